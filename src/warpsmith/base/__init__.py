@@ -1,0 +1,27 @@
+"""Errors, hashing, atomic files, order statistics. Knows nothing of kernels."""
+
+from warpsmith.base.errors import HarnessError, MachineError, UsageError, WarpsmithError
+from warpsmith.base.files import locked, read_text, write_atomic
+from warpsmith.base.hashing import digest, digest_files, digest_json
+from warpsmith.base.home import Home
+from warpsmith.base.names import nearest
+from warpsmith.base.stats import bootstrap_ratio, median, quantile, spearman
+
+__all__ = [
+    "HarnessError",
+    "Home",
+    "MachineError",
+    "UsageError",
+    "WarpsmithError",
+    "bootstrap_ratio",
+    "digest",
+    "digest_files",
+    "digest_json",
+    "locked",
+    "median",
+    "nearest",
+    "quantile",
+    "read_text",
+    "spearman",
+    "write_atomic",
+]

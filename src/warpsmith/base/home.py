@@ -1,0 +1,22 @@
+"""Where warpsmith keeps things on this machine: one data folder, one cache folder."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Home:
+    """The data folder (archive, measured ceilings) and the cache folder (artifacts, built native parts)."""
+
+    data: Path
+    cache: Path
+
+    @classmethod
+    def here(cls) -> "Home":
+        """`WARPSMITH_HOME` when set, else the XDG folders."""
+        if root := os.environ.get("WARPSMITH_HOME"):
+            return cls(Path(root).absolute() / "data", Path(root).absolute() / "cache")
+        data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return cls(Path(data) / "warpsmith", Path(cache) / "warpsmith")

@@ -1,0 +1,34 @@
+"""A kernel as it was written: the text, what it is for and where it came from."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from pydantic import Field
+
+from warpsmith.base import digest_json
+from warpsmith.records.model import Model
+from warpsmith.records.task import Direction
+
+
+class Language(StrEnum):
+    """What a source is written in."""
+
+    TORCH = "torch"  # torch::Tensor functions and PYBIND11_MODULE, over our headers
+    PLAIN = "plain"  # extern "C" functions over DLPack tensors and a stream
+
+
+class Candidate(Model):
+    """A kernel for one direction of one task. Its id is the hash of what decides its behaviour."""
+
+    task: str
+    direction: Direction
+    source: str
+    language: Language = Language.TORCH
+    macros: Mapping[str, str] = Field(default_factory=dict)
+    parents: tuple[str, ...] = ()
+    origin: str = "user"
+
+    @property
+    def id(self) -> str:
+        """The hash of task, direction, language, macros and source; ancestry does not change a kernel."""
+        return digest_json([self.task, self.direction, self.language, dict(self.macros), self.source])

@@ -1,0 +1,31 @@
+"""Where a record was made: hardware, software, and how well the candidate was confined."""
+
+from warpsmith.records.model import Model
+
+
+class Confined(Model):
+    """What confinement a child really got; `missing` says what the machine refused and why."""
+
+    achieved: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether untrusted code may be graded: Landlock, seccomp and another uid."""
+        return {"landlock", "seccomp", "uid"} <= set(self.achieved)
+
+
+class Environment(Model):
+    """The machine and its software at the moment of evaluation."""
+
+    device: str
+    hardware: str  # part of a record's key: same hardware, comparable times
+    driver: str = ""
+    toolchain: str = ""
+    torch: str = ""
+    python: str = ""
+    clocks_mhz: tuple[int, int] | None = None  # SM and memory
+    throttling: tuple[str, ...] = ()
+    others: int = 0  # other processes on the GPU
+    confined: Confined = Confined()
+    package: str = ""

@@ -1,0 +1,60 @@
+"""A finding: one fault in a kernel, whoever saw it: the compiler, ptxas, the virtual GPU, the sanitizer, a rule."""
+
+from enum import StrEnum
+
+from warpsmith.records.model import Model
+
+
+class Severity(StrEnum):
+    """An error makes the kernel wrong; a warning may; a note explains."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Checker(StrEnum):
+    """Who looked, and for what."""
+
+    COMPILER = "compiler"
+    LINK = "link"
+    OUT_OF_BOUNDS = "out_of_bounds"
+    MISALIGNED = "misaligned"
+    UNINITIALIZED = "uninitialized"
+    RACE = "race"
+    BARRIER = "barrier"
+    SHUFFLE = "shuffle"
+    LAUNCH = "launch"
+    ENDLESS = "endless"
+    LEAK = "leak"
+    TRAP = "trap"
+
+
+class Place(Model):
+    """A line of source."""
+
+    file: str
+    line: int
+    column: int = 0
+
+
+class Span(Model):
+    """A range of addresses, and what it is part of (`global allocation 3`, `shared`)."""
+
+    start: int
+    bytes: int
+    space: str = ""
+
+
+class Finding(Model):
+    """One fault, with everything known of where it happened and one sentence that says it."""
+
+    checker: Checker
+    message: str
+    severity: Severity = Severity.ERROR
+    place: Place | None = None
+    kernel: str = ""
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+    span: Span | None = None
+    count: int = 1

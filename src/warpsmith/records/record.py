@@ -1,0 +1,73 @@
+"""The record: one candidate, one environment, the options it was run with, and what each stage said."""
+
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from warpsmith.base import digest_json
+from warpsmith.records.candidate import Candidate
+from warpsmith.records.environment import Environment
+from warpsmith.records.facts import Facts
+from warpsmith.records.model import Model
+from warpsmith.records.verdict import Reason, Verdict
+
+
+class StageResult(Model):
+    """What one stage said. A plain PASS has no reason; anything else has one and a sentence."""
+
+    stage: str
+    verdict: Verdict
+    reason: Reason | None = None
+    detail: str = ""
+    facts: Facts | None = None
+    seconds: float = Field(default=0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _reasoned(self) -> Self:
+        if self.verdict not in (Verdict.PASS, Verdict.SKIP) and self.reason is None:
+            raise ValueError(f"a {self.verdict} of stage {self.stage} needs a reason")
+        if self.verdict is Verdict.SKIP and not self.detail:
+            raise ValueError(f"a skip of stage {self.stage} needs a sentence")
+        return self
+
+
+class Options(Model):
+    """What can be chosen for an evaluation; part of a record's key."""
+
+    device: str = "auto"
+    cases: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()  # drawn at grading, kept so that the record can be replayed
+    cache: str = "cold"
+    extra: Mapping[str, str] = Field(default_factory=dict)
+
+
+class Record(Model):
+    """Everything known of one evaluation. Scores and speedups are functions of this, never stored in it."""
+
+    version: int = 1
+    candidate: Candidate
+    task_version: str
+    environment: Environment
+    options: Options = Options()
+    results: tuple[StageResult, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The hash of (candidate, task version, options, hardware)."""
+        options = self.options.model_dump(mode="json", exclude={"seeds"})
+        return digest_json([self.candidate.id, self.task_version, options, self.environment.hardware])
+
+    @property
+    def verdict(self) -> Verdict:
+        """The first verdict that ended the way, or PASS when no stage objected."""
+        stops = (r.verdict for r in self.results if r.verdict not in (Verdict.PASS, Verdict.SKIP))
+        return next(stops, Verdict.PASS if self.results else Verdict.SKIP)
+
+    def adding(self, result: StageResult) -> "Record":
+        """This record with one more result."""
+        return self.model_copy(update={"results": (*self.results, result)})
+
+    def result(self, stage: str) -> StageResult | None:
+        """What a stage said, if it ran."""
+        return next((r for r in self.results if r.stage == stage), None)

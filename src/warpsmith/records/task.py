@@ -1,0 +1,203 @@
+"""A task as data: its signature, its cases, what counts as right, what it costs. Knows no torch."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from pydantic import Field, PositiveInt
+
+from warpsmith.records.model import Model
+
+
+class Direction(StrEnum):
+    """Which pass of a task a kernel implements."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+
+
+class Dtype(StrEnum):
+    """The element types a task may name, spelled as torch spells them."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    FLOAT64 = "float64"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes an element."""
+        return {"float64": 8, "float32": 4}.get(self.value, 2)
+
+
+class Kind(StrEnum):
+    """What an argument is to a kernel."""
+
+    TENSOR = "tensor"
+    OPTIONAL_TENSOR = "optional_tensor"
+    TENSORS = "tensors"  # a tuple of tensors
+    FLOAT = "float"
+    INT = "int"
+    BOOL = "bool"
+    INTS = "ints"
+
+
+class Role(StrEnum):
+    """Where an argument comes from, and so whether a gradient flows to it."""
+
+    INPUT = "input"
+    PARAMETER = "parameter"
+    FIXED = "fixed"  # a tensor without gradient: indices, tables
+    CONSTANT = "constant"  # a number
+    GRAD = "grad"  # the upstream gradient of an output
+    SAVED = "saved"  # what forward saved for backward
+
+
+class Argument(Model):
+    """One argument of a kernel."""
+
+    name: str
+    kind: Kind
+    role: Role
+
+
+class Signature(Model):
+    """The arguments of one direction in order, and the names of the tensors it returns."""
+
+    arguments: tuple[Argument, ...]
+    results: tuple[str, ...]
+
+
+class Group(StrEnum):
+    """What a case is for. Held-out cases are drawn from ranges with a secret seed."""
+
+    SMOKE = "smoke"
+    DEV = "dev"
+    TIMING = "timing"
+    HELDOUT = "heldout"
+
+
+class Family(StrEnum):
+    """A distribution that inputs are drawn from."""
+
+    NORMAL = "normal"
+    UNIFORM = "uniform"
+    TINY = "tiny"
+    HUGE = "huge"
+    SPARSE = "sparse"
+    CONSTANT = "constant"
+    SORTED = "sorted"
+    TIES = "ties"
+    ALTERNATING = "alternating"
+    ONE_HOT = "one_hot"
+    NEAR_OVERFLOW = "near_overflow"
+    DENORMAL = "denormal"
+
+
+class Axis(Model):
+    """A named size, or a named number (stride, groups), and the largest value a case may give it."""
+
+    name: str
+    meaning: str
+    maximum: PositiveInt
+
+
+class Case(Model):
+    """One point in the space of a task: sizes, element type, and the inits and families to draw from."""
+
+    name: str
+    group: Group
+    axes: Mapping[str, int]
+    dtype: Dtype
+    inits: tuple[str, ...] = ("default",)
+    families: tuple[Family, ...] = (Family.NORMAL,)
+
+
+class Reach(Model):
+    """The values an axis may take in a held-out case, both ends included, in steps of `multiple`."""
+
+    low: int
+    high: int
+    multiple: PositiveInt = 1
+
+
+class Heldout(Model):
+    """The ranges from which shapes are drawn when a kernel is graded."""
+
+    axes: Mapping[str, Reach]
+    dtypes: tuple[Dtype, ...]
+    inits: tuple[str, ...] = ("default",)
+    families: tuple[Family, ...] = (Family.NORMAL,)
+    require: tuple[str, ...] = ()  # formulas over the axes that must be non-zero
+    count: PositiveInt = 3
+
+
+class Tolerance(Model):
+    """The error budget: a multiple of the unit roundoff, grown by the length of the reduction.
+
+    elementwise: |found - reference| <= factor * u(dtype) * growth(reduction) * magnitude
+    by norm:     ||found - reference|| <= max(norm_factor * torch's own error, norm_floor * ||reference||)
+    """
+
+    factor: float = Field(default=4.0, gt=0)
+    norm_factor: float = Field(default=4.0, gt=0)
+    norm_floor: Mapping[Dtype, float]
+    reduction: str = "1"  # a formula over the axes
+
+
+class Precision(Model):
+    """What arithmetic the task lets a kernel use."""
+
+    tf32: bool = False
+    fast_math: bool = False
+    accumulate: Dtype = Dtype.FLOAT32
+
+
+class Cost(Model):
+    """Formulas over the axes, with `size` the bytes of an element, for the work a direction must do."""
+
+    flops: str
+    bytes: str
+
+
+class Origin(StrEnum):
+    """Whose format a task was written in."""
+
+    SUITE = "suite"
+    ROBUST_KBENCH = "robust_kbench"
+    KERNELBENCH = "kernelbench"
+    MODULE = "module"
+
+
+class Task(Model):
+    """A torch function to be replaced, as far as it can be said without running it."""
+
+    name: str
+    version: str
+    origin: Origin
+    description: str
+    source: str
+    forward: Signature
+    backward: Signature | None = None
+    axes: tuple[Axis, ...] = ()
+    cases: tuple[Case, ...]
+    heldout: Heldout | None = None
+    tolerance: Tolerance
+    precision: Precision = Precision()
+    libraries: tuple[str, ...] = ()
+    cost: Mapping[Direction, Cost] = Field(default_factory=dict)
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions a kernel can be written for."""
+        return (Direction.FORWARD,) if self.backward is None else tuple(Direction)
+
+    def signature(self, direction: Direction) -> Signature:
+        """The signature of one direction; a task without that direction is a `ValueError`."""
+        found = self.forward if direction is Direction.FORWARD else self.backward
+        if found is None:
+            raise ValueError(f"task {self.name} has no {direction} direction")
+        return found
+
+    def group(self, group: Group) -> tuple[Case, ...]:
+        """The cases written for one purpose."""
+        return tuple(case for case in self.cases if case.group is group)

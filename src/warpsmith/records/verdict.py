@@ -1,0 +1,47 @@
+"""What a stage can say of a candidate, and the closed list of reasons."""
+
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """PASS; FAIL is the candidate's fault; QUARANTINE is too odd to believe; SKIP is not applicable; FAULT is ours."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    QUARANTINE = "quarantine"
+    SKIP = "skip"
+    FAULT = "fault"
+
+
+class Reason(StrEnum):
+    """Why a verdict is not a plain PASS. Closed: each member is produced by at least one test."""
+
+    # compile
+    BAD_SOURCE = "bad_source"  # not UTF-8, empty, too long
+    NO_ENTRY = "no_entry"  # no module and no exported function
+    WRONG_SIGNATURE = "wrong_signature"  # arguments or results differ from the task's
+    COMPILE_ERROR = "compile_error"
+    COMPILE_LIMIT = "compile_limit"  # time or memory of the compiler
+    COMPILER_CRASH = "compiler_crash"
+    FORBIDDEN_FILE = "forbidden_file"  # an include or .incbin outside the toolchain
+    FORBIDDEN_SYMBOL = "forbidden_symbol"
+    LIBRARY_CALL = "library_call"  # real ATen operators, or a library the task does not allow
+    # run, on either device
+    CRASH = "crash"
+    TIME_LIMIT = "time_limit"
+    MEMORY_LIMIT = "memory_limit"
+    LAUNCH_ERROR = "launch_error"  # the CUDA runtime reported an error
+    BAD_ANSWER = "bad_answer"  # a missing, late, short or extra answer
+    CANDIDATE_ERROR = "candidate_error"  # the candidate's own check (TORCH_CHECK, an exception) refused the call
+    # the virtual GPU
+    FINDINGS = "findings"  # a checker of the virtual GPU found a fault
+    INSTRUCTION_BUDGET = "instruction_budget"  # an endless loop, as far as anyone can tell
+    UNKNOWN_INSTRUCTION = "unknown_instruction"
+    UNKNOWN_CALL = "unknown_call"  # a CUDA runtime call the stand-in does not have
+    DEVICE_TRAP = "device_trap"  # trap, a failed assert
+    # the results
+    WRONG_SHAPE = "wrong_shape"
+    WRONG_DTYPE = "wrong_dtype"
+    WRONG_VALUE = "wrong_value"
+    # ours
+    HARNESS = "harness"
