@@ -2,6 +2,7 @@
 
 from warpsmith.base.errors import HarnessError, MachineError, UsageError, WarpsmithError
 from warpsmith.base.files import locked, read_text, write_atomic
+from warpsmith.base.formula import evaluate
 from warpsmith.base.hashing import digest, digest_files, digest_json
 from warpsmith.base.home import Home
 from warpsmith.base.names import nearest
@@ -17,6 +18,7 @@ __all__ = [
     "digest",
     "digest_files",
     "digest_json",
+    "evaluate",
     "locked",
     "median",
     "nearest",

@@ -1,9 +1,9 @@
 """The exceptions of the package. A failing kernel is a value and never one of these.
 
-    WarpsmithError            exit code
-    ├── UsageError        2   what the user gave cannot be used
-    ├── MachineError      3   this machine lacks something that is needed
-    └── HarnessError      3   our fault
+WarpsmithError            exit code
+├── UsageError        2   what the user gave cannot be used
+├── MachineError      3   this machine lacks something that is needed
+└── HarnessError      3   our fault
 """
 
 

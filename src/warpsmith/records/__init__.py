@@ -24,6 +24,7 @@ from warpsmith.records.task import (
     Family,
     Group,
     Heldout,
+    Init,
     Kind,
     Origin,
     Precision,
@@ -32,6 +33,7 @@ from warpsmith.records.task import (
     Signature,
     Task,
     Tolerance,
+    Trial,
 )
 from warpsmith.records.verdict import Reason, Verdict
 
@@ -52,6 +54,7 @@ __all__ = [
     "Finding",
     "Group",
     "Heldout",
+    "Init",
     "KernelCounters",
     "KernelResources",
     "Kind",
@@ -73,6 +76,7 @@ __all__ = [
     "StageResult",
     "Task",
     "Tolerance",
+    "Trial",
     "Verdict",
     "VirtualFacts",
 ]

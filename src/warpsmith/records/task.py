@@ -93,6 +93,15 @@ class Family(StrEnum):
     DENORMAL = "denormal"
 
 
+class Init(StrEnum):
+    """How parameters are drawn around their mean and spread."""
+
+    DEFAULT = "default"  # mean + std * normal
+    FRESH = "fresh"  # the mean everywhere: a module that was never trained
+    WIDE = "wide"  # four times the spread
+    SIGNED = "signed"  # mean and spread with a random sign: no gain is positive for certain
+
+
 class Axis(Model):
     """A named size, or a named number (stride, groups), and the largest value a case may give it."""
 
@@ -108,8 +117,21 @@ class Case(Model):
     group: Group
     axes: Mapping[str, int]
     dtype: Dtype
-    inits: tuple[str, ...] = ("default",)
+    inits: tuple[Init, ...] = (Init.DEFAULT,)
     families: tuple[Family, ...] = (Family.NORMAL,)
+
+    def sizes(self, *names: str) -> tuple[int, ...]:
+        """The values of the named axes, in that order."""
+        return tuple(self.axes[name] for name in names)
+
+
+class Trial(Model):
+    """One draw of inputs: a case, one of its inits, one of its families, and a seed."""
+
+    case: Case
+    init: Init = Init.DEFAULT
+    family: Family = Family.NORMAL
+    seed: int = 0
 
 
 class Reach(Model):
@@ -125,7 +147,7 @@ class Heldout(Model):
 
     axes: Mapping[str, Reach]
     dtypes: tuple[Dtype, ...]
-    inits: tuple[str, ...] = ("default",)
+    inits: tuple[Init, ...] = (Init.DEFAULT,)
     families: tuple[Family, ...] = (Family.NORMAL,)
     require: tuple[str, ...] = ()  # formulas over the axes that must be non-zero
     count: PositiveInt = 3

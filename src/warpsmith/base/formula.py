@@ -1,0 +1,60 @@
+"""Arithmetic formulas over named whole numbers, as task files write them: `2*M*N*K`, `rows*cols*size`."""
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+
+from warpsmith.base.errors import UsageError
+
+Number = int | float
+
+BINARY: dict[type[ast.AST], Callable[[Number, Number], Number]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.LtE: operator.le,
+    ast.Lt: operator.lt,
+    ast.GtE: operator.ge,
+    ast.Gt: operator.gt,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+FUNCTIONS: dict[str, Callable[..., Number]] = {"min": min, "max": max, "sqrt": math.sqrt, "log2": math.log2}
+LIMIT = 500  # characters; a formula is a line, not a program
+
+
+def evaluate(formula: str, names: Mapping[str, Number]) -> Number:
+    """The value of a formula; a `UsageError` names what it cannot hold."""
+    if len(formula) > LIMIT:
+        raise UsageError(f"Formula of {len(formula)} characters; at most {LIMIT} are read.")
+    try:
+        return _value(ast.parse(formula, mode="eval").body, names)
+    except SyntaxError as error:
+        raise UsageError(f"Formula '{formula}' cannot be read: {error.msg}.") from None
+    except ZeroDivisionError:
+        raise UsageError(f"Formula '{formula}' divides by zero for {dict(names)}.") from None
+    except KeyError as error:
+        raise UsageError(f"Formula '{formula}' names {error.args[0]}; known are {', '.join(sorted(names))}.") from None
+
+
+def _value(node: ast.expr, names: Mapping[str, Number]) -> Number:
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return number
+        case ast.Name(id=name):
+            return names[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
+            return BINARY[type(op)](_value(left, names), _value(right, names))
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in BINARY:
+            return BINARY[type(op)](_value(left, names), _value(right, names))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, names)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
+            return FUNCTIONS[name](*(_value(arg, names) for arg in args))
+    raise UsageError(
+        f"'{ast.unparse(node)}' has no place in a formula; use + - * / // % comparisons min max sqrt log2."
+    )

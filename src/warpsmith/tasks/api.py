@@ -1,0 +1,14 @@
+"""What a task file imports: the marks for its arguments, the case and the source of randomness."""
+
+from typing import TypeAlias
+
+from torch import Tensor
+
+from warpsmith.records import Case
+from warpsmith.tasks.draw import Draw
+
+Input: TypeAlias = Tensor  # data; a gradient flows to it when it is floating
+Parameter: TypeAlias = Tensor  # a weight; likewise
+Fixed: TypeAlias = Tensor  # indices and tables; no gradient
+
+__all__ = ["Case", "Draw", "Fixed", "Input", "Parameter"]

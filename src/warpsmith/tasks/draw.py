@@ -1,0 +1,114 @@
+"""Inputs from a seed, the same on every machine: whole random numbers and exact float64 sums, no libm.
+
+A normal value here is the sum of six uniform ones of 21 bits (variance one, tails to 4.2): log and cosine differ
+between machines in the last bit, integer sums do not.
+"""
+
+from math import prod
+
+import torch
+from torch import Tensor
+
+from warpsmith.records import Family, Init, Trial
+from warpsmith.tasks.values import TORCH
+
+BITS = 21
+UNIT = 1 << BITS
+
+
+class Draw:
+    """The source of randomness that a task's `inputs` is given: a trial's family, init, element type and seed."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.family = trial.family
+        self.init = trial.init
+        self.dtype = TORCH[trial.case.dtype]
+        self._generator = torch.Generator().manual_seed(trial.seed)
+
+    def input(self, *shape: int, scale: float = 1.0) -> Tensor:
+        """Data of the trial's family, times `scale`."""
+        values = FAMILIES[self.family](self, shape) if prod(shape) else torch.zeros(shape, dtype=torch.float64)
+        return (values * scale).to(self.dtype)
+
+    def parameter(self, *shape: int, mean: float = 0.0, std: float = 1.0) -> Tensor:
+        """A parameter by the trial's init."""
+        if self.init is Init.FRESH and mean:
+            return torch.full(shape, mean, dtype=self.dtype)
+        spread = 4 * std if self.init is Init.WIDE else std
+        values = mean + spread * self.normal(*shape)
+        if self.init is Init.SIGNED:
+            values = values * (1 - 2 * self.bits(2, *shape).double())
+        return values.to(self.dtype)
+
+    def indices(self, high: int, *shape: int) -> Tensor:
+        """Whole numbers below `high`, int64."""
+        return self.bits(high, *shape)
+
+    def normal(self, *shape: int) -> Tensor:
+        """Float64 values of mean zero and variance one with full mantissas."""
+        total = torch.zeros(shape, dtype=torch.float64)
+        for _ in range(2):
+            word = self.bits((1 << (3 * BITS)) - 1, *shape)
+            for part in range(3):
+                total += ((word >> (part * BITS)) & (UNIT - 1)).double()
+        return (total - 3 * (UNIT - 1)) / UNIT * 2**0.5
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Float64 values in [0, 1)."""
+        return self.bits(1 << 53, *shape).double() / (1 << 53)
+
+    def bits(self, high: int, *shape: int) -> Tensor:
+        """Whole numbers below `high` from the seed."""
+        return torch.randint(high, shape, generator=self._generator, dtype=torch.int64)
+
+    @property
+    def smallest(self) -> float:
+        """The smallest positive number of the element type: a denormal."""
+        info = torch.finfo(self.dtype)
+        return info.tiny * info.eps
+
+
+def _sparse(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    return draw.normal(*shape) * (draw.bits(10, *shape) == 0)
+
+
+def _sorted(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    return draw.normal(*shape).sort(dim=-1).values if shape else draw.normal()
+
+
+def _alternating(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    signs = 1.0 - 2.0 * (torch.arange(prod(shape)) % 2).double()
+    return draw.normal(*shape).abs() * signs.reshape(shape)
+
+
+def _one_hot(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    width = shape[-1] if shape else 1
+    rows = shape[:-1]
+    place = draw.bits(width, *rows).unsqueeze(-1)
+    value = draw.normal(*rows).unsqueeze(-1)
+    return torch.zeros(*rows, width, dtype=torch.float64).scatter_(-1, place, value).reshape(shape)
+
+
+def _near_overflow(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    # Half of float16's largest number, so that doubling stays finite and squaring does not.
+    return (draw.uniform(*shape) * 0.25 + 0.25) * 65504.0 * (1 - 2 * draw.bits(2, *shape).double())
+
+
+def _denormal(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    return (draw.bits(255, *shape) - 127).double() * draw.smallest
+
+
+FAMILIES = {
+    Family.NORMAL: lambda draw, shape: draw.normal(*shape),
+    Family.UNIFORM: lambda draw, shape: draw.uniform(*shape),
+    Family.TINY: lambda draw, shape: draw.normal(*shape) * 2.0**-13,
+    Family.HUGE: lambda draw, shape: draw.normal(*shape) * 2.0**10,
+    Family.SPARSE: _sparse,
+    Family.CONSTANT: lambda draw, shape: draw.normal(1).expand(shape).clone(),
+    Family.SORTED: _sorted,
+    Family.TIES: lambda draw, shape: (draw.normal(*shape) * 2).round() / 2,
+    Family.ALTERNATING: _alternating,
+    Family.ONE_HOT: _one_hot,
+    Family.NEAR_OVERFLOW: _near_overflow,
+    Family.DENORMAL: _denormal,
+}

@@ -1,0 +1,150 @@
+"""`task.toml` as data: what a task of our own format says of itself. Runs no code and loads no torch."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from warpsmith.base import UsageError, evaluate, nearest, read_text
+from warpsmith.records import (
+    Axis,
+    Case,
+    Cost,
+    Direction,
+    Dtype,
+    Family,
+    Group,
+    Heldout,
+    Init,
+    Model,
+    Precision,
+    Reach,
+    Tolerance,
+)
+
+ELEMENTS = 1 << 33  # product of a case's axes past which no GPU of today holds the tensors
+
+
+class AxisEntry(Model):
+    """An axis as the file writes it; its name is the key."""
+
+    meaning: str
+    maximum: int = Field(gt=0)
+
+
+class CaseEntry(Model):
+    """A case as the file writes it; several element types make several cases."""
+
+    name: str = Field(min_length=1)
+    group: Group
+    axes: Mapping[str, int]
+    dtypes: tuple[Dtype, ...] = (Dtype.FLOAT32,)
+    inits: tuple[Init, ...] = (Init.DEFAULT,)
+    families: tuple[Family, ...] = (Family.NORMAL,)
+
+    def cases(self) -> tuple[Case, ...]:
+        """One case an element type; the type joins the name when there are several."""
+        shared = {"group": self.group, "axes": self.axes, "inits": self.inits, "families": self.families}
+        names = {d: f"{self.name}-{d}" if len(self.dtypes) > 1 else self.name for d in self.dtypes}
+        return tuple(Case.model_validate({"name": names[d], "dtype": d, **shared}) for d in self.dtypes)
+
+
+class HeldoutEntry(Model):
+    """Held-out ranges as the file writes them: `rows = [1, 4096]`, or `[low, high, multiple]`."""
+
+    axes: Mapping[str, tuple[int, int] | tuple[int, int, int]]
+    dtypes: tuple[Dtype, ...] = (Dtype.FLOAT32,)
+    inits: tuple[Init, ...] = (Init.DEFAULT,)
+    families: tuple[Family, ...] = (Family.NORMAL,)
+    require: tuple[str, ...] = ()
+    count: int = Field(default=3, gt=0)
+
+    def heldout(self) -> Heldout:
+        """The ranges in the form that a task carries."""
+        reaches = {
+            name: Reach(low=span[0], high=span[1], multiple=span[2] if len(span) == 3 else 1)
+            for name, span in self.axes.items()
+        }
+        return Heldout.model_validate(self.model_dump(exclude={"axes"}) | {"axes": reaches})
+
+
+class Manifest(Model):
+    """The whole file."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    description: str = Field(min_length=10)
+    outputs: tuple[str, ...] = ("out",)
+    saved: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    axes: Mapping[str, AxisEntry]
+    tolerance: Tolerance
+    precision: Precision = Precision()
+    cost: Mapping[Direction, Cost]
+    cases: tuple[CaseEntry, ...] = Field(min_length=1)
+    heldout: HeldoutEntry | None = None
+
+    def every_case(self) -> tuple[Case, ...]:
+        """The cases, one an element type."""
+        return tuple(case for entry in self.cases for case in entry.cases())
+
+    def every_axis(self) -> tuple[Axis, ...]:
+        """The axes with their names."""
+        return tuple(Axis(name=name, **entry.model_dump()) for name, entry in self.axes.items())
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest in a file; a `UsageError` gives the file, the line and the key."""
+    text = read_text(path)
+    try:
+        manifest = Manifest.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: not TOML: {error}.") from None
+    except ValidationError as error:
+        raise UsageError(_explained(path, text, error)) from None
+    for case in manifest.every_case():
+        _check_case(path, text, manifest, case)
+    _check_formulas(path, manifest)
+    return manifest
+
+
+def _explained(path: Path, text: str, error: ValidationError) -> str:
+    first = error.errors()[0]
+    keys = [str(part) for part in first["loc"]]
+    given = f" (given {first['input']!r})" if first["type"] != "missing" else ""
+    names = [key for key in keys if not key.isdigit()]
+    return f"{path}:{_line(text, names)}: key '{'.'.join(keys)}': {first['msg']}{given}."
+
+
+def _line(text: str, names: list[str]) -> int:
+    """The first line that holds the deepest key named, searching from the line of the one above it."""
+    lines, at = text.splitlines(), 0
+    for name in names:
+        word = re.compile(rf"(^|[\s\[{{.,\"]){re.escape(name)}\s*(=|\]|\.)")
+        at = next((i for i in range(at, len(lines)) if word.search(lines[i])), at)
+    return at + 1
+
+
+def _check_case(path: Path, text: str, manifest: Manifest, case: Case) -> None:
+    where = f"{path}:{_line(text, ['cases'])}: case '{case.name}'"
+    for name, size in case.axes.items():
+        if name not in manifest.axes:
+            near = nearest(name, manifest.axes)
+            raise UsageError(f"{where}: axis '{name}' does not exist; known are {', '.join(near or manifest.axes)}.")
+        if not 1 <= size <= manifest.axes[name].maximum:
+            raise UsageError(f"{where}: axis '{name}' is {size}; allowed are 1 to {manifest.axes[name].maximum}.")
+    if missing := set(manifest.axes) - set(case.axes):
+        raise UsageError(f"{where}: no size for axis {', '.join(sorted(missing))}.")
+
+
+def _check_formulas(path: Path, manifest: Manifest) -> None:
+    case = manifest.every_case()[0]
+    names = {**case.axes, "size": case.dtype.bytes}
+    formulas = [part for cost in manifest.cost.values() for part in (cost.flops, cost.bytes)]
+    requires = manifest.heldout.require if manifest.heldout else ()
+    try:
+        for formula in (*formulas, *requires, manifest.tolerance.reduction):
+            evaluate(formula, names)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
