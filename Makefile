@@ -1,0 +1,57 @@
+# The commands of the project. The environment is .venv; a second run reuses it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+CLONE := $(CURDIR)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow test-gpu test-browser check format lint types layers bundle clean
+
+help:
+	@echo "make demo          set up and show what warpsmith does on this machine"
+	@echo "make test          the tests that need neither a GPU nor a browser"
+	@echo "make test-slow     the tests that take minutes"
+	@echo "make test-gpu      the tests that need an NVIDIA GPU (uses the python on PATH)"
+	@echo "make check         format, lint, types, layers, tests"
+	@echo "make bundle PYTHON=3.12   dependencies for a GPU machine with no network"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt scripts/setup.sh
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" bash scripts/setup.sh
+	@touch $(STAMP)
+
+demo: setup
+	@$(BIN)/warpsmith doctor
+	@echo
+	@$(BIN)/warpsmith tasks filter layernorm
+
+test: setup
+	$(BIN)/pytest -m "not gpu and not browser and not slow" -n 2 --dist loadfile
+
+test-slow: setup
+	$(BIN)/pytest -m "slow and not gpu and not browser"
+
+test-gpu:
+	PYTHONPATH=src$${PYTHONPATH:+:$$PYTHONPATH} $(PYTHON) -m pytest -m gpu -p no:cacheprovider
+
+check: format lint types layers test
+
+format: setup
+	$(BIN)/ruff format --check src tests benchmarks
+
+lint: setup
+	$(BIN)/ruff check src tests benchmarks
+
+types: setup
+	$(BIN)/mypy
+
+layers: setup
+	$(BIN)/pytest -q tests/meta/test_layers.py
+
+bundle: setup
+	@BIN="$(BIN)" bash scripts/bundle.sh "$(if $(filter 3.%,$(PYTHON)),$(PYTHON),3.12)" bundle
+
+clean:
+	rm -rf $(VENV) bundle build dist

@@ -1,0 +1,23 @@
+"""The commands by name: the module that holds each and the line that `--help` prints. Adding one is adding a row."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    """A row of the table. `module` has an `app` (a group of commands) or a function `command`."""
+
+    name: str
+    module: str
+    summary: str
+    section: str
+
+
+COMMANDS = (
+    Command("doctor", "doctor", "what this machine can do, and what to install for the rest", "Look around"),
+    Command("tasks", "tasks", "list | show | filter the torch functions to be replaced", "Look around"),
+    Command("compile", "compile", "a kernel to an artifact in seconds: resources and diagnostics", "One kernel"),
+    Command(
+        "run-virtual", "run_virtual", "a kernel on the virtual GPU: faults with their lines, counters", "One kernel"
+    ),
+)

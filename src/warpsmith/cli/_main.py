@@ -1,0 +1,91 @@
+"""The entry: finds the command in the table, loads its module, and turns what goes wrong into an exit code."""
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from itertools import groupby
+
+from warpsmith import __version__
+from warpsmith.base import UsageError, WarpsmithError, nearest
+from warpsmith.cli._commands import COMMANDS, Command
+from warpsmith.cli._output import print_error
+
+INTRO = """Usage: warpsmith COMMAND [ARGUMENTS]
+
+Give it a PyTorch function; get back a CUDA kernel that is tested, honestly timed and faster."""
+OUTRO = """Every command takes --help and --json. Exit codes: 0 done, 1 the candidate failed, 2 usage, 3 our fault,
+4 no verdict. Start with: warpsmith doctor"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def run(argv: list[str]) -> int:
+    """Run one command; what goes wrong becomes a message and an exit code, here and nowhere else."""
+    as_json = "--json" in argv
+    try:
+        return dispatch(argv)
+    except WarpsmithError as error:
+        return print_error(type(error).__name__.removesuffix("Error").lower(), str(error), error.exit_code, as_json)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last seam: our fault, said in one line, never a bare traceback
+        if os.environ.get("WARPSMITH_DEBUG"):
+            traceback.print_exc()
+        hint = "WARPSMITH_DEBUG=1 shows where."
+        return print_error("fault", f"A fault of warpsmith: {type(error).__name__}: {error}. {hint}", 3, as_json)
+
+
+def dispatch(argv: list[str]) -> int:
+    """Answer `--help` and `--version` from the table; hand everything else to the command."""
+    if not argv or argv[0] in ("-h", "--help"):
+        print(overview())
+        return 0
+    if argv[0] in ("-V", "--version"):
+        print(f"warpsmith {__version__}")
+        return 0
+    row = next((row for row in COMMANDS if row.name == argv[0]), None)
+    if row is None:
+        near = nearest(argv[0], [row.name for row in COMMANDS])
+        hint = f"Did you mean {' or '.join(near)}?" if near else "warpsmith --help lists the commands."
+        raise UsageError(f"Command '{argv[0]}' does not exist. {hint}")
+    return call(row, argv[1:])
+
+
+def overview() -> str:
+    """The help of the whole program, from the table alone."""
+    parts = [INTRO]
+    for section, rows in groupby(COMMANDS, key=lambda row: row.section):
+        parts.append("\n".join([section, *(f"  {row.name:<13}{row.summary}" for row in rows)]))
+    return "\n\n".join([*parts, OUTRO])
+
+
+def call(row: Command, argv: list[str]) -> int:
+    """Load the module of a command and run it through typer; typer's own complaints are usage errors."""
+    import typer  # a third of a second with rich: only once a command is known
+
+    # typer ships click or its own copy of it; the base of its BadParameter is the UsageError of either.
+    complaint: type[Exception] = typer.BadParameter.__mro__[1]
+    module = importlib.import_module(f"warpsmith.cli.{row.module}")
+    if hasattr(module, "app"):
+        app = module.app
+    else:
+        app = typer.Typer(add_completion=False)
+        app.command(row.name)(module.command)
+    try:
+        code = app(argv, prog_name=f"warpsmith {row.name}", standalone_mode=False)
+    except typer.Exit as leave:
+        return int(leave.exit_code)
+    except typer.Abort:
+        return 130
+    except complaint as error:
+        text = str(getattr(error, "message", error)) or type(error).__name__
+        raise UsageError(f"{text} See warpsmith {row.name} --help.") from None
+    return code if isinstance(code, int) else 0

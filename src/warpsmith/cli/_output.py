@@ -1,0 +1,49 @@
+"""How commands print: JSON for programs, rich text on a terminal, plain lines elsewhere."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from rich.console import Console
+
+
+def print_error(kind: str, message: str, code: int, as_json: bool) -> int:
+    """Say what went wrong, on stderr for a person or on stdout as JSON, and give the exit code back."""
+    if as_json:
+        print(json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}))
+    else:
+        print(f"error: {message}", file=sys.stderr)
+    return code
+
+
+def print_json(value: "BaseModel | Sequence[BaseModel] | Any") -> None:
+    """One JSON document on stdout."""
+
+    def plain(part: Any) -> Any:
+        if hasattr(part, "model_dump"):
+            return part.model_dump(mode="json")
+        return [plain(item) for item in part] if isinstance(part, list | tuple) else part
+
+    print(json.dumps(plain(value), indent=1, ensure_ascii=False))
+
+
+def console() -> "Console":
+    """A rich console: colours on a terminal, none elsewhere, and no wrapping of piped lines."""
+    from rich.console import Console  # slow to import, and JSON output needs none of it
+
+    plain = not sys.stdout.isatty()
+    return Console(soft_wrap=plain, highlight=False, width=None if not plain else 200)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
+    """A table on a terminal; tab-free aligned columns elsewhere."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(*columns, title=title or None, box=box.SIMPLE, pad_edge=False, title_justify="left")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)

@@ -1,0 +1,93 @@
+"""`warpsmith tasks`: list, show and filter tasks."""
+
+from typing import Annotated
+
+import typer
+
+from warpsmith.cli._options import Json, Target
+from warpsmith.cli._output import console, print_json, print_table
+from warpsmith.records import Direction, Group, Language, Task
+
+app = typer.Typer(add_completion=False, help="List, show and filter tasks.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_tasks(as_json: Json = False) -> None:
+    """The tasks of the suite."""
+    from warpsmith.tasks.suite import suite
+
+    found = suite()
+    if as_json:
+        print_json([_row(task) for task in found])
+        return
+    rows = [
+        (task.name, ", ".join(task.directions), ", ".join(_dtypes(task)), str(len(task.cases)), task.description)
+        for task in found
+    ]
+    print_table(("task", "directions", "element types", "cases", "what it is"), rows)
+
+
+def _dtypes(task: Task) -> list[str]:
+    return list(dict.fromkeys(case.dtype.value for case in task.cases))
+
+
+def _row(task: Task) -> dict[str, object]:
+    return {
+        "name": task.name,
+        "version": task.version,
+        "description": task.description,
+        "directions": [direction.value for direction in task.directions],
+        "dtypes": _dtypes(task),
+        "cases": {group.value: len(task.group(group)) for group in Group if task.group(group)},
+    }
+
+
+@app.command("show")
+def show(
+    target: Target,
+    skeleton: Annotated[bool, typer.Option("--skeleton", help="Print a kernel file with the exact signature.")] = False,
+    direction: Annotated[Direction, typer.Option(help="Which pass, for --skeleton.")] = Direction.FORWARD,
+    language: Annotated[Language, typer.Option(help="Which style, for --skeleton.")] = Language.TORCH,
+    as_json: Json = False,
+) -> None:
+    """One task: its function, signatures, cases, tolerance; or a kernel file to start from."""
+    from warpsmith.tasks.find import open_task
+
+    with open_task(target) as opened:
+        task = opened.describe()
+    if skeleton:
+        from warpsmith.tasks.skeleton import skeleton as write
+
+        print(write(task, direction, language), end="")
+    elif as_json:
+        print_json(task)
+    else:
+        _print_task(task)
+
+
+def _print_task(task: Task) -> None:
+    out = console()
+    out.print(f"{task.name}  {task.description}", style="bold")
+    out.print(f"version {task.version[:12]} · {task.origin} · libraries: {', '.join(task.libraries) or 'none'}\n")
+    out.print(task.source.strip(), markup=False)
+    for direction in task.directions:
+        signature = task.signature(direction)
+        taken = ", ".join(f"{a.name}: {a.kind}" for a in signature.arguments)
+        out.print(f"\n{direction}({taken}) -> {', '.join(signature.results)}", markup=False)
+        if cost := task.cost.get(direction):
+            out.print(f"  flops {cost.flops} · bytes {cost.bytes}", markup=False)
+    rows = [
+        (
+            case.name,
+            case.group.value,
+            " ".join(f"{axis}={size}" for axis, size in case.axes.items()),
+            case.dtype.value,
+            " ".join(case.inits),
+            " ".join(case.families),
+        )
+        for case in task.cases
+    ]
+    print_table(("case", "group", "axes", "type", "inits", "families"), rows)
+    if task.heldout:
+        spans = ", ".join(f"{n} {r.low}–{r.high}" for n, r in task.heldout.axes.items())
+        out.print(f"held-out, drawn with a secret seed: {spans}")

@@ -1,0 +1,48 @@
+"""The NVIDIA GPUs of this machine, as the driver's own tool tells them."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+QUERY = "name,driver_version,memory.total,compute_cap"
+PARAMETERS = Path("/proc/driver/nvidia/params")
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU: its name, the driver, its memory and its compute capability."""
+
+    name: str
+    driver: str
+    memory_mib: int
+    capability: str
+
+
+def gpus() -> tuple[Gpu, ...]:
+    """The GPUs that nvidia-smi lists; none when there is no driver or it does not answer."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return ()
+    command = [tool, f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (subprocess.SubprocessError, OSError):
+        return ()
+    return tuple(parse_row(line) for line in answer.splitlines() if line.count(",") == QUERY.count(","))
+
+
+def parse_row(line: str) -> Gpu:
+    """One line of nvidia-smi's answer."""
+    name, driver, memory, capability = (part.strip() for part in line.split(","))
+    return Gpu(name, driver, int(memory) if memory.isdigit() else 0, capability)
+
+
+def profiling_restricted(parameters: Path = PARAMETERS) -> bool | None:
+    """Whether the driver keeps hardware counters for administrators; None when it does not say."""
+    if not parameters.exists():
+        return None
+    for line in parameters.read_text().splitlines():
+        if line.startswith("RmProfilingAdminOnly:"):
+            return line.split(":")[1].strip() == "1"
+    return None

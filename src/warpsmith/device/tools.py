@@ -1,0 +1,31 @@
+"""Programs of this machine: where one is and which version it says it has."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that is here."""
+
+    path: Path
+    version: str
+
+
+def program(name: str, flag: str = "--version") -> Program | None:
+    """The program of that name on PATH, or None."""
+    found = shutil.which(name)
+    return Program(Path(found), version(found, flag)) if found else None
+
+
+def version(path: str, flag: str) -> str:
+    """The last dotted number in what the program prints of itself; empty when it prints none."""
+    try:
+        answer = subprocess.run([path, flag], capture_output=True, text=True, timeout=20, check=False)
+    except (subprocess.SubprocessError, OSError):
+        return ""
+    numbers = re.findall(r"\d+(?:\.\d+)+", answer.stdout + answer.stderr)
+    return numbers[0] if numbers else ""
