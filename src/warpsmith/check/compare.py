@@ -1,0 +1,127 @@
+"""The error budget: elementwise and by norm, against a float64 reference, written so that NaN fails.
+
+For a result with reference e, torch's own result t and the kernel's f, with u the unit roundoff of the element
+type and K the length of the reduction:
+
+    elementwise   |f - e| <= factor * (u * sqrt(K) * (|e| + rms(e)) + max|t - e|)
+    by norm       ||f - e|| <= max(norm_factor * ||t - e||, norm_floor * ||e||)
+
+sqrt(K) is how rounding errors of a sum grow when their signs are as good as random: a plain sequential float32
+accumulation passes. Torch's own error is only ever a floor, since it can be exactly zero.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod, sqrt
+
+import torch
+from torch import Tensor
+
+from warpsmith.base import evaluate
+from warpsmith.records import Case, Dtype, Reason, Tolerance
+from warpsmith.tasks.program import Problem
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the comparison found: the reason it failed, a sentence with the evidence, and how near the bound it came."""
+
+    reason: Reason | None
+    detail: str
+    worst: float  # largest error over its bound, over all results; above 1 is wrong
+
+    @property
+    def passed(self) -> bool:
+        """Whether every result is right."""
+        return self.reason is None
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A task's tolerance at one case."""
+
+    tolerance: Tolerance
+    growth: float
+
+    @classmethod
+    def of(cls, tolerance: Tolerance, case: Case) -> "Budget":
+        """The budget for the sizes of a case."""
+        names = {**case.axes, "size": case.dtype.bytes}
+        return cls(tolerance, sqrt(max(1.0, float(evaluate(tolerance.reduction, names)))))
+
+
+def compare(
+    found: Sequence[Tensor], problem: Problem, names: Sequence[str], tolerance: Tolerance, case: Case
+) -> Comparison:
+    """Compare a kernel's results with a problem's reference; the first thing wrong decides."""
+    if len(found) != len(problem.expected):
+        detail = f"returned {len(found)} tensors; the task has {len(problem.expected)}: {', '.join(names)}"
+        return Comparison(Reason.BAD_ANSWER, detail, float("inf"))
+    budget, worst = Budget.of(tolerance, case), 0.0
+    for name, result, native, expected in zip(names, found, problem.native, problem.expected, strict=True):
+        outcome = _one(name, result, native, expected, budget)
+        if not outcome.passed:
+            return outcome
+        worst = max(worst, outcome.worst)
+    return Comparison(None, "", worst)
+
+
+def _one(name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> Comparison:
+    if found.shape != expected.shape:
+        detail = f"{name} has shape {tuple(found.shape)}; expected {tuple(expected.shape)}"
+        return Comparison(Reason.WRONG_SHAPE, detail, float("inf"))
+    if found.dtype != native.dtype:
+        detail = f"{name} is {_name(found.dtype)}; expected {_name(native.dtype)}"
+        return Comparison(Reason.WRONG_DTYPE, detail, float("inf"))
+    if prod(found.shape) == 0:
+        return Comparison(None, "", 0.0)
+    ratio = _element_ratio(found, native, expected, budget)
+    worst = float(ratio.max())
+    if not worst <= 1:
+        return Comparison(Reason.WRONG_VALUE, _evidence(name, found, expected, ratio), worst)
+    share = _norm_ratio(found, native, expected, budget.tolerance)
+    if not share <= 1:
+        detail = f"{name}: the error's norm is {share:.3g} times what the tolerance allows"
+        return Comparison(Reason.WRONG_VALUE, detail, share)
+    return Comparison(None, "", max(worst, share))
+
+
+def _element_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> Tensor:
+    """Error over bound, elementwise; not-a-number and a wrong infinity count as infinitely wrong."""
+    finite = torch.isfinite(expected)
+    clean = torch.where(finite, expected, 0.0)
+    error = torch.where(finite, (found.double() - clean).abs(), 0.0)
+    own = torch.where(finite, (native.double() - clean).abs(), 0.0).nan_to_num(0.0, 0.0, 0.0).max()
+    rms = clean.square().mean().sqrt()
+    rounding = torch.finfo(native.dtype).eps / 2 * budget.growth * (clean.abs() + rms)
+    smallest = torch.finfo(native.dtype).tiny * torch.finfo(native.dtype).eps  # a denormal's last bit
+    ratio = error / (budget.tolerance.factor * (rounding + own) + smallest)
+    same = (found.double() == expected) | (found.isnan() & expected.isnan())
+    wrong = torch.full_like(ratio, float("inf"))
+    return torch.where(finite, torch.where(ratio.isnan(), wrong, ratio), torch.where(same, 0.0, wrong))
+
+
+def _norm_ratio(found: Tensor, native: Tensor, expected: Tensor, tolerance: Tolerance) -> float:
+    finite = torch.isfinite(expected)
+    clean = expected[finite]
+    error = float((found.double()[finite] - clean).norm())
+    own = float((native.double()[finite] - clean).norm())
+    floor = tolerance.norm_floor.get(Dtype(_name(native.dtype)), 0.0) * float(clean.norm())
+    allowed = max(tolerance.norm_factor * own, floor)
+    return error / allowed if allowed else (0.0 if error == 0 else float("inf"))
+
+
+def _evidence(name: str, found: Tensor, expected: Tensor, ratio: Tensor) -> str:
+    """The first wrong element with what was expected and what was found, and how many are wrong."""
+    wrong = ~(ratio <= 1)
+    first = tuple(int(i) for i in wrong.nonzero()[0])
+    place = f"{name}[{', '.join(map(str, first))}]"
+    count, total = int(wrong.sum()), wrong.numel()
+    return (
+        f"{place} is {float(found[first]):.9g}; expected {float(expected[first]):.9g}, "
+        f"off by {float(ratio[first]):.3g} times the bound; {count} of {total} elements are wrong"
+    )
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
