@@ -1,0 +1,154 @@
+"""Hashing, files, names, formulas and statistics."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from warpsmith.base import (
+    Home,
+    UsageError,
+    bootstrap_ratio,
+    digest,
+    digest_files,
+    digest_json,
+    evaluate,
+    locked,
+    median,
+    nearest,
+    quantile,
+    read_text,
+    spearman,
+    write_atomic,
+)
+
+
+def test_digest_tells_lists_of_parts_apart() -> None:
+    assert digest("ab", "c") != digest("a", "bc")
+    assert digest("a") == digest(b"a")
+    assert len(digest("a")) == 32
+
+
+def test_digest_json_ignores_key_order() -> None:
+    assert digest_json({"a": 1, "b": [2]}) == digest_json({"b": [2], "a": 1})
+
+
+def test_digest_files_follows_names_and_contents(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("x")
+    two.write_text("y")
+    before = digest_files([one, two])
+    assert before == digest_files([two, one])
+    one.write_text("z")
+    assert before != digest_files([one, two])
+
+
+def test_write_atomic_replaces_and_leaves_nothing_beside(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "file"
+    write_atomic(target, "one")
+    write_atomic(target, b"two")
+    assert target.read_text() == "two"
+    assert [p.name for p in target.parent.iterdir()] == ["file"]
+
+
+def test_lock_excludes_and_dies_with_its_holder(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    code = f"from warpsmith.base import locked\nfrom pathlib import Path\nimport time\nwith locked(Path({str(path)!r})):\n print('held', flush=True); time.sleep(60)"
+    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    start = time.monotonic()
+    os.kill(holder.pid, signal.SIGKILL)
+    with locked(path):
+        assert time.monotonic() - start < 10
+    holder.wait()
+    holder.stdout.close()
+
+
+def test_read_text_says_what_is_wrong(tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.write_bytes(b"ok\xff")
+    with pytest.raises(UsageError, match="not UTF-8 \\(byte 2\\)"):
+        read_text(bad)
+    with pytest.raises(UsageError, match="does not exist"):
+        read_text(tmp_path / "none")
+    with pytest.raises(UsageError, match="is a folder"):
+        read_text(tmp_path)
+    with pytest.raises(UsageError, match="3 bytes; at most 2"):
+        read_text(bad, limit_bytes=2)
+
+
+def test_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    assert Home.here() == Home(tmp_path / "data", tmp_path / "cache")
+    monkeypatch.delenv("WARPSMITH_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert Home.here().cache == tmp_path / "warpsmith"
+
+
+def test_nearest() -> None:
+    assert nearest("layrnorm", ["layernorm", "softmax"]) == ["layernorm"]
+    assert nearest("LayerNorm", ["layernorm"]) == ["layernorm"]
+    assert nearest("zzz", ["layernorm"]) == []
+
+
+@pytest.mark.parametrize(
+    ("formula", "value"),
+    [
+        ("2*m*n", 24),
+        ("m//2 + n%3", 1),
+        ("-m", -3),
+        ("max(m, n)", 4),
+        ("sqrt(n)", 2.0),
+        ("m*8 % n == 0", 1),
+        ("m > n", 0),
+    ],
+)
+def test_formula(formula: str, value: float) -> None:
+    assert evaluate(formula, {"m": 3, "n": 4}) == value
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("m*q", "names q; known are m"),
+        ("m**9", "has no place in a formula"),
+        ("__import__('os')", "has no place in a formula"),
+        ("m.real", "has no place in a formula"),
+        ("2 *", "cannot be read"),
+        ("m // 0", "divides by zero"),
+        ("1+" * 400 + "1", "at most 500"),
+    ],
+)
+def test_formula_refuses(formula: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        evaluate(formula, {"m": 3})
+
+
+def test_quantiles() -> None:
+    assert median([3, 1, 2]) == 2
+    assert quantile([0, 10], 0.25) == 2.5
+    with pytest.raises(ValueError, match="no values"):
+        quantile([], 0.5)
+
+
+def test_bootstrap_brackets_a_known_ratio() -> None:
+    top = [20 + 0.1 * (i % 7) for i in range(60)]
+    bottom = [10 + 0.1 * (i % 5) for i in range(60)]
+    low, high = bootstrap_ratio(top, bottom)
+    assert low < median(top) / median(bottom) < high
+    assert high - low < 0.1
+    assert (low, high) == bootstrap_ratio(top, bottom)
+
+
+def test_spearman() -> None:
+    assert spearman([1, 2, 3, 4], [10, 20, 30, 40]) == 1
+    assert spearman([1, 2, 3], [3, 2, 1]) == -1
+    assert spearman([1, 2, 2, 3], [1, 2, 2, 3]) == 1
+    assert math.isnan(spearman([1, 1], [1, 2]))
+    assert math.isnan(spearman([1], [1]))

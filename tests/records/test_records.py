@@ -1,0 +1,112 @@
+"""The data model: ids, keys, impossible states, the JSON form, the golden records and the published schema."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from warpsmith.records import (
+    Candidate,
+    CompileFacts,
+    Confined,
+    Direction,
+    Environment,
+    Finding,
+    MeasuredTime,
+    ModelledTime,
+    Options,
+    Reason,
+    Record,
+    StageResult,
+    Task,
+    Verdict,
+)
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = sorted((ROOT / "tests" / "golden").glob("*.json"))
+KERNEL = Candidate(task="softmax", direction=Direction.FORWARD, source="__global__ void k() {}")
+HERE = Environment(device="vgpu", hardware="H200-virtual")
+
+
+def record(**changes: object) -> Record:
+    return Record.model_validate({"candidate": KERNEL, "task_version": "1", "environment": HERE} | changes)
+
+
+def test_id_follows_content_not_ancestry() -> None:
+    assert KERNEL.model_copy(update={"parents": ("a",), "origin": "model"}).id == KERNEL.id
+    assert KERNEL.model_copy(update={"source": "x"}).id != KERNEL.id
+    assert KERNEL.model_copy(update={"macros": {"BLOCK": "128"}}).id != KERNEL.id
+
+
+def test_key_follows_hardware_and_options_not_seeds() -> None:
+    assert record(options=Options(seeds=(1, 2))).key == record().key
+    assert record(options=Options(cache="warm")).key != record().key
+    assert record(environment=Environment(device="cuda", hardware="H200")).key != record().key
+
+
+def test_verdict_is_the_first_that_stopped() -> None:
+    passed = StageResult(stage="compile", verdict=Verdict.PASS)
+    failed = StageResult(stage="virtual", verdict=Verdict.FAIL, reason=Reason.FINDINGS)
+    assert record().verdict is Verdict.SKIP
+    assert record().adding(passed).verdict is Verdict.PASS
+    assert record().adding(passed).adding(failed).verdict is Verdict.FAIL
+    assert record().adding(failed).result("virtual") == failed
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.QUARANTINE, Verdict.FAULT])
+def test_a_stop_without_reason_does_not_construct(verdict: Verdict) -> None:
+    with pytest.raises(ValidationError, match="needs a reason"):
+        StageResult(stage="check", verdict=verdict)
+
+
+def test_a_skip_without_sentence_does_not_construct() -> None:
+    with pytest.raises(ValidationError, match="needs a sentence"):
+        StageResult(stage="check", verdict=Verdict.SKIP)
+
+
+def test_a_fault_is_ours_and_never_a_pass() -> None:
+    broken = StageResult(stage="virtual", verdict=Verdict.FAULT, reason=Reason.HARNESS, detail="the executor died")
+    assert record().adding(broken).verdict is Verdict.FAULT
+
+
+def test_records_are_frozen_and_closed() -> None:
+    with pytest.raises(ValidationError):
+        KERNEL.source = "y"  # type: ignore[misc]
+    with pytest.raises(ValidationError):
+        Candidate.model_validate({**KERNEL.model_dump(), "speedup": 3})
+
+
+def test_measured_and_modelled_times_are_different_types() -> None:
+    modelled = ModelledTime(us=3.0, gpu="H200")
+    assert "modelled" in modelled.text()
+    with pytest.raises(ValidationError):
+        MeasuredTime.parse(modelled.text())
+
+
+def test_facts_are_told_apart_by_stage() -> None:
+    result = StageResult(stage="compile", verdict=Verdict.PASS, facts=CompileFacts(arch="sm_90a"))
+    assert StageResult.parse(result.text()) == result
+
+
+def test_confinement_floor() -> None:
+    assert Confined(achieved=("landlock", "seccomp", "uid", "net_ns")).at_floor
+    assert not Confined(achieved=("landlock", "seccomp"), missing=("uid: not permitted",)).at_floor
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.name)
+def test_golden_records_still_load(path: Path) -> None:
+    text = path.read_text()
+    loaded = Record.parse(text)
+    assert json.loads(loaded.text()).keys() >= json.loads(text).keys()
+    assert loaded.key == path.stem.split("-")[-1], "a record's key never changes"
+
+
+def test_there_are_golden_records() -> None:
+    assert len(GOLDEN) >= 2
+
+
+@pytest.mark.parametrize("model", [Record, Task, Finding])
+def test_published_schema_is_current(model: type) -> None:
+    published = json.loads((ROOT / "docs" / "schema" / f"{model.__name__.lower()}.json").read_text())
+    assert published == TypeAdapter(model).json_schema(), "run: python scripts/schema.py"
