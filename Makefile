@@ -1,9 +1,10 @@
 # The commands of the project. The environment is .venv; a second run reuses it.
 PYTHON ?= python3
+# `make bundle PYTHON=3.12` names a version to bundle for, not an interpreter to run.
+INTERPRETER := $(if $(filter 3.%,$(PYTHON)),python3,$(PYTHON))
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-CLONE := $(CURDIR)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-slow test-gpu test-browser check format lint types layers bundle clean
@@ -19,7 +20,7 @@ help:
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt scripts/setup.sh
-	@PYTHON="$(PYTHON)" VENV="$(VENV)" bash scripts/setup.sh
+	@PYTHON="$(INTERPRETER)" VENV="$(VENV)" bash scripts/setup.sh
 	@touch $(STAMP)
 
 demo: setup
@@ -34,7 +35,7 @@ test-slow: setup
 	$(BIN)/pytest -m "slow and not gpu and not browser"
 
 test-gpu:
-	PYTHONPATH=src$${PYTHONPATH:+:$$PYTHONPATH} $(PYTHON) -m pytest -m gpu -p no:cacheprovider
+	PYTHONPATH=src$${PYTHONPATH:+:$$PYTHONPATH} $(INTERPRETER) -m pytest -m gpu -p no:cacheprovider
 
 check: format lint types layers test
 
