@@ -103,31 +103,31 @@ def read_manifest(path: Path) -> Manifest:
         raise UsageError(f"{path}: not TOML: {error}.") from None
     except ValidationError as error:
         raise UsageError(_explained(path, text, error)) from None
-    for case in manifest.every_case():
-        _check_case(path, text, manifest, case)
+    for place, entry in enumerate(manifest.cases):
+        _check_case(f"{path}:{_line(text, ('cases', place))}: case '{entry.name}'", manifest, entry)
     _check_formulas(path, manifest)
     return manifest
 
 
 def _explained(path: Path, text: str, error: ValidationError) -> str:
     first = error.errors()[0]
-    keys = [str(part) for part in first["loc"]]
     given = f" (given {first['input']!r})" if first["type"] != "missing" else ""
-    names = [key for key in keys if not key.isdigit()]
-    return f"{path}:{_line(text, names)}: key '{'.'.join(keys)}': {first['msg']}{given}."
+    key = ".".join(str(part) for part in first["loc"])
+    return f"{path}:{_line(text, first['loc'])}: key '{key}': {first['msg']}{given}."
 
 
-def _line(text: str, names: list[str]) -> int:
-    """The first line that holds the deepest key named, searching from the line of the one above it."""
+def _line(text: str, keys: tuple[str | int, ...]) -> int:
+    """The line of the deepest key that the text shows, each looked for below the one above it."""
     lines, at = text.splitlines(), 0
-    for name in names:
-        word = re.compile(rf"(^|[\s\[{{.,\"]){re.escape(name)}\s*(=|\]|\.)")
-        at = next((i for i in range(at, len(lines)) if word.search(lines[i])), at)
+    for key, after in zip(keys, (*keys[1:], ""), strict=True):
+        word = re.compile(rf"(^|[\s\[{{.,\"]){re.escape(str(key))}\s*(=|\]|\.)")
+        hits = [i for i in range(at, len(lines)) if isinstance(key, str) and word.search(lines[i])]
+        place = after if isinstance(after, int) and lines[hits[0] if hits else 0].startswith("[[") else 0
+        at = hits[place] if place < len(hits) else at
     return at + 1
 
 
-def _check_case(path: Path, text: str, manifest: Manifest, case: Case) -> None:
-    where = f"{path}:{_line(text, ['cases'])}: case '{case.name}'"
+def _check_case(where: str, manifest: Manifest, case: CaseEntry) -> None:
     for name, size in case.axes.items():
         if name not in manifest.axes:
             near = nearest(name, manifest.axes)

@@ -1,0 +1,68 @@
+"""The command line: help from the table, nearest names, exit codes, JSON errors, faults in one line."""
+
+import json
+
+import pytest
+
+from warpsmith.cli import _main
+from warpsmith.cli._commands import COMMANDS
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main.run(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(row.name in text for row in COMMANDS)
+
+
+def test_no_argument_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main.run([]) == 0
+    assert "Usage: warpsmith" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main.run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("warpsmith ")
+
+
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_every_command_has_help_and_json(row: object, capsys: pytest.CaptureFixture[str]) -> None:
+    name = row.name  # type: ignore[attr-defined]
+    assert _main.run([name, "--help"]) == 0
+    assert "Usage" in capsys.readouterr().out
+
+
+def test_an_unknown_command_has_a_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main.run(["docter"]) == 2
+    assert "Did you mean doctor?" in capsys.readouterr().err
+
+
+def test_errors_are_json_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main.run(["tasks", "show", "sofmax", "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["exit_code"] == 2
+    assert "softmax" in error["message"]
+
+
+@pytest.mark.parametrize(
+    "argv", [["tasks", "lits"], ["tasks", "show"], ["doctor", "--jsno"], ["tasks", "show", "x", "y"]]
+)
+def test_usage_errors_exit_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main.run(argv) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_our_fault_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken(argv: list[str]) -> int:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(_main, "dispatch", broken)
+    assert _main.run(["doctor"]) == 3
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_interrupt_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(argv: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_main, "dispatch", interrupted)
+    assert _main.run(["doctor"]) == 130

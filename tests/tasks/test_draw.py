@@ -1,0 +1,84 @@
+"""Draws are the same for a seed everywhere, and each family is what it says."""
+
+import hashlib
+
+import pytest
+import torch
+
+from warpsmith.records import Case, Dtype, Family, Group, Init, Trial
+from warpsmith.tasks.draw import Draw
+
+CASE = Case(name="c", group=Group.SMOKE, axes={}, dtype=Dtype.FLOAT32)
+
+
+def draw(
+    family: Family = Family.NORMAL, seed: int = 3, dtype: Dtype = Dtype.FLOAT32, init: Init = Init.DEFAULT
+) -> Draw:
+    return Draw(Trial(case=CASE.model_copy(update={"dtype": dtype}), family=family, seed=seed, init=init))
+
+
+def fingerprint(tensor: torch.Tensor) -> str:
+    return hashlib.sha256(tensor.contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()[:16]
+
+
+def test_the_same_seed_gives_the_same_bytes_everywhere() -> None:
+    assert fingerprint(draw().input(17, 33)) == "52c44a2528516983"
+    assert fingerprint(draw(Family.NEAR_OVERFLOW, dtype=Dtype.BFLOAT16).input(17, 33)) == "aa0c186eb9236969"
+
+
+def test_another_seed_gives_other_numbers() -> None:
+    assert not torch.equal(draw(seed=1).input(64), draw(seed=2).input(64))
+
+
+@pytest.mark.parametrize("family", list(Family))
+@pytest.mark.parametrize("dtype", list(Dtype))
+def test_every_family_gives_finite_numbers_of_the_type(family: Family, dtype: Dtype) -> None:
+    x = draw(family, dtype=dtype).input(6, 35)
+    assert x.shape == (6, 35)
+    assert str(x.dtype) == f"torch.{dtype}"
+    assert torch.isfinite(x).all()
+    assert x.double().abs().max() > 0
+
+
+def test_normal_has_mean_zero_and_variance_one() -> None:
+    x = draw().normal(200_000)
+    assert abs(float(x.mean())) < 0.01
+    assert abs(float(x.var()) - 1) < 0.02
+
+
+def test_normal_uses_the_whole_mantissa() -> None:
+    bits = draw().input(4096).view(torch.int32) & 1
+    assert 0.4 < float(bits.double().mean()) < 0.6
+
+
+def test_families_are_what_they_say() -> None:
+    assert (draw(Family.UNIFORM).input(1000) >= 0).all()
+    assert 0.8 < float((draw(Family.SPARSE).input(2000) == 0).double().mean()) < 0.97
+    assert draw(Family.CONSTANT).input(5, 5).unique().numel() == 1
+    ordered = draw(Family.SORTED).input(4, 50)
+    assert torch.equal(ordered, ordered.sort(-1).values)
+    assert draw(Family.TIES).input(1000).unique().numel() < 40
+    signs = draw(Family.ALTERNATING).input(3, 10).flatten().sign()
+    assert (signs[0::2] >= 0).all()
+    assert (signs[1::2] <= 0).all()
+    assert ((draw(Family.ONE_HOT).input(9, 20) != 0).sum(-1) <= 1).all()
+    assert float(draw(Family.NEAR_OVERFLOW, dtype=Dtype.FLOAT16).input(500).abs().min()) > 16000
+    tiny = draw(Family.DENORMAL).input(500).abs()
+    assert float(tiny.max()) < torch.finfo(torch.float32).tiny
+
+
+def test_inits() -> None:
+    assert torch.equal(draw(init=Init.FRESH).parameter(8, mean=1.0), torch.ones(8))
+    assert float(draw(init=Init.WIDE).parameter(5000).std()) > 3
+    assert (draw(init=Init.SIGNED).parameter(100, mean=1.0, std=0.1) < 0).any()
+    assert (draw().parameter(100, mean=1.0, std=0.1) > 0).all()
+
+
+def test_indices_stay_below_their_bound() -> None:
+    found = draw().indices(7, 300)
+    assert found.dtype == torch.int64
+    assert set(found.tolist()) == set(range(7))
+
+
+def test_empty_shapes_are_allowed() -> None:
+    assert draw(Family.SORTED).input(0, 4).shape == (0, 4)
