@@ -72,6 +72,12 @@ class OwnProgram:
 
         return outputs(self._call("forward", *arguments))
 
+    def chosen(self, arguments: "Values", kept: "Values") -> "tuple[Tensor, ...]":
+        """What `chosen(..., *saved)` gives where the task defines it; a forward without choices is its own truth."""
+        from warpsmith.tasks.values import outputs
+
+        return outputs(self._call("chosen", *arguments, *kept)) if self._has("chosen") else self.forward(arguments)
+
     def backward_arguments(self, arguments: "Values", grads: "Sequence[Tensor]") -> "Values":
         """The upstream gradients, forward's arguments, and what `saved(...)` gives for them."""
         from warpsmith.tasks.values import outputs

@@ -3,15 +3,18 @@
 Whatever format a task was written in, it becomes a `Program`; nothing above this file knows the format.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from warpsmith.records import Direction, Kind, Role, Signature, Task, Trial
 from warpsmith.tasks.values import Value, Values, outputs, tensors, widened
+
+Forward: TypeAlias = Callable[[Values], tuple[Tensor, ...]]
 
 DIFFERENTIABLE = (Role.INPUT, Role.PARAMETER)
 
@@ -35,6 +38,27 @@ class Program(Protocol):
         ...
 
 
+@runtime_checkable
+class Choosing(Protocol):
+    """A program whose forward makes choices that rounding may flip: ReLU's gate, the place of a maximum.
+
+    Backward is handed those choices among the saved tensors; its float64 truth must follow them, not make its own.
+    """
+
+    def chosen(self, arguments: Values, kept: Values) -> tuple[Tensor, ...]:
+        """Forward with its choices taken from the saved tensors."""
+        ...
+
+
+@runtime_checkable
+class TwoSided(Protocol):
+    """A program whose backward pass was written in another file, with arguments of its own."""
+
+    def side(self, direction: Direction) -> Program:
+        """The program to run for one direction."""
+        ...
+
+
 @dataclass(frozen=True)
 class Problem:
     """One call to be made: the arguments, what torch gives for it, and the float64 truth."""
@@ -46,6 +70,8 @@ class Problem:
 
 def problem(program: Program, direction: Direction, trial: Trial) -> Problem:
     """The call a trial stands for in one direction, with its reference."""
+    if isinstance(program, TwoSided):
+        return problem(program.side(direction), direction, trial)
     arguments = program.arguments(trial)
     if direction is Direction.FORWARD:
         native = program.forward(arguments)
@@ -53,9 +79,13 @@ def problem(program: Program, direction: Direction, trial: Trial) -> Problem:
     grads = upstream(program.forward(arguments), trial.seed)
     wide = [grad.double() for grad in grads]
     signature = program.task.forward
-    native = gradients(program, signature, arguments, grads)
-    expected = gradients(program, signature, widened(arguments), wide)
-    return Problem(program.backward_arguments(arguments, grads), native, expected)
+    given = program.backward_arguments(arguments, grads)
+    kept = given[len(grads) + len(arguments) :]
+    settled = partial(program.chosen, kept=kept) if isinstance(program, Choosing) else program.forward
+    order = gradient_order(signature, arguments, program.task.signature(direction).results)
+    native = gradients(program.forward, signature, arguments, grads)
+    expected = gradients(settled, signature, widened(arguments), wide)
+    return Problem(given, tuple(native[i] for i in order), tuple(expected[i] for i in order))
 
 
 def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
@@ -70,12 +100,30 @@ def differentiable(signature: Signature, arguments: Values) -> list[Tensor]:
     return [tensor for tensor in tensors(chosen) if tensor.is_floating_point()]
 
 
-def gradients(program: Program, signature: Signature, arguments: Values, grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """`autograd.grad` of the reference at the precision of the arguments."""
+def gradient_names(signature: Signature, arguments: Values) -> list[str]:
+    """The name of the gradient of each of those tensors; the parts of a tuple are numbered."""
+    names: list[str] = []
+    for spec, value in zip(signature.arguments, arguments, strict=True):
+        if spec.role in DIFFERENTIABLE:
+            parts = tensors([value])
+            labels = [f"_{i}" for i in range(len(parts))] if spec.kind is Kind.TENSORS else [""] * len(parts)
+            pairs = zip(labels, parts, strict=True)
+            names += [f"grad_{spec.name}{label}" for label, part in pairs if part.is_floating_point()]
+    return names
+
+
+def gradient_order(signature: Signature, arguments: Values, results: Sequence[str]) -> list[int]:
+    """Where each result of backward stands among the gradients; a result that this call lacks is left out."""
+    names = gradient_names(signature, arguments)
+    return [names.index(name) for name in results if name in names]
+
+
+def gradients(forward: Forward, signature: Signature, arguments: Values, grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """`autograd.grad` of a reference function at the precision of the arguments."""
     fresh = _leaves(signature, arguments)
     leaves = [leaf for leaf in differentiable(signature, fresh) if leaf.requires_grad]
     with torch.enable_grad():
-        results = program.forward(fresh)
+        results = forward(fresh)
         found = torch.autograd.grad(results, leaves, list(grads), allow_unused=True)
     return tuple(torch.zeros_like(leaf) if grad is None else grad for grad, leaf in zip(found, leaves, strict=True))
 
@@ -114,4 +162,16 @@ FITS: dict[Kind, tuple[type, ...]] = {
     Kind.INTS: (list,),
 }
 
-__all__ = ["Problem", "Program", "checked", "differentiable", "gradients", "outputs", "problem", "upstream"]
+__all__ = [
+    "Choosing",
+    "Problem",
+    "Program",
+    "TwoSided",
+    "checked",
+    "differentiable",
+    "gradient_names",
+    "gradients",
+    "outputs",
+    "problem",
+    "upstream",
+]
