@@ -1,107 +1,96 @@
-"""Native parts: C++ files of the package, built once by g++ into the cache. Knows nothing of what they do."""
+"""Builds a native part of the package once with g++ into the cache. Knows nothing of what the parts do."""
 
+import functools
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
-from warpsmith.base.errors import MachineError
+from warpsmith.base.errors import HarnessError, MachineError
 from warpsmith.base.files import locked
-from warpsmith.base.hashing import digest, digest_files
+from warpsmith.base.hashing import digest
 from warpsmith.base.home import Home
 
-SECONDS = 900.0  # for one compiler run; the largest file takes about half a minute on a slow core
-COMMON = ("-std=c++20", "-O2", "-Wall", "-Wextra")
+STANDARD_FLAGS = ("-std=c++20", "-O2", "-g1", "-Wall", "-Wextra", "-fPIC")
+HEADERS = (".h", ".hpp", ".inc")
+DIAGNOSTIC_CHARACTERS = 4000
 
 
-@dataclass(frozen=True)
-class Part:
-    """One program or shared library: what it is built from. `watched` are files that only count for the hash."""
+def build(
+    name: str,
+    sources: Sequence[Path],
+    flags: Sequence[str] = (),
+    includes: Sequence[Path] = (),
+    shared: bool = False,
+) -> Path:
+    """The path of the built program (or shared library), built first if it is not in the cache.
 
-    name: str
-    sources: tuple[Path, ...]
-    watched: tuple[Path, ...] = ()
-    flags: tuple[str, ...] = COMMON
-    link: tuple[str, ...] = ()
-
-
-def build(part: Part, home: Home | None = None) -> Path:
-    """The built file, made now if the cache lacks it; many processes may ask at once."""
-    folder = (home or Home.here()).cache / "native"
-    key = digest(part.name, _key(part.flags), digest_files(part.sources), digest_files(part.watched), *part.link)
-    target = folder / key / part.name
-    if not target.exists():
-        with locked(folder / f"{key}.lock"):
-            if not target.exists():
-                _make(part, folder, target)
+    `includes` are our own header folders and enter the key; give foreign ones as `-isystem` in `flags`. Flags that
+    start with `-l`, `-L` or `-Wl,` are for linking.
+    """
+    compiler = find_compiler(name)
+    options = (*STANDARD_FLAGS, *flags, *(("-shared",) if shared else ()))
+    key = _key(name, sources, includes, options, compiler)
+    target = Home.here().cache / "native" / key / name
+    if target.exists():
+        return target
+    with locked(target.parent.with_suffix(".lock")):
+        if not target.exists():
+            _build_into(target, compiler, sources, options, includes)
     return target
 
 
-def _make(part: Part, folder: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
-            objects = list(pool.map(lambda source: _object(part, source, folder), part.sources))
-        built = Path(scratch) / part.name
-        linking = [flag for flag in part.flags if flag.startswith(("-O", "-f", "-m", "-g"))]
-        _run([*linking, "-o", str(built), *map(str, objects), *part.link], part.name)
-        built.replace(target)
-
-
-def _object(part: Part, source: Path, folder: Path) -> Path:
-    """Objects are kept by content too, so that a change of one file compiles one file."""
-    key = digest(source.name, source.read_bytes(), _key(part.flags), digest_files(part.watched))
-    target = folder / "objects" / f"{key}.o"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            made = Path(scratch) / "out.o"
-            _run([*part.flags, "-c", str(source), "-o", str(made)], f"{part.name} ({source.name})")
-            made.replace(target)
-    return target
-
-
-def _run(arguments: Sequence[str], what: str) -> None:
-    command = [compiler(), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, errors="replace", check=False)
-    except subprocess.TimeoutExpired:
-        raise MachineError(f"Building {what} took more than {SECONDS:.0f} s; the machine is too busy.") from None
-    if done.returncode:
-        shown = done.stderr.strip()[-2000:]
-        raise MachineError(f"Building {what} failed: {' '.join(command)}\n{shown}")
-
-
-def compiler() -> str:
-    """The C++ compiler: `CXX` when set, else g++."""
-    name = os.environ.get("CXX") or "g++"
-    found = shutil.which(name)
+def find_compiler(part: str) -> Path:
+    """The C++ compiler of this machine, or how to get one."""
+    found = shutil.which("g++") or shutil.which("c++")
     if found is None:
-        raise MachineError(f"The C++ compiler {name} is not on PATH. Install g++ 11 or newer, or set CXX.")
-    return found
+        raise MachineError(f"g++ is not on PATH; the native part {part!r} needs it. Run: apt-get install g++")
+    return Path(found).resolve()
 
 
-@lru_cache(maxsize=8)
-def _version(path: str) -> str:
-    done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
-    return done.stdout.splitlines()[0] if done.stdout else path
+def _key(name: str, sources: Sequence[Path], includes: Sequence[Path], options: Sequence[str], compiler: Path) -> str:
+    stamp = compiler.stat()  # stands for the version: a call of `g++ --version` would cost every start 10 ms
+    parts: list[str | bytes] = [name, str(compiler), str(stamp.st_mtime_ns), str(stamp.st_size), *options]
+    for path in _inputs(sources, includes):
+        parts += [path.name, path.read_bytes()]
+    return digest(*parts)
 
 
-@lru_cache(maxsize=1)
-def _processor() -> str:
-    """What -march=native may mean here: a cache shared by machines must not mix them."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return os.uname().machine
-    return next((line for line in lines if line.startswith(("flags", "Features"))), os.uname().machine)
+def _inputs(sources: Sequence[Path], includes: Sequence[Path]) -> Iterable[Path]:
+    yield from sources
+    beside = {path for source in sources for path in source.parent.iterdir() if path.suffix in HEADERS}
+    inside = {path for folder in includes for path in folder.rglob("*") if path.suffix in HEADERS}
+    yield from sorted(beside | inside)
 
 
-def _key(flags: tuple[str, ...]) -> str:
-    native = _processor() if "-march=native" in flags else ""
-    return digest(_version(compiler()), native, *flags)
+def _build_into(
+    target: Path, compiler: Path, sources: Sequence[Path], options: Sequence[str], includes: Sequence[Path]
+) -> None:
+    """Compile beside the target and rename: nobody ever sees half a program."""
+    linking = [flag for flag in options if flag.startswith(("-l", "-L", "-Wl,", "-shared"))]
+    compiling = [flag for flag in options if flag not in linking] + [f"-I{folder}" for folder in includes]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
+        objects = [Path(scratch) / f"{index}.o" for index in range(len(sources))]
+        compile_one = functools.partial(_compile, compiler, compiling)
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            list(pool.map(compile_one, sources, objects))
+        made = Path(scratch) / target.name
+        threads = [flag for flag in compiling if flag.startswith(("-pthread", "-f", "-m", "-static"))]
+        _run([compiler, *threads, *objects, *linking, "-o", made], target.name)
+        made.rename(target)
+
+
+def _compile(compiler: Path, flags: Sequence[str], source: Path, made: Path) -> None:
+    _run([compiler, *flags, "-c", source, "-o", made], source.name)
+
+
+def _run(command: Sequence[str | Path], what: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise HarnessError(
+            f"{what} does not build (exit {done.returncode}):\n{done.stderr[-DIAGNOSTIC_CHARACTERS:].strip()}"
+        )

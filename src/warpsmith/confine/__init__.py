@@ -1,0 +1,25 @@
+"""A child process with limits, namespaces, seccomp and Landlock, and the frames it speaks. Knows no kernels."""
+
+from warpsmith.confine.child import Child, Outcome, run, spawn
+from warpsmith.confine.frames import Fault, Frame, FrameError, FrameReader, FrameWriter
+from warpsmith.confine.paths import system_paths
+from warpsmith.confine.policy import Limit, Limits, Policy, readable_bytes
+from warpsmith.confine.probe import probe
+
+__all__ = [
+    "Child",
+    "Fault",
+    "Frame",
+    "FrameError",
+    "FrameReader",
+    "FrameWriter",
+    "Limit",
+    "Limits",
+    "Outcome",
+    "Policy",
+    "probe",
+    "readable_bytes",
+    "run",
+    "spawn",
+    "system_paths",
+]

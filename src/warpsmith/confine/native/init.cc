@@ -1,0 +1,254 @@
+#include "init.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "become.h"
+#include "frames.h"
+#include "watch.h"
+
+namespace warpsmith {
+namespace {
+
+constexpr int kOwnTick_ms = 20;      // resident memory grows a few hundred MB in this time at most
+constexpr int kForeignTick_ms = 100;  // where every process of the machine has to be read
+
+double now_s() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+struct __attribute__((packed)) OutcomePayload {
+  int32_t signaled;  // 0: `value` is an exit code, 1: a signal
+  int32_t value;
+  uint32_t stop;
+  uint32_t reserved;
+  uint64_t peak_bytes;
+  uint64_t peak_tasks;
+  double seconds;
+  double cpu_s;
+};
+
+class Init {
+ public:
+  Init(const Spec& spec, const Lines& lines, bool own_pids, bool own_proc, bool new_root)
+      : spec_(spec), lines_(lines), own_pids_(own_pids), own_proc_(own_proc), watch_(own_proc, new_root) {}
+
+  [[noreturn]] void fail(const std::string& why) {
+    kill_tree();
+    frames::write_frame(lines_.status, kFailed, why);
+    _exit(1);
+  }
+
+  void start(const Owner& owner, Place place, const Report& report);
+  void supervise();
+  [[noreturn]] void finish();
+
+ private:
+  void hear_setup(int channel);
+  void pump(int* fd, std::string* text);
+  void reap();
+  void check_usage();
+  void stop(Stop why) {
+    if (stop_ == kNotStopped) stop_ = why;
+    over_ = true;
+  }
+  void kill_tree();
+  double left_s() const { return started_s_ + spec_.limits.wall_s - now_s(); }
+
+  const Spec& spec_;
+  const Lines& lines_;
+  bool own_pids_, own_proc_;
+  Watch watch_;
+  pid_t child_ = -1;
+  int output_ = -1, errors_ = -1, signals_ = -1, listener_ = -1;
+  std::string output_text_, errors_text_;
+  double started_s_ = 0, cpu_s_ = 0;
+  uint64_t peak_bytes_ = 0, peak_tasks_ = 0;
+  int exit_status_ = 0;
+  Stop stop_ = kNotStopped;
+  bool over_ = false, reaped_ = false;
+};
+
+void Init::start(const Owner& owner, Place place, const Report& report) {
+  int output[2], errors[2], channel[2];
+  if (pipe2(output, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0 ||
+      socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0)
+    fail(std::string("pipes cannot be made: ") + strerror(errno));
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child, nullptr);
+  signals_ = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+  child_ = fork();
+  if (child_ < 0) fail(std::string("fork: ") + strerror(errno));
+  if (child_ == 0) {
+    place.input = STDIN_FILENO, place.output = output[1], place.errors = errors[1], place.channel = channel[1];
+    become(spec_, owner, place, report);
+  }
+  for (const int fd : {output[1], errors[1], channel[1], STDIN_FILENO}) close(fd);
+  for (const int fd : spec_.files) close(fd);  // so that the judge sees the end when the child is gone
+  output_ = output[0], errors_ = errors[0];
+  fcntl(output_, F_SETFL, O_NONBLOCK);
+  fcntl(errors_, F_SETFL, O_NONBLOCK);
+  hear_setup(channel[0]);
+}
+
+void Init::hear_setup(int channel) {
+  std::string lines(16384, '\0');
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
+  iovec part = {lines.data(), lines.size()};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  const ssize_t n = recvmsg(channel, &message, MSG_CMSG_CLOEXEC);
+  if (n <= 0) fail("the child died while it was prepared");
+  lines.resize(static_cast<size_t>(n));
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header && header->cmsg_type == SCM_RIGHTS) memcpy(&listener_, CMSG_DATA(header), sizeof(int));
+  std::string trouble(4096, '\0');
+  const ssize_t more = recv(channel, trouble.data(), trouble.size(), 0);
+  close(channel);
+  started_s_ = now_s();
+  frames::write_frame(lines_.status, kConfined, lines);
+  if (more > 0) fail(trouble.substr(0, static_cast<size_t>(more)));
+}
+
+void Init::pump(int* fd, std::string* text) {
+  char buffer[65536];
+  while (*fd >= 0) {
+    const ssize_t n = read(*fd, buffer, sizeof buffer);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (n <= 0) return close(*fd), void(*fd = -1);
+    const uint64_t room = spec_.limits.output_bytes - std::min<uint64_t>(spec_.limits.output_bytes, output_text_.size() + errors_text_.size());
+    text->append(buffer, std::min<uint64_t>(room, static_cast<uint64_t>(n)));
+    if (static_cast<uint64_t>(n) > room) return stop(kOutput);
+  }
+}
+
+void Init::reap() {
+  signalfd_siginfo ignored;
+  while (read(signals_, &ignored, sizeof ignored) > 0) {
+  }
+  int status;
+  rusage usage;
+  for (pid_t pid; (pid = wait4(-1, &status, WNOHANG, &usage)) > 0;) {
+    if (pid != child_) continue;
+    exit_status_ = status;
+    reaped_ = over_ = true;
+  }
+}
+
+void Init::check_usage() {
+  const Limits& limits = spec_.limits;
+  const Usage usage = watch_.read();
+  uint64_t memory = usage.memory_bytes;
+  if (limits.memory_bytes && memory > limits.memory_bytes) memory = watch_.exact_memory_bytes(usage);
+  peak_bytes_ = std::max(peak_bytes_, memory);
+  peak_tasks_ = std::max(peak_tasks_, usage.tasks);
+  if (limits.memory_bytes && memory > limits.memory_bytes) stop(kMemory);
+  if (limits.processes && usage.tasks > limits.processes) stop(kProcesses);
+  if (limits.cpu_s && usage.cpu_s > static_cast<double>(limits.cpu_s)) stop(kCpu);
+}
+
+void Init::supervise() {
+  const double tick_s = 1e-3 * (own_proc_ ? kOwnTick_ms : kForeignTick_ms);
+  double next_s = now_s() + tick_s;
+  while (!over_) {
+    pollfd fds[] = {{signals_, POLLIN, 0}, {output_, POLLIN, 0}, {errors_, POLLIN, 0}, {lines_.control, POLLIN, 0}, {listener_, POLLIN, 0}};
+    const double wait_s = std::clamp(std::min(next_s - now_s(), left_s()), 0.0, tick_s);
+    if (poll(fds, 5, static_cast<int>(1e3 * wait_s) + 1) < 0 && errno != EINTR) fail("poll");
+    pump(&output_, &output_text_);
+    pump(&errors_, &errors_text_);
+    if (fds[0].revents) reap();
+    if (fds[3].revents) {
+      char order;
+      if (read(lines_.control, &order, 1) <= 0) kill_tree(), _exit(1);
+      stop(kKilled);
+    }
+    if (fds[4].revents & POLLIN) stop(kMemory);
+    if (fds[4].revents & ~POLLIN) listener_ = -1;  // nobody is left under the filter
+    if (left_s() <= 0 && !reaped_) stop(kWall);
+    if (now_s() < next_s || over_) continue;
+    check_usage();
+    next_s = now_s() + tick_s;
+  }
+}
+
+// Everything below us, however often it forks meanwhile.
+void Init::kill_tree() {
+  for (int round = 0; round < 10000; ++round) {
+    if (own_pids_) kill(-1, SIGKILL);
+    else for (const pid_t pid : watch_.read().pids) kill(pid, SIGKILL);
+    int status;
+    rusage usage;
+    pid_t pid;
+    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
+      if (pid == child_ && !reaped_) exit_status_ = status, reaped_ = true;
+    if (pid < 0 && errno == ECHILD) return;
+    usleep(500);
+  }
+}
+
+void Init::finish() {
+  const double seconds = now_s() - started_s_;
+  check_usage();  // what came and went between two ticks may have left something behind
+  kill_tree();
+  pump(&output_, &output_text_);
+  pump(&errors_, &errors_text_);
+  const bool signaled = WIFSIGNALED(exit_status_);
+  const int value = signaled ? WTERMSIG(exit_status_) : WEXITSTATUS(exit_status_);
+  if (signaled && stop_ == kNotStopped) {
+    if (value == SIGXCPU) stop_ = kCpu;
+    if (value == SIGXFSZ) stop_ = kFileSize;
+    if (value == SIGSYS && spec_.limits.address_space) stop_ = kMemory;  // the filter's only deadly rule in our ABI
+  }
+  rusage all = {};
+  getrusage(RUSAGE_CHILDREN, &all);
+  const double cpu_s = static_cast<double>(all.ru_utime.tv_sec + all.ru_stime.tv_sec) + 1e-6 * static_cast<double>(all.ru_utime.tv_usec + all.ru_stime.tv_usec);
+  const OutcomePayload outcome = {signaled, value, stop_, 0, std::max<uint64_t>(peak_bytes_, 1024 * static_cast<uint64_t>(all.ru_maxrss)), peak_tasks_, seconds, cpu_s};
+  frames::write_frame(lines_.status, kOutcome, &outcome, sizeof outcome);
+  frames::write_frame(lines_.status, kStdout, output_text_);
+  frames::write_frame(lines_.status, kStderr, errors_text_);
+  _exit(0);
+}
+
+}  // namespace
+
+void run_init(const Spec& spec, const Owner& owner, int namespaces, const Lines& lines, Report report) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  char go;
+  if (read(lines.go, &go, 1) != 1) _exit(1);  // the launcher died before it could watch over us
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);         // the child, where it has our uid, can neither read nor trace us
+  signal(SIGPIPE, SIG_IGN);
+  if (namespaces & CLONE_NEWUTS) (void)!sethostname("confined", 8);
+  const bool own_pids = namespaces & CLONE_NEWPID;
+  Place place;
+  place.user_namespace = namespaces & CLONE_NEWUSER;
+  std::string error;
+  bool whole = true;
+  if (namespaces & CLONE_NEWNS) whole = make_root(spec, owner, own_pids, &report, &error);
+  place.new_root = report.has("readonly_root");
+  Init init(spec, lines, own_pids, report.has("pid_ns"), place.new_root);
+  if (!whole) init.fail(error);
+  init.start(owner, place, report);
+  init.supervise();
+  init.finish();
+}
+
+}  // namespace warpsmith

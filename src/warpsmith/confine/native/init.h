@@ -1,0 +1,30 @@
+// The first process inside: prepares the root, starts the program, watches its tree, ends it as a whole, reports.
+#pragma once
+
+#include "mounts.h"
+#include "report.h"
+#include "spec.h"
+
+namespace warpsmith {
+
+// Also the numbers of confine.policy.Limit.
+enum Stop : unsigned int {
+  kNotStopped = 0,
+  kWall = 1,
+  kCpu = 2,
+  kMemory = 3,
+  kOutput = 4,
+  kProcesses = 5,
+  kFileSize = 6,
+  kKilled = 7,
+};
+
+struct Lines {
+  int go = -1;       // one byte from the launcher once our ids are mapped
+  int control = -1;  // a byte from the judge: end it; its end: the judge is gone
+  int status = -1;   // frames to the judge
+};
+
+[[noreturn]] void run_init(const Spec& spec, const Owner& owner, int namespaces, const Lines& lines, Report report);
+
+}  // namespace warpsmith

@@ -1,0 +1,79 @@
+// launcher SPEC STATUS CONTROL: starts one confined child as the spec on descriptor SPEC says, and lives as long as it.
+// It stays outside the namespaces, so that the child's tree ends when the judge, the launcher or the child ends.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sched.h>
+
+#include "frames.h"
+#include "init.h"
+#include "namespaces.h"
+
+namespace {
+
+using namespace warpsmith;
+
+#ifndef SYS_pidfd_open
+constexpr long SYS_pidfd_open = 434;
+#endif
+
+[[noreturn]] void fail(int status, const std::string& why) {
+  frames::write_frame(status, kFailed, why);
+  _exit(1);
+}
+
+int open_process(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+
+// Not a parent-death signal: that one fires when the *thread* that started us ends.
+void wait_for_either(int judge, pid_t child) {
+  pollfd ends[] = {{judge, POLLIN, 0}, {open_process(child), POLLIN, 0}};
+  while (poll(ends, 2, -1) < 0 && errno == EINTR) {
+  }
+  if (ends[0].revents) kill(child, SIGKILL);
+  int status;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  const int spec_fd = atoi(argv[1]);
+  Lines lines;
+  lines.status = atoi(argv[2]), lines.control = atoi(argv[3]);
+  for (const int fd : {spec_fd, lines.status, lines.control}) fcntl(fd, F_SETFD, FD_CLOEXEC);
+  Spec spec;
+  std::string error;
+  if (!read_spec(spec_fd, &spec, &error)) fail(lines.status, error);
+  const int judge = open_process(spec.judge);
+  if (judge < 0) fail(lines.status, std::string("pidfd_open of the judge: ") + strerror(errno));
+  if (getppid() != spec.judge) return 1;  // it died before we looked
+  int go[2];
+  if (pipe2(go, O_CLOEXEC) != 0) fail(lines.status, std::string("pipe: ") + strerror(errno));
+  const Owner owner = choose_owner();
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  Report report;
+  const Born born = fork_into_namespaces(&report);
+  if (born.pid < 0) fail(lines.status, std::string("clone: ") + strerror(errno));
+  if (born.pid == 0) {
+    close(go[1]);
+    lines.go = go[0];
+    run_init(spec, owner, born.flags, lines, report);
+  }
+  if ((born.flags & CLONE_NEWUSER) && !map_ids(born.pid, owner)) {
+    kill(born.pid, SIGKILL);
+    fail(lines.status, std::string("uid_map: ") + strerror(errno));
+  }
+  for (const int fd : {lines.status, lines.control, go[0], STDIN_FILENO}) close(fd);
+  for (const int fd : spec.files) close(fd);
+  if (write(go[1], "g", 1) != 1) kill(born.pid, SIGKILL);
+  wait_for_either(judge, born.pid);
+  return 0;
+}

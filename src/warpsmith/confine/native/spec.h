@@ -1,0 +1,50 @@
+// What the launcher is asked to do, as the judge wrote it: NUL-separated key, value pairs on a file descriptor.
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace warpsmith {
+
+struct Bind {
+  std::string path;  // canonical; the same path inside and outside
+  bool write = false;
+};
+
+struct Link {
+  std::string path;
+  std::string target;
+};
+
+struct Limits {
+  double wall_s = 0;
+  uint64_t cpu_s = 0;
+  uint64_t memory_bytes = 0;
+  uint64_t processes = 0;
+  uint64_t open_files = 0;
+  uint64_t file_bytes = 0;
+  uint64_t output_bytes = 0;
+  bool address_space = false;  // bound what is asked for, not only what is resident
+};
+
+struct Spec {
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;
+  std::vector<std::string> require;  // parts without which nothing is started
+  std::vector<Bind> binds;           // parents before what is inside them
+  std::vector<Link> links;
+  std::vector<int> files;  // descriptors the child gets, from 3 up, in this order
+  std::string folder = "/";
+  std::string seccomp = "general";
+  Limits limits;
+  bool devices = false;
+  pid_t judge = 0;
+};
+
+// Reads and checks the whole of it; on a key or a number it does not know, writes why to `error`.
+bool read_spec(int fd, Spec* spec, std::string* error);
+
+}  // namespace warpsmith

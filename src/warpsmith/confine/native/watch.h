@@ -1,0 +1,32 @@
+// What the whole tree of a child uses, read from /proc; knows nothing of limits.
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <vector>
+
+namespace warpsmith {
+
+struct Usage {
+  uint64_t memory_bytes = 0;  // anonymous and shared pages of every process, and files in the private tmp
+  double cpu_s = 0;           // the living and the reaped
+  uint64_t tasks = 0;         // processes and threads
+  std::vector<pid_t> pids;    // as numbered by the /proc that was read
+};
+
+class Watch {
+ public:
+  // `whole` when /proc holds our tree and nothing else; `scratch` when /tmp and /dev/shm are ours alone.
+  Watch(bool whole, bool scratch);
+  Usage read() const;
+  // The same memory with pages shared between processes counted once; slower, so asked only near a limit.
+  uint64_t exact_memory_bytes(const Usage& usage) const;
+
+ private:
+  uint64_t scratch_bytes() const;
+  bool whole_, scratch_;
+  pid_t self_;
+};
+
+}  // namespace warpsmith

@@ -1,0 +1,89 @@
+"""Which paths a child must see: what programs of this machine need, and the links on the way to a path."""
+
+import os
+import site
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import warpsmith
+
+MACHINE_PATHS = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/ssl/openssl.cnf",
+)
+
+
+@lru_cache(maxsize=1)
+def system_paths() -> tuple[Path, ...]:
+    """What a dynamically linked program, this Python with its packages, and gcc need to read."""
+    python = [sys.prefix, sys.base_prefix, sys.exec_prefix, *site.getsitepackages()]
+    named = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    package = Path(warpsmith.__file__).parent
+    candidates = [*MACHINE_PATHS, *python, *(str(Path(entry).absolute()) for entry in named), str(package)]
+    return tuple(dict.fromkeys(Path(entry) for entry in candidates if Path(entry).exists()))
+
+
+@dataclass(frozen=True)
+class View:
+    """The folders and files to show at their own places, parents first, and the links that lead to them."""
+
+    binds: tuple[tuple[str, bool], ...]  # canonical path, writable
+    links: tuple[tuple[str, str], ...]  # path, target
+
+
+def view(read: Iterable[Path], write: Iterable[Path]) -> View:
+    """Resolve every path to its canonical place and keep the links that were crossed on the way."""
+    links: dict[str, str] = {}
+    binds: dict[str, bool] = {}
+    for path, writable in [*((path, False) for path in read), *((path, True) for path in write)]:
+        real = _resolve(path.absolute(), links)
+        binds[real] = writable or binds.get(real, False)
+    kept = {path: writable for path, writable in sorted(binds.items()) if not _covered(path, writable, binds)}
+    inside = {path: target for path, target in links.items() if not _within_any(path, kept)}
+    return View(tuple(kept.items()), tuple(inside.items()))
+
+
+def _resolve(path: Path, links: dict[str, str], depth: int = 0) -> str:
+    """The canonical path; every link on the way is noted, each by the canonical path of the folder it lies in."""
+    if depth > 40:
+        raise OSError(f"{path} has more than 40 links on its way")
+    done = Path("/")
+    parts = path.parts[1:]
+    for index, part in enumerate(parts):
+        here = done.parent if part == ".." else done / part
+        if here.is_symlink():
+            target = here.readlink()
+            links[str(here)] = str(target)
+            return _resolve(Path(done, target, *parts[index + 1 :]), links, depth + 1)
+        done = here
+    if not done.exists():
+        raise FileNotFoundError(f"{path} does not exist, so a confined child cannot be shown it")
+    return str(done)
+
+
+def _covered(path: str, writable: bool, binds: dict[str, bool]) -> bool:
+    """Whether the nearest bound folder above shows it already, with the same right."""
+    above = [other for other in binds if other != path and _within(path, other)]
+    return bool(above) and binds[max(above, key=len)] == writable
+
+
+def _within_any(path: str, binds: Iterable[str]) -> bool:
+    return any(_within(path, other) for other in binds)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
