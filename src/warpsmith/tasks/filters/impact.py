@@ -1,0 +1,167 @@
+"""Does every input and every parameter matter: one is changed at a time, everything else stays as it is."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from warpsmith.records import Origin, Role
+from warpsmith.tasks.filters.numbers import change, rms
+from warpsmith.tasks.filters.outputs import least
+from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Skip
+from warpsmith.tasks.filters.subject import REFUSALS, Sample, Subject
+from warpsmith.tasks.filters.thresholds import IMPACT
+from warpsmith.tasks.program import gradients
+from warpsmith.tasks.values import Value, Values
+
+DIRECT = 8  # so many arguments are tried by one call each; more are first looked at through one backward pass
+ROLES = {
+    Filter.INPUT_IMPACT: (Role.INPUT, Role.FIXED),
+    Filter.PARAMETER_IMPACT: (Role.PARAMETER,),
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """One tensor among the arguments: the argument's place, and its place in a tuple."""
+
+    name: str
+    place: int
+    part: int | None
+    role: Role
+
+    def get(self, arguments: Values) -> Tensor:
+        """The tensor."""
+        value = arguments[self.place]
+        found = value if self.part is None else value[self.part]  # type: ignore[index]
+        assert isinstance(found, Tensor)
+        return found
+
+    def put(self, arguments: Values, tensor: Tensor) -> Values:
+        """The arguments with another tensor here."""
+        held: Value = tensor
+        if self.part is not None:
+            parts = list(arguments[self.place])  # type: ignore[arg-type]
+            held = tuple(tensor if place == self.part else part for place, part in enumerate(parts))
+        return (*arguments[: self.place], held, *arguments[self.place + 1 :])
+
+
+def targets(subject: Subject, arguments: Values) -> list[Target]:
+    """Every tensor among the arguments."""
+    found: list[Target] = []
+    for place, (spec, value) in enumerate(zip(subject.signature.arguments, arguments, strict=True)):
+        if isinstance(value, Tensor):
+            found.append(Target(spec.name, place, None, spec.role))
+        elif isinstance(value, tuple):
+            found.extend(Target(f"{spec.name}[{part}]", place, part, spec.role) for part in range(len(value)))
+    return found
+
+
+def impact(subject: Subject, base: Sample, other: Sample, filter_: Filter) -> FilterResult | Skip:
+    """How far the outputs move, relative to their size, when one argument of a role is changed alone."""
+    every = targets(subject, base.arguments)
+    chosen = [t for t in every if t.role in ROLES[filter_] and t.get(base.arguments).numel()]
+    noun = "inputs" if filter_ is Filter.INPUT_IMPACT else "parameters"
+    if not chosen:
+        return Skip(filter=filter_, reason=f"the task has no {noun}")
+    measures, left = _measured(subject, base, other, chosen)
+    kept = [m for m, t in measures if m.value >= IMPACT or not _spare(subject, t, base, other)]
+    if not kept:
+        why = f"none of the {len(left)} {noun} could be changed in time" if left else f"the {noun} are all buffers"
+        return Skip(filter=filter_, reason=why)
+    sentence = "changing {what} alone moves the outputs by {value:.3g} of their largest value"
+    if left:
+        sentence += f"; {len(left)} of {len(chosen)} were not tried for lack of time"
+    return least(filter_, kept, IMPACT, sentence)
+
+
+def _measured(
+    subject: Subject, base: Sample, other: Sample, chosen: Sequence[Target]
+) -> tuple[list[tuple[Measure, Target]], list[Target]]:
+    """A measure for each target, and those there was no time for."""
+    known = _first_order(subject, base, other, chosen) if len(chosen) > DIRECT else {}
+    measures: list[tuple[Measure, Target]] = []
+    left: list[Target] = []
+    for target in chosen:
+        if known.get(target.name, 0.0) >= IMPACT:
+            measures.append((Measure(what=f"'{target.name}'", value=known[target.name]), target))
+        elif measures and not subject.clock.allows(1):
+            left.append(target)
+        else:
+            value = _moved(subject, base, other, target)
+            measures.append((Measure(what=f"'{target.name}'", value=value), target))
+    return measures, left
+
+
+def _moved(subject: Subject, base: Sample, other: Sample, target: Target) -> float:
+    """The most that any of the changes moves the outputs; the first that shows is enough."""
+    most = 0.0
+    for changed in changes(target, base.arguments, other.arguments):
+        try:
+            after = subject.call(target.put(base.arguments, changed))
+        except REFUSALS:
+            return float("inf")  # a value that the function refuses has been looked at
+        most = max(most, change(base.outputs, after))
+        if most >= IMPACT:
+            break
+    return most
+
+
+def changes(target: Target, arguments: Values, redrawn: Values) -> Iterator[Tensor]:
+    """Other values for one tensor: another draw, and one of another scale, since means of many values hardly move."""
+    old, new = target.get(arguments), target.get(redrawn)
+    if new.shape == old.shape and not torch.equal(new, old):
+        yield new
+        if new.is_floating_point():
+            yield new * 2
+    else:
+        yield shaken(old)
+
+
+def shaken(tensor: Tensor) -> Tensor:
+    """Other values of the same kind where another draw gives the same ones; what is positive stays so."""
+    source = torch.Generator().manual_seed(7)
+    if tensor.dtype is torch.bool:
+        return ~tensor
+    if not tensor.is_floating_point():
+        return (
+            tensor.roll(1, 0)
+            if tensor.ndim and bool((tensor != tensor.flatten()[0]).any())
+            else torch.zeros_like(tensor)
+        )
+    noise = torch.rand(tensor.shape, generator=source, dtype=torch.float64).to(tensor.dtype)
+    return tensor * (1 + noise) + noise * (rms(tensor.double()) or 1.0)
+
+
+def _spare(subject: Subject, target: Target, base: Sample, other: Sample) -> bool:
+    """A module's buffer (a counter, running statistics in training) may be without impact: nobody drew it."""
+    if subject.program.task.origin is Origin.SUITE or target.role is not Role.FIXED:
+        return False
+    return torch.equal(target.get(base.arguments), target.get(other.arguments))
+
+
+def _first_order(subject: Subject, base: Sample, other: Sample, chosen: Sequence[Target]) -> dict[str, float]:
+    """Estimates for many targets from one backward pass: |<gradient, change>|, for random signs upstream."""
+    source = torch.Generator().manual_seed(11)
+    outputs = [output for output in base.outputs if output.is_floating_point()]
+    if len(outputs) != len(base.outputs) or not subject.clock.allows(4):
+        return {}
+    signs = [torch.randint(0, 2, o.shape, generator=source).mul(2).sub(1).to(o.dtype) for o in outputs]
+    try:
+        found = gradients(subject.program.forward, subject.signature, base.arguments, signs)
+    except REFUSALS:
+        return {}
+    flowing = [t for t in targets(subject, base.arguments) if _flows(t, base.arguments)]
+    size = sum(float(output.double().square().sum()) for output in outputs) ** 0.5
+    wanted = {target.name for target in chosen}
+    estimates: dict[str, float] = {}
+    for target, grad in zip(flowing, found, strict=True):
+        if target.name in wanted:
+            step = next(changes(target, base.arguments, other.arguments)) - target.get(base.arguments)
+            estimates[target.name] = abs(float((grad.double() * step.double()).sum())) / (size or 1.0)
+    return estimates
+
+
+def _flows(target: Target, arguments: Values) -> bool:
+    return target.role in (Role.INPUT, Role.PARAMETER) and target.get(arguments).is_floating_point()

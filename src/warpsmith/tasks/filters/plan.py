@@ -1,0 +1,73 @@
+"""Which draws the filters look at, and how long they may: small cases, several seeds and inits, a soft time limit."""
+
+import time
+from dataclasses import dataclass, field
+from math import prod
+
+from warpsmith.records import Case, Family, Group, Origin, Task, Trial
+
+CASES = 2  # the smallest cases of a task
+TRIALS = 5  # draws whose outputs are looked at
+SEED = 1009  # fixed: a report is the same tomorrow
+
+
+@dataclass
+class Clock:
+    """The soft limit of one report: optional work asks before it starts."""
+
+    limit_s: float
+    start_s: float = field(default_factory=time.monotonic)
+    forward_s: float = 0.0  # the slowest call so far
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds since the report was begun."""
+        return time.monotonic() - self.start_s
+
+    def allows(self, forwards: float) -> bool:
+        """Whether work worth so many forward calls fits into what is left."""
+        return self.spent_s + forwards * self.forward_s <= self.limit_s
+
+
+def trials(task: Task) -> tuple[Trial, ...]:
+    """Two seeds of the smallest case first, then its other inits, then the next case's; at most `TRIALS`."""
+    cases = judged_cases(task)
+    first = cases[0]
+    base, again = pair(first)
+    rest = [
+        Trial(case=case, init=init, family=plain_family(case), seed=SEED + 2 + place)
+        for case in cases
+        for place, init in enumerate(case.inits)
+        if (case.name, init) != (first.name, first.inits[0])
+    ]
+    return (base, again, *rest)[:TRIALS]
+
+
+def pair(case: Case) -> tuple[Trial, Trial]:
+    """Two seeds of one case."""
+    base = Trial(case=case, init=case.inits[0], family=plain_family(case), seed=SEED)
+    return base, base.model_copy(update={"seed": SEED + 1})
+
+
+def judged_cases(task: Task) -> list[Case]:
+    """The smallest cases that its author wrote: the smoke case of a foreign task is ours, and may be degenerate."""
+    own = task.origin is Origin.SUITE
+    written = [case for case in task.cases if own or case.group is not Group.SMOKE] or list(task.cases)
+    distinct: dict[frozenset[tuple[str, int]], Case] = {}
+    for case in sorted(written, key=_volume):
+        distinct.setdefault(frozenset(case.axes.items()), case)
+    return list(distinct.values())[:CASES]
+
+
+def light_case(task: Task) -> Case:
+    """The smallest case of all, for what would take too long elsewhere."""
+    return min(task.cases, key=_volume)
+
+
+def plain_family(case: Case) -> Family:
+    """The family that shows what the function does: tiny, huge and constant data show its edges."""
+    return Family.NORMAL if Family.NORMAL in case.families else case.families[0]
+
+
+def _volume(case: Case) -> int:
+    return prod(case.axes.values())

@@ -1,0 +1,18 @@
+"""The bounds the filters hold a task to, each with where it comes from."""
+
+# robust-kbench and KernelBench compare with 1e-2, absolute and relative, at their loosest: what cannot be told apart
+# from nothing under that has been gamed.
+LOOSE = 1e-2
+RANGE = LOOSE  # the largest output, absolute
+DEVIATION = LOOSE  # standard deviation of the outputs over their root mean square
+VARIATION = LOOSE  # standard deviation along an axis, over the same
+
+# A bias beside a reduction of 100000 terms still moves the largest output by about 2e-3 of it; cancelled terms
+# (a bias before a normalization) move it by rounding, below 1e-5.
+IMPACT = 1e-3
+
+# Sums on several threads may round differently from call to call; a random operation differs by about one.
+REPEAT = 1e-3
+
+# Two float32 results of different inputs that agree to this are the same constant.
+CONSTANT = 1e-5
