@@ -155,20 +155,23 @@ bool leave_scaffold() {
          chdir("/") == 0;
 }
 
+// Our own parts first: nothing of them may ever be written through a bind, and a bind may lie inside /tmp.
 bool fill(const Spec& spec, const Owner& owner, std::string* step) {
-  if (!make_links(spec)) return *step = "links", false;
-  for (const Bind& one : spec.binds) {
-    *step = one.path;
-    if (one.write && owner.change && lchown(("/old" + one.path).c_str(), owner.uid, owner.gid) != 0) return false;
-    if (!bind(one.path, one.write ? kNoSuid | kNoDevices : kReadOnly | kNoSuid | kNoDevices)) return false;
-  }
+  *step = "/tmp";
+  if (!scratch("/tmp", spec.limits.memory_bytes) || !make_accounts(owner)) return false;
   *step = "/dev";
   if (!make_devices(spec)) return false;
   *step = "/sys";
   const char* system = spec.devices ? "/sys" : "/sys/devices/system";
   if (access((std::string("/old") + system).c_str(), F_OK) == 0 && !bind(system, kReadOnly | kNoSuid)) return false;
-  *step = "/tmp";
-  return scratch("/tmp", spec.limits.memory_bytes) && make_accounts(owner);
+  *step = "links";
+  if (!make_links(spec)) return false;
+  for (const Bind& one : spec.binds) {
+    *step = one.path;
+    if (one.write && owner.change && lchown(("/old" + one.path).c_str(), owner.uid, owner.gid) != 0) return false;
+    if (!bind(one.path, one.write ? kNoSuid | kNoDevices : kReadOnly | kNoSuid | kNoDevices)) return false;
+  }
+  return true;
 }
 
 }  // namespace
