@@ -120,15 +120,17 @@ def gradient_order(signature: Signature, arguments: Values, results: Sequence[st
 
 def gradients(forward: Forward, signature: Signature, arguments: Values, grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """`autograd.grad` of a reference function at the precision of the arguments."""
-    fresh = _leaves(signature, arguments)
-    leaves = [leaf for leaf in differentiable(signature, fresh) if leaf.requires_grad]
+    fresh = leaves(signature, arguments)
+    wanted = [leaf for leaf in differentiable(signature, fresh) if leaf.requires_grad]
     with torch.enable_grad():
         results = forward(fresh)
-        found = torch.autograd.grad(results, leaves, list(grads), allow_unused=True)
-    return tuple(torch.zeros_like(leaf) if grad is None else grad for grad, leaf in zip(found, leaves, strict=True))
+        found = torch.autograd.grad(results, wanted, list(grads), allow_unused=True)
+    return tuple(torch.zeros_like(leaf) if grad is None else grad for grad, leaf in zip(found, wanted, strict=True))
 
 
-def _leaves(signature: Signature, arguments: Values) -> Values:
+def leaves(signature: Signature, arguments: Values) -> Values:
+    """The arguments with fresh leaves of a graph in the place of what a gradient flows to."""
+
     def leaf(tensor: Tensor) -> Tensor:
         return tensor.detach().clone().requires_grad_(tensor.is_floating_point())
 
@@ -171,6 +173,7 @@ __all__ = [
     "differentiable",
     "gradient_names",
     "gradients",
+    "leaves",
     "outputs",
     "problem",
     "upstream",

@@ -1,0 +1,49 @@
+"""A user's Python file as a module, and the seeds its code draws from. Knows no task format."""
+
+import importlib.util
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from warpsmith.base import UsageError
+
+SALT = 0x9E3779B9  # keeps parameters and inputs of one trial from being the same random numbers
+
+
+def load(path: Path) -> ModuleType:
+    """The file, executed. Files beside it can be imported, as when it is run from its folder."""
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    name = f"warpsmith_foreign_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader  # a .py path always has both
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickling look their module up
+    seed(0)
+    spec.loader.exec_module(module)
+    return module
+
+
+def wanted(module: ModuleType, path: Path, name: str, way_out: str) -> Any:
+    """What the module defines under a name, or a `UsageError` that says it is missing."""
+    if not hasattr(module, name):
+        raise UsageError(f"{path}: no '{name}' in it. {way_out}")
+    return getattr(module, name)
+
+
+def first_function(module: ModuleType, names: tuple[str, ...]) -> Callable[..., Any] | None:
+    """The first of the named functions that the module defines."""
+    return next((getattr(module, name) for name in names if callable(getattr(module, name, None))), None)
+
+
+def seed(value: int) -> None:
+    """Seed every generator that task code draws from: torch, random, and numpy when it is loaded."""
+    torch.manual_seed(value)
+    random.seed(value)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(value % (1 << 32))

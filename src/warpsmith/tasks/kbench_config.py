@@ -1,0 +1,71 @@
+"""robust-kbench's `config_*.json`: the settings of a task's cases. Runs no code and loads no torch."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warpsmith.base import UsageError, read_text
+
+MOST = 256  # cases: every product of their lists, past which nobody meant it
+KINDS = ("single", "multi")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The keywords of `Model(...)` and of `get_inputs(...)` for one case."""
+
+    name: str
+    init: Mapping[str, Any]
+    input: Mapping[str, Any]
+
+    @property
+    def same(self) -> tuple[str, str]:
+        """What two settings have in common when they mean the same case, whatever their names."""
+        return json.dumps(self.init, sort_keys=True), json.dumps(self.input, sort_keys=True)
+
+
+def read_settings(path: Path) -> list[Setting]:
+    """Every setting of a file: each product of init, input and shared settings, `single` ones first, no two alike."""
+    config = _parsed(path)
+    found = [setting for kind in KINDS for setting in _products(path, config, kind)]
+    first: dict[tuple[str, str], Setting] = {}
+    for setting in found:
+        first.setdefault(setting.same, setting)
+    unlike = list(first.values())
+    if len(unlike) > MOST:
+        raise UsageError(f"{path}: {len(unlike)} cases; at most {MOST} are taken. Shorten its lists.")
+    if not unlike:
+        raise UsageError(f"{path}: no case; it needs 'single_input_configs' and its like with at least one setting.")
+    return unlike
+
+
+def _parsed(path: Path) -> Mapping[str, Any]:
+    text = read_text(path)
+    try:
+        config = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{path}:{error.lineno}: not JSON: {error.msg} (column {error.colno}).") from None
+    if not isinstance(config, dict):
+        raise UsageError(f"{path}:1: the file holds a {type(config).__name__}; it must hold an object of settings.")
+    return config
+
+
+def _products(path: Path, config: Mapping[str, Any], kind: str) -> list[Setting]:
+    if not any(f"{kind}_{part}_configs" in config for part in ("init", "input", "shared")):
+        return []
+    inits, inputs, shared = (_list(path, config, f"{kind}_{part}_configs") for part in ("init", "input", "shared"))
+    triples = [(a, b, c) for a in inits for b in inputs for c in shared]
+    # Shared settings win over both, as in robust-kbench itself.
+    return [Setting(f"{kind}_{i}", {**a, **c}, {**b, **c}) for i, (a, b, c) in enumerate(triples)]
+
+
+def _list(path: Path, config: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+    found = config.get(key, [{}])
+    entries = found if isinstance(found, list) else [found]
+    for entry in entries:
+        if not isinstance(entry, dict):
+            line = next((i for i, row in enumerate(read_text(path).splitlines(), 1) if f'"{key}"' in row), 1)
+            raise UsageError(f"{path}:{line}: key '{key}': {entry!r} is not an object of settings.")
+    return entries or [{}]

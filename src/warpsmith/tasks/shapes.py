@@ -1,0 +1,52 @@
+"""Shapes as the command line writes them: `32x1024:float32`, `x=8x3x224x224`, `64:int64<1000`. Knows no torch."""
+
+import re
+from dataclasses import dataclass
+
+from warpsmith.base import UsageError, nearest
+
+FLOATS = ("float32", "float16", "bfloat16", "float64")
+WHOLE = ("int64", "int32", "int16", "int8", "uint8", "bool")
+FORM = re.compile(r"^(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dims>[\dx-]*)(?::(?P<dtype>\w+)(?:<(?P<high>\d+))?)?$")
+LARGEST = 1 << 33  # elements of one tensor, as in a task file
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One example input: its sizes, element type, and the bound of its values where they are whole numbers."""
+
+    dims: tuple[int, ...]
+    dtype: str = "float32"
+    high: int = 2
+    name: str = ""
+
+
+def read_shape(text: str) -> Shape:
+    """The input a text stands for; a `UsageError` says what is wrong with it."""
+    match = FORM.match(text.strip())
+    if match is None:
+        raise UsageError(
+            f"Input '{text}' cannot be read. Write sizes and an element type: 32x1024:float32, 64:int64<1000, "
+            "or with a name: x=32x1024."
+        )
+    dims = tuple(_size(text, part) for part in match["dims"].split("x") if part)
+    dtype = match["dtype"] or FLOATS[0]
+    if dtype not in FLOATS + WHOLE:
+        known = nearest(dtype, FLOATS + WHOLE) or list(FLOATS + WHOLE)
+        raise UsageError(f"Input '{text}': element type '{dtype}' does not exist; known are {', '.join(known)}.")
+    _bounded(text, dims)
+    return Shape(dims, dtype, int(match["high"] or 2), match["name"] or "")
+
+
+def _size(text: str, part: str) -> int:
+    if not part.isdigit() or int(part) < 1:
+        raise UsageError(f"Input '{text}': size '{part}' is not a whole number of 1 or more.")
+    return int(part)
+
+
+def _bounded(text: str, dims: tuple[int, ...]) -> None:
+    count = 1
+    for size in dims:
+        count *= size
+    if count > LARGEST:
+        raise UsageError(f"Input '{text}' has {count} elements; at most {LARGEST} are taken. Lower its sizes.")
