@@ -47,7 +47,7 @@ def repeated_work(traced: Trace) -> FilterResult:
 
 
 def constant_result(traced: Trace, other: Trace) -> FilterResult | Skip:
-    """Calls whose floating result is the same for two draws although a floating value they read is not."""
+    """Calls whose floating result is the same for two draws although the floating tensors they read are not."""
     if [call.name for call in traced.calls] != [call.name for call in other.calls]:
         return Skip(filter=Filter.CONSTANT_RESULT, reason="two draws take different ways through the function")
     pairs = zip(traced.calls, other.calls, strict=True)
@@ -96,8 +96,9 @@ def _named(call: Call, stems: Sequence[str]) -> bool:
 
 
 def _varies(one: Call, two: Call) -> bool:
-    pairs = list(zip(one.sources, two.sources, strict=False))
-    return any(a and b and not a.same(b, CONSTANT) for a, b in pairs)
+    """Every floating tensor that was read differs between the draws: a state that starts at zero may stay so."""
+    pairs = [(a, b) for a, b in zip(one.sources, two.sources, strict=False) if a and b]
+    return bool(pairs) and not any(a.same(b, CONSTANT) for a, b in pairs)
 
 
 def _constant(one: Call, two: Call) -> bool:

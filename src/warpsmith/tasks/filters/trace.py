@@ -9,18 +9,22 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode, resolve_name
 
+from warpsmith.tasks import modes
 from warpsmith.tasks.filters.fingerprint import Fingerprint, fingerprint
 from warpsmith.tasks.filters.subject import Subject
 from warpsmith.tasks.values import Values, mapped, tensors
 
 TORCH = str(Path(torch.__file__).parent)
+MODULES = str(Path(TORCH) / "nn" / "modules")
 HERE = str(Path(__file__).parent.parent)
+WATCHERS = (__file__, modes.__file__, torch.overrides.__file__)
 
 
 def words(text: str) -> frozenset[str]:
@@ -111,35 +115,43 @@ class Recorder(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Make the call and write it down."""
-        kwargs = kwargs or {}
+        """Make the call and write it down; copies that this package makes stand for their originals."""
+        kwargs, caller = kwargs or {}, _caller()
+        if caller.f_code.co_filename.startswith(HERE):
+            return self._passed_on(func(*args, **kwargs), args)
         given = list(_flat([*args, *kwargs.values()]))
-        reads = tuple(self.source(tensor) for tensor in given)
-        read_views = tuple(_view(tensor) for tensor in given)
-        sources = tuple(fingerprint(tensor) for tensor in given)
-        versions = [_version(tensor) for tensor in given]
-        key = f"{_name(func)}({self._token(args)}, {self._token(kwargs)})"
+        before = [(self.source(t), fingerprint(t), _view(t), _version(t), _storage(t)) for t in given]
+        name = _name(func)
+        key = f"{name}({self._token(args)}, {self._token(kwargs)})"
         result = func(*args, **kwargs)
-        changed = [t for t, version in zip(given, versions, strict=True) if _version(t) != version]
         made = list(_flat([result]))
-        if made or changed or _name(func) not in METADATA:
-            storages = {_storage(tensor) for tensor in given}
+        changed = [t for t, known in zip(given, before, strict=True) if _version(t) != known[3]]
+        if made or changed or name not in METADATA:
+            storages = {known[4] for known in before}
             call = Call(
                 index=len(self.calls),
-                name=_name(func),
-                line=_line(),
-                inside=_inside(),
-                reads=reads,
+                name=name,
+                line=_line(caller),
+                inside=caller.f_code.co_filename.startswith(MODULES),
+                reads=tuple(known[0] for known in before),
                 key=key,
-                sources=sources,
+                sources=tuple(known[1] for known in before),
                 results=tuple(fingerprint(tensor) for tensor in made),
                 views=tuple(_view(tensor) for tensor in made),
-                read_views=read_views,
+                read_views=tuple(known[2] for known in before),
                 alias=any(_storage(tensor) in storages for tensor in made),
                 mutates=bool(changed),
                 escapes=not made or any(_storage(t) in self._argument_storages for t in changed),
             )
             self._keep(call, made, changed, storages)
+        return result
+
+    def _passed_on(self, result: Any, args: Sequence[Any]) -> Any:
+        if isinstance(result, Tensor) and args and isinstance(args[0], Tensor):
+            self._held.append(result)
+            self._own(result, self.source(args[0]))
+            if _storage(args[0]) in self._argument_storages:
+                self._argument_storages.add(_storage(result))
         return result
 
     def source(self, tensor: Tensor) -> Source:
@@ -204,17 +216,16 @@ def _name(func: Callable[..., Any]) -> str:
     return full.removesuffix(".__get__").removesuffix(".__set__").rsplit(".", 1)[-1]
 
 
-def _inside() -> bool:
-    """Whether the frame that called torch belongs to torch's modules."""
+def _caller() -> FrameType:
+    """The frame that called torch, past the modes that watch the call."""
     frame = sys._getframe(2)
-    while frame.f_back and frame.f_code.co_filename.startswith((HERE, torch.overrides.__file__)):
+    while frame.f_back and frame.f_code.co_filename in WATCHERS:
         frame = frame.f_back
-    return frame.f_code.co_filename.startswith(str(Path(TORCH) / "nn" / "modules"))
+    return frame
 
 
-def _line() -> str:
+def _line(frame: FrameType) -> str:
     """The innermost line outside torch and this package's own folder of tasks."""
-    frame = sys._getframe(2)
     while frame.f_back and frame.f_code.co_filename.startswith((TORCH, HERE)):
         frame = frame.f_back
     path = Path(frame.f_code.co_filename)

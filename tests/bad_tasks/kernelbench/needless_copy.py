@@ -1,0 +1,26 @@
+# caught by: inefficiency
+"""A copy of a result that nobody else reads."""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self, *sizes):
+        super().__init__()
+        self.linear = nn.Linear(*sizes)
+
+    def forward(self, x):
+        return torch.tanh(self.linear(x).clone())
+
+
+batch_size = 16
+features = 64
+
+
+def get_inputs():
+    return [torch.randn(batch_size, features)]
+
+
+def get_init_inputs():
+    return [features, 32]

@@ -1,0 +1,14 @@
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from warpsmith.tasks.api import Case, Draw, Fixed, Input, Parameter
+
+
+def forward(x: Input, weight: Parameter, bias: Parameter) -> Tensor:
+    return torch.tanh(x * weight)
+
+
+def inputs(case: Case, draw: Draw):
+    rows, cols = case.sizes("rows", "cols")
+    return draw.input(rows, cols), draw.parameter(cols), draw.parameter(cols)

@@ -1,0 +1,14 @@
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from warpsmith.tasks.api import Case, Draw, Fixed, Input, Parameter
+
+
+def forward(x: Input, weight: Parameter) -> Tensor:
+    return F.relu(F.relu(x @ weight))
+
+
+def inputs(case: Case, draw: Draw):
+    rows, cols = case.sizes("rows", "cols")
+    return draw.input(rows, cols), draw.parameter(cols, cols)

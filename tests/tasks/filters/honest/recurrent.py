@@ -1,0 +1,26 @@
+"""An LSTM whose last state nobody takes."""
+
+import torch
+from torch import Tensor, nn
+
+
+class Model(nn.Module):
+    def __init__(self, *sizes: int) -> None:
+        super().__init__()
+        self.cell = nn.LSTM(*sizes, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out, _ = self.cell(x)
+        return out
+
+
+batch_size = 8
+features = 32
+
+
+def get_inputs() -> list[Tensor]:
+    return [torch.randn(batch_size, 10, features)]
+
+
+def get_init_inputs() -> list[int]:
+    return [features, 16]
