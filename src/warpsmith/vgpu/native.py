@@ -1,0 +1,45 @@
+"""The native parts of the virtual GPU: the executor program and the stand-in runtime, built into the cache."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from warpsmith.base import digest
+from warpsmith.base.native import build
+
+FOLDER = Path(__file__).parent / "native"
+# The engine rounds as PTX says: no contraction of a multiply and an add that the kernel wrote apart.
+ENGINE_FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-pthread")
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix in (".cpp", ".cc"))
+
+
+@lru_cache(maxsize=1)
+def _processor() -> str:
+    """What -march=native means here, for the key: a cache may be shared by machines that differ."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return "unknown"
+    return digest(next((line for line in lines if line.startswith(("flags", "Features"))), "unknown"))
+
+
+def executor(engine: Path = FOLDER / "engine") -> Path:
+    """The executor program over an engine: ours, or another that keeps `engine.h`."""
+    sources = [*_files(FOLDER / "executor"), *_files(engine)]
+    return build("warpsmith-executor", sources, (*ENGINE_FLAGS, f"-DWARPSMITH_PROCESSOR={_processor()}"))
+
+
+def runtime(major: int = 13) -> Path:
+    """The stand-in for `libcudart.so.MAJOR`; its folder goes on the library path of whoever loads an artifact."""
+    own = FOLDER / "cudart"
+    soname = f"libcudart.so.{major}"
+    flags = (
+        f"-DSTANDIN_MAJOR={major}",
+        f"-Wl,-soname,{soname}",
+        f"-Wl,--version-script={own / f'exports-{major}.map'}",
+        "-static-libstdc++",
+        "-static-libgcc",
+    )
+    return build(soname, _files(own), flags, includes=[FOLDER / "executor"], shared=True)

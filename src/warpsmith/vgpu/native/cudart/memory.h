@@ -1,0 +1,11 @@
+// What a pointer is: pinned host memory, device memory, or neither.
+#pragma once
+
+#include "link.h"
+
+namespace standin {
+
+bool is_pinned(const void* address);
+bool is_device(const void* address);
+
+}  // namespace standin

@@ -1,0 +1,50 @@
+// Whole frames over a socket, or nothing: a peer that is gone or sends half a frame ends the conversation.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <vector>
+
+namespace channel {
+
+inline bool send_all(int fd, const void* from, size_t bytes) {
+  auto* place = static_cast<const char*>(from);
+  while (bytes) {
+    ssize_t sent = ::send(fd, place, bytes, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    place += sent;
+    bytes -= size_t(sent);
+  }
+  return true;
+}
+
+inline bool receive_all(int fd, void* to, size_t bytes) {
+  auto* place = static_cast<char*>(to);
+  while (bytes) {
+    ssize_t got = ::recv(fd, place, bytes, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    place += got;
+    bytes -= size_t(got);
+  }
+  return true;
+}
+
+template <class Frame>
+bool send_frame(int fd, Frame frame, const void* bytes, size_t length) {
+  frame.bytes = length;
+  return send_all(fd, &frame, sizeof frame) && (length == 0 || send_all(fd, bytes, length));
+}
+
+// False as well when the frame claims more than `most` bytes.
+template <class Frame>
+bool receive_frame(int fd, Frame* frame, std::vector<uint8_t>* bytes, uint64_t most) {
+  if (!receive_all(fd, frame, sizeof *frame) || frame->bytes > most) return false;
+  bytes->resize(frame->bytes);
+  return frame->bytes == 0 || receive_all(fd, bytes->data(), frame->bytes);
+}
+
+}  // namespace channel

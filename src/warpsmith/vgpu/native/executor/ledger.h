@@ -1,0 +1,49 @@
+// What the executor saw since it was last asked: findings, counters a kernel, printf, the first thing that went wrong.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../engine/engine.h"
+#include "errors.h"
+#include "limits.h"
+
+namespace executor {
+
+// Launches of one kernel with one shape, summed.
+struct Row {
+  std::string kernel;
+  vgpu::Dim3 grid, block;
+  size_t dynamic_shared = 0, static_shared = 0;
+  int registers = 0, blocks_per_sm = 0;
+  bool in_graph = false;
+  uint64_t launches = 0;
+  vgpu::Counters counters;
+};
+
+class Ledger {
+ public:
+  explicit Ledger(size_t print_limit) : print_limit_(print_limit) {}
+
+  void find(vgpu::Finding finding);
+  void find(const std::vector<vgpu::Finding>& findings);
+  void ran(const Row& launch, const vgpu::Counters& counters);
+  void moved(uint64_t bytes) { ++transfers_; transferred_bytes_ += bytes; }
+  void printed(const std::string& text);
+  // The first of its kind stays: later trouble follows from it.
+  void failed(cuda::Error error, const std::string& kind, const std::string& detail);
+
+  std::string text() const;
+  void forget();
+
+ private:
+  std::vector<vgpu::Finding> findings_;
+  std::vector<Row> rows_;
+  std::string log_;
+  uint64_t printed_bytes_ = 0, transfers_ = 0, transferred_bytes_ = 0, findings_dropped_ = 0;
+  size_t print_limit_;
+  cuda::Error error_ = cuda::kSuccess;
+  std::string kind_, detail_;
+};
+
+}  // namespace executor

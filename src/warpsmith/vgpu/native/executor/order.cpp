@@ -1,0 +1,40 @@
+#include "order.h"
+
+#include <algorithm>
+
+namespace executor {
+
+void Order::join(Clock* into, const Clock& from) {
+  if (into->size() < from.size()) into->resize(from.size(), 0);
+  for (size_t lane = 0; lane < from.size(); ++lane) (*into)[lane] = std::max((*into)[lane], from[lane]);
+}
+
+// A lane is a chain: an operation may sit in it only when it comes after all that sits there already.
+uint32_t Order::lane_for(const Clock& clock) {
+  for (size_t lane = 0; lane < lengths_.size(); ++lane)
+    if (lane < clock.size() && clock[lane] == lengths_[lane]) return uint32_t(lane);
+  lengths_.push_back(0);
+  return uint32_t(lengths_.size() - 1);
+}
+
+Operation Order::add(const std::vector<Operation>& after) {
+  Clock clock = host_;
+  for (Operation operation : after) join(&clock, clocks_[operation]);
+  uint32_t lane = lane_for(clock);
+  uint32_t place = ++lengths_[lane];
+  if (clock.size() <= lane) clock.resize(lane + 1, 0);
+  clock[lane] = place;
+  clocks_.push_back(std::move(clock));
+  seats_.push_back({lane, place});
+  return last();
+}
+
+bool Order::before(Operation earlier, Operation later) const {
+  if (earlier == 0 || later == 0 || earlier >= clocks_.size() || later >= clocks_.size()) return earlier < later;
+  if (earlier == later) return false;
+  const Clock& clock = clocks_[later];
+  Seat seat = seats_[earlier];
+  return seat.lane < clock.size() && clock[seat.lane] >= seat.place;
+}
+
+}  // namespace executor

@@ -1,0 +1,74 @@
+// One candidate's conversation: takes requests, gives replies, owns the device behind them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "catalog.h"
+#include "graphs.h"
+#include "ledger.h"
+#include "queue.h"
+#include "streams.h"
+#include "wire.h"
+
+namespace executor {
+
+struct Setup {
+  vgpu::Gpu gpu;
+  vgpu::Options options;
+  Rates rates;
+  uint64_t l2_bytes = 0;
+  int clock_khz = 0, memory_clock_khz = 0, bus_bits = 0;
+};
+
+struct Answer {
+  cuda::Error error = cuda::kSuccess;
+  uint64_t words[8] = {};
+  std::vector<uint8_t> bytes;
+};
+
+using Bytes = std::vector<uint8_t>;
+
+class Session {
+ public:
+  explicit Session(const Setup& setup);
+
+  Answer answer(const wire::Request& request, Bytes bytes);
+  Answer judge(const wire::Request& request, const Bytes& bytes);
+  void lend(Host* host) { queue_.lend(host); }
+
+ private:
+  Answer modules(const wire::Request& request, Bytes bytes);
+  Answer memory(const wire::Request& request);
+  Answer transfers(const wire::Request& request, Bytes bytes);
+  Answer launches(const wire::Request& request, Bytes bytes);
+  Answer streams(const wire::Request& request);
+  Answer events(const wire::Request& request);
+  Answer graphs(const wire::Request& request, Bytes bytes);
+  Answer nodes(const wire::Request& request, Bytes bytes);
+  Answer change(const wire::Request& request, Bytes bytes);
+
+  Answer function(const wire::Request& request, const std::string& name);
+  Answer function_facts(const Function& function);
+  Answer allocate(uint64_t bytes);
+  Answer release(uint64_t start, uint64_t stream, bool lazily);
+  Answer describe();
+  // The kernel in words from `at` on: function, grid and block packed in three, shared, flags, cluster in two.
+  cuda::Error kernel(const uint64_t* at, Bytes parameters, Kernel* made);
+  cuda::Error check(const Copy& copy);
+  cuda::Error check(const Fill& fill);
+  cuda::Error refuse(cuda::Error error, const std::string& checker, const std::string& kernel, const std::string& sentence);
+
+  Setup setup_;
+  vgpu::Engine engine_;
+  Ledger ledger_;
+  Catalog catalog_;
+  Queue queue_;
+  Id next_ = 1;
+  Graphs graphs_;
+  Streams streams_;
+  uint64_t allocated_bytes_ = 0;
+  std::map<uint64_t, uint64_t> sizes_;  // of live allocations
+};
+
+}  // namespace executor

@@ -1,0 +1,160 @@
+// Memory, transfers and the judge's own channel.
+#include <cstring>
+
+#include "session.h"
+
+namespace executor {
+
+using wire::Call;
+
+Answer Session::allocate(uint64_t bytes) {
+  Answer answer;
+  if (bytes == 0) return answer;  // CUDA gives a null pointer for nothing
+  uint64_t start = engine_.allocate(bytes, "allocation of " + std::to_string(bytes) + " bytes");
+  if (!start && !queue_.finish_all()) start = engine_.allocate(bytes, "allocation of " + std::to_string(bytes) + " bytes");
+  if (!start) {
+    ledger_.failed(cuda::kMemoryAllocation, "memory",
+                   "cudaMalloc of " + std::to_string(bytes) + " bytes; the virtual GPU has " + std::to_string(setup_.gpu.memory_bytes) +
+                       " and " + std::to_string(allocated_bytes_) + " are taken.");
+    answer.error = cuda::kMemoryAllocation;
+    return answer;
+  }
+  allocated_bytes_ += bytes;
+  sizes_[start] = bytes;
+  answer.words[0] = start;
+  return answer;
+}
+
+Answer Session::release(uint64_t start, uint64_t stream, bool lazily) {
+  Answer answer;
+  if (start == 0) return answer;
+  auto known = sizes_.find(start);
+  if (known == sizes_.end()) {
+    answer.error = refuse(cuda::kInvalidValue, "out_of_bounds", "", "cudaFree of an address that is not the start of a live allocation.");
+    return answer;
+  }
+  if (lazily) {
+    answer.error = streams_.enqueue(stream, Release{start}, false);
+  } else {
+    answer.error = queue_.finish_all();  // cudaFree waits for the device
+    engine_.release(start);
+  }
+  allocated_bytes_ -= known->second;
+  sizes_.erase(known);
+  return answer;
+}
+
+Answer Session::memory(const wire::Request& request) {
+  const uint64_t* words = request.words;
+  bool lazily = request.call == Call::AllocateAsync || request.call == Call::FreeAsync;
+  Answer answer;
+  switch (request.call) {
+    case Call::Allocate:
+    case Call::Free:
+      if (cuda::Error error = streams_.unsafe()) return {error, {}, {}};
+      [[fallthrough]];
+    case Call::AllocateAsync:
+    case Call::FreeAsync:
+      if (lazily && !streams_.at(words[1])) return {cuda::kInvalidResourceHandle, {}, {}};
+      if (lazily && streams_.at(words[1])->capture) {
+        queue_.stick(cuda::kNotSupported, "unknown_call", "cudaMallocAsync or cudaFreeAsync in a stream capture");
+        return {cuda::kNotSupported, {}, {}};
+      }
+      if (request.call == Call::Allocate || request.call == Call::AllocateAsync) return allocate(words[0]);
+      return release(words[0], lazily ? words[1] : 0, lazily);
+    case Call::MemoryInfo:
+      answer.words[0] = setup_.gpu.memory_bytes - std::min<uint64_t>(allocated_bytes_, setup_.gpu.memory_bytes);
+      answer.words[1] = setup_.gpu.memory_bytes;
+      return answer;
+    case Call::Pointer:
+      answer.words[0] = engine_.contains(words[0], 1);
+      return answer;
+    default: return {cuda::kUnknown, {}, {}};
+  }
+}
+
+cuda::Error Session::check(const Copy& copy) {
+  if (copy.height == 0 || copy.width == 0) return cuda::kSuccess;
+  bool two = copy.height > 1;
+  if (two && (copy.to_pitch < copy.width || copy.from_pitch < copy.width)) return cuda::kInvalidPitchValue;
+  if (copy.height > (uint64_t(1) << 31) || copy.width > (uint64_t(1) << 40)) return cuda::kInvalidValue;
+  uint64_t to_bytes = (copy.height - 1) * copy.to_pitch + copy.width, from_bytes = (copy.height - 1) * copy.from_pitch + copy.width;
+  bool to_device = copy.direction != Direction::Out, from_device = copy.direction != Direction::In;
+  bool to = engine_.contains(copy.to, to_bytes), from = engine_.contains(copy.from, from_bytes);
+  if (to_device && !to)
+    return refuse(cuda::kInvalidValue, "out_of_bounds", "",
+                  "A copy writes " + std::to_string(to_bytes) + " bytes to device memory that is not wholly inside one allocation.");
+  if (from_device && !from)
+    return refuse(cuda::kInvalidValue, "out_of_bounds", "",
+                  "A copy reads " + std::to_string(from_bytes) + " bytes of device memory that is not wholly inside one allocation.");
+  bool swapped = (!to_device && engine_.contains(copy.to, 1)) || (!from_device && engine_.contains(copy.from, 1));
+  return swapped ? cuda::kInvalidValue : cuda::kSuccess;
+}
+
+cuda::Error Session::check(const Fill& fill) {
+  if (fill.count == 0 || fill.rows == 0) return cuda::kSuccess;
+  uint64_t width = fill.element * fill.count;
+  if (fill.element != 1 && fill.element != 2 && fill.element != 4) return cuda::kInvalidValue;
+  if (fill.rows > 1 && fill.pitch < width) return cuda::kInvalidPitchValue;
+  if (engine_.contains(fill.to, (fill.rows - 1) * fill.pitch + width)) return cuda::kSuccess;
+  return refuse(cuda::kInvalidValue, "out_of_bounds", "",
+                "A memset of " + std::to_string(width) + " bytes is not wholly inside one allocation.");
+}
+
+Answer Session::transfers(const wire::Request& request, Bytes bytes) {
+  const uint64_t* words = request.words;
+  bool waits = words[7] & wire::kBlocking;
+  if (request.call == Call::Fill) {
+    Fill fill{words[1], words[2], uint32_t(words[3]), words[4], words[5], words[6]};
+    if (cuda::Error error = check(fill)) return {error, {}, {}};
+    if (fill.count == 0 || fill.rows == 0) return {};
+    return {streams_.enqueue(words[0], fill, waits), {}, {}};
+  }
+  Copy copy;
+  copy.direction = Direction(uint64_t(request.call) - uint64_t(Call::CopyIn));
+  copy.to = words[1];
+  copy.to_pitch = words[2];
+  copy.from = words[3];
+  copy.from_pitch = words[4];
+  copy.width = words[5];
+  copy.height = words[6];
+  if (cuda::Error error = check(copy)) return {error, {}, {}};
+  if (copy.width == 0 || copy.height == 0) return {};
+  copy.is_staged = copy.direction == Direction::In && !(words[7] & wire::kLazySource);
+  if (copy.is_staged && bytes.size() != copy.width * copy.height) return {cuda::kInvalidValue, {}, {}};
+  copy.staged = std::move(bytes);
+  return {streams_.enqueue(words[0], std::move(copy), waits), {}, {}};
+}
+
+Answer Session::judge(const wire::Request& request, const Bytes& bytes) {
+  const uint64_t* words = request.words;
+  std::vector<vgpu::Finding> ignored;  // the judge's own accesses are not the candidate's
+  Answer answer;
+  bool moved = true;
+  if (request.call == Call::JudgeFacts) {
+    if (words[0] & 1) {
+      queue_.report_unjoined();
+      queue_.finish_all();
+    }
+    std::string text = ledger_.text();
+    answer.bytes.assign(text.begin(), text.end());
+    if (words[0] & 2) ledger_.forget();
+    return answer;
+  }
+  if (request.call == Call::JudgeAllocate) return allocate(words[0]);
+  Operation operation = queue_.judge();
+  switch (request.call) {
+    case Call::JudgeWrite: moved = engine_.write(operation, words[0], bytes.data(), bytes.size(), &ignored); break;
+    case Call::JudgeFill: moved = engine_.fill(operation, words[0], uint32_t(words[1]), words[2], words[3], &ignored); break;
+    case Call::JudgeRead:
+      if (words[1] > setup_.gpu.memory_bytes) return {cuda::kInvalidValue, {}, {}};
+      answer.bytes.resize(words[1]);
+      moved = engine_.read(operation, answer.bytes.data(), words[0], words[1], &ignored);
+      break;
+    default: moved = false;
+  }
+  if (!moved) answer.error = cuda::kInvalidValue;
+  return answer;
+}
+
+}  // namespace executor
