@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,13 +42,44 @@ struct __attribute__((packed)) OutcomePayload {
   double cpu_s;
 };
 
+// The folders the child may write are its own while it lives; what lies in them stays whose it is.
+class Folders {
+ public:
+  bool give(const Spec& spec, const Owner& owner, std::string* error) {
+    for (const Bind& bind : spec.binds) {
+      struct stat before;
+      if (!bind.write || !owner.change) continue;
+      if (lstat(bind.path.c_str(), &before) != 0 || lchown(bind.path.c_str(), owner.uid, owner.gid) != 0)
+        return *error = bind.path + " cannot be given to the child: " + strerror(errno), false;
+      given_.push_back({bind.path, before.st_uid, before.st_gid});
+    }
+    return true;
+  }
+  void take_back() {
+    for (const Given& one : given_) (void)!lchown(one.path.c_str(), one.uid, one.gid);
+  }
+
+ private:
+  struct Given {
+    std::string path;
+    uid_t uid;
+    gid_t gid;
+  };
+  std::vector<Given> given_;
+};
+
 class Init {
  public:
-  Init(const Spec& spec, const Lines& lines, bool own_pids, bool own_proc, bool new_root)
-      : spec_(spec), lines_(lines), own_pids_(own_pids), own_proc_(own_proc), watch_(own_proc, new_root) {}
+  Init(const Spec& spec, const Lines& lines, const Folders& folders, bool own_pids, bool own_proc, bool new_root)
+      : spec_(spec),
+        lines_(lines),
+        folders_(folders),
+        own_pids_(own_pids),
+        own_proc_(own_proc),
+        watch_(own_proc, new_root) {}
 
   [[noreturn]] void fail(const std::string& why) {
-    kill_tree();
+    end_tree();
     frames::write_frame(lines_.status, kFailed, why);
     _exit(1);
   }
@@ -65,11 +97,16 @@ class Init {
     if (stop_ == kNotStopped) stop_ = why;
     over_ = true;
   }
+  void end_tree() {
+    kill_tree();
+    folders_.take_back();
+  }
   void kill_tree();
   double left_s() const { return started_s_ + spec_.limits.wall_s - now_s(); }
 
   const Spec& spec_;
   const Lines& lines_;
+  Folders folders_;
   bool own_pids_, own_proc_;
   Watch watch_;
   pid_t child_ = -1;
@@ -177,7 +214,7 @@ void Init::supervise() {
     if (fds[0].revents) reap();
     if (fds[3].revents) {
       char order;
-      if (read(lines_.control, &order, 1) <= 0) kill_tree(), _exit(1);
+      if (read(lines_.control, &order, 1) <= 0) end_tree(), _exit(1);
       stop(kKilled);
     }
     if (fds[4].revents & POLLIN) stop(kMemory);
@@ -207,7 +244,7 @@ void Init::kill_tree() {
 void Init::finish() {
   const double seconds = now_s() - started_s_;
   check_usage();  // what came and went between two ticks may have left something behind
-  kill_tree();
+  end_tree();
   pump(&output_, &output_text_);
   pump(&errors_, &errors_text_);
   const bool signaled = WIFSIGNALED(exit_status_);
@@ -241,10 +278,11 @@ void run_init(const Spec& spec, const Owner& owner, int namespaces, const Lines&
   Place place;
   place.user_namespace = namespaces & CLONE_NEWUSER;
   std::string error;
-  bool whole = true;
-  if (namespaces & CLONE_NEWNS) whole = make_root(spec, owner, own_pids, &report, &error);
+  Folders folders;
+  bool whole = folders.give(spec, owner, &error);
+  if (whole && (namespaces & CLONE_NEWNS)) whole = make_root(spec, owner, own_pids, &report, &error);
   place.new_root = report.has("readonly_root");
-  Init init(spec, lines, own_pids, report.has("pid_ns"), place.new_root);
+  Init init(spec, lines, folders, own_pids, report.has("pid_ns"), place.new_root);
   if (!whole) init.fail(error);
   init.start(owner, place, report);
   init.supervise();

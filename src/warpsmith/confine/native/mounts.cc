@@ -8,20 +8,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include "idmap.h"
+#include "mount_calls.h"
 
 namespace warpsmith {
 namespace {
 
 constexpr char kBase[] = "/tmp";  // covered by the tmpfs only inside the new mount namespace
-constexpr uint64_t kReadOnly = 1, kNoSuid = 2, kNoDevices = 4;
-#ifndef SYS_mount_setattr
-constexpr long SYS_mount_setattr = 442;
-#endif
-
-struct MountAttributes {  // struct mount_attr of Linux 5.12, which older headers lack
-  uint64_t set = 0, clear = 0, propagation = 0, user_namespace = 0;
-};
 
 // Kernels before 5.12: flags of one mount only, keeping those that a user namespace may not clear.
 bool restrict_one(const std::string& path, uint64_t attributes) {
@@ -39,10 +32,7 @@ bool restrict_one(const std::string& path, uint64_t attributes) {
 }
 
 bool restrict_mount(const std::string& path, uint64_t attributes, bool whole_tree) {
-  MountAttributes change;
-  change.set = attributes;
-  const unsigned int at = whole_tree ? AT_RECURSIVE : 0;
-  if (syscall(SYS_mount_setattr, AT_FDCWD, path.c_str(), at, &change, sizeof change) == 0) return true;
+  if (set_attributes(AT_FDCWD, path.c_str(), whole_tree ? kWholeTree : 0, {attributes, 0, 0, 0})) return true;
   return errno == ENOSYS && restrict_one(path, attributes);
 }
 
@@ -62,12 +52,21 @@ bool make_place(const std::string& path, bool folder) {
   return fd >= 0;
 }
 
+bool place_for(const std::string& path) {
+  struct stat found;
+  return stat(("/old" + path).c_str(), &found) == 0 && make_place("/new" + path, S_ISDIR(found.st_mode));
+}
+
 bool bind(const std::string& path, uint64_t attributes) {
   const std::string from = "/old" + path, to = "/new" + path;
-  struct stat found;
-  return stat(from.c_str(), &found) == 0 && make_place(to, S_ISDIR(found.st_mode)) &&
-         mount(from.c_str(), to.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0 &&
+  return place_for(path) && mount(from.c_str(), to.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0 &&
          restrict_mount(to, attributes, true);
+}
+
+// A file of ours with mode 600, a temporary folder with mode 700: the child, somebody else, must read them all the same.
+bool bind_private(const std::string& path, const Owner& owner) {
+  return place_for(path) && bind_as("/old" + path, "/new" + path, owner) &&
+         restrict_mount("/new" + path, kReadOnly | kNoSuid | kNoDevices, true);
 }
 
 // Twice the memory limit: the watch counts what lies here and names an overrun before the file system refuses.
@@ -156,11 +155,13 @@ bool leave_scaffold() {
 }
 
 // Our own parts first: nothing of them may ever be written through a bind, and a bind may lie inside /tmp.
-bool fill(const Spec& spec, const Owner& owner, std::string* step) {
+bool fill(const Spec& spec, const Owner& owner, bool own_pids, Report* report, std::string* step) {
   *step = "/tmp";
   if (!scratch("/tmp", spec.limits.memory_bytes) || !make_accounts(owner)) return false;
   *step = "/dev";
   if (!make_devices(spec)) return false;
+  *step = "/proc";
+  if (!make_proc(own_pids, report)) return false;
   *step = "/sys";
   const char* system = spec.devices ? "/sys" : "/sys/devices/system";
   if (access((std::string("/old") + system).c_str(), F_OK) == 0 && !bind(system, kReadOnly | kNoSuid)) return false;
@@ -168,8 +169,10 @@ bool fill(const Spec& spec, const Owner& owner, std::string* step) {
   if (!make_links(spec)) return false;
   for (const Bind& one : spec.binds) {
     *step = one.path;
-    if (one.write && owner.change && lchown(("/old" + one.path).c_str(), owner.uid, owner.gid) != 0) return false;
-    if (!bind(one.path, one.write ? kNoSuid | kNoDevices : kReadOnly | kNoSuid | kNoDevices)) return false;
+    const bool closed = !one.write && owner.change && is_private("/old" + one.path);
+    if (closed) *step += " (only its owner may read it; chmod o+rX would open it)";
+    if (closed && !bind_private(one.path, owner)) return false;
+    if (!closed && !bind(one.path, one.write ? kNoSuid | kNoDevices : kReadOnly | kNoSuid | kNoDevices)) return false;
   }
   return true;
 }
@@ -180,8 +183,7 @@ bool make_root(const Spec& spec, const Owner& owner, bool own_pids, Report* repo
   if (!enter_scaffold(report)) return true;
   umask(022);
   std::string step;
-  bool whole = fill(spec, owner, &step);
-  if (whole) step = "/proc", whole = make_proc(own_pids, report);
+  bool whole = fill(spec, owner, own_pids, report, &step);
   if (whole) step = "the root", whole = restrict_mount("/new", kReadOnly | kNoSuid | kNoDevices, false);
   if (whole) whole = leave_scaffold();
   if (!whole) return *error = step + " cannot be put into the new root: " + strerror(errno), false;
