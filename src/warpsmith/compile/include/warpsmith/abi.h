@@ -7,6 +7,11 @@
 //                       WsValue* results, int capacity)
 //                                                    number of results, or a negative WsStatus
 // Memory, the current stream and the place to complain belong to the caller and come in through WsHost.
+//
+// Torch style: results come back in `results`, flattened: a tuple or vector of tensors is one WS_TENSOR each, an undefined
+// tensor is WS_NONE. Their memory is the caller's from then on and is not given to `release`.
+// Plain style: the caller makes the results and passes them after the arguments, one WS_TENSOR each; the call returns 0
+// results. Its signature names them `&tensor`, and every tensor argument `optional_tensor`, since a pointer takes both.
 #pragma once
 
 #include <stddef.h>
@@ -77,6 +82,21 @@ typedef struct {
   const char* signature;  // "tensor,optional_tensor,tensors,float,int,bool,ints->tensor": kinds in order
 } WsEntry;
 
+// What a tiled tensor map (TMA) describes; enums hold the values of the CUDA driver's enums of the same meaning.
+typedef struct {
+  int32_t data_type;  // CUtensorMapDataType
+  uint32_t rank;
+  void* address;
+  const uint64_t* sizes;          // `rank` of them, in elements
+  const uint64_t* strides_bytes;  // `rank` - 1 of them
+  const uint32_t* box;            // `rank` of them
+  const uint32_t* steps;          // `rank` of them, in elements
+  int32_t interleave;
+  int32_t swizzle;
+  int32_t l2_promotion;
+  int32_t out_of_bounds_fill;
+} WsTiledMap;
+
 // What the caller lends to the artifact for one call. Result tensors (their DLTensor, shape and strides) are
 // allocated with `scratch` and die with the call's WsHost; their data come from `allocate`.
 typedef struct {
@@ -85,10 +105,12 @@ typedef struct {
   void* context;
   void* stream;  // cudaStream_t; the current stream
   void* (*allocate)(void* context, size_t bytes);  // device memory, 256-byte aligned, or NULL
-  void (*release)(void* context, void* data);      // gives device memory back early; may do nothing
+  void (*release)(void* context, void* data);      // gives device memory back early, of an earlier call too; may do nothing
   void* (*scratch)(void* context, size_t bytes);   // host memory, zeroed
   void (*complain)(void* context, const char* text);
   void* (*blas)(void* context);  // a cublasHandle_t bound to `stream`, or NULL where the task does not allow it
+  // Fills the 128 bytes at `map` (64-byte aligned); 0, or a CUresult. NULL where there is no TMA.
+  int (*encode_tensor_map)(void* context, void* map, const WsTiledMap* wanted);
 } WsHost;
 
 #ifdef __cplusplus

@@ -15,6 +15,7 @@
 #include "dispatch.h"
 #include "factory.h"
 #include "numeric.h"
+#include "range.h"
 
 namespace at {
 using namespace c10;
@@ -32,3 +33,20 @@ struct InferenceMode {
 namespace at {
 using torch::NoGradGuard;
 }
+
+// Empty here, so that the compiler's complaint names the operator that was wanted from them.
+namespace torch {
+namespace nn::functional {}
+namespace nn::init {}
+namespace linalg {}
+namespace special {}
+namespace fft {}
+namespace indexing {}
+namespace autograd {}
+namespace jit {}
+}  // namespace torch
+namespace at {
+namespace native {}
+namespace cuda::blas {}
+namespace indexing {}
+}  // namespace at
