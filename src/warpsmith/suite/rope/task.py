@@ -1,0 +1,65 @@
+"""Rotary position embedding of queries and keys, in the half-split form of LLaMA."""
+
+import torch
+from torch import Tensor
+
+from warpsmith.tasks.api import Case, Draw, Fixed, Input
+
+BASE = 10000.0
+TURN_HIGH, TURN_LOW = 6.283184051513672, 1.2556659146982142e-06  # 2π, the first part of 22 bits so that k·2π is exact
+
+
+def forward(q: Input, k: Input, cos: Fixed, sin: Fixed) -> tuple[Tensor, Tensor]:
+    """Turn each pair (i, i + dim/2) of every head by its position's angle."""
+    return _turned(q, cos, sin), _turned(k, cos, sin)
+
+
+def inputs(case: Case, draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Queries and keys of the family; the tables in the element type, as models keep them."""
+    batch, heads, kv_heads, seq, dim = case.sizes("batch", "heads", "kv_heads", "seq", "dim")
+    q, k = draw.input(batch, heads, seq, dim), draw.input(batch, kv_heads, seq, dim)
+    cos, sin = tables(seq, dim // 2)
+    return q, k, cos.to(draw.dtype), sin.to(draw.dtype)
+
+
+def tables(seq: int, half: int) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of position · base^(-i/half) in float64, by + - * / alone: the same bits on every machine."""
+    angles = torch.arange(seq, dtype=torch.float64).unsqueeze(1) * _frequencies(half)
+    turns = (angles / TURN_HIGH).round()
+    rest = angles - turns * TURN_HIGH - turns * TURN_LOW
+    square = rest * rest
+    return _series(square, 0), _series(square, 1) * rest
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    low, high = x.chunk(2, -1)
+    return torch.cat((low * cos - high * sin, high * cos + low * sin), -1)
+
+
+def _frequencies(half: int) -> Tensor:
+    ratio = _root(BASE, half)
+    found = [1.0]
+    for _ in range(half - 1):
+        found.append(found[-1] / ratio)
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def _root(value: float, degree: int) -> float:
+    """The degree-th root by Newton's steps from above; stops when they no longer descend."""
+    guess = 1.0 + value / degree
+    while True:
+        power = 1.0
+        for _ in range(degree - 1):
+            power *= guess
+        better = guess - (guess - value / power) / degree
+        if better >= guess:
+            return guess
+        guess = better
+
+
+def _series(square: Tensor, first: int) -> Tensor:
+    """Taylor's series of cosine (first = 0) or of sine over its argument (first = 1), exact to 1e-16 up to π."""
+    total = torch.ones_like(square)
+    for term in range(30 + first, first, -2):
+        total = 1.0 - square / (term * (term - 1)) * total
+    return total

@@ -1,0 +1,23 @@
+"""docs/suite.md tells of every task and of every timing case with its sizes."""
+
+from pathlib import Path
+
+import pytest
+
+from warpsmith.records import Group, Task
+from warpsmith.tasks.suite import suite
+
+TEXT = (Path(__file__).parents[2] / "docs" / "suite.md").read_text()
+
+
+@pytest.mark.parametrize("task", suite(), ids=lambda task: task.name)
+def test_the_shapes_written_are_the_shapes_timed(task: Task) -> None:
+
+    rows = [line for line in TEXT.splitlines() if line.startswith(f"| {task.name} |")]
+    assert len(rows) >= 3
+    for case in task.group(Group.TIMING):
+        sizes = ", ".join(f"{axis} {size}" for axis, size in case.axes.items())
+        assert any(line.endswith(f"| {sizes} |") for line in rows), case.name
+    assert task.heldout is not None
+    ranges = [f"{axis} {reach.low}–{reach.high}" for axis, reach in task.heldout.axes.items()]
+    assert any(all(span in line for span in ranges) for line in rows)
