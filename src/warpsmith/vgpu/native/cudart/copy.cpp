@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "memory.h"
+#include "pointers.h"
 #include "registry.h"
 
 namespace standin {

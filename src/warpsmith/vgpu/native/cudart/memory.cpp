@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "memory.h"
+#include "pointers.h"
 
 namespace standin {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "../engine/engine.h"
 #include "fatbin.h"
-#include "limits.h"
+#include "bounds.h"
 
 namespace executor {
 

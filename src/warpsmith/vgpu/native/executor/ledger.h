@@ -6,7 +6,7 @@
 
 #include "../engine/engine.h"
 #include "errors.h"
-#include "limits.h"
+#include "bounds.h"
 
 namespace executor {
 
