@@ -1,0 +1,128 @@
+"""One compilation from text to artifact: the confined run of nvcc and the looks at what came out. Knows no cache."""
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpsmith.base import HarnessError
+from warpsmith.compile.classify import classify, forbidden, is_inside
+from warpsmith.compile.diagnose import read_diagnostics, to_findings
+from warpsmith.compile.elf import Elf
+from warpsmith.compile.fault import Fault
+from warpsmith.compile.options import ARTIFACT, DEPENDENCIES, HEADERS, SOURCE, CompileOptions, command
+from warpsmith.compile.policy import LinkPolicy, ptx_externs
+from warpsmith.compile.ptxas import read_resources
+from warpsmith.compile.toolchain import Toolchain
+from warpsmith.confine import Outcome, Policy, run
+from warpsmith.records import CompileFacts
+
+SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache")
+SYSTEM_INCLUDES = ("/usr/include", "/usr/lib", "/usr/lib64", "/usr/local/include", "/usr/share/gcc")
+LIBRARY_FILES = {"cublas": "libcublas", "cublaslt": "libcublasLt", "cudnn": "libcudnn"}
+RUNTIME_SONAMES = ("libcudart.so", "libstdc++.so", "libgcc_s.so", "libc.so", "libm.so", "ld-linux")
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything a compilation depends on."""
+
+    unit: str
+    macros: tuple[str, ...]
+    options: CompileOptions
+    toolchain: Toolchain
+
+
+@dataclass(frozen=True)
+class Built:
+    """What came out: facts always, and either the artifact's bytes or a fault."""
+
+    facts: CompileFacts
+    artifact: bytes | None = None
+    fault: Fault | None = None
+
+
+def build(job: Job) -> Built:
+    """Compile in a folder of its own, look at the result, and leave nothing behind."""
+    folder = Path(tempfile.mkdtemp(prefix="warpsmith-compile-")).resolve()
+    try:
+        (folder / SOURCE).write_text(job.unit)
+        words = command(job.toolchain, job.options, job.macros, libraries(job))
+        outcome = run(words, policy(job, folder))
+        facts = CompileFacts(
+            command=tuple(word.replace(str(HEADERS), "include") for word in words),
+            toolchain=job.toolchain.version,
+            arch=job.options.arch,
+        )
+        return _look(job, folder, outcome, facts)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def policy(job: Job, folder: Path) -> Policy:
+    """The compiler reads its own files, the system's headers and libraries, and ours; it writes its folder only."""
+    system = tuple(path for name in SYSTEM if (path := Path(name)).exists())
+    host = job.toolchain.host
+    prefix = () if host.is_relative_to("/usr") else (host.parent.parent,)
+    folders = dict.fromkeys([str(job.toolchain.root / "bin"), str(host.parent), "/usr/bin", "/bin"])
+    return Policy(
+        read=(*system, *prefix, job.toolchain.root, HEADERS),
+        write=(folder,),
+        limits=job.options.limits,
+        env={"PATH": ":".join(folders), "TMPDIR": str(folder), "LC_ALL": "C"},
+        cwd=folder,
+    )
+
+
+def libraries(job: Job) -> tuple[Path, ...]:
+    """The libraries that the task allows and this machine has; linked only where they are used."""
+    wanted = (LIBRARY_FILES[name] for name in job.options.libraries if name in LIBRARY_FILES)
+    return tuple(path for stem in wanted if (path := job.toolchain.library(stem)) is not None)
+
+
+def _look(job: Job, folder: Path, outcome: Outcome, facts: CompileFacts) -> Built:
+    said = (outcome.stderr + outcome.stdout).decode(errors="replace")
+    roots = _roots(job, folder)
+    outside = _read_outside(folder, roots)
+    if outside is not None or not outcome.ok:
+        fault = outside or classify(outcome, job.options.limits, job.options.libraries, roots)
+        return Built(facts.model_copy(update={"findings": fault.findings}), fault=fault)
+    artifact = _collect(folder / ARTIFACT)
+    elf = Elf(artifact)
+    facts = facts.model_copy(
+        update={
+            "kernels": read_resources(said),
+            "symbols": elf.undefined,
+            "libraries": tuple(name for name in elf.needed if not name.startswith(RUNTIME_SONAMES)),
+            "findings": to_findings(read_diagnostics(said)),
+        }
+    )
+    refused = LinkPolicy.load().check((*elf.undefined, *ptx_externs(artifact)), job.options.libraries)
+    if refused is not None:
+        findings = (*refused.findings, *facts.findings)
+        return Built(facts.model_copy(update={"findings": findings}), fault=refused)
+    return Built(facts, artifact)
+
+
+def _roots(job: Job, folder: Path) -> tuple[Path, ...]:
+    host = job.toolchain.host.parent.parent
+    system = [path for name in SYSTEM_INCLUDES if (path := Path(name)).exists()]
+    own = [host / "lib", host / "include"] if not host.is_relative_to("/usr") else []
+    return tuple(path.resolve() for path in (folder, job.toolchain.root, HEADERS, *system, *own))
+
+
+def _read_outside(folder: Path, roots: tuple[Path, ...]) -> Fault | None:
+    """The first file that the preprocessor read and should not have, by the list it left."""
+    listed = folder / DEPENDENCIES
+    if listed.is_symlink() or not listed.is_file():
+        return None
+    words = listed.read_text(errors="replace").replace("\\\n", " ").split()
+    paths = (word for word in words if word.startswith("/") and not word.endswith(":"))
+    outside = next((path for path in paths if not is_inside(path, roots)), None)
+    return forbidden(outside) if outside is not None else None
+
+
+def _collect(path: Path) -> bytes:
+    if path.is_symlink() or not path.is_file():
+        raise HarnessError(f"nvcc ended well and left no {path.name}.")
+    return path.read_bytes()

@@ -1,0 +1,132 @@
+"""Why a run of the compiler failed: from how it ended and what it said, to one reason."""
+
+import re
+from pathlib import Path
+
+from warpsmith.base import MachineError
+from warpsmith.compile.diagnose import Diagnostic, read_diagnostics, to_findings
+from warpsmith.compile.fault import Fault
+from warpsmith.compile.operators import called_operator
+from warpsmith.compile.policy import LinkPolicy
+from warpsmith.confine import Limits, Outcome
+from warpsmith.records import Checker, Finding, Reason
+
+CRASHED = re.compile(
+    r"died due to signal (?!9\b)|internal (?:compiler )?error|Segmentation fault|stack smashing|core dumped"
+    r"|Stack dump:|LLVM ERROR|ptxas fatal\s+: (?:Internal|Memory)"
+)
+STARVED = re.compile(
+    r"died due to signal 9\b|Killed signal terminated|[Oo]ut of memory|cannot allocate memory|bad_alloc"
+)
+UNREADABLE = re.compile(r"^(?P<path>/\S+|\S*\.\./\S*): (?:No such file or directory|Permission denied|Not a directory)")
+UNASSEMBLED = re.compile(r"^(?:file not found|can't open|could not open): ?(?P<path>.+?)(?: for reading.*)?$")
+UNLINKED = re.compile(r"^undefined reference to (?P<symbol>\S+)")
+TAIL_CHARACTERS = 400
+
+
+def classify(outcome: Outcome, limits: Limits, libraries: tuple[str, ...], roots: tuple[Path, ...]) -> Fault:
+    """The reason of a failed compilation, the most telling first."""
+    said = (outcome.stderr + outcome.stdout).decode(errors="replace")
+    diagnostics = read_diagnostics(said)
+    errors = tuple(one for one in diagnostics if one.is_error)
+    return (
+        _limit(outcome, limits, said)
+        or _forbidden_file(errors, roots)
+        or _crash(outcome, said)
+        or _library(errors, libraries)
+        or _link(errors, libraries)
+        or _missing_entry(errors)
+        or _plain_error(diagnostics, errors, said)
+    )
+
+
+def _limit(outcome: Outcome, limits: Limits, said: str) -> Fault | None:
+    if outcome.stopped is not None:
+        return Fault(Reason.COMPILE_LIMIT, f"The compiler was stopped: {outcome.stopped.sentence(limits)}.")
+    if STARVED.search(said):
+        return Fault(
+            Reason.COMPILE_LIMIT,
+            f"The compiler was stopped: it needed more than {limits.memory_bytes} bytes of memory.",
+        )
+    return None
+
+
+def _forbidden_file(errors: tuple[Diagnostic, ...], roots: tuple[Path, ...]) -> Fault | None:
+    for error in errors:
+        shape = UNASSEMBLED if error.tool == "assembler" else UNREADABLE
+        match = shape.match(error.text)
+        outside = error.file.startswith("/") and not is_inside(error.file, roots)
+        if match is not None or (outside and error.tool == "compiler"):
+            path = match["path"].strip() if match else error.file
+            return forbidden(path)
+    return None
+
+
+def forbidden(path: str) -> Fault:
+    """The fault of a source that reads a file it may not."""
+    detail = f"The source reads the file {path}, which is outside of the toolchain and its own text."
+    return Fault(Reason.FORBIDDEN_FILE, detail, (Finding(checker=Checker.COMPILER, message=detail),))
+
+
+def is_inside(path: str, roots: tuple[Path, ...]) -> bool:
+    """Whether a path lies under one of the folders that a compilation may read, links resolved."""
+    real = Path(path).resolve()
+    return any(real.is_relative_to(root) for root in roots)
+
+
+def _crash(outcome: Outcome, said: str) -> Fault | None:
+    found = CRASHED.search(said)
+    if found is None and outcome.signal is None:
+        return None
+    line = next((line for line in said.splitlines() if CRASHED.search(line)), f"signal {outcome.signal}")
+    return Fault(Reason.COMPILER_CRASH, f"The compiler crashed on this source: {line.strip()[:TAIL_CHARACTERS]}")
+
+
+def _library(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Fault | None:
+    for error in errors:
+        if (name := called_operator(error)) is None:
+            continue
+        if name.partition(".")[0].removesuffix("_v2").lower() in libraries:
+            raise MachineError(
+                f"The task allows {name}, but this toolchain has no headers of it: install nvidia-{name}."
+            )
+        place = f" in line {error.line}" if error.line else ""
+        detail = f"The source calls {name}{place}; a kernel computes by itself and calls no operator of a library."
+        return Fault(Reason.LIBRARY_CALL, detail, to_findings(errors))
+    return None
+
+
+def _link(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Fault | None:
+    """A symbol that no library here has: refused by name where the policy knows it."""
+    policy = LinkPolicy.load()
+    for error in errors:
+        match = UNLINKED.match(error.text) if error.tool == "linker" else None
+        if match is None or not policy.names_known(match["symbol"]):
+            continue
+        fault = policy.judge(match["symbol"], libraries)
+        if fault is None:
+            raise MachineError(f"{match['symbol']} is allowed by the task, but its library is not on this machine.")
+        return Fault(fault.reason, fault.detail, to_findings(errors))
+    return None
+
+
+def _missing_entry(errors: tuple[Diagnostic, ...]) -> Fault | None:
+    """The shim of the plain style names functions; when it does not compile, the function is not as it should be."""
+    shim = next((error for error in errors if error.file.endswith("-shim")), None)
+    if shim is None or (len(errors) > 1 and not errors[0].file.endswith("-shim")):
+        return None
+    if "has no member" in shim.text or "undefined" in shim.text:
+        return Fault(Reason.NO_ENTRY, f"The source exports no such function: {shim.text}.", to_findings(errors))
+    return Fault(
+        Reason.WRONG_SIGNATURE, f"A function of the plain style has the wrong type: {shim.text}.", to_findings(errors)
+    )
+
+
+def _plain_error(diagnostics: tuple[Diagnostic, ...], errors: tuple[Diagnostic, ...], said: str) -> Fault:
+    if not errors:
+        tail = said.strip()[-TAIL_CHARACTERS:] or "it said nothing"
+        return Fault(Reason.COMPILER_CRASH, f"The compiler failed without an error message: {tail}")
+    first = errors[0].finding()
+    place = f"{first.place.file}:{first.place.line}: " if first.place else ""
+    more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
+    return Fault(Reason.COMPILE_ERROR, f"{place}{first.message}{more}", to_findings(diagnostics))

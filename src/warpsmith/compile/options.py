@@ -1,0 +1,79 @@
+"""What can be chosen for a compilation, and the command line it becomes. The rest of the flags are fixed."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpsmith.base import UsageError
+from warpsmith.compile.toolchain import Toolchain
+from warpsmith.confine import Limits
+from warpsmith.records import Task
+
+HEADERS = Path(__file__).parent / "include"
+SOURCE, ARTIFACT, DEPENDENCIES = "kernel.cu", "kernel.so", "kernel.d"
+DEFAULT_ARCH = "sm_90a"
+GIB = 1 << 30
+LIMITS = Limits(wall_s=120, cpu_s=240, memory_bytes=6 * GIB, output_bytes=16 << 20, file_bytes=GIB)
+FIXED = (
+    "-O3",
+    "-lineinfo",
+    "-std=c++17",
+    "--expt-relaxed-constexpr",  # torch's own build has it: kernels use std::numeric_limits in device code
+    "--extended-lambda",
+    "--no-compress",  # the virtual GPU reads the PTX as it lies in the file
+    "-shared",
+    "-Xcompiler=-fPIC,-fvisibility=hidden,-O1",  # host code only calls; -O1 halves its compile time
+    "-Xptxas=-v",
+    "-Xcudafe=--error_limit=20",
+    "-Xlinker=-z,defs",
+)
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """The device's architecture, the task's licence (fast math, libraries), and the compiler's own limits."""
+
+    arch: str = DEFAULT_ARCH
+    fast_math: bool = False
+    libraries: tuple[str, ...] = ()
+    limits: Limits = LIMITS
+    cache_bytes: int = 4 * GIB
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"sm_\d{2,3}[af]?", self.arch):
+            raise UsageError(f"Architecture {self.arch!r} is not one of nvcc's: write it as sm_90a or sm_86.")
+
+    @classmethod
+    def of(cls, task: Task, arch: str = DEFAULT_ARCH) -> "CompileOptions":
+        """What a task allows."""
+        return cls(arch=arch, fast_math=task.precision.fast_math, libraries=task.libraries)
+
+    def flags(self) -> tuple[str, ...]:
+        """The flags that decide what comes out; paths are not among them."""
+        number = self.arch.removeprefix("sm_")
+        code = f"-gencode=arch=compute_{number},code=[compute_{number},sm_{number}]"
+        fast = ("--use_fast_math",) if self.fast_math else ()
+        allowed = tuple(f"-DWARPSMITH_LIBRARY_{name.upper()}=1" for name in self.libraries)
+        return (*FIXED, code, *fast, *allowed)
+
+
+def command(
+    toolchain: Toolchain, options: CompileOptions, macros: tuple[str, ...], libraries: tuple[Path, ...]
+) -> tuple[str, ...]:
+    """The whole command line, run in the folder that holds the source."""
+    linked = [f"-Xlinker={path}" for path in (*libraries, toolchain.runtime)]
+    return (
+        str(toolchain.nvcc),
+        f"-ccbin={toolchain.host}",
+        *options.flags(),
+        *macros,
+        f"-I{HEADERS}",
+        "-MD",
+        "-MF",
+        DEPENDENCIES,
+        "--cudart=none",
+        *linked,
+        SOURCE,
+        "-o",
+        ARTIFACT,
+    )

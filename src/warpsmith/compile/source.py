@@ -1,0 +1,68 @@
+"""The text that is compiled: whether it can be, and what is added to it. Knows nothing of nvcc."""
+
+import re
+from collections.abc import Mapping
+
+from warpsmith.compile.fault import Fault
+from warpsmith.records import Candidate, Direction, Language, Reason
+
+LIMIT_BYTES = 1 << 20
+MACRO_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
+MACRO_VALUE = re.compile(r"[\w.+\-*/<>=(),: ]{0,100}")  # nvcc hands its words to a shell
+COMMENTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+SHIM = """
+#line 1 "warpsmith-shim"
+#include <warpsmith/plain.h>
+static void warpsmith_fill(::warpsmith::Table& table) {{
+{adds}
+}}
+WARPSMITH_EXPORTS(warpsmith_fill)
+"""
+
+
+def check_bytes(raw: bytes) -> Fault | None:
+    """What keeps a file from being a source at all."""
+    if not raw.strip():
+        return Fault(Reason.BAD_SOURCE, "The source is empty.")
+    if len(raw) > LIMIT_BYTES:
+        return Fault(Reason.BAD_SOURCE, f"The source has {len(raw)} bytes; at most {LIMIT_BYTES} are compiled.")
+    if (place := raw.find(b"\0")) >= 0:
+        return Fault(Reason.BAD_SOURCE, f"The source has a zero byte at {place}; it must be text.")
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return Fault(Reason.BAD_SOURCE, f"The source is not UTF-8 (byte {error.start}).")
+    return None
+
+
+def check_macros(macros: Mapping[str, str]) -> Fault | None:
+    """Macros become words of a command line, so their text is held to a small alphabet."""
+    for name, value in macros.items():
+        if not MACRO_NAME.fullmatch(name) or not MACRO_VALUE.fullmatch(value):
+            return Fault(
+                Reason.BAD_SOURCE,
+                f"Macro {name[:80]!r} = {value[:80]!r} cannot be defined: a name is an identifier, and a value has "
+                "letters, digits, spaces and .+-*/<>=(),: only.",
+            )
+    return None
+
+
+def unit(candidate: Candidate) -> str | Fault:
+    """The text of the translation unit: the source, and for the plain style the table of its functions."""
+    if candidate.language is Language.TORCH:
+        return candidate.source
+    names = exported(candidate.source)
+    if candidate.direction.value not in names:
+        return Fault(
+            Reason.NO_ENTRY,
+            f'The source has no function `{candidate.direction}`; a plain kernel is extern "C" int '
+            f"{candidate.direction}(…, cudaStream_t stream).",
+        )
+    adds = "\n".join(f'  ::warpsmith::plain::add(table, WARPSMITH_NAME("{name}"), &::{name});' for name in names)
+    return candidate.source + SHIM.format(adds=adds)
+
+
+def exported(source: str) -> tuple[str, ...]:
+    """The directions that a plain source has a function for, as far as its text tells."""
+    code = COMMENTS.sub(" ", source)
+    return tuple(name.value for name in Direction if re.search(rf"\bint\s+{name.value}\s*\(", code))
