@@ -56,19 +56,19 @@ class Source(Protocol):
 def called(source: Source, arguments: Values) -> tuple[Tensor, ...]:
     """The results of one call on copies of the arguments, nested tuples laid flat."""
     results = tuple(_flat(source.call(mapped(arguments, Tensor.clone))))
-    if not results:
-        raise UsageError(f"{source.head.path}: forward returns nothing; a kernel returns tensors.")
-    return results
+    strange = next((part for part in results if not isinstance(part, Tensor)), results)
+    if strange is results and results:
+        return results
+    what = "nothing" if not results else f"a {type(strange).__name__}"
+    raise UsageError(f"{source.head.path}: forward returns {what}; a kernel returns tensors, alone or in tuples.")
 
 
-def _flat(result: Any) -> Iterator[Tensor]:
-    if isinstance(result, Tensor):
-        yield result
-    elif isinstance(result, tuple | list):
+def _flat(result: Any) -> Iterator[Any]:
+    if isinstance(result, tuple | list):
         for part in result:
             yield from _flat(part)
     else:
-        raise TypeError(f"forward returns a {type(result).__name__} where a kernel returns tensors")
+        yield result
 
 
 @contextmanager

@@ -1,0 +1,18 @@
+"""From what a user wrote to an open task: ours in this process, everybody else's confined."""
+
+from warpsmith.tasks.client import TaskClient
+from warpsmith.tasks.opened import LocalTask, OpenOptions, OpenTask
+from warpsmith.tasks.shapes import read_shape
+from warpsmith.tasks.target import Form, Target, find, find_all
+
+
+def open_task(target: str | Target, options: OpenOptions | None = None) -> OpenTask:
+    """The task to ask; use it in a `with` block."""
+    chosen = options or OpenOptions()
+    found = find(target) if isinstance(target, str) else target
+    if found.form is Form.SUITE or chosen.trust:
+        return LocalTask(found, chosen.shapes)
+    return TaskClient(found, chosen)
+
+
+__all__ = ["Form", "OpenOptions", "OpenTask", "Target", "find", "find_all", "open_task", "read_shape"]
