@@ -1,0 +1,117 @@
+// Accesses beyond what was allocated. `// fault: NAME` marks the line that the finding must name.
+#include "fault.h"
+
+template <bool kFixed>
+__global__ void read_past_end(const float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int next = i + 1;
+  if constexpr (kFixed) next = min(next, n - 1);
+  out[i] = x[next] - 1.f;  // fault: read_past_end
+}
+
+template <bool kFixed>
+__global__ void write_past_end(const float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (kFixed ? i < n : i <= n) {
+    float v = x[i % n];
+    out[i] = v;  // fault: write_past_end
+  }
+}
+
+template <bool kFixed>
+__global__ void read_before_start(const float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float left = 0;
+  if (!kFixed || i > 0) left = x[i - 1];  // fault: read_before_start
+  out[i] = x[i] + left;
+}
+
+template <bool kFixed>
+__global__ void shared_overrun(const float* x, float* out, int n) {
+  __shared__ float tile[128];
+  int t = threadIdx.x;
+  tile[t] = x[t];
+  if (t == 0) tile[kFixed ? n % 128 : n / 8] = 1.f;  // fault: shared_overrun
+  __syncthreads();
+  out[t] = tile[127 - t];
+}
+
+template <bool kFixed>
+__global__ void dynamic_shared_overrun(const float* x, float* out, int n) {
+  extern __shared__ float tile[];
+  int t = threadIdx.x;
+  tile[t] = x[t];
+  __syncthreads();
+  int from = kFixed ? (t + 1) % 64 : t + 1;
+  out[t] = tile[from];  // fault: dynamic_shared_overrun
+}
+
+template <bool kFixed>
+__global__ void vector_tail(const float* x, float* out, int n) {
+  int i = threadIdx.x * 4 + 1021 - 255 * 4 - 1;
+  if (kFixed) i = threadIdx.x * 4;
+  if (i < 0 || i >= n) return;
+  const float4* from = reinterpret_cast<const float4*>(x) + (kFixed ? i / 4 : i / 4 + 1);
+  float4 v = *from;  // fault: vector_tail
+  out[i] = v.x + v.w;
+}
+
+// Rows and columns swapped: the pitch is that of the other axis.
+template <bool kFixed>
+__global__ void wrong_pitch(const float* x, float* out, int n) {
+  int rows = 8, columns = n / rows, r = threadIdx.y, c = threadIdx.x;
+  int at = kFixed ? r * columns + c : c * columns + r;
+  float v = x[at];  // fault: wrong_pitch
+  out[r * columns + c] = v;
+}
+
+template <bool kFixed>
+__global__ void atomic_past_end(const float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  int bin = static_cast<int>(x[i]) + (kFixed ? 0 : n);
+  atomicAdd(&out[bin], 1.f);  // fault: atomic_past_end
+}
+
+template <bool kFixed>
+__global__ void async_copy_past_end(const float* x, float* out, int n) {
+  __shared__ __align__(16) float tile[256];
+  int t = threadIdx.x;
+  const float* from = x + (kFixed ? 0 : n - 252) + t * 4;
+  unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(tile + t * 4));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");  // fault: async_copy_past_end
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+  out[t] = tile[t];
+}
+
+// Freed before the kernel that reads it.
+__global__ void copy_kernel(const float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = x[i];  // fault: use_after_free
+}
+template <bool kFixed>
+torch::Tensor use_after_free(torch::Tensor x) {
+  auto out = torch::zeros_like(x);
+  float* between = nullptr;
+  int n = x.numel();
+  C10_CUDA_CHECK(cudaMalloc(&between, n * sizeof(float)));
+  C10_CUDA_CHECK(cudaMemcpyAsync(between, x.data_ptr(), n * sizeof(float), cudaMemcpyDeviceToDevice, stream()));
+  if constexpr (!kFixed) C10_CUDA_CHECK(cudaFree(between));
+  copy_kernel<<<4, 256, 0, stream()>>>(between, out.data_ptr<float>(), n);
+  if constexpr (kFixed) C10_CUDA_CHECK(cudaFree(between));
+  return out;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  TWINS(read_past_end, 4, 256, 0);
+  TWINS(write_past_end, 5, 256, 0);
+  TWINS(read_before_start, 4, 256, 0);
+  TWINS(shared_overrun, 1, 128, 0);
+  TWINS(dynamic_shared_overrun, 1, 64, 64 * sizeof(float));
+  TWINS(vector_tail, 1, 256, 0);
+  TWINS(wrong_pitch, 1, dim3(128, 8), 0);
+  TWINS(atomic_past_end, 4, 256, 0);
+  TWINS(async_copy_past_end, 1, 64, 0);
+  HOST_TWINS(use_after_free);
+}

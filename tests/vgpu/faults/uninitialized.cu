@@ -1,0 +1,82 @@
+// Reads of memory nobody wrote.
+#include "fault.h"
+
+template <bool kFixed>
+__global__ void shared_tail(const float* x, float* out, int n) {
+  __shared__ float tile[64];
+  if (threadIdx.x < (kFixed ? 64 : 60)) tile[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = tile[63 - threadIdx.x];  // fault: shared_tail
+}
+
+template <bool kFixed>
+__global__ void missing_halo(const float* x, float* out, int n) {
+  __shared__ float row[66];
+  int t = threadIdx.x;
+  row[t + 1] = x[t];
+  if (t == 0) row[0] = 0.f;
+  if (kFixed && t == 1) row[65] = 0.f;
+  __syncthreads();
+  float sum = row[t] + row[t + 1];
+  out[t] = sum + row[t + 2];  // fault: missing_halo
+}
+
+template <bool kFixed>
+__global__ void unzeroed_histogram(const float* x, float* out, int n) {
+  extern __shared__ int bins[];
+  if (kFixed && threadIdx.x < 16) bins[threadIdx.x] = 0;
+  __syncthreads();
+  for (int i = threadIdx.x; i < n; i += blockDim.x)
+    atomicAdd(&bins[static_cast<int>(x[i]) % 16], 1);  // fault: unzeroed_histogram
+  __syncthreads();
+  if (threadIdx.x < 16) out[threadIdx.x] = bins[threadIdx.x];
+}
+
+__global__ void accumulate_kernel(const float* x, float* sums, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) sums[i] += x[i];  // fault: accumulate_into_empty
+}
+template <bool kFixed>
+torch::Tensor accumulate_into_empty(torch::Tensor x) {
+  auto sums = kFixed ? torch::zeros_like(x) : torch::empty_like(x);
+  accumulate_kernel<<<4, 256, 0, stream()>>>(x.data_ptr<float>(), sums.data_ptr<float>(), x.numel());
+  return sums;
+}
+
+__global__ void atomic_kernel(const float* x, float* sum, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(sum, x[i]);  // fault: atomic_into_empty
+}
+template <bool kFixed>
+torch::Tensor atomic_into_empty(torch::Tensor x) {
+  auto sum = kFixed ? torch::zeros({1}, x.options()) : torch::empty({1}, x.options());
+  atomic_kernel<<<4, 256, 0, stream()>>>(x.data_ptr<float>(), sum.data_ptr<float>(), x.numel());
+  return sum;
+}
+
+// The first pass leaves out the last element; the second reads it.
+__global__ void first_pass(const float* x, float* between, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) between[i] = x[i] * 2.f;
+}
+__global__ void second_pass(const float* between, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = between[i] + 1.f;  // fault: short_first_pass
+}
+template <bool kFixed>
+torch::Tensor short_first_pass(torch::Tensor x) {
+  auto between = torch::empty_like(x), out = torch::empty_like(x);
+  int n = x.numel();
+  first_pass<<<4, 256, 0, stream()>>>(x.data_ptr<float>(), between.data_ptr<float>(), kFixed ? n : n - 1);
+  second_pass<<<4, 256, 0, stream()>>>(between.data_ptr<float>(), out.data_ptr<float>(), n);
+  return out;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  TWINS(shared_tail, 1, 64, 0);
+  TWINS(missing_halo, 1, 64, 0);
+  TWINS(unzeroed_histogram, 1, 128, 64);
+  HOST_TWINS(accumulate_into_empty);
+  HOST_TWINS(atomic_into_empty);
+  HOST_TWINS(short_first_pass);
+}
