@@ -1,0 +1,97 @@
+"""Held-out cases: shapes drawn from a task's ranges with a secret seed when a kernel is graded. Knows no torch."""
+
+import random
+from collections.abc import Callable, Mapping
+
+from warpsmith.base import UsageError, evaluate
+from warpsmith.records import Case, Group, Heldout, Reach, Task
+
+TRIES = 2000
+Pick = Callable[[random.Random, int, int], int]
+
+
+def heldout_cases(task: Task, seed: int) -> tuple[Case, ...]:
+    """The cases that a seed stands for, always the same ones; none for a task without ranges."""
+    if task.heldout is None:
+        return ()
+    source = random.Random(seed)
+    start = source.randrange(len(task.heldout.dtypes))
+    found: list[Case] = []
+    for place in range(task.heldout.count):
+        axes = _drawn(task.name, task.heldout, source, place, [case.axes for case in found])
+        dtype = task.heldout.dtypes[(start + place) % len(task.heldout.dtypes)]
+        found.append(
+            Case(
+                name=f"heldout_{place}",
+                group=Group.HELDOUT,
+                axes=axes,
+                dtype=dtype,
+                inits=task.heldout.inits,
+                families=task.heldout.families,
+            )
+        )
+    return tuple(found)
+
+
+def _drawn(
+    name: str, heldout: Heldout, source: random.Random, place: int, taken: list[Mapping[str, int]]
+) -> Mapping[str, int]:
+    """Sizes that the task's formulas allow, unlike those before where the ranges leave a choice."""
+    spare: Mapping[str, int] | None = None
+    for _ in range(TRIES):
+        axes = _sizes(heldout.axes, source, place)
+        if all(evaluate(formula, axes) for formula in heldout.require):
+            spare = axes
+            if axes not in taken:
+                return axes
+    if spare is not None:
+        return spare
+    raise UsageError(
+        f"Task {name}: no held-out sizes in {TRIES} draws satisfy {', '.join(heldout.require)}. Widen its ranges."
+    )
+
+
+def _sizes(reaches: Mapping[str, Reach], source: random.Random, place: int) -> Mapping[str, int]:
+    """Each axis by the pick of this place; in the place of ones, one axis alone is one."""
+    pick = PICKS[place % len(PICKS)]
+    lone = source.choice(list(reaches)) if reaches else ""
+    return {
+        name: _size(reach, source, pick if pick is not _one or name == lone else _odd)
+        for name, reach in reaches.items()
+    }
+
+
+def _size(reach: Reach, source: random.Random, pick: Pick) -> int:
+    low, high = -(-reach.low // reach.multiple), reach.high // reach.multiple
+    if low > high:
+        raise UsageError(f"No multiple of {reach.multiple} lies from {reach.low} to {reach.high}. Widen the range.")
+    return reach.multiple * pick(source, low, high)
+
+
+def _any(source: random.Random, low: int, high: int) -> int:
+    """Large and small alike: even in logarithm, so that a range of thousands still gives tens."""
+    return min(high, int(low * ((high + 1) / max(low, 1)) ** source.random())) if low > 0 else source.randint(low, high)
+
+
+def _odd(source: random.Random, low: int, high: int) -> int:
+    value = _any(source, low, high)
+    return value if value % 2 else value + 1 if value < high else max(low, value - 1)
+
+
+def _prime(source: random.Random, low: int, high: int) -> int:
+    start = _any(source, low, high)
+    upward = (value for value in range(start, min(high, start + 1000) + 1) if _is_prime(value))
+    downward = (value for value in range(start, max(low, start - 1000) - 1, -1) if _is_prime(value))
+    return next(upward, None) or next(downward, None) or _odd(source, low, high)
+
+
+def _one(source: random.Random, low: int, high: int) -> int:
+    return low
+
+
+def _is_prime(value: int) -> bool:
+    return value > 1 and all(value % part for part in range(2, int(value**0.5) + 1))
+
+
+# What the cases are, in turn: nothing divides a prime, odd sizes break vector loads, one breaks loops and strides.
+PICKS: tuple[Pick, ...] = (_prime, _odd, _one, _any)
