@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from warpsmith.base import HarnessError
-from warpsmith.confine.frames import LIMIT_BYTES, Frame, FrameError, FrameReader, FrameWriter
+from warpsmith.confine.frames import LIMIT_BYTES, Fault, Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.confine.launcher import ENVIRONMENT, encode_spec, launcher
 from warpsmith.confine.policy import Limit, Policy
 from warpsmith.records import Confined
@@ -22,7 +22,7 @@ from warpsmith.records import Confined
 CONFINED, FAILED, OUTCOME, STDOUT, STDERR = 1, 2, 3, 4, 5
 OUTCOME_PAYLOAD = struct.Struct("<iiIIQQdd")  # OutcomePayload of native/init.cc
 GRACE_S = 20.0  # for the launcher's own work on a busy machine, beyond the child's wall-clock limit
-PIPE_BYTES = 1 << 20
+PIPE_BYTES = 1 << 20  # tensors travel through these
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,8 @@ class Child:
     def _pipe(self, theirs: list[int], reads: bool) -> tuple[int, int]:
         """A pipe as (our end, their end)."""
         out, into = os.pipe()
+        with suppress(PermissionError):  # an ordinary user's share of pipe memory may be used up; 64 KiB do too
+            fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         own, other = (out, into) if reads else (into, out)
         self._own.append(own)
         theirs.append(other)
@@ -135,9 +137,12 @@ class Child:
         """Give the child a frame; an error when it does not take it in time."""
         return self._writer.write(frame, timeout_s)
 
-    def receive(self, timeout_s: float, limit_bytes: int = LIMIT_BYTES) -> Frame | FrameError:
-        """The child's next frame, or how it failed to come."""
-        return self._reader.read(timeout_s, limit_bytes)
+    def receive(self, timeout_s: float, kind: int | None = None, limit_bytes: int = LIMIT_BYTES) -> Frame | FrameError:
+        """The child's next frame, or how it failed to come; with `kind`, only that kind will do."""
+        frame = self._reader.read(timeout_s, limit_bytes)
+        if isinstance(frame, Frame) and kind not in (None, frame.kind):
+            return FrameError(Fault.KIND, f"a frame of kind {frame.kind} came; kind {kind} was due")
+        return frame
 
     def surplus(self) -> FrameError | None:
         """What the child sent beyond the frames that were received; ask after `wait`."""
@@ -222,7 +227,7 @@ def _sealed(name: str, content: bytes, theirs: list[int]) -> int:
     """A file in memory that nobody can change any more, at its start."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     theirs.append(fd)
-    with open(fd, "wb", closefd=False) as out:
+    with os.fdopen(fd, "wb", closefd=False) as out:
         out.write(content)
     os.lseek(fd, 0, os.SEEK_SET)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)

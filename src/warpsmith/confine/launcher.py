@@ -6,7 +6,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from warpsmith.base.native import build
-from warpsmith.confine.paths import view
+from warpsmith.confine.cgroup import divisible
+from warpsmith.confine.paths import INHERITED, view
 from warpsmith.confine.policy import Policy
 
 NATIVE = Path(__file__).parent / "native"
@@ -44,7 +45,9 @@ def _pairs(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> Iterato
     shown = view(policy.read, policy.write)
     limits = policy.limits
     yield from (("argument", word) for word in argv)
-    yield from (("environment", f"{name}={value}") for name, value in {**ENVIRONMENT, **policy.env}.items())
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    variables = {**ENVIRONMENT, **inherited, **policy.env}
+    yield from (("environment", f"{name}={value}") for name, value in variables.items())
     yield from (("require", part) for part in policy.require)
     yield from (("write" if writable else "read", path) for path, writable in shown.binds)
     for path, target in shown.links:
@@ -54,6 +57,7 @@ def _pairs(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> Iterato
     yield "folder", str(policy.cwd or (policy.write[0].absolute() if policy.write else "/tmp"))
     yield "seccomp", policy.seccomp
     yield "devices", str(int(policy.devices))
+    yield "cgroup", str(divisible() or "")
     yield "judge", str(os.getpid())
     yield "wall_s", repr(float(limits.wall_s))
     yield "address_space", str(int(limits.address_space))

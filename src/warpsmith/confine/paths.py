@@ -10,6 +10,7 @@ from pathlib import Path
 
 import warpsmith
 
+INHERITED = ("LD_LIBRARY_PATH", "PYTHONPATH")  # where code lies; nothing else of the judge's environment is passed on
 MACHINE_PATHS = (
     "/usr",
     "/bin",
@@ -31,7 +32,7 @@ MACHINE_PATHS = (
 def system_paths() -> tuple[Path, ...]:
     """What a dynamically linked program, this Python with its packages, and gcc need to read."""
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, *site.getsitepackages()]
-    named = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    named = [entry for name in INHERITED for entry in os.environ.get(name, "").split(os.pathsep) if entry]
     package = Path(warpsmith.__file__).parent
     candidates = [*MACHINE_PATHS, *python, *(str(Path(entry).absolute()) for entry in named), str(package)]
     return tuple(dict.fromkeys(Path(entry) for entry in candidates if Path(entry).exists()))

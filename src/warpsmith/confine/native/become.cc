@@ -152,11 +152,13 @@ void become(const Spec& spec, const Owner& owner, const Place& place, Report rep
   arrange_descriptors(spec, place, &channel);
   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // else /proc/self belongs to root and the next lines cannot write there
   write_self("/proc/self/oom_score_adj", "1000");
+  if (place.cgroup->refusal().empty()) report.part("cgroup", place.cgroup->enter(), "cgroup.procs");
+  else report.missing("cgroup", place.cgroup->refusal());
   const int rules = landlock_rules(spec, place.new_root, &report);
   report.part("rlimits", set_limits(spec, owner.change || place.user_namespace), "setrlimit");
   const bool changed = owner.change && change_user(owner);
   if (owner.change) report.part("uid", changed, "setresuid");
-  else report.missing("uid", "an ordinary user cannot become another one; run as root");
+  else report.missing("uid", geteuid() ? "an ordinary user cannot become another one; run as root" : "no other uid is mapped");
   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);  // after the change of user, which clears it
   if (!place.user_namespace) enter_user_namespace(owner, &report);

@@ -1,6 +1,7 @@
 // From a fresh fork of the init process to the program: limits, identity, capabilities, Landlock, seccomp, exec.
 #pragma once
 
+#include "cgroup.h"
 #include "mounts.h"
 #include "report.h"
 #include "spec.h"
@@ -8,6 +9,7 @@
 namespace warpsmith {
 
 struct Place {
+  const Cgroup* cgroup = nullptr;
   bool new_root = false;
   bool user_namespace = false;  // already inside one of our own
   int input = -1, output = -1, errors = -1;

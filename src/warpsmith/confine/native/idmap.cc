@@ -8,6 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <vector>
+
 #include "mount_calls.h"
 
 namespace warpsmith {
@@ -41,6 +44,35 @@ int map_namespace(const struct stat& disk, const Owner& owner) {
   return fd;
 }
 
+namespace files = std::filesystem;
+
+bool copy_one(const files::path& from, const files::path& to, const Owner& owner) {
+  std::error_code error;
+  const files::file_status status = files::symlink_status(from, error);
+  if (files::is_symlink(status)) files::copy_symlink(from, to, error);
+  else if (files::is_directory(status)) files::create_directory(to, error);
+  else if (files::is_regular_file(status)) files::copy_file(from, to, files::copy_options::overwrite_existing, error);
+  else return true;  // pipes and sockets are of no use to a reader of files
+  if (error) return errno = error.value(), false;
+  if (files::is_directory(status) && chmod(to.c_str(), 0755) != 0) return false;
+  return lchown(to.c_str(), owner.uid, owner.gid) == 0;
+}
+
+// What lies under `from`, itself first, unless it is too much.
+bool list_tree(const files::path& from, uint64_t most_bytes, std::vector<files::path>* found) {
+  std::error_code error;
+  uint64_t bytes = 0;
+  found->push_back(from);
+  if (files::is_regular_file(from, error)) return files::file_size(from, error) <= most_bytes || (errno = EFBIG, false);
+  for (const auto& entry : files::recursive_directory_iterator(from, error)) {
+    if (entry.is_regular_file(error) && !entry.is_symlink(error)) bytes += entry.file_size(error);
+    bytes += 4096;
+    if (bytes > most_bytes) return errno = EFBIG, false;
+    found->push_back(entry.path());
+  }
+  return !error || (errno = error.value(), false);
+}
+
 }  // namespace
 
 bool is_private(const std::string& path) {
@@ -62,6 +94,16 @@ bool bind_as(const std::string& from, const std::string& to, const Owner& owner)
   if (tree >= 0) close(tree);
   errno = reason;
   return bound;
+}
+
+bool copy_as(const std::string& from, const std::string& to, const Owner& owner, uint64_t most_bytes) {
+  std::vector<files::path> found;
+  if (!list_tree(from, most_bytes, &found)) return false;
+  for (const files::path& path : found) {
+    const files::path below = path.lexically_relative(from);
+    if (!copy_one(path, below == "." ? files::path(to) : to / below, owner)) return false;
+  }
+  return true;
 }
 
 }  // namespace warpsmith

@@ -8,7 +8,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,14 +15,16 @@
 #include <algorithm>
 
 #include "become.h"
+#include "folders.h"
 #include "frames.h"
 #include "watch.h"
 
 namespace warpsmith {
 namespace {
 
-constexpr int kOwnTick_ms = 20;      // resident memory grows a few hundred MB in this time at most
-constexpr int kForeignTick_ms = 100;  // where every process of the machine has to be read
+constexpr double kFirstTick_s = 0.002;   // doubled up to one of the next two: short programs are looked at too
+constexpr double kOwnTick_s = 0.020;     // resident memory grows a few hundred MB in this time at most
+constexpr double kForeignTick_s = 0.100;  // where every process of the machine has to be read
 
 double now_s() {
   timespec time;
@@ -42,37 +43,12 @@ struct __attribute__((packed)) OutcomePayload {
   double cpu_s;
 };
 
-// The folders the child may write are its own while it lives; what lies in them stays whose it is.
-class Folders {
- public:
-  bool give(const Spec& spec, const Owner& owner, std::string* error) {
-    for (const Bind& bind : spec.binds) {
-      struct stat before;
-      if (!bind.write || !owner.change) continue;
-      if (lstat(bind.path.c_str(), &before) != 0 || lchown(bind.path.c_str(), owner.uid, owner.gid) != 0)
-        return *error = bind.path + " cannot be given to the child: " + strerror(errno), false;
-      given_.push_back({bind.path, before.st_uid, before.st_gid});
-    }
-    return true;
-  }
-  void take_back() {
-    for (const Given& one : given_) (void)!lchown(one.path.c_str(), one.uid, one.gid);
-  }
-
- private:
-  struct Given {
-    std::string path;
-    uid_t uid;
-    gid_t gid;
-  };
-  std::vector<Given> given_;
-};
-
 class Init {
  public:
-  Init(const Spec& spec, const Lines& lines, const Folders& folders, bool own_pids, bool own_proc, bool new_root)
+  Init(const Spec& spec, const Lines& lines, const Cgroup& cgroup, const Folders& folders, bool own_pids, bool own_proc, bool new_root)
       : spec_(spec),
         lines_(lines),
+        cgroup_(cgroup),
         folders_(folders),
         own_pids_(own_pids),
         own_proc_(own_proc),
@@ -106,6 +82,7 @@ class Init {
 
   const Spec& spec_;
   const Lines& lines_;
+  const Cgroup& cgroup_;
   Folders folders_;
   bool own_pids_, own_proc_;
   Watch watch_;
@@ -132,6 +109,7 @@ void Init::start(const Owner& owner, Place place, const Report& report) {
   child_ = fork();
   if (child_ < 0) fail(std::string("fork: ") + strerror(errno));
   if (child_ == 0) {
+    place.cgroup = &cgroup_;
     place.input = STDIN_FILENO, place.output = output[1], place.errors = errors[1], place.channel = channel[1];
     become(spec_, owner, place, report);
   }
@@ -203,8 +181,8 @@ void Init::check_usage() {
 }
 
 void Init::supervise() {
-  const double tick_s = 1e-3 * (own_proc_ ? kOwnTick_ms : kForeignTick_ms);
-  double next_s = now_s() + tick_s;
+  const double longest_s = own_proc_ ? kOwnTick_s : kForeignTick_s;
+  double tick_s = kFirstTick_s, next_s = now_s() + tick_s;
   while (!over_) {
     pollfd fds[] = {{signals_, POLLIN, 0}, {output_, POLLIN, 0}, {errors_, POLLIN, 0}, {lines_.control, POLLIN, 0}, {listener_, POLLIN, 0}};
     const double wait_s = std::clamp(std::min(next_s - now_s(), left_s()), 0.0, tick_s);
@@ -222,6 +200,7 @@ void Init::supervise() {
     if (left_s() <= 0 && !reaped_) stop(kWall);
     if (now_s() < next_s || over_) continue;
     check_usage();
+    tick_s = std::min(2 * tick_s, longest_s);
     next_s = now_s() + tick_s;
   }
 }
@@ -247,6 +226,7 @@ void Init::finish() {
   end_tree();
   pump(&output_, &output_text_);
   pump(&errors_, &errors_text_);
+  if (stop_ == kNotStopped && cgroup_.ran_out()) stop_ = kMemory;
   const bool signaled = WIFSIGNALED(exit_status_);
   const int value = signaled ? WTERMSIG(exit_status_) : WEXITSTATUS(exit_status_);
   if (signaled && stop_ == kNotStopped) {
@@ -266,7 +246,7 @@ void Init::finish() {
 
 }  // namespace
 
-void run_init(const Spec& spec, const Owner& owner, int namespaces, const Lines& lines, Report report) {
+void run_init(Spec spec, const Owner& owner, int namespaces, const Cgroup& cgroup, const Lines& lines, Report report) {
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   char go;
@@ -275,14 +255,17 @@ void run_init(const Spec& spec, const Owner& owner, int namespaces, const Lines&
   signal(SIGPIPE, SIG_IGN);
   if (namespaces & CLONE_NEWUTS) (void)!sethostname("confined", 8);
   const bool own_pids = namespaces & CLONE_NEWPID;
-  Place place;
-  place.user_namespace = namespaces & CLONE_NEWUSER;
-  std::string error;
+  if (!(namespaces & CLONE_NEWNS))
+    for (const char* part : {"readonly_root", "private_tmp"}) report.missing(part, "needs a mount namespace");
   Folders folders;
+  std::string error;
   bool whole = folders.give(spec, owner, &error);
   if (whole && (namespaces & CLONE_NEWNS)) whole = make_root(spec, owner, own_pids, &report, &error);
+  Place place;
+  place.user_namespace = namespaces & CLONE_NEWUSER;
   place.new_root = report.has("readonly_root");
-  Init init(spec, lines, folders, own_pids, report.has("pid_ns"), place.new_root);
+  if (whole && !place.new_root) whole = folders.make_scratch(&spec, owner, &error);
+  Init init(spec, lines, cgroup, folders, own_pids, report.has("pid_ns"), place.new_root);
   if (!whole) init.fail(error);
   init.start(owner, place, report);
   init.supervise();

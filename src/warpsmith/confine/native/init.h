@@ -1,6 +1,7 @@
 // The first process inside: prepares the root, starts the program, watches its tree, ends it as a whole, reports.
 #pragma once
 
+#include "cgroup.h"
 #include "mounts.h"
 #include "report.h"
 #include "spec.h"
@@ -25,6 +26,7 @@ struct Lines {
   int status = -1;   // frames to the judge
 };
 
-[[noreturn]] void run_init(const Spec& spec, const Owner& owner, int namespaces, const Lines& lines, Report report);
+[[noreturn]] void run_init(Spec spec, const Owner& owner, int namespaces, const Cgroup& cgroup, const Lines& lines,
+                           Report report);
 
 }  // namespace warpsmith

@@ -33,9 +33,9 @@ int open_process(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pi
 // Not a parent-death signal: that one fires when the *thread* that started us ends.
 void wait_for_either(int judge, pid_t child) {
   pollfd ends[] = {{judge, POLLIN, 0}, {open_process(child), POLLIN, 0}};
-  while (poll(ends, 2, -1) < 0 && errno == EINTR) {
+  while (judge >= 0 && poll(ends, 2, -1) < 0 && errno == EINTR) {
   }
-  if (ends[0].revents) kill(child, SIGKILL);
+  if (judge >= 0 && ends[0].revents) kill(child, SIGKILL);
   int status;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -52,28 +52,30 @@ int main(int argc, char** argv) {
   Spec spec;
   std::string error;
   if (!read_spec(spec_fd, &spec, &error)) fail(lines.status, error);
-  const int judge = open_process(spec.judge);
-  if (judge < 0) fail(lines.status, std::string("pidfd_open of the judge: ") + strerror(errno));
+  const int judge = open_process(spec.judge);  // before Linux 5.3 there is none: then its pipe's end tells the init process
   if (getppid() != spec.judge) return 1;  // it died before we looked
   int go[2];
   if (pipe2(go, O_CLOEXEC) != 0) fail(lines.status, std::string("pipe: ") + strerror(errno));
   const Owner owner = choose_owner();
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   Report report;
+  const Cgroup cgroup(spec);
   const Born born = fork_into_namespaces(&report);
   if (born.pid < 0) fail(lines.status, std::string("clone: ") + strerror(errno));
   if (born.pid == 0) {
     close(go[1]);
     lines.go = go[0];
-    run_init(spec, owner, born.flags, lines, report);
+    run_init(spec, owner, born.flags, cgroup, lines, report);
   }
   if ((born.flags & CLONE_NEWUSER) && !map_ids(born.pid, owner)) {
     kill(born.pid, SIGKILL);
+    cgroup.remove();
     fail(lines.status, std::string("uid_map: ") + strerror(errno));
   }
   for (const int fd : {lines.status, lines.control, go[0], STDIN_FILENO}) close(fd);
   for (const int fd : spec.files) close(fd);
   if (write(go[1], "g", 1) != 1) kill(born.pid, SIGKILL);
   wait_for_either(judge, born.pid);
+  cgroup.remove();
   return 0;
 }

@@ -15,6 +15,7 @@ namespace warpsmith {
 namespace {
 
 constexpr char kBase[] = "/tmp";  // covered by the tmpfs only inside the new mount namespace
+constexpr uint64_t kCopied_bytes = 32 << 20;  // of one path, where it can only be copied
 
 // Kernels before 5.12: flags of one mount only, keeping those that a user namespace may not clear.
 bool restrict_one(const std::string& path, uint64_t attributes) {
@@ -64,9 +65,11 @@ bool bind(const std::string& path, uint64_t attributes) {
 }
 
 // A file of ours with mode 600, a temporary folder with mode 700: the child, somebody else, must read them all the same.
-bool bind_private(const std::string& path, const Owner& owner) {
-  return place_for(path) && bind_as("/old" + path, "/new" + path, owner) &&
-         restrict_mount("/new" + path, kReadOnly | kNoSuid | kNoDevices, true);
+bool show_private(const std::string& path, const Owner& owner) {
+  const std::string from = "/old" + path, to = "/new" + path;
+  if (!place_for(path)) return false;
+  if (bind_as(from, to, owner)) return restrict_mount(to, kReadOnly | kNoSuid | kNoDevices, true);
+  return copy_as(from, to, owner, kCopied_bytes);
 }
 
 // Twice the memory limit: the watch counts what lies here and names an overrun before the file system refuses.
@@ -138,7 +141,7 @@ bool make_accounts(const Owner& owner) {
 bool enter_scaffold(Report* report) {
   const std::string base = kBase;
   if (!report->part("mount_ns", mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "mount")) return false;
-  const bool ready = mount("tmpfs", kBase, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=16m") == 0 &&
+  const bool ready = mount("tmpfs", kBase, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=256m") == 0 &&
                      mkdir((base + "/new").c_str(), 0755) == 0 && mkdir((base + "/old").c_str(), 0755) == 0 &&
                      mount((base + "/new").c_str(), (base + "/new").c_str(), nullptr, MS_BIND, nullptr) == 0 &&
                      syscall(SYS_pivot_root, kBase, (base + "/old").c_str()) == 0;
@@ -171,7 +174,7 @@ bool fill(const Spec& spec, const Owner& owner, bool own_pids, Report* report, s
     *step = one.path;
     const bool closed = !one.write && owner.change && is_private("/old" + one.path);
     if (closed) *step += " (only its owner may read it; chmod o+rX would open it)";
-    if (closed && !bind_private(one.path, owner)) return false;
+    if (closed && !show_private(one.path, owner)) return false;
     if (!closed && !bind(one.path, one.write ? kNoSuid | kNoDevices : kReadOnly | kNoSuid | kNoDevices)) return false;
   }
   return true;

@@ -25,6 +25,7 @@ const std::map<std::string, Setter>& setters() {
       {"file", [](Spec& s, const std::string& v) { s.files.push_back(atoi(v.c_str())); }},
       {"folder", [](Spec& s, const std::string& v) { s.folder = v; }},
       {"seccomp", [](Spec& s, const std::string& v) { s.seccomp = v; }},
+      {"cgroup", [](Spec& s, const std::string& v) { s.cgroup = v; }},
       {"devices", [](Spec& s, const std::string& v) { s.devices = v == "1"; }},
       {"judge", [](Spec& s, const std::string& v) { s.judge = atoi(v.c_str()); }},
       {"wall_s", [](Spec& s, const std::string& v) { s.limits.wall_s = atof(v.c_str()); }},

@@ -39,6 +39,7 @@ struct Spec {
   std::vector<int> files;  // descriptors the child gets, from 3 up, in this order
   std::string folder = "/";
   std::string seccomp = "general";
+  std::string cgroup;  // the cgroup to divide, if any
   Limits limits;
   bool devices = false;
   pid_t judge = 0;

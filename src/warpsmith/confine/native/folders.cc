@@ -1,0 +1,47 @@
+#include "folders.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace warpsmith {
+namespace {
+
+int remove_one(const char* path, const struct stat*, int, struct FTW*) { return remove(path), 0; }
+
+}  // namespace
+
+bool Folders::give(const Spec& spec, const Owner& owner, std::string* error) {
+  for (const Bind& bind : spec.binds) {
+    struct stat before;
+    if (!bind.write || !owner.change) continue;
+    if (lstat(bind.path.c_str(), &before) != 0 || lchown(bind.path.c_str(), owner.uid, owner.gid) != 0)
+      return *error = bind.path + " cannot be given to the child: " + strerror(errno), false;
+    given_.push_back({bind.path, before.st_uid, before.st_gid});
+  }
+  return true;
+}
+
+bool Folders::make_scratch(Spec* spec, const Owner& owner, std::string* error) {
+  char path[] = "/tmp/warpsmith-confined-XXXXXX";
+  if (!mkdtemp(path) || (owner.change && lchown(path, owner.uid, owner.gid) != 0))
+    return *error = std::string("a scratch folder cannot be made in /tmp: ") + strerror(errno), false;
+  scratch_ = path;
+  spec->binds.push_back({path, true});
+  for (std::string& variable : spec->environment) {
+    if (variable == "TMPDIR=/tmp") variable = "TMPDIR=" + scratch_;
+    if (variable == "HOME=/tmp") variable = "HOME=" + scratch_;
+  }
+  if (spec->folder == "/tmp") spec->folder = path;
+  return true;
+}
+
+void Folders::take_back() {
+  for (const Given& one : given_) (void)!lchown(one.path.c_str(), one.uid, one.gid);
+  if (!scratch_.empty()) nftw(scratch_.c_str(), remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+}  // namespace warpsmith

@@ -1,0 +1,30 @@
+// The folders that a child may write: given to it while it lives, and a scratch folder where there is no private /tmp.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mounts.h"
+#include "spec.h"
+
+namespace warpsmith {
+
+class Folders {
+ public:
+  // The writable folders become the child's; what lies in them stays whose it is.
+  bool give(const Spec& spec, const Owner& owner, std::string* error);
+  // Without a new root: a folder under the machine's /tmp, and the spec changed to use it.
+  bool make_scratch(Spec* spec, const Owner& owner, std::string* error);
+  // Once nobody of the tree is left.
+  void take_back();
+
+ private:
+  struct Given {
+    std::string path;
+    unsigned int uid, gid;
+  };
+  std::vector<Given> given_;
+  std::string scratch_;
+};
+
+}  // namespace warpsmith
