@@ -86,6 +86,7 @@ def call(row: Command, argv: list[str]) -> int:
     except typer.Abort:
         return 130
     except complaint as error:
-        text = str(getattr(error, "message", error)) or type(error).__name__
+        full = getattr(error, "format_message", None)  # names the option, which the bare message does not
+        text = str(full() if full else error) or type(error).__name__
         raise UsageError(f"{text} See warpsmith {row.name} --help.") from None
     return code if isinstance(code, int) else 0

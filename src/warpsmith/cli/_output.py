@@ -24,7 +24,7 @@ def print_json(value: "BaseModel | Sequence[BaseModel] | Any") -> None:
 
     def plain(part: Any) -> Any:
         if hasattr(part, "model_dump"):
-            return part.model_dump(mode="json")
+            return json.loads(part.model_dump_json())  # NaN and infinity as strings: JSON has neither
         return [plain(item) for item in part] if isinstance(part, list | tuple) else part
 
     print(json.dumps(plain(value), indent=1, ensure_ascii=False))

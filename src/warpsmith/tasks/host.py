@@ -39,9 +39,9 @@ class Host:
         if request.verb is Verb.DESCRIBE:
             return self._made().task.text().encode()
         if request.verb is Verb.FILTER:
-            from warpsmith.tasks.filters import run
+            from warpsmith.tasks.filters import SECONDS, run
 
-            return run(self._made()).text().encode()
+            return run(self._made(), min(SECONDS, request.seconds / 3)).text().encode()
         from warpsmith.tasks.program import problem
         from warpsmith.tasks.wire import encode
 

@@ -18,6 +18,7 @@ from warpsmith.tasks.filters.trace import trace
 from warpsmith.tasks.program import Program
 from warpsmith.tasks.values import Values
 
+YOUNG_S = 0.5  # until then further draws are made
 SLOW_S = 0.5  # a forward call that takes longer is not made dozens of times
 PAIR = 2  # draws that every report needs: a base, and another to compare it with
 
@@ -42,7 +43,7 @@ def _samples(subject: Subject) -> list[Sample]:
     """The base, another seed of it, and further draws while they are cheap."""
     found: list[Sample] = []
     for place, trial in enumerate(trials(subject.program.task)):
-        if place < PAIR or subject.clock.allows(len(subject.signature.arguments) + 8):
+        if place < PAIR or subject.clock.spent_s < YOUNG_S:
             found.append(subject.sample(trial))
     return found
 

@@ -3,37 +3,45 @@
 import torch
 from torch import Tensor
 
-from warpsmith.tasks.filters.impact import Target, targets
+from warpsmith.records import Direction
 from warpsmith.tasks.filters.numbers import largest
 from warpsmith.tasks.filters.outputs import least
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Sense, Skip
 from warpsmith.tasks.filters.subject import Sample, Subject
-from warpsmith.tasks.program import DIFFERENTIABLE, gradients, upstream
+from warpsmith.tasks.program import TwoSided, gradient_names, gradients, upstream
 
 
 def gradient(subject: Subject, base: Sample) -> FilterResult | Skip:
-    """The largest magnitude of the gradient of each differentiable argument."""
-    if subject.program.task.backward is None:
+    """The largest magnitude of the gradient of each argument that backward returns one for."""
+    wanted = subject.program.task.backward
+    if wanted is None:
         return Skip(filter=Filter.GRADIENTS, reason="the task has no backward direction")
     if not subject.clock.allows(3):
         reason = f"one forward call takes {subject.clock.forward_s:.1f} s; there is no time for a backward one"
         return Skip(filter=Filter.GRADIENTS, reason=reason)
-    flowing = [t for t in targets(subject, base.arguments) if _flows(t, base)]
-    if not flowing:
-        return Skip(filter=Filter.GRADIENTS, reason="no argument is floating and differentiable")
     try:
-        found = gradients(
-            subject.program.forward, subject.signature, base.arguments, upstream(base.outputs, base.trial.seed)
-        )
+        found = _sizes(subject, base)
     except RuntimeError as error:
         return _refused(str(error))
-    measures = [Measure(what=f"'{t.name}'", value=_size(grad)) for t, grad in zip(flowing, found, strict=True)]
-    sentence = f"the largest magnitude of the gradient of {{what}} is {{value:.3g}} in {base.where}"
+    measures = [measure for measure in found if measure.what in wanted.results]
+    if not measures:
+        return Skip(filter=Filter.GRADIENTS, reason="no argument is floating and differentiable")
+    sentence = f"the largest magnitude of {{what}} is {{value:.3g}} in {base.where}"
     return least(Filter.GRADIENTS, measures, 0.0, sentence, Sense.ABOVE)
 
 
-def _flows(target: Target, base: Sample) -> bool:
-    return target.role in DIFFERENTIABLE and target.get(base.arguments).is_floating_point()
+def _sizes(subject: Subject, base: Sample) -> list[Measure]:
+    """Of every gradient that autograd can give, of the file that backward was written in."""
+    program, arguments, outputs = subject.program, base.arguments, base.outputs
+    if isinstance(program, TwoSided):
+        program = program.side(Direction.BACKWARD)
+        arguments = program.arguments(base.trial)
+        with torch.no_grad():
+            outputs = program.forward(arguments)
+    signature = program.task.forward
+    found = gradients(program.forward, signature, arguments, upstream(outputs, base.trial.seed))
+    names = gradient_names(signature, arguments)
+    return [Measure(what=name, value=_size(grad)) for name, grad in zip(names, found, strict=True)]
 
 
 def _size(grad: Tensor) -> float:

@@ -34,7 +34,7 @@ def dead_code(traced: Trace) -> FilterResult | Skip:
         return Skip(
             filter=Filter.DEAD_CODE, reason="values come from outside the trace (a script or a constant tensor)"
         )
-    return _counted(Filter.DEAD_CODE, dead, "calls whose result nobody uses")
+    return _counted(Filter.DEAD_CODE, dead, "result that nobody uses")
 
 
 def repeated_work(traced: Trace) -> FilterResult:
@@ -43,7 +43,7 @@ def repeated_work(traced: Trace) -> FilterResult:
     counts = Counter(call.key for call in work)
     first = {call.key: call.index for call in reversed(work)}
     again = [call for call in work if counts[call.key] > 1 and first[call.key] != call.index]
-    return _counted(Filter.REPEATED_WORK, again, "calls that repeat an earlier one on the same values")
+    return _counted(Filter.REPEATED_WORK, again, "call that repeats an earlier one on the same values")
 
 
 def constant_result(traced: Trace, other: Trace) -> FilterResult | Skip:
@@ -52,7 +52,7 @@ def constant_result(traced: Trace, other: Trace) -> FilterResult | Skip:
         return Skip(filter=Filter.CONSTANT_RESULT, reason="two draws take different ways through the function")
     pairs = zip(traced.calls, other.calls, strict=True)
     found = [one for one, two in pairs if not _named(one, CREATES) and _varies(one, two) and _constant(one, two)]
-    return _counted(Filter.CONSTANT_RESULT, found, "calls whose result does not depend on what they read")
+    return _counted(Filter.CONSTANT_RESULT, found, "call whose result does not depend on what it reads")
 
 
 def inefficiency(traced: Trace, other: Trace) -> FilterResult:
@@ -71,7 +71,7 @@ def inefficiency(traced: Trace, other: Trace) -> FilterResult:
         for call in traced.calls
         if _does_nothing(call, second.get(call.index)) or any(rule(call, alone) for rule in UNDOES)
     ]
-    return _counted(Filter.INEFFICIENCY, found, "calls that do nothing or undo the call before")
+    return _counted(Filter.INEFFICIENCY, found, "call that does nothing or undoes the one before")
 
 
 def _live(traced: Trace) -> set[int]:
@@ -159,6 +159,6 @@ def _counted(filter_: Filter, found: Sequence[Call], noun: str) -> FilterResult:
         value=len(found),
         threshold=0,
         sense=Sense.AT_MOST,
-        detail=f"{len(found)} {noun}: {shown}" if found else f"no {noun}",
+        detail=f"{noun}: {shown}" if found else f"no {noun}",
         measures=tuple(Measure(what=call.label, value=1) for call in found),
     )

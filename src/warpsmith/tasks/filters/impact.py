@@ -11,9 +11,9 @@ from warpsmith.tasks.filters.numbers import change, rms
 from warpsmith.tasks.filters.outputs import least
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Skip
 from warpsmith.tasks.filters.subject import REFUSALS, Sample, Subject
-from warpsmith.tasks.filters.thresholds import IMPACT
+from warpsmith.tasks.filters.thresholds import IMPACT, IMPACT_UNITS
 from warpsmith.tasks.program import gradients
-from warpsmith.tasks.values import Value, Values
+from warpsmith.tasks.values import Value, Values, tensors
 
 DIRECT = 8  # so many arguments are tried by one call each; more are first looked at through one backward pass
 ROLES = {
@@ -66,14 +66,20 @@ def impact(subject: Subject, base: Sample, other: Sample, filter_: Filter) -> Fi
     if not chosen:
         return Skip(filter=filter_, reason=f"the task has no {noun}")
     measures, left = _measured(subject, base, other, chosen)
-    kept = [m for m, t in measures if m.value >= IMPACT or not _spare(subject, t, base, other)]
+    threshold = _threshold(base)
+    kept = [m for m, t in measures if m.value >= threshold or not _spare(subject, t, base, other)]
     if not kept:
         why = f"none of the {len(left)} {noun} could be changed in time" if left else f"the {noun} are all buffers"
         return Skip(filter=filter_, reason=why)
     sentence = "changing {what} alone moves the outputs by {value:.3g} of their largest value"
     if left:
         sentence += f"; {len(left)} of {len(chosen)} were not tried for lack of time"
-    return least(filter_, kept, IMPACT, sentence)
+    return least(filter_, kept, threshold, sentence)
+
+
+def _threshold(base: Sample) -> float:
+    units = [torch.finfo(output.dtype).eps for output in base.outputs if output.is_floating_point()]
+    return max(IMPACT, IMPACT_UNITS * max(units, default=0.0))
 
 
 def _measured(
@@ -84,7 +90,7 @@ def _measured(
     measures: list[tuple[Measure, Target]] = []
     left: list[Target] = []
     for target in chosen:
-        if known.get(target.name, 0.0) >= IMPACT:
+        if known.get(target.name, 0.0) >= _threshold(base):
             measures.append((Measure(what=f"'{target.name}'", value=known[target.name]), target))
         elif measures and not subject.clock.allows(1):
             left.append(target)
@@ -103,7 +109,7 @@ def _moved(subject: Subject, base: Sample, other: Sample, target: Target) -> flo
         except REFUSALS:
             return float("inf")  # a value that the function refuses has been looked at
         most = max(most, change(base.outputs, after))
-        if most >= IMPACT:
+        if most >= _threshold(base):
             break
     return most
 
@@ -117,6 +123,8 @@ def changes(target: Target, arguments: Values, redrawn: Values) -> Iterator[Tens
             yield new * 2
     else:
         yield shaken(old)
+    # The mean of many products of unrelated values is zero for any draw, and not when they are related.
+    yield from (t for t in tensors(arguments) if t is not old and t.shape == old.shape and t.dtype == old.dtype)
 
 
 def shaken(tensor: Tensor) -> Tensor:

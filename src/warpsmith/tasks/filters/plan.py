@@ -30,7 +30,7 @@ class Clock:
 
 
 def trials(task: Task) -> tuple[Trial, ...]:
-    """Two seeds of the smallest case first, then its other inits, then the next case's; at most `TRIALS`."""
+    """Two seeds of the smallest case first, then its other inits, the next case's, and more seeds."""
     cases = judged_cases(task)
     first = cases[0]
     base, again = pair(first)
@@ -40,7 +40,8 @@ def trials(task: Task) -> tuple[Trial, ...]:
         for place, init in enumerate(case.inits)
         if (case.name, init) != (first.name, first.inits[0])
     ]
-    return (base, again, *rest)[:TRIALS]
+    more = [base.model_copy(update={"seed": SEED + 100 + place}) for place in range(TRIALS)]
+    return (base, again, *rest, *more)[:TRIALS]
 
 
 def pair(case: Case) -> tuple[Trial, Trial]:

@@ -15,7 +15,7 @@ from warpsmith.tasks.filters.plan import Clock
 from warpsmith.tasks.program import Program
 from warpsmith.tasks.values import Value, Values, mapped, tensors
 
-ELEMENTS = 1 << 22  # inputs past this are cut: 16 MiB of float32, a fraction of a second for most operations
+ELEMENTS = 1 << 20  # inputs past this are cut: 4 MiB of float32, a fraction of a second for most operations
 ROWS = 4  # the least that is kept of the leading axis, so that variation along it still shows
 REFUSALS = (
     RuntimeError,

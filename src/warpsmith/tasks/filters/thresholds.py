@@ -7,9 +7,10 @@ RANGE = LOOSE  # the largest output, absolute
 DEVIATION = LOOSE  # standard deviation of the outputs over their root mean square
 VARIATION = LOOSE  # standard deviation along an axis, over the same
 
-# A bias beside a reduction of 100000 terms still moves the largest output by about 2e-3 of it; cancelled terms
-# (a bias before a normalization) move it by rounding, below 1e-5.
-IMPACT = 1e-3
+# What cancels (a bias before a normalization) moves a float32 output by rounding, below 1e-5 of it; a bias beside a
+# sum of 100000 terms moves it by about 2e-3. Narrower types round more: there it is this many units in the last place.
+IMPACT = 1e-4
+IMPACT_UNITS = 4
 
 # Sums on several threads may round differently from call to call; a random operation differs by about one.
 REPEAT = 1e-3

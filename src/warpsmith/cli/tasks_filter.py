@@ -1,0 +1,194 @@
+"""`warpsmith tasks filter`: one task or a folder of them, each in its own confined child, side by side."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from warpsmith.base import HarnessError, UsageError
+from warpsmith.cli._options import Json
+from warpsmith.cli._output import console, print_json, print_table
+from warpsmith.records import Model
+from warpsmith.tasks.filters import Filter, FilterReport, FilterResult, Sense
+from warpsmith.tasks.find import OpenOptions, Target, find_all, open_task, read_shape
+
+SIGNS = {Sense.AT_LEAST: "≥", Sense.AT_MOST: "≤", Sense.ABOVE: ">"}
+COLOURS = {"pass": "green", "fail": "red", "error": "yellow", "fault": "magenta", "skip": "dim"}
+
+Targets = Annotated[
+    list[str], typer.Argument(help="Suite tasks, task folders, KernelBench files, file.py:Name, or folders of them.")
+]
+Jobs = Annotated[int, typer.Option(min=1, max=256, help="Tasks at once; as many as there are cores when not given.")]
+Seconds = Annotated[float, typer.Option(min=1, max=86400, help="What one task may take before it is ended.")]
+Memory = Annotated[float, typer.Option("--memory-gb", min=0.5, max=4096, help="What one task's code may allocate.")]
+Shapes = Annotated[list[str], typer.Option("--input", help="An example input of file.py:Name: 32x1024:float32.")]
+
+
+class Outcome(StrEnum):
+    """How a task came out of the filters; an error is the task's, a fault is ours."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    ERROR = "error"
+    FAULT = "fault"
+
+
+class Row(Model):
+    """One task in the summary."""
+
+    target: str
+    task: str
+    verdict: Outcome
+    failed: tuple[Filter, ...] = ()
+    error: str = ""
+    seconds: float
+    report: FilterReport | None = None
+
+    @property
+    def detail(self) -> str:
+        """What is wrong, in words: the filters that objected and what the first of them says."""
+        if self.report is None:
+            return self.error
+        named = ", ".join(self.failed)
+        return f"{named}: {self.report.failed[0].detail}" if named else ""
+
+
+def filter_tasks(
+    targets: Targets,
+    jobs: Jobs = os.cpu_count() or 1,
+    seconds: Seconds = 120.0,
+    memory_gb: Memory = 8.0,
+    inputs: Shapes = [],  # noqa: B006 - typer copies it
+    as_json: Json = False,
+) -> int:
+    """Is a task worth a kernel: filters with their numbers and thresholds, on one task or on folders of them."""
+    found = tuple(dict.fromkeys(target for text in targets for target in find_all(text)))
+    many = len(found) > 1
+    options = OpenOptions(
+        seconds=seconds,
+        memory_bytes=int(memory_gb * (1 << 30)),
+        threads=max(1, (os.cpu_count() or 1) // min(jobs, len(found))),
+        shapes=tuple(read_shape(text) for text in inputs),
+    )
+    if not many:
+        rows = [_row(found[0], options)]
+    else:
+        order = {target.label: place for place, target in enumerate(found)}
+        arrived = _shown(_rows(found, options, jobs), len(found), quiet=as_json)
+        rows = sorted(arrived, key=lambda row: order[row.target])
+    return _finish(rows, many, as_json)
+
+
+def _finish(rows: Sequence[Row], many: bool, as_json: bool) -> int:
+    """Print and give the exit code; a single task that cannot be opened is an error of usage."""
+    if not many and rows[0].verdict is Outcome.ERROR:
+        raise UsageError(rows[0].error)
+    if not many and rows[0].verdict is Outcome.FAULT:
+        raise HarnessError(rows[0].error)
+    if as_json:
+        print_json(rows if many else rows[0])
+    elif many:
+        _print_summary(rows)
+    elif rows[0].report:
+        _print_report(rows[0].report)
+    if any(row.verdict is Outcome.FAULT for row in rows):
+        return HarnessError.exit_code
+    return 0 if all(row.verdict is Outcome.PASS for row in rows) else 1
+
+
+def _rows(found: Sequence[Target], options: OpenOptions, jobs: int) -> Iterator[Row]:
+    """Rows as they are done."""
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        for future in as_completed([pool.submit(_row, target, options) for target in found]):
+            yield future.result()
+    except KeyboardInterrupt:
+        # The threads wait for children that end with this process; joining them would take the whole time limit.
+        os._exit(130)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _row(target: Target, options: OpenOptions) -> Row:
+    begun = time.monotonic()
+    report, verdict, said = None, Outcome.ERROR, ""
+    try:
+        with open_task(target, options) as opened:
+            report = opened.filter()
+            verdict = Outcome.PASS if report.passed else Outcome.FAIL
+    except UsageError as error:
+        said = str(error)
+    except HarnessError as error:
+        verdict, said = Outcome.FAULT, str(error)
+    return Row(
+        target=target.label,
+        task=report.task if report else target.name or target.path.stem,
+        verdict=verdict,
+        failed=tuple(result.filter for result in report.failed) if report else (),
+        error=said,
+        seconds=time.monotonic() - begun,
+        report=report,
+    )
+
+
+def _shown(rows: Iterator[Row], count: int, quiet: bool) -> list[Row]:
+    """The rows, with a bar on a terminal while they come and a line each elsewhere."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import track
+
+        return list(track(rows, "filtering", total=count, console=Console(stderr=True), transient=True))
+    found = []
+    for row in rows:
+        found.append(row)
+        if not quiet:
+            print(
+                f"[{len(found)}/{count}] {row.verdict:<5} {row.task} {row.seconds:.1f} s", file=sys.stderr, flush=True
+            )
+    return found
+
+
+def _print_summary(rows: Sequence[Row]) -> None:
+    """A table on a terminal, a line a task elsewhere."""
+    if sys.stdout.isatty():
+        from rich.markup import escape
+
+        table = [
+            (escape(row.task), f"[{COLOURS[row.verdict]}]{row.verdict}[/]", f"{row.seconds:.1f}", escape(row.detail))
+            for row in rows
+        ]
+        print_table(("task", "verdict", "s", "what is wrong"), table)
+    else:
+        wide = max(len(row.task) for row in rows)
+        for row in rows:
+            print(f"{row.verdict:<6}{row.task:<{wide}}  {row.seconds:6.1f} s  {row.detail}".rstrip())
+    counts = [f"{sum(row.verdict is kind for row in rows)} {kind}" for kind in Outcome]
+    print(f"{len(rows)} tasks: {', '.join(counts)}")
+
+
+def _print_report(report: FilterReport) -> None:
+    """Every filter of one task with its number and its threshold."""
+    out = console()
+    word = "pass" if report.passed else "fail"
+    out.print(f"{report.task}: [{COLOURS[word]}]{word}[/] ({report.origin}, {report.seconds:.1f} s)", soft_wrap=True)
+    for result in report.results:
+        _print_line("pass" if result.passed else "fail", result.filter, _number(result), result.detail)
+    for skip in report.skipped:
+        _print_line("skip", skip.filter, "", skip.reason)
+    for note in report.notes:
+        out.print(f"note: {note}", style="dim", markup=False)
+
+
+def _print_line(word: str, filter_: Filter, number: str, detail: str) -> None:
+    from rich.markup import escape
+
+    console().print(f"  [{COLOURS[word]}]{word}[/]  {filter_:<18}{number:<20}{escape(detail)}", soft_wrap=True)
+
+
+def _number(result: FilterResult) -> str:
+    return f"{result.value:.3g} {SIGNS[result.sense]} {result.threshold:g}"
