@@ -4,8 +4,11 @@ A user namespace whose own bounds on namespaces are zero plays such a machine.
 """
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +42,21 @@ def on_a_machine_without(kinds: tuple[str, ...], commons: Path, read: tuple[Path
     """What the script finds where these kinds of namespaces cannot be made."""
     bounds = "; ".join(f"echo 0 > /proc/sys/user/max_{kind}_namespaces" for kind in kinds)
     command = f'set -e; {bounds}; exec "$@"'
-    source = Path(warpsmith.__file__).parents[1]
     words = [sys.executable, "-c", SCRIPT, str(commons / "hostile"), *map(str, read)]
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "sh", "-c", command, "sh", *words],
-        env={"PYTHONPATH": str(source), "PATH": "/usr/bin:/bin", "WARPSMITH_HOME": str(commons / "home")},
+        env=_environment(commons),
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def _environment(commons: Path) -> dict[str, str]:
+    source = Path(warpsmith.__file__).parents[1]
+    return {"PYTHONPATH": str(source), "PATH": "/usr/bin:/bin", "WARPSMITH_HOME": str(commons / "home")}
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +88,39 @@ def test_without_a_mount_namespace_there_is_no_root_of_its_own(prepared: Path, p
     missing = on_a_machine_without(("mnt",), prepared, policy.read)["missing"]
     assert missing["readonly_root"] == missing["private_tmp"] == "needs a mount namespace"
     assert missing["pid_ns"] == "needs a mount namespace for its own /proc"
+
+
+CONTAINER_SCRIPT = """
+import json, os, sys
+from pathlib import Path
+from warpsmith.confine import Policy, run
+program, folder, *read = sys.argv[1:]
+policy = Policy(read=tuple(map(Path, [*read, folder])))
+found = run([program, "read", folder + "/inner/task.py"], policy)
+who = run([program, "identity"], policy).stdout.split()
+print(json.dumps([found.stdout.decode(), found.confined.achieved, int(who[0])]))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write a map of two ids, as a container's runtime does")
+def test_a_container_without_id_mapped_mounts_copies_what_is_private(prepared: Path, policy: Policy) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="warpsmith-test-"))
+    (folder / "inner").mkdir(mode=0o700)
+    (folder / "inner" / "task.py").write_text("x")
+    (folder / "inner" / "task.py").chmod(0o600)
+    words = [sys.executable, "-c", CONTAINER_SCRIPT, str(prepared / "hostile"), str(folder), *map(str, policy.read)]
+    container = subprocess.Popen(
+        ["unshare", "--user", "sh", "-c", 'echo up; read go; exec "$@"', "sh", *words],
+        env=_environment(prepared),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert container.stdout is not None
+    assert container.stdout.readline() == "up\n"
+    for kind in ("uid_map", "gid_map"):
+        Path(f"/proc/{container.pid}/{kind}").write_text("0 0 1\n65534 65534 1\n")
+    answer, achieved, uid = json.loads(container.communicate("go\n", timeout=60)[0])
+    shutil.rmtree(folder)
+    assert (answer, uid) == ("ok\n", 65534)
+    assert {"uid", "landlock", "seccomp", "readonly_root", "pid_ns"} <= set(achieved)
