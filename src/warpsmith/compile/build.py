@@ -81,11 +81,11 @@ def libraries(job: Job) -> tuple[Path, ...]:
 
 
 def _look(job: Job, folder: Path, outcome: Outcome, facts: CompileFacts) -> Built:
-    said = (outcome.stderr + outcome.stdout).decode(errors="replace")
+    said = _said(job, folder, outcome)
     roots = _roots(job, folder)
     outside = _read_outside(folder, roots)
     if outside is not None or not outcome.ok:
-        fault = outside or classify(outcome, job.options.limits, job.options.libraries, roots)
+        fault = outside or classify(outcome, said, job.options, roots)
         return Built(facts.model_copy(update={"findings": fault.findings}), fault=fault)
     artifact = _collect(folder / ARTIFACT)
     elf = Elf(artifact)
@@ -102,6 +102,15 @@ def _look(job: Job, folder: Path, outcome: Outcome, facts: CompileFacts) -> Buil
         findings = (*refused.findings, *facts.findings)
         return Built(facts.model_copy(update={"findings": findings}), fault=refused)
     return Built(facts, artifact)
+
+
+def _said(job: Job, folder: Path, outcome: Outcome) -> str:
+    """The tools' words without the paths of this machine: they are noise to a reader and differ between machines."""
+    said = (outcome.stderr + outcome.stdout).decode(errors="replace")
+    cuda = str(job.toolchain.root)
+    for path, name in ((f"{folder}/", ""), (str(HEADERS), "include"), (f"{cuda}/bin/..", "cuda"), (cuda, "cuda")):
+        said = said.replace(path, name)
+    return said
 
 
 def _roots(job: Job, folder: Path) -> tuple[Path, ...]:

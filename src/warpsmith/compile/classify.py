@@ -7,6 +7,7 @@ from warpsmith.base import MachineError
 from warpsmith.compile.diagnose import Diagnostic, read_diagnostics, to_findings
 from warpsmith.compile.fault import Fault
 from warpsmith.compile.operators import called_operator
+from warpsmith.compile.options import CompileOptions
 from warpsmith.compile.policy import LinkPolicy
 from warpsmith.confine import Limits, Outcome
 from warpsmith.records import Checker, Finding, Reason
@@ -24,17 +25,16 @@ UNLINKED = re.compile(r"^undefined reference to (?P<symbol>\S+)")
 TAIL_CHARACTERS = 400
 
 
-def classify(outcome: Outcome, limits: Limits, libraries: tuple[str, ...], roots: tuple[Path, ...]) -> Fault:
+def classify(outcome: Outcome, said: str, options: CompileOptions, roots: tuple[Path, ...]) -> Fault:
     """The reason of a failed compilation, the most telling first."""
-    said = (outcome.stderr + outcome.stdout).decode(errors="replace")
     diagnostics = read_diagnostics(said)
     errors = tuple(one for one in diagnostics if one.is_error)
     return (
-        _limit(outcome, limits, said)
+        _limit(outcome, options.limits, said)
         or _forbidden_file(errors, roots)
         or _crash(outcome, said)
-        or _library(errors, libraries)
-        or _link(errors, libraries)
+        or _library(errors, options.libraries)
+        or _link(errors, options.libraries)
         or _missing_entry(errors)
         or _plain_error(diagnostics, errors, said)
     )

@@ -214,15 +214,15 @@ class Tensor {
     warpsmith::zero<>(seen());
     return *this;
   }
-  template <class = void>
+  template <int = 0>  // not a type, so that item<float>() can mean only the one below
   Scalar item() const {
     TORCH_CHECK(numel() == 1, "item() needs a tensor of one element, this one has ", numel());
     const Tensor here = to<>(Device(kCPU));
     return isIntegralType(seen().type, true) ? Scalar(warpsmith::load_as<int64_t>(seen().type, here.data_ptr(), 0))
                                              : Scalar(warpsmith::load_as<double>(seen().type, here.data_ptr(), 0));
   }
-  template <class T, std::enable_if_t<!std::is_void_v<T>, int> = 0>
-  T item() const { return item<>().template to<T>(); }
+  template <class T>
+  T item() const { return item<0>().template to<T>(); }
 
   Tensor new_empty(IntArrayRef sizes) const { return make(sizes, options()); }
   Tensor new_empty(IntArrayRef sizes, TensorOptions options) const { return make(sizes, options); }

@@ -1,0 +1,51 @@
+"""Shared by the tests of this room: candidates from text, compiled into a cache that the whole run shares."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from warpsmith.compile import Compiled, CompileOptions, compile
+from warpsmith.records import Argument, Candidate, Direction, Kind, Language, Role, Signature
+
+KERNELS = Path(__file__).parent / "kernels"
+MODULE = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }\n'
+Build = Callable[..., Compiled]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache of this run alone, so that a test never passes on yesterday's artifact."""
+    folder = tmp_path_factory.mktemp("home")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("WARPSMITH_HOME", str(folder))
+    return folder
+
+
+def candidate(source: str, language: Language = Language.TORCH, **macros: str) -> Candidate:
+    """A candidate for the forward pass of no task in particular."""
+    return Candidate(task="none", direction=Direction.FORWARD, source=source, language=language, macros=macros)
+
+
+def kernel(name: str, language: Language = Language.TORCH) -> Candidate:
+    """A file of `kernels/`."""
+    return candidate((KERNELS / name).read_text(), language)
+
+
+def signature(*kinds: str, results: int = 1) -> Signature:
+    """A task's signature from kinds alone."""
+    arguments = tuple(Argument(name=f"a{i}", kind=Kind(kind), role=Role.INPUT) for i, kind in enumerate(kinds))
+    return Signature(arguments=arguments, results=tuple(f"r{i}" for i in range(results)))
+
+
+def function(body: str, before: str = "", parameters: str = "torch::Tensor x") -> str:
+    """A torch-style source with one function."""
+    return (
+        f"#include <torch/extension.h>\n{before}\n"
+        f"torch::Tensor forward({parameters}) {{\n{body}\nreturn x;\n}}\n{MODULE}"
+    )
+
+
+def built(source: str, language: Language = Language.TORCH, options: CompileOptions | None = None) -> Compiled:
+    """A source compiled without a task."""
+    return compile(candidate(source, language), options=options)
