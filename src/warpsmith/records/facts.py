@@ -70,6 +70,10 @@ class KernelCounters(Model):
     global_store_sectors: int = 0
     global_load_bytes: int = 0
     global_store_bytes: int = 0
+    unique_read_bytes: int = 0  # distinct sectors of a launch
+    unique_written_bytes: int = 0
+    local_bytes: int = 0
+    registers: int = 0
     shared_wavefronts: int = 0
     bank_conflicts: int = 0
     atomics: int = 0

@@ -216,10 +216,8 @@ void Queue::report_unjoined() {
 }
 
 Operation Queue::judge() {
-  finish_all();
   Operation operation = order_.add({});
   slots_.emplace_back();
-  first_waiting_ = Operation(slots_.size());
   order_.host_saw(operation);
   return operation;
 }

@@ -43,7 +43,8 @@ class Queue {
   void lend(Host* host) { host_ = host; }  // nullptr: nobody is there to be copied to
   // A finding for each kernel or transfer that nobody waited for.
   void report_unjoined();
-  // One operation of the judge's own, after everything and before whatever comes.
+  // One operation of the judge's own: after what the host waited for, before whatever comes. Runs nothing else, so
+  // that a result is read as the candidate's own stream left it.
   Operation judge();
 
  private:

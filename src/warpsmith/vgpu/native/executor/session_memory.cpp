@@ -128,7 +128,7 @@ Answer Session::transfers(const wire::Request& request, Bytes bytes) {
 
 Answer Session::judge(const wire::Request& request, const Bytes& bytes) {
   const uint64_t* words = request.words;
-  std::vector<vgpu::Finding> ignored;  // the judge's own accesses are not the candidate's
+  std::vector<vgpu::Finding> findings;
   Answer answer;
   bool moved = true;
   if (request.call == Call::JudgeFacts) {
@@ -144,15 +144,16 @@ Answer Session::judge(const wire::Request& request, const Bytes& bytes) {
   if (request.call == Call::JudgeAllocate) return allocate(words[0]);
   Operation operation = queue_.judge();
   switch (request.call) {
-    case Call::JudgeWrite: moved = engine_.write(operation, words[0], bytes.data(), bytes.size(), &ignored); break;
-    case Call::JudgeFill: moved = engine_.fill(operation, words[0], uint32_t(words[1]), words[2], words[3], &ignored); break;
+    case Call::JudgeWrite: moved = engine_.write(operation, words[0], bytes.data(), bytes.size(), &findings); break;
+    case Call::JudgeFill: moved = engine_.fill(operation, words[0], uint32_t(words[1]), words[2], words[3], &findings); break;
     case Call::JudgeRead:
       if (words[1] > setup_.gpu.memory_bytes) return {cuda::kInvalidValue, {}, {}};
       answer.bytes.resize(words[1]);
-      moved = engine_.read(operation, answer.bytes.data(), words[0], words[1], &ignored);
+      moved = engine_.read(operation, answer.bytes.data(), words[0], words[1], &findings);
       break;
     default: moved = false;
   }
+  if (request.call == Call::JudgeRead) ledger_.find(findings);  // a result nobody wrote, or one still being written
   if (!moved) answer.error = cuda::kInvalidValue;
   return answer;
 }

@@ -1,0 +1,20 @@
+// The few calls of the CUDA runtime that the worker makes, declared here so that g++ alone builds it.
+// Linked by soname: NVIDIA's libcudart.so.13 on a GPU, the stand-in without one.
+#pragma once
+
+#include <cstddef>
+
+extern "C" {
+int cudaSetDevice(int number);
+int cudaMalloc(void** address, size_t bytes);
+int cudaFree(void* address);
+int cudaMemcpy(void* to, const void* from, size_t bytes, int kind);
+int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream);
+int cudaStreamCreate(void** stream);
+int cudaStreamSynchronize(void* stream);
+int cudaGetLastError();
+const char* cudaGetErrorName(int error);
+const char* cudaGetErrorString(int error);
+}
+
+constexpr int kHostToDevice = 1, kDeviceToHost = 2;

@@ -1,0 +1,35 @@
+// What the judge and the worker say to each other inside frames; sandbox/protocol.py is the other half.
+// Little-endian, packed in this order, no padding. New kinds and new flags may come; old ones keep their meaning.
+//
+//   LOAD      the artifact's path
+//   CALL      u32 flags, u32 name length, u32 values, name, values
+//   RESULT    i32 status, i32 cuda error, f64 seconds, u32 text length, u32 values, text, values
+//   value     i32 kind (WsKind), i32 count, then: tensor | count tensors | f64 | i64 | count i64 | nothing
+//   tensor    u8 code, u8 bits, u16 lanes, i32 dimensions, shape i64 each, strides i64 each,
+//             u64 device address (0: none), u64 length, bytes
+// A tensor comes either with an address, when the judge owns device memory itself, or with its bytes.
+#pragma once
+
+#include <cstdint>
+
+namespace worker {
+
+enum Kind : uint16_t { kLoad = 1, kCall = 2, kLeave = 3, kLoaded = 101, kResult = 102 };
+
+enum CallFlag : uint32_t { kReturnBytes = 1 };  // else addresses, which the judge reads for itself
+
+// Above zero are the worker's own; below are those of abi.h.
+enum Status : int32_t {
+  kDone = 0,
+  kBadRequest = 1,   // a frame the worker cannot read
+  kNoLoad = 2,       // the artifact does not load, or lacks one of the three functions
+  kOtherAbi = 3,
+  kCudaError = 4,    // seen at the end of the call
+  kBadResult = 5,    // a result that no tensor can be
+  kThrew = 6,        // an exception came out of warpsmith_call
+};
+
+constexpr uint64_t kMostFrameBytes = uint64_t(2) << 30;
+constexpr int kMostDimensions = 16, kMostResults = 64;
+
+}  // namespace worker

@@ -1,0 +1,71 @@
+"""The native worker: built once, started confined for one candidate, spoken to in frames."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import warpsmith
+from warpsmith.base.native import build
+from warpsmith.confine import Child, Frame, FrameError, Policy, spawn
+from warpsmith.sandbox.protocol import Answer, Kind, Malformed, parse
+from warpsmith.vgpu import runtime
+
+NATIVE = Path(__file__).parent / "native"
+PACKAGE = Path(warpsmith.__file__).parent
+ANSWER_BYTES = 2 << 30
+
+
+def worker() -> Path:
+    """The worker program; linked by soname, so that the library path decides which runtime it gets."""
+    folder = runtime().parent
+    includes = [NATIVE, PACKAGE / "confine" / "native", PACKAGE / "compile" / "include"]
+    flags = (f"-L{folder}", "-l:libcudart.so.13", "-ldl")
+    return build("warpsmith-worker", sorted(NATIVE.glob("*.cpp")), flags, includes)
+
+
+@dataclass(frozen=True)
+class Silence:
+    """No answer, or none that can be read; the child's end says more."""
+
+    error: FrameError | None
+    detail: str
+
+
+class Conversation:
+    """Requests to one worker, each with one answer."""
+
+    def __init__(self, child: Child, timeout_s: float) -> None:
+        self._child, self._timeout_s = child, timeout_s
+
+    def load(self, artifact: Path) -> Answer | Silence:
+        """Load the artifact."""
+        return self._ask(Frame(Kind.LOAD, str(artifact).encode()), Kind.LOADED)
+
+    def call(self, payload: bytes) -> Answer | Silence:
+        """Call the artifact; `payload` is `protocol.call(...)`."""
+        return self._ask(Frame(Kind.CALL, payload), Kind.RESULT)
+
+    def leave(self) -> None:
+        """Let the worker end by itself."""
+        self._child.send(Frame(Kind.LEAVE))
+
+    def _ask(self, frame: Frame, due: Kind) -> Answer | Silence:
+        if (error := self._child.send(frame, self._timeout_s)) is not None:
+            return Silence(error, error.detail)
+        answer = self._child.receive(self._timeout_s, due, ANSWER_BYTES)
+        if isinstance(answer, FrameError):
+            return Silence(answer, answer.detail)
+        try:
+            return parse(answer.payload)
+        except Malformed as malformed:
+            return Silence(None, str(malformed))
+
+
+def start(policy: Policy, pass_fds: Sequence[int] = ()) -> Child:
+    """A worker under a policy."""
+    return spawn([worker()], policy, pass_fds=pass_fds)
+
+
+def environment(runtime_folder: Path, more: Mapping[str, str]) -> dict[str, str]:
+    """What the worker's environment holds: nothing of ours but where its runtime lies."""
+    return {"LD_LIBRARY_PATH": str(runtime_folder), **more}

@@ -1,0 +1,29 @@
+"""The virtual GPU: compiled kernels run, checked and costed without a GPU. Knows no tasks and no verdicts."""
+
+from warpsmith.vgpu.control import Control, Gone
+from warpsmith.vgpu.cost import Cost, cost, total
+from warpsmith.vgpu.description import Description, describe, descriptions
+from warpsmith.vgpu.facts import Facts, Failure, RawFinding
+from warpsmith.vgpu.native import executor, runtime
+from warpsmith.vgpu.process import Settings, VirtualGpu
+from warpsmith.vgpu.rows import Counters, Row
+
+__all__ = [
+    "Control",
+    "Cost",
+    "Counters",
+    "Description",
+    "Facts",
+    "Failure",
+    "Gone",
+    "RawFinding",
+    "Row",
+    "Settings",
+    "VirtualGpu",
+    "cost",
+    "describe",
+    "descriptions",
+    "executor",
+    "runtime",
+    "total",
+]

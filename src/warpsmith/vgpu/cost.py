@@ -1,0 +1,124 @@
+"""The cost model: counters of a launch to a modelled time, and the resource that binds it.
+
+Each resource gives a lower bound for one launch; the largest binds. Throughput bounds are stretched by the last
+wave of blocks, which leaves SMs idle. Judged only by rank within a task and shape, never as a clock.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from warpsmith.records import ModelledTime
+from warpsmith.vgpu.description import Description
+from warpsmith.vgpu.rows import Row
+
+SECTOR_BYTES = 32
+ISSUE_PER_CLOCK = 4.0  # warp schedulers of an SM
+L1_BYTES_PER_CLOCK = 128.0  # of an SM: what the load-store path moves
+L1_MISS = 0.3  # of the sectors a launch asks for again, how many the L1 does not hold
+LOADS_IN_FLIGHT = 4.0  # independent loads that a compiler keeps going in a warp
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One launch: the bound of each resource in microseconds, and what starting it costs."""
+
+    bounds_us: Mapping[str, float]
+    start_us: float
+
+    @property
+    def binding(self) -> str:
+        """The resource with the largest bound; `launch` when starting costs more than running."""
+        name = max(self.bounds_us, key=self.bounds_us.__getitem__)
+        return name if self.bounds_us[name] > self.start_us else "launch"
+
+    @property
+    def us(self) -> float:
+        """The modelled time of the launch."""
+        return self.start_us + max(self.bounds_us.values())
+
+    def modelled(self, gpu: Description) -> ModelledTime:
+        """The same as a record."""
+        return ModelledTime(us=self.us, gpu=gpu.name, binding=self.binding)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How the blocks of a launch lie on the SMs."""
+
+    sms: int  # that have work
+    waves: int
+    stretch: float  # what the last wave costs
+    resident_warps: float  # of a busy SM
+
+    @classmethod
+    def of(cls, row: Row, gpu: Description) -> "_Shape":
+        resident = max(1, row.blocks_per_sm)
+        slots = gpu.sm_count * resident
+        waves = ceil(row.blocks / slots)
+        full = row.blocks / slots
+        held = min(resident, ceil(row.blocks / gpu.sm_count))
+        return cls(min(gpu.sm_count, row.blocks), waves, waves / full if full > 1 else 1.0, held * row.warps_per_block)
+
+
+def cost(row: Row, gpu: Description) -> Cost:
+    """The cost of one launch of a row: counters are means over its launches."""
+    shape = _Shape.of(row, gpu)
+    bounds = {name: us * shape.stretch for name, us in (_memory(row, gpu, shape) | _pipes(row, gpu, shape)).items()}
+    bounds["latency"] = _latency(row, gpu, shape)
+    return Cost(bounds, gpu.rates.graph_node_us if row.in_graph else gpu.rates.launch_us)
+
+
+def total(rows: Iterable[Row], gpu: Description) -> ModelledTime:
+    """The time of a call: its launches one after the other, bound by what takes the largest share."""
+    shares: dict[str, float] = {}
+    for row in rows:
+        one = cost(row, gpu)
+        shares[one.binding] = shares.get(one.binding, 0.0) + one.us * row.launches
+    return ModelledTime(us=sum(shares.values()), gpu=gpu.name, binding=max(shares, key=shares.__getitem__))
+
+
+def _memory(row: Row, gpu: Description, shape: _Shape) -> dict[str, float]:
+    counts, launches = row.counters, row.launches
+    clocks = gpu.clock_mhz * shape.sms  # SM-clocks a microsecond
+    unique = counts.unique_read_bytes + counts.unique_written_bytes
+    asked = (counts.global_load_sectors + counts.global_store_sectors) * SECTOR_BYTES
+    through_l2 = unique + max(0, asked - unique) * L1_MISS
+    reachable = _reachable_bytes_per_us(row, gpu, shape)
+    return {
+        "dram": unique / launches / min(gpu.rates.copy_bytes_per_s / 1e6, reachable),
+        "l2": through_l2 / launches / (gpu.rates.l2_bytes_per_s / 1e6),
+        "l1": (asked + counts.local_bytes) / launches / (L1_BYTES_PER_CLOCK * clocks),
+        "shared": counts.shared_wavefronts / launches / clocks,
+        "atomics": counts.atomics / launches / (gpu.rates.atomics_per_s / 1e6),
+    }
+
+
+def _reachable_bytes_per_us(row: Row, gpu: Description, shape: _Shape) -> float:
+    """Little's law: bytes that the resident warps keep in flight over the latency of memory."""
+    requests = row.counters.global_load_requests + row.counters.global_store_requests
+    sectors = row.counters.global_load_sectors + row.counters.global_store_sectors
+    each = SECTOR_BYTES * sectors / requests if requests else SECTOR_BYTES * 4
+    flying = shape.sms * shape.resident_warps * each * LOADS_IN_FLIGHT
+    return flying / (gpu.rates.memory_latency_clocks / gpu.clock_mhz)
+
+
+def _pipes(row: Row, gpu: Description, shape: _Shape) -> dict[str, float]:
+    clocks = gpu.clock_mhz * shape.sms
+    found = {
+        f"{name} pipe": count / row.launches / gpu.pipes.get(name, ISSUE_PER_CLOCK) / clocks
+        for name, count in row.classes.items()
+    }
+    issued = row.counters.warp_instructions / row.launches
+    few = min(1.0, shape.resident_warps / ISSUE_PER_CLOCK)  # fewer warps than schedulers leave some idle
+    return found | {"issue": issued / (ISSUE_PER_CLOCK * few) / clocks}
+
+
+def _latency(row: Row, gpu: Description, shape: _Shape) -> float:
+    """The longest warp, one instruction after the other, once a wave."""
+    counts = row.counters
+    warps = max(1, row.blocks * row.warps_per_block)
+    loads = counts.global_load_requests / row.launches / warps
+    steps = counts.longest_thread / row.launches * gpu.rates.instruction_latency_clocks
+    waits = loads / LOADS_IN_FLIGHT * gpu.rates.memory_latency_clocks
+    return shape.waves * (steps + waits) / gpu.clock_mhz

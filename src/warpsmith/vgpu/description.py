@@ -1,0 +1,94 @@
+"""A GPU as data: its limits, its rates, the throughput of its pipes. Knows nothing of what runs on it."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import PositiveFloat, PositiveInt, ValidationError
+
+from warpsmith.base import UsageError, nearest
+from warpsmith.records.model import Model
+
+FOLDER = Path(__file__).parent / "gpus"
+
+
+class Limits(Model):
+    """What a launch may have at most."""
+
+    threads_per_block: PositiveInt
+    threads_per_sm: PositiveInt
+    blocks_per_sm: PositiveInt
+    registers_per_sm: PositiveInt
+    shared_per_sm_bytes: PositiveInt
+    shared_per_block_bytes: PositiveInt
+    shared_per_block_optin_bytes: PositiveInt
+
+
+class Rates(Model):
+    """How fast things go for the whole GPU."""
+
+    copy_bytes_per_s: PositiveFloat
+    l2_bytes_per_s: PositiveFloat
+    tensor_flops_per_s: PositiveFloat
+    atomics_per_s: PositiveFloat
+    launch_us: PositiveFloat
+    graph_node_us: PositiveFloat
+    memory_latency_clocks: PositiveFloat
+    instruction_latency_clocks: PositiveFloat
+
+
+class Description(Model):
+    """One GPU to be modelled."""
+
+    name: str
+    capability: tuple[int, int]
+    sm_count: PositiveInt
+    clock_mhz: PositiveFloat
+    memory_clock_mhz: PositiveFloat
+    bus_bits: PositiveInt
+    l2_bytes: PositiveInt
+    limits: Limits
+    rates: Rates
+    pipes: Mapping[str, PositiveFloat]
+
+    def settings(self) -> tuple[str, ...]:
+        """The executor's arguments for it."""
+        limits = self.limits
+        values: dict[str, object] = {
+            "name": self.name,
+            "cc_major": self.capability[0],
+            "cc_minor": self.capability[1],
+            "sm_count": self.sm_count,
+            "clock_mhz": self.clock_mhz,
+            "memory_clock_mhz": self.memory_clock_mhz,
+            "bus_bits": self.bus_bits,
+            "l2_bytes": self.l2_bytes,
+            "max_threads_per_block": limits.threads_per_block,
+            "max_threads_per_sm": limits.threads_per_sm,
+            "max_blocks_per_sm": limits.blocks_per_sm,
+            "registers_per_sm": limits.registers_per_sm,
+            "shared_per_sm_bytes": limits.shared_per_sm_bytes,
+            "shared_per_block_bytes": limits.shared_per_block_bytes,
+            "shared_per_block_optin_bytes": limits.shared_per_block_optin_bytes,
+            "copy_bytes_per_us": self.rates.copy_bytes_per_s / 1e6,
+            "launch_us": self.rates.launch_us,
+            "graph_node_us": self.rates.graph_node_us,
+        }
+        return tuple(f"{key}={value}" for key, value in values.items())
+
+
+def descriptions() -> tuple[str, ...]:
+    """The names of the GPUs that are described here."""
+    return tuple(sorted(path.stem.upper() for path in FOLDER.glob("*.toml")))
+
+
+def describe(name: str) -> Description:
+    """A GPU by name, or by the path of a file of the same form."""
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name.lower()}.toml"
+    try:
+        return Description.model_validate(tomllib.loads(path.read_text()))
+    except FileNotFoundError:
+        near = ", ".join(nearest(name, descriptions()) or descriptions())
+        raise UsageError(f"GPU {name} is not described; try {near}, or give a .toml file.") from None
+    except (tomllib.TOMLDecodeError, ValidationError, UnicodeDecodeError) as error:
+        raise UsageError(f"GPU description {path} cannot be used: {error}") from None

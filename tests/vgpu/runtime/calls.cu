@@ -1,0 +1,386 @@
+// One entry for each group of runtime calls; what each expects is in it.
+#include "artifact.h"
+
+#include <vector>
+
+__device__ float table[4];
+__constant__ float factors[2];
+
+__global__ void bump(float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] += 1.0f;
+}
+__global__ void copy_table(float* x, int n) {
+  int i = threadIdx.x;
+  if (i < n && i < 4) x[i] = table[i] * factors[i & 1];
+}
+__global__ void hold(float* x) {
+  __shared__ float kept[512];
+  kept[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = kept[threadIdx.x ^ 1];
+}
+extern __shared__ float dynamic[];
+__global__ void wide(float* x) {
+  dynamic[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = dynamic[threadIdx.x] * 2.0f;
+}
+
+static dim3 blocks(int n) { return dim3((n + 255) / 256); }
+#define BUMP(target, stream) bump<<<blocks(call.n), 256, 0, stream>>>(target, call.n)
+
+static int launch(Call& call) {
+  BUMP(call.x, call.stream);
+  OK(cudaGetLastError());
+  return same(call);
+}
+
+static int legacy_stream(Call& call) {  // no stream named: joined with the current one all the same
+  BUMP(call.x, 0);
+  return same(call);
+}
+
+static int memory(Call& call) {
+  float *a = nullptr, *b = nullptr;
+  size_t bytes = size_t(call.n) * sizeof(float), left = 0, total = 0, after = 0;
+  OK(cudaMemGetInfo(&left, &total));
+  OK(cudaMalloc(&a, bytes));
+  OK(cudaMallocAsync(&b, bytes, call.stream));
+  OK(cudaMemGetInfo(&after, &total));
+  EXPECT(left - after == 2 * bytes && total >= left);
+  OK(cudaMemcpyAsync(a, call.x, bytes, cudaMemcpyDeviceToDevice, call.stream));
+  OK(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDefault, call.stream));
+  BUMP(b, call.stream);
+  OK(cudaMemcpyAsync(call.x, b, bytes, cudaMemcpyDeviceToDevice, call.stream));
+  OK(cudaFreeAsync(b, call.stream));
+  OK(cudaFree(a));
+  OK(cudaFree(nullptr));
+  EXPECT(cudaFree(reinterpret_cast<void*>(0x1234)) == cudaErrorInvalidValue);
+  EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
+  return same(call);
+}
+
+static int host_copies(Call& call) {
+  std::vector<float> here(size_t(call.n));
+  size_t bytes = here.size() * sizeof(float);
+  OK(cudaMemcpy(here.data(), call.x, bytes, cudaMemcpyDeviceToHost));
+  for (float& value : here) value *= 2.0f;
+  OK(cudaMemcpy(call.x, here.data(), bytes, cudaMemcpyHostToDevice));
+  OK(cudaMemsetAsync(call.x, 0, sizeof(float), call.stream));
+  OK(cudaMemcpyAsync(here.data(), call.x, bytes, cudaMemcpyDeviceToHost, call.stream));
+  EXPECT(here[0] == 0.0f && here[1] == 4.0f);
+  EXPECT(cudaMemcpy(here.data(), reinterpret_cast<void*>(0x40), 16, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue);
+  EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
+  return same(call);
+}
+
+static int rows(Call& call) {  // pitched memory, copies and fills in two dimensions
+  void* pitched = nullptr;
+  size_t pitch = 0;
+  OK(cudaMallocPitch(&pitched, &pitch, 8, 4));
+  EXPECT(pitch >= 8 && pitch % 256 == 0);
+  OK(cudaMemset2DAsync(pitched, pitch, 0xff, 8, 4, call.stream));
+  OK(cudaMemcpy2DAsync(pitched, pitch, call.x, 8, 8, 4, cudaMemcpyDeviceToDevice, call.stream));
+  float here[8] = {};
+  OK(cudaMemcpy2D(here, 8, pitched, pitch, 8, 4, cudaMemcpyDeviceToHost));
+  EXPECT(here[0] == 1.0f && here[7] == 8.0f);
+  EXPECT(cudaMemcpy2D(here, 4, pitched, pitch, 8, 4, cudaMemcpyDeviceToHost) == cudaErrorInvalidPitchValue);
+  cudaGetLastError();
+  return same(call);
+}
+
+static int symbols(Call& call) {
+  float here[4] = {1, 2, 3, 4}, two[2] = {10, 100}, back[4] = {};
+  size_t bytes = 0;
+  void* address = nullptr;
+  OK(cudaMemcpyToSymbol(table, here, sizeof here));
+  OK(cudaMemcpyToSymbolAsync(factors, two, sizeof two, 0, cudaMemcpyHostToDevice, call.stream));
+  OK(cudaGetSymbolSize(&bytes, table));
+  OK(cudaGetSymbolAddress(&address, table));
+  EXPECT(bytes == 16 && address);
+  OK(cudaMemcpyFromSymbol(back, table, sizeof back));
+  EXPECT(back[3] == 4.0f);
+  copy_table<<<1, 32, 0, call.stream>>>(call.x, call.n);
+  return same(call);
+}
+
+static int pinned(Call& call) {  // lazily both ways: nothing arrives before somebody waits
+  float *in = nullptr, *out = nullptr;
+  OK(cudaMallocHost(&in, 16));
+  OK(cudaHostAlloc(&out, 16, cudaHostAllocDefault));
+  in[0] = 1.0f;
+  out[0] = -1.0f;
+  OK(cudaMemcpyAsync(call.x, in, 16, cudaMemcpyHostToDevice, call.stream));
+  OK(cudaMemcpyAsync(out, call.x, 16, cudaMemcpyDeviceToHost, call.stream));
+  in[0] = 7.0f;
+  EXPECT(out[0] == -1.0f);
+  OK(cudaStreamSynchronize(call.stream));
+  EXPECT(out[0] == 7.0f);
+  cudaPointerAttributes what{};
+  OK(cudaPointerGetAttributes(&what, out));
+  EXPECT(what.type == cudaMemoryTypeHost);
+  OK(cudaPointerGetAttributes(&what, call.x));
+  EXPECT(what.type == cudaMemoryTypeDevice && what.device == 0);
+  OK(cudaFreeHost(in));
+  OK(cudaFreeHost(out));
+  return same(call);
+}
+
+static int streams(Call& call) {
+  cudaStream_t side = nullptr;
+  int least = 0, greatest = 0, priority = 0;
+  unsigned flags = 0;
+  OK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  OK(cudaStreamCreateWithPriority(&side, cudaStreamNonBlocking, greatest));
+  OK(cudaStreamGetFlags(side, &flags));
+  OK(cudaStreamGetPriority(side, &priority));
+  EXPECT(flags == cudaStreamNonBlocking && priority == greatest);
+  OK(cudaStreamQuery(side));
+  BUMP(call.x, side);
+  EXPECT(cudaStreamQuery(side) == cudaErrorNotReady);
+  cudaGetLastError();
+  while (cudaStreamQuery(side) == cudaErrorNotReady) {}
+  cudaGetLastError();
+  OK(cudaStreamSynchronize(side));
+  OK(cudaStreamDestroy(side));
+  EXPECT(cudaStreamSynchronize(side) == cudaErrorInvalidResourceHandle);
+  cudaGetLastError();
+  BUMP(call.x, cudaStreamPerThread);
+  OK(cudaStreamSynchronize(cudaStreamPerThread));
+  return same(call);
+}
+
+static int events(Call& call) {
+  cudaEvent_t begin = nullptr, end = nullptr;
+  float ms = -1;
+  OK(cudaEventCreate(&begin));
+  OK(cudaEventCreateWithFlags(&end, cudaEventDefault));
+  OK(cudaEventRecord(begin, call.stream));
+  for (int i = 0; i < 10; ++i) BUMP(call.x, call.stream);
+  OK(cudaEventRecord(end, call.stream));
+  EXPECT(cudaEventQuery(end) == cudaErrorNotReady);
+  EXPECT(cudaEventElapsedTime(&ms, begin, end) == cudaErrorNotReady);
+  cudaGetLastError();
+  OK(cudaEventSynchronize(end));
+  OK(cudaEventElapsedTime(&ms, begin, end));
+  EXPECT(ms > 0.03f && ms < 1.0f);  // ten launches of about four microseconds
+  OK(cudaEventDestroy(begin));
+  OK(cudaEventDestroy(end));
+  return same(call);
+}
+
+static int joined(Call& call) {
+  cudaStream_t side = nullptr;
+  cudaEvent_t fork = nullptr, join = nullptr;
+  float* out = fresh(call);
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  OK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+  OK(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
+  BUMP(call.x, call.stream);
+  OK(cudaEventRecord(fork, call.stream));
+  OK(cudaStreamWaitEvent(side, fork, 0));
+  OK(cudaMemcpyAsync(out, call.x, size_t(call.n) * 4, cudaMemcpyDeviceToDevice, side));
+  BUMP(out, side);
+  OK(cudaEventRecord(join, side));
+  OK(cudaStreamWaitEvent(call.stream, join, 0));
+  OK(cudaStreamDestroy(side));
+  return 1;
+}
+
+static int unjoined(Call& call) {  // the copy is late by as much as may be: never, as far as the caller sees
+  cudaStream_t side = nullptr;
+  float* out = fresh(call);
+  OK(cudaMemsetAsync(out, 0, size_t(call.n) * 4, call.stream));
+  OK(cudaStreamSynchronize(call.stream));
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  OK(cudaMemcpyAsync(out, call.x, size_t(call.n) * 4, cudaMemcpyDeviceToDevice, side));
+  BUMP(out, side);
+  return 1;
+}
+
+static int unjoined_blocking(Call& call) {
+  cudaStream_t side = nullptr;
+  OK(cudaStreamCreate(&side));
+  BUMP(call.x, side);
+  return same(call);
+}
+
+static int waits_for_device(Call& call) {
+  cudaStream_t side = nullptr;
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  BUMP(call.x, side);
+  OK(cudaDeviceSynchronize());
+  return same(call);
+}
+
+static int captured(Call& call) {  // capture with a fork, instantiate, launch twice, update, launch
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  cudaStream_t main = nullptr, side = nullptr;
+  cudaEvent_t fork = nullptr, join = nullptr;
+  cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
+  float *y = nullptr, *z = nullptr;
+  size_t bytes = size_t(call.n) * 4, count = 0;
+  OK(cudaMalloc(&y, bytes));
+  OK(cudaMalloc(&z, bytes));
+  OK(cudaMemset(y, 0, bytes));
+  OK(cudaMemset(z, 0, bytes));
+  OK(cudaStreamCreateWithFlags(&main, cudaStreamNonBlocking));
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  OK(cudaEventCreate(&fork));
+  OK(cudaEventCreate(&join));
+  auto record = [&](float* target) -> cudaError_t {
+    if (cudaError_t error = cudaStreamBeginCapture(main, cudaStreamCaptureModeGlobal)) return error;
+    bump<<<blocks(call.n), 256, 0, main>>>(target, call.n);
+    cudaEventRecord(fork, main);
+    cudaStreamWaitEvent(side, fork, 0);
+    bump<<<blocks(call.n), 256, 0, side>>>(z, call.n);
+    bump<<<blocks(call.n), 256, 0, main>>>(target, call.n);
+    cudaEventRecord(join, side);
+    cudaStreamWaitEvent(main, join, 0);
+    cudaStreamIsCapturing(main, &state);
+    return cudaStreamEndCapture(main, &graph);
+  };
+  OK(record(y));
+  EXPECT(state == cudaStreamCaptureStatusActive);
+  OK(cudaGraphGetNodes(graph, nullptr, &count));
+  EXPECT(count == 3);
+  OK(cudaGraphInstantiate(&exec, graph, 0));
+  OK(cudaGraphDestroy(graph));
+  OK(cudaGraphLaunch(exec, main));
+  OK(cudaGraphLaunch(exec, main));
+  OK(record(call.x));
+  cudaGraphExecUpdateResultInfo found{};
+  OK(cudaGraphExecUpdate(exec, graph, &found));
+  EXPECT(found.result == cudaGraphExecUpdateSuccess);
+  OK(cudaGraphLaunch(exec, main));
+  float here = -1;
+  OK(cudaMemcpyAsync(&here, y, 4, cudaMemcpyDeviceToHost, main));
+  EXPECT(here == 4.0f);
+  OK(cudaMemcpyAsync(&here, z, 4, cudaMemcpyDeviceToHost, main));
+  EXPECT(here == 3.0f);
+  OK(cudaStreamSynchronize(main));
+  OK(cudaGraphExecDestroy(exec));
+  OK(cudaGraphDestroy(graph));
+  return same(call);
+}
+
+static int built_graph(Call& call) {  // nodes added by hand, a kernel node's parameters changed
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  cudaGraphNode_t fill = nullptr, copy = nullptr, kernel = nullptr, empty = nullptr;
+  float *y = nullptr, *out = fresh(call);
+  size_t bytes = size_t(call.n) * 4;
+  int n = call.n;
+  OK(cudaMalloc(&y, bytes));
+  OK(cudaGraphCreate(&graph, 0));
+  cudaMemsetParams clear{};
+  clear.dst = y;
+  clear.elementSize = 4;
+  clear.width = size_t(n);
+  clear.height = 1;
+  OK(cudaGraphAddMemsetNode(&fill, graph, nullptr, 0, &clear));
+  void* arguments[] = {&y, &n};
+  cudaKernelNodeParams launch{};
+  launch.func = reinterpret_cast<void*>(bump);
+  launch.gridDim = blocks(n);
+  launch.blockDim = dim3(256);
+  launch.kernelParams = arguments;
+  OK(cudaGraphAddKernelNode(&kernel, graph, &fill, 1, &launch));
+  OK(cudaGraphAddEmptyNode(&empty, graph, &kernel, 1));
+  OK(cudaGraphAddMemcpyNode1D(&copy, graph, &empty, 1, out, y, bytes, cudaMemcpyDeviceToDevice));
+  cudaGraphNodeType type{};
+  OK(cudaGraphNodeGetType(copy, &type));
+  EXPECT(type == cudaGraphNodeTypeMemcpy);
+  cudaKernelNodeParams seen{};
+  OK(cudaGraphKernelNodeGetParams(kernel, &seen));
+  EXPECT(seen.func == launch.func && seen.gridDim.x == launch.gridDim.x && *static_cast<int*>(seen.kernelParams[1]) == n);
+  OK(cudaGraphInstantiateWithFlags(&exec, graph, 0));
+  OK(cudaGraphLaunch(exec, call.stream));
+  int half = n / 2;  // from here only the first half is bumped
+  void* fewer[] = {&y, &half};
+  launch.kernelParams = fewer;
+  OK(cudaGraphExecKernelNodeSetParams(exec, kernel, &launch));
+  OK(cudaGraphLaunch(exec, call.stream));
+  return 1;
+}
+
+static int spoiled_capture(Call& call) {
+  cudaGraph_t graph = nullptr;
+  cudaStream_t main = nullptr, side = nullptr;
+  cudaEvent_t fork = nullptr;
+  OK(cudaStreamCreateWithFlags(&main, cudaStreamNonBlocking));
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  OK(cudaEventCreate(&fork));
+  OK(cudaStreamBeginCapture(main, cudaStreamCaptureModeGlobal));
+  BUMP(call.x, main);
+  EXPECT(cudaStreamSynchronize(main) == cudaErrorStreamCaptureUnsupported);
+  EXPECT(cudaStreamEndCapture(main, &graph) == cudaErrorStreamCaptureInvalidated);
+  OK(cudaStreamBeginCapture(main, cudaStreamCaptureModeRelaxed));
+  OK(cudaEventRecord(fork, main));
+  OK(cudaStreamWaitEvent(side, fork, 0));
+  BUMP(call.x, side);
+  EXPECT(cudaStreamEndCapture(main, &graph) == cudaErrorStreamCaptureUnjoined);
+  EXPECT(graph == nullptr);
+  cudaGetLastError();
+  return same(call);
+}
+
+static int device(Call& call) {
+  cudaDeviceProp properties{};
+  int value = 0, count = 0, blocks_per_sm = 0;
+  OK(cudaGetDeviceCount(&count));
+  OK(cudaGetDeviceProperties(&properties, 0));
+  EXPECT(count == 1 && properties.multiProcessorCount == 132 && properties.major == 9 && properties.warpSize == 32);
+  EXPECT(std::strcmp(properties.name, "H200") == 0 && properties.sharedMemPerBlockOptin == 232448);
+  EXPECT(properties.maxThreadsPerMultiProcessor == 2048 && properties.memoryPoolsSupported == 1 && properties.cooperativeLaunch == 1);
+  OK(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0));
+  EXPECT(value == 132);
+  OK(cudaDeviceGetAttribute(&value, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+  EXPECT(value == 232448);
+  EXPECT(cudaSetDevice(1) == cudaErrorInvalidDevice);
+  EXPECT(cudaGetLastError() == cudaErrorInvalidDevice && cudaGetLastError() == cudaSuccess);
+  OK(cudaRuntimeGetVersion(&value));
+  EXPECT(value >= 13000);
+  OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, bump, 256, 0));
+  EXPECT(blocks_per_sm == 8);
+  OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, bump, 256, 100 * 1024));
+  EXPECT(blocks_per_sm == 2);
+  EXPECT(std::strcmp(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress") == 0);
+  return same(call);
+}
+
+static int function_facts(Call& call) {
+  cudaFuncAttributes facts{};
+  OK(cudaFuncGetAttributes(&facts, hold));
+  EXPECT(facts.sharedSizeBytes == 2048 && facts.numRegs >= 4 && facts.numRegs <= 64 && facts.maxThreadsPerBlock == 1024);
+  EXPECT(facts.binaryVersion == 90);
+  return same(call);
+}
+
+static int opted_in(Call& call) {
+  wide<<<1, 32, 100 * 1024, call.stream>>>(call.x);
+  EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
+  OK(cudaFuncSetAttribute(wide, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 * 1024));
+  wide<<<1, 4, 100 * 1024, call.stream>>>(call.x);
+  OK(cudaGetLastError());
+  EXPECT(cudaFuncSetAttribute(wide, cudaFuncAttributeMaxDynamicSharedMemorySize, 400 * 1024) == cudaErrorInvalidValue);
+  cudaGetLastError();
+  return same(call);
+}
+
+static int extended_launch(Call& call) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks(call.n);
+  config.blockDim = dim3(256);
+  config.stream = call.stream;
+  OK(cudaLaunchKernelEx(&config, bump, call.x, call.n));
+  void* arguments[] = {&call.x, &call.n};
+  OK(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(bump), blocks(call.n), dim3(256), arguments, 0, call.stream));
+  return same(call);
+}
+
+ENTRIES(ROW(launch), ROW(legacy_stream), ROW(memory), ROW(host_copies), ROW(rows), ROW(symbols), ROW(pinned), ROW(streams), ROW(events),
+        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(waits_for_device), ROW(captured), ROW(built_graph), ROW(spoiled_capture),
+        ROW(device), ROW(function_facts), ROW(opted_in), ROW(extended_launch))
