@@ -90,6 +90,7 @@ __global__ void lanes_apart(const float* x, float* out, int n) {
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("forward", RUN(in_one_branch<true>, 1, 128, 0));
   TWINS(in_one_branch, 1, 128, 0);
   TWINS(one_in_each_branch, 1, 128, 0);
   TWINS(uneven_loop, 1, 128, 0);

@@ -57,6 +57,7 @@ __global__ void crossed_waits(const float* x, float* out, int n) {
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("forward", RUN(no_step<true>, 1, 32, 0));
   TWINS(no_step, 1, 32, 0);
   TWINS(dead_flag, 1, 32, 0);
   TWINS(kept_lock, 2, 32, 0);

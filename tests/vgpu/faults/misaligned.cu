@@ -59,6 +59,7 @@ __global__ void async_copy(const float* x, float* out, int n) {
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("forward", RUN(float4_off_by_one<true>, 1, 64, 0));
   TWINS(float4_off_by_one, 1, 64, 0);
   TWINS(float2_store, 1, 64, 0);
   TWINS(double_at_four, 1, 64, 0);

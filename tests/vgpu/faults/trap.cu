@@ -41,6 +41,7 @@ __global__ void kernel_assert(const float* x, float* out, int n) {
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("forward", RUN(failed_assert<true>, 1, 64, 0));
   TWINS(failed_assert, 1, 64, 0);
   TWINS(assert_in_function, 1, 64, 0);
   TWINS(trap_intrinsic, 1, 64, 0);

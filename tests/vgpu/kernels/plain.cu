@@ -9,7 +9,7 @@ __global__ void rows_kernel(const float* x, int64_t stride, const float* bias, f
 }
 
 // x may have any row stride; the bias may be absent.
-extern "C" int plain_rows(const DLTensor* x, const DLTensor* bias, double scale, DLTensor* out, cudaStream_t stream) {
+extern "C" int forward(const DLTensor* x, const DLTensor* bias, double scale, DLTensor* out, cudaStream_t stream) {
   rows_kernel<<<x->shape[0], 64, 0, stream>>>(floats(x), x->strides[0], bias ? floats(bias) : nullptr,
                                               static_cast<float>(scale), floats(out), x->shape[1]);
   return cudaGetLastError();

@@ -250,6 +250,7 @@ torch::Tensor block_votes(torch::Tensor x) {
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("forward", &tree_reduction);
   m.def("tree_reduction", &tree_reduction);
   m.def("shuffle_reduction", &shuffle_reduction);
   m.def("online_softmax", &online_softmax);

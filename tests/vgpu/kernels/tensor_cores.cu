@@ -150,6 +150,7 @@ torch::Tensor ldmatrix_lanes(torch::Tensor x) {
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("forward", &mma_matmul<__half>);
   m.def("mma_f16", &mma_matmul<__half>);
   m.def("mma_bf16", &mma_matmul<__nv_bfloat16>);
   m.def("mma_tf32", &mma_tf32);
