@@ -70,6 +70,35 @@ def attempt(judge: str, commons: Path, policy: Policy) -> Attempt:
 
 
 @pytest.fixture
+def needs(attempt: Attempt) -> Callable[[str], None]:
+    """Skip a test of a part that this machine refuses to give, with the machine's reason."""
+
+    def needs_one(part: str) -> None:
+        confined = attempt("exit", "0").confined
+        if part not in confined.achieved:
+            pytest.skip(next(line for line in confined.missing if line.startswith(part)))
+
+    return needs_one
+
+
+@pytest.fixture
+def running(commons: Path) -> Callable[[], list[int]]:
+    """Which processes of this machine execute the hostile program."""
+
+    def running_now() -> list[int]:
+        found = []
+        for folder in Path("/proc").iterdir():
+            try:
+                if folder.name.isdigit() and (folder / "cmdline").read_bytes().startswith(bytes(commons / "hostile")):
+                    found.append(int(folder.name))
+            except OSError:  # it ended while we looked
+                continue
+        return found
+
+    return running_now
+
+
+@pytest.fixture
 def answer(attempt: Attempt) -> Callable[..., str]:
     """Run one attempt and give its answer: "ok" or the name of the errno it got."""
 

@@ -28,6 +28,7 @@ from warpsmith.confine import (
 )
 
 Attempt = Callable[..., Outcome]
+Running = Callable[[], list[int]]
 
 
 @pytest.mark.parametrize("code", [0, 1, 42, 255])
@@ -142,18 +143,18 @@ def test_a_child_outlives_the_thread_that_started_it(commons: Path, policy: Poli
         assert child.wait().ok
 
 
-def test_what_it_leaves_behind_dies_with_it(attempt: Attempt, commons: Path) -> None:
+def test_what_it_leaves_behind_dies_with_it(attempt: Attempt, running: Running) -> None:
     assert attempt("leave_behind").ok
-    assert _running(commons / "hostile") == []
+    assert running() == []
 
 
-def test_leaving_the_block_ends_the_tree(judge: str, commons: Path, policy: Policy) -> None:
+def test_leaving_the_block_ends_the_tree(judge: str, commons: Path, policy: Policy, running: Running) -> None:
     with spawn([commons / "hostile", "fork_bomb"], replace(policy, limits=Limits(processes=200))) as child:
         assert child.confined.achieved
-    assert _running(commons / "hostile") == []
+    assert running() == []
 
 
-def test_no_orphan_survives_a_killed_judge(commons: Path, policy: Policy) -> None:
+def test_no_orphan_survives_a_killed_judge(commons: Path, policy: Policy, running: Running) -> None:
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
@@ -170,11 +171,11 @@ def test_no_orphan_survives_a_killed_judge(commons: Path, policy: Policy) -> Non
     )
     assert judge.stdout is not None
     assert judge.stdout.readline() == "up\n"
-    _wait_for(lambda: len(_running(program)) >= 2)
+    _wait_for(lambda: len(running()) >= 2)
     judge.kill()
     judge.wait()
     judge.stdout.close()
-    _wait_for(lambda: _running(program) == [])
+    _wait_for(lambda: running() == [])
 
 
 def test_torch_runs_and_a_hundred_gigabytes_are_named() -> None:
@@ -197,18 +198,6 @@ def test_a_start_is_quick(commons: Path, policy: Policy) -> None:
 
 def _fault(answer: Frame | FrameError | None) -> Fault | None:
     return answer.fault if isinstance(answer, FrameError) else None
-
-
-def _running(program: Path) -> list[int]:
-    """Processes of this machine that execute the program."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and (folder / "cmdline").read_bytes().startswith(os.fsencode(program)):
-                found.append(int(folder.name))
-        except OSError:  # it ended while we looked
-            continue
-    return found
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:

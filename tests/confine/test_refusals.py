@@ -6,9 +6,12 @@ A user namespace whose own bounds on namespaces are zero plays such a machine.
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +37,31 @@ print(json.dumps({
     "answers": [one.stdout.decode().strip() for one in runs],
 }))
 """
+WITHOUT_USER_NAMESPACES = subprocess.run(["unshare", "--user", "true"], capture_output=True).returncode != 0
+pytestmark = pytest.mark.skipif(WITHOUT_USER_NAMESPACES, reason="no user namespace to play another machine in")
 ALL = ("mnt", "pid", "net", "ipc", "uts", "user")
 NAMES = {"mnt": "mount_ns", "pid": "pid_ns", "net": "net_ns", "ipc": "ipc_ns", "uts": "uts_ns", "user": "user_ns"}
 
 
-def on_a_machine_without(kinds: tuple[str, ...], commons: Path, read: tuple[Path, ...]) -> Any:
-    """What the script finds where these kinds of namespaces cannot be made."""
+def on_a_machine_without(
+    kinds: tuple[str, ...], commons: Path, script: str, read: tuple[Path, ...]
+) -> subprocess.CompletedProcess[str]:
+    """A judge's script where these kinds of namespaces cannot be made."""
     bounds = "; ".join(f"echo 0 > /proc/sys/user/max_{kind}_namespaces" for kind in kinds)
     command = f'set -e; {bounds}; exec "$@"'
-    words = [sys.executable, "-c", SCRIPT, str(commons / "hostile"), *map(str, read)]
-    done = subprocess.run(
+    words = [sys.executable, "-c", script, str(commons / "hostile"), *map(str, read)]
+    return subprocess.run(
         ["unshare", "--user", "--map-root-user", "sh", "-c", command, "sh", *words],
         env=_environment(commons),
         capture_output=True,
         text=True,
         timeout=120,
     )
+
+
+def found_without(kinds: tuple[str, ...], commons: Path, read: tuple[Path, ...]) -> Any:
+    """What the attempts find there."""
+    done = on_a_machine_without(kinds, commons, SCRIPT, read)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -73,7 +85,7 @@ def prepared(commons: Path) -> Path:
 
 @pytest.mark.parametrize("kinds", [*((kind,) for kind in ALL), ALL], ids="+".join)
 def test_a_refused_part_is_named_and_the_rest_holds(kinds: tuple[str, ...], prepared: Path, policy: Policy) -> None:
-    found = on_a_machine_without(kinds, prepared, policy.read)
+    found = found_without(kinds, prepared, policy.read)
     assert {NAMES[kind] for kind in kinds} <= set(found["missing"])
     assert {"no_new_privs", "capabilities", "seccomp", "landlock", "rlimits"} <= set(found["achieved"])
     assert "No space left" in found["missing"][NAMES[kinds[-1]]]
@@ -85,9 +97,32 @@ def test_a_refused_part_is_named_and_the_rest_holds(kinds: tuple[str, ...], prep
 
 
 def test_without_a_mount_namespace_there_is_no_root_of_its_own(prepared: Path, policy: Policy) -> None:
-    missing = on_a_machine_without(("mnt",), prepared, policy.read)["missing"]
+    missing = found_without(("mnt",), prepared, policy.read)["missing"]
     assert missing["readonly_root"] == missing["private_tmp"] == "needs a mount namespace"
     assert missing["pid_ns"] == "needs a mount namespace for its own /proc"
+
+
+JUDGE_SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+from warpsmith.confine import Policy, spawn
+program, *read = sys.argv[1:]
+command = program + " leave_behind; echo a line that is no frame >&4; " + program + " sleep 55"
+child = spawn(["sh", "-c", command], Policy(read=tuple(map(Path, read))))
+child.receive(10)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_orphan_survives_a_killed_judge_without_a_pid_namespace(
+    prepared: Path, policy: Policy, running: Callable[[], list[int]]
+) -> None:
+    done = on_a_machine_without(ALL, prepared, JUDGE_SCRIPT, policy.read)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    deadline = time.monotonic() + 10
+    while running():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 CONTAINER_SCRIPT = """

@@ -10,14 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.confine import Outcome, Policy, run
+from warpsmith.confine import Outcome, Policy, probe, run
 
 Answer = Callable[..., str]
+Needs = Callable[[str], None]
+PARTS = (
+    "user_ns pid_ns net_ns ipc_ns mount_ns uts_ns readonly_root private_tmp "
+    "no_new_privs capabilities uid seccomp landlock rlimits cgroup"
+)
 
 
 @pytest.mark.parametrize("path", ["/etc/shadow", "/etc/hostname", "/root/.bashrc", __file__])
 def test_files_that_were_not_named_are_not_there(answer: Answer, path: str) -> None:
-    assert answer("read", path) == "ENOENT"
+    assert answer("read", path) in ("ENOENT", "EACCES")
 
 
 @pytest.mark.parametrize("path", ["/usr/bin/planted", "/planted", "/etc/passwd"])
@@ -27,11 +32,12 @@ def test_nothing_outside_is_written(answer: Answer, path: str) -> None:
 
 
 def test_a_readable_folder_is_not_writable(answer: Answer, commons: Path) -> None:
-    assert answer("write", str(commons / "planted")) == "EROFS"
+    assert answer("write", str(commons / "planted")) in ("EROFS", "EACCES")
     assert answer("read", str(commons / "hostile")) == "ok"
 
 
-def test_its_tmp_is_private(answer: Answer) -> None:
+def test_its_tmp_is_private(answer: Answer, needs: Needs) -> None:
+    needs("private_tmp")
     assert answer("write", "/tmp/warpsmith-planted") == "ok"
     assert not Path("/tmp/warpsmith-planted").exists()
 
@@ -41,7 +47,8 @@ def test_there_is_no_network(answer: Answer, what: str) -> None:
     assert answer(what) == "EACCES"
 
 
-def test_no_network_even_without_the_filter(answer: Answer, policy: Policy) -> None:
+def test_no_network_even_without_the_filter(answer: Answer, policy: Policy, needs: Needs) -> None:
+    needs("net_ns")
     with socket.create_server(("127.0.0.1", 0)):
         assert answer("tcp", policy=replace(policy, seccomp="none")) in ("ENETUNREACH", "EACCES", "ECONNREFUSED")
 
@@ -62,13 +69,15 @@ def test_clone3_is_unknown_so_that_libc_falls_back(answer: Answer) -> None:
     assert answer("clone3") == "ENOSYS"
 
 
-def test_the_judge_is_neither_visible_nor_killable(answer: Answer) -> None:
+def test_the_judge_is_neither_visible_nor_killable(answer: Answer, needs: Needs) -> None:
+    needs("pid_ns")
     assert answer("kill", str(os.getpid())) in ("ESRCH", "EPERM")
     assert answer("kill_parent") == "EPERM"
     assert answer("parent_memory") in ("EACCES", "EPERM")
 
 
-def test_only_its_own_processes_are_in_proc(attempt: Callable[..., Outcome]) -> None:
+def test_only_its_own_processes_are_in_proc(attempt: Callable[..., Outcome], needs: Needs) -> None:
+    needs("pid_ns")
     assert attempt("processes").stdout.split() == [b"1", b"2", b"ok"]
 
 
@@ -95,14 +104,18 @@ def test_two_children_of_root_are_two_people(attempt: Callable[..., Outcome], ju
 
 def test_what_was_achieved_is_reported(attempt: Callable[..., Outcome], judge: str) -> None:
     confined = attempt("exit", "0").confined
-    walls = {"mount_ns", "pid_ns", "net_ns", "ipc_ns", "uts_ns", "user_ns", "readonly_root", "private_tmp"}
-    assert walls | {"no_new_privs", "capabilities", "seccomp", "landlock", "rlimits"} <= set(confined.achieved)
-    assert confined.at_floor == (os.geteuid() == 0 and judge == "own")
-    assert not any(line.split(":")[0] in confined.achieved for line in confined.missing)
+    refused = {line.split(": ")[0] for line in confined.missing}
+    assert set(confined.achieved) | refused == set(PARTS.split())
+    assert not set(confined.achieved) & refused
+    assert all(line.split(": ")[1] for line in confined.missing)
+    assert confined.at_floor <= (os.geteuid() == 0 and judge == "own")
+    assert {"no_new_privs", "capabilities", "rlimits"} <= set(confined.achieved)
 
 
 @pytest.mark.parametrize("shelf", [None, "/dev/shm"], ids=["disk", "memory"])
 def test_folders_of_the_owner_alone_are_shown_to_the_child(commons: Path, policy: Policy, shelf: str | None) -> None:
+    if "mount_ns" not in probe().achieved:
+        pytest.skip("without a mount namespace the file's own mode decides")
     secret = Path(tempfile.mkdtemp(dir=shelf))
     (secret / "task.py").write_text("x")
     (secret / "task.py").chmod(0o600)

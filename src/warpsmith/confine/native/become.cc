@@ -14,6 +14,7 @@
 
 #include "landlock.h"
 #include "seccomp.h"
+#include "watch.h"
 
 namespace warpsmith {
 namespace {
@@ -26,13 +27,14 @@ bool limit(int resource, uint64_t most) {
   return setrlimit(static_cast<__rlimit_resource>(resource), &bound) == 0;
 }
 
-bool set_limits(const Spec& spec, bool own_count) {
+// `others`: tasks that the kernel counts with the child's because they are the same user's.
+bool set_limits(const Spec& spec, uint64_t others) {
   const Limits& limits = spec.limits;
   bool all = limit(RLIMIT_CORE, 0) && limit(RLIMIT_MSGQUEUE, 0);
   if (limits.cpu_s) all &= limit(RLIMIT_CPU, limits.cpu_s + kCpuHeadroom_s);
   if (limits.open_files) all &= limit(RLIMIT_NOFILE, limits.open_files);
   if (limits.file_bytes) all &= limit(RLIMIT_FSIZE, limits.file_bytes);
-  if (limits.processes && own_count) all &= limit(RLIMIT_NPROC, limits.processes + kTaskHeadroom);
+  if (limits.processes) all &= limit(RLIMIT_NPROC, others + limits.processes + kTaskHeadroom);
   // Twice the bound: the watch names an overrun at the bound, this one only stops what outruns the watch.
   if (limits.memory_bytes && limits.address_space) all &= limit(RLIMIT_DATA, 2 * limits.memory_bytes);
   return all;
@@ -155,7 +157,8 @@ void become(const Spec& spec, const Owner& owner, const Place& place, Report rep
   if (place.cgroup->refusal().empty()) report.part("cgroup", place.cgroup->enter(), "cgroup.procs");
   else report.missing("cgroup", place.cgroup->refusal());
   const int rules = landlock_rules(spec, place.new_root, &report);
-  report.part("rlimits", set_limits(spec, owner.change || place.user_namespace), "setrlimit");
+  const uint64_t others = owner.change || place.user_namespace ? 0 : tasks_of(owner.uid);
+  report.part("rlimits", set_limits(spec, others), "setrlimit");
   const bool changed = owner.change && change_user(owner);
   if (owner.change) report.part("uid", changed, "setresuid");
   else report.missing("uid", geteuid() ? "an ordinary user cannot become another one; run as root" : "no other uid is mapped");

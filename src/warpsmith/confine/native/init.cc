@@ -184,9 +184,9 @@ void Init::supervise() {
   const double longest_s = own_proc_ ? kOwnTick_s : kForeignTick_s;
   double tick_s = kFirstTick_s, next_s = now_s() + tick_s;
   while (!over_) {
-    pollfd fds[] = {{signals_, POLLIN, 0}, {output_, POLLIN, 0}, {errors_, POLLIN, 0}, {lines_.control, POLLIN, 0}, {listener_, POLLIN, 0}};
+    pollfd fds[] = {{signals_, POLLIN, 0}, {output_, POLLIN, 0}, {errors_, POLLIN, 0}, {lines_.control, POLLIN, 0}, {listener_, POLLIN, 0}, {lines_.go, POLLIN, 0}};
     const double wait_s = std::clamp(std::min(next_s - now_s(), left_s()), 0.0, tick_s);
-    if (poll(fds, 5, static_cast<int>(1e3 * wait_s) + 1) < 0 && errno != EINTR) fail("poll");
+    if (poll(fds, 6, static_cast<int>(1e3 * wait_s) + 1) < 0 && errno != EINTR) fail("poll");
     pump(&output_, &output_text_);
     pump(&errors_, &errors_text_);
     if (fds[0].revents) reap();
@@ -195,6 +195,7 @@ void Init::supervise() {
       if (read(lines_.control, &order, 1) <= 0) end_tree(), _exit(1);
       stop(kKilled);
     }
+    if (fds[5].revents) end_tree(), _exit(1);  // the launcher says that the judge is gone
     if (fds[4].revents & POLLIN) stop(kMemory);
     if (fds[4].revents & ~POLLIN) listener_ = -1;  // nobody is left under the filter
     if (left_s() <= 0 && !reaped_) stop(kWall);
@@ -205,8 +206,14 @@ void Init::supervise() {
   }
 }
 
-// Everything below us, however often it forks meanwhile.
+// Everything below us, however often it forks meanwhile; where one signal cannot reach all, they are frozen first.
 void Init::kill_tree() {
+  for (size_t seen = 0; !own_pids_;) {
+    const Usage usage = watch_.read();
+    for (const pid_t pid : usage.pids) kill(pid, SIGSTOP);
+    if (usage.pids.size() <= seen) break;
+    seen = usage.pids.size();
+  }
   for (int round = 0; round < 10000; ++round) {
     if (own_pids_) kill(-1, SIGKILL);
     else for (const pid_t pid : watch_.read().pids) kill(pid, SIGKILL);

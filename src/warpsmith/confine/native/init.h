@@ -21,7 +21,7 @@ enum Stop : unsigned int {
 };
 
 struct Lines {
-  int go = -1;       // one byte from the launcher once our ids are mapped
+  int go = -1;       // one byte from the launcher once our ids are mapped; its end: the judge is gone
   int control = -1;  // a byte from the judge: end it; its end: the judge is gone
   int status = -1;   // frames to the judge
 };

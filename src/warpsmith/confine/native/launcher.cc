@@ -30,12 +30,17 @@ constexpr long SYS_pidfd_open = 434;
 
 int open_process(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
-// Not a parent-death signal: that one fires when the *thread* that started us ends.
-void wait_for_either(int judge, pid_t child) {
+constexpr int kGrace_ms = 2000;
+
+// Not a parent-death signal: that one fires when the *thread* that started us ends. When the judge is gone, the end of
+// `go` asks the init process to end its tree; killing it at once would do where it has a pid namespace, but not elsewhere.
+void wait_for_either(int judge, pid_t child, int go) {
   pollfd ends[] = {{judge, POLLIN, 0}, {open_process(child), POLLIN, 0}};
   while (judge >= 0 && poll(ends, 2, -1) < 0 && errno == EINTR) {
   }
-  if (judge >= 0 && ends[0].revents) kill(child, SIGKILL);
+  if (judge < 0) (void)!waitid(P_PID, static_cast<id_t>(child), nullptr, WEXITED | WNOWAIT);
+  close(go);
+  if (judge >= 0 && ends[0].revents && poll(ends + 1, 1, kGrace_ms) <= 0) kill(child, SIGKILL);
   int status;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -75,7 +80,7 @@ int main(int argc, char** argv) {
   for (const int fd : {lines.status, lines.control, go[0], STDIN_FILENO}) close(fd);
   for (const int fd : spec.files) close(fd);
   if (write(go[1], "g", 1) != 1) kill(born.pid, SIGKILL);
-  wait_for_either(judge, born.pid);
+  wait_for_either(judge, born.pid, go[1]);
   cgroup.remove();
   return 0;
 }

@@ -30,7 +30,7 @@ std::string slurp(pid_t pid, const char* name) {
   return n > 0 ? std::string(text, static_cast<size_t>(n)) : "";
 }
 
-uint64_t field_kb(const std::string& text, const char* name) {
+uint64_t field(const std::string& text, const char* name) {
   const size_t at = text.find(name);
   return at == std::string::npos ? 0 : strtoull(text.c_str() + at + strlen(name), nullptr, 10);
 }
@@ -49,7 +49,7 @@ Process look(pid_t pid) {
   found.own_ticks = user + system;
   found.reaped_ticks = static_cast<uint64_t>(reaped_user + reaped_system);
   found.tasks = static_cast<uint64_t>(threads);
-  found.memory_bytes = 1024 * (field_kb(status, "RssAnon:") + field_kb(status, "RssShmem:"));
+  found.memory_bytes = 1024 * (field(status, "RssAnon:") + field(status, "RssShmem:"));
   return found;
 }
 
@@ -105,8 +105,8 @@ uint64_t Watch::exact_memory_bytes(const Usage& usage) const {
       own += look(pid).memory_bytes;
       continue;
     }
-    own += 1024 * field_kb(rollup, "Pss_Anon:");
-    shared += 1024 * field_kb(rollup, "Pss_Shmem:");
+    own += 1024 * field(rollup, "Pss_Anon:");
+    shared += 1024 * field(rollup, "Pss_Shmem:");
   }
   return own + std::max(shared, scratch_bytes());  // mapped files of the private tmp are in both
 }
@@ -119,6 +119,13 @@ uint64_t Watch::scratch_bytes() const {
       bytes += (found.f_blocks - found.f_bfree) * static_cast<uint64_t>(found.f_bsize);
   }
   return bytes;
+}
+
+uint64_t tasks_of(unsigned int uid) {
+  uint64_t tasks = 0;
+  for (const auto& [pid, process] : all_processes())
+    if (field(slurp(pid, "status"), "Uid:") == uid) tasks += process.tasks;
+  return tasks;
 }
 
 }  // namespace warpsmith

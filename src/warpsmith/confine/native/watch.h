@@ -29,4 +29,7 @@ class Watch {
   pid_t self_;
 };
 
+// Processes and threads of a user on the whole machine, which is what the kernel's own limit on them counts.
+uint64_t tasks_of(unsigned int uid);
+
 }  // namespace warpsmith
