@@ -1,0 +1,140 @@
+// Gradients through pooling and ReLU to a dense plane, then through the convolution as direct sums.
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAException.h>
+#include <torch/extension.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace {
+
+constexpr int kThreads = 256;
+
+// Blocks for a grid-stride loop over `count` items.
+int blocks_for(int64_t count) {
+  return static_cast<int>(std::min<int64_t>((count + kThreads - 1) / kThreads, 1 << 20));
+}
+
+// The sum over the block, the same in every thread.
+__device__ float block_sum(float value) {
+  __shared__ float partial[kThreads / 32];
+  for (int step = 16; step > 0; step /= 2) value += __shfl_down_sync(0xffffffffu, value, step);
+  __syncthreads();  // a sum before this one may still be read
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+  __syncthreads();
+  float total = 0.0f;
+  for (int warp = 0; warp < kThreads / 32; ++warp) total += partial[warp];
+  return total;
+}
+
+struct Shape {
+  int64_t batch, channels, filters;
+  int height, width, out_height, out_width, kernel, stride, padding;
+};
+
+Shape shape_of(torch::Tensor x, torch::Tensor weight, int64_t stride, int64_t padding) {
+  const int64_t kernel = weight.size(2);
+  const auto extent = [&](int64_t size) { return static_cast<int>((size + 2 * padding - kernel) / stride + 1); };
+  return {x.size(0), x.size(1), weight.size(0), static_cast<int>(x.size(2)), static_cast<int>(x.size(3)),
+          extent(x.size(2)), extent(x.size(3)), static_cast<int>(kernel), static_cast<int>(stride),
+          static_cast<int>(padding)};
+}
+
+// The gradient of the convolution's result: a window's gradient at its winner where that was positive, else zero.
+__global__ void unpool(const float* grad_out, const float* out, const int64_t* indices, float* grad_conv, Shape s) {
+  const int half_height = s.out_height / 2, half_width = s.out_width / 2;
+  const int64_t area = static_cast<int64_t>(s.out_height) * s.out_width, count = s.batch * s.filters * area;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const int row = static_cast<int>(i % area / s.out_width) / 2, col = static_cast<int>(i % s.out_width) / 2;
+    const int64_t window = (i / area * half_height + row) * half_width + col;
+    const bool chosen = row < half_height && col < half_width && indices[window] == i % area && out[window] > 0.0f;
+    grad_conv[i] = chosen ? grad_out[window] : 0.0f;
+  }
+}
+
+// The gradient at one input: every output whose window covers it. One thread an input.
+__global__ void input_gradient(const float* grad_out, const float* weight, float* grad_x, Shape s) {
+  const int64_t area = static_cast<int64_t>(s.height) * s.width, count = s.batch * s.channels * area;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const int row = static_cast<int>(i % area / s.width) + s.padding, col = static_cast<int>(i % s.width) + s.padding;
+    const int64_t channel = i / area % s.channels, image = i / area / s.channels;
+    float sum = 0.0f;
+    for (int64_t filter = 0; filter < s.filters; ++filter)
+      for (int r = row % s.stride; r < s.kernel; r += s.stride) {
+        const int out_row = (row - r) / s.stride;
+        if (r > row || out_row >= s.out_height) continue;
+        for (int c = col % s.stride; c < s.kernel; c += s.stride) {
+          const int out_col = (col - c) / s.stride;
+          if (c > col || out_col >= s.out_width) continue;
+          sum += grad_out[((image * s.filters + filter) * s.out_height + out_row) * s.out_width + out_col] *
+                 weight[((filter * s.channels + channel) * s.kernel + r) * s.kernel + c];
+        }
+      }
+    grad_x[i] = sum;
+  }
+}
+
+// The gradient of one entry of one filter: a sum over all images and outputs. One block an entry.
+__global__ void weight_gradient(const float* grad_out, const float* x, float* grad_weight, Shape s) {
+  const int64_t count = s.filters * s.channels * s.kernel * s.kernel;
+  const int area = s.out_height * s.out_width;
+  for (int64_t entry = blockIdx.x; entry < count; entry += gridDim.x) {
+    const int c = static_cast<int>(entry % s.kernel), r = static_cast<int>(entry / s.kernel % s.kernel);
+    const int64_t channel = entry / (s.kernel * s.kernel) % s.channels;
+    const int64_t filter = entry / (s.kernel * s.kernel) / s.channels;
+    float sum = 0.0f;
+    for (int64_t image = 0; image < s.batch; ++image) {
+      const float* grads = grad_out + (image * s.filters + filter) * area;
+      const float* values = x + (image * s.channels + channel) * s.height * s.width;
+      for (int i = threadIdx.x; i < area; i += kThreads) {
+        const int row = i / s.out_width * s.stride - s.padding + r, col = i % s.out_width * s.stride - s.padding + c;
+        if (row < 0 || row >= s.height || col < 0 || col >= s.width) continue;
+        sum += grads[i] * values[static_cast<int64_t>(row) * s.width + col];
+      }
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) grad_weight[entry] = sum;
+  }
+}
+
+// The gradient of one filter's bias: the sum of its planes. One block a filter.
+__global__ void bias_gradient(const float* grad_out, float* grad_bias, Shape s) {
+  const int area = s.out_height * s.out_width;
+  float sum = 0.0f;
+  for (int64_t image = 0; image < s.batch; ++image)
+    for (int i = threadIdx.x; i < area; i += kThreads)
+      sum += grad_out[(image * s.filters + blockIdx.x) * area + i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) grad_bias[blockIdx.x] = sum;
+}
+
+}  // namespace
+
+std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, torch::Tensor weight, torch::Tensor bias,
+                                    int64_t padding, torch::Tensor out, torch::Tensor indices) {
+  TORCH_CHECK(grad_out.is_contiguous() && x.is_contiguous() && weight.is_contiguous(), "tensors must be contiguous");
+  TORCH_CHECK(out.is_contiguous() && indices.is_contiguous(), "out and indices must be contiguous");
+  const Shape s = shape_of(x, weight, 1, padding);
+  auto grad_conv = torch::empty({s.batch, s.filters, s.out_height, s.out_width}, x.options());
+  auto grad_x = torch::empty_like(x);
+  auto grad_weight = torch::empty_like(weight);
+  auto grad_bias = torch::empty_like(bias);
+  const auto stream = at::cuda::getCurrentCUDAStream();
+  const unsigned entries = static_cast<unsigned>(std::min<int64_t>(weight.numel(), 1 << 30));
+  float* grad = grad_conv.data_ptr<float>();
+  unpool<<<blocks_for(grad_conv.numel()), kThreads, 0, stream>>>(grad_out.data_ptr<float>(), out.data_ptr<float>(),
+                                                                 indices.data_ptr<int64_t>(), grad, s);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  input_gradient<<<blocks_for(x.numel()), kThreads, 0, stream>>>(grad, weight.data_ptr<float>(),
+                                                                 grad_x.data_ptr<float>(), s);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  weight_gradient<<<entries, kThreads, 0, stream>>>(grad, x.data_ptr<float>(), grad_weight.data_ptr<float>(), s);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  bias_gradient<<<static_cast<unsigned>(s.filters), kThreads, 0, stream>>>(grad, grad_bias.data_ptr<float>(), s);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {grad_x, grad_weight, grad_bias};
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("backward", &backward); }
