@@ -69,7 +69,8 @@ int landlock_rules(const Spec& spec, bool new_root, Report* report) {
   const int fd = static_cast<int>(syscall(kCreate, &rules, size, 0));
   if (fd < 0) return report->part("landlock", false, "landlock_create_ruleset"), -1;
   for (const Bind& bind : spec.binds) allow(fd, bind.path, bind.write ? handled : kReading);
-  allow(fd, "/proc", (kReading | kWriteFile) & ~kExecute);  // threads name themselves there
+  // Threads name themselves there, cuInit with fopen(..., "w"): that truncates.
+  allow(fd, "/proc", (kReading | kWriteFile | kTruncate) & handled & ~kExecute);
   allow(fd, spec.devices ? "/sys" : "/sys/devices/system", kReadFile | kReadFolder);
   allow_devices(fd, spec, handled);
   if (new_root) {
