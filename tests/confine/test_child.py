@@ -178,6 +178,7 @@ def test_no_orphan_survives_a_killed_judge(commons: Path, policy: Policy, runnin
     _wait_for(lambda: running() == [])
 
 
+@pytest.mark.usefixtures("own_places")
 def test_torch_runs_and_a_hundred_gigabytes_are_named() -> None:
     policy = Policy(read=system_paths(), limits=Limits(wall_s=60, memory_bytes=4 << 30))
     script = "import torch; print(torch.ones(3).sum().item(), flush=True); torch.ones(25 * 10**9)"
@@ -187,6 +188,7 @@ def test_torch_runs_and_a_hundred_gigabytes_are_named() -> None:
     assert outcome.sentence(policy) == "it asked for more than 4 GiB of memory"
 
 
+@pytest.mark.usefixtures("own_places")
 def test_a_start_is_quick(commons: Path, policy: Policy) -> None:
     times = []
     for _ in range(10):

@@ -47,6 +47,7 @@ def test_parents_in_a_link_target_are_followed(tmp_path: Path) -> None:
     assert view([tmp_path / "a" / "up"], []).binds == ((str(tmp_path / "b"), False),)
 
 
+@pytest.mark.usefixtures("own_places")
 def test_system_paths_are_enough_for_this_python_and_a_compiler() -> None:
     policy = Policy(read=system_paths())
     imported = run([sys.executable, "-c", "import warpsmith.records, ssl; print(warpsmith.__name__)"], policy)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.confine import Outcome, Policy, probe, run
+from warpsmith.confine import Outcome, Policy, run
 
 Answer = Callable[..., str]
 Needs = Callable[[str], None]
@@ -57,12 +57,17 @@ def test_a_pair_of_local_sockets_is_allowed(answer: Answer) -> None:
     assert answer("socketpair") == "ok"
 
 
-CALLS = "ptrace vm_read mount remount unshare clone_ns io_uring bpf keyctl perf memfd setuid raise_limit device"
+CALLS = "ptrace vm_read mount remount unshare clone_ns io_uring bpf keyctl perf memfd raise_limit device"
 
 
 @pytest.mark.parametrize("what", CALLS.split())
 def test_privileged_calls_are_refused(answer: Answer, what: str) -> None:
-    assert answer(what) in ("EPERM", "EACCES", "EINVAL")
+    assert answer(what) in ("EPERM", "EACCES")
+
+
+def test_nobody_becomes_root(answer: Answer, needs: Needs) -> None:
+    needs("uid")
+    assert answer("setuid") in ("EPERM", "EINVAL")
 
 
 def test_clone3_is_unknown_so_that_libc_falls_back(answer: Answer) -> None:
@@ -91,15 +96,17 @@ def test_it_inherits_neither_environment_nor_descriptors(
     assert b"secret" not in attempt("environment").stdout
 
 
-def test_a_root_judge_starts_somebody_else(attempt: Callable[..., Outcome], judge: str) -> None:
-    uid = int(attempt("identity").stdout.split()[0])
-    outsider = os.geteuid() == 0 and judge == "own"
-    assert uid > 60000 if outsider else uid in (1000, os.geteuid())
+def test_the_child_is_somebody_else_where_that_is_said(attempt: Callable[..., Outcome], judge: str) -> None:
+    outcome = attempt("identity")
+    uid = int(outcome.stdout.split()[0])
+    assert (uid > 60000) == ("uid" in outcome.confined.achieved)
+    assert uid > 60000 or uid in (1000, os.geteuid())
 
 
-def test_two_children_of_root_are_two_people(attempt: Callable[..., Outcome], judge: str) -> None:
+def test_two_children_of_root_are_two_people(attempt: Callable[..., Outcome], needs: Needs) -> None:
+    needs("uid")
     first, second = (int(attempt("identity").stdout.split()[0]) for _ in range(2))
-    assert (first != second) == (os.geteuid() == 0 and judge == "own")
+    assert first != second or first == 65534  # nobody, where the machine's map of uids ends early
 
 
 def test_what_was_achieved_is_reported(attempt: Callable[..., Outcome], judge: str) -> None:
@@ -112,10 +119,9 @@ def test_what_was_achieved_is_reported(attempt: Callable[..., Outcome], judge: s
     assert {"no_new_privs", "capabilities", "rlimits"} <= set(confined.achieved)
 
 
+@pytest.mark.usefixtures("own_places")
 @pytest.mark.parametrize("shelf", [None, "/dev/shm"], ids=["disk", "memory"])
 def test_folders_of_the_owner_alone_are_shown_to_the_child(commons: Path, policy: Policy, shelf: str | None) -> None:
-    if "mount_ns" not in probe().achieved:
-        pytest.skip("without a mount namespace the file's own mode decides")
     secret = Path(tempfile.mkdtemp(dir=shelf))
     (secret / "task.py").write_text("x")
     (secret / "task.py").chmod(0o600)

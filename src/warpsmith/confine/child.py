@@ -185,8 +185,14 @@ class Child:
                 f"The launcher of a confined child failed: a status frame is {frame.fault}: {frame.detail}."
             )
         if frame.kind == FAILED:
-            raise HarnessError(f"A confined child could not be started: {frame.payload.decode(errors='replace')}.")
+            raise HarnessError(self._failure(frame.payload.decode(errors="replace")))
         return frame
+
+    def _failure(self, why: str) -> str:
+        text = f"A confined child could not be started: {why}."
+        if "Permission denied" in why and self._confined is not None and "mount_ns" not in self._confined.achieved:
+            text += " Without a mount namespace, what it runs and reads must be open to other users (chmod o+rX)."
+        return text
 
     def _close(self) -> None:
         for fd in self._own:
