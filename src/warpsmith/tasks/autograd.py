@@ -97,7 +97,7 @@ def _places(
         return None
     returned = given if isinstance(given, tuple | list) else (given,)
     found = [next((i for i, part in enumerate(returned) if part is mark), -1) for mark in marks]
-    return found if min(found) >= 0 and max(found) < len(arguments) else None
+    return found if min(found) >= 0 and len(returned) <= len(arguments) else None
 
 
 def written_names(text: str, called: str) -> list[str]:

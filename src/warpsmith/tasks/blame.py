@@ -11,12 +11,12 @@ ADVICE: dict[type[BaseException], str] = {
 LONGEST = 600  # characters of a foreign message that are shown
 
 
-def blamed(error: BaseException, folder: Path) -> str:
-    """`file:line: Kind in function: message`, at the deepest line that lies in the task's folder."""
+def blamed(error: BaseException, folder: Path, file: Path) -> str:
+    """`file:line: Kind: message in function`, at the deepest line that lies in the task's folder, else at its file."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno or 1}: not Python: {error.msg}."
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _inside(frame.filename, folder)]
-    where = f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else f"{folder}: "
+    where = f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else f"{file}: "
     function = f" in {frames[-1].name}" if frames and frames[-1].name != "<module>" else ""
     return f"{where}{_said(error)}{function}.{_advice(error)}"
 

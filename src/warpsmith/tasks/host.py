@@ -59,7 +59,7 @@ class Host:
         """The sentence for what a request raised."""
         if isinstance(error, UsageError):
             return str(error)
-        said = blamed(error, self._opening.target.folder)
+        said = blamed(error, self._opening.target.folder, self._opening.target.path)
         short = isinstance(error, MemoryError) or any(text in str(error) for text in NO_MEMORY)
         limit = readable_bytes(self._opening.memory_bytes)
         return f"{said} A task may use {limit} of memory: make it smaller or raise the limit." if short else said

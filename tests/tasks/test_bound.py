@@ -1,0 +1,59 @@
+"""Arguments as foreign code makes them."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from warpsmith.base import UsageError
+from warpsmith.records import Kind, Role
+from warpsmith.tasks.bound import bound, merged, renamed
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "role"),
+    [
+        (torch.zeros(2), Kind.TENSOR, Role.INPUT),
+        (torch.zeros(2, dtype=torch.int64), Kind.TENSOR, Role.FIXED),
+        ([torch.zeros(2), torch.zeros(1)], Kind.TENSORS, Role.INPUT),
+        (None, Kind.OPTIONAL_TENSOR, Role.INPUT),
+        (True, Kind.BOOL, Role.CONSTANT),
+        (3, Kind.INT, Role.CONSTANT),
+        (0.5, Kind.FLOAT, Role.CONSTANT),
+        (torch.Size([2, 3]), Kind.INTS, Role.CONSTANT),
+    ],
+)
+def test_kind_and_role_follow_from_the_value(value: Any, kind: Kind, role: Role) -> None:
+    found = bound("x", value, Role.INPUT, "file.py")
+    assert (found.kind, found.role) == (kind, role)
+
+
+def test_an_annotation_makes_a_whole_number_a_float() -> None:
+    found = bound("eps", 1, Role.INPUT, "file.py", note="float")
+    assert found.kind is Kind.FLOAT
+    assert isinstance(found.value, float)
+
+
+@pytest.mark.parametrize("value", ["sum", {"a": 1}, torch.zeros(2, dtype=torch.complex64), [1, 2.5]])
+def test_what_a_kernel_cannot_take_is_refused_by_name(value: Any) -> None:
+    with pytest.raises(UsageError, match=r"file\.py: argument 'mode'"):
+        bound("mode", value, Role.INPUT, "file.py")
+
+
+def test_absent_in_one_case_is_optional_in_all() -> None:
+    there = renamed([bound("bias", torch.zeros(2), Role.PARAMETER, "")])
+    absent = renamed([bound("bias", None, Role.PARAMETER, "")])
+    (argument,) = merged({"a": absent, "b": there}, "file.py")
+    assert (argument.kind, argument.role) == (Kind.OPTIONAL_TENSOR, Role.PARAMETER)
+
+
+def test_kinds_that_no_signature_can_hold_are_refused() -> None:
+    one, many = renamed([bound("stride", 2, Role.INPUT, "")]), renamed([bound("stride", (2, 2), Role.INPUT, "")])
+    with pytest.raises(UsageError, match="'stride' is int in case 'a', ints in case 'b'"):
+        merged({"a": one, "b": many}, "file.py")
+
+
+def test_a_different_number_of_arguments_is_refused() -> None:
+    one = renamed([bound("x", torch.zeros(1), Role.INPUT, "")])
+    with pytest.raises(UsageError, match="passes 1 arguments and case 'b' 2"):
+        merged({"a": one, "b": one + one}, "file.py")

@@ -1,0 +1,74 @@
+"""Held-out cases."""
+
+import pytest
+
+from warpsmith.base import UsageError, evaluate
+from warpsmith.records import Dtype, Group, Heldout, Reach, Task
+from warpsmith.tasks.heldout import heldout_cases
+from warpsmith.tasks.suite import suite
+
+
+def with_ranges(**changes: object) -> Task:
+    reach = {"rows": Reach(low=1, high=4096), "cols": Reach(low=8, high=1000, multiple=4)}
+    heldout = Heldout(axes=reach, dtypes=(Dtype.FLOAT32, Dtype.BFLOAT16), count=8).model_copy(update=changes)
+    return suite()[0].model_copy(update={"heldout": heldout})
+
+
+def is_prime(n: int) -> bool:
+    return n > 1 and all(n % part for part in range(2, n))
+
+
+def test_a_seed_stands_for_its_cases_and_another_for_others() -> None:
+    task = with_ranges()
+    assert heldout_cases(task, 5) == heldout_cases(task, 5)
+    assert heldout_cases(task, 5) != heldout_cases(task, 6)
+
+
+def test_sizes_are_prime_odd_and_one() -> None:
+    cases = [case for seed in range(20) for case in heldout_cases(with_ranges(), seed)]
+    rows = [case.axes["rows"] for case in cases]
+    assert {case.group for case in cases} == {Group.HELDOUT}
+    assert any(is_prime(row) for row in rows)
+    assert 1 in rows
+    assert sum(row % 2 for row in rows) > len(rows) / 2
+    assert all(1 <= row <= 4096 for row in rows)
+    assert all(8 <= case.axes["cols"] <= 1000 and case.axes["cols"] % 4 == 0 for case in cases)
+    assert max(rows) > 1000  # and large ones among them
+
+
+def test_every_element_type_has_its_turn() -> None:
+    assert {case.dtype for case in heldout_cases(with_ranges(), 1)} == {Dtype.FLOAT32, Dtype.BFLOAT16}
+
+
+def test_formulas_are_respected() -> None:
+    task = with_ranges(require=("rows % 3 == 0", "cols > rows"))
+    for case in heldout_cases(task, 3):
+        assert all(evaluate(formula, case.axes) for formula in ("rows % 3 == 0", "cols > rows"))
+
+
+def test_formulas_that_nothing_satisfies_are_told() -> None:
+    with pytest.raises(UsageError, match=r"in 2000 draws satisfy rows > 5000\. Widen"):
+        heldout_cases(with_ranges(require=("rows > 5000",)), 1)
+
+
+def test_a_range_without_a_multiple_is_told() -> None:
+    with pytest.raises(UsageError, match="No multiple of 64 lies from 1 to 63"):
+        heldout_cases(with_ranges(axes={"rows": Reach(low=1, high=63, multiple=64)}), 1)
+
+
+def test_cases_differ_where_the_ranges_leave_a_choice() -> None:
+    axes = [tuple(case.axes.items()) for case in heldout_cases(with_ranges(), 9)]
+    assert len(set(axes)) == len(axes)
+    single = heldout_cases(with_ranges(axes={"rows": Reach(low=7, high=7)}), 9)
+    assert {case.axes["rows"] for case in single} == {7}
+
+
+@pytest.mark.parametrize("task", suite(), ids=lambda task: task.name)
+def test_every_suite_task_gives_held_out_cases(task: Task) -> None:
+    assert task.heldout is not None
+    for seed in range(5):
+        assert len(heldout_cases(task, seed)) == task.heldout.count
+
+
+def test_a_task_without_ranges_has_none() -> None:
+    assert heldout_cases(suite()[0].model_copy(update={"heldout": None}), 1) == ()

@@ -1,0 +1,35 @@
+"""Shapes from the command line."""
+
+import pytest
+
+from warpsmith.base import UsageError
+from warpsmith.tasks.shapes import Shape, read_shape
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("32x1024", Shape((32, 1024))),
+        ("32x1024:float16", Shape((32, 1024), "float16")),
+        ("x=8x3x4", Shape((8, 3, 4), name="x")),
+        ("64:int64<1000", Shape((64,), "int64", 1000)),
+        (":float32", Shape(())),
+    ],
+)
+def test_a_shape_is_read(text: str, shape: Shape) -> None:
+    assert read_shape(text) == shape
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("32x-4", "size '-4'"),
+        ("0x4", "size '0'"),
+        ("32,4", "Write sizes and an element type"),
+        ("8:float23", "'float23' does not exist; known are float32"),
+        ("100000x100000", "10000000000 elements; at most 8589934592"),
+    ],
+)
+def test_a_wrong_shape_says_what_is_wrong(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        read_shape(text)

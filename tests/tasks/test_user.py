@@ -1,0 +1,48 @@
+"""`file.py:Name` of a user."""
+
+from pathlib import Path
+
+import pytest
+
+from warpsmith.base import UsageError
+from warpsmith.records import Direction, Group, Origin, Role, Trial
+from warpsmith.tasks.program import problem
+from warpsmith.tasks.shapes import read_shape
+from warpsmith.tasks.user import user_program
+
+FILE = Path(__file__).parent.parent / "foreign" / "modules" / "mine.py"
+
+
+@pytest.mark.parametrize("name", ["Block", "made"])
+def test_a_class_and_a_made_module(name: str) -> None:
+    program = user_program(FILE, name)
+    assert program.task.origin is Origin.MODULE
+    assert program.task.group(Group.DEV)[0].axes == {"tokens": 12, "width": 24}
+    assert problem(program, Direction.FORWARD, Trial(case=program.task.cases[0])).expected[0].shape == (12, 24)
+
+
+def test_a_function_with_shapes_from_the_command_line() -> None:
+    program = user_program(FILE, "gate", [read_shape("8x16"), read_shape("y=8x16:float32")])
+    assert [(a.name, a.role) for a in program.task.forward.arguments] == [("x", Role.INPUT), ("y", Role.INPUT)]
+    assert program.task.group(Group.DEV)[0].axes == {"batch": 8, "input_0_1": 16, "y_1": 16}
+    assert program.task.group(Group.SMOKE)[0].axes["batch"] == 4
+
+
+def test_other_shapes_are_another_version() -> None:
+    versions = {user_program(FILE, "made", [read_shape(text)]).task.version for text in ("8x16", "8x17")}
+    assert len(versions) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("Blok", "no 'Blok' in it.*Block"), ("number", "'number' is a int"), ("tokens", "is a int")]
+)
+def test_a_name_that_is_no_module_or_function(name: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        user_program(FILE, name)
+
+
+def test_a_file_without_example_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "bare.py"
+    path.write_text("def gate(x):\n    return x * 2\n")
+    with pytest.raises(UsageError, match=r"gate has no example inputs.*--input 32x1024"):
+        user_program(path, "gate")
