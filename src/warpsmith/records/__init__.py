@@ -3,12 +3,18 @@
 from warpsmith.records.candidate import Candidate, Language
 from warpsmith.records.environment import Confined, Environment
 from warpsmith.records.facts import (
+    CaseCheck,
+    CaseTiming,
+    CheckFacts,
+    Claim,
     CompileFacts,
     Facts,
     KernelCounters,
     KernelResources,
     MeasuredTime,
     ModelledTime,
+    Ratio,
+    TimingFacts,
     VirtualFacts,
 )
 from warpsmith.records.finding import Checker, Finding, Place, Severity, Span
@@ -42,7 +48,11 @@ __all__ = [
     "Axis",
     "Candidate",
     "Case",
+    "CaseCheck",
+    "CaseTiming",
+    "CheckFacts",
     "Checker",
+    "Claim",
     "CompileFacts",
     "Confined",
     "Cost",
@@ -66,6 +76,7 @@ __all__ = [
     "Origin",
     "Place",
     "Precision",
+    "Ratio",
     "Reach",
     "Reason",
     "Record",
@@ -75,6 +86,7 @@ __all__ = [
     "Span",
     "StageResult",
     "Task",
+    "TimingFacts",
     "Tolerance",
     "Trial",
     "Verdict",

@@ -1,12 +1,14 @@
 """What each stage learned, one model a stage, told apart by `stage`. Absent facts are None, never zero."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from warpsmith.records.finding import Finding
 from warpsmith.records.model import Model
+from warpsmith.records.task import Case, Trial
 
 
 class ModelledTime(Model):
@@ -96,4 +98,68 @@ class VirtualFacts(Model):
     worst_error: float | None = None  # largest error over its bound; above 1 is wrong
 
 
-Facts = Annotated[CompileFacts | VirtualFacts, Field(discriminator="stage")]
+class CaseCheck(Model):
+    """One case that was checked: how many calls, with which draws, and how near the bound the worst one came."""
+
+    case: Case
+    calls: int
+    worst: float | None = None  # largest error over its bound; above 1 is wrong
+    deterministic: bool | None = None
+
+
+class CheckFacts(Model):
+    """The check stage: every case it ran, the held-out ones among them, and the evidence where it failed."""
+
+    stage: Literal["check"] = "check"
+    device: str = ""
+    cases: tuple[CaseCheck, ...] = ()
+    failed: Trial | None = None  # the draw that showed the fault, so that it can be made again
+    findings: tuple[Finding, ...] = ()
+    sanitizer: str = ""  # what compute-sanitizer said, or why it did not run
+
+
+class Claim(StrEnum):
+    """What an interval lets one say. Faster only if its lower bound is above 1.01."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Ratio(Model):
+    """Baseline over candidate: above 1 the candidate is faster. The interval holds the ratio of medians."""
+
+    value: float
+    low: float
+    high: float
+    level: float = 0.999
+
+
+class CaseTiming(Model):
+    """One case that was timed. Every number is of single calls with fresh inputs whose outputs were checked."""
+
+    case: Case
+    time: MeasuredTime | ModelledTime  # device time, the headline
+    idle: MeasuredTime | None = None  # from an idle device, launch included: the arbiter
+    call: MeasuredTime | None = None  # what a caller waits
+    baselines: Mapping[str, MeasuredTime] = Field(default_factory=dict)
+    best: str = ""  # the name of the fastest baseline
+    speedup: Ratio | None = None  # against the best one
+    claim: Claim | None = None
+    floor_us: float | None = None
+    roofline: float | None = None  # floor over time
+    launches: int | None = None
+    discarded: int = 0  # windows that were disturbed
+    notes: tuple[str, ...] = ()
+
+
+class TimingFacts(Model):
+    """The timing stage: tier `search` against cached baselines, tier `claim` against resident ones, A B B A."""
+
+    stage: Literal["timing"] = "timing"
+    tier: Literal["search", "claim", "modelled"]
+    cache: Literal["cold", "warm"] = "cold"
+    cases: tuple[CaseTiming, ...] = ()
+
+
+Facts = Annotated[CompileFacts | VirtualFacts | CheckFacts | TimingFacts, Field(discriminator="stage")]

@@ -43,5 +43,20 @@ class Reason(StrEnum):
     WRONG_SHAPE = "wrong_shape"
     WRONG_DTYPE = "wrong_dtype"
     WRONG_VALUE = "wrong_value"
+    INPUT_CHANGED = "input_changed"  # an argument's bytes differ after the call
+    ALIASED = "aliased"  # a result shares memory with an argument or another result
+    UNWRITTEN = "unwritten"  # a result holds memory that nobody wrote in this call
+    OVERRUN = "overrun"  # a guard zone around a buffer was written
+    LATE_WRITE = "late_write"  # the output changed after the call was over on its stream
+    WRONG_LAYOUT = "wrong_layout"  # strides differ from what the task's result has
+    PRECISION = "precision"  # right only at a lower precision than the task allows
+    SANITIZER = "sanitizer"  # compute-sanitizer found a fault
+    # the times
+    HIDDEN_WORK = "hidden_work"  # work that the queued time does not show
+    CLOCKS_DISAGREE = "clocks_disagree"  # the worker's clock and the judge's tell different times
+    BELOW_FLOOR = "below_floor"  # faster than the memory or the arithmetic allows
+    TOO_GOOD = "too_good"  # past ten times the best baseline, not yet repeated
+    DISTURBED = "disturbed"  # the GPU was busy or throttled in too many windows
     # ours
+    UNCONFINED = "unconfined"  # this machine cannot confine untrusted code; --trust says to go on
     HARNESS = "harness"

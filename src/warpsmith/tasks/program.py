@@ -69,14 +69,16 @@ class Problem:
 
 
 def problem(program: Program, direction: Direction, trial: Trial) -> Problem:
-    """The call a trial stands for in one direction, with its reference."""
-    if isinstance(program, TwoSided):
-        return problem(program.side(direction), direction, trial)
-    arguments = program.arguments(trial)
+    """The call a trial stands for in one direction, with its reference, on the CPU."""
+    return solved(program, direction, program.arguments(trial), trial.seed)
+
+
+def solved(program: Program, direction: Direction, arguments: Values, seed: int) -> Problem:
+    """The call for these forward arguments, on whatever device they are; `seed` draws the upstream gradients."""
     if direction is Direction.FORWARD:
         native = program.forward(arguments)
         return Problem(arguments, native, program.forward(widened(arguments)))
-    grads = upstream(program.forward(arguments), trial.seed)
+    grads = upstream(program.forward(arguments), seed)
     wide = [grad.double() for grad in grads]
     signature = program.task.forward
     given = program.backward_arguments(arguments, grads)
@@ -91,7 +93,7 @@ def problem(program: Program, direction: Direction, trial: Trial) -> Problem:
 def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
     """Random upstream gradients for the results, from the seed: uniform in [-1, 1), exact in every element type."""
     source = torch.Generator().manual_seed(seed ^ 0x5EED)
-    return tuple((torch.randint(-128, 128, r.shape, generator=source).double() / 128).to(r.dtype) for r in results)
+    return tuple((torch.randint(-128, 128, r.shape, generator=source).double() / 128).to(r) for r in results)
 
 
 def differentiable(signature: Signature, arguments: Values) -> list[Tensor]:
@@ -176,5 +178,6 @@ __all__ = [
     "leaves",
     "outputs",
     "problem",
+    "solved",
     "upstream",
 ]
