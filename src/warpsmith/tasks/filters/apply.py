@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from warpsmith.records import Role
+from warpsmith.records import Case, Role
 from warpsmith.tasks.filters.baseline import constant_baseline
 from warpsmith.tasks.filters.gradient import gradient
 from warpsmith.tasks.filters.graph import constant_result, dead_code, inefficiency, repeated_work
@@ -10,7 +10,7 @@ from warpsmith.tasks.filters.impact import impact, shaken, targets
 from warpsmith.tasks.filters.numbers import change
 from warpsmith.tasks.filters.opinion import ABSENT
 from warpsmith.tasks.filters.outputs import axis_variation, output_deviation, output_range
-from warpsmith.tasks.filters.plan import Clock, light_case, pair, trials
+from warpsmith.tasks.filters.plan import Clock, judged_cases, light_case, pair, trials
 from warpsmith.tasks.filters.report import Filter, FilterReport, FilterResult, Sense, Skip
 from warpsmith.tasks.filters.subject import Sample, Subject
 from warpsmith.tasks.filters.thresholds import REPEAT
@@ -18,6 +18,7 @@ from warpsmith.tasks.filters.trace import trace
 from warpsmith.tasks.program import Program
 from warpsmith.tasks.values import Values
 
+DRAWN = 1 << 27  # elements of a case's arguments that are still drawn: half a GiB of float32, about a second
 YOUNG_S = 0.5  # until then further draws are made
 SLOW_S = 0.5  # a forward call that takes longer is not made dozens of times
 PAIR = 2  # draws that every report needs: a base, and another to compare it with
@@ -27,22 +28,34 @@ def apply(program: Program, seconds: float) -> FilterReport:
     """The report on one task."""
     clock = Clock(seconds)
     subject = Subject(program, clock)
-    samples = _samples(subject)
+    cases = _cases(subject)
+    samples = _samples(subject, cases)
     answers = list(_answers(subject, samples))
     return FilterReport(
         task=program.task.name,
         origin=program.task.origin,
         results=tuple(answer for answer in answers if isinstance(answer, FilterResult)),
         skipped=(*(answer for answer in answers if isinstance(answer, Skip)), ABSENT),
-        notes=subject.notes(),
+        notes=(*_instead(program, cases[0]), *subject.notes()),
         seconds=clock.spent_s,
     )
 
 
-def _samples(subject: Subject) -> list[Sample]:
+def _cases(subject: Subject) -> list[Case]:
+    """The cases to judge by: the author's, or the lightest where those are too large to draw."""
+    found, light = judged_cases(subject.program.task), light_case(subject.program.task)
+    return found if found[0] == light or subject.elements(found[0]) <= DRAWN else [light]
+
+
+def _instead(program: Program, case: Case) -> tuple[str, ...]:
+    meant = judged_cases(program.task)[0].name
+    return () if case.name == meant else (f"case '{meant}' is too large to draw; case '{case.name}' stands for it",)
+
+
+def _samples(subject: Subject, cases: Sequence[Case]) -> list[Sample]:
     """The base, another seed of it, and further draws while they are cheap."""
     found: list[Sample] = []
-    for place, trial in enumerate(trials(subject.program.task)):
+    for place, trial in enumerate(trials(cases)):
         if place < PAIR or subject.clock.spent_s < YOUNG_S:
             found.append(subject.sample(trial))
     return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -60,21 +61,16 @@ def targets(subject: Subject, arguments: Values) -> list[Target]:
 
 def impact(subject: Subject, base: Sample, other: Sample, filter_: Filter) -> FilterResult | Skip:
     """How far the outputs move, relative to their size, when one argument of a role is changed alone."""
-    every = targets(subject, base.arguments)
-    chosen = [t for t in every if t.role in ROLES[filter_] and t.get(base.arguments).numel()]
+    every = [t for t in targets(subject, base.arguments) if t.role in ROLES[filter_]]
+    chosen = [t for t in every if t.get(base.arguments).numel() and not _spare(subject, t, base, other)]
     noun = "inputs" if filter_ is Filter.INPUT_IMPACT else "parameters"
     if not chosen:
         return Skip(filter=filter_, reason=f"the task has no {noun}")
     measures, left = _measured(subject, base, other, chosen)
-    threshold = _threshold(base)
-    kept = [m for m, t in measures if m.value >= threshold or not _spare(subject, t, base, other)]
-    if not kept:
-        why = f"none of the {len(left)} {noun} could be changed in time" if left else f"the {noun} are all buffers"
-        return Skip(filter=filter_, reason=why)
     sentence = "changing {what} alone moves the outputs by {value:.3g} of their largest value"
     if left:
         sentence += f"; {len(left)} of {len(chosen)} were not tried for lack of time"
-    return least(filter_, kept, threshold, sentence)
+    return least(filter_, measures, _threshold(base), sentence)
 
 
 def _threshold(base: Sample) -> float:
@@ -84,19 +80,19 @@ def _threshold(base: Sample) -> float:
 
 def _measured(
     subject: Subject, base: Sample, other: Sample, chosen: Sequence[Target]
-) -> tuple[list[tuple[Measure, Target]], list[Target]]:
+) -> tuple[list[Measure], list[Target]]:
     """A measure for each target, and those there was no time for."""
     known = _first_order(subject, base, other, chosen) if len(chosen) > DIRECT else {}
-    measures: list[tuple[Measure, Target]] = []
+    measures: list[Measure] = []
     left: list[Target] = []
     for target in chosen:
         if known.get(target.name, 0.0) >= _threshold(base):
-            measures.append((Measure(what=f"'{target.name}'", value=known[target.name]), target))
+            measures.append(Measure(what=f"'{target.name}'", value=known[target.name]))
         elif measures and not subject.clock.allows(1):
             left.append(target)
         else:
             value = _moved(subject, base, other, target)
-            measures.append((Measure(what=f"'{target.name}'", value=value), target))
+            measures.append(Measure(what=f"'{target.name}'", value=value))
     return measures, left
 
 
@@ -124,7 +120,8 @@ def changes(target: Target, arguments: Values, redrawn: Values) -> Iterator[Tens
     else:
         yield shaken(old)
     # The mean of many products of unrelated values is zero for any draw, and not when they are related.
-    yield from (t for t in tensors(arguments) if t is not old and t.shape == old.shape and t.dtype == old.dtype)
+    alike = (t for t in tensors(arguments) if t is not old and t.shape == old.shape and t.dtype == old.dtype)
+    yield from islice(alike, 1)
 
 
 def shaken(tensor: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Which draws the filters look at, and how long they may: small cases, several seeds and inits, a soft time limit."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -29,9 +30,8 @@ class Clock:
         return self.spent_s + forwards * self.forward_s <= self.limit_s
 
 
-def trials(task: Task) -> tuple[Trial, ...]:
-    """Two seeds of the smallest case first, then its other inits, the next case's, and more seeds."""
-    cases = judged_cases(task)
+def trials(cases: Sequence[Case]) -> tuple[Trial, ...]:
+    """Two seeds of the first case, then its other inits, the next case's, and more seeds."""
     first = cases[0]
     base, again = pair(first)
     rest = [

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from warpsmith.records import Role, Trial
-from warpsmith.tasks.filters.plan import Clock
+from warpsmith.records import Case, Role, Trial
+from warpsmith.tasks.filters.plan import Clock, pair
 from warpsmith.tasks.program import Program
 from warpsmith.tasks.values import Value, Values, mapped, tensors
 
@@ -65,6 +65,14 @@ class Subject:
         self.clock = clock
         self.signature = program.task.forward
         self._cuts: dict[str, Cut | None] = {}
+
+    def elements(self, case: Case) -> int:
+        """Elements of a case's arguments, counted without their memory; zero where that cannot be done."""
+        try:
+            with torch.device("meta"), torch.no_grad():
+                return sum(tensor.numel() for tensor in tensors(self.program.arguments(pair(case)[0])))
+        except Exception:  # noqa: BLE001 - whatever fails here is told by the draw with real tensors that follows
+            return 0
 
     def sample(self, trial: Trial) -> Sample:
         """Draw and call; the first draw of a case decides how it is cut."""

@@ -1,0 +1,74 @@
+"""A program from a function, for tests of filters that need no task file: the fake beside the real formats."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from warpsmith.records import Argument, Case, Dtype, Group, Kind, Origin, Role, Signature, Task, Tolerance, Trial
+from warpsmith.tasks.filters.plan import Clock, pair
+from warpsmith.tasks.filters.subject import Sample, Subject
+from warpsmith.tasks.signature import backward_signature
+from warpsmith.tasks.values import Values, outputs
+
+CASE = Case(name="only", group=Group.DEV, axes={"rows": 8}, dtype=Dtype.FLOAT32)
+LETTERS = {"x": Role.INPUT, "w": Role.PARAMETER, "i": Role.FIXED}
+
+
+@dataclass
+class FakeProgram:
+    """Arguments named x… are inputs, w… parameters, i… whole numbers below eight."""
+
+    function: Callable[..., object]
+    names: Sequence[str] = ("x",)
+    shape: tuple[int, ...] = (8, 16)
+    origin: Origin = Origin.SUITE
+    calls: int = field(default=0)
+
+    @property
+    def task(self) -> Task:
+        """A task of one case."""
+        specs = [Argument(name=name, kind=Kind.TENSOR, role=LETTERS[name[0]]) for name in self.names]
+        forward = Signature(arguments=tuple(specs), results=("out",))
+        return Task(
+            name="fake",
+            version="0",
+            origin=self.origin,
+            description="a function under test",
+            source="",
+            forward=forward,
+            backward=backward_signature(forward, ()),
+            cases=(CASE,),
+            tolerance=Tolerance(norm_floor={Dtype.FLOAT32: 2e-6}),
+        )
+
+    def arguments(self, trial: Trial) -> Values:
+        """Normal values, or whole numbers, from the seed."""
+        source = torch.Generator().manual_seed(trial.seed)
+        return tuple(
+            torch.randint(8, self.shape[:1], generator=source)
+            if name[0] == "i"
+            else torch.randn(self.shape, generator=source)
+            for name in self.names
+        )
+
+    def forward(self, arguments: Values) -> tuple[Tensor, ...]:
+        """The function; calls are counted."""
+        self.calls += 1
+        return outputs(self.function(*arguments))
+
+    def backward_arguments(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
+        """Upstream gradients, then forward's arguments."""
+        return (*grads, *arguments)
+
+
+def subject(function: Callable[..., object], *names: str, shape: tuple[int, ...] = (8, 16)) -> Subject:
+    """A subject with time enough."""
+    return Subject(FakeProgram(function, names or ("x",), shape), Clock(60.0))
+
+
+def samples(given: Subject) -> tuple[Sample, Sample]:
+    """Two draws of it."""
+    base, other = pair(CASE)
+    return given.sample(base), given.sample(other)

@@ -1,0 +1,66 @@
+"""The report as data: its JSON form, what passed means, a model's opinion in place of the skipped one."""
+
+import subprocess
+import sys
+
+import pytest
+
+from warpsmith.records import Origin
+from warpsmith.tasks.filters import Filter, FilterReport, FilterResult, Judgement, Measure, Sense, run, with_opinion
+from warpsmith.tasks.suite import suite_program
+
+
+def result(passed: bool, value: float = 1.0) -> FilterResult:
+    return FilterResult(
+        filter=Filter.OUTPUT_RANGE,
+        passed=passed,
+        value=value,
+        threshold=0.01,
+        sense=Sense.AT_LEAST,
+        detail="the largest magnitude of out is 1",
+        measures=(Measure(what="out", value=value),),
+    )
+
+
+@pytest.mark.parametrize("value", [1.0, float("inf"), 0.0])
+def test_a_report_survives_its_json(value: float) -> None:
+    report = FilterReport(task="t", origin=Origin.SUITE, results=(result(True, value),))
+    assert FilterReport.parse(report.text()) == report
+
+
+def test_nan_survives_its_json() -> None:
+    report = FilterReport(task="t", origin=Origin.SUITE, results=(result(False, float("nan")),))
+    found = FilterReport.parse(report.text()).results[0].value
+    assert found != found
+
+
+def test_one_objection_fails_the_task() -> None:
+    report = FilterReport(task="t", origin=Origin.SUITE, results=(result(True), result(False)))
+    assert not report.passed
+    assert report.failed == (result(False),)
+    assert report.result(Filter.GRADIENTS) is None
+
+
+def test_without_a_model_the_opinion_is_skipped_with_the_reason() -> None:
+    skip = run(suite_program("softmax")).skipped[-1]
+    assert skip.filter is Filter.OPINION
+    assert skip.reason == "no model is configured"
+
+
+@pytest.mark.parametrize(
+    ("sound", "confidence", "passed"), [(True, 0.9, True), (False, 0.9, False), (False, 0.3, True)]
+)
+def test_an_opinion_takes_the_place_of_the_skip(sound: bool, confidence: float, passed: bool) -> None:
+    program = suite_program("softmax")
+    report = with_opinion(
+        run(program), program.task, lambda task: Judgement(sound=sound, confidence=confidence, detail=task.name)
+    )
+    found = report.result(Filter.OPINION)
+    assert found is not None
+    assert (found.passed, found.detail) == (passed, "softmax")
+    assert Filter.OPINION not in {skip.filter for skip in report.skipped}
+
+
+def test_the_models_load_no_torch() -> None:
+    code = "import sys, warpsmith.tasks.filters; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
