@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from warpsmith.confine import Child, Limit, Limits, Outcome, Policy, system_paths
+from warpsmith.confine import Child, Fault, Limit, Limits, Outcome, Policy, system_paths
 from warpsmith.records import Reason
 from warpsmith.sandbox.observation import (
     EXECUTOR_GONE,
@@ -117,8 +117,7 @@ def _observe_virtual(
 
 def _without_answer(child: Child, gpu: VirtualGpu, silence: Silence) -> Observation:
     """The worker is gone or mute; if its kernel is what hangs, the executor is ended with it."""
-    child.kill()
-    ended = child.wait()
+    ended = _end_silent(child, silence)
     if ended.exit_code == EXECUTOR_GONE:
         return _executor_gone(child, gpu)
     trouble = of_ending(ended, ended.sentence(child.policy), silence.error)
@@ -158,9 +157,15 @@ def _fetch(control: Control, claim: Claim) -> Raw | None:
 
 def _end(child: Child, talk: Conversation, answer: Answer | Silence) -> Outcome:
     if isinstance(answer, Silence):
+        return _end_silent(child, answer)
+    talk.leave()
+    return child.wait()
+
+
+def _end_silent(child: Child, silence: Silence) -> Outcome:
+    """A worker that closed its end is about to end by itself, and how it does is worth knowing."""
+    if silence.error is None or silence.error.fault not in (Fault.MISSING, Fault.SHORT):
         child.kill()
-    else:
-        talk.leave()
     return child.wait()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from warpsmith.records import Kind, Signature
 from warpsmith.sandbox.values import DTYPES, Raw, Value
 
 
@@ -28,16 +29,19 @@ def to_tensor(raw: Raw) -> Tensor:
     return torch.frombuffer(bytearray(raw.data), dtype=dtype).as_strided(raw.shape, raw.strides)
 
 
-def to_values(values: Sequence[object]) -> tuple[Value, ...]:
-    """A task's arguments for a worker."""
-    return tuple(_value(value) for value in values)
+def to_values(values: Sequence[object], signature: Signature | None = None) -> tuple[Value, ...]:
+    """A task's arguments for a worker; with its signature, a whole number given for a float becomes one."""
+    kinds = [argument.kind for argument in signature.arguments] if signature else [None] * len(values)
+    return tuple(_value(value, kind) for value, kind in zip(values, kinds, strict=True))
 
 
-def _value(value: object) -> Value:
+def _value(value: object, kind: Kind | None) -> Value:
     if isinstance(value, Tensor):
         return to_raw(value)
     if isinstance(value, tuple):
         return tuple(to_raw(part) for part in value)
+    if kind is Kind.FLOAT and isinstance(value, int | float):
+        return float(value)
     if value is None or isinstance(value, bool | int | float | list):
         return value
     raise TypeError(f"{type(value).__name__} is no argument of a kernel")

@@ -1,0 +1,149 @@
+"""`warpsmith run-virtual`: one kernel on the virtual GPU: verdict, findings, counters, modelled time."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsmith.base import UsageError, nearest, read_text
+from warpsmith.cli._options import Json
+from warpsmith.cli._output import console, print_json, print_table
+from warpsmith.records import (
+    Candidate,
+    Case,
+    Direction,
+    Finding,
+    Group,
+    KernelCounters,
+    Language,
+    Signature,
+    StageResult,
+    Task,
+    Trial,
+    Verdict,
+    VirtualFacts,
+)
+
+if TYPE_CHECKING:
+    from warpsmith.tasks.opened import OpenTask
+
+EXIT = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.FAULT: 3, Verdict.SKIP: 4, Verdict.QUARANTINE: 4}
+SHOWN_FINDINGS = 20
+
+
+def command(
+    kernel: Annotated[Path, typer.Argument(help="A .cu file.")],
+    task: Annotated[str, typer.Option(help="The task it implements: a suite task, or a path as `tasks show` takes.")],
+    case: Annotated[str | None, typer.Option(help="A case by name; all smoke cases when not given.")] = None,
+    direction: Annotated[Direction, typer.Option(help="Which pass it implements.")] = Direction.FORWARD,
+    language: Annotated[Language, typer.Option(help="Which style it is written in.")] = Language.TORCH,
+    gpu: Annotated[str, typer.Option(help="The GPU to model, or a .toml file that describes one.")] = "H200",
+    seed: Annotated[int, typer.Option(help="The seed of the inputs.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Compile a kernel, run it without a GPU on a task's small cases, and say what is wrong with it."""
+    from warpsmith.compile import CompileOptions, compile
+    from warpsmith.tasks.find import open_task
+
+    source = read_text(kernel)
+    with open_task(task) as opened:
+        described = opened.describe()
+        cases = _cases(described, case)
+        candidate = Candidate(task=described.name, direction=direction, source=source, language=language)
+        signature = _signature(described, direction)
+        compiled = compile(candidate, signature, CompileOptions.of(described))
+        results = [compiled.result]
+        if compiled.artifact is not None:
+            results += [
+                _run(opened, described, compiled.artifact, direction, Trial(case=one, seed=seed), gpu) for one in cases
+            ]
+    print_json(results) if as_json else _print(kernel, results)
+    raise typer.Exit(max(EXIT[result.verdict] for result in results))
+
+
+def _signature(task: Task, direction: Direction) -> Signature:
+    if direction not in task.directions:
+        raise UsageError(f"Task {task.name} has no {direction} direction; it has {', '.join(task.directions)}.")
+    return task.signature(direction)
+
+
+def _run(opened: "OpenTask", task: Task, artifact: Path, direction: Direction, trial: Trial, gpu: str) -> StageResult:
+    from warpsmith.sandbox import VirtualSandbox
+    from warpsmith.verify import VirtualRun, run_virtual
+    from warpsmith.vgpu import describe
+
+    modelled = describe(gpu)
+    run = VirtualRun(artifact, task, direction, trial, opened.problem(direction, trial))
+    return run_virtual(run, VirtualSandbox(gpu=modelled), modelled)
+
+
+def _cases(task: Task, name: str | None) -> Sequence[Case]:
+    if name is None:
+        return task.group(Group.SMOKE) or task.cases[:1]
+    found = [case for case in task.cases if case.name == name]
+    if not found:
+        known = [case.name for case in task.cases]
+        near = ", ".join(nearest(name, known) or known)
+        raise UsageError(f"Task {task.name} has no case {name}; it has {near}.")
+    return found
+
+
+def _print(kernel: Path, results: Sequence[StageResult]) -> None:
+    for result in results:
+        facts = result.facts
+        case = f" on {facts.case}" if isinstance(facts, VirtualFacts) and facts.case else ""
+        reason = f" ({result.reason})" if result.reason else ""
+        console().print(f"{kernel.name}: {result.stage}{case}: {result.verdict}{reason} in {result.seconds:.1f} s")
+        if result.detail:
+            console().print(f"  {result.detail}")
+        if isinstance(facts, VirtualFacts):
+            _print_facts(facts)
+
+
+def _print_facts(facts: VirtualFacts) -> None:
+    if facts.findings:
+        print_table(("finding", "where", "kernel", "times", "what"), map(_finding, facts.findings[:SHOWN_FINDINGS]))
+    if facts.kernels:
+        columns = (
+            "kernel",
+            "launches",
+            "grid",
+            "block",
+            "regs",
+            "occupancy",
+            "instructions",
+            "sectors",
+            "modelled",
+            "bound by",
+        )
+        print_table(columns, map(_counters, facts.kernels))
+    if facts.worst_error is not None:
+        console().print(f"  largest error over its bound: {facts.worst_error:.3g}")
+    if facts.modelled is not None:
+        time = facts.modelled
+        console().print(
+            f"  modelled time of the call on {time.gpu}: {time.us:.1f} µs, mostly {time.binding} (a model, not a clock)"
+        )
+
+
+def _finding(finding: Finding) -> tuple[str, ...]:
+    place = f"{finding.place.file}:{finding.place.line}" if finding.place else "-"
+    return finding.checker, place, finding.kernel or "-", str(finding.count), finding.message
+
+
+def _counters(row: KernelCounters) -> tuple[str, ...]:
+    sectors = row.global_load_sectors + row.global_store_sectors
+    modelled = row.modelled
+    return (
+        row.name,
+        str(row.launches),
+        "x".join(map(str, row.grid)),
+        "x".join(map(str, row.block)),
+        str(row.registers),
+        f"{row.occupancy:.0%}" if row.occupancy is not None else "-",
+        f"{row.thread_instructions:,}",
+        f"{sectors:,}",
+        f"{modelled.us:.1f} µs" if modelled else "-",
+        modelled.binding if modelled else "-",
+    )
