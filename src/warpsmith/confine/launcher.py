@@ -7,7 +7,7 @@ from pathlib import Path
 
 from warpsmith.base.native import build
 from warpsmith.confine.cgroup import divisible
-from warpsmith.confine.paths import INHERITED, view
+from warpsmith.confine.paths import INHERITED, inherited_paths, view
 from warpsmith.confine.policy import Policy
 
 NATIVE = Path(__file__).parent / "native"
@@ -45,7 +45,7 @@ def _pairs(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> Iterato
     shown = view(policy.read, policy.write)
     limits = policy.limits
     yield from (("argument", word) for word in argv)
-    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    inherited = {name: os.pathsep.join(inherited_paths(name)) for name in INHERITED if name in os.environ}
     variables = {**ENVIRONMENT, **inherited, **policy.env}
     yield from (("environment", f"{name}={value}") for name, value in variables.items())
     yield from (("require", part) for part in policy.require)

@@ -28,13 +28,18 @@ MACHINE_PATHS = (
 )
 
 
+def inherited_paths(name: str) -> list[str]:
+    """The entries of such a variable, absolute: the child has another working folder."""
+    return [str(Path(entry).absolute()) for entry in os.environ.get(name, "").split(os.pathsep) if entry]
+
+
 @lru_cache(maxsize=1)
 def system_paths() -> tuple[Path, ...]:
     """What a dynamically linked program, this Python with its packages, and gcc need to read."""
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, *site.getsitepackages()]
-    named = [entry for name in INHERITED for entry in os.environ.get(name, "").split(os.pathsep) if entry]
+    named = [entry for name in INHERITED for entry in inherited_paths(name)]
     package = Path(warpsmith.__file__).parent
-    candidates = [*MACHINE_PATHS, *python, *(str(Path(entry).absolute()) for entry in named), str(package)]
+    candidates = [*MACHINE_PATHS, *python, *named, str(package)]
     return tuple(dict.fromkeys(Path(entry) for entry in candidates if Path(entry).exists()))
 
 

@@ -61,6 +61,47 @@ static bool leave_behind(const char*) {
   return wait(nullptr) > 0;
 }
 
+static bool raise_limit(const char*) {
+  const rlimit64 more = {1 << 20, 1 << 20};
+  return syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &more, nullptr) == 0;
+}
+
+static bool map_bytes(const char* bytes, int protection, int flags) {
+  const size_t count = strtoull(bytes, nullptr, 10);
+  return mmap(nullptr, count, protection, flags | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
+}
+
+static bool one_mapping(const char* bytes) { return map_bytes(bytes, PROT_READ | PROT_WRITE, 0); }
+
+static bool reservation(const char* bytes) { return map_bytes(bytes, PROT_NONE, MAP_NORESERVE); }
+
+static bool big_file(const char* path) {
+  static char block[1 << 20];
+  const int fd = open(path, O_WRONLY | O_CREAT, 0644);
+  while (write(fd, block, sizeof block) > 0) {
+  }
+  return false;
+}
+
+static bool copy_all(int from, int to) {
+  char block[65536];
+  for (ssize_t n; (n = read(from, block, sizeof block)) > 0;)
+    for (ssize_t put = 0; put < n;) put += write(to, block + put, static_cast<size_t>(n - put));
+  return true;
+}
+
+static bool echo(const char*) {
+  copy_all(0, 1);
+  exit(0);
+}
+
+
+static bool list_descriptors(const char*) {
+  for (int fd = 0; fd < 1024; ++fd)
+    if (fcntl(fd, F_GETFD) >= 0) printf("%d ", fd);
+  return true;
+}
+
 static const std::map<std::string, Attempt> kAttempts = {
     {"read", [](const char* path) { return open(path, O_RDONLY) >= 0; }},
     {"write", [](const char* path) { return open(path, O_WRONLY | O_CREAT, 0644) >= 0; }},
@@ -88,27 +129,27 @@ static const std::map<std::string, Attempt> kAttempts = {
     {"perf", [](const char*) { return syscall(SYS_perf_event_open, nullptr, 0, -1, -1, 0) >= 0; }},
     {"memfd", [](const char*) { return memfd_create("m", 0) >= 0; }},
     {"setuid", [](const char*) { return setuid(0) == 0; }},
-    {"raise_limit", [](const char*) { const rlimit64 more = {1 << 20, 1 << 20}; return syscall(SYS_prlimit64, 0, 7, &more, nullptr) == 0; }},
+    {"raise_limit", raise_limit},
     {"processes", list_processes},
     {"sleep", [](const char* seconds) { return usleep(static_cast<useconds_t>(1e6 * atof(seconds))) == 0; }},
     {"spin", [](const char*) { for (;;) __asm__ volatile("" ::: "memory"); return true; }},
     {"private_pages", [](const char*) { return touch_pages(MAP_PRIVATE, true); }},
     {"shared_pages", [](const char*) { return touch_pages(MAP_SHARED, true); }},
-    {"one_mapping", [](const char* bytes) { return mmap(nullptr, strtoull(bytes, nullptr, 10), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED; }},
-    {"reservation", [](const char* bytes) { return mmap(nullptr, strtoull(bytes, nullptr, 10), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED; }},
+    {"one_mapping", one_mapping},
+    {"reservation", reservation},
     {"forked_pages", [](const char*) { return fork() == 0 ? touch_pages(MAP_PRIVATE, true) : wait(nullptr) > 0; }},
     {"fork_bomb", [](const char*) { for (;;) fork(); return true; }},
     {"leave_behind", leave_behind},
     {"print", [](const char*) { for (;;) if (write(1, "0123456789abcdef", 16) != 16) return false; }},
-    {"big_file", [](const char* path) { const int fd = open(path, O_WRONLY | O_CREAT, 0644); static char block[1 << 20]; while (write(fd, block, sizeof block) > 0) {} return false; }},
+    {"big_file", big_file},
     {"abort", [](const char*) { abort(); return true; }},
     {"crash", [](const char*) { raise(SIGSEGV); return true; }},
     {"exit", [](const char* code) { exit(atoi(code)); return true; }},
-    {"echo", [](const char*) { char block[65536]; ssize_t n; while ((n = read(0, block, sizeof block)) > 0) if (write(1, block, static_cast<size_t>(n)) != n) return false; exit(0); return true; }},
-    {"echo_frames", [](const char*) { char block[65536]; ssize_t n; while ((n = read(3, block, sizeof block)) > 0) for (ssize_t put = 0; put < n;) put += write(4, block + put, static_cast<size_t>(n - put)); return true; }},
+    {"echo", echo},
+    {"echo_frames", [](const char*) { return copy_all(3, 4); }},
     {"say", [](const char* text) { return write(4, text, strlen(text)) >= 0; }},
     {"environment", [](const char*) { for (char** v = environ; *v; ++v) puts(*v); return true; }},
-    {"descriptors", [](const char*) { for (int fd = 0; fd < 1024; ++fd) if (fcntl(fd, F_GETFD) >= 0) printf("%d ", fd); return true; }},
+    {"descriptors", list_descriptors},
     {"identity", [](const char*) { printf("%u %u ", getuid(), getgid()); return true; }},
 };
 

@@ -15,8 +15,24 @@
 
 using Attempt = bool (*)();
 
+static bool start_thread() {
+  try {
+    std::thread([] {}).join();
+    return true;
+  } catch (const std::system_error& error) {
+    return errno = error.code().value(), false;
+  }
+}
+
+static bool compute() {
+  void* block = malloc(64 << 20);
+  memset(block, 1, 64 << 20);
+  free(block);
+  return usleep(1000) == 0;
+}
+
 static const std::map<std::string, Attempt> kAttempts = {
-    {"compute", [] { void* block = malloc(64 << 20); memset(block, 1, 64 << 20); free(block); return usleep(1000) == 0; }},
+    {"compute", compute},
     {"open", [] { return open("/etc/passwd", O_RDONLY) >= 0; }},
     {"create", [] { return open("/tmp/made", O_RDWR | O_CREAT, 0644) >= 0; }},
     {"dlopen", [] { return dlopen("libutil.so.1", RTLD_NOW) != nullptr; }},
@@ -24,7 +40,7 @@ static const std::map<std::string, Attempt> kAttempts = {
     {"exec", [] { char* none[] = {nullptr}; return execve("/bin/true", none, none) == 0; }},
     {"socket", [] { return socket(AF_UNIX, SOCK_STREAM, 0) >= 0; }},
     {"kill", [] { return kill(getppid(), 0) == 0; }},
-    {"thread", [] { try { std::thread([] {}).join(); return true; } catch (const std::system_error& error) { errno = error.code().value(); return false; } }},
+    {"thread", start_thread},
     {"unlink", [] { return unlink("/tmp/x") == 0; }},
     {"ptrace", [] { return syscall(SYS_ptrace, 0, 0, 0, 0) == 0; }},
     {"abort", [] { abort(); return true; }},

@@ -157,11 +157,11 @@ void become(const Spec& spec, const Owner& owner, const Place& place, Report rep
   if (place.cgroup->refusal().empty()) report.part("cgroup", place.cgroup->enter(), "cgroup.procs");
   else report.missing("cgroup", place.cgroup->refusal());
   const int rules = landlock_rules(spec, place.new_root, &report);
-  const uint64_t others = owner.change || place.user_namespace ? 0 : tasks_of(owner.uid);
+  const uint64_t others = owner.change || place.user_namespace ? 0 : tasks_of(owner.uid) - 1;  // less ourselves
   report.part("rlimits", set_limits(spec, others), "setrlimit");
   const bool changed = owner.change && change_user(owner);
   if (owner.change) report.part("uid", changed, "setresuid");
-  else report.missing("uid", geteuid() ? "an ordinary user cannot become another one; run as root" : "no other uid is mapped");
+  else report.missing("uid", geteuid() ? "only root can become somebody else" : "no other uid is mapped");
   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);  // after the change of user, which clears it
   if (!place.user_namespace) enter_user_namespace(owner, &report);
@@ -170,8 +170,11 @@ void become(const Spec& spec, const Owner& owner, const Place& place, Report rep
   landlock_enforce(rules, &report);
   const int listener = filter_calls(spec, &report);
   send(channel, report.lines(), listener);
-  for (const std::string& part : spec.require)
-    if (!report.has(part)) send(channel, "this machine does not grant " + part + ", which the policy requires", -1), _exit(125);
+  for (const std::string& part : spec.require) {
+    if (report.has(part)) continue;
+    send(channel, "this machine does not grant " + part + ", which the policy requires", -1);
+    _exit(125);
+  }
   start(spec, channel);
 }
 

@@ -32,6 +32,8 @@ double now_s() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+double to_s(const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); }
+
 struct __attribute__((packed)) OutcomePayload {
   int32_t signaled;  // 0: `value` is an exit code, 1: a signal
   int32_t value;
@@ -45,7 +47,8 @@ struct __attribute__((packed)) OutcomePayload {
 
 class Init {
  public:
-  Init(const Spec& spec, const Lines& lines, const Cgroup& cgroup, const Folders& folders, bool own_pids, bool own_proc, bool new_root)
+  Init(const Spec& spec, const Lines& lines, const Cgroup& cgroup, const Folders& folders, bool own_pids,
+       bool own_proc, bool new_root)
       : spec_(spec),
         lines_(lines),
         cgroup_(cgroup),
@@ -89,7 +92,7 @@ class Init {
   pid_t child_ = -1;
   int output_ = -1, errors_ = -1, signals_ = -1, listener_ = -1;
   std::string output_text_, errors_text_;
-  double started_s_ = 0, cpu_s_ = 0;
+  double started_s_ = 0;
   uint64_t peak_bytes_ = 0, peak_tasks_ = 0;
   int exit_status_ = 0;
   Stop stop_ = kNotStopped;
@@ -149,7 +152,7 @@ void Init::pump(int* fd, std::string* text) {
     const ssize_t n = read(*fd, buffer, sizeof buffer);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n <= 0) return close(*fd), void(*fd = -1);
-    const uint64_t room = spec_.limits.output_bytes - std::min<uint64_t>(spec_.limits.output_bytes, output_text_.size() + errors_text_.size());
+    const uint64_t room = spec_.limits.output_bytes - output_text_.size() - errors_text_.size();
     text->append(buffer, std::min<uint64_t>(room, static_cast<uint64_t>(n)));
     if (static_cast<uint64_t>(n) > room) return stop(kOutput);
   }
@@ -184,7 +187,8 @@ void Init::supervise() {
   const double longest_s = own_proc_ ? kOwnTick_s : kForeignTick_s;
   double tick_s = kFirstTick_s, next_s = now_s() + tick_s;
   while (!over_) {
-    pollfd fds[] = {{signals_, POLLIN, 0}, {output_, POLLIN, 0}, {errors_, POLLIN, 0}, {lines_.control, POLLIN, 0}, {listener_, POLLIN, 0}, {lines_.go, POLLIN, 0}};
+    pollfd fds[] = {{signals_, POLLIN, 0},       {output_, POLLIN, 0},   {errors_, POLLIN, 0},
+                    {lines_.control, POLLIN, 0}, {listener_, POLLIN, 0}, {lines_.go, POLLIN, 0}};
     const double wait_s = std::clamp(std::min(next_s - now_s(), left_s()), 0.0, tick_s);
     if (poll(fds, 6, static_cast<int>(1e3 * wait_s) + 1) < 0 && errno != EINTR) fail("poll");
     pump(&output_, &output_text_);
@@ -243,8 +247,10 @@ void Init::finish() {
   }
   rusage all = {};
   getrusage(RUSAGE_CHILDREN, &all);
-  const double cpu_s = static_cast<double>(all.ru_utime.tv_sec + all.ru_stime.tv_sec) + 1e-6 * static_cast<double>(all.ru_utime.tv_usec + all.ru_stime.tv_usec);
-  const OutcomePayload outcome = {signaled, value, stop_, 0, std::max<uint64_t>(peak_bytes_, 1024 * static_cast<uint64_t>(all.ru_maxrss)), peak_tasks_, seconds, cpu_s};
+  const uint64_t largest_bytes = 1024 * static_cast<uint64_t>(all.ru_maxrss);
+  const OutcomePayload outcome = {
+      signaled,    value,   stop_, 0, std::max(peak_bytes_, largest_bytes),
+      peak_tasks_, seconds, to_s(all.ru_utime) + to_s(all.ru_stime)};
   frames::write_frame(lines_.status, kOutcome, &outcome, sizeof outcome);
   frames::write_frame(lines_.status, kStdout, output_text_);
   frames::write_frame(lines_.status, kStderr, errors_text_);

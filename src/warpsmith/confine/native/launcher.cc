@@ -33,7 +33,7 @@ int open_process(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pi
 constexpr int kGrace_ms = 2000;
 
 // Not a parent-death signal: that one fires when the *thread* that started us ends. When the judge is gone, the end of
-// `go` asks the init process to end its tree; killing it at once would do where it has a pid namespace, but not elsewhere.
+// `go` asks the init process to end its tree; only where it has a pid namespace would killing it at once do as well.
 void wait_for_either(int judge, pid_t child, int go) {
   pollfd ends[] = {{judge, POLLIN, 0}, {open_process(child), POLLIN, 0}};
   while (judge >= 0 && poll(ends, 2, -1) < 0 && errno == EINTR) {
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   Spec spec;
   std::string error;
   if (!read_spec(spec_fd, &spec, &error)) fail(lines.status, error);
-  const int judge = open_process(spec.judge);  // before Linux 5.3 there is none: then its pipe's end tells the init process
+  const int judge = open_process(spec.judge);  // none before Linux 5.3: then the init process sees its pipe end
   if (getppid() != spec.judge) return 1;  // it died before we looked
   int go[2];
   if (pipe2(go, O_CLOEXEC) != 0) fail(lines.status, std::string("pipe: ") + strerror(errno));

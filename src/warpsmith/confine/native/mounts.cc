@@ -64,7 +64,7 @@ bool bind(const std::string& path, uint64_t attributes) {
          restrict_mount(to, attributes, true);
 }
 
-// A file of ours with mode 600, a temporary folder with mode 700: the child, somebody else, must read them all the same.
+// A file of ours with mode 600, a temporary folder with mode 700: the child, somebody else, must read them too.
 bool show_private(const std::string& path, const Owner& owner) {
   const std::string from = "/old" + path, to = "/new" + path;
   if (!place_for(path)) return false;
@@ -133,7 +133,8 @@ bool make_links(const Spec& spec) {
 
 bool make_accounts(const Owner& owner) {
   const std::string uid = std::to_string(owner.uid), gid = std::to_string(owner.gid);
-  return write_text("/new/etc/passwd", "root:x:0:0::/:/bin/false\nconfined:x:" + uid + ":" + gid + "::/tmp:/bin/false\n") &&
+  const std::string child = "confined:x:" + uid + ":" + gid + "::/tmp:/bin/false\n";
+  return write_text("/new/etc/passwd", "root:x:0:0::/:/bin/false\n" + child) &&
          write_text("/new/etc/group", "root:x:0:\nconfined:x:" + gid + ":\n");
 }
 

@@ -171,11 +171,11 @@ inline Filter general_filter(const General& options) {
   return filter;
 }
 
-// For a worker whose CUDA context exists. `load` stays open until the artifact is loaded, then install again without it:
-// filters add up and the stricter one wins.
+// For a worker whose CUDA context exists. `load` stays open until the artifact is loaded, then install again without
+// it: filters add up and the stricter one wins.
 struct Worker {
-  bool load = true;      // read-only openat and its kin, for dlopen
-  bool threads = false;  // clone of threads
+  bool load = true;         // read-only openat and its kin, for dlopen
+  bool threads = false;     // clone of threads
   bool descriptors = true;  // recvmsg and sendmsg on sockets that are already open
 };
 
