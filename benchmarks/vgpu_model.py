@@ -1,0 +1,132 @@
+"""How well modelled times rank kernels: Spearman's correlation with measured times within each task and shape.
+
+    python benchmarks/vgpu_model.py MEASUREMENTS.jsonl [--gpu H200] [--least 3]
+
+One JSON object a line: `task`, `case`, `direction` (forward when absent), `measured_us`, and one of
+`modelled_us`; `kernels` (rows of counters as the executor writes them: modelled anew, no run needed); or
+`source` (the path of a kernel, beside the file or absolute: compiled and run on the virtual GPU).
+"""
+
+import argparse
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warpsmith.base import UsageError, median, read_text, spearman
+from warpsmith.records import Direction
+from warpsmith.vgpu import Description, Row, describe, total
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One kernel on one case of a task: what the model says and what a clock said."""
+
+    group: tuple[str, str, str]
+    modelled_us: float
+    measured_us: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """The correlation over the kernels of one task, direction and case."""
+
+    group: tuple[str, str, str]
+    kernels: int
+    rank: float
+
+
+def pairs(path: Path, gpu: Description) -> Iterator[Pair]:
+    """The pairs of a file; a kernel that does not pass on the virtual GPU has no modelled time and is left out."""
+    for number, text in enumerate(read_text(path, limit_bytes=1 << 30).splitlines(), 1):
+        if not text.strip():
+            continue
+        try:
+            row = json.loads(text)
+            group = (row["task"], row.get("direction", "forward"), row["case"])
+            modelled = modelled_us(row, path.parent, gpu)
+            measured = float(row["measured_us"])
+        except (KeyError, ValueError) as error:
+            raise UsageError(f"{path}:{number} is no measurement: {error!r}.") from None
+        if modelled is not None:
+            yield Pair(group, modelled, measured)
+
+
+def modelled_us(row: dict[str, Any], folder: Path, gpu: Description) -> float | None:
+    """What the row says, or what the model says of its counters, or of a run."""
+    if "modelled_us" in row:
+        return float(row["modelled_us"])
+    if "kernels" in row:
+        return total([Row.model_validate(kernel) for kernel in row["kernels"]], gpu).us
+    return run_us(row, folder / row["source"], gpu)
+
+
+def run_us(row: dict[str, Any], source: Path, gpu: Description) -> float | None:
+    """The modelled time of a run on the virtual GPU, on the case of the row."""
+    from warpsmith.compile import CompileOptions, compile
+    from warpsmith.records import Candidate, Trial, VirtualFacts
+    from warpsmith.sandbox import VirtualSandbox
+    from warpsmith.tasks.find import open_task
+    from warpsmith.verify import VirtualRun, run_virtual
+
+    direction = Direction(row.get("direction", "forward"))
+    with open_task(row["task"]) as opened:
+        task = opened.describe()
+        case = next(case for case in task.cases if case.name == row["case"])
+        candidate = Candidate(task=task.name, direction=direction, source=read_text(source))
+        compiled = compile(candidate, task.signature(direction), CompileOptions.of(task))
+        if compiled.artifact is None:
+            return None
+        trial = Trial(case=case)
+        run = VirtualRun(compiled.artifact, task, direction, trial, opened.problem(direction, trial))
+        facts = run_virtual(run, VirtualSandbox(gpu=gpu), gpu).facts
+    if not isinstance(facts, VirtualFacts) or facts.modelled is None:
+        return None
+    return facts.modelled.us
+
+
+def lines(found: Iterable[Pair], least: int) -> list[Line]:
+    """One line for each group of at least `least` kernels."""
+    groups: dict[tuple[str, str, str], list[Pair]] = defaultdict(list)
+    for pair in found:
+        groups[pair.group].append(pair)
+    return [
+        Line(group, len(members), spearman([p.modelled_us for p in members], [p.measured_us for p in members]))
+        for group, members in sorted(groups.items())
+        if len(members) >= least
+    ]
+
+
+def summary(found: Sequence[Line]) -> str:
+    """The median over groups, and the mean weighted by their kernels; groups without variation count for nothing."""
+    known = [line for line in found if not math.isnan(line.rank)]
+    if not known:
+        return "no group has enough kernels whose times differ"
+    kernels = sum(line.kernels for line in known)
+    mean = sum(line.rank * line.kernels for line in known) / kernels
+    return (
+        f"{len(known)} groups, {kernels} kernels: Spearman median {median([line.rank for line in known]):.3f}, "
+        f"weighted mean {mean:.3f}, lowest {min(line.rank for line in known):.3f}"
+    )
+
+
+def main() -> None:
+    """Read the file, print the table and the summary."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measurements", type=Path)
+    parser.add_argument("--gpu", default="H200")
+    parser.add_argument("--least", type=int, default=3, help="kernels a group must have")
+    options = parser.parse_args()
+    found = lines(pairs(options.measurements, describe(options.gpu)), options.least)
+    print(f"{'task':<20} {'direction':<9} {'case':<24} {'kernels':>7} {'Spearman':>8}")
+    for line in found:
+        task, direction, case = line.group
+        print(f"{task:<20} {direction:<9} {case:<24} {line.kernels:>7} {line.rank:>8.3f}")
+    print(summary(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The payloads of the worker's frames, and answers that are none."""
+
+import struct
+
+import pytest
+
+from warpsmith.sandbox import Raw
+from warpsmith.sandbox.protocol import PLACE, RESULT, TENSOR, VALUE, Malformed, Status, ValueKind, call, parse
+
+VECTOR = Raw("float32", (2,), (1,), bytes(8))
+
+
+def answer(*values: bytes, status: int = 0, text: bytes = b"", count: int | None = None) -> bytes:
+    head = RESULT.pack(status, 0, 0.5, len(text), len(values) if count is None else count)
+    return b"".join([head, text, *values])
+
+
+def result(shape: tuple[int, ...] = (2,), data: bytes = bytes(8), code: tuple[int, int] = (2, 32)) -> bytes:
+    sizes = struct.pack(f"<{2 * len(shape)}q", *shape, *(1,) * len(shape))
+    head = VALUE.pack(ValueKind.TENSOR, 1) + TENSOR.pack(*code, 1, len(shape))
+    return head + sizes + PLACE.pack(0, len(data)) + data
+
+
+def test_an_answer_with_a_result() -> None:
+    got = parse(answer(result(), text=b"hm"))
+    assert got.status is Status.DONE and got.text == "hm" and got.seconds == 0.5
+    assert got.results[0].tensor == VECTOR
+
+
+def test_a_call_carries_bytes_or_addresses() -> None:
+    assert VECTOR.data in call("forward", [VECTOR], None)
+    placed = call("forward", [VECTOR], lambda raw: 0x1000)
+    assert (0x1000).to_bytes(8, "little") in placed
+    assert len(placed) == len(call("forward", [VECTOR], None)) - len(VECTOR.data)
+
+
+@pytest.mark.parametrize("value", [None, 1.5, 3, True, [1, 2, 3], (VECTOR, VECTOR), VECTOR])
+def test_every_kind_of_value_has_its_own_kind(value: object) -> None:
+    kinds = {type(None): 0, Raw: 1, tuple: 2, float: 3, int: 4, bool: 5, list: 6}
+    payload = call("f", [value], None)  # type: ignore[list-item]
+    assert struct.unpack_from("<i", payload, 12 + 1)[0] == kinds[type(value)]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        answer(result())[:-1],
+        answer(result()) + b"x",
+        answer(count=1),
+        answer(count=4_000_000_000),
+        answer(status=77),
+        answer(VALUE.pack(ValueKind.FLOAT, 1) + bytes(8)),
+        answer(result(code=(9, 3))),
+        answer(result(shape=(-2,), data=b"")),
+        answer(result(shape=(3,))),
+        answer(VALUE.pack(ValueKind.TENSOR, 1) + TENSOR.pack(2, 32, 1, 1000)),
+    ],
+)
+def test_what_is_no_answer_is_malformed(payload: bytes) -> None:
+    with pytest.raises(Malformed):
+        parse(payload)
+
+
+def test_the_span_of_a_strided_tensor() -> None:
+    assert Raw("float16", (3, 4), (10, 2), b"").span_bytes == 2 * (20 + 6 + 1)
+    assert Raw("float16", (3, 0), (10, 2), b"").span_bytes == 0
+    assert Raw("int64", (), (), b"").span_bytes == 8

@@ -1,0 +1,63 @@
+"""The command that judges the model: groups, ranks, counters modelled anew, files that are none."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from warpsmith.base import UsageError
+from warpsmith.vgpu import describe
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "vgpu_model.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("vgpu_model", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["vgpu_model"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def written(path: Path, rows: list[dict[str, object]]) -> Path:
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    return path
+
+
+def test_ranks_are_taken_within_a_task_and_case(script: ModuleType, tmp_path: Path) -> None:
+    up = [{"task": "a", "case": "s", "measured_us": i, "modelled_us": 10 * i} for i in range(1, 5)]
+    down = [{"task": "a", "case": "t", "measured_us": i, "modelled_us": -i} for i in range(1, 4)]
+    found = script.lines(script.pairs(written(tmp_path / "m.jsonl", up + down), describe("H200")), 3)
+    assert [(line.group[2], line.kernels, line.rank) for line in found] == [("s", 4, 1.0), ("t", 3, -1.0)]
+    assert "2 groups, 7 kernels" in script.summary(found)
+
+
+def test_counters_are_modelled_anew(script: ModuleType, tmp_path: Path) -> None:
+    kernel = {"kernel": "k", "launches": 1, "grid": [1, 1, 1], "block": [32, 1, 1], "blocks_per_sm": 32}
+    rows = [
+        {
+            "task": "a",
+            "case": "s",
+            "measured_us": i,
+            "kernels": [kernel | {"counters": {"warp_instructions": i * 10**6}}],
+        }
+        for i in range(1, 5)
+    ]
+    found = script.lines(script.pairs(written(tmp_path / "m.jsonl", rows), describe("H200")), 3)
+    assert found[0].rank == 1.0
+
+
+def test_too_few_kernels_are_no_group(script: ModuleType) -> None:
+    assert script.lines([script.Pair(("a", "forward", "s"), 1.0, 1.0)], 3) == []
+    assert "no group" in script.summary([])
+
+
+def test_a_line_that_is_no_measurement_is_named(script: ModuleType, tmp_path: Path) -> None:
+    path = written(tmp_path / "m.jsonl", [{"task": "a"}])
+    with pytest.raises(UsageError, match=r"m\.jsonl:1"):
+        list(script.pairs(path, describe("H200")))
