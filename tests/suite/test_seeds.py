@@ -1,0 +1,102 @@
+"""Every seed compiles against the signature of its task, and its text keeps to what a seed promises."""
+
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from warpsmith.compile import Compiled, compile
+from warpsmith.records import Candidate, CompileFacts, Direction, Language, Task, Verdict
+from warpsmith.tasks.own import read_task
+from warpsmith.tasks.suite import folders
+
+CORES = 2
+PLAIN = {"layernorm", "max_pool", "softmax", "swiglu"}
+SUFFIXES = {Language.TORCH: ".cu", Language.PLAIN: ".plain.cu"}
+WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Seed:
+    """One seed kernel of the suite."""
+
+    task: Task
+    direction: Direction
+    language: Language
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """How a test names it."""
+        return f"{self.task.name}-{self.direction}-{self.language}"
+
+    @property
+    def candidate(self) -> Candidate:
+        """The file as a candidate."""
+        text = self.path.read_text()
+        return Candidate(task=self.task.name, direction=self.direction, source=text, language=self.language)
+
+
+def seeds() -> list[Seed]:
+    """Every seed that is there."""
+    found = []
+    for folder in folders().values():
+        task = read_task(folder)
+        for direction in Direction:
+            for language, suffix in SUFFIXES.items():
+                path = folder / f"seed_{direction}{suffix}"
+                found += [Seed(task, direction, language, path)] if path.exists() else []
+    return found
+
+
+SEEDS = seeds()
+TORCH = [seed for seed in SEEDS if seed.language is Language.TORCH]
+each = pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: seed.name)
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Mapping[str, Compiled]:
+    """All seeds compiled, a core each at a time."""
+
+    def one(seed: Seed) -> Compiled:
+        return compile(seed.candidate, seed.task.signature(seed.direction))
+
+    with ThreadPoolExecutor(CORES) as pool:
+        return dict(zip((seed.name for seed in SEEDS), pool.map(one, SEEDS), strict=True))
+
+
+def test_each_task_has_both_directions_and_four_are_plain_too() -> None:
+    pairs = {(seed.task.name, seed.direction) for seed in TORCH}
+    assert pairs == {(name, direction) for name in folders() for direction in Direction}
+    plain = [seed for seed in SEEDS if seed.language is Language.PLAIN]
+    assert {seed.task.name for seed in plain} == PLAIN
+    assert all(seed.direction is Direction.FORWARD for seed in plain)
+
+
+@each
+def test_it_compiles_to_the_task_s_signature(seed: Seed, compiled: Mapping[str, Compiled]) -> None:
+    result = compiled[seed.name].result
+    assert result.verdict is Verdict.PASS, f"{result.reason}: {result.detail}"
+    facts = result.facts
+    assert isinstance(facts, CompileFacts)
+    assert facts.kernels and all(kernel.spill_store_bytes == 0 for kernel in facts.kernels)
+
+
+@each
+def test_every_launch_is_checked_and_goes_to_the_current_stream(seed: Seed) -> None:
+    text = seed.path.read_text()
+    launches = re.findall(r"<<<(.*?)>>>", text, re.DOTALL)
+    checks = len(re.findall(r"C10_CUDA_KERNEL_LAUNCH_CHECK\(\)|cudaGetLastError\(\)", text))
+    assert launches and checks == len(launches)
+    assert all(re.search(r"(stream|getCurrentCUDAStream\(\))$", launch) for launch in launches)
+
+
+@each
+def test_it_is_simple(seed: Seed) -> None:
+    text = seed.path.read_text()
+    assert not re.search(r"atomic|cublas|cudnn|// *tune:|\basm\b|cudaMalloc|cudaDeviceSynchronize", text)
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert text.startswith("// ") and len(text.splitlines()) <= 200
