@@ -1,0 +1,66 @@
+// A warp's memory request: addresses of the lanes, their pattern, the bounds, the shadow and the counters.
+#pragma once
+
+#include "grid.h"
+
+namespace vgpu {
+
+enum class Shape : uint8_t { Scattered, Uniform, Contiguous };
+
+// The last pattern of addresses of one instruction. A request with the same pattern reuses what was learned of it.
+struct Memo {
+  alignas(64) int64_t delta[32] = {};  // from the first active lane; 0 for lanes that are not active
+  uint32_t mask = 0;
+  int first = 0;
+  Shape shape = Shape::Scattered;
+  bool aligned = true;       // every delta is a multiple of the access
+  bool duplicates = false;   // several lanes name one address
+  int64_t low = 0, high = 0; // bounds of delta, high one past the last byte
+  uint8_t unique[32];        // lanes with distinct addresses
+  uint32_t repeated = 0;     // over `unique`: named by more than one lane
+  int unique_count = 0;
+  int wavefronts = 0;        // of shared memory
+  uint8_t sectors[32] = {};  // by the first address modulo 32; 0 when not yet counted
+  Allocation* owner = nullptr;
+  uint64_t generation = 0;
+};
+
+enum class Strength : uint8_t { Plain, Strong, Acquire, Release, Atomic };
+
+// A request that has been judged: lanes in `mask` may touch base + delta[lane].
+struct Access {
+  uint8_t* base = nullptr;
+  const int64_t* delta = nullptr;
+  uint32_t mask = 0;
+  Shape shape = Shape::Scattered;
+  uint32_t suspects = 0;  // stores that race with a write: no fault when they store the same bytes
+  uint32_t prior = 0;     // the cell of the first suspect's rival
+  bool prior_read = false;
+  Address first = 0;
+  ptx::Space space = ptx::Space::Global;
+  int64_t storage[32];    // deltas that no memo holds
+};
+
+struct Request {
+  Address address[32];
+  uint32_t bytes = 4;      // of one lane
+  bool write = false;
+  Strength strength = Strength::Plain;
+};
+
+// flags of an access instruction
+constexpr uint8_t kWide = 1;        // the address register is 64 bits
+constexpr uint8_t kNoBase = 2;      // no register: imm is the address
+constexpr uint8_t kStrong = 4;      // volatile, relaxed, acquire, release
+constexpr uint8_t kOrdered = 8;     // acquire or release
+constexpr uint8_t kCtaScope = 16;
+constexpr uint8_t kConstant = 32;
+
+void addresses(const Warp& w, const Inst& inst, Request* r);
+// The request in a space; false when no lane is left. Generic requests are split by the caller.
+bool resolve(Warp& w, const Inst& inst, ptx::Space space, const Request& r, Access* access);
+ptx::Space generic_space(Address at);
+// A store that races with an earlier write is reported once its bytes are known to differ.
+void accuse(Warp& w, const Inst& inst, const Access& access, const Request& r, uint32_t lanes_that_differ);
+
+}  // namespace vgpu

@@ -1,0 +1,26 @@
+// A module as loaded: its text, the addresses of its symbols, and programs built for the entries that were asked for.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "lower.h"
+#include "memory.h"
+
+namespace vgpu {
+
+struct Loaded {
+  std::unique_ptr<ptx::Module> module;
+  Symbols symbols;                                   // globals, constants, functions
+  std::vector<Address> allocations;
+  std::map<std::string, std::unique_ptr<Program>> programs;
+  std::map<std::string, Entry> entries;
+  std::map<std::string, std::pair<int, size_t>> resources;  // registers and static shared memory, from ptxas
+};
+
+// Allocates and initialises the module's variables; an empty string, or what went wrong.
+std::string place_variables(Loaded& m, Memory& memory);
+std::unique_ptr<Program> build(const Loaded& m, const ptx::Function& entry);
+
+}  // namespace vgpu

@@ -1,0 +1,161 @@
+// Functions that are not in the text: printf, assert, the device heap; and how arguments are passed.
+#include <cstdio>
+#include <cstdlib>
+
+#include "control.h"
+#include "lower.h"
+
+namespace vgpu {
+
+void copy_local(Warp& w, const Inst& inst) {
+  each(w.mask, [&](int lane) {
+    uint8_t* frame = w.local + w.local_stride * size_t(lane);
+    std::memmove(frame + inst.d, frame + inst.a, size_t(inst.imm));
+  });
+}
+
+namespace {
+
+template <class T>
+T argument(const Warp& w, int lane, size_t offset) {
+  T v{};
+  if (offset + sizeof v <= w.local_stride) std::memcpy(&v, w.local + w.local_stride * size_t(lane) + offset, sizeof v);
+  return v;
+}
+
+template <class T>
+void answer(Warp& w, int lane, T v) { std::memcpy(w.local + w.local_stride * size_t(lane), &v, sizeof v); }
+
+bool fetch(const Warp& w, int lane, Address at, void* to, size_t bytes) {
+  if (at - kLocalWindow < kWindowBytes) {
+    size_t offset = at - kLocalWindow;
+    if (offset + bytes > w.local_stride) return false;
+    std::memcpy(to, w.local + w.local_stride * size_t(lane) + offset, bytes);
+    return true;
+  }
+  if (at - kSharedWindow < kWindowBytes) {
+    size_t offset = at - kSharedWindow;
+    if (offset + bytes > w.grid->shared_bytes) return false;
+    std::memcpy(to, w.block->shared.data() + offset, bytes);
+    return true;
+  }
+  if (!w.grid->memory->holder(at, bytes)) return false;
+  std::memcpy(to, w.grid->memory->host(at), bytes);
+  return true;
+}
+
+std::string text_at(const Warp& w, int lane, Address at) {
+  std::string s;
+  char c = 0;
+  while (s.size() < 4096 && fetch(w, lane, at + s.size(), &c, 1) && c) s.push_back(c);
+  return s;
+}
+
+// One conversion of a format: its text up to the letter, with the length modifiers widened for the host.
+std::string convert(const Warp& w, int lane, std::string spec, Address arguments, size_t* at) {
+  char kind = spec.back();
+  auto next = [&](size_t bytes, void* to) {
+    *at = (*at + bytes - 1) & ~(bytes - 1);
+    bool ok = fetch(w, lane, arguments + *at, to, bytes);
+    *at += bytes;
+    return ok;
+  };
+  char buffer[512];
+  bool wide = spec.find('l') != std::string::npos || spec.find('z') != std::string::npos || spec.find('j') != std::string::npos || spec.find('t') != std::string::npos;
+  for (size_t star; (star = spec.find('*')) != std::string::npos;) {
+    int32_t width = 0;
+    next(4, &width);
+    spec.replace(star, 1, std::to_string(width));
+  }
+  std::string plain;
+  for (char c : spec) if (!std::strchr("lhzjt", c) || c == kind) plain.push_back(c);
+  if (std::strchr("diouxXc", kind)) {
+    uint64_t bits = 0;
+    if (wide && kind != 'c') {
+      next(8, &bits);
+      plain.insert(plain.size() - 1, "ll");
+      std::snprintf(buffer, sizeof buffer, plain.c_str(), bits);
+    } else {
+      next(4, &bits);
+      std::snprintf(buffer, sizeof buffer, plain.c_str(), uint32_t(bits));
+    }
+  } else if (std::strchr("eEfFgGaA", kind)) {
+    double d = 0;
+    next(8, &d);
+    std::snprintf(buffer, sizeof buffer, plain.c_str(), d);
+  } else if (kind == 'p') {
+    uint64_t p = 0;
+    next(8, &p);
+    std::snprintf(buffer, sizeof buffer, "0x%llx", static_cast<unsigned long long>(p));
+  } else if (kind == 's') {
+    uint64_t p = 0;
+    next(8, &p);
+    std::snprintf(buffer, sizeof buffer, plain.c_str(), text_at(w, lane, p).c_str());
+  } else return spec;
+  return buffer;
+}
+
+std::string formatted(const Warp& w, int lane, const std::string& format, Address arguments) {
+  std::string out;
+  size_t at = 0;
+  for (size_t i = 0; i < format.size(); ++i) {
+    if (format[i] != '%') { out.push_back(format[i]); continue; }
+    if (i + 1 < format.size() && format[i + 1] == '%') { out.push_back('%'); ++i; continue; }
+    size_t end = format.find_first_of("diouxXceEfFgGaAps", i + 1);
+    if (end == std::string::npos || end - i > 32) { out += format.substr(i); break; }
+    out += convert(w, lane, format.substr(i, end - i + 1), arguments, &at);
+    i = end;
+  }
+  return out;
+}
+
+void vprintf_of_device(Warp& w, const Inst&) {
+  std::string& log = *w.grid->printed;
+  size_t limit = w.grid->options->print_limit;
+  each(w.mask, [&](int lane) {
+    if (log.size() < limit) {
+      log += formatted(w, lane, text_at(w, lane, argument<uint64_t>(w, lane, 0)), argument<uint64_t>(w, lane, 8));
+      if (log.size() >= limit) { log.resize(limit); log += "\n[printf beyond " + std::to_string(limit) + " bytes is not kept]\n"; }
+    }
+    answer<int32_t>(w, lane, 0);
+  });
+}
+
+// Arguments: expression, file, line, function, size of a character.
+void assert_fail(Warp& w, const Inst& inst) {
+  int lane = __builtin_ctz(w.mask);
+  std::string expression = text_at(w, lane, argument<uint64_t>(w, lane, 0)), file = text_at(w, lane, argument<uint64_t>(w, lane, 8));
+  uint32_t line = argument<uint32_t>(w, lane, 16);
+  std::string detail = file + ":" + std::to_string(line) + ": assertion `" + expression + "` failed";
+  report(w, inst, lane, {"trap", 0, 0, "", false}, [&] { return detail; });
+  stop(w, inst, Status::Assert, detail);
+}
+
+void device_malloc(Warp& w, const Inst&) {
+  each(w.mask, [&](int lane) {
+    Allocation* a = w.grid->memory->allocate(size_t(argument<uint64_t>(w, lane, 0)), "a block of the device heap", 16);
+    answer<uint64_t>(w, lane, a ? a->start : 0);
+  });
+}
+
+void device_free(Warp& w, const Inst& inst) {
+  each(w.mask, [&](int lane) {
+    Address at = argument<uint64_t>(w, lane, 0);
+    if (at && !w.grid->memory->release(at))
+      report(w, inst, lane, {"out_of_bounds", at, 0, "global", true}, [&] { return "frees " + hex(at) + ", which is not the start of a live allocation"; });
+  });
+}
+
+}  // namespace
+
+Handler builtin(const std::string& name) {
+  if (name == "vprintf") return vprintf_of_device;
+  if (name == "__assertfail") return assert_fail;
+  if (name == "malloc") return device_malloc;
+  if (name == "free") return device_free;
+  return nullptr;
+}
+
+const LowerEntry kFunctionOps[] = {{nullptr, nullptr}};
+
+}  // namespace vgpu

@@ -1,0 +1,60 @@
+// One launch as it runs: the program, the memory it may touch, what was found and counted so far.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine.h"
+#include "memory.h"
+#include "program.h"
+#include "races.h"
+#include "warp.h"
+
+namespace vgpu {
+
+struct Grid {
+  const Launch* launch = nullptr;
+  const Gpu* gpu = nullptr;
+  const Options* options = nullptr;
+  Program* program = nullptr;
+  Memory* memory = nullptr;
+  Races* races = nullptr;
+  std::string* printed = nullptr;
+  std::function<const char*(Address)> function_name;
+  bool check = true;
+  bool stop = false;
+  bool stalled = false;          // a warp asked to be set aside: it spins or sleeps
+  const uint8_t* parameters = nullptr;
+  size_t parameter_bytes = 0;
+  size_t shared_bytes = 0;
+  Address workspace = 0;         // of cooperative groups' grid barrier
+  uint64_t clock = 0;
+  Outcome outcome;
+  Counters& counters = outcome.counters;
+  std::vector<uint64_t> runs, threads;  // per basic block
+  uint64_t spent = 0;            // thread-instructions so far
+  std::map<std::pair<std::string, std::string>, size_t> known;  // checker and line to a finding
+  std::vector<std::vector<uint32_t>> tids;  // per warp: x, y, z of 32 lanes
+};
+
+struct Fault {
+  const char* checker;
+  Address start = 0;
+  uint64_t bytes = 0;
+  std::string space;
+  bool sticky = false;  // a real GPU stops here
+};
+
+// Adds a finding, or counts one more where this checker already spoke of this line; `message` is asked once.
+void report(Warp& w, const Inst& inst, int lane, const Fault& fault, const std::function<std::string()>& message);
+void report_launch(Grid& g, const char* checker, const std::string& message);
+void stop(Warp& w, const Inst& inst, Status status, const std::string& detail);
+Dim3 thread_of(const Warp& w, int lane);
+std::string name_thread(const Grid& g, uint32_t block, int warp, int lane);
+void resolve_place(const Program& p, uint32_t where, Finding* f);
+std::string hex(uint64_t value);
+
+}  // namespace vgpu

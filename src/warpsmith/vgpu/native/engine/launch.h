@@ -1,0 +1,12 @@
+// Running a grid: blocks become resident, take turns, and leave.
+#pragma once
+
+#include "grid.h"
+
+namespace vgpu {
+
+std::string check_limits(const Gpu& gpu, const Launch& launch, const Program& program, const ptx::Function& entry, std::pair<int, size_t> resources);
+void run_grid(Grid& g);
+void gather_counters(Grid& g);
+
+}  // namespace vgpu

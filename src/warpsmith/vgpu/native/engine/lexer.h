@@ -1,0 +1,42 @@
+// Characters of PTX to tokens. Knows no grammar.
+#pragma once
+
+#include <string>
+
+#include "ptx.h"
+
+namespace vgpu::ptx {
+
+class Lexer {
+ public:
+  Lexer(const char* text, size_t length) : at_(text), end_(text + length) { skip(); }
+
+  int line() const { return line_; }
+  bool done() const { return at_ >= end_; }
+  char peek() const { return at_ < end_ ? *at_ : '\0'; }
+  char peek(size_t ahead) const { return at_ + ahead < end_ ? at_[ahead] : '\0'; }
+  bool take(char c);                       // takes c when it is next
+  void expect(char c, const char* where);  // or throws
+  std::string word();                      // identifier, possibly with a leading % $ _ ; empty when none is next
+  std::string dotted();                    // opcode or special register: words, dots and ::
+  std::string directive();                 // .name, without the dot; empty when none is next
+  std::string quoted();
+  bool number(uint64_t* bits, bool* real, uint8_t* real_bytes);
+  int64_t integer(const char* where);
+  void skip_line();
+  void skip_braces();                      // from { to its partner
+  [[noreturn]] void fail(const std::string& what) const;
+
+  struct Mark { const char* at; int line; };
+  Mark mark() const { return {at_, line_}; }
+  void reset(Mark m) { at_ = m.at; line_ = m.line; }
+
+ private:
+  void skip();
+  void advance(size_t n) { at_ += n; }
+  const char* at_;
+  const char* end_;
+  int line_ = 1;
+};
+
+}  // namespace vgpu::ptx

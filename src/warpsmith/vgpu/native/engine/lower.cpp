@@ -1,0 +1,266 @@
+#include "lower.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "access.h"
+#include "warp.h"
+
+namespace vgpu {
+
+using ptx::Operand;
+
+namespace {
+
+const std::unordered_map<std::string_view, int>& type_table() {  // bytes in memory
+  static const std::unordered_map<std::string_view, int> table = {
+      {"b8", 1}, {"u8", 1}, {"s8", 1}, {"b16", 2}, {"u16", 2}, {"s16", 2}, {"f16", 2}, {"bf16", 2}, {"b32", 4}, {"u32", 4}, {"s32", 4},
+      {"f32", 4}, {"f16x2", 4}, {"bf16x2", 4}, {"tf32", 4}, {"b64", 8}, {"u64", 8}, {"s64", 8}, {"f64", 8}, {"b128", 16}, {"pred", 0},
+      {"e4m3", 1}, {"e5m2", 1}, {"e4m3x2", 2}, {"e5m2x2", 2}, {"u16x2", 4}, {"s16x2", 4}, {"f32x2", 8}};
+  return table;
+}
+
+template <class From, class To>
+void resize_lanes(Warp& w, const Inst& inst) {
+  const From* a = in<From>(w, inst.a);
+  lanes<To>(w, inst.d, [a](int i) { return static_cast<To>(a[i]); });
+}
+
+}  // namespace
+
+int type_bytes(const std::string& type) {
+  auto found = type_table().find(type);
+  return found == type_table().end() ? -1 : found->second;
+}
+
+int type_width(const std::string& type) {
+  int bytes = type_bytes(type);
+  return bytes < 0 ? 0 : bytes == 1 ? 2 : bytes;
+}
+
+bool type_signed(const std::string& type) { return type[0] == 's'; }
+
+Handler resize(int from, int to, bool is_signed) {
+  switch (from * 100 + to * 10 + is_signed) {
+    case 240: return resize_lanes<uint16_t, uint32_t>;
+    case 241: return resize_lanes<int16_t, int32_t>;
+    case 280: return resize_lanes<uint16_t, uint64_t>;
+    case 281: return resize_lanes<int16_t, int64_t>;
+    case 480: return resize_lanes<uint32_t, uint64_t>;
+    case 481: return resize_lanes<int32_t, int64_t>;
+    case 420: case 421: return resize_lanes<uint32_t, uint16_t>;
+    case 820: case 821: return resize_lanes<uint64_t, uint16_t>;
+    case 840: case 841: return resize_lanes<uint64_t, uint32_t>;
+    default: return nullptr;
+  }
+}
+
+void guarded(Warp& w, const Inst& inst) {
+  uint32_t mask = w.mask, taken = mask & pred_in(w, inst.guard, inst.negated);
+  if (!taken) return;
+  if (taken == mask) return inst.inner(w, inst);
+  set_mask(w, taken);
+  inst.inner(w, inst);
+  set_mask(w, mask);
+}
+
+void Lowering::start(const ptx::Statement& s) {
+  statement = &s;
+  parts.clear();
+  std::string_view text = s.opcode;
+  for (size_t at = 0; at <= text.size();) {
+    size_t dot = text.find('.', at);
+    if (dot == std::string_view::npos) dot = text.size();
+    parts.push_back(text.substr(at, dot - at));
+    at = dot + 1;
+  }
+  emitted.clear();
+  after_.clear();
+  refused_ = false;
+  used_temporaries_ = 0;
+  kind = Class::Int;
+}
+
+bool Lowering::finish() {
+  if (refused_) return false;
+  for (Inst& i : after_) emitted.push_back(i);
+  if (statement->guard >= 0)
+    for (Inst& i : emitted) {
+      i.inner = i.fn;
+      i.fn = guarded;
+      i.guard = slots->place[size_t(statement->guard)];
+      i.negated = statement->guard_negated;
+    }
+  return true;
+}
+
+bool Lowering::has(std::string_view part) const { return std::find(parts.begin() + 1, parts.end(), part) != parts.end(); }
+
+bool Lowering::has_prefix(std::string_view prefix) const {
+  return std::any_of(parts.begin() + 1, parts.end(), [&](std::string_view p) { return p.substr(0, prefix.size()) == prefix; });
+}
+
+std::vector<std::string> Lowering::types() const {
+  std::vector<std::string> list;
+  for (size_t i = 1; i < parts.size(); ++i)
+    if (type_table().count(parts[i])) list.emplace_back(parts[i]);
+  return list;
+}
+
+std::string Lowering::type() const {
+  auto list = types();
+  return list.empty() ? "" : list.back();
+}
+
+int Lowering::register_width(const Operand& o) const {
+  return o.kind == Operand::Reg ? function->registers[size_t(o.reg)].width : -1;
+}
+
+void Lowering::reserve_temporaries(size_t offset, int) { temporaries_at_ = offset; }
+
+int32_t Lowering::temporary(int) {
+  if (used_temporaries_ >= kTemporaries) { refused_ = true; return 0; }
+  return static_cast<int32_t>(temporaries_at_ + size_t(used_temporaries_++) * 256);
+}
+
+int32_t Lowering::constant(uint64_t bits, int width) {
+  if (width < 8) bits &= (uint64_t(1) << (width * 8)) - 1;
+  auto key = std::make_pair(bits, width);
+  auto found = constants_.find(key);
+  if (found != constants_.end()) return found->second;
+  // Written backwards: the last byte of the storage is the first of the constants.
+  std::vector<uint8_t> lanes_of_it(size_t(width) * 32);
+  for (int i = 0; i < 32; ++i) std::memcpy(lanes_of_it.data() + size_t(i * width), &bits, size_t(width));
+  program.constants.insert(program.constants.begin(), lanes_of_it.begin(), lanes_of_it.end());
+  int32_t offset = -static_cast<int32_t>(program.constants.size());
+  constants_[key] = offset;
+  return offset;
+}
+
+bool Lowering::number(const Operand& o, int64_t* value) const {
+  if (o.kind != Operand::Integer) return false;
+  *value = static_cast<int64_t>(o.bits);
+  return true;
+}
+
+namespace {
+
+// A real constant in the width of the instruction: 0d in f32 code and decimal reals are rounded.
+uint64_t real_bits(const Operand& o, int width, char) {
+  if (o.real_bytes == width) return o.bits;
+  if (o.real_bytes == 8 && width == 4) {
+    double d;
+    std::memcpy(&d, &o.bits, 8);
+    float f = static_cast<float>(d);
+    uint32_t b;
+    std::memcpy(&b, &f, 4);
+    return b;
+  }
+  if (o.real_bytes == 4 && width == 8) {
+    float f;
+    uint32_t low = static_cast<uint32_t>(o.bits);
+    std::memcpy(&f, &low, 4);
+    double d = f;
+    uint64_t b;
+    std::memcpy(&b, &d, 8);
+    return b;
+  }
+  return o.bits;
+}
+
+}  // namespace
+
+int32_t Lowering::special(const Operand& o, int width) {
+  int natural = 4;
+  Handler fn = special_register(o.name, &natural);
+  if (!fn) { refuse(); return 0; }
+  Inst i;
+  i.fn = fn;
+  i.d = temporary(natural);
+  emitted.push_back(i);
+  if (natural == width) return i.d;
+  Inst r;
+  r.fn = resize(natural, width, false);
+  if (!r.fn) { refuse(); return 0; }
+  r.a = i.d;
+  r.d = temporary(width);
+  emitted.push_back(r);
+  return r.d;
+}
+
+int32_t Lowering::source(const Operand& o, int width, char kind_of_value) {
+  switch (o.kind) {
+    case Operand::Integer: return constant(o.bits, width);
+    case Operand::Real: return constant(real_bits(o, width, kind_of_value), width);
+    case Operand::Special: return special(o, width);
+    case Operand::Symbol: {
+      auto found = symbols->find(o.name);
+      if (found == symbols->end()) { refuse(); return 0; }
+      return constant(found->second.address + uint64_t(o.offset), width);
+    }
+    case Operand::Reg: break;
+    default: refuse(); return 0;
+  }
+  int have = register_width(o);
+  int32_t place = slots->place[size_t(o.reg)];
+  if (have == width) return place;
+  Inst r;
+  r.fn = resize(have, width, kind_of_value == 's');
+  if (!r.fn) { refuse(); return 0; }
+  r.a = place;
+  r.d = temporary(width);
+  emitted.push_back(r);
+  return r.d;
+}
+
+int32_t Lowering::source(size_t i, int width, char kind_of_value) {
+  if (i >= operands()) { refuse(); return 0; }
+  return source(operand(i), width, kind_of_value);
+}
+
+int32_t Lowering::target(const Operand& o, int width, bool is_signed) {
+  if (o.kind == Operand::Sink) return temporary(width);
+  if (o.kind != Operand::Reg) { refuse(); return 0; }
+  int have = register_width(o);
+  int32_t place = slots->place[size_t(o.reg)];
+  if (have == width) return place;
+  Inst r;
+  r.fn = resize(width, have, is_signed);
+  if (!r.fn) { refuse(); return 0; }
+  r.a = temporary(width);
+  r.d = place;
+  after_.push_back(r);
+  return r.a;
+}
+
+int32_t Lowering::target(size_t i, int width, bool is_signed) {
+  if (i >= operands()) { refuse(); return 0; }
+  return target(operand(i), width, is_signed);
+}
+
+int32_t Lowering::predicate(const Operand& o) {
+  if (o.kind == Operand::Sink) return 0;
+  if (o.kind == Operand::Integer) return o.bits ? 1 : 0;
+  if (o.kind != Operand::Reg || register_width(o) != 0) { refuse(); return 0; }
+  return slots->place[size_t(o.reg)];
+}
+
+int32_t Lowering::predicate_source(const Operand& o, bool* negated) {
+  *negated = o.negated;
+  return predicate(o);
+}
+
+Inst& Lowering::emit(Handler fn) {
+  Inst i;
+  i.fn = fn;
+  emitted.push_back(i);
+  if (!fn) refuse();
+  return emitted.back();
+}
+
+Memo* Lowering::memo() {
+  program.memos.push_back(std::make_unique<Memo>());
+  return program.memos.back().get();
+}
+
+}  // namespace vgpu

@@ -1,0 +1,159 @@
+#include "memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+namespace vgpu {
+
+namespace {
+constexpr size_t kGap = 1 << 16;  // bytes between allocations: an overrun by less than this meets no neighbour
+}
+
+void Cells::make(size_t covered, int granule_shift) {
+  drop();
+  bytes = covered;
+  shift = granule_shift;
+  wrote = static_cast<uint32_t*>(std::calloc(count() + 64, sizeof(uint32_t)));
+  read = static_cast<uint32_t*>(std::calloc(count() + 64, sizeof(uint32_t)));
+  if (!wrote || !read) throw std::bad_alloc();
+}
+
+void Cells::refine(int granule_shift) {
+  if (granule_shift >= shift) return;
+  Cells fine;
+  fine.make(bytes, granule_shift);
+  size_t n = fine.count();
+  for (size_t i = 0; i < n; ++i) {
+    fine.wrote[i] = wrote[i >> (shift - granule_shift)];
+    fine.read[i] = read[i >> (shift - granule_shift)];
+  }
+  std::swap(wrote, fine.wrote);
+  std::swap(read, fine.read);
+  std::swap(shift, fine.shift);
+}
+
+void Cells::clear() {
+  std::memset(wrote, 0, count() * sizeof(uint32_t));
+  std::memset(read, 0, count() * sizeof(uint32_t));
+}
+
+void Cells::drop() {
+  std::free(wrote);
+  std::free(read);
+  wrote = read = nullptr;
+}
+
+Memory::Memory(size_t limit, bool shadowed) : limit_(limit), shadowed_(shadowed) {
+  for (size_t gib : {64, 32, 16, 8, 4}) {
+    void* p = mmap(nullptr, gib << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) continue;
+    arena_ = static_cast<uint8_t*>(p);
+    arena_bytes_ = gib << 30;
+    return;
+  }
+  throw std::bad_alloc();
+}
+
+Memory::~Memory() { munmap(arena_, arena_bytes_); }
+
+Allocation* Memory::place(size_t bytes, size_t alignment) {
+  size_t reserved = (bytes + kGap + 511) & ~size_t(511);
+  size_t at = (next_ + alignment - 1) & ~(alignment - 1);
+  auto made = std::make_unique<Allocation>();
+  if (at + reserved <= arena_bytes_) {
+    next_ = at + reserved;
+  } else {
+    // The range is spent: take the place of the first freed allocation that is long enough.
+    auto freed = std::find_if(by_start_.begin(), by_start_.end(), [&](auto& entry) {
+      return !entry.second->live && entry.second->reserved >= reserved;
+    });
+    if (freed == by_start_.end()) return nullptr;
+    at = freed->first - kGlobalWindow;
+    reserved = freed->second->reserved;
+    ++generation_;
+    touched_.erase(std::remove(touched_.begin(), touched_.end(), freed->second.get()), touched_.end());
+    by_start_.erase(freed);
+  }
+  made->start = kGlobalWindow + at;
+  made->bytes = bytes;
+  made->reserved = reserved;
+  made->host = arena_ + at;
+  Allocation* raw = made.get();
+  by_start_[raw->start] = std::move(made);
+  return raw;
+}
+
+Allocation* Memory::allocate(size_t bytes, const std::string& label, size_t alignment) {
+  if (bytes > limit_ || used_ + bytes > limit_) return nullptr;
+  Allocation* a = place(bytes, std::max<size_t>(alignment, 512));
+  if (!a) return nullptr;
+  a->label = label;
+  used_ += bytes;
+  if (shadowed_) a->cells.make(bytes, 2);
+  return a;
+}
+
+bool Memory::release(Address start) {
+  auto found = by_start_.find(start);
+  if (found == by_start_.end() || !found->second->live) return false;
+  Allocation* a = found->second.get();
+  a->live = false;
+  a->cells.drop();
+  used_ -= a->bytes;
+  size_t from = (size_t(start - kGlobalWindow) + 4095) & ~size_t(4095), to = (size_t(start - kGlobalWindow) + a->bytes) & ~size_t(4095);
+  if (to > from) madvise(arena_ + from, to - from, MADV_DONTNEED);
+  ++generation_;
+  return true;
+}
+
+Allocation* Memory::nearest(Address at) const {
+  auto above = by_start_.upper_bound(at);
+  if (above == by_start_.begin()) return nullptr;
+  return std::prev(above)->second.get();
+}
+
+Allocation* Memory::find(Address at) const {
+  Allocation* a = nearest(at);
+  return a && at < a->end() ? a : nullptr;
+}
+
+Allocation* Memory::holder(Address at, size_t bytes) const {
+  Allocation* a = nearest(at);
+  return a && a->live && at <= a->end() && bytes <= a->end() - at ? a : nullptr;
+}
+
+void Memory::forget_sectors() {
+  for (Allocation* a : touched_) {
+    a->touched = false;
+    std::fill(a->sectors_read.begin(), a->sectors_read.end(), 0);
+    std::fill(a->sectors_written.begin(), a->sectors_written.end(), 0);
+  }
+  touched_.clear();
+}
+
+void Memory::touch(Allocation* a) {
+  a->touched = true;
+  touched_.push_back(a);
+  size_t words = a->bytes / 2048 + 2;
+  a->sectors_read.resize(words);
+  a->sectors_written.resize(words);
+}
+
+uint64_t Memory::sectors(bool written) const {
+  uint64_t n = 0;
+  for (const Allocation* a : touched_)
+    for (uint64_t word : written ? a->sectors_written : a->sectors_read) n += static_cast<uint64_t>(__builtin_popcountll(word));
+  return n;
+}
+
+std::vector<Allocation*> Memory::all() const {
+  std::vector<Allocation*> list;
+  for (auto& entry : by_start_) list.push_back(entry.second.get());
+  return list;
+}
+
+}  // namespace vgpu

@@ -1,0 +1,170 @@
+// A warp as it runs: 32 lanes of registers side by side, one active group of lanes and the groups that wait.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "engine.h"
+#include "memory.h"
+#include "program.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace vgpu {
+
+struct Grid;
+struct Block;
+
+enum class GroupState : uint8_t { Ready, AtBarrier, AtWarpSync };
+
+struct Group {
+  uint32_t at = 0;    // basic block
+  uint32_t mask = 0;
+  GroupState state = GroupState::Ready;
+  uint64_t stamp = 0; // when it last ran
+};
+
+// What cp.async has taken from global memory and not yet put into shared memory.
+struct PendingCopy {
+  uint32_t to = 0;
+  uint8_t bytes = 0, lane = 0;
+  bool committed = false;
+  uint32_t group = 0;
+  uint8_t data[16];
+};
+
+struct Warp {
+  uint8_t* regs = nullptr;
+  const uint8_t* consts = nullptr;  // one past the end: constants have offsets below zero
+  uint32_t* preds = nullptr;
+  uint32_t mask = 0;
+  uint32_t live = 0;
+  bool partial = false;
+  uint32_t carry = 0;
+  Grid* grid = nullptr;
+  Block* block = nullptr;
+  uint32_t at = 0, others = UINT32_MAX;
+  int64_t quantum = 0;
+  int index = 0;
+  uint32_t exist = 0;
+  alignas(64) uint32_t lanes[32];
+
+  Group groups[32];
+  int group_count = 0;
+  uint64_t executed = 0;
+  bool alone = false;            // the next warp-wide instruction runs without the lanes that are missing
+
+  uint8_t* local = nullptr;
+  size_t local_stride = 0;
+  std::vector<uint32_t> stack;   // return blocks, [depth][lane]
+  uint8_t depth[32] = {};
+
+  // The race checker's view: this warp's clock, what it knows of the others', and of releases elsewhere.
+  uint32_t clock = 1;
+  uint32_t seen[32];
+  uint32_t shared_safe = 0;      // shared cells below this are ordered before this warp
+  uint64_t knowledge = 0;
+  uint32_t segment = 0;
+  uint32_t judged_stamp = 0;     // the last foreign segment looked up, and what was found
+  bool judged_ordered = false, judged_mine = false;
+  uint32_t fence_gpu[32], fence_cta[32];
+  bool fenced_gpu = false, fenced_cta = false;
+  bool released = false;
+  int spins = 0;                 // strong loads in this turn
+
+  std::vector<PendingCopy> copies;
+  uint32_t copy_group[32];
+
+  const uint32_t* tid[3];
+};
+
+inline void expand(uint32_t mask, uint32_t* out) {
+#pragma GCC ivdep
+  for (uint32_t i = 0; i < 32; ++i) out[i] = 0u - ((mask >> i) & 1u);
+}
+
+inline uint32_t pack(const uint8_t* bits) {
+#if defined(__AVX2__)
+  __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bits));
+  return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(v, 7)));
+#else
+  uint32_t m = 0;
+  for (int i = 0; i < 32; ++i) m |= uint32_t(bits[i] & 1) << i;
+  return m;
+#endif
+}
+
+inline void set_mask(Warp& w, uint32_t mask) {
+  w.mask = mask;
+  w.partial = mask != w.live;
+  if (w.partial) expand(mask, w.lanes);
+}
+
+template <class T>
+inline const T* in(const Warp& w, int32_t offset) {
+  return reinterpret_cast<const T*>((offset < 0 ? w.consts : w.regs) + offset);
+}
+
+template <class T>
+inline T* out(Warp& w, int32_t offset) { return reinterpret_cast<T*>(w.regs + offset); }
+
+inline uint32_t pred_in(const Warp& w, int32_t index, bool negated) { return negated ? ~w.preds[index] : w.preds[index]; }
+inline void pred_out(Warp& w, int32_t index, uint32_t bits) {
+  if (index < 2) return;  // 0 and 1 are the constants false and true; also the sink
+  w.preds[index] = (w.preds[index] & ~w.mask) | (bits & w.mask);
+}
+
+// d[i] = f(i) for the active lanes. Lanes that have exited may be overwritten freely.
+template <class D, class F>
+inline void lanes(Warp& w, int32_t d_offset, F f) {
+  D* __restrict d = out<D>(w, d_offset);
+  if (!w.partial) {
+#pragma GCC ivdep
+    for (int i = 0; i < 32; ++i) d[i] = f(i);
+  } else {
+    const uint32_t* m = w.lanes;
+#pragma GCC ivdep
+    for (int i = 0; i < 32; ++i) { D r = f(i); d[i] = m[i] ? r : d[i]; }
+  }
+}
+
+template <class F>
+inline void each(uint32_t mask, F f) {
+  for (uint32_t m = mask; m; m &= m - 1) f(__builtin_ctz(m));
+}
+
+struct Barrier {
+  uint32_t arrived = 0;    // threads that have arrived, waiting or not
+  uint32_t expected = 0;   // 0: every live thread of the block
+  int red = 0;             // 0 none, 1 popc, 2 and, 3 or
+  uint32_t count_true = 0;
+  uint32_t first_at = UINT32_MAX;  // the block where the first arrived
+  bool aligned = true;
+  struct Waiter { int warp; uint32_t mask; uint32_t at; bool waits; uint32_t holds; };
+  std::vector<Waiter> waiters;
+};
+
+struct Release { uint64_t time; uint32_t seen[32]; };
+
+struct Block {
+  Grid* grid = nullptr;
+  uint32_t linear = 0;
+  Dim3 id;
+  int warp_count = 0;
+  uint32_t live_threads = 0;
+  std::vector<Warp> warps;
+  std::vector<uint8_t> register_storage, predicate_storage_bytes;
+  std::vector<uint32_t> predicate_storage;
+  std::vector<uint8_t> local_storage;
+  std::vector<uint8_t> shared;
+  Cells cells;               // shadow of shared memory
+  Barrier barriers[16];
+  std::vector<Release> cta_releases;
+  int passes = 0;
+};
+
+}  // namespace vgpu

@@ -1,0 +1,222 @@
+"""The engine built once by g++ and driven through ctypes; small PTX and CUDA texts run on it."""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import CDLL, POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+HERE = Path(__file__).parent
+SOURCES = HERE.parents[2] / "src/warpsmith/vgpu/native/engine"
+FLAGS = ("-std=c++20", "-O3", "-march=native", "-ffp-contract=off", "-fno-fast-math", "-fPIC")
+CACHE = Path(tempfile.gettempdir()) / "warpsmith-engine-tests"
+HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
+
+
+def compile_object(source: Path, key: str) -> Path:
+    """One object file, kept by the hash of everything it may include."""
+    target = CACHE / f"{source.stem}-{key}.o"
+    if not target.exists():
+        partial = target.with_suffix(".part")
+        subprocess.run(["g++", *FLAGS, f"-I{SOURCES}", "-c", str(source), "-o", str(partial)], check=True)
+        partial.rename(target)
+    return target
+
+
+def included(source: Path, seen: dict[Path, bytes]) -> None:
+    """The file and every header of the engine it includes, directly or not."""
+    if source in seen:
+        return
+    seen[source] = source.read_bytes()
+    for name in re.findall(r'^#include "(.+)"', seen[source].decode(), re.MULTILINE):
+        included(SOURCES / name, seen)
+
+
+def content_key(source: Path) -> str:
+    """The hash of all text that decides an object file."""
+    seen: dict[Path, bytes] = {}
+    included(source, seen)
+    return hashlib.sha256(b"".join(seen[p] for p in sorted(seen))).hexdigest()[:16]
+
+
+def build_library() -> Path:
+    """The engine and the shim as one shared library."""
+    CACHE.mkdir(exist_ok=True)
+    sources = [*sorted(SOURCES.glob("*.cpp")), HERE / "shim.cpp"]
+    keys = [content_key(source) for source in sources]
+    with ThreadPoolExecutor(2) as pool:
+        objects = list(pool.map(compile_object, sources, keys))
+    library = CACHE / f"engine-{hashlib.sha256(''.join(keys).encode()).hexdigest()[:16]}.so"
+    if not library.exists():
+        subprocess.run(["g++", "-shared", "-o", str(library), *map(str, objects)], check=True)
+    return library
+
+
+def bind(library: CDLL) -> CDLL:
+    """Result types of the shim's functions."""
+    library.engine_new.restype = c_void_p
+    library.engine_new.argtypes = [c_int, c_uint64, c_size_t]
+    library.engine_delete.argtypes = [c_void_p]
+    library.engine_allocate.restype = c_uint64
+    library.engine_allocate.argtypes = [c_void_p, c_size_t, c_char_p]
+    library.engine_release.argtypes = [c_void_p, c_uint64]
+    library.engine_write.argtypes = [c_void_p, c_uint32, c_uint64, c_void_p, c_size_t]
+    library.engine_read.argtypes = [c_void_p, c_uint32, c_void_p, c_uint64, c_size_t]
+    library.engine_copy.argtypes = [c_void_p, c_uint32, c_uint64, c_uint64, c_size_t]
+    library.engine_fill.argtypes = [c_void_p, c_uint32, c_uint64, c_uint32, c_size_t, c_size_t]
+    library.engine_load.argtypes = [c_void_p, c_char_p, c_size_t, POINTER(c_char_p)]
+    library.engine_symbol.restype = c_uint64
+    library.engine_symbol.argtypes = [c_void_p, c_int, c_char_p, POINTER(c_size_t)]
+    library.engine_unordered.argtypes = [c_void_p, c_uint32, c_uint32]
+    library.engine_printed.argtypes = [c_void_p]
+    library.engine_launch.argtypes = [c_void_p, c_uint32, c_int, c_char_p, POINTER(c_uint32), POINTER(c_uint32), c_size_t, c_size_t, c_int, c_void_p, c_size_t]
+    for name in ("write", "read", "copy", "fill", "launch", "printed"):
+        getattr(library, f"engine_{name}").restype = c_char_p
+    return library
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a launch came to."""
+
+    status: str
+    detail: str
+    findings: list[dict[str, Any]]
+    counters: dict[str, Any]
+
+    @property
+    def checkers(self) -> list[str]:
+        """The checkers that spoke, in order."""
+        return [finding["checker"] for finding in self.findings]
+
+
+def dims(value: int | tuple[int, ...]) -> Any:
+    """One to three sides as the shim takes them."""
+    sides = (value,) if isinstance(value, int) else value
+    return (c_uint32 * 3)(*sides, *([1] * (3 - len(sides))))
+
+
+class Buffer:
+    """A device allocation with the numpy array it came from."""
+
+    def __init__(self, gpu: "VirtualGpu", array: NDArray[Any], written: bool = True) -> None:
+        self.gpu, self.shape, self.dtype = gpu, array.shape, array.dtype
+        self.bytes = array.nbytes
+        self.address: int = gpu.library.engine_allocate(gpu.handle, array.nbytes, b"")
+        if written:
+            data = np.ascontiguousarray(array)
+            gpu.library.engine_write(gpu.handle, gpu.operation(), self.address, data.ctypes.data, data.nbytes)
+
+    def numpy(self) -> NDArray[Any]:
+        """What lies there now; findings of the transfer are kept in `gpu.transfers`."""
+        result = np.zeros(self.shape, self.dtype)
+        text = self.gpu.library.engine_read(self.gpu.handle, self.gpu.operation(), result.ctypes.data, self.address, self.bytes)
+        self.gpu.transfers += json.loads(text)
+        return result
+
+
+def pack(arguments: tuple[Any, ...]) -> bytes:
+    """Kernel parameters with their natural alignment."""
+    data = b""
+    for argument in arguments:
+        value = np.uint64(argument.address) if isinstance(argument, Buffer) else argument
+        raw = np.int32(value).tobytes() if isinstance(value, int) else value.tobytes()
+        data += b"\0" * (-len(data) % len(raw)) + raw
+    return data
+
+
+@dataclass
+class VirtualGpu:
+    """One engine; everything it allocates lives until it is closed."""
+
+    library: CDLL
+    check: bool = True
+    budget: int = 0
+    print_limit: int = 1 << 20
+    handle: Any = None
+    operations: int = 0
+    transfers: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.handle = self.library.engine_new(int(self.check), self.budget, self.print_limit)
+
+    def close(self) -> None:
+        self.library.engine_delete(self.handle)
+
+    def operation(self) -> int:
+        self.operations += 1
+        return self.operations
+
+    def array(self, array: NDArray[Any]) -> Buffer:
+        return Buffer(self, array)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Buffer:
+        return Buffer(self, np.empty(shape, dtype), written=False)
+
+    def load(self, text: str) -> int:
+        error = c_char_p()
+        data = text.encode()
+        module = self.library.engine_load(self.handle, data, len(data), byref(error))
+        if module < 0:
+            raise ValueError((error.value or b"").decode())
+        return int(module)
+
+    def launch(self, module: int, entry: str, grid: Any, block: Any, *arguments: Any, shared: int = 0, cooperative: bool = False, limit: int = 49152) -> Outcome:
+        data = pack(arguments)
+        text = self.library.engine_launch(
+            self.handle, self.operation(), module, entry.encode(), dims(grid), dims(block), shared, limit, int(cooperative), data, len(data)
+        )
+        return Outcome(**json.loads(text))
+
+    def printed(self) -> str:
+        return str(self.library.engine_printed(self.handle).decode())
+
+
+@pytest.fixture(scope="session")
+def library() -> CDLL:
+    return bind(CDLL(str(build_library())))
+
+
+@pytest.fixture
+def gpu(library: CDLL) -> Any:
+    device = VirtualGpu(library, budget=200_000_000)
+    yield device
+    device.close()
+
+
+@pytest.fixture(scope="session")
+def make_gpu(library: CDLL) -> Any:
+    def make(**options: Any) -> VirtualGpu:
+        return VirtualGpu(library, **options)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def nvcc() -> Any:
+    """CUDA text to PTX, kept by its hash."""
+    compiler = shutil.which("nvcc")
+    if compiler is None:
+        pytest.skip("nvcc is not on PATH")
+
+    def compile_ptx(text: str, arch: str = "compute_90a") -> str:
+        CACHE.mkdir(exist_ok=True)
+        key = hashlib.sha256((arch + text).encode()).hexdigest()[:16]
+        target = CACHE / f"{key}.ptx"
+        if not target.exists():
+            source = CACHE / f"{key}.cu"
+            source.write_text(text)
+            subprocess.run([compiler, f"-arch={arch}", "-std=c++17", "-lineinfo", "-ptx", str(source), "-o", str(target)], check=True)
+        return target.read_text()
+
+    return compile_ptx
