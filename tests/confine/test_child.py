@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -186,6 +187,12 @@ def test_torch_runs_and_a_hundred_gigabytes_are_named() -> None:
     assert outcome.stdout == b"3.0\n", outcome.stderr
     assert outcome.stopped is Limit.MEMORY
     assert outcome.sentence(policy) == "it asked for more than 4 GiB of memory"
+
+
+def test_many_children_at_once_stay_apart(commons: Path, policy: Policy) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda i: run([commons / "hostile", "echo"], policy, stdin=b"%d" % i), range(40)))
+    assert [answer.stdout for answer in answers] == [b"%d" % i for i in range(40)]
 
 
 @pytest.mark.usefixtures("own_places")

@@ -1,6 +1,7 @@
 """Every limit stops the child and is named with its bound."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,14 @@ def test_output_up_to_the_limit_is_kept(attempt: Attempt) -> None:
 
 def test_a_file_beyond_the_limit_is_stopped(attempt: Attempt) -> None:
     assert attempt("big_file", "big", file_bytes=2 * MIB).stopped is Limit.FILE_SIZE
+
+
+def test_many_files_together_are_stopped(attempt: Attempt, policy: Policy, workspace: Path) -> None:
+    (workspace / "before").write_bytes(bytes(8 * MIB))
+    allowed = replace(policy, write=(workspace,))
+    outcome = attempt("many_files", str(workspace), policy=allowed, file_bytes=4 * MIB)
+    assert outcome.stopped is Limit.FILE_SIZE
+    assert len(list(workspace.iterdir())) < 2000
 
 
 @pytest.mark.parametrize("limit", list(Limit))

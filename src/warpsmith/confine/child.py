@@ -157,7 +157,6 @@ class Child:
         """Wait for the end, at most until the wall-clock limit."""
         if self._outcome is None:
             self._outcome = self._read_outcome()
-            self._process.wait(GRACE_S)
         return self._outcome
 
     def _read_outcome(self) -> Outcome:

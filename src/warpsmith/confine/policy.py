@@ -13,7 +13,8 @@ MIB = 1 << 20
 class Limits:
     """Bounds of the whole process tree; the numbers are upper bounds, never targets.
 
-    `processes` counts threads too, as the kernel does. `address_space` bounds what is asked for, not only what is
+    `processes` counts threads too, as the kernel does. `file_bytes` bounds each file and what the writable folders grow
+    by. `address_space` bounds what is asked for, not only what is
     resident: a single mapping above `memory_bytes` ends the child. CUDA reserves terabytes, so it needs it off.
     """
 
@@ -80,7 +81,7 @@ class Limit(enum.IntEnum):
             case Limit.PROCESSES:
                 return f"it started more than {limits.processes} processes and threads"
             case Limit.FILE_SIZE:
-                return f"it wrote a file of more than {readable_bytes(limits.file_bytes)}"
+                return f"it wrote more than {readable_bytes(limits.file_bytes)} into a file or its folders"
             case Limit.KILLED:
                 return "it was ended by the judge"
 

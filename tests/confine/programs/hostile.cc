@@ -102,6 +102,16 @@ static bool list_descriptors(const char*) {
   return true;
 }
 
+static bool many_files(const char* folder) {
+  static char block[1 << 20];
+  for (int i = 0;; ++i) {
+    const int fd = open((std::string(folder) + "/" + std::to_string(i)).c_str(), O_WRONLY | O_CREAT, 0600);
+    if (write(fd, block, sizeof block) <= 0) return false;
+    close(fd);
+    usleep(1000);
+  }
+}
+
 static const std::map<std::string, Attempt> kAttempts = {
     {"read", [](const char* path) { return open(path, O_RDONLY) >= 0; }},
     {"write", [](const char* path) { return open(path, O_WRONLY | O_CREAT, 0644) >= 0; }},
@@ -142,6 +152,7 @@ static const std::map<std::string, Attempt> kAttempts = {
     {"leave_behind", leave_behind},
     {"print", [](const char*) { for (;;) if (write(1, "0123456789abcdef", 16) != 16) return false; }},
     {"big_file", big_file},
+    {"many_files", many_files},
     {"abort", [](const char*) { abort(); return true; }},
     {"crash", [](const char*) { raise(SIGSEGV); return true; }},
     {"exit", [](const char* code) { exit(atoi(code)); return true; }},

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -21,6 +20,8 @@ namespace {
 
 constexpr uint64_t kTaskHeadroom = 16;  // the watch must see the overrun to name it before fork starts to fail
 constexpr uint64_t kCpuHeadroom_s = 2;
+constexpr long kCloseRange = 436;  // Linux 5.9, with its flag; older headers lack both
+constexpr unsigned int kOnExec = 4;
 
 bool limit(int resource, uint64_t most) {
   const rlimit bound = {most, most};
@@ -56,7 +57,7 @@ void arrange_descriptors(const Spec& spec, const Place& place, int* channel) {
   *channel = fcntl(place.channel, F_DUPFD_CLOEXEC, above);
   for (size_t i = 0; i < wanted.size(); ++i) dup2(wanted[i], static_cast<int>(i));
   const auto first = static_cast<unsigned int>(wanted.size());
-  if (syscall(SYS_close_range, first, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
+  if (syscall(kCloseRange, first, ~0U, kOnExec) == 0) return;
   for (int fd = static_cast<int>(first); fd < 4096; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 

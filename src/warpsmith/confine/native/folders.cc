@@ -10,11 +10,25 @@
 namespace warpsmith {
 namespace {
 
+uint64_t found_bytes;  // nftw hands its callback no context
+
 int remove_one(const char* path, const struct stat*, int, struct FTW*) { return remove(path), 0; }
+
+int add_one(const char*, const struct stat* found, int, struct FTW*) {
+  return found_bytes += 512 * static_cast<uint64_t>(found->st_blocks), 0;
+}
+
+uint64_t folder_bytes(const Spec& spec) {
+  found_bytes = 0;
+  for (const Bind& bind : spec.binds)
+    if (bind.write) nftw(bind.path.c_str(), add_one, 16, FTW_PHYS | FTW_MOUNT);
+  return found_bytes;
+}
 
 }  // namespace
 
 bool Folders::give(const Spec& spec, const Owner& owner, std::string* error) {
+  before_bytes_ = folder_bytes(spec);
   for (const Bind& bind : spec.binds) {
     struct stat before;
     if (!bind.write || !owner.change) continue;
@@ -37,6 +51,11 @@ bool Folders::make_scratch(Spec* spec, const Owner& owner, std::string* error) {
   }
   if (spec->folder == "/tmp") spec->folder = path;
   return true;
+}
+
+uint64_t Folders::written_bytes(const Spec& spec) const {
+  const uint64_t now_bytes = folder_bytes(spec);
+  return now_bytes > before_bytes_ ? now_bytes - before_bytes_ : 0;
 }
 
 void Folders::take_back() {

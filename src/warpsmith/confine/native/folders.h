@@ -15,6 +15,8 @@ class Folders {
   bool give(const Spec& spec, const Owner& owner, std::string* error);
   // Without a new root: a folder under the machine's /tmp, and the spec changed to use it.
   bool make_scratch(Spec* spec, const Owner& owner, std::string* error);
+  // What the writable folders have grown by since the child got them.
+  uint64_t written_bytes(const Spec& spec) const;
   // Once nobody of the tree is left.
   void take_back();
 
@@ -25,6 +27,7 @@ class Folders {
   };
   std::vector<Given> given_;
   std::string scratch_;
+  uint64_t before_bytes_ = 0;
 };
 
 }  // namespace warpsmith

@@ -25,6 +25,7 @@ namespace {
 constexpr double kFirstTick_s = 0.002;   // doubled up to one of the next two: short programs are looked at too
 constexpr double kOwnTick_s = 0.020;     // resident memory grows a few hundred MB in this time at most
 constexpr double kForeignTick_s = 0.100;  // where every process of the machine has to be read
+constexpr double kWalk_s = 0.200;         // a walk through the writable folders costs more than a look at /proc
 
 double now_s() {
   timespec time;
@@ -92,7 +93,7 @@ class Init {
   pid_t child_ = -1;
   int output_ = -1, errors_ = -1, signals_ = -1, listener_ = -1;
   std::string output_text_, errors_text_;
-  double started_s_ = 0;
+  double started_s_ = 0, next_walk_s_ = 0;
   uint64_t peak_bytes_ = 0, peak_tasks_ = 0;
   int exit_status_ = 0;
   Stop stop_ = kNotStopped;
@@ -181,6 +182,9 @@ void Init::check_usage() {
   if (limits.memory_bytes && memory > limits.memory_bytes) stop(kMemory);
   if (limits.processes && usage.tasks > limits.processes) stop(kProcesses);
   if (limits.cpu_s && usage.cpu_s > static_cast<double>(limits.cpu_s)) stop(kCpu);
+  if (now_s() < next_walk_s_) return;
+  if (limits.file_bytes && folders_.written_bytes(spec_) > limits.file_bytes) stop(kFileSize);
+  next_walk_s_ = now_s() + kWalk_s;
 }
 
 void Init::supervise() {
@@ -238,6 +242,7 @@ void Init::finish() {
   pump(&output_, &output_text_);
   pump(&errors_, &errors_text_);
   if (stop_ == kNotStopped && cgroup_.ran_out()) stop_ = kMemory;
+  if (!reaped_) exit_status_ = SIGKILL;  // it hangs in the kernel and will die of what we sent when it comes back
   const bool signaled = WIFSIGNALED(exit_status_);
   const int value = signaled ? WTERMSIG(exit_status_) : WEXITSTATUS(exit_status_);
   if (signaled && stop_ == kNotStopped) {
