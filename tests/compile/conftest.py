@@ -1,25 +1,30 @@
 """Shared by the tests of this room: candidates from text, compiled into a cache that the whole run shares."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from warpsmith.base import Home
 from warpsmith.compile import Compiled, CompileOptions, compile
 from warpsmith.records import Argument, Candidate, Direction, Kind, Language, Role, Signature
 
 KERNELS = Path(__file__).parent / "kernels"
 MODULE = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }\n'
-Build = Callable[..., Compiled]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache of this run alone, so that a test never passes on yesterday's artifact."""
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of this run alone, so that a test never passes on yesterday's artifact; native parts stay shared."""
+    native = Home.here().cache / "native"
+    native.mkdir(parents=True, exist_ok=True)
     folder = tmp_path_factory.mktemp("home")
+    (folder / "cache").mkdir()
+    (folder / "cache" / "native").symlink_to(native)
     patch = pytest.MonkeyPatch()
     patch.setenv("WARPSMITH_HOME", str(folder))
-    return folder
+    yield folder
+    patch.undo()
 
 
 def candidate(source: str, language: Language = Language.TORCH, **macros: str) -> Candidate:

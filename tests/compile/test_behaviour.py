@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-
 from tests.compile.conftest import kernel
 from tests.compile.host import Caller
+
 from warpsmith.compile import compile
 from warpsmith.records import Language
 

@@ -1,0 +1,127 @@
+"""`warpsmith compile`: a kernel to an artifact, with its resources and what the compiler said."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsmith.base import UsageError
+from warpsmith.cli._options import Json
+from warpsmith.cli._output import console, print_json, print_table
+from warpsmith.compile import Compiled, CompileOptions, check_source, compile
+from warpsmith.compile.options import DEFAULT_ARCH
+from warpsmith.compile.source import exported
+from warpsmith.records import Candidate, CompileFacts, Direction, Finding, Language, Signature, StageResult, Task
+
+
+def command(
+    kernel: Annotated[Path, typer.Argument(help="The kernel file.")],
+    target: Annotated[str | None, typer.Option("--task", help="Hold its signature to a task's.")] = None,
+    direction: Annotated[Direction | None, typer.Option(help="Which pass; by default from the file's name.")] = None,
+    language: Annotated[Language | None, typer.Option(help="Which style; by default from the source.")] = None,
+    arch: Annotated[str, typer.Option(help="The architecture to compile for.")] = DEFAULT_ARCH,
+    macro: Annotated[list[str] | None, typer.Option("--macro", "-D", help="NAME=VALUE, as a tuner would set.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Compile one kernel; exit code 1 when it does not compile or does not fit the task."""
+    raw = _read(kernel)
+    if (refused := check_source(raw)) is not None:
+        return _report(Compiled(refused), as_json)
+    task = _task(target) if target else None
+    candidate = _candidate(kernel, raw.decode(), task, direction, language, macro or [])
+    options = CompileOptions.of(task, arch) if task else CompileOptions(arch=arch)
+    signature = _signature(task, candidate.direction) if task else None
+    return _report(compile(candidate, signature, options), as_json)
+
+
+def _read(kernel: Path) -> bytes:
+    try:
+        return kernel.read_bytes()
+    except OSError as error:
+        raise UsageError(f"Kernel {kernel} cannot be read: {error.strerror}.") from None
+
+
+def _task(target: str) -> Task:
+    from warpsmith.tasks.find import open_task  # a task may need torch; a kernel alone does not
+
+    with open_task(target) as opened:
+        return opened.describe()
+
+
+def _candidate(
+    kernel: Path,
+    source: str,
+    task: Task | None,
+    direction: Direction | None,
+    language: Language | None,
+    macros: list[str],
+) -> Candidate:
+    named = Direction.BACKWARD if "backward" in kernel.stem else Direction.FORWARD
+    plain = "PYBIND11_MODULE" not in source and bool(exported(source))
+    return Candidate(
+        task=task.name if task else "",
+        direction=direction or named,
+        source=source,
+        language=language or (Language.PLAIN if plain else Language.TORCH),
+        macros=dict(_macro(text) for text in macros),
+        origin=kernel.name,
+    )
+
+
+def _signature(task: Task, direction: Direction) -> Signature:
+    if direction not in task.directions:
+        raise UsageError(f"Task {task.name} has no {direction} direction; it has {', '.join(task.directions)}.")
+    return task.signature(direction)
+
+
+def _macro(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"Macro {text!r} has no value: write it as NAME=VALUE.")
+    return name, value
+
+
+def _report(made: Compiled, as_json: bool) -> int:
+    if as_json:
+        print_json(made.result)
+    else:
+        _print(made)
+    return 0 if made.ok else 1
+
+
+def _print(made: Compiled) -> None:
+    out, result = console(), made.result
+    assert isinstance(result.facts, CompileFacts)
+    out.print(_headline(result, result.facts), style="bold", markup=False)
+    if result.detail:
+        out.print(result.detail, markup=False)
+    for finding in result.facts.findings:
+        out.print(f"  {_place(finding)}{finding.severity}: {finding.message}", markup=False)
+    for entry in made.entries:
+        out.print(
+            f"  {entry.name}({', '.join(entry.arguments)}) -> {', '.join(entry.results) or 'nothing'}", markup=False
+        )
+    if result.facts.kernels:
+        rows = [
+            (
+                kernel.name,
+                str(kernel.registers),
+                str(kernel.spill_store_bytes + kernel.spill_load_bytes),
+                str(kernel.shared_bytes),
+                str(kernel.stack_bytes),
+            )
+            for kernel in result.facts.kernels
+        ]
+        print_table(("kernel", "registers", "spilled bytes", "shared bytes", "stack bytes"), rows)
+    if made.artifact:
+        out.print(f"artifact {made.artifact}", markup=False)
+
+
+def _headline(result: StageResult, facts: CompileFacts) -> str:
+    reason = f" ({result.reason})" if result.reason else ""
+    origin = "from the cache" if facts.cached else facts.toolchain or "not compiled"
+    return f"{result.verdict}{reason} in {result.seconds:.2f} s · {facts.arch or 'no architecture'} · {origin}"
+
+
+def _place(finding: Finding) -> str:
+    return f"{finding.place.file}:{finding.place.line}:{finding.place.column}: " if finding.place else ""
