@@ -126,7 +126,7 @@ def _read_outside(folder: Path, roots: tuple[Path, ...]) -> Fault | None:
     if listed.is_symlink() or not listed.is_file():
         return None
     words = listed.read_text(errors="replace").replace("\\\n", " ").split()
-    paths = (word for word in words if word.startswith("/") and not word.endswith(":"))
+    paths = (word for word in words if word.startswith(("/", "..")) and not word.endswith(":"))
     outside = next((path for path in paths if not is_inside(path, roots)), None)
     return forbidden(outside) if outside is not None else None
 

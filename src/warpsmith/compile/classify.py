@@ -22,6 +22,9 @@ STARVED = re.compile(
 UNREADABLE = re.compile(r"^(?P<path>/\S+|\S*\.\./\S*): (?:No such file or directory|Permission denied|Not a directory)")
 UNASSEMBLED = re.compile(r"^(?:file not found|can't open|could not open): ?(?P<path>.+?)(?: for reading.*)?$")
 UNLINKED = re.compile(r"^undefined reference to (?P<symbol>\S+)")
+SHIM = "warpsmith-shim"  # the name that `source` gives to what it adds
+TABLE_FILES = (SHIM, "warpsmith/plain.h", "warpsmith/torch/value.h")
+ABSENT = re.compile(r'has no (?:member )?"|is undefined')
 TAIL_CHARACTERS = 400
 
 
@@ -35,7 +38,7 @@ def classify(outcome: Outcome, said: str, options: CompileOptions, roots: tuple[
         or _crash(outcome, said)
         or _library(errors, options.libraries)
         or _link(errors, options.libraries)
-        or _missing_entry(errors)
+        or _misfit(errors)
         or _plain_error(diagnostics, errors, said)
     )
 
@@ -55,7 +58,7 @@ def _forbidden_file(errors: tuple[Diagnostic, ...], roots: tuple[Path, ...]) -> 
     for error in errors:
         shape = UNASSEMBLED if error.tool == "assembler" else UNREADABLE
         match = shape.match(error.text)
-        outside = error.file.startswith("/") and not is_inside(error.file, roots)
+        outside = error.file.startswith(("/", "..")) and not is_inside(error.file, roots)
         if match is not None or (outside and error.tool == "compiler"):
             path = match["path"].strip() if match else error.file
             return forbidden(path)
@@ -110,16 +113,16 @@ def _link(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Fault |
     return None
 
 
-def _missing_entry(errors: tuple[Diagnostic, ...]) -> Fault | None:
-    """The shim of the plain style names functions; when it does not compile, the function is not as it should be."""
-    shim = next((error for error in errors if error.file.endswith("-shim")), None)
-    if shim is None or (len(errors) > 1 and not errors[0].file.endswith("-shim")):
+def _misfit(errors: tuple[Diagnostic, ...]) -> Fault | None:
+    """The first complaint is about the table of functions: one is not there, or its type is none of the ABI's."""
+    if not errors or not errors[0].file.endswith(TABLE_FILES):
         return None
-    if "has no member" in shim.text or "undefined" in shim.text:
-        return Fault(Reason.NO_ENTRY, f"The source exports no such function: {shim.text}.", to_findings(errors))
-    return Fault(
-        Reason.WRONG_SIGNATURE, f"A function of the plain style has the wrong type: {shim.text}.", to_findings(errors)
-    )
+    said = errors[0].text
+    if ABSENT.search(said):
+        return Fault(Reason.NO_ENTRY, f"The source exports no such function: {said}.", to_findings(errors))
+    if errors[0].file.endswith(SHIM) or "static assertion failed" in said:
+        return Fault(Reason.WRONG_SIGNATURE, f"A function has a wrong type: {said}.", to_findings(errors))
+    return None
 
 
 def _plain_error(diagnostics: tuple[Diagnostic, ...], errors: tuple[Diagnostic, ...], said: str) -> Fault:

@@ -15,7 +15,7 @@ from warpsmith.compile.entries import Entry, check_entry, read_entries
 from warpsmith.compile.fault import Fault
 from warpsmith.compile.options import HEADERS, CompileOptions
 from warpsmith.compile.policy import DATA
-from warpsmith.compile.source import check_bytes, check_macros, unit
+from warpsmith.compile.source import check_bytes, check_files, check_macros, unit
 from warpsmith.compile.toolchain import Toolchain
 from warpsmith.records import Candidate, CompileFacts, Reason, Signature, StageResult, Verdict
 
@@ -75,7 +75,8 @@ def check_source(raw: bytes) -> StageResult | None:
 
 def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) -> Job | Fault:
     raw = candidate.source.encode("utf-8", "surrogatepass")
-    if (fault := check_bytes(raw) or check_macros(candidate.macros)) is not None:
+    fault = check_bytes(raw) or check_macros(candidate.macros) or check_files(candidate.source)
+    if fault is not None:
         return fault
     text = unit(candidate)
     if isinstance(text, Fault):

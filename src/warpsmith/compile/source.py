@@ -10,6 +10,7 @@ LIMIT_BYTES = 1 << 20
 MACRO_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 MACRO_VALUE = re.compile(r"[\w.+\-*/<>=(),: ]{0,100}")  # nvcc hands its words to a shell
 COMMENTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+INCBIN = re.compile(r"""\.incbin\s*\\?["']?([^"'\\\s]*)""")
 SHIM = """
 #line 1 "warpsmith-shim"
 #include <warpsmith/plain.h>
@@ -33,6 +34,14 @@ def check_bytes(raw: bytes) -> Fault | None:
     except UnicodeDecodeError as error:
         return Fault(Reason.BAD_SOURCE, f"The source is not UTF-8 (byte {error.start}).")
     return None
+
+
+def check_files(source: str) -> Fault | None:
+    """A kernel has no reason for .incbin, whatever file it names; one that hides it meets the confinement."""
+    if (found := INCBIN.search(source)) is None:
+        return None
+    line = source.count("\n", 0, found.start()) + 1
+    return Fault(Reason.FORBIDDEN_FILE, f"The source reads the file {found[1]} by .incbin in line {line}.")
 
 
 def check_macros(macros: Mapping[str, str]) -> Fault | None:
