@@ -69,23 +69,30 @@ def _inputs(sources: Sequence[Path], includes: Sequence[Path]) -> Iterable[Path]
 def _build_into(
     target: Path, compiler: Path, sources: Sequence[Path], options: Sequence[str], includes: Sequence[Path]
 ) -> None:
-    """Compile beside the target and rename: nobody ever sees half a program."""
+    """Compile what no earlier build left, link beside the target and rename: nobody ever sees half a program."""
     linking = [flag for flag in options if flag.startswith(("-l", "-L", "-Wl,", "-shared"))]
     compiling = [flag for flag in options if flag not in linking] + [f"-I{folder}" for folder in includes]
     target.parent.mkdir(parents=True, exist_ok=True)
+    compile_one = functools.partial(_compile, compiler, compiling, includes)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        objects = list(pool.map(compile_one, sources))
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
-        objects = [Path(scratch) / f"{index}.o" for index in range(len(sources))]
-        compile_one = functools.partial(_compile, compiler, compiling)
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            list(pool.map(compile_one, sources, objects))
         made = Path(scratch) / target.name
         threads = [flag for flag in compiling if flag.startswith(("-pthread", "-f", "-m", "-static"))]
         _run([compiler, *threads, *objects, *linking, "-o", made], target.name)
         made.rename(target)
 
 
-def _compile(compiler: Path, flags: Sequence[str], source: Path, made: Path) -> None:
-    _run([compiler, *flags, "-c", source, "-o", made], source.name)
+def _compile(compiler: Path, flags: Sequence[str], includes: Sequence[Path], source: Path) -> Path:
+    """The object of one source, from the cache when the source, every header and the flags are as they were."""
+    made = Home.here().cache / "native" / "objects" / f"{_key(source.name, [source], includes, flags, compiler)}.o"
+    if not made.exists():
+        made.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=made.parent, prefix=".build-") as scratch:
+            fresh = Path(scratch) / made.name
+            _run([compiler, *flags, "-c", source, "-o", fresh], source.name)
+            fresh.rename(made)
+    return made
 
 
 def _run(command: Sequence[str | Path], what: str) -> None:
