@@ -139,15 +139,24 @@ def test_junk_on_the_answer_channel_is_the_tasks_fault(tmp_path: Path) -> None:
     assert "its code wrote on the channel" in said_of(tmp_path, inputs(*spray, "return [torch.rand(4)]"))
 
 
-def test_a_forged_answer_is_validated(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        ("b'{}'", "its code wrote on the channel that carries its answers, or changed them: Field required"),
+        ("suite_program('softmax').task.text().encode()", "a name, version or origin that is not its own"),
+    ],
+)
+def test_a_forged_answer_is_validated(tmp_path: Path, payload: str, said: str) -> None:
     forge = (
         "import os",
         "from warpsmith.confine.frames import Frame, encode",
+        "from warpsmith.tasks.suite import suite_program",
+        f"answer = encode(Frame(1, {payload}))",
         "for fd in range(100, 1024):",
-        '    try: os.write(fd, encode(Frame(1, b\'{"name": "mine"}\')))',
+        "    try: os.write(fd, answer)",
         "    except OSError: pass",
     )
-    assert "its code wrote on the channel" in said_of(tmp_path, inputs(*forge, "return [torch.rand(4)]"))
+    assert said in said_of(tmp_path, inputs(*forge, "return [torch.rand(4)]"))
 
 
 def test_a_forked_copy_does_not_answer(tmp_path: Path) -> None:

@@ -3,14 +3,20 @@
 import torch
 from torch import nn
 
-from warpsmith.tasks.modes import OnCpu, lifted
+from warpsmith.tasks.modes import lifted, on_device
 
 
 def test_code_written_for_a_gpu_runs_on_the_cpu() -> None:
-    with OnCpu():
+    with on_device():
         layer = nn.Linear(3, 2, device="cuda")
         out = layer(torch.ones(1, 3, device=torch.device("cuda:1"))).cuda()
     assert out.device.type == "cpu"
+
+
+def test_tensors_made_on_the_way_are_where_the_arguments_are() -> None:
+    with on_device(torch.device("meta")):
+        assert torch.zeros(3).device.type == "meta"
+        assert torch.zeros(3, device="cuda").device.type == "meta"
 
 
 def test_a_cast_inside_does_not_narrow_the_reference() -> None:

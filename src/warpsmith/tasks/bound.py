@@ -12,6 +12,8 @@ from warpsmith.records import Argument, Kind, Role
 from warpsmith.tasks.cnames import identifiers
 from warpsmith.tasks.values import Value, Values, tensors
 
+NUMBERS = frozenset({Kind.FLOAT, Kind.INT, Kind.BOOL, Kind.INTS})
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -29,8 +31,7 @@ def bound(name: str, value: Any, role: Role, where: str, note: str = "") -> Boun
     if kind is Kind.INT and note == "float":
         plain, kind = float(value), Kind.FLOAT
     floating = any(tensor.is_floating_point() for tensor in tensors([plain]))
-    number = kind in (Kind.FLOAT, Kind.INT, Kind.BOOL, Kind.INTS)
-    fitting = Role.CONSTANT if number else role if floating or plain is None else Role.FIXED
+    fitting = Role.CONSTANT if kind in NUMBERS else role if floating or plain is None else Role.FIXED
     return Bound(name, plain, fitting, kind)
 
 

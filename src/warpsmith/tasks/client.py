@@ -16,8 +16,10 @@ from warpsmith.confine import Child, Fault, Frame, FrameError, Limits, Policy, s
 from warpsmith.records import Confined, Direction, Task, Trial
 from warpsmith.tasks.filters import FilterReport
 from warpsmith.tasks.opened import OpenOptions
+from warpsmith.tasks.own import read_task
 from warpsmith.tasks.requests import REQUEST, Answer, Opening, Request, Verb
-from warpsmith.tasks.target import Target
+from warpsmith.tasks.target import Form, Target
+from warpsmith.tasks.versions import ORIGINS, version_of
 
 if TYPE_CHECKING:
     from warpsmith.tasks.program import Problem
@@ -27,6 +29,7 @@ LIFE_S = 24 * 3600.0
 TORCH_BYTES = 1 << 30  # the interpreter with torch, beside what the task's code may use
 BESIDE = 200  # files beside a task file that it may import
 LONGEST = 2000  # characters of a child's sentence
+NAME = re.compile(r"\w{1,200}", re.ASCII)
 STACK = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)', re.M)
 
 
@@ -44,10 +47,16 @@ class TaskClient:
 
     @cached_property
     def _task(self) -> Task:
+        if self._target.form in (Form.SUITE, Form.OWN):
+            return read_task(self._target.path)  # described by its text; nothing of it needs to run
         try:
-            return Task.parse(self._ask(Request(verb=Verb.DESCRIBE, seconds=self._options.seconds)))
+            found = Task.parse(self._ask(Request(verb=Verb.DESCRIBE, seconds=self._options.seconds)))
         except ValidationError as error:
             self._nonsense(error.errors()[0]["msg"])
+        version = version_of(self._target, self._options.shapes)
+        if not NAME.fullmatch(found.name) or (found.version, found.origin) != (version, ORIGINS[self._target.form]):
+            self._nonsense("a name, version or origin that is not its own")
+        return found
 
     def problem(self, direction: Direction, trial: Trial) -> "Problem":
         """One call with its reference; arguments that do not fit the signature are refused."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from warpsmith.records import Family, Init, Role, Trial
 from warpsmith.tasks.bound import Bound
 from warpsmith.tasks.draw import Draw
-from warpsmith.tasks.modes import OnCpu, lifted
+from warpsmith.tasks.modes import CPU, lifted, on_device
 from warpsmith.tasks.source import Source, called
 from warpsmith.tasks.survey import described
 from warpsmith.tasks.values import TORCH, Value, Values, mapped, tensors
@@ -20,12 +20,12 @@ class ForeignProgram:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        with OnCpu():
+        with on_device():
             self.task = described(source)
 
     def arguments(self, trial: Trial) -> Values:
         """The task's own draw from the trial's seed; families and inits beyond the default replace or scale it."""
-        with OnCpu(), torch.no_grad():
+        with on_device(), torch.no_grad():
             found = self._source.bind(trial.case, trial.seed)
             draw = Draw(trial)
             return tuple(_restyled(argument, trial, draw) for argument in found)
@@ -34,14 +34,18 @@ class ForeignProgram:
         """The torch function; in float64 throughout where the arguments are."""
         native = TORCH[self.task.cases[0].dtype]
         widths = {tensor.dtype for tensor in tensors(arguments) if tensor.is_floating_point()}
-        wide = torch.float64 in widths and native is not torch.float64
-        with OnCpu(), lifted() if wide else nullcontext():
+        wide = widths == {torch.float64} and native is not torch.float64
+        with on_device(_device(arguments)), lifted() if wide else nullcontext():
             return called(self._source, arguments)
 
     def backward_arguments(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
         """What the format passes to a backward kernel."""
-        with OnCpu(), torch.no_grad():
+        with on_device(_device(arguments)), torch.no_grad():
             return self._source.backward_values(arguments, grads)
+
+
+def _device(arguments: Values) -> torch.device:
+    return next((tensor.device for tensor in tensors(arguments)), CPU)
 
 
 def _restyled(argument: Bound, trial: Trial, draw: Draw) -> Value:

@@ -5,13 +5,15 @@ from typing import Any
 
 from torch import nn
 
-from warpsmith.base import UsageError, digest_files, read_text
+from warpsmith.base import UsageError, read_text
 from warpsmith.records import Origin
 from warpsmith.tasks.cnames import identifier
 from warpsmith.tasks.codefile import load, wanted
 from warpsmith.tasks.foreign import ForeignProgram
 from warpsmith.tasks.module import Inputs, ModuleSource, globals_read, listed
 from warpsmith.tasks.source import Head
+from warpsmith.tasks.target import Form, Target
+from warpsmith.tasks.versions import version_of
 
 FORM = "A KernelBench problem defines class Model, get_inputs() and get_init_inputs()."
 
@@ -28,7 +30,7 @@ def kernelbench(path: Path) -> ForeignProgram:
     inputs = Inputs(lambda _: listed(get_inputs()), sizes, free)
     head = Head(
         name=identifier(path.stem).lstrip("_"),
-        version=digest_files([path]),
+        version=version_of(Target(Form.KERNELBENCH, path)),
         origin=Origin.KERNELBENCH,
         description=described_by(model, f"The KernelBench problem {path.stem}."),
         text=read_text(path),

@@ -1,26 +1,36 @@
-"""How foreign code is run here: on the CPU whatever device it names, and in float64 whatever type it casts to."""
+"""How foreign code is run here: where we say, whatever device it names, and in float64, whatever type it casts to."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+CPU = torch.device("cpu")
 NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 CASTS = frozenset({Tensor.float, Tensor.half, Tensor.bfloat16})
 
 
-class OnCpu(TorchFunctionMode):
-    """`.cuda()` and `device="cuda"` mean the CPU: the reference is computed there, a GPU or not."""
+class OnDevice(TorchFunctionMode):
+    """`.cuda()` and `device="cuda"` mean the given device: the CPU, unless a reference is computed elsewhere."""
+
+    def __init__(self, device: torch.device = CPU) -> None:
+        super().__init__()
+        self._device = device
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         if func is Tensor.cuda:
-            return args[0]
-        return func(*map(_cpu, args), **{key: _cpu(value) for key, value in (kwargs or {}).items()})
+            return args[0].to(self._device)
+        return func(*map(self._moved, args), **{key: self._moved(value) for key, value in (kwargs or {}).items()})
+
+    def _moved(self, value: Any) -> Any:
+        if isinstance(value, torch.device):
+            return self._device if value.type == "cuda" else value
+        return self._device if isinstance(value, str) and value.split(":")[0] == "cuda" else value
 
 
 class Lifted(TorchFunctionMode):
@@ -50,7 +60,8 @@ def _wide(value: Any) -> Any:
     return torch.float64 if isinstance(value, torch.dtype) and value in NARROW else value
 
 
-def _cpu(value: Any) -> Any:
-    if isinstance(value, torch.device):
-        return torch.device("cpu") if value.type == "cuda" else value
-    return "cpu" if isinstance(value, str) and value.split(":")[0] == "cuda" else value
+@contextmanager
+def on_device(device: torch.device = CPU) -> Iterator[None]:
+    """Tensors made in here, with or without a device named, are on the one given."""
+    with OnDevice(device), torch.device(device) if device != CPU else nullcontext():
+        yield

@@ -70,11 +70,17 @@ class Problem:
 
 def problem(program: Program, direction: Direction, trial: Trial) -> Problem:
     """The call a trial stands for in one direction, with its reference, on the CPU."""
-    return solved(program, direction, program.arguments(trial), trial.seed)
+    one = sided(program, direction)
+    return solved(one, direction, one.arguments(trial), trial.seed)
+
+
+def sided(program: Program, direction: Direction) -> Program:
+    """The program whose forward arguments a direction starts from: almost always the program itself."""
+    return program.side(direction) if isinstance(program, TwoSided) else program
 
 
 def solved(program: Program, direction: Direction, arguments: Values, seed: int) -> Problem:
-    """The call for these forward arguments, on whatever device they are; `seed` draws the upstream gradients."""
+    """The call for these arguments of `sided(...)`, on whatever device they are; `seed` draws upstream gradients."""
     if direction is Direction.FORWARD:
         native = program.forward(arguments)
         return Problem(arguments, native, program.forward(widened(arguments)))
@@ -117,7 +123,8 @@ def gradient_names(signature: Signature, arguments: Values) -> list[str]:
 def gradient_order(signature: Signature, arguments: Values, results: Sequence[str]) -> list[int]:
     """Where each result of backward stands among the gradients; a result that this call lacks is left out."""
     names = gradient_names(signature, arguments)
-    return [names.index(name) for name in results if name in names]
+    wanted = [f"{name}_{i}" if name not in names else name for name in results for i in range(len(names))]
+    return [names.index(name) for name in dict.fromkeys(wanted) if name in names]
 
 
 def gradients(forward: Forward, signature: Signature, arguments: Values, grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -178,6 +185,7 @@ __all__ = [
     "leaves",
     "outputs",
     "problem",
+    "sided",
     "solved",
     "upstream",
 ]

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from warpsmith.base import UsageError, digest_files, read_text
-from warpsmith.records import Argument, Case, Direction, Dtype, Group, Kind, Origin, Role, Signature, Task, Trial
+from warpsmith.base import UsageError, read_text
+from warpsmith.records import Argument, Case, Direction, Dtype, Group, Origin, Role, Signature, Task, Trial
 from warpsmith.tasks.autograd import Recorded, backward_call, gradient_places, recorded, recorder, written_names
-from warpsmith.tasks.bound import Bound, bound, renamed, values
+from warpsmith.tasks.bound import NUMBERS, Bound, bound, renamed, values
 from warpsmith.tasks.cnames import identifier, identifiers
 from warpsmith.tasks.codefile import SALT, load, seed, wanted
 from warpsmith.tasks.foreign import ForeignProgram
@@ -19,7 +19,9 @@ from warpsmith.tasks.kernelbench import described_by
 from warpsmith.tasks.program import upstream
 from warpsmith.tasks.shrink import smaller, smoke
 from warpsmith.tasks.source import Head, called
+from warpsmith.tasks.target import Form, Target
 from warpsmith.tasks.values import Values
+from warpsmith.tasks.versions import kbench_files, version_of
 
 FORWARD, BACKWARD = "func_forward.py", "func_backward.py"
 CONFIGS = {FORWARD: "config_forward.json", BACKWARD: "config_backward.json"}
@@ -71,11 +73,10 @@ class KbenchSource:
         self.head = self._headed(folder, file)
 
     def _headed(self, folder: Path, file: str) -> Head:
-        parts = [folder / name for name in (*CONFIGS, *CONFIGS.values()) if (folder / name).exists()]
-        texts = [f"# {path.name}\n{read_text(path)}" for path in parts if path.suffix == ".py"]
+        texts = [f"# {path.name}\n{read_text(path)}" for path in kbench_files(folder) if path.suffix == ".py"]
         return Head(
             name=identifier(folder.name).lstrip("_"),
-            version=digest_files(parts),
+            version=version_of(Target(Form.ROBUST_KBENCH, folder)),
             origin=Origin.ROBUST_KBENCH,
             description=described_by(self._function, f"The robust-kbench task {folder.name}."),
             text="\n\n".join(texts),
@@ -173,19 +174,16 @@ class KbenchSource:
             inner = value[0] if isinstance(value, tuple) and len(value) == 1 else value
             name, role = known.get(id(inner), (f"saved_{place}", Role.SAVED))
             label = written[place] if len(written) == len(call.arguments) else name
-            found.append(bound(label, value, role, str(self._path)))
-        names = identifiers(argument.name for argument in found)
-        return tuple(Argument(name=n, kind=a.kind, role=_role(a)) for n, a in zip(names, found, strict=True))
+            kind = bound(label, value, role, str(self._path)).kind
+            found.append((label, kind, Role.CONSTANT if kind in NUMBERS else role))
+        names = identifiers(label for label, _, _ in found)
+        return tuple(Argument(name=n, kind=kind, role=role) for n, (_, kind, role) in zip(names, found, strict=True))
 
     def backward_values(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
         """The recorded arguments of `backward_fn` for a forward on these."""
         call = backward_call(self._autograd, arguments, grads)
         assert call is not None  # the signature could not have been learnt otherwise
         return tuple(bound("", value, Role.SAVED, str(self._path)).value for value in call.arguments)
-
-
-def _role(argument: Bound) -> Role:
-    return Role.SAVED if argument.role is Role.FIXED and argument.kind is Kind.TENSORS else argument.role
 
 
 def _settings(folder: Path) -> list[Setting]:

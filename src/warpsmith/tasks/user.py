@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from warpsmith.base import UsageError, digest, nearest, read_text
+from warpsmith.base import UsageError, nearest, read_text
 from warpsmith.records import Origin
 from warpsmith.tasks.cnames import identifier
 from warpsmith.tasks.codefile import first_function, load
@@ -17,6 +17,8 @@ from warpsmith.tasks.kernelbench import built, described_by
 from warpsmith.tasks.module import Inputs, ModuleSource, globals_read, listed
 from warpsmith.tasks.shapes import Shape
 from warpsmith.tasks.source import Head
+from warpsmith.tasks.target import Form, Target
+from warpsmith.tasks.versions import version_of
 
 BATCH_AXIS = "batch"
 EXAMPLES = ("inputs", "example_inputs", "get_inputs")
@@ -30,7 +32,7 @@ def user_program(path: Path, name: str, shapes: Sequence[Shape] = ()) -> Foreign
     is_class = isinstance(thing, type) and issubclass(thing, nn.Module)
     head = Head(
         name=identifier(f"{path.stem}_{name}"),
-        version=digest(path.read_bytes(), name, *map(str, shapes)),
+        version=version_of(Target(Form.MODULE, path, name), shapes),
         origin=Origin.MODULE,
         description=described_by(thing, f"{name} of {path.name}."),
         text=read_text(path),
