@@ -75,12 +75,12 @@ def test_a_damaged_entry_is_built_again(damage: str) -> None:
 
 
 def test_the_oldest_entries_go_first(tmp_path: Path) -> None:
-    cache, now = Cache(tmp_path, 5000), time.time()
+    cache, now = Cache(tmp_path, 1 << 20), time.time()
     for index, age in enumerate([3 * YOUNG_S, 2 * YOUNG_S, 4 * YOUNG_S]):
-        cache.store(f"key{index}", PASSED, bytes([index]) * 2000)
+        cache.store(f"key{index}", PASSED, bytes([index]) * 20000)
         os.utime(tmp_path / f"key{index}", (now - age, now - age))
-    cache.trim()
-    assert cache.load("key2") is None and cache.load("key1") is not None
+    Cache(tmp_path, 50000).trim()
+    assert [cache.load(f"key{index}") is not None for index in range(3)] == [True, True, False]
 
 
 def test_an_entry_in_use_is_not_evicted(tmp_path: Path) -> None:
