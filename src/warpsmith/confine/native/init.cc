@@ -273,12 +273,12 @@ void run_init(Spec spec, const Owner& owner, int namespaces, const Cgroup& cgrou
   signal(SIGPIPE, SIG_IGN);
   if (namespaces & CLONE_NEWUTS) (void)!sethostname("confined", 8);
   const bool own_pids = namespaces & CLONE_NEWPID;
-  if (!(namespaces & CLONE_NEWNS))
-    for (const char* part : {"readonly_root", "private_tmp"}) report.missing(part, "needs a mount namespace");
   Folders folders;
   std::string error;
   bool whole = folders.give(spec, owner, &error);
   if (whole && (namespaces & CLONE_NEWNS)) whole = make_root(spec, owner, own_pids, &report, &error);
+  const char* cause = namespaces & CLONE_NEWNS ? "the new root was refused" : "needs a mount namespace";
+  for (const char* part : {"readonly_root", "private_tmp", "pid_ns"}) report.missing_if_unsaid(part, cause);
   Place place;
   place.user_namespace = namespaces & CLONE_NEWUSER;
   place.new_root = report.has("readonly_root");

@@ -146,10 +146,7 @@ bool enter_scaffold(Report* report) {
                      mkdir((base + "/new").c_str(), 0755) == 0 && mkdir((base + "/old").c_str(), 0755) == 0 &&
                      mount((base + "/new").c_str(), (base + "/new").c_str(), nullptr, MS_BIND, nullptr) == 0 &&
                      syscall(SYS_pivot_root, kBase, (base + "/old").c_str()) == 0;
-  if (!ready) {
-    report->missing("readonly_root", std::string("pivot_root: ") + strerror(errno));
-    report->missing("private_tmp", "there is no new root");
-  }
+  if (!ready) report->missing("readonly_root", std::string("pivot_root: ") + strerror(errno));
   return ready && chdir("/") == 0;
 }
 

@@ -4,9 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
 namespace warpsmith {
 
@@ -28,8 +26,11 @@ class Report {
     if (worked) return achieved(name), true;
     return missing(name, std::string(call) + ": " + strerror(errno)), false;
   }
-  void append(const std::string& lines) { lines_ += lines; }
   bool has(const std::string& name) const { return ("\n" + lines_).find("\n+" + name + "\n") != std::string::npos; }
+  // For parts that hang on another one, which was refused before their turn came.
+  void missing_if_unsaid(const std::string& name, const std::string& reason) {
+    if (!has(name) && ("\n" + lines_).find("\n-" + name + ": ") == std::string::npos) missing(name, reason);
+  }
   const std::string& lines() const { return lines_; }
 
  private:
