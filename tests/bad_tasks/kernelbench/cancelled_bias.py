@@ -1,5 +1,6 @@
 # caught by: parameter_impact
 """A bias right before a normalization without groups: it is subtracted again."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # caught by: inefficiency
 """To float64 and back with nothing in between."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

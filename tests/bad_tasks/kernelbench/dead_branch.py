@@ -1,5 +1,6 @@
 # caught by: dead_code
 """A second projection is computed and dropped."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # caught by: gradients
 """Rounding has a gradient of zero, so none reaches the input."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # caught by: dead_code
 """A copy is filled in place and never read."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

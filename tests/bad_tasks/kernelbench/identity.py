@@ -1,5 +1,6 @@
 # caught by: constant_baseline
 """The input is the answer."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

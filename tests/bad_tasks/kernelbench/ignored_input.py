@@ -1,5 +1,6 @@
 # caught by: input_impact
 """The second input is taken and never used."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

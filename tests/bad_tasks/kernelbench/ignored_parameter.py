@@ -1,5 +1,6 @@
 # caught by: parameter_impact
 """The second layer belongs to the model and not to its function."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # caught by: constant_result
 """One number a row remains, and its own mean is taken away."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # caught by: constant_baseline
 """A mean over many squares is the same number for every draw."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # caught by: output_range
 """Every output is within an absolute tolerance of zero."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

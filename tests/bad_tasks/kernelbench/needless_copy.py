@@ -1,5 +1,6 @@
 # caught by: inefficiency
 """A copy of a result that nobody else reads."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # caught by: output_range
 """The logarithm of negative numbers."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # caught by: inefficiency
 """ReLU of ReLU."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # caught by: constant_baseline
 """On inputs that are never negative, ReLU is a copy."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # caught by: axis_variation
 """Every row of the output is the same."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # caught by: repeated_work
 """The same softmax twice."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

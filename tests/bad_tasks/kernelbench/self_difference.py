@@ -1,5 +1,6 @@
 # caught by: constant_result
 """A value minus itself."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -1,5 +1,6 @@
 # caught by: inefficiency
 """A scale of one."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

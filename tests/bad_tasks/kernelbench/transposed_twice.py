@@ -1,5 +1,6 @@
 # caught by: inefficiency
 """Transposed there and back."""
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -8,6 +8,7 @@ import pytest
 from warpsmith.tasks.filters import Filter, FilterReport, run
 from warpsmith.tasks.kernelbench import kernelbench
 from warpsmith.tasks.own import OwnProgram
+from warpsmith.tasks.robust_kbench import KbenchProgram
 from warpsmith.tasks.suite import folders, suite_program
 
 BAD = Path(__file__).parents[2] / "bad_tasks"
@@ -15,6 +16,8 @@ HONEST = Path(__file__).parent / "honest"
 MARK = re.compile(r"^# caught by: (\w+)$", re.MULTILINE)
 BAD_FILES = sorted((BAD / "kernelbench").glob("*.py"))
 BAD_FOLDERS = sorted(path.parent for path in (BAD / "own").glob("*/task.toml"))
+BAD_KBENCH = sorted(path.parent for path in (BAD / "robust_kbench").glob("*/func_forward.py"))
+KBENCH = sorted(path.parent for path in (BAD.parent / "foreign" / "robust_kbench").glob("*/func_forward.py"))
 
 
 def named(text: str) -> Filter:
@@ -39,6 +42,18 @@ def test_a_bad_folder_is_caught_by_its_filter(folder: Path) -> None:
     result = run(OwnProgram(folder)).result(named((folder / "task.toml").read_text()))
     assert result is not None
     assert not result.passed, result.detail
+
+
+@pytest.mark.parametrize("folder", BAD_KBENCH, ids=lambda path: path.name)
+def test_a_bad_folder_of_robust_kbench_is_caught_by_its_filter(folder: Path) -> None:
+    result = run(KbenchProgram(folder)).result(named((folder / "func_forward.py").read_text()))
+    assert result is not None
+    assert not result.passed, result.detail
+
+
+@pytest.mark.parametrize("folder", KBENCH, ids=lambda path: path.name)
+def test_a_sound_folder_of_robust_kbench_passes(folder: Path) -> None:
+    assert failed(run(KbenchProgram(folder))) == []
 
 
 @pytest.mark.parametrize("path", sorted(HONEST.glob("*.py")), ids=lambda path: path.stem)

@@ -51,12 +51,13 @@ def pair(case: Case) -> tuple[Trial, Trial]:
 
 
 def judged_cases(task: Task) -> list[Case]:
-    """The smallest cases that its author wrote: the smoke case of a foreign task is ours, and may be degenerate."""
-    own = task.origin is Origin.SUITE
-    written = [case for case in task.cases if own or case.group is not Group.SMOKE] or list(task.cases)
+    """The smallest cases that the author wrote: of a foreign task smoke and timing are ours, and may be degenerate."""
+    if task.origin is not Origin.SUITE:
+        written = task.group(Group.DEV) or task.cases
+        return sorted(written, key=_volume)[:CASES]
     distinct: dict[frozenset[tuple[str, int]], Case] = {}
-    for case in sorted(written, key=_volume):
-        distinct.setdefault(frozenset(case.axes.items()), case)
+    for case in sorted(task.cases, key=_volume):
+        distinct.setdefault(frozenset(case.axes.items()), case)  # the first element type stands for all
     return list(distinct.values())[:CASES]
 
 
