@@ -1,0 +1,148 @@
+"""What may be said of times: pure functions from samples to a ratio, a claim, or a reason to believe nothing.
+
+Every rule takes numbers and gives a value; none reads a clock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from warpsmith.base import bootstrap_ratio, median, quantile
+from warpsmith.records import Claim, MeasuredTime, Ratio, Reason
+
+FASTER_ABOVE = 1.01  # the lower bound of the interval must clear this before anyone says "faster"
+LEVEL = 0.999
+CLOCK_SHARE, CLOCK_FLOOR_US = 0.05, 3.0  # how far two clocks may differ
+GOOD_LIMIT = 10.0  # times the best baseline, past which a second evaluation must repeat it
+FLOOR_SLACK = 1.05  # the measured read ceiling may be passed by this much
+FLUSH_SHARE = 0.20  # how far the judge's own flush may stray before a window is called disturbed
+MOST_DISCARDED = 0.5
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a time is not believed: a quarantine, with its numbers in a sentence."""
+
+    reason: Reason
+    detail: str
+
+
+def measured(samples: Sequence[float]) -> MeasuredTime:
+    """The median of samples in microseconds, with the middle nine tenths of them."""
+    return MeasuredTime(
+        us=median(samples), low_us=quantile(samples, 0.05), high_us=quantile(samples, 0.95), samples=len(samples)
+    )
+
+
+def ratio(baseline: Sequence[float], candidate: Sequence[float], level: float = LEVEL) -> Ratio:
+    """Baseline over candidate with its bootstrap interval."""
+    low, high = bootstrap_ratio(baseline, candidate, level)
+    return Ratio(value=median(baseline) / median(candidate), low=low, high=high, level=level)
+
+
+def claim(found: Ratio) -> Claim:
+    """Faster or slower only where the whole interval says so; else inconclusive."""
+    if found.low > FASTER_ABOVE:
+        return Claim.FASTER
+    return Claim.SLOWER if found.high < 1 / FASTER_ABOVE else Claim.INCONCLUSIVE
+
+
+@dataclass(frozen=True)
+class LaunchCost:
+    """What launches alone cost from an idle device: `first_us` for one, `next_us` for each further one."""
+
+    first_us: float
+    next_us: float
+
+    @classmethod
+    def fit(cls, idle_us: dict[int, float], queued_us: dict[int, float]) -> "LaunchCost":
+        """From null candidates of several launch counts: what their idle time has beyond their queued time."""
+        gaps = {count: idle_us[count] - queued_us[count] for count in sorted(idle_us)}
+        slopes = [(gaps[b] - gaps[a]) / (b - a) for a, b in pairwise(gaps)]
+        step = max(0.0, median(slopes)) if slopes else 0.0
+        least = min(gaps)
+        return cls(gaps[least] - step * (least - 1), step)
+
+    def us(self, launches: int) -> float:
+        """The cost of a call with that many launches."""
+        return self.first_us + self.next_us * max(0, launches - 1)
+
+
+def hidden_work(idle_us: float, queued_us: float, launches: int, cost: LaunchCost) -> Doubt | None:
+    """A queued time may be shorter than the idle one by what launches cost, and no more."""
+    allowed = cost.us(launches) + slack_us(idle_us)
+    if queued_us >= idle_us - allowed:
+        return None
+    return Doubt(
+        Reason.HIDDEN_WORK,
+        f"queued behind a gate the call takes {queued_us:.1f} µs, from an idle device {idle_us:.1f} µs; "
+        f"{launches} launches explain {cost.us(launches):.1f} µs of the difference",
+    )
+
+
+def clocks_disagree(event_us: float, null_event_us: float, wall_us: float, null_wall_us: float) -> Doubt | None:
+    """The worker's events and the judge's wall clock must tell the same time beyond a null candidate's."""
+    by_events, by_wall = event_us - null_event_us, wall_us - null_wall_us
+    if abs(by_events - by_wall) <= slack_us(event_us):
+        return None
+    return Doubt(
+        Reason.CLOCKS_DISAGREE,
+        f"beyond a null candidate the worker's events say {by_events:.1f} µs and the judge's clock {by_wall:.1f} µs; "
+        f"they may differ by {slack_us(event_us):.1f} µs",
+    )
+
+
+def slack_us(time_us: float) -> float:
+    """How far two clocks may differ at this time."""
+    return max(CLOCK_SHARE * time_us, CLOCK_FLOOR_US)
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What this GPU was measured to do: bytes a microsecond, operations a microsecond, and the null kernel's time."""
+
+    read_bytes_us: float
+    flops_us: float | None
+    null_us: float
+    l2_bytes: int
+
+
+def floor_us(ceilings: Ceilings, read_bytes: float, written_bytes: float, flops: float | None = None) -> float:
+    """The time below which no kernel can be: cold reads, and writes beyond what the L2 may still hold."""
+    spilled = max(0.0, written_bytes - ceilings.l2_bytes)
+    memory = (read_bytes / FLOOR_SLACK + spilled / FLOOR_SLACK) / ceilings.read_bytes_us
+    arithmetic = flops / (ceilings.flops_us * FLOOR_SLACK) if flops and ceilings.flops_us else 0.0
+    return max(memory, arithmetic, ceilings.null_us)
+
+
+def below_floor(time_us: float, floor: float) -> Doubt | None:
+    """Faster than the memory allows is not fast, it is wrong somewhere."""
+    if time_us >= floor:
+        return None
+    return Doubt(Reason.BELOW_FLOOR, f"{time_us:.2f} µs is below {floor:.2f} µs, what this GPU's memory allows")
+
+
+def too_good(found: Ratio, repeated: bool) -> Doubt | None:
+    """Past ten times the best baseline a number waits until a second evaluation repeats it."""
+    if found.value <= GOOD_LIMIT or repeated:
+        return None
+    return Doubt(
+        Reason.TOO_GOOD,
+        f"{found.value:.1f} times the best baseline; above {GOOD_LIMIT:g} a second evaluation must agree",
+    )
+
+
+def undisturbed(flushes_us: Sequence[float]) -> list[bool]:
+    """For each window, whether the judge's own flush took its usual time."""
+    usual = median(flushes_us)
+    return [abs(flush - usual) <= FLUSH_SHARE * usual for flush in flushes_us]
+
+
+def disturbed(kept: Sequence[bool]) -> Doubt | None:
+    """When most windows were disturbed nothing can be said."""
+    share = 1 - sum(kept) / len(kept)
+    if share <= MOST_DISCARDED:
+        return None
+    return Doubt(
+        Reason.DISTURBED, f"{share:.0%} of {len(kept)} windows were disturbed; at most {MOST_DISCARDED:.0%} may be"
+    )

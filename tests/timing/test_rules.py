@@ -1,0 +1,137 @@
+"""The rules of timing, each at the edge where it changes its mind."""
+
+import random
+
+import pytest
+
+from warpsmith.records import Claim, Ratio, Reason
+from warpsmith.timing import (
+    Ceilings,
+    LaunchCost,
+    StopRule,
+    below_floor,
+    claim,
+    clocks_disagree,
+    disturbed,
+    floor_us,
+    hidden_work,
+    measured,
+    ratio,
+    too_good,
+    undisturbed,
+)
+
+COST = LaunchCost(first_us=4.0, next_us=2.0)
+H200 = Ceilings(read_bytes_us=4.3e6, flops_us=60e6, null_us=2.0, l2_bytes=60 << 20)
+
+
+def noisy(center: float, count: int = 40, spread: float = 0.01, seed: int = 0) -> list[float]:
+    draw = random.Random(seed)
+    return [center * (1 + spread * (draw.random() - 0.5)) for _ in range(count)]
+
+
+def test_measured_is_the_median_with_its_spread() -> None:
+    found = measured([1, 2, 3, 4, 100])
+    assert (found.us, found.samples) == (3, 5)
+    assert found.low_us < 3 < found.high_us
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (1.02, 1.10, Claim.FASTER),
+        (1.005, 1.10, Claim.INCONCLUSIVE),
+        (0.9, 1.2, Claim.INCONCLUSIVE),
+        (0.80, 0.95, Claim.SLOWER),
+        (0.80, 0.995, Claim.INCONCLUSIVE),
+    ],
+)
+def test_claims_need_the_whole_interval(low: float, high: float, said: Claim) -> None:
+    assert claim(Ratio(value=(low + high) / 2, low=low, high=high)) is said
+
+
+def test_a_kernel_against_itself_is_inconclusive() -> None:
+    found = ratio(noisy(50, seed=1), noisy(50, seed=2))
+    assert claim(found) is Claim.INCONCLUSIVE
+    assert found.low < 1 < found.high
+
+
+def test_twice_as_fast_is_faster() -> None:
+    found = ratio(noisy(100, seed=1), noisy(50, seed=2))
+    assert claim(found) is Claim.FASTER
+    assert 1.98 < found.value < 2.02
+
+
+def test_launch_cost_is_fitted_from_null_candidates() -> None:
+    queued = {1: 3.0, 2: 4.0, 4: 6.0, 8: 10.0}
+    idle = {count: queued[count] + 4.0 + 1.5 * (count - 1) for count in queued}
+    cost = LaunchCost.fit(idle, queued)
+    assert cost.us(1) == pytest.approx(4.0)
+    assert cost.us(5) == pytest.approx(10.0)
+
+
+def test_hidden_work() -> None:
+    assert hidden_work(idle_us=50, queued_us=46, launches=1, cost=COST) is None
+    found = hidden_work(idle_us=50, queued_us=20, launches=1, cost=COST)
+    assert found is not None
+    assert found.reason is Reason.HIDDEN_WORK
+    assert hidden_work(idle_us=50, queued_us=20, launches=15, cost=COST) is None
+
+
+def test_clocks() -> None:
+    assert clocks_disagree(event_us=40, null_event_us=7, wall_us=66, null_wall_us=32) is None
+    found = clocks_disagree(event_us=10, null_event_us=7, wall_us=66, null_wall_us=32)
+    assert found is not None
+    assert found.reason is Reason.CLOCKS_DISAGREE
+    assert "34.0 µs" in found.detail
+
+
+def test_clock_slack_is_three_microseconds_or_five_percent() -> None:
+    assert clocks_disagree(10, 7, 37.9, 32) is None
+    assert clocks_disagree(10, 7, 38.1, 32) is not None
+    assert clocks_disagree(1000, 7, 1070, 32) is None
+    assert clocks_disagree(1000, 7, 1090, 32) is not None
+
+
+def test_floor_counts_cold_reads_and_spilled_writes() -> None:
+    read = floor_us(H200, read_bytes=256e6, written_bytes=0)
+    assert read == pytest.approx(256e6 / 1.05 / 4.3e6)
+    assert floor_us(H200, 256e6, 60 << 20) == read
+    assert floor_us(H200, 256e6, 256e6) > read
+    assert floor_us(H200, 100, 100) == 2.0
+    assert floor_us(H200, 100, 100, flops=60e9) == pytest.approx(1000 / 1.05)
+
+
+def test_below_floor() -> None:
+    assert below_floor(10.0, 10.0) is None
+    found = below_floor(9.0, 10.0)
+    assert found is not None
+    assert found.reason is Reason.BELOW_FLOOR
+
+
+def test_too_good_waits_for_a_second_evaluation() -> None:
+    high = Ratio(value=12.0, low=11.0, high=13.0)
+    found = too_good(high, repeated=False)
+    assert found is not None
+    assert found.reason is Reason.TOO_GOOD
+    assert too_good(high, repeated=True) is None
+    assert too_good(Ratio(value=8.0, low=7.9, high=8.1), repeated=False) is None
+
+
+def test_a_window_with_a_strange_flush_is_discarded() -> None:
+    kept = undisturbed([100, 101, 99, 160, 100])
+    assert kept == [True, True, True, False, True]
+    assert disturbed(kept) is None
+    found = disturbed([True, False, False])
+    assert found is not None
+    assert found.reason is Reason.DISTURBED
+
+
+def test_stop_rule() -> None:
+    rule = StopRule(width=0.01, least=5, most=30, seconds=1.0)
+    assert not rule.done([10.0] * 4, 0.1)
+    assert rule.done([10.0] * 5, 0.1)
+    wild = [10.0 + 5 * (i % 2) for i in range(20)]
+    assert not rule.done(wild, 0.1)
+    assert rule.done(wild, 1.1)
+    assert rule.done(wild + wild, 0.1)
