@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from warpsmith.tasks.filters.fingerprint import Fingerprint
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Sense, Skip
 from warpsmith.tasks.filters.thresholds import CONSTANT
-from warpsmith.tasks.filters.trace import Call, Source, Trace, words
+from warpsmith.tasks.filters.trace import Call, Seen, Source, Trace, words
 
 RANDOM = ("dropout", "rand", "bernoulli", "normal", "multinomial", "uniform_", "rrelu", "poisson", "exponential_")
 CREATES = ("zeros", "ones", "full", "empty", "arange", "linspace", "eye", "tensor", "new_")
@@ -57,7 +58,7 @@ def constant_result(traced: Trace, other: Trace) -> FilterResult | Skip:
 
 def inefficiency(traced: Trace, other: Trace) -> FilterResult:
     """Calls that give back what they were given, or undo the call before."""
-    users = Counter(source[:2] for call in traced.calls for source in set(call.reads))
+    users = Counter(owner for call in traced.calls for owner in {read.source[:2] for read in call.reads})
     second = {call.index: call for call in other.calls} if len(other.calls) == len(traced.calls) else {}
 
     def alone(source: Source) -> Call | None:
@@ -83,7 +84,7 @@ def _live(traced: Trace) -> set[int]:
         index = waiting.pop()
         if index not in live:
             live.add(index)
-            waiting += [place for kind, place, _ in traced.calls[index].reads if kind == "call"]
+            waiting += [read.source[1] for read in traced.calls[index].reads if read.source[0] == "call"]
     return live
 
 
@@ -95,30 +96,36 @@ def _named(call: Call, stems: Sequence[str]) -> bool:
     return any(stem in call.name for stem in stems) if stems is RANDOM else call.name.startswith(tuple(stems))
 
 
+def _marks(one: Sequence[Seen], two: Sequence[Seen]) -> list[tuple[Fingerprint, Fingerprint]]:
+    """The floating tensors of a call in both draws."""
+    pairs = zip(one, two, strict=False)
+    return [(first.mark, second.mark) for first, second in pairs if first.mark and second.mark]
+
+
 def _varies(one: Call, two: Call) -> bool:
     """Every floating tensor that was read differs between the draws: a state that starts at zero may stay so."""
-    pairs = [(a, b) for a, b in zip(one.sources, two.sources, strict=False) if a and b]
+    pairs = _marks(one.reads, two.reads)
     return bool(pairs) and not any(a.same(b, CONSTANT) for a, b in pairs)
 
 
 def _constant(one: Call, two: Call) -> bool:
     """Every floating result agrees, or is the rounding noise of what it was made from."""
-    pairs = [(a, b) for a, b in zip(one.results, two.results, strict=False) if a and b]
-    given = max((source.size for source in one.sources if source), default=0.0)
-    return bool(pairs) and all(a.same(b, CONSTANT) or max(a.size, b.size) <= ROUNDING * given for a, b in pairs)
+    pairs = _marks(one.results, two.results)
+    noise = ROUNDING * max((read.mark.size for read in one.reads if read.mark), default=0.0)
+    return bool(pairs) and all(a.same(b, CONSTANT) or max(a.size, b.size) <= noise for a, b in pairs)
 
 
 def _does_nothing(call: Call, again: Call | None) -> bool:
     """An activation or arithmetic with a number that leaves its one tensor as it is, in both draws."""
-    if call.name not in PARTIAL | ARITHMETIC or len(call.sources) != 1 or again is None:
+    if call.name not in PARTIAL | ARITHMETIC or again is None:
         return False
     return all(_unchanged(one) for one in (call, again))
 
 
 def _unchanged(call: Call) -> bool:
-    if len(call.sources) != 1 or len(call.results) != 1:
+    if len(call.reads) != 1 or len(call.results) != 1:
         return False
-    given, made = call.sources[0], call.results[0]
+    given, made = call.reads[0].mark, call.results[0].mark
     return bool(given and made and given.same(made))
 
 
@@ -127,24 +134,24 @@ Alone = Callable[[Source], Call | None]
 
 def _viewed_back(call: Call, alone: Alone) -> bool:
     """A view of a view that is the first tensor again: transposed twice, reshaped there and back."""
-    before = alone(call.reads[0]) if call.reads and call.alias and not call.mutates else None
-    if before is None or not before.alias or before.mutates or not before.read_views or not call.views:
+    before = alone(call.reads[0].source) if call.reads and call.alias and not call.mutates else None
+    if before is None or not before.reads or not before.alias or before.mutates:
         return False
-    moved = call.read_views[0] != call.views[0]
-    return moved and before.read_views[0] == call.views[0]
+    there, back = call.reads[0].view, call.results[0].view
+    return there != back and before.reads[0].view == back
 
 
 def _cast_back(call: Call, alone: Alone) -> bool:
     """A cast to another element type and straight back to the first."""
-    before = alone(call.reads[0]) if call.reads and call.name in CASTS and not call.alias else None
+    before = alone(call.reads[0].source) if call.reads and call.name in CASTS and not call.alias else None
     if before is None or before.name not in CASTS or before.alias:
         return False
-    return before.read_views[0].dtype == call.views[0].dtype
+    return before.reads[0].view.dtype == call.results[0].view.dtype
 
 
 def _copied(call: Call, alone: Alone) -> bool:
     """A copy of a result that nobody else looks at."""
-    before = alone(call.reads[0]) if call.reads and call.name in ("clone", "detach_copy") else None
+    before = alone(call.reads[0].source) if call.reads and call.name == "clone" else None
     return before is not None and not before.alias
 
 

@@ -55,22 +55,35 @@ class View:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """A tensor as it was at one moment: whose value it held, what that was, and where it lay."""
+
+    source: Source
+    mark: Fingerprint | None
+    view: View
+    version: int
+    storage: int
+
+
+@dataclass(frozen=True)
 class Call:
-    """One call: what, where in the author's file, whose results it read, what came out."""
+    """One call: what, where in the author's file, what it read, what came out."""
 
     index: int
     name: str
     line: str
-    inside: bool  # made by torch's own Python code on behalf of the author's line
-    reads: tuple[Source, ...]
+    inside: bool  # made by torch's own modules on behalf of the author's line
     key: str  # equal for two calls of the same function on the same values
-    sources: tuple[Fingerprint | None, ...]
-    results: tuple[Fingerprint | None, ...]
-    views: tuple[View, ...]
-    read_views: tuple[View, ...]
-    alias: bool  # the result lies in an argument's memory: a view, an in-place operation, the argument itself
+    reads: tuple[Seen, ...]
+    results: tuple[Seen, ...]
     mutates: bool
     escapes: bool  # its values left torch (item, numpy), or it changed an argument of the task
+
+    @property
+    def alias(self) -> bool:
+        """Whether a result lies in the memory of what was read: a view, an in-place operation, the tensor itself."""
+        storages = {read.storage for read in self.reads}
+        return any(result.storage in storages for result in self.results)
 
     @property
     def label(self) -> str:
@@ -107,6 +120,7 @@ class Recorder(TorchFunctionMode):
         self.strangers = False
         self._owners: dict[int, tuple[weakref.ref[Tensor], Source]] = {}
         self._places: dict[int, Source] = {}  # by storage: who wrote it last
+        self._marks: dict[tuple[Source, View], Fingerprint | None] = {}
         self._argument_storages = {_storage(tensor) for tensor in arguments}
         self._held = list(arguments)
         for place, tensor in enumerate(arguments):
@@ -119,31 +133,27 @@ class Recorder(TorchFunctionMode):
         kwargs, caller = kwargs or {}, _caller()
         if caller.f_code.co_filename.startswith(HERE):
             return self._passed_on(func(*args, **kwargs), args)
-        given = list(_flat([*args, *kwargs.values()]))
-        before = [(self.source(t), fingerprint(t), _view(t), _version(t), _storage(t)) for t in given]
-        name = _name(func)
+        given, name = list(_flat([*args, *kwargs.values()])), _name(func)
+        reads = tuple(self._seen(tensor) for tensor in given)
         key = f"{name}({self._token(args)}, {self._token(kwargs)})"
         result = func(*args, **kwargs)
         made = list(_flat([result]))
-        changed = [t for t, known in zip(given, before, strict=True) if _version(t) != known[3]]
+        changed = [t for t, read in zip(given, reads, strict=True) if _version(t) != read.version]
         if made or changed or name not in METADATA:
-            storages = {known[4] for known in before}
-            call = Call(
-                index=len(self.calls),
-                name=name,
-                line=_line(caller),
-                inside=caller.f_code.co_filename.startswith(MODULES),
-                reads=tuple(known[0] for known in before),
-                key=key,
-                sources=tuple(known[1] for known in before),
-                results=tuple(fingerprint(tensor) for tensor in made),
-                views=tuple(_view(tensor) for tensor in made),
-                read_views=tuple(known[2] for known in before),
-                alias=any(_storage(tensor) in storages for tensor in made),
-                mutates=bool(changed),
-                escapes=not made or any(_storage(t) in self._argument_storages for t in changed),
+            self._write_down(made, changed, {read.storage for read in reads})
+            self.calls.append(
+                Call(
+                    index=len(self.calls),
+                    name=name,
+                    line=_line(caller),
+                    inside=caller.f_code.co_filename.startswith(MODULES),
+                    key=key,
+                    reads=reads,
+                    results=tuple(self._seen(tensor) for tensor in made),
+                    mutates=bool(changed),
+                    escapes=not made or any(_storage(t) in self._argument_storages for t in changed),
+                )
             )
-            self._keep(call, made, changed, storages)
         return result
 
     def _passed_on(self, result: Any, args: Sequence[Any]) -> Any:
@@ -166,14 +176,19 @@ class Recorder(TorchFunctionMode):
         self.strangers = True
         return ("unknown", _storage(tensor), 0)
 
-    def _keep(self, call: Call, made: Sequence[Tensor], changed: Sequence[Tensor], storages: set[int]) -> None:
-        self.calls.append(call)
+    def _write_down(self, made: Sequence[Tensor], changed: Sequence[Tensor], read: set[int]) -> None:
+        """The next call owns what it made, and what lies where it wrote."""
+        index = len(self.calls)
         for place, tensor in enumerate(made):
-            if _storage(tensor) not in storages:
-                self._places[_storage(tensor)] = ("call", call.index, place)
-            self._own(tensor, ("call", call.index, place), fresh=False)
+            self._own(tensor, ("call", index, place), fresh=_storage(tensor) not in read)
         for tensor in changed:
-            self._places[_storage(tensor)] = ("call", call.index, 0)
+            self._places[_storage(tensor)] = ("call", index, 0)
+
+    def _seen(self, tensor: Tensor) -> Seen:
+        source, view = self.source(tensor), _view(tensor)
+        if (source, view) not in self._marks:
+            self._marks[source, view] = fingerprint(tensor)
+        return Seen(source, self._marks[source, view], view, _version(tensor), _storage(tensor))
 
     def _own(self, tensor: Tensor, source: Source, fresh: bool = True) -> None:
         self._owners[id(tensor)] = (weakref.ref(tensor), source)
