@@ -87,5 +87,5 @@ def of_ending(ended: Ended, sentence: str, fault: FrameError | None) -> Trouble:
         return Trouble(Reason.TIME_LIMIT, f"No answer in time: {fault.detail}.")
     if ended.signal is not None and ended.stopped is None:
         return Trouble(Reason.CRASH, f"The candidate's host code crashed: {sentence}.")
-    detail = f"{fault.fault}: {fault.detail}" if fault else sentence
-    return Trouble(Reason.BAD_ANSWER, f"The worker gave no whole answer ({detail}).")
+    answer = f" ({fault.fault}: {fault.detail})" if fault else ""
+    return Trouble(Reason.BAD_ANSWER, f"The worker gave no whole answer{answer}; {sentence}.")

@@ -224,9 +224,9 @@ static int captured(Call& call) {  // capture with a fork, instantiate, launch t
   size_t bytes = size_t(call.n) * 4, count = 0;
   OK(cudaMalloc(&y, bytes));
   OK(cudaMalloc(&z, bytes));
-  OK(cudaMemset(y, 0, bytes));
-  OK(cudaMemset(z, 0, bytes));
   OK(cudaStreamCreateWithFlags(&main, cudaStreamNonBlocking));
+  OK(cudaMemsetAsync(y, 0, bytes, main));
+  OK(cudaMemsetAsync(z, 0, bytes, main));
   OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
   OK(cudaEventCreate(&fork));
   OK(cudaEventCreate(&join));

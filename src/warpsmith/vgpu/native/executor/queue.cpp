@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "names.h"
+
 namespace executor {
 namespace {
 
@@ -151,7 +153,10 @@ double Queue::launch(Operation operation, Waiting* waiting, Kernel* kernel) {
 
 void Queue::judged(const vgpu::Outcome& outcome, const std::string& kernel) {
   ledger_->find(outcome.findings);
-  if (cuda::Error error = error_of(outcome)) stick(error, kind_of(outcome.status), kernel + ": " + outcome.detail);
+  cuda::Error error = error_of(outcome);
+  if (!error) return;
+  bool silent = outcome.detail.empty() && !outcome.findings.empty();
+  stick(error, kind_of(outcome.status), plain_name(kernel) + ": " + (silent ? outcome.findings[0].message : outcome.detail));
 }
 
 void Queue::stick(cuda::Error error, const std::string& kind, const std::string& detail) {
@@ -207,7 +212,7 @@ void Queue::report_unjoined() {
     std::string what = "A transfer";
     if (auto* kernel = std::get_if<Kernel>(&waiting.work)) {
       finding.kernel = catalog_->at(uint64_t(kernel->function))->name;
-      what = "Kernel " + finding.kernel;
+      what = "Kernel " + plain_name(finding.kernel);
     }
     finding.message = what + " on stream " + std::to_string(waiting.stream) +
                       " was still waiting when the results were read: nothing joins that stream with the current one.";

@@ -50,7 +50,7 @@ class Session {
 
   Answer function(const wire::Request& request, const std::string& name);
   Answer function_facts(const Function& function);
-  Answer allocate(uint64_t bytes);
+  Answer allocate(uint64_t bytes, const std::string& owner);
   Answer release(uint64_t start, uint64_t stream, bool lazily);
   Answer describe();
   // The kernel in words from `at` on: function, grid and block packed in three, shared, flags, cluster in two.
@@ -67,7 +67,7 @@ class Session {
   Id next_ = 1;
   Graphs graphs_;
   Streams streams_;
-  uint64_t allocated_bytes_ = 0;
+  uint64_t allocated_bytes_ = 0, allocations_ = 0;
   std::map<uint64_t, uint64_t> sizes_;  // of live allocations
 };
 

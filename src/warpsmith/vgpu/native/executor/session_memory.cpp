@@ -7,11 +7,12 @@ namespace executor {
 
 using wire::Call;
 
-Answer Session::allocate(uint64_t bytes) {
+Answer Session::allocate(uint64_t bytes, const std::string& owner) {
   Answer answer;
   if (bytes == 0) return answer;  // CUDA gives a null pointer for nothing
-  uint64_t start = engine_.allocate(bytes, "allocation of " + std::to_string(bytes) + " bytes");
-  if (!start && !queue_.finish_all()) start = engine_.allocate(bytes, "allocation of " + std::to_string(bytes) + " bytes");
+  std::string label = owner + " " + std::to_string(++allocations_);
+  uint64_t start = engine_.allocate(bytes, label);
+  if (!start && !queue_.finish_all()) start = engine_.allocate(bytes, label);
   if (!start) {
     ledger_.failed(cuda::kMemoryAllocation, "memory",
                    "cudaMalloc of " + std::to_string(bytes) + " bytes; the virtual GPU has " + std::to_string(setup_.gpu.memory_bytes) +
@@ -60,7 +61,7 @@ Answer Session::memory(const wire::Request& request) {
         queue_.stick(cuda::kNotSupported, "unknown_call", "cudaMallocAsync or cudaFreeAsync in a stream capture");
         return {cuda::kNotSupported, {}, {}};
       }
-      if (request.call == Call::Allocate || request.call == Call::AllocateAsync) return allocate(words[0]);
+      if (request.call == Call::Allocate || request.call == Call::AllocateAsync) return allocate(words[0], "allocation");
       return release(words[0], lazily ? words[1] : 0, lazily);
     case Call::MemoryInfo:
       answer.words[0] = setup_.gpu.memory_bytes - std::min<uint64_t>(allocated_bytes_, setup_.gpu.memory_bytes);
@@ -141,7 +142,7 @@ Answer Session::judge(const wire::Request& request, const Bytes& bytes) {
     if (words[0] & 2) ledger_.forget();
     return answer;
   }
-  if (request.call == Call::JudgeAllocate) return allocate(words[0]);
+  if (request.call == Call::JudgeAllocate) return allocate(words[0], "argument");
   Operation operation = queue_.judge();
   switch (request.call) {
     case Call::JudgeWrite: moved = engine_.write(operation, words[0], bytes.data(), bytes.size(), &findings); break;
