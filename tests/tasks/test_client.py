@@ -8,7 +8,7 @@ import torch
 
 from warpsmith.base import UsageError
 from warpsmith.records import Direction, Trial
-from warpsmith.tasks.client import TaskClient, visible
+from warpsmith.tasks.client import TaskClient, policy, visible
 from warpsmith.tasks.find import OpenOptions, open_task
 from warpsmith.tasks.opened import LocalTask
 from warpsmith.tasks.suite import suite_folder
@@ -166,3 +166,13 @@ def test_a_forked_copy_does_not_answer(tmp_path: Path) -> None:
         case = task.describe().cases[0]
         for seed in range(3):
             assert task.problem(Direction.FORWARD, Trial(case=case, seed=seed)).expected[0].shape == (4,)
+
+
+def test_packages_on_the_judges_path_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle, task = tmp_path / "bundle", tmp_path / "task"
+    bundle.mkdir()
+    task.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(bundle))
+    shown = policy(Target(Form.OWN, task), OpenOptions())
+    assert str(bundle) in shown.env["PYTHONPATH"].split(":")
+    assert {bundle, task} <= set(shown.read)

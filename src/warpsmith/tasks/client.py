@@ -2,6 +2,7 @@
 
 import os
 import re
+import site
 import sys
 from functools import cached_property
 from pathlib import Path
@@ -159,7 +160,8 @@ class TaskClient:
 
 def policy(target: Target, options: OpenOptions) -> Policy:
     """What a task's code may see and use: python, the packages, its own files; no network."""
-    env = {"PYTHONPATH": str(Path(warpsmith.__file__).parent.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+    packages = [str(path) for path in package_paths()]
+    env = {"PYTHONPATH": os.pathsep.join(packages), "PYTHONDONTWRITEBYTECODE": "1"}
     threads = options.threads or min(os.cpu_count() or 1, 16)
     env |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     limits = Limits(
@@ -169,7 +171,15 @@ def policy(target: Target, options: OpenOptions) -> Policy:
         processes=512,
         address_space=False,  # the host bounds itself, so that Python can say which line asked for too much
     )
-    return Policy(read=(*system_paths(), *visible(target)), limits=limits, env=env)
+    return Policy(read=(*system_paths(), *package_paths()[1:], *visible(target)), limits=limits, env=env)
+
+
+def package_paths() -> list[Path]:
+    """Where packages lie that no environment variable of the child would find: ours, PYTHONPATH's, the user's."""
+    named = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    own = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    found = [Path(warpsmith.__file__).parent.parent, *(Path(entry).absolute() for entry in (*named, *own))]
+    return [path for path in dict.fromkeys(found) if path.exists()]
 
 
 def visible(target: Target) -> tuple[Path, ...]:
