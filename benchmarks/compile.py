@@ -21,10 +21,11 @@ from warpsmith.records import Candidate, Direction
 SUITE = Path(__file__).parents[1] / "src" / "warpsmith" / "suite"
 AT_ONCE = 8
 LOAD = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from torch.utils import cpp_extension
 folder, source = sys.argv[1:]
+cpp_extension.CUDA_HOME = os.environ["CUDA_HOME"]  # a torch without CUDA does not look for it
 flags = ["-O3", "-lineinfo", "-std=c++17", "-DC10_USING_CUSTOM_GENERATED_MACROS"]
 started = time.perf_counter()
 linked = True

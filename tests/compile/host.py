@@ -1,4 +1,4 @@
-"""A caller of artifacts for tests: lends host memory through WsHost, and gives and takes torch tensors of the CPU."""
+"""A caller of artifacts for tests: lends memory through WsHost, and gives and takes torch tensors of either device."""
 
 import ctypes as c
 from collections.abc import Sequence
@@ -59,16 +59,17 @@ class Caller:
     """One loaded artifact. `calls` gives the status and the results of a function."""
 
     def __init__(self, artifact: Path) -> None:
-        c.CDLL(str(Toolchain.find().runtime), mode=c.RTLD_GLOBAL)
+        self.runtime = c.CDLL(str(Toolchain.find().runtime), mode=c.RTLD_GLOBAL)
         self.library = c.CDLL(str(artifact))
         self.heard: list[str] = []
         self.kept: list[Any] = []
         self.host = Host(
             version=1,
-            allocate=GIVES(lambda _, size: self._memory(size)),
+            allocate=GIVES(lambda _, size: self._device_memory(size)),
             release=TAKES(lambda _, data: None),
             scratch=GIVES(lambda _, size: self._memory(size)),
             complain=HEARS(lambda _, text: self.heard.append(text.decode())),
+            encode_tensor_map=ENCODES(lambda _, into, wanted: encode(into, wanted)),
         )
 
     def entries(self) -> dict[str, str]:
@@ -88,6 +89,11 @@ class Caller:
         block = c.create_string_buffer(size + 64)
         self.kept.append(block)
         return c.addressof(block) + (-c.addressof(block)) % 64
+
+    def _device_memory(self, size: int) -> int:
+        block = torch.empty(size, dtype=torch.uint8, device="cuda")
+        self.kept.append(block)
+        return block.data_ptr()
 
     def _value(self, given: Any) -> Value:
         if given is None:
@@ -115,7 +121,7 @@ class Caller:
         sizes = (c.c_int64 * max(given.dim(), 1))(*given.shape)
         strides = (c.c_int64 * max(given.dim(), 1))(*given.stride())
         code, bits = CODES[given.dtype]
-        made = DLTensor(given.data_ptr(), 1, 0, given.dim(), code, bits, 1, sizes, strides, 0)
+        made = DLTensor(given.data_ptr(), 2 if given.is_cuda else 1, 0, given.dim(), code, bits, 1, sizes, strides, 0)
         self.kept += [given, sizes, strides, made]
         return made
 
@@ -124,13 +130,37 @@ class Caller:
             return value.payload.f
         if value.kind in (INT, BOOL):
             return value.payload.i
-        return None if value.kind == NONE else read(value.payload.tensor.contents)
+        return None if value.kind == NONE else self._read(value.payload.tensor.contents)
+
+    def _read(self, found: DLTensor) -> torch.Tensor:
+        """A torch tensor of the host with the sizes, strides and values of a result."""
+        sizes, strides = found.shape[: found.ndim], found.strides[: found.ndim]
+        reach = 1 + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True)) if 0 not in sizes else 0
+        raw = bytearray(max(reach, 1) * found.bits // 8)
+        whole = (c.c_char * len(raw)).from_buffer(raw)
+        if found.device_type == 1:
+            c.memmove(whole, found.data, len(raw))
+        else:
+            torch.cuda.synchronize()
+            assert self.runtime.cudaMemcpy(whole, c.c_void_p(found.data), c.c_size_t(len(raw)), 2) == 0
+        return torch.frombuffer(raw, dtype=TYPES[found.code, found.bits]).as_strided(sizes, strides)
 
 
-def read(found: DLTensor) -> torch.Tensor:
-    """A torch tensor with the sizes, strides and values of a result."""
-    sizes, strides = found.shape[: found.ndim], found.strides[: found.ndim]
-    reach = 1 + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True)) if 0 not in sizes else 0
-    raw = c.string_at(found.data, max(reach, 1) * found.bits // 8)
-    flat = torch.frombuffer(bytearray(raw), dtype=TYPES[found.code, found.bits])
-    return flat.as_strided(sizes, strides)
+class TiledMap(c.Structure):
+    _fields_ = (
+        ("data_type", c.c_int32), ("rank", c.c_uint32), ("address", c.c_void_p), ("sizes", c.c_void_p),
+        ("strides_bytes", c.c_void_p), ("box", c.c_void_p), ("steps", c.c_void_p), ("interleave", c.c_int32),
+        ("swizzle", c.c_int32), ("l2_promotion", c.c_int32), ("out_of_bounds_fill", c.c_int32),
+    )  # fmt: skip
+
+
+def encode(into: int, wanted: int) -> int:
+    """As a worker on a GPU does it: by the driver."""
+    asked = TiledMap.from_address(wanted)
+    return int(
+        c.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
+            c.c_void_p(into), asked.data_type, c.c_uint32(asked.rank), c.c_void_p(asked.address),
+            c.c_void_p(asked.sizes), c.c_void_p(asked.strides_bytes), c.c_void_p(asked.box), c.c_void_p(asked.steps),
+            asked.interleave, asked.swizzle, asked.l2_promotion, asked.out_of_bounds_fill,
+        )
+    )  # fmt: skip

@@ -9,7 +9,7 @@ std::vector<int64_t> questions_of(const torch::Tensor& x) {
   TORCH_CHECK(x.dtype() == torch::kFloat32 && x.scalar_type() == at::ScalarType::Float, "dtype ", x.dtype());
   TORCH_CHECK(x.dtype() == x.scalar_type() && x.type().scalarType() == torch::kFloat);
   TORCH_CHECK(x.device().is_cpu() == x.is_cpu() && x.is_cuda() == x.device().is_cuda() && !x.is_sparse());
-  TORCH_CHECK(x.device() == torch::Device(torch::kCPU, 0), "device ", x.device());
+  TORCH_CHECK(x.device() == torch::Device(x.is_cuda() ? torch::kCUDA : torch::kCPU, 0), "device ", x.device());
   TORCH_CHECK(x.element_size() == 4 && x.itemsize() == 4 && x.nbytes() == size_t(4 * x.numel()));
   TORCH_CHECK(x.sizes() == c10::IntArrayRef(x.sizes().vec()) && x.sizes().size() == size_t(x.dim()));
   TORCH_CHECK(x.is_floating_point() && at::isFloatingType(x.scalar_type()) && !at::isIntegralType(x.scalar_type(), false));
@@ -77,16 +77,16 @@ std::vector<torch::Tensor> factories(torch::Tensor x) {
           l,
           s,
           torch::zeros(shape, doubles),
-          torch::zeros({3}, torch::dtype(torch::kInt64).device(torch::kCPU)),
+          torch::zeros({3}, torch::dtype(torch::kInt64).device(x.device())),
           torch::zeros_like(x),
           torch::ones({2}, options),
           torch::ones_like(x, x.options().dtype(torch::kBFloat16)),
-          torch::full({1, 2}, 7, torch::kInt32),
+          torch::full({1, 2}, 7, x.options().dtype(torch::kInt32)),
           torch::full_like(x, -1.5f),
           x.new_empty({2}).fill_(1.0),
           x.new_zeros({2, 2}),
           torch::zeros(x.sizes(), x.options().dtype(x.dtype())),
-          torch::zeros({}, torch::device(torch::kCPU).dtype(torch::kBool)),
+          torch::zeros({}, torch::device(x.device()).dtype(torch::kBool)),
           at::empty(x.sizes(), x.options(), at::MemoryFormat::Contiguous).fill_(x.flatten()[3].item())};
 }
 
