@@ -123,6 +123,15 @@ def test_a_folder_of_another_form_says_what_is_missing(tmp_path: Path, old: str,
         KbenchProgram(folder)
 
 
+def test_a_setting_that_nothing_takes_is_a_slip(tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    shutil.copytree(FOLDERS / "pick_loss", folder)
+    config = folder / "config_forward.json"
+    config.write_text(config.read_text().replace('"num_classes": 3', '"num_clases": 3'))
+    with pytest.raises(UsageError, match=r"case 'multi_1': setting 'num_clases' is taken by neither.*num_classes"):
+        KbenchProgram(folder)
+
+
 def test_a_setting_no_tensor_can_have_is_blamed_on_the_file(tmp_path: Path) -> None:
     folder = tmp_path / "task"
     shutil.copytree(FOLDERS / "pick_loss", folder)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from warpsmith.base import UsageError, read_text
+from warpsmith.base import UsageError, nearest, read_text
 from warpsmith.records import Argument, Case, Direction, Dtype, Group, Origin, Role, Signature, Task, Trial
 from warpsmith.tasks.autograd import Recorded, backward_call, gradient_places, recorded, recorder, written_names
 from warpsmith.tasks.bound import NUMBERS, Bound, bound, renamed, values
@@ -25,6 +25,7 @@ from warpsmith.tasks.versions import kbench_files, version_of
 
 FORWARD, BACKWARD = "func_forward.py", "func_backward.py"
 CONFIGS = {FORWARD: "config_forward.json", BACKWARD: "config_backward.json"}
+ANY = "**"
 FORM = "A robust-kbench task defines forward_fn, class Model with forward(..., fn=forward_fn), and get_inputs."
 
 
@@ -33,9 +34,11 @@ class KbenchProgram:
 
     def __init__(self, folder: Path) -> None:
         settings = _settings(folder)
-        self._forward = ForeignProgram(KbenchSource(folder, FORWARD, settings))
-        has_backward = (folder / BACKWARD).exists()
-        self._backward = ForeignProgram(KbenchSource(folder, BACKWARD, settings)) if has_backward else None
+        files = [file for file in CONFIGS if (folder / file).exists()]
+        sources = [KbenchSource(folder, file, settings) for file in files]
+        _check_settings(folder, settings, frozenset().union(*(source.takes for source in sources)))
+        self._forward = ForeignProgram(sources[0])
+        self._backward = ForeignProgram(sources[1]) if len(sources) > 1 else None
         backward = self._backward.task.backward if self._backward else None
         self.task: Task = self._forward.task.model_copy(update={"backward": backward})
 
@@ -71,6 +74,11 @@ class KbenchSource:
         self._keywords: tuple[str, ...] = ()
         self._autograd = self._autograd_function() if file == BACKWARD else None
         self.head = self._headed(folder, file)
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """The settings that its two functions take; with `**` in one of them, any."""
+        return _parameters(self._model) | _parameters(self._get_inputs)
 
     def _headed(self, folder: Path, file: str) -> Head:
         texts = [f"# {path.name}\n{read_text(path)}" for path in kbench_files(folder) if path.suffix == ".py"]
@@ -198,11 +206,25 @@ def _settings(folder: Path) -> list[Setting]:
 
 def accepted(function: Callable[..., Any], settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings that a function takes: shared ones are written once for two functions, not always for both."""
-    parameters = inspect.signature(function).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return settings
-    names = {p.name for p in parameters}
-    return {name: value for name, value in settings.items() if name in names}
+    names = _parameters(function)
+    return {name: value for name, value in settings.items() if name in names or ANY in names}
+
+
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    found = inspect.signature(function).parameters.values()
+    return frozenset(ANY if p.kind is p.VAR_KEYWORD else p.name for p in found)
+
+
+def _check_settings(folder: Path, settings: Sequence[Setting], taken: frozenset[str]) -> None:
+    """A setting that nothing takes is a slip of the pen, not a case."""
+    for setting in settings:
+        for name in {**setting.init, **setting.input}:
+            if name not in taken and ANY not in taken:
+                near = nearest(name, taken) or sorted(taken)
+                raise UsageError(
+                    f"{folder / CONFIGS[FORWARD]}: case '{setting.name}': setting '{name}' is taken by neither Model "
+                    f"nor get_inputs; known are {', '.join(near)}."
+                )
 
 
 def _sizes(settings: Mapping[str, Any]) -> dict[str, int]:
