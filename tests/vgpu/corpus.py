@@ -93,11 +93,11 @@ def whole(*shape: int, low: int = -8, high: int = 9, seed: int = 0, dtype: torch
 
 
 def ulps(*counts: float) -> Bound:
-    """A bound in units of the last place of float32; one count a column, or one for all."""
+    """A bound in units of the last place of float32, from the right result rounded to float32; one count a column."""
 
     def bound(expected: torch.Tensor) -> torch.Tensor:
         exponent = torch.frexp(expected).exponent.clamp(min=-125)
-        return torch.ldexp(torch.tensor(counts, dtype=torch.float64), exponent - 24)
+        return torch.tensor(counts, dtype=torch.float64) * torch.exp2((exponent - 24).double())
 
     return bound
 

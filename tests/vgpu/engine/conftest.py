@@ -202,6 +202,43 @@ def make_gpu(library: CDLL) -> Any:
     return make
 
 
+REGISTERS = {1: ".b16", 2: ".b16", 4: ".b32", 8: ".b64"}
+
+
+def evaluation_kernel(instruction: str, sources: list[int], target: int, header: str = "") -> str:
+    """A kernel that loads {a}, {b}, {c} for each element, runs the instruction and stores {d}; sizes are in bytes."""
+    names = "abcefgh"[: len(sources)]
+    parameters = ", ".join(f".param .u64 p_{n}" for n in (*names, "d"))
+    lines = [f".reg {REGISTERS[size]} %v_{n}; .reg .b64 %q_{n};" for n, size in zip((*names, "d"), (*sources, target), strict=True)]
+    lines += [".reg .pred %p<8>; .reg .b32 %i<8>; .reg .b64 %o<4>; .reg .b16 %h<8>; .reg .b64 %l<8>; .reg .b32 %t<8>;"]
+    lines += ["mov.u32 %i0, %ctaid.x; mov.u32 %i1, %ntid.x; mov.u32 %i2, %tid.x; mad.lo.u32 %i3, %i0, %i1, %i2;"]
+    for name, size in zip(names, sources, strict=True):
+        lines.append(f"ld.param.u64 %q_{name}, [p_{name}]; mad.wide.u32 %q_{name}, %i3, {size}, %q_{name};")
+        lines.append(f"ld.global.b{size * 8} %v_{name}, [%q_{name}];")
+    lines.append(instruction.format(**{n: f"%v_{n}" for n in (*names, "d")}))
+    lines.append(f"ld.param.u64 %q_d, [p_d]; mad.wide.u32 %q_d, %i3, {target}, %q_d;")
+    lines.append(f"st.global.b{target * 8} [%q_d], %v_d; ret;")
+    body = "\n  ".join(lines)
+    return f"{HEADER}{header}\n.visible .entry k({parameters})\n{{\n  {body}\n}}\n"
+
+
+@pytest.fixture
+def evaluate(gpu: Any) -> Any:
+    """Run one instruction on arrays of operands, element by element; the result's bits in the given type."""
+
+    def run(instruction: str, *operands: NDArray[Any], result: Any) -> NDArray[Any]:
+        count = len(operands[0])
+        padded = -(-count // 32) * 32
+        buffers = [gpu.array(np.concatenate([o, np.repeat(o[-1:], padded - count)])) for o in operands]
+        out = gpu.empty(padded, result)
+        text = evaluation_kernel(instruction, [o.dtype.itemsize for o in operands], np.dtype(result).itemsize)
+        outcome = gpu.launch(gpu.load(text), "k", padded // 32, 32, *buffers, out)
+        assert (outcome.status, outcome.detail, outcome.findings) == ("done", "", [])
+        return out.numpy()[:count]
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def nvcc() -> Any:
     """CUDA text to PTX, kept by its hash."""

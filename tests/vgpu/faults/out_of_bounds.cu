@@ -1,4 +1,4 @@
-// Accesses beyond what was allocated. `// fault: NAME` marks the line that the finding must name.
+// Accesses beyond what was allocated. A trailing mark with a fault's name is on the line that the finding must name.
 #include "fault.h"
 
 template <bool kFixed>

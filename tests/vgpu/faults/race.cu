@@ -35,17 +35,23 @@ __global__ void two_writers(const float* x, float* out, int n) {
 // Lanes of one warp do not run in step since Volta.
 template <bool kFixed>
 __global__ void lockstep(const float* x, float* out, int n) {
-  __shared__ volatile float tile[64];
+  __shared__ float tile[64];
   int t = threadIdx.x;
   tile[t] = x[t];
   tile[t + 32] = x[t + 32];
   for (int half = 32; half > 0; half /= 2) {
     if constexpr (kFixed) __syncwarp();
-    float v = tile[t + half];  // fault: lockstep
-    if constexpr (kFixed) __syncwarp();
-    if (t < half) tile[t] += v;  // fault: lockstep
+    if (t < half) tile[t] += tile[t + half];  // fault: lockstep
   }
   if (t == 0) out[0] = tile[0];
+}
+
+template <bool kFixed>
+__global__ void lockstep_exchange(const float* x, float* out, int n) {
+  __shared__ float tile[32];
+  tile[threadIdx.x] = x[threadIdx.x];
+  if constexpr (kFixed) __syncwarp();
+  out[threadIdx.x] = tile[31 - threadIdx.x];  // fault: lockstep_exchange
 }
 
 template <bool kFixed>
@@ -182,6 +188,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   TWINS(missing_second_barrier, 1, 128, 0);
   TWINS(two_writers, 1, 64, 0);
   TWINS(lockstep, 1, 32, 0);
+  TWINS(lockstep_exchange, 1, 32, 0);
   TWINS(shared_counter, 1, 64, 0);
   TWINS(plain_sum, 4, 32, 0);
   TWINS(neighbour_block, 8, 128, 0);

@@ -1,4 +1,5 @@
-// Warp operations whose mask names lanes that are not there, or that read from a lane that takes no part.
+// Warp operations whose mask names lanes that are elsewhere, or that read from a lane that takes no part. Lanes that
+// have left the kernel may stand in a mask; reading from one is a fault. Either line of a pair may be named.
 #include "fault.h"
 
 constexpr unsigned kAll = 0xffffffffu;
@@ -14,17 +15,14 @@ __global__ void from_exited_lane(const float* x, float* out, int n) {
   out[lane] = v + other;
 }
 
-// In the branch only even lanes are at home.
+// In the branch only even lanes are at home; the odd ones wait behind it.
 template <bool kFixed>
 __global__ void in_a_branch(const float* x, float* out, int n) {
   int lane = threadIdx.x;
   float v = x[lane];
-  if (lane % 2 == 0) {
-    v += __shfl_down_sync(kFixed ? 0x55555555u : kAll, v, 2);  // fault: in_a_branch
-    out[lane] = v;
-  } else {
-    out[lane] = -v;
-  }
+  if (lane % 2 == 0) v += __shfl_down_sync(kFixed ? 0x55555555u : kAll, v, 2);  // fault: in_a_branch
+  __syncwarp();  // fault: in_a_branch
+  out[lane] = v;
 }
 
 // The mask is right for the warp, but the source lane is not in it.
@@ -56,18 +54,15 @@ __global__ void in_a_ragged_loop(const float* x, float* out, int n) {
     unsigned votes = __ballot_sync(kAll, x[i] > 10.f);  // fault: in_a_ragged_loop
     total += __popc(votes);
   }
-  out[lane] = total;
+  out[lane] = __reduce_max_sync(kAll, total);  // fault: in_a_ragged_loop
 }
 
 template <bool kFixed>
-__global__ void reduce_with_absentees(const float* x, float* out, int n) {
-  int lane = threadIdx.x;
-  if (!kFixed && lane == 7) {
-    out[lane] = -1.f;
-    return;
-  }
-  int v = static_cast<int>(x[lane]);
-  out[lane] = __reduce_add_sync(kAll, v);  // fault: reduce_with_absentees
+__global__ void reduce_with_an_absentee(const float* x, float* out, int n) {
+  int lane = threadIdx.x, v = static_cast<int>(x[lane]);
+  if (kFixed || lane != 7) v = __reduce_add_sync(kAll, v);  // fault: reduce_with_an_absentee
+  __syncwarp();  // fault: reduce_with_an_absentee
+  out[lane] = v;
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
@@ -77,5 +72,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   TWINS(source_not_in_mask, 1, 32, 0);
   TWINS(caller_not_in_mask, 1, 32, 0);
   TWINS(in_a_ragged_loop, 1, 32, 0);
-  TWINS(reduce_with_absentees, 1, 32, 0);
+  TWINS(reduce_with_an_absentee, 1, 32, 0);
 }
