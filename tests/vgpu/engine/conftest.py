@@ -79,7 +79,19 @@ def bind(library: CDLL) -> CDLL:
     library.engine_symbol.argtypes = [c_void_p, c_int, c_char_p, POINTER(c_size_t)]
     library.engine_unordered.argtypes = [c_void_p, c_uint32, c_uint32]
     library.engine_printed.argtypes = [c_void_p]
-    library.engine_launch.argtypes = [c_void_p, c_uint32, c_int, c_char_p, POINTER(c_uint32), POINTER(c_uint32), c_size_t, c_size_t, c_int, c_void_p, c_size_t]
+    library.engine_launch.argtypes = [
+        c_void_p,
+        c_uint32,
+        c_int,
+        c_char_p,
+        POINTER(c_uint32),
+        POINTER(c_uint32),
+        c_size_t,
+        c_size_t,
+        c_int,
+        c_void_p,
+        c_size_t,
+    ]
     for name in ("write", "read", "copy", "fill", "launch", "printed"):
         getattr(library, f"engine_{name}").restype = c_char_p
     return library
@@ -120,7 +132,9 @@ class Buffer:
     def numpy(self) -> NDArray[Any]:
         """What lies there now; findings of the transfer are kept in `gpu.transfers`."""
         result = np.zeros(self.shape, self.dtype)
-        text = self.gpu.library.engine_read(self.gpu.handle, self.gpu.operation(), result.ctypes.data, self.address, self.bytes)
+        text = self.gpu.library.engine_read(
+            self.gpu.handle, self.gpu.operation(), result.ctypes.data, self.address, self.bytes
+        )
         self.gpu.transfers += json.loads(text)
         return result
 
@@ -171,10 +185,30 @@ class VirtualGpu:
             raise ValueError((error.value or b"").decode())
         return int(module)
 
-    def launch(self, module: int, entry: str, grid: Any, block: Any, *arguments: Any, shared: int = 0, cooperative: bool = False, limit: int = 49152) -> Outcome:
+    def launch(
+        self,
+        module: int,
+        entry: str,
+        grid: Any,
+        block: Any,
+        *arguments: Any,
+        shared: int = 0,
+        cooperative: bool = False,
+        limit: int = 49152,
+    ) -> Outcome:
         data = pack(arguments)
         text = self.library.engine_launch(
-            self.handle, self.operation(), module, entry.encode(), dims(grid), dims(block), shared, limit, int(cooperative), data, len(data)
+            self.handle,
+            self.operation(),
+            module,
+            entry.encode(),
+            dims(grid),
+            dims(block),
+            shared,
+            limit,
+            int(cooperative),
+            data,
+            len(data),
         )
         return Outcome(**json.loads(text))
 
@@ -209,7 +243,10 @@ def evaluation_kernel(instruction: str, sources: list[int], target: int, header:
     """A kernel that loads {a}, {b}, {c} for each element, runs the instruction and stores {d}; sizes are in bytes."""
     names = "abcefgh"[: len(sources)]
     parameters = ", ".join(f".param .u64 p_{n}" for n in (*names, "d"))
-    lines = [f".reg {REGISTERS[size]} %v_{n}; .reg .b64 %q_{n};" for n, size in zip((*names, "d"), (*sources, target), strict=True)]
+    lines = [
+        f".reg {REGISTERS[size]} %v_{n}; .reg .b64 %q_{n};"
+        for n, size in zip((*names, "d"), (*sources, target), strict=True)
+    ]
     lines += [".reg .pred %p<8>; .reg .b32 %i<8>; .reg .b64 %o<4>; .reg .b16 %h<8>; .reg .b64 %l<8>; .reg .b32 %t<8>;"]
     lines += ["mov.u32 %i0, %ctaid.x; mov.u32 %i1, %ntid.x; mov.u32 %i2, %tid.x; mad.lo.u32 %i3, %i0, %i1, %i2;"]
     for name, size in zip(names, sources, strict=True):
@@ -253,7 +290,10 @@ def nvcc() -> Any:
         if not target.exists():
             source = CACHE / f"{key}.cu"
             source.write_text(text)
-            subprocess.run([compiler, f"-arch={arch}", "-std=c++17", "-lineinfo", "-ptx", str(source), "-o", str(target)], check=True)
+            subprocess.run(
+                [compiler, f"-arch={arch}", "-std=c++17", "-lineinfo", "-ptx", str(source), "-o", str(target)],
+                check=True,
+            )
         return target.read_text()
 
     return compile_ptx

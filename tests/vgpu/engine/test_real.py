@@ -70,7 +70,11 @@ def decode(bits: int, form: Format) -> Number:
 
 def quantum(value: Fraction, form: Format) -> Fraction:
     """The distance of neighbours around a value."""
-    exponent = math.floor(math.log2(value)) if value < 2**1000 and value > Fraction(1, 2**1000) else value.numerator.bit_length() - value.denominator.bit_length()
+    exponent = (
+        math.floor(math.log2(value))
+        if value < 2**1000 and value > Fraction(1, 2**1000)
+        else value.numerator.bit_length() - value.denominator.bit_length()
+    )
     while Fraction(2) ** exponent > value:
         exponent -= 1
     while Fraction(2) ** (exponent + 1) <= value:
@@ -172,7 +176,9 @@ def random_bits(name: str, count: int, seed: int) -> list[int]:
     form = FORMATS[name]
     rng = np.random.default_rng(seed)
     near = rng.integers(0, 1 << form.bits, count // 2, dtype=np.uint64)
-    exponents = rng.integers(form.bias - 14, form.bias + 14, count - count // 2).astype(np.uint64) << np.uint64(form.fraction)
+    exponents = rng.integers(form.bias - 14, form.bias + 14, count - count // 2).astype(np.uint64) << np.uint64(
+        form.fraction
+    )
     fractions = rng.integers(0, 1 << form.fraction, count - count // 2, dtype=np.uint64)
     signs = rng.integers(0, 2, count - count // 2).astype(np.uint64) << np.uint64(form.bits - 1)
     return [int(v) for v in np.concatenate([near, exponents | fractions | signs])]
@@ -182,14 +188,21 @@ def operands(name: str, count: int, seed: int = 0) -> list[NDArray[Any]]:
     """All combinations of edge values, then random ones."""
     chosen = edges(name) if count < 3 else edges(name)[::3]
     columns = list(zip(*itertools.product(chosen, repeat=count), strict=True))
-    return [np.array([*column, *random_bits(name, 1200, seed + i)], FORMATS[name].storage) for i, column in enumerate(columns)]
+    return [
+        np.array([*column, *random_bits(name, 1200, seed + i)], FORMATS[name].storage)
+        for i, column in enumerate(columns)
+    ]
 
 
 def check(actual: NDArray[Any], expected: list[int | None], name: str, inputs: list[NDArray[Any]]) -> None:
     form = FORMATS[name]
     for i, (have, want) in enumerate(zip(actual.tolist(), expected, strict=True)):
         is_nan = (have & (form.sign - 1)) > form.infinity
-        assert (is_nan if want is None else have == want), (hex(have), want and hex(want), [hex(int(x[i])) for x in inputs])
+        assert is_nan if want is None else have == want, (
+            hex(have),
+            want and hex(want),
+            [hex(int(x[i])) for x in inputs],
+        )
 
 
 MODES = ["rn", "rz", "rm", "rp"]
@@ -209,7 +222,10 @@ def test_binary(evaluate: Any, op: str, name: str, mode: str) -> None:
     a, b = operands(name, 2)
     actual = evaluate(f"{op}.{mode}.{name} {{d}}, {{a}}, {{b}};", a, b, result=FORMATS[name].storage)
     form = FORMATS[name]
-    expected = [finish(BINARY[op](decode(int(x), form), decode(int(y), form), mode), name, mode) for x, y in zip(a, b, strict=True)]
+    expected = [
+        finish(BINARY[op](decode(int(x), form), decode(int(y), form), mode), name, mode)
+        for x, y in zip(a, b, strict=True)
+    ]
     check(actual, expected, name, [a, b])
 
 
@@ -232,7 +248,9 @@ def test_half_binary(evaluate: Any, op: str, name: str) -> None:
     a, b = operands(name, 2)
     actual = evaluate(f"{op}.rn.{name} {{d}}, {{a}}, {{b}};", a, b, result=np.uint16)
     form = FORMATS[name]
-    expected = [finish(BINARY[op](decode(int(x), form), decode(int(y), form), "rn"), name) for x, y in zip(a, b, strict=True)]
+    expected = [
+        finish(BINARY[op](decode(int(x), form), decode(int(y), form), "rn"), name) for x, y in zip(a, b, strict=True)
+    ]
     check(actual, expected, name, [a, b])
 
 
@@ -258,7 +276,9 @@ def test_half_fma(evaluate: Any, name: str) -> None:
     form = FORMATS[name]
     expected = []
     for x, y, z in zip(*values, strict=True):
-        expected.append(finish(add(multiply(decode(int(x), form), decode(int(y), form)), decode(int(z), form), "rn"), name))
+        expected.append(
+            finish(add(multiply(decode(int(x), form), decode(int(y), form)), decode(int(z), form), "rn"), name)
+        )
     check(actual, expected, name, values)
 
 
@@ -311,7 +331,10 @@ def test_square_root(evaluate: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("target", "source"), [("f16", "f32"), ("bf16", "f32"), ("f32", "f64"), ("f16", "f64"), ("f64", "f32"), ("f32", "f16"), ("f32", "bf16")])
+@pytest.mark.parametrize(
+    ("target", "source"),
+    [("f16", "f32"), ("bf16", "f32"), ("f32", "f64"), ("f16", "f64"), ("f64", "f32"), ("f32", "f16"), ("f32", "bf16")],
+)
 def test_convert_real(evaluate: Any, target: str, source: str, mode: str) -> None:
     (a,) = operands(source, 1)
     form = FORMATS[source]
@@ -332,13 +355,25 @@ def random_ties(source: str, target: str) -> NDArray[Any]:
     rng = np.random.default_rng(3)
     rows = []
     for bits in rng.integers(0, narrow.infinity, 400):
-        n = decode(int(bits), narrow).value + quantum(max(decode(int(bits), narrow).value, Fraction(1, 2**140)), narrow) / 2
+        n = (
+            decode(int(bits), narrow).value
+            + quantum(max(decode(int(bits), narrow).value, Fraction(1, 2**140)), narrow) / 2
+        )
         exact = encode(n, False, wide)
         rows += [exact, exact - 1, exact + 1, exact | wide.sign]
     return np.array(rows, wide.storage)
 
 
-INTEGERS = {"u8": (0, 255), "s8": (-128, 127), "u16": (0, 65535), "s16": (-32768, 32767), "u32": (0, 2**32 - 1), "s32": (-(2**31), 2**31 - 1), "u64": (0, 2**64 - 1), "s64": (-(2**63), 2**63 - 1)}
+INTEGERS = {
+    "u8": (0, 255),
+    "s8": (-128, 127),
+    "u16": (0, 65535),
+    "s16": (-32768, 32767),
+    "u32": (0, 2**32 - 1),
+    "s32": (-(2**31), 2**31 - 1),
+    "u64": (0, 2**64 - 1),
+    "s64": (-(2**63), 2**63 - 1),
+}
 
 
 def nearest_integer(value: Fraction, mode: str) -> int:
@@ -378,7 +413,9 @@ def test_integer_to_real(evaluate: Any, target: str, source: str, mode: str) -> 
         return
     low, high = INTEGERS[source]
     rng = np.random.default_rng(5)
-    values = [low, low + 1, high, high - 1, 0, 1, 2**11 + 1, 2**12 + 1, 2**9 + 1, (high >> 1) + 1] + [int(v) for v in rng.integers(low, high, 300, dtype=np.uint64 if low == 0 else np.int64)]
+    values = [low, low + 1, high, high - 1, 0, 1, 2**11 + 1, 2**12 + 1, 2**9 + 1, (high >> 1) + 1] + [
+        int(v) for v in rng.integers(low, high, 300, dtype=np.uint64 if low == 0 else np.int64)
+    ]
     values += [v >> int(s) for v, s in zip(values, rng.integers(0, 40, len(values)), strict=True)]
     size = (high.bit_length() + 7) // 8
     values = [min(max(v, low), high) for v in values]
@@ -442,12 +479,18 @@ def test_min_max(evaluate: Any, op: str, name: str) -> None:
     a, b = operands(name, 2)
     form = FORMATS[name]
     actual = evaluate(f"{op}.{name} {{d}}, {{a}}, {{b}};", a, b, result=form.storage)
-    expected = [finish(extreme(decode(int(x), form), decode(int(y), form), op == "max"), name) for x, y in zip(a, b, strict=True)]
+    expected = [
+        finish(extreme(decode(int(x), form), decode(int(y), form), op == "max"), name)
+        for x, y in zip(a, b, strict=True)
+    ]
     check(actual, expected, name, [a, b])
     if name == "f64":
         return
     either = evaluate(f"{op}.NaN.{name} {{d}}, {{a}}, {{b}};", a, b, result=form.storage)
-    nans = [NAN[name] if "nan" in (decode(int(x), form).special, decode(int(y), form).special) else w for x, y, w in zip(a, b, expected, strict=True)]
+    nans = [
+        NAN[name] if "nan" in (decode(int(x), form).special, decode(int(y), form).special) else w
+        for x, y, w in zip(a, b, expected, strict=True)
+    ]
     check(either, nans, name, [a, b])
 
 
@@ -461,7 +504,13 @@ COMPARISONS = {
 
 def as_float(bits: int, form: Format) -> float:
     n = decode(bits, form)
-    return math.nan if n.special == "nan" else math.copysign(math.inf, -1 if n.negative else 1) if n.special else float(n.value)
+    return (
+        math.nan
+        if n.special == "nan"
+        else math.copysign(math.inf, -1 if n.negative else 1)
+        if n.special
+        else float(n.value)
+    )
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
@@ -471,7 +520,10 @@ def test_setp(evaluate: Any, comparison: str, name: str) -> None:
     form = FORMATS[name]
     text = f"setp.{comparison}.{name} %p0|%p1, {{a}}, {{b}}; selp.u32 %t0, 1, 0, %p0; selp.u32 %t1, 2, 0, %p1; or.b32 {{d}}, %t0, %t1;"
     actual = evaluate(text, a, b, result=np.uint32)
-    expected = [1 if COMPARISONS[comparison](as_float(int(x), form), as_float(int(y), form)) else 2 for x, y in zip(a, b, strict=True)]
+    expected = [
+        1 if COMPARISONS[comparison](as_float(int(x), form), as_float(int(y), form)) else 2
+        for x, y in zip(a, b, strict=True)
+    ]
     np.testing.assert_array_equal(actual, expected)
 
 

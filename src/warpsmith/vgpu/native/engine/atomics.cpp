@@ -47,8 +47,8 @@ void atomic(Warp& w, const Inst& inst, F f) {
   std::memcpy(c, in<T>(w, inst.v[2]), sizeof c);
   in_spaces(w, inst, r, [&](const Access& access) {
     if (w.grid->check && access.space != ptx::Space::Local) {
-      each(access.mask, [&](int lane) { w.grid->races->acquire(w, r.address[lane]); });
-      before_strong_store(w, inst, r, access.mask);
+      each(access.mask, [&](int lane) { w.grid->races->acquire(w, location(w, access.space, r.address[lane])); });
+      before_strong_store(w, inst, access.space, r, access.mask);
     }
     each(access.mask, [&](int lane) {
       uint8_t* p = access.base + access.delta[lane];

@@ -131,11 +131,18 @@ bool lower_isspacep(Lowering& l) {
   return true;
 }
 
-// A cluster of one block: every rank's shared memory is one's own.
+// A cluster of one block: every rank's shared memory is one's own. Larger clusters are not modelled.
+template <class T>
+void mapa(Warp& w, const Inst& i) {
+  const Dim3& c = w.grid->launch->cluster;
+  if (c.x * c.y * c.z > 1) return unknown_instruction(w, i);
+  unary<T, Same<T>>(w, i);
+}
+
 bool lower_mapa(Lowering& l) {
   int width = type_width(l.type());
   int32_t a = l.source(1, width), d = l.target(size_t(0), width);
-  Inst& i = l.emit(width == 8 ? unary<uint64_t, Same<uint64_t>> : Handler(unary<uint32_t, Same<uint32_t>>));
+  Inst& i = l.emit(width == 8 ? mapa<uint64_t> : mapa<uint32_t>);
   i.a = a; i.d = d;
   return true;
 }

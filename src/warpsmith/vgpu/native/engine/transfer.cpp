@@ -50,16 +50,15 @@ void note_narrow_shared(Lowering& l, Space space, uint32_t bytes) {
     l.program.shared_shift = std::min(l.program.shared_shift, int(__builtin_ctz(std::min(bytes, 4u))));
 }
 
-void after_strong_load(Warp& w, const Inst& inst, const Request& r, uint32_t mask) {
-  (void)inst;
+void after_strong_load(Warp& w, Space space, const Request& r, uint32_t mask) {
   // A strong load may be a spin: its turn is shorter, so that whoever it waits for can run.
   w.quantum -= 256;
   ++w.spins;
   if (!w.grid->check) return;
-  each(mask, [&](int lane) { w.grid->races->acquire(w, r.address[lane]); });
+  each(mask, [&](int lane) { w.grid->races->acquire(w, location(w, space, r.address[lane])); });
 }
 
-void before_strong_store(Warp& w, const Inst& inst, const Request& r, uint32_t mask) {
+void before_strong_store(Warp& w, const Inst& inst, Space space, const Request& r, uint32_t mask) {
   if (!w.grid->check) return;
   bool ordered = inst.flags & kOrdered, cta = inst.flags & kCtaScope;
   if (!ordered && !w.fenced_gpu && !w.fenced_cta) return;
@@ -69,7 +68,7 @@ void before_strong_store(Warp& w, const Inst& inst, const Request& r, uint32_t m
   else if (gpu) std::copy(w.fence_gpu, w.fence_gpu + 32, seen);
   else std::copy(w.fence_cta, w.fence_cta + 32, seen);
   seen[w.index] = w.clock;  // the releasing access itself is released
-  each(mask, [&](int lane) { w.grid->races->release(w, r.address[lane], gpu, seen); });
+  each(mask, [&](int lane) { w.grid->races->release(w, location(w, space, r.address[lane]), gpu && space != Space::Shared, seen); });
   w.released = true;
 }
 
@@ -129,7 +128,7 @@ void load(Warp& w, const Inst& inst) {
   in_spaces(w, inst, r, [&](const Access& access) {
     take<M, R, V>(w, inst, access);
     got |= access.mask;
-    if (inst.flags & kStrong) after_strong_load(w, inst, r, access.mask);
+    if (inst.flags & kStrong) after_strong_load(w, access.space, r, access.mask);
   });
   if (got != asked)
     for (int v = 0; v < V; ++v) each(asked & ~got, [&](int i) { out<R>(w, inst.v[v])[i] = 0; });
@@ -198,7 +197,7 @@ void store(Warp& w, const Inst& inst) {
   in_spaces(w, inst, r, [&](Access& access) {
     if (w.grid->check) check_races<M, R, V>(w, inst, access, r);
     put<M, R, V>(w, inst, access);
-    if (inst.flags & kStrong) before_strong_store(w, inst, r, access.mask);
+    if (inst.flags & kStrong) before_strong_store(w, inst, access.space, r, access.mask);
   });
   after_release(w);
 }

@@ -47,8 +47,12 @@ void in_spaces(Warp& w, const Inst& inst, Request& r, F f) {
   }
 }
 
-void after_strong_load(Warp& w, const Inst& inst, const Request& r, uint32_t mask);
+// The name of a location for the race checker: shared memory of different blocks is different.
+inline Address location(const Warp& w, ptx::Space space, Address at) {
+  return space == ptx::Space::Shared ? at + (uint64_t(w.block->linear) + 1) * kWindowBytes : at;
+}
+void after_strong_load(Warp& w, ptx::Space space, const Request& r, uint32_t mask);
 void after_release(Warp& w);  // the stretch that was released has ended
-void before_strong_store(Warp& w, const Inst& inst, const Request& r, uint32_t mask);
+void before_strong_store(Warp& w, const Inst& inst, ptx::Space space, const Request& r, uint32_t mask);
 
 }  // namespace vgpu

@@ -1,0 +1,14 @@
+// What the matrix instructions share: operands kept in a table, since there are more of them than an instruction has fields.
+#pragma once
+
+#include "lower.h"
+#include "warp.h"
+
+namespace vgpu {
+
+const std::vector<uint32_t>& places_of(const Inst& i);
+Inst& emit_matrix(Lowering& l, Handler fn, std::vector<uint32_t> places);
+bool fragment_sources(Lowering& l, const ptx::Operand& o, int width, size_t count, std::vector<uint32_t>* places);
+bool fragment_targets(Lowering& l, const ptx::Operand& o, int width, size_t count, std::vector<uint32_t>* places);
+
+}  // namespace vgpu
