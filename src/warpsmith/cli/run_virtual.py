@@ -1,5 +1,6 @@
 """`warpsmith run-virtual`: one kernel on the virtual GPU: verdict, findings, counters, modelled time."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -127,16 +128,25 @@ def _print_facts(facts: VirtualFacts) -> None:
         )
 
 
+def plain_name(mangled: str) -> str:
+    """A kernel's own name out of the one that the linker knows: the last of the names it begins with."""
+    rest, found = mangled.removeprefix("_Z").removeprefix("N"), mangled
+    while mangled.startswith("_Z") and (length := re.match(r"\d+", rest)):
+        rest = rest[length.end() :]
+        found, rest = rest[: int(length[0])], rest[int(length[0]) :]
+    return found
+
+
 def _finding(finding: Finding) -> tuple[str, ...]:
     place = f"{finding.place.file}:{finding.place.line}" if finding.place else "-"
-    return finding.checker, place, finding.kernel or "-", str(finding.count), finding.message
+    return finding.checker, place, plain_name(finding.kernel) or "-", str(finding.count), finding.message
 
 
 def _counters(row: KernelCounters) -> tuple[str, ...]:
     sectors = row.global_load_sectors + row.global_store_sectors
     modelled = row.modelled
     return (
-        row.name,
+        plain_name(row.name),
         str(row.launches),
         "x".join(map(str, row.grid)),
         "x".join(map(str, row.block)),
