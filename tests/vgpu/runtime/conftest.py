@@ -1,59 +1,15 @@
-"""Artifacts for the tests of the runtime: hand-written tables of entries, compiled once by nvcc."""
+"""Fixtures that run the entries of this folder's artifacts on the virtual GPU."""
 
-import struct
-import subprocess
-import tempfile
-from collections.abc import Callable
+import sys
 from pathlib import Path
 
 import pytest
 
-from warpsmith.base import Home, digest, locked
-from warpsmith.compile import HEADERS, Toolchain
-from warpsmith.confine import Limits
-from warpsmith.sandbox import Observation, Raw, VirtualSandbox
+sys.path.insert(0, str(Path(__file__).parent))  # tests are no packages; their helpers are plain modules
 
-HERE = Path(__file__).parent
-FLAGS = (
-    "-shared",
-    "-Xcompiler=-fPIC",
-    "-O3",
-    "-lineinfo",
-    "--no-compress",
-    "-cudart=none",
-    "-gencode=arch=compute_90a,code=[sm_90a,compute_90a]",
-    f"-I{HEADERS}",
-)
-LIMITS = Limits(wall_s=20, cpu_s=20, memory_bytes=1 << 30, processes=64, output_bytes=1 << 20)
+from runtime_artifacts import EIGHT, HERE, LIMITS, Run, artifact
 
-
-def artifact(source: Path, *more: str) -> Path:
-    """The compiled file, kept in the cache by the content of the source and of its header."""
-    toolchain = Toolchain.find()
-    key = digest(source.read_bytes(), (HERE / "artifact.h").read_bytes(), toolchain.key, *FLAGS, *more)
-    target = Home.here().cache / "test-artifacts" / f"{key}.so"
-    with locked(target.with_suffix(".lock")):
-        if not target.exists():
-            with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-                made = Path(scratch) / "made.so"
-                linked = f"-Xlinker={toolchain.runtime}"
-                subprocess.run([toolchain.nvcc, *FLAGS, *more, source, linked, "-o", made], check=True)
-                made.rename(target)
-    return target
-
-
-def floats(*values: float) -> Raw:
-    """A vector of float32."""
-    return Raw("float32", (len(values),), (1,), struct.pack(f"<{len(values)}f", *values))
-
-
-def numbers(raw: Raw) -> list[float]:
-    """The elements of a float32 vector."""
-    return list(struct.unpack(f"<{len(raw.data) // 4}f", raw.data))
-
-
-EIGHT = floats(*range(1, 9))
-Run = Callable[[str], Observation]
+from warpsmith.sandbox import VirtualSandbox
 
 
 @pytest.fixture(scope="session")

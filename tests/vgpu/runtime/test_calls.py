@@ -1,7 +1,7 @@
 """Each group of the runtime's calls; what it must do is written in calls.cu, which complains with a line."""
 
 import pytest
-from conftest import Run, numbers
+from runtime_artifacts import Run, numbers
 
 from warpsmith.records import Checker
 from warpsmith.sandbox import Observation

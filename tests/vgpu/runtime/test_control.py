@@ -1,7 +1,7 @@
 """The judge's own line to an executor, without a candidate."""
 
 import pytest
-from conftest import LIMITS
+from runtime_artifacts import LIMITS
 
 from warpsmith.base import HarnessError
 from warpsmith.vgpu import Gone, Settings, VirtualGpu, describe

@@ -1,7 +1,7 @@
 """Candidates that go wrong: a reason each, a sentence each, never an exception and never a result."""
 
 import pytest
-from conftest import EIGHT, HERE, LIMITS, Run, artifact, numbers
+from runtime_artifacts import EIGHT, HERE, LIMITS, Run, artifact, numbers
 
 from warpsmith.records import Checker, Reason
 from warpsmith.sandbox import VirtualSandbox
