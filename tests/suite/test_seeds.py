@@ -1,4 +1,4 @@
-"""Every seed compiles against the signature of its task, and its text keeps to what a seed promises."""
+"""Every seed compiles against the signature of its task, is right on the virtual GPU, and keeps to what it promises."""
 
 import re
 from collections.abc import Mapping
@@ -9,14 +9,30 @@ from pathlib import Path
 import pytest
 
 from warpsmith.compile import Compiled, compile
-from warpsmith.records import Candidate, CompileFacts, Direction, Language, Task, Verdict
+from warpsmith.records import (
+    Candidate,
+    Case,
+    CompileFacts,
+    Direction,
+    Group,
+    Language,
+    Task,
+    Trial,
+    Verdict,
+    VirtualFacts,
+)
+from warpsmith.sandbox import VirtualSandbox
 from warpsmith.tasks.own import read_task
-from warpsmith.tasks.suite import folders
+from warpsmith.tasks.program import problem
+from warpsmith.tasks.suite import folders, suite_program
+from warpsmith.verify import VirtualRun, run_virtual
+from warpsmith.vgpu import describe
 
 CORES = 2
 PLAIN = {"layernorm", "max_pool", "softmax", "swiglu"}
 SUFFIXES = {Language.TORCH: ".cu", Language.PLAIN: ".plain.cu"}
 WIDTH = 120
+INSTRUCTIONS = 100_000_000  # of all threads in a smoke call: about a second on the virtual GPU
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,31 @@ def test_it_compiles_to_the_task_s_signature(seed: Seed, compiled: Mapping[str, 
     facts = result.facts
     assert isinstance(facts, CompileFacts)
     assert facts.kernels and all(kernel.spill_store_bytes == 0 for kernel in facts.kernels)
+
+
+def turned(seed: Seed) -> list[Trial]:
+    """A trial for each smoke case, the inits and families taken in turn so that most of them are seen."""
+    cases = seed.task.group(Group.SMOKE)
+    return [_trial(case, place + (seed.direction is Direction.BACKWARD)) for place, case in enumerate(cases)]
+
+
+def _trial(case: Case, place: int) -> Trial:
+    init, family = case.inits[place % len(case.inits)], case.families[place % len(case.families)]
+    return Trial(case=case, init=init, family=family, seed=place)
+
+
+@pytest.mark.parametrize("seed", TORCH, ids=lambda seed: seed.name)
+def test_it_is_right_on_the_virtual_gpu(seed: Seed, compiled: Mapping[str, Compiled]) -> None:
+    artifact, gpu = compiled[seed.name].artifact, describe("H200")
+    assert artifact is not None
+    program = suite_program(seed.task.name)
+    for trial in turned(seed):
+        run = VirtualRun(artifact, seed.task, seed.direction, trial, problem(program, seed.direction, trial))
+        result = run_virtual(run, VirtualSandbox(gpu=gpu), gpu)
+        label = f"{trial.case.name} {trial.init} {trial.family}"
+        assert result.verdict is Verdict.PASS, f"{label}: {result.reason}: {result.detail}"
+        assert isinstance(result.facts, VirtualFacts)
+        assert sum(kernel.thread_instructions for kernel in result.facts.kernels) < INSTRUCTIONS, label
 
 
 @each
