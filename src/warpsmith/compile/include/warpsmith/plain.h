@@ -79,6 +79,7 @@ struct Reader {
 template <class... Parameters>
 struct Style {
   static constexpr int count = sizeof...(Parameters);
+  static constexpr int results = (0 + ... + int(Parameter<Parameters>::result));
 
   template <int N>
   static constexpr void write(Chars<N>& out) {
@@ -137,12 +138,17 @@ struct Rotate<Style<Done...>, First, Second, Rest...> {
 template <class... All>
 struct Function {
   using split = typename Rotate<Style<>, All...>::type;
-  static int call(void* function, const WsHost* host, const WsValue* arguments, int count, WsValue*, int) {
+  static constexpr int given = split::style::results;
+  static int call(void* function, const WsHost* host, const WsValue* arguments, int count, WsValue* results,
+                  int capacity) {
     Reader reader{arguments, count};
+    if (given > capacity) return WS_TOO_MANY_RESULTS;
     try {
       const int status = split::call(reinterpret_cast<int (*)(All...)>(function), host, reader);
-      if (reader.wrong || status == 0) return status;
-      if (status == WS_BAD_ARGUMENTS) return status;
+      if (reader.wrong || status == WS_BAD_ARGUMENTS) return WS_BAD_ARGUMENTS;
+      // The caller's own tensors, the last of the arguments, are handed back as the results.
+      for (int i = 0; i < given && status == 0; ++i) results[i] = arguments[count - given + i];
+      if (status == 0) return given;
       return complain(host, "the kernel returned a status other than 0", WS_REFUSED);
     } catch (const std::exception& error) {
       return complain(host, error.what(), WS_REFUSED);
