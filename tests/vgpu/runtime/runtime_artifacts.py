@@ -17,7 +17,6 @@ FLAGS = (
     "-Xcompiler=-fPIC",
     "-O3",
     "-lineinfo",
-    "--no-compress",
     "-cudart=none",
     "-gencode=arch=compute_90a,code=[sm_90a,compute_90a]",
     f"-I{HEADERS}",
@@ -25,17 +24,18 @@ FLAGS = (
 LIMITS = Limits(wall_s=20, cpu_s=20, memory_bytes=1 << 30, processes=64, output_bytes=1 << 20)
 
 
-def artifact(source: Path, *more: str) -> Path:
+def artifact(source: Path, compressed: bool = False) -> Path:
     """The compiled file, kept in the cache by the content of the source and of its header."""
     toolchain = Toolchain.find()
-    key = digest(source.read_bytes(), (HERE / "artifact.h").read_bytes(), toolchain.key, *FLAGS, *more)
+    flags = FLAGS if compressed else (*FLAGS, "--no-compress")
+    key = digest(source.read_bytes(), (HERE / "artifact.h").read_bytes(), toolchain.key, *flags)
     target = Home.here().cache / "test-artifacts" / f"{key}.so"
     with locked(target.with_suffix(".lock")):
         if not target.exists():
             with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
                 made = Path(scratch) / "made.so"
                 linked = f"-Xlinker={toolchain.runtime}"
-                subprocess.run([toolchain.nvcc, *FLAGS, *more, source, linked, "-o", made], check=True)
+                subprocess.run([toolchain.nvcc, *flags, source, linked, "-o", made], check=True)
                 made.rename(target)
     return target
 
