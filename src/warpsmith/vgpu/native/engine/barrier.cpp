@@ -1,5 +1,6 @@
 // Barriers of a block: arrivals by thread, exited threads do not count, and what a stuck block means.
 #include <algorithm>
+#include <map>
 
 #include "control.h"
 
@@ -33,16 +34,21 @@ void resume(Block& b, const Barrier::Waiter& waiter, const Barrier& bar) {
   }
 }
 
+// Threads that wait at different instructions of one barrier: the place with the fewest threads is the odd one.
 void note_mixture(Block& b, const Barrier& bar) {
-  if (!bar.aligned || !b.grid->check || bar.waiters.empty()) return;
-  for (const Barrier::Waiter& other : bar.waiters) {
-    if (other.at == bar.waiters.front().at || !other.waits || !bar.waiters.front().waits) continue;
-    Warp& w = b.warps[size_t(other.warp)];
-    const Inst& inst = b.grid->program->blocks[other.at].last;
-    Finding first;
-    resolve_place(*b.grid->program, b.grid->program->blocks[bar.waiters.front().at].last.where, &first);
-    report(w, inst, __builtin_ctz(other.mask), {"barrier", 0, 0, "", false}, [&] {
-      return "waits at this barrier while other threads of the block wait at the one in line " + std::to_string(first.line) + ": a barrier in diverged code";
+  if (!bar.aligned || !b.grid->check) return;
+  std::map<uint32_t, uint32_t> threads;
+  for (const Barrier::Waiter& waiter : bar.waiters) if (waiter.waits) threads[waiter.at] += uint32_t(__builtin_popcount(waiter.mask));
+  if (threads.size() < 2) return;
+  auto fewest = [](auto& x, auto& y) { return x.second < y.second; };
+  uint32_t odd = std::min_element(threads.begin(), threads.end(), fewest)->first, usual = std::max_element(threads.begin(), threads.end(), fewest)->first;
+  if (odd == usual) usual = threads.rbegin()->first;
+  for (const Barrier::Waiter& waiter : bar.waiters) {
+    if (waiter.at != odd) continue;
+    Finding other;
+    resolve_place(*b.grid->program, b.grid->program->blocks[usual].last.where, &other);
+    report(b.warps[size_t(waiter.warp)], b.grid->program->blocks[odd].last, __builtin_ctz(waiter.mask), {"barrier", 0, 0, "", false}, [&] {
+      return "waits at this barrier while other threads of the block wait at the one in line " + std::to_string(other.line) + ": a barrier in diverged code";
     });
     return;
   }

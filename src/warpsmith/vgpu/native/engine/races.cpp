@@ -110,13 +110,20 @@ void synchronize_warp(Warp& w) {
 }
 
 void synchronize_warps(Block& b, const std::vector<int>& warps) {
-  uint32_t joined[32] = {};
+  uint32_t joined[32] = {}, gpu[32] = {}, cta[32] = {};
+  bool fenced_gpu = false, fenced_cta = false;
   uint32_t next = 0;
   uint64_t knowledge = 0;
   for (int index : warps) {
     Warp& w = b.warps[size_t(index)];
     w.seen[w.index] = w.clock;
-    for (int i = 0; i < 32; ++i) joined[i] = std::max(joined[i], w.seen[i]);
+    for (int i = 0; i < 32; ++i) {
+      joined[i] = std::max(joined[i], w.seen[i]);
+      gpu[i] = std::max(gpu[i], w.fence_gpu[i]);
+      cta[i] = std::max(cta[i], w.fence_cta[i]);
+    }
+    fenced_gpu |= w.fenced_gpu;
+    fenced_cta |= w.fenced_cta;
     next = std::max(next, w.clock);
     knowledge = std::max(knowledge, w.knowledge);
   }
@@ -126,6 +133,11 @@ void synchronize_warps(Block& b, const std::vector<int>& warps) {
     w.clock = next + 1;
     // Clocks may jump: what this warp knows of a participant holds up to the common value.
     for (int other : warps) w.seen[other] = next;
+    // Everybody fences, all meet, one releases: what each had fenced is released for all.
+    std::copy(gpu, gpu + 32, w.fence_gpu);
+    std::copy(cta, cta + 32, w.fence_cta);
+    w.fenced_gpu = fenced_gpu;
+    w.fenced_cta = fenced_cta;
     w.knowledge = knowledge;
     set_safe(w);
   }
@@ -137,6 +149,8 @@ void start_clocks(Block& b) {
     std::fill(w.seen, w.seen + 32, 0);
     w.knowledge = 0;
     w.fenced_gpu = w.fenced_cta = false;
+    std::fill(w.fence_gpu, w.fence_gpu + 32, 0);
+    std::fill(w.fence_cta, w.fence_cta + 32, 0);
     set_safe(w);
   }
   b.cta_releases.clear();
