@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 import torch
-
 from exactly import FLOAT32, Format, evaluate
 
 KERNELS = Path(__file__).parent / "kernels"
@@ -49,6 +48,13 @@ class Sample:
         return beyond(found, expected, self.bound(expected.double()))
 
 
+def agreement(sample: Sample, one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> str:
+    """Where two runs of a sample differ by more than each may differ from the truth; nothing when they agree."""
+    bound = sample.bound
+    twice = None if bound is None else lambda expected: 2 * bound(expected)
+    return Sample(sample.entry, (), other, bound=twice, order_free=sample.order_free).fault(one)
+
+
 def difference(found: torch.Tensor, expected: torch.Tensor) -> str:
     """The first place where the bits differ."""
     if found.dtype != expected.dtype:
@@ -68,7 +74,8 @@ def _first(wrong: torch.Tensor, found: torch.Tensor, expected: torch.Tensor) -> 
     if not wrong.any():
         return ""
     place = tuple(int(index) for index in wrong.nonzero()[0])
-    return f"{int(wrong.sum())} of {wrong.numel()} differ; at {place} {found[place].item()}, expected {expected[place].item()}"
+    got, want = found[place].item(), expected[place].item()
+    return f"{int(wrong.sum())} of {wrong.numel()} differ; at {place} {got}, expected {want}"
 
 
 def sample(entry: str, *arguments: Value, **more: object) -> Callable[[Callable[..., object]], Sample]:
@@ -107,7 +114,9 @@ def relative(error: float) -> Bound:
     return lambda expected: torch.full_like(expected, error) * expected.abs().max()
 
 
-def by_element(operation: Callable[..., object], *tensors: torch.Tensor, to: Format = FLOAT32, mode: str = "rn") -> torch.Tensor:
+def by_element(
+    operation: Callable[..., object], *tensors: torch.Tensor, to: Format = FLOAT32, mode: str = "rn"
+) -> torch.Tensor:
     """An operation on each element, computed exactly and rounded once."""
     columns = [tensor.double().flatten().tolist() for tensor in tensors]
     values = [evaluate(operation, to, mode, *row) for row in zip(*columns, strict=True)]  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ def rounded(value: Fraction, to: Format, mode: str = "rn") -> float:
         "ru": rest > 0 and not negative,
         "rd": rest > 0 and negative,
     }[mode]
-    result = (whole + up) * unit
+    result: Number = (whole + up) * unit
     if result >= Fraction(2) ** (to.largest + 1):
         beyond = mode == "rn" or (mode == "ru" and not negative) or (mode == "rd" and negative)
         result = math.inf if beyond else (2 - Fraction(2) ** (1 - to.bits)) * Fraction(2) ** to.largest
@@ -58,4 +58,4 @@ def evaluate(operation: Callable[..., Number], to: Format, mode: str, *arguments
 
 def fused(a: Number, b: Number, c: Number) -> Number:
     """a * b + c, to be rounded once."""
-    return a * b + c  # type: ignore[operator]
+    return a * b + c

@@ -5,7 +5,8 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from warpsmith.compile import CompileOptions, Compiled, compile
+
+from warpsmith.compile import Compiled, CompileOptions, compile
 from warpsmith.records import Candidate, Direction, Language
 from warpsmith.sandbox import Observation, Sandbox, VirtualSandbox
 from warpsmith.sandbox.tensors import to_tensor, to_values

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from runs import artifact, observe, tensors, virtual
+
 from warpsmith.confine import Limits
 from warpsmith.records import Checker, Reason
 from warpsmith.sandbox import Observation
@@ -173,7 +174,9 @@ def test_ptx_of_another_tool_runs(tmp_path: Path) -> None:
     ],
     ids=["half", "no-body", "misspelt", "not-ptx", "no-text", "empty", "other-entry"],
 )
-def test_ptx_that_cannot_be_read_fails_the_candidate(tmp_path: Path, change: Callable[[bytes], bytes], word: str) -> None:
+def test_ptx_that_cannot_be_read_fails_the_candidate(
+    tmp_path: Path, change: Callable[[bytes], bytes], word: str
+) -> None:
     seen = _with_ptx(tmp_path, change)
     assert seen.trouble is not None
     assert seen.trouble.reason is Reason.LAUNCH_ERROR, seen.trouble

@@ -4,8 +4,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from faults import INPUT, Fault, faults, text
+from faulty import INPUT, Fault, faults, text
 from runs import observe
+
 from warpsmith.records import Checker, Reason
 from warpsmith.sandbox import Observation
 
@@ -22,7 +23,7 @@ CHECKERS = (
     Checker.TRAP,
 )
 # Faults that end the kernel on a real GPU end the call here; the others are findings beside a result.
-REASONS = {
+REASONS: dict[Checker, set[Reason | None]] = {
     Checker.OUT_OF_BOUNDS: {Reason.FINDINGS},
     Checker.MISALIGNED: {Reason.FINDINGS},
     Checker.LAUNCH: {Reason.LAUNCH_ERROR},

@@ -3,7 +3,6 @@
 from functools import reduce
 
 import torch
-
 from corpus import sample, whole
 
 WORDS = torch.randint(-(2**31), 2**31, (90,), generator=torch.Generator().manual_seed(1)).to(torch.int32)
@@ -17,10 +16,8 @@ def _word(value: int, bits: int = 32) -> int:
 
 def _turned(start: int, steps: int, up: bool) -> int:
     for _ in range(steps):
-        if up:
-            start = 0 if start >= 9 else start + 1
-        else:
-            start = 9 if start == 0 or start > 9 else start - 1
+        higher, lower = (start + 1) % 10, (start - 1) % 10
+        start = higher if up else lower
     return start
 
 

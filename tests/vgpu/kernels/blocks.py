@@ -1,7 +1,6 @@
 """What the kernels of blocks.cu must give."""
 
 import torch
-
 from corpus import draw, sample, whole
 
 NONE = torch.zeros(1, dtype=torch.int32)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-
 from corpus import by_element, draw, sample, whole
 from exactly import BFLOAT16, FLOAT16, FLOAT64, Format, Number, fused
 
@@ -42,15 +41,15 @@ def half2_fma(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor
 
 
 def _add(a: Number, b: Number) -> Number:
-    return a + b  # type: ignore[operator]
+    return a + b
 
 
 def _multiply(a: Number, b: Number) -> Number:
-    return a * b  # type: ignore[operator]
+    return a * b
 
 
 def _subtract(a: Number, b: Number) -> Number:
-    return a - b  # type: ignore[operator]
+    return a - b
 
 
 def _common(a: torch.Tensor, b: torch.Tensor, to: Format) -> list[torch.Tensor]:

@@ -1,7 +1,6 @@
 """What the functions of host.cu must give."""
 
 import torch
-
 from corpus import sample, whole
 
 X = whole(700)

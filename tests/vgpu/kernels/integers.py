@@ -1,7 +1,6 @@
 """What the kernels of integers.cu must give, by Python's integers."""
 
 import torch
-
 from corpus import sample
 
 MASK = 0xFFFFFFFF

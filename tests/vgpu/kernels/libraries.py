@@ -1,7 +1,6 @@
 """What the kernels of libraries.cu must give."""
 
 import torch
-
 from corpus import sample, whole
 
 

@@ -4,9 +4,8 @@ import math
 from collections.abc import Callable
 
 import torch
-
 from corpus import by_element, draw, sample, ulps
-from exactly import Number, evaluate, FLOAT32
+from exactly import FLOAT32, Number, evaluate
 
 SPREAD = draw(600, seed=9) * 3
 TURN = SPREAD.clamp(-math.pi, math.pi)  # where the fast sine and cosine have a documented error

@@ -1,7 +1,6 @@
 """What the kernel of plain.cu must give: any row stride, a bias or none."""
 
 import torch
-
 from corpus import sample, whole
 
 WIDE = whole(5, 100)

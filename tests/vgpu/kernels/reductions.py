@@ -1,7 +1,6 @@
 """What the kernels of reductions.cu must give."""
 
 import torch
-
 from corpus import draw, relative, sample, whole
 
 ROWS = whole(5, 700)  # whole numbers: every order of adding gives the same sum
@@ -53,6 +52,9 @@ def layer_norm(x: torch.Tensor, gain: torch.Tensor, eps: float) -> torch.Tensor:
     return torch.nn.functional.layer_norm(x.double(), (300,), gain.double(), eps=eps)
 
 
-@sample("block_votes", torch.cat([whole(3, 96, low=-99, high=90, dtype=torch.int32), torch.full((1, 96), 99, dtype=torch.int32)]))
+@sample(
+    "block_votes",
+    torch.cat([whole(3, 96, low=-99, high=90, dtype=torch.int32), torch.full((1, 96), 99, dtype=torch.int32)]),
+)
 def block_votes(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([(x > 0).sum(1), (x > -100).all(1), (x > 90).any(1)], 1).to(torch.int32)

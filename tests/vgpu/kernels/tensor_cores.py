@@ -1,8 +1,7 @@
 """What the kernels of tensor_cores.cu must give: exact on small whole numbers, near on others."""
 
 import torch
-
-from corpus import relative, draw, sample, whole
+from corpus import draw, relative, sample, whole
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,6 @@
 """What the kernels of tiles.cu must give. Whole numbers make every order of a sum exact."""
 
 import torch
-
 from corpus import draw, relative, sample, whole
 
 LEFT, RIGHT = whole(37, 50), whole(50, 41, seed=1)

@@ -4,7 +4,6 @@ import struct
 from functools import reduce
 
 import torch
-
 from corpus import sample, whole
 
 SMALL = whole(64, low=-5, high=12, dtype=torch.int32)
@@ -91,7 +90,9 @@ def cooperative_tiles(x: torch.Tensor) -> torch.Tensor:
 @sample("coalesced_filter", whole(300, dtype=torch.int32, seed=3), order_free=True)
 def coalesced_filter(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     kept = x[x > 0]
-    return torch.cat([kept, torch.zeros(300 - len(kept), dtype=torch.int32)]), torch.tensor([len(kept)], dtype=torch.int32)
+    return torch.cat([kept, torch.zeros(300 - len(kept), dtype=torch.int32)]), torch.tensor(
+        [len(kept)], dtype=torch.int32
+    )
 
 
 def _steps(v: int) -> int:
