@@ -68,6 +68,12 @@ int cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return cuda::kSuccess;
 }
 
+// Hints about caches and priorities: taken, and without effect on any result.
+int cudaStreamSetAttribute(void* stream, int, const void*) { return facts(stream_of(stream), nullptr, nullptr); }
+int cudaStreamSetAttribute_ptsz(void* stream, int, const void*) { return facts(stream_of_ptsz(stream), nullptr, nullptr); }
+int cudaStreamCopyAttributes(void*, void*) { return cuda::kSuccess; }
+int cudaCtxResetPersistingL2Cache() { return cuda::kSuccess; }
+
 int cudaEventCreate(void** made) { return event(made, 0); }
 int cudaEventCreateWithFlags(void** made, unsigned flags) { return event(made, flags); }
 int cudaEventDestroy(void* event) { return say(Call::EventDestroy, {id_of(event)}); }

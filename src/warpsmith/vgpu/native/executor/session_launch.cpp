@@ -141,8 +141,14 @@ Answer Session::nodes(const wire::Request& request, Bytes bytes) {
       work = std::move(made);
       break;
     }
-    case Call::GraphAddCopy: work = copy_of(words + 1); break;
-    case Call::GraphAddFill: work = fill_of(words + 1); break;
+    case Call::GraphAddCopy:
+      work = copy_of(words + 1);
+      if (cuda::Error error = check(std::get<Copy>(work))) return {error, {}, {}};
+      break;
+    case Call::GraphAddFill:
+      work = fill_of(words + 1);
+      if (cuda::Error error = check(std::get<Fill>(work))) return {error, {}, {}};
+      break;
     case Call::GraphNodes: {
       Graph* graph = graphs_.at(words[0]);
       if (!graph) return {cuda::kInvalidValue, {}, {}};
@@ -188,10 +194,12 @@ Answer Session::change(const wire::Request& request, Bytes bytes) {
     }
     case Call::NodeSetCopy:
       if (!std::holds_alternative<Copy>(node->work)) return {cuda::kInvalidValue, {}, {}};
+      if (cuda::Error error = check(copy_of(words + 2))) return {error, {}, {}};
       node->work = copy_of(words + 2);
       return answer;
     case Call::NodeSetFill:
       if (!std::holds_alternative<Fill>(node->work)) return {cuda::kInvalidValue, {}, {}};
+      if (cuda::Error error = check(fill_of(words + 2))) return {error, {}, {}};
       node->work = fill_of(words + 2);
       return answer;
     default: return {cuda::kUnknown, {}, {}};

@@ -7,6 +7,17 @@ namespace executor {
 
 using wire::Call;
 
+namespace {
+
+// Bytes from the first row to the end of the last; false when no memory is that large.
+bool span(uint64_t rows, uint64_t pitch, uint64_t width, uint64_t* bytes) {
+  uint64_t before = 0, total = 0;
+  if (rows == 0 || __builtin_mul_overflow(rows - 1, pitch, &before) || __builtin_add_overflow(before, width, bytes)) return false;
+  return !__builtin_mul_overflow(rows, width, &total) && total <= wire::kMostBytes;
+}
+
+}  // namespace
+
 Answer Session::allocate(uint64_t bytes, const std::string& owner) {
   Answer answer;
   if (bytes == 0) return answer;  // CUDA gives a null pointer for nothing
@@ -76,28 +87,28 @@ Answer Session::memory(const wire::Request& request) {
 
 cuda::Error Session::check(const Copy& copy) {
   if (copy.height == 0 || copy.width == 0) return cuda::kSuccess;
-  bool two = copy.height > 1;
+  bool two = copy.height > 1, to_device = copy.direction != Direction::Out, from_device = copy.direction != Direction::In;
   if (two && (copy.to_pitch < copy.width || copy.from_pitch < copy.width)) return cuda::kInvalidPitchValue;
-  if (copy.height > (uint64_t(1) << 31) || copy.width > (uint64_t(1) << 40)) return cuda::kInvalidValue;
-  uint64_t to_bytes = (copy.height - 1) * copy.to_pitch + copy.width, from_bytes = (copy.height - 1) * copy.from_pitch + copy.width;
-  bool to_device = copy.direction != Direction::Out, from_device = copy.direction != Direction::In;
-  bool to = engine_.contains(copy.to, to_bytes), from = engine_.contains(copy.from, from_bytes);
-  if (to_device && !to)
+  uint64_t to_bytes = 0, from_bytes = 0;
+  bool sane = span(copy.height, copy.to_pitch, copy.width, &to_bytes) && span(copy.height, copy.from_pitch, copy.width, &from_bytes);
+  if (!sane) return cuda::kInvalidValue;
+  auto outside = [&](const char* does, uint64_t bytes) {
     return refuse(cuda::kInvalidValue, "out_of_bounds", "",
-                  "A copy writes " + std::to_string(to_bytes) + " bytes to device memory that is not wholly inside one allocation.");
-  if (from_device && !from)
-    return refuse(cuda::kInvalidValue, "out_of_bounds", "",
-                  "A copy reads " + std::to_string(from_bytes) + " bytes of device memory that is not wholly inside one allocation.");
+                  std::string("A copy ") + does + " " + std::to_string(bytes) + " bytes of device memory that is not wholly inside one allocation.");
+  };
+  if (to_device && !engine_.contains(copy.to, to_bytes)) return outside("writes", to_bytes);
+  if (from_device && !engine_.contains(copy.from, from_bytes)) return outside("reads", from_bytes);
   bool swapped = (!to_device && engine_.contains(copy.to, 1)) || (!from_device && engine_.contains(copy.from, 1));
   return swapped ? cuda::kInvalidValue : cuda::kSuccess;
 }
 
 cuda::Error Session::check(const Fill& fill) {
   if (fill.count == 0 || fill.rows == 0) return cuda::kSuccess;
-  uint64_t width = fill.element * fill.count;
+  uint64_t width = 0, bytes = 0;
   if (fill.element != 1 && fill.element != 2 && fill.element != 4) return cuda::kInvalidValue;
+  if (__builtin_mul_overflow(fill.element, fill.count, &width)) return cuda::kInvalidValue;
   if (fill.rows > 1 && fill.pitch < width) return cuda::kInvalidPitchValue;
-  if (engine_.contains(fill.to, (fill.rows - 1) * fill.pitch + width)) return cuda::kSuccess;
+  if (span(fill.rows, fill.pitch, width, &bytes) && engine_.contains(fill.to, bytes)) return cuda::kSuccess;
   return refuse(cuda::kInvalidValue, "out_of_bounds", "",
                 "A memset of " + std::to_string(width) + " bytes is not wholly inside one allocation.");
 }
