@@ -4,6 +4,7 @@ A session copies the arguments into the buffers of a slot (the same slot is the 
 the call may return, sees the device idle, lets the worker call, and looks at what is there afterwards.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
@@ -64,8 +65,19 @@ class Session(Protocol):
         """How well the worker is confined."""
         ...
 
-    def call(self, arguments: "Values", slot: int = 0, mode: Mode = Mode.IDLE, cold: bool = True) -> Shown:
-        """One call on the buffers of a slot."""
+    def call(
+        self,
+        arguments: "Values",
+        given: "Sequence[Tensor]" = (),
+        slot: int = 0,
+        mode: Mode = Mode.IDLE,
+        cold: bool = True,
+    ) -> Shown:
+        """One call on the buffers of a slot.
+
+        `given` are tensors of the results' shapes for a candidate of plain style, which writes where it is told: the
+        session makes poisoned ones of their layout and passes them after the arguments; they come back as results.
+        """
         ...
 
     def __enter__(self) -> Self: ...
