@@ -71,7 +71,8 @@ void find_unique(Memo& m) {
   m.duplicates = m.repeated != 0;
 }
 
-// 32 banks of 4 bytes; 8-byte accesses go by half warps, 16-byte ones by quarters; one wavefront a distinct word in a bank.
+// 32 banks of 4 bytes; 8-byte accesses go by half warps, 16-byte ones by quarters; one wavefront a distinct word in a
+// bank.
 int count_wavefronts(const Memo& m, uint32_t bytes, int64_t origin) {
   int parts = bytes > 8 ? 4 : bytes > 4 ? 2 : 1, total = 0;
   for (int p = 0; p < parts; ++p) {
@@ -163,8 +164,15 @@ void count_global(Grid& g, Memo& m, const Request& r, Address first, Allocation*
   if (!known) known = count_sectors(m, first, r.bytes);
   uint64_t bytes = uint64_t(__builtin_popcount(m.mask)) * r.bytes;
   Counters& c = g.counters;
-  if (r.write) { c.global_store_sectors += known; ++c.global_store_requests; c.global_store_bytes += bytes; }
-  else { c.global_load_sectors += known; ++c.global_load_requests; c.global_load_bytes += bytes; }
+  if (r.write) {
+    c.global_store_sectors += known;
+    ++c.global_store_requests;
+    c.global_store_bytes += bytes;
+  } else {
+    c.global_load_sectors += known;
+    ++c.global_load_requests;
+    c.global_load_bytes += bytes;
+  }
   if (!a->touched) g.memory->touch(a);
   auto& map = r.write ? a->sectors_written : a->sectors_read;
   Address origin = first - a->start;
@@ -185,16 +193,18 @@ std::string where_is(const Memory& memory, Address at, uint32_t bytes) {
   return std::to_string(at + bytes - a->end()) + " bytes over the end of " + name + size;
 }
 
-void out_of_bounds(Warp& w, const Inst& inst, int lane, Space space, const Request& r, Address at, const std::function<std::string()>& where) {
+void out_of_bounds(Warp& w, const Inst& inst, int lane, Space space, const Request& r, Address at,
+                   const std::function<std::string()>& where) {
   report(w, inst, lane, {"out_of_bounds", at, r.bytes, space_name(space), true}, [&] {
-    return std::string(r.write ? "writes " : "reads ") + std::to_string(r.bytes) + " bytes of " + space_name(space) + " memory at " + hex(at) + ", " + where();
+    return std::string(r.write ? "writes " : "reads ") + std::to_string(r.bytes) + " bytes of " + space_name(space) +
+           " memory at " + hex(at) + ", " + where();
   });
 }
 
 void misaligned(Warp& w, const Inst& inst, int lane, Space space, const Request& r, Address at) {
   report(w, inst, lane, {"misaligned", at, r.bytes, space_name(space), true}, [&] {
-    return std::string(r.write ? "writes " : "reads ") + std::to_string(r.bytes) + " bytes of " + space_name(space) + " memory at " + hex(at) +
-           ", which is not a multiple of " + std::to_string(r.bytes);
+    return std::string(r.write ? "writes " : "reads ") + std::to_string(r.bytes) + " bytes of " + space_name(space) +
+           " memory at " + hex(at) + ", which is not a multiple of " + std::to_string(r.bytes);
   });
 }
 
@@ -206,10 +216,13 @@ uint32_t honest_lanes(Warp& w, const Inst& inst, Space space, const Request& r, 
     Address at = r.address[lane];
     if (space == Space::Global || space == Space::Const) {
       Allocation* a = memory.holder(at, r.bytes);
-      if (!a || a->of_engine) return out_of_bounds(w, inst, lane, space, r, at, [&] { return where_is(memory, at, r.bytes); });
-      if (a->read_only && r.write) return out_of_bounds(w, inst, lane, space, r, at, [&] { return "inside " + a->label + ", which is constant"; });
+      if (!a || a->of_engine)
+        return out_of_bounds(w, inst, lane, space, r, at, [&] { return where_is(memory, at, r.bytes); });
+      if (a->read_only && r.write)
+        return out_of_bounds(w, inst, lane, space, r, at, [&] { return "inside " + a->label + ", which is constant"; });
     } else if (at > limit || r.bytes > limit - at) {
-      return out_of_bounds(w, inst, lane, space, r, at, [&] { return "beyond the " + std::to_string(limit) + " bytes there are"; });
+      return out_of_bounds(w, inst, lane, space, r, at,
+                           [&] { return "beyond the " + std::to_string(limit) + " bytes there are"; });
     }
     if (at & (r.bytes - 1)) return misaligned(w, inst, lane, space, r, at);
     good |= 1u << lane;
@@ -218,7 +231,8 @@ uint32_t honest_lanes(Warp& w, const Inst& inst, Space space, const Request& r, 
 }
 
 bool inside(const Memory& memory, Memo& m, Address low, Address high, bool write) {
-  if (m.generation == memory.generation() && m.owner && low >= m.owner->start && high <= m.owner->end()) return !(write && m.owner->read_only);
+  if (m.generation == memory.generation() && m.owner && low >= m.owner->start && high <= m.owner->end())
+    return !(write && m.owner->read_only);
   Allocation* a = memory.holder(low, high - low);
   if (!a || a->of_engine) return false;
   m.owner = a;
@@ -232,9 +246,12 @@ void piecewise(Warp& w, const Inst& inst, const Request& r, uint32_t mask, Acces
   while (mask) {
     Allocation* a = g.memory->find(r.address[__builtin_ctz(mask)]);
     uint32_t part = 0;
-    each(mask, [&](int lane) { if (g.memory->find(r.address[lane]) == a) part |= 1u << lane; });
+    each(mask, [&](int lane) {
+      if (g.memory->find(r.address[lane]) == a) part |= 1u << lane;
+    });
     Request piece = r;
-    for (int i = 0; i < 32; ++i) if (!(part >> i & 1)) piece.address[i] = r.address[__builtin_ctz(part)];
+    for (int i = 0; i < 32; ++i)
+      if (!(part >> i & 1)) piece.address[i] = r.address[__builtin_ctz(part)];
     Memo m;
     learn(m, piece, part);
     Address first = piece.address[m.first];
@@ -257,7 +274,9 @@ bool resolve_global(Warp& w, const Inst& inst, Space space, const Request& r, Ac
   access->shape = m.shape;
   access->delta = m.delta;
   access->base = g.memory->arena() + (first - kGlobalWindow);
-  if (__builtin_expect(!inside(*g.memory, m, first + Address(m.low), first + Address(m.high), r.write) || !m.aligned || (first & (r.bytes - 1)), 0)) {
+  if (__builtin_expect(!inside(*g.memory, m, first + Address(m.low), first + Address(m.high), r.write) || !m.aligned ||
+                           (first & (r.bytes - 1)),
+                       0)) {
     access->mask = honest_lanes(w, inst, space, r, access->mask, 0);
     access->shape = Shape::Scattered;
     if (access->mask) piecewise(w, inst, r, access->mask, access);
@@ -281,7 +300,8 @@ bool resolve_shared(Warp& w, const Inst& inst, const Request& r, Access* access)
   access->shape = m.shape;
   access->delta = m.delta;
   access->base = w.block->shared.data() + first;
-  bool bad = first + m.low < 0 || first + m.high > int64_t(g.shared_bytes) || !m.aligned || (first & int64_t(r.bytes - 1));
+  bool bad =
+      first + m.low < 0 || first + m.high > int64_t(g.shared_bytes) || !m.aligned || (first & int64_t(r.bytes - 1));
   if (__builtin_expect(bad, 0)) {
     access->mask = honest_lanes(w, inst, Space::Shared, r, access->mask, g.shared_bytes);
     access->shape = Shape::Scattered;
@@ -303,7 +323,9 @@ bool resolve_shared(Warp& w, const Inst& inst, const Request& r, Access* access)
 bool resolve_local(Warp& w, const Inst& inst, const Request& r, Access* access) {
   uint32_t bad = 0;
   each(access->mask, [&](int lane) {
-    bad |= uint32_t(r.address[lane] + r.bytes > w.local_stride || r.address[lane] > w.local_stride || (r.address[lane] & (r.bytes - 1))) << lane;
+    bad |= uint32_t(r.address[lane] + r.bytes > w.local_stride || r.address[lane] > w.local_stride ||
+                    (r.address[lane] & (r.bytes - 1)))
+           << lane;
     access->storage[lane] = int64_t(w.local_stride) * lane + int64_t(r.address[lane]);
   });
   if (bad) access->mask = honest_lanes(w, inst, Space::Local, r, access->mask, w.local_stride);
@@ -341,8 +363,10 @@ void accuse(Warp& w, const Inst& inst, const Access& access, const Request& r, u
   int lane = __builtin_ctz(lanes_that_differ);
   bool shared = access.space == Space::Shared;
   report(w, inst, lane, {"race", r.address[lane], r.bytes, space_name(access.space), false}, [&] {
-    std::string other = access.prior ? rival(w, shared, access.prior) + (access.prior_read ? " read" : " wrote") : std::string("another lane of this warp writes too");
-    return std::string("writes ") + space_name(access.space) + " memory at " + hex(r.address[lane]) + " that " + other + " with nothing that orders the two";
+    std::string other = access.prior ? rival(w, shared, access.prior) + (access.prior_read ? " read" : " wrote")
+                                     : std::string("another lane of this warp writes too");
+    return std::string("writes ") + space_name(access.space) + " memory at " + hex(r.address[lane]) + " that " + other +
+           " with nothing that orders the two";
   });
 }
 

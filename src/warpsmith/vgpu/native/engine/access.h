@@ -13,11 +13,11 @@ struct Memo {
   uint32_t mask = 0;
   int first = 0;
   Shape shape = Shape::Scattered;
-  bool aligned = true;       // every delta is a multiple of the access
-  bool duplicates = false;   // several lanes name one address
-  int64_t low = 0, high = 0; // bounds of delta, high one past the last byte
-  uint8_t unique[32];        // lanes with distinct addresses
-  uint32_t repeated = 0;     // over `unique`: named by more than one lane
+  bool aligned = true;        // every delta is a multiple of the access
+  bool duplicates = false;    // several lanes name one address
+  int64_t low = 0, high = 0;  // bounds of delta, high one past the last byte
+  uint8_t unique[32];         // lanes with distinct addresses
+  uint32_t repeated = 0;      // over `unique`: named by more than one lane
   int unique_count = 0;
   int wavefronts = 0;        // of shared memory
   uint8_t sectors[32] = {};  // by the first address modulo 32; 0 when not yet counted
@@ -38,21 +38,21 @@ struct Access {
   bool prior_read = false;
   Address first = 0;
   ptx::Space space = ptx::Space::Global;
-  int64_t storage[32];    // deltas that no memo holds
+  int64_t storage[32];  // deltas that no memo holds
 };
 
 struct Request {
   Address address[32];
-  uint32_t bytes = 4;      // of one lane
+  uint32_t bytes = 4;  // of one lane
   bool write = false;
   Strength strength = Strength::Plain;
 };
 
 // flags of an access instruction
-constexpr uint8_t kWide = 1;        // the address register is 64 bits
-constexpr uint8_t kNoBase = 2;      // no register: imm is the address
-constexpr uint8_t kStrong = 4;      // volatile, relaxed, acquire, release
-constexpr uint8_t kOrdered = 8;     // acquire or release
+constexpr uint8_t kWide = 1;     // the address register is 64 bits
+constexpr uint8_t kNoBase = 2;   // no register: imm is the address
+constexpr uint8_t kStrong = 4;   // volatile, relaxed, acquire, release
+constexpr uint8_t kOrdered = 8;  // acquire or release
 constexpr uint8_t kCtaScope = 16;
 constexpr uint8_t kConstant = 32;
 

@@ -62,14 +62,14 @@ inline bool emit_sources(Lowering& l, Handler fn, int width, int n, char kind = 
   return true;
 }
 
-
-#define VGPU_BY_INTEGER(type, FORM, OP)                                     \
-  ((type) == "s16" ? Handler(FORM<int16_t, OP<int16_t>>)                    \
+#define VGPU_BY_INTEGER(type, FORM, OP)                                         \
+  ((type) == "s16"                      ? Handler(FORM<int16_t, OP<int16_t>>)   \
    : (type) == "u16" || (type) == "b16" ? Handler(FORM<uint16_t, OP<uint16_t>>) \
-   : (type) == "s32" ? Handler(FORM<int32_t, OP<int32_t>>)                  \
+   : (type) == "s32"                    ? Handler(FORM<int32_t, OP<int32_t>>)   \
    : (type) == "u32" || (type) == "b32" ? Handler(FORM<uint32_t, OP<uint32_t>>) \
-   : (type) == "s64" ? Handler(FORM<int64_t, OP<int64_t>>)                  \
-   : (type) == "u64" || (type) == "b64" ? Handler(FORM<uint64_t, OP<uint64_t>>) : nullptr)
+   : (type) == "s64"                    ? Handler(FORM<int64_t, OP<int64_t>>)   \
+   : (type) == "u64" || (type) == "b64" ? Handler(FORM<uint64_t, OP<uint64_t>>) \
+                                        : nullptr)
 
 bool lower_integer(Lowering& l);  // add, sub, mul, mad, div, rem, abs, neg, min, max of integers
 bool lower_half(Lowering& l);     // the same of f16, bf16 and their pairs

@@ -6,18 +6,34 @@ namespace vgpu {
 
 namespace {
 
-template <class H> H narrowed(float v);
-template <> Half narrowed<Half>(float v) { return to_half(v); }
-template <> Brain narrowed<Brain>(float v) { return nearest_brain(v); }
+template <class H>
+H narrowed(float v);
+template <>
+Half narrowed<Half>(float v) {
+  return to_half(v);
+}
+template <>
+Brain narrowed<Brain>(float v) {
+  return nearest_brain(v);
+}
 
-template <class H> struct Smallest;
-template <> struct Smallest<Half> { static constexpr float normal = 0x1p-14f; };
-template <> struct Smallest<Brain> { static constexpr float normal = 0x1p-126f; };
+template <class H>
+struct Smallest;
+template <>
+struct Smallest<Half> {
+  static constexpr float normal = 0x1p-14f;
+};
+template <>
+struct Smallest<Brain> {
+  static constexpr float normal = 0x1p-126f;
+};
 
 enum Dress : int { kPlain = 0, kFtz = 1, kSat = 2, kRelu = 4 };
 
 template <class H>
-float dressed_in(float v, int dress) { return (dress & kFtz) && std::fabs(v) < Smallest<H>::normal ? std::copysign(0.0f, v) : v; }
+float dressed_in(float v, int dress) {
+  return (dress & kFtz) && std::fabs(v) < Smallest<H>::normal ? std::copysign(0.0f, v) : v;
+}
 
 template <class H>
 H dressed_out(float v, int dress) {
@@ -28,16 +44,28 @@ H dressed_out(float v, int dress) {
   return h;
 }
 
-struct Add { static float f(float a, float b, float) { return to_odd(add_odd(a, b)); } };
-struct Sub { static float f(float a, float b, float) { return to_odd(add_odd(a, -double(b))); } };
-struct Mul { static float f(float a, float b, float) { return to_odd(double(a) * double(b)); } };
-struct Fma { static float f(float a, float b, float c) { return fma_16(a, b, c); } };
+struct Add {
+  static float f(float a, float b, float) { return to_odd(add_odd(a, b)); }
+};
+struct Sub {
+  static float f(float a, float b, float) { return to_odd(add_odd(a, -double(b))); }
+};
+struct Mul {
+  static float f(float a, float b, float) { return to_odd(double(a) * double(b)); }
+};
+struct Fma {
+  static float f(float a, float b, float c) { return fma_16(a, b, c); }
+};
 
 inline bool below(float a, float b) { return a < b || (a == b && std::signbit(a) && !std::signbit(b)); }
-template <bool Max, bool Nan, bool Xor> struct Extreme {
+template <bool Max, bool Nan, bool Xor>
+struct Extreme {
   static float f(float a, float b, float) {
     bool sign = Xor && std::signbit(a) != std::signbit(b);
-    if (Xor) { a = std::fabs(a); b = std::fabs(b); }
+    if (Xor) {
+      a = std::fabs(a);
+      b = std::fabs(b);
+    }
     float r = (Max ? below(b, a) : below(a, b)) ? a : b;
     if (a != a) r = Nan ? a : b;
     if (b != b) r = Nan ? b : a;
@@ -46,8 +74,12 @@ template <bool Max, bool Nan, bool Xor> struct Extreme {
 };
 
 // The approximate functions, in single precision and in half.
-struct Ex2 { static float f(float a, float, float) { return std::exp2(a); } };
-struct Tanh { static float f(float a, float, float) { return std::tanh(a); } };
+struct Ex2 {
+  static float f(float a, float, float) { return std::exp2(a); }
+};
+struct Tanh {
+  static float f(float a, float, float) { return std::tanh(a); }
+};
 
 template <class H, class Op, int Lanes16>
 void half_op(Warp& w, const Inst& i) {
@@ -55,7 +87,8 @@ void half_op(Warp& w, const Inst& i) {
   if constexpr (Lanes16 == 1) {
     const uint16_t *a = in<uint16_t>(w, i.a), *b = in<uint16_t>(w, i.b), *c = in<uint16_t>(w, i.c);
     lanes<uint16_t>(w, i.d, [=](int l) {
-      float x = dressed_in<H>(to_float(H{a[l]}), dress), y = dressed_in<H>(to_float(H{b[l]}), dress), z = dressed_in<H>(to_float(H{c[l]}), dress);
+      float x = dressed_in<H>(to_float(H{a[l]}), dress), y = dressed_in<H>(to_float(H{b[l]}), dress),
+            z = dressed_in<H>(to_float(H{c[l]}), dress);
       return dressed_out<H>(Op::f(x, y, z), dress).bits;
     });
   } else {
@@ -63,7 +96,9 @@ void half_op(Warp& w, const Inst& i) {
     lanes<uint32_t>(w, i.d, [=](int l) {
       uint32_t r = 0;
       for (int k = 0; k < 32; k += 16) {
-        float x = dressed_in<H>(to_float(H{uint16_t(a[l] >> k)}), dress), y = dressed_in<H>(to_float(H{uint16_t(b[l] >> k)}), dress), z = dressed_in<H>(to_float(H{uint16_t(c[l] >> k)}), dress);
+        float x = dressed_in<H>(to_float(H{uint16_t(a[l] >> k)}), dress),
+              y = dressed_in<H>(to_float(H{uint16_t(b[l] >> k)}), dress),
+              z = dressed_in<H>(to_float(H{uint16_t(c[l] >> k)}), dress);
         r |= uint32_t(dressed_out<H>(Op::f(x, y, z), dress).bits) << k;
       }
       return r;
@@ -72,13 +107,21 @@ void half_op(Warp& w, const Inst& i) {
 }
 
 // Signs are bits: NaN keeps its payload here, as hardware leaves neg and abs.
-template <class T, bool Negate> struct SignBits {
-  static T f(T a) { constexpr T m = sizeof(T) == 2 ? T(0x8000) : T(0x80008000); return Negate ? T(a ^ m) : T(a & T(~m)); }
+template <class T, bool Negate>
+struct SignBits {
+  static T f(T a) {
+    constexpr T m = sizeof(T) == 2 ? T(0x8000) : T(0x80008000);
+    return Negate ? T(a ^ m) : T(a & T(~m));
+  }
 };
 
 template <class Op>
 Handler pick(const std::string& t) {
-  return t == "f16" ? half_op<Half, Op, 1> : t == "f16x2" ? half_op<Half, Op, 2> : t == "bf16" ? half_op<Brain, Op, 1> : t == "bf16x2" ? half_op<Brain, Op, 2> : nullptr;
+  return t == "f16"      ? half_op<Half, Op, 1>
+         : t == "f16x2"  ? half_op<Half, Op, 2>
+         : t == "bf16"   ? half_op<Brain, Op, 1>
+         : t == "bf16x2" ? half_op<Brain, Op, 2>
+                         : nullptr;
 }
 
 template <bool Max>
@@ -88,7 +131,9 @@ Handler pick_extreme(const Lowering& l, const std::string& t) {
   return nan ? pick<Extreme<Max, true, false>>(t) : pick<Extreme<Max, false, false>>(t);
 }
 
-int dress_of(const Lowering& l) { return (l.has("ftz") ? kFtz : 0) | (l.has("sat") ? kSat : 0) | (l.has("relu") ? kRelu : 0); }
+int dress_of(const Lowering& l) {
+  return (l.has("ftz") ? kFtz : 0) | (l.has("sat") ? kSat : 0) | (l.has("relu") ? kRelu : 0);
+}
 
 // ---- single precision approximations, vectorisable ----
 
@@ -109,13 +154,24 @@ inline float exp2_approx(float x) {
   return bit_copy<float>(x != x ? kNan32 : bit_copy<uint32_t>(v));
 }
 
-struct Ex2Approx { static float f(float a) { return exp2_approx(a); } };
-struct Lg2Approx { static float f(float a) { return float(std::log2(double(a))); } };
-struct SinApprox { static float f(float a) { return float(std::sin(double(a))); } };
-struct CosApprox { static float f(float a) { return float(std::cos(double(a))); } };
-struct TanhApprox { static float f(float a) { return std::tanh(a); } };
+struct Ex2Approx {
+  static float f(float a) { return exp2_approx(a); }
+};
+struct Lg2Approx {
+  static float f(float a) { return float(std::log2(double(a))); }
+};
+struct SinApprox {
+  static float f(float a) { return float(std::sin(double(a))); }
+};
+struct CosApprox {
+  static float f(float a) { return float(std::cos(double(a))); }
+};
+struct TanhApprox {
+  static float f(float a) { return std::tanh(a); }
+};
 
-template <class Op, bool Ftz> struct Approx {
+template <class Op, bool Ftz>
+struct Approx {
   static float f(float a) {
     float r = Op::f(Ftz ? flush(a) : a);
     return canonical(Ftz ? flush(r) : r);
@@ -151,18 +207,29 @@ bool lower_half(Lowering& l) {
   l.kind = Class::Fp16;
   if (sources == 1) {
     if (l.has("ftz")) return false;
-    Handler fn = op == "neg" ? (width == 2 ? unary<uint16_t, SignBits<uint16_t, true>> : Handler(unary<uint32_t, SignBits<uint32_t, true>>))
-                             : width == 2 ? unary<uint16_t, SignBits<uint16_t, false>> : Handler(unary<uint32_t, SignBits<uint32_t, false>>);
+    Handler fn = op == "neg"  ? (width == 2 ? unary<uint16_t, SignBits<uint16_t, true>>
+                                            : Handler(unary<uint32_t, SignBits<uint32_t, true>>))
+                 : width == 2 ? unary<uint16_t, SignBits<uint16_t, false>>
+                              : Handler(unary<uint32_t, SignBits<uint32_t, false>>);
     return emit_sources(l, fn, width, 1, 'f');
   }
-  Handler fn = op == "add" ? pick<Add>(t) : op == "sub" ? pick<Sub>(t) : op == "mul" ? pick<Mul>(t) : op == "fma" ? pick<Fma>(t)
-             : op == "min" ? pick_extreme<false>(l, t) : op == "max" ? pick_extreme<true>(l, t) : nullptr;
+  Handler fn = op == "add"   ? pick<Add>(t)
+               : op == "sub" ? pick<Sub>(t)
+               : op == "mul" ? pick<Mul>(t)
+               : op == "fma" ? pick<Fma>(t)
+               : op == "min" ? pick_extreme<false>(l, t)
+               : op == "max" ? pick_extreme<true>(l, t)
+                             : nullptr;
   if (l.operands() != size_t(sources) + 1 || !emit_sources(l, fn, width, sources, 'f')) return false;
   l.emitted.back().imm = dress_of(l);
   return true;
 }
 
-const LowerEntry kHalfOps[] = {{"ex2", lower_ex2}, {"lg2", lower_approx<Lg2Approx>}, {"sin", lower_approx<SinApprox>}, {"cos", lower_approx<CosApprox>},
-                               {"tanh", lower_tanh}, {nullptr, nullptr}};
+const LowerEntry kHalfOps[] = {{"ex2", lower_ex2},
+                               {"lg2", lower_approx<Lg2Approx>},
+                               {"sin", lower_approx<SinApprox>},
+                               {"cos", lower_approx<CosApprox>},
+                               {"tanh", lower_tanh},
+                               {nullptr, nullptr}};
 
 }  // namespace vgpu

@@ -1,5 +1,5 @@
-// Asynchronous copies and mbarriers. A cp.async takes its bytes when it is issued and puts them down when it is waited for,
-// so that a missing wait shows. Bulk copies arrive at once.
+// Asynchronous copies and mbarriers. A cp.async takes its bytes when it is issued and puts them down when it is waited
+// for, so that a missing wait shows. Bulk copies arrive at once.
 #include <algorithm>
 
 #include "alu.h"
@@ -17,8 +17,8 @@ void mark_cells(Warp& w, uint32_t to, uint32_t bytes, uint32_t cell) {
   for (uint32_t k = to >> c.shift; k < (to + bytes) >> c.shift; ++k) c.wrote[k] = cell;
 }
 
-// Fields: a, imm, flags the shared address; v[0], v[1] base and offset of the global one; v[2] the source size (kNoLane: all),
-// v[3] a predicate that makes it zero (0: none); bytes of the copy; table is the second memo.
+// Fields: a, imm, flags the shared address; v[0], v[1] base and offset of the global one; v[2] the source size
+// (kNoLane: all), v[3] a predicate that makes it zero (0: none); bytes of the copy; table is the second memo.
 void copy_async(Warp& w, const Inst& inst) {
   Inst source = inst;
   source.a = inst.v[0];
@@ -76,19 +76,27 @@ template <class F>
 void complete(Warp& w, F due) {
   size_t kept = 0;
   for (PendingCopy& c : w.copies) {
-    if (!(w.mask >> c.lane & 1) || !due(c)) { w.copies[kept++] = c; continue; }
+    if (!(w.mask >> c.lane & 1) || !due(c)) {
+      w.copies[kept++] = c;
+      continue;
+    }
     std::memcpy(w.block->shared.data() + c.to, c.data, c.bytes);
-    if (w.grid->check) mark_cells(w, c.to, c.bytes, w.clock << 11 | uint32_t(w.index) << 6 | c.lane);
+    if (w.grid->check)
+      mark_cells(w, c.to, c.bytes, (w.clock - w.block->clock_base) << 11 | uint32_t(w.index) << 6 | c.lane);
   }
   w.copies.resize(kept);
 }
 
-void commit_group(Warp& w, const Inst&) { each(w.mask, [&](int lane) { ++w.copy_group[lane]; }); }
+void commit_group(Warp& w, const Inst&) {
+  each(w.mask, [&](int lane) { ++w.copy_group[lane]; });
+}
 void wait_group(Warp& w, const Inst& i) {
   uint32_t n = uint32_t(i.imm);
   complete(w, [&](const PendingCopy& c) { return c.group + n < w.copy_group[c.lane]; });
 }
-void wait_all(Warp& w, const Inst&) { complete(w, [](const PendingCopy&) { return true; }); }
+void wait_all(Warp& w, const Inst&) {
+  complete(w, [](const PendingCopy&) { return true; });
+}
 
 // ---- mbarrier: phase << 63 | bytes pending << 40 | expected << 20 | pending arrivals ----
 
@@ -113,7 +121,7 @@ void on_barriers(Warp& w, const Inst& inst, bool release, F f) {
   Request r;
   r.bytes = 8;
   r.write = true;
-  r.strength = Strength::Atomic;
+  r.strength = Strength::Strong;
   addresses(w, inst, &r);
   in_spaces(w, inst, r, [&](const Access& access) {
     each(access.mask, [&](int lane) {
@@ -136,10 +144,12 @@ void on_barriers(Warp& w, const Inst& inst, bool release, F f) {
 
 void mbarrier_init(Warp& w, const Inst& i) {
   const uint32_t* n = in<uint32_t>(w, i.v[0]);
-  on_barriers(w, i, false, [&](State& s, int lane, Address) { s = State::make(0, 0, n[lane] & 0xfffff, n[lane] & 0xfffff); });
+  on_barriers(w, i, false,
+              [&](State& s, int lane, Address) { s = State::make(0, 0, n[lane] & 0xfffff, n[lane] & 0xfffff); });
 }
 
-// flags of arrive in v[3]: 1 expects bytes first, 2 gives no arrival, 4 completes bytes; v[0] count (kNoLane: 1), v[1] bytes, v[2] target or kNoLane.
+// flags of arrive in v[3]: 1 expects bytes first, 2 gives no arrival, 4 completes bytes; v[0] count (kNoLane: 1), v[1]
+// bytes, v[2] target or kNoLane.
 void mbarrier_arrive(Warp& w, const Inst& i) {
   const uint32_t* count = i.v[0] == kNoLane ? nullptr : in<uint32_t>(w, i.v[0]);
   const uint32_t* tx = i.v[1] == kNoLane ? nullptr : in<uint32_t>(w, i.v[1]);
@@ -163,7 +173,10 @@ void mbarrier_wait(Warp& w, const Inst& i) {
     if (w.grid->check) w.grid->races->acquire(w, location(w, ptx::Space::Shared, at));
   });
   pred_out(w, i.d, done);
-  if (done != w.mask) { w.quantum -= 256; ++w.spins; }
+  if (done != w.mask) {
+    w.quantum -= 256;
+    ++w.spins;
+  }
 }
 
 void mbarrier_nothing(Warp&, const Inst&) {}
@@ -171,7 +184,9 @@ void mbarrier_nothing(Warp&, const Inst&) {}
 bool shared_address(Lowering& l, size_t at, Inst* i) {
   AddressForm a;
   if (l.operands() <= at || !address_form(l, l.operand(at), &a)) return false;
-  i->a = a.base; i->imm = a.imm; i->flags = a.flags;
+  i->a = a.base;
+  i->imm = a.imm;
+  i->flags = a.flags;
   i->c = int32_t(a.space);
   i->memo = l.memo();
   return true;
@@ -180,7 +195,10 @@ bool shared_address(Lowering& l, size_t at, Inst* i) {
 bool lower_mbarrier(Lowering& l) {
   l.kind = Class::Sync;
   Inst form;
-  if (l.has("inval")) { l.emit(mbarrier_nothing); return true; }
+  if (l.has("inval")) {
+    l.emit(mbarrier_nothing);
+    return true;
+  }
   if (l.has("init")) {
     if (!shared_address(l, 0, &form)) return false;
     form.v[0] = l.source(1, 4);
@@ -242,12 +260,18 @@ void bulk_copy(Warp& w, const Inst& i) {
 
 bool lower_bulk(Lowering& l) {
   if (l.has("tensor") || l.has("prefetch") || l.has_prefix("multicast") || l.has("reduce")) return false;
-  if (l.has("commit_group") || l.has("wait_group")) { l.emit(mbarrier_nothing); return true; }
-  bool to_shared = l.parts.size() > 4 && (l.parts[3] == "shared::cluster" || l.parts[3] == "shared::cta") && l.parts[4] == "global";
+  if (l.has("commit_group") || l.has("wait_group")) {
+    l.emit(mbarrier_nothing);
+    return true;
+  }
+  bool to_shared =
+      l.parts.size() > 4 && (l.parts[3] == "shared::cluster" || l.parts[3] == "shared::cta") && l.parts[4] == "global";
   bool to_global = l.parts.size() > 4 && l.parts[3] == "global" && l.parts[4] == "shared::cta";
   if ((!to_shared && !to_global) || l.operands() < 3) return false;
   const ptx::Operand &to = l.operand(0), &from = l.operand(1);
-  if (to.kind != ptx::Operand::Address || from.kind != ptx::Operand::Address || to.reg < 0 || from.reg < 0 || to.offset || from.offset) return false;
+  if (to.kind != ptx::Operand::Address || from.kind != ptx::Operand::Address || to.reg < 0 || from.reg < 0 ||
+      to.offset || from.offset)
+    return false;
   auto width = [&](const ptx::Operand& o) { return l.function->registers[size_t(o.reg)].width; };
   Inst copy;
   copy.fn = bulk_copy;
@@ -272,7 +296,10 @@ bool lower_bulk(Lowering& l) {
   done.flags = barrier.reg < 0 ? kNoBase : width(barrier) == 8 ? kWide : 0;
   done.c = int32_t(ptx::Space::Shared);
   done.memo = l.memo();
-  done.v[0] = kNoLane; done.v[1] = copy.v[2]; done.v[2] = kNoLane; done.v[3] = 2 | 4;
+  done.v[0] = kNoLane;
+  done.v[1] = copy.v[2];
+  done.v[2] = kNoLane;
+  done.v[3] = 2 | 4;
   l.emit(mbarrier_arrive) = done;
   return true;
 }
@@ -281,8 +308,14 @@ bool lower_copy(Lowering& l) {
   l.kind = Class::Global;
   if (l.parts.size() < 3 || l.parts[1] != "async") return false;
   if (l.parts[2] == "bulk") return lower_bulk(l);
-  if (l.has("commit_group")) { l.emit(commit_group); return true; }
-  if (l.has("wait_all")) { l.emit(wait_all); return true; }
+  if (l.has("commit_group")) {
+    l.emit(commit_group);
+    return true;
+  }
+  if (l.has("wait_all")) {
+    l.emit(wait_all);
+    return true;
+  }
   if (l.has("wait_group")) {
     int64_t n = 0;
     if (l.operands() != 1 || !l.number(l.operand(0), &n)) return false;
@@ -297,16 +330,23 @@ bool lower_copy(Lowering& l) {
   if (!l.number(l.operand(2), &bytes) || (bytes != 4 && bytes != 8 && bytes != 16)) return false;
   Inst i;
   i.fn = copy_async;
-  i.a = to.base; i.imm = to.imm; i.flags = to.flags; i.c = int32_t(ptx::Space::Shared);
-  i.v[0] = from.base; i.v[1] = int32_t(from.imm); i.n = from.flags;
+  i.a = to.base;
+  i.imm = to.imm;
+  i.flags = to.flags;
+  i.c = int32_t(ptx::Space::Shared);
+  i.v[0] = from.base;
+  i.v[1] = int32_t(from.imm);
+  i.n = from.flags;
   if (from.imm != int64_t(i.v[1]) || (from.flags & kNoBase)) return false;
   i.bytes = uint8_t(bytes);
   i.v[2] = kNoLane;
   if (l.operands() > 3 && !l.has_prefix("L2::cache_hint")) {
     const ptx::Operand& o = l.operand(3);
     bool predicate = l.register_width(o) == 0, negated = false;
-    if (predicate) { i.v[3] = l.predicate_source(o, &negated); i.negated = negated; }
-    else i.v[2] = l.source(o, 4);
+    if (predicate) {
+      i.v[3] = l.predicate_source(o, &negated);
+      i.negated = negated;
+    } else i.v[2] = l.source(o, 4);
   }
   i.memo = l.memo();
   i.table = l.memo();

@@ -16,8 +16,10 @@ template <class T, int O>
 T apply(T old, T b, T c) {
   if constexpr (O == Exch) return b;
   else if constexpr (O == Cas) return old == b ? c : old;
-  else if constexpr (O == Add) { if constexpr (std::is_floating_point_v<T>) return canonical(old + b); else return T(std::make_unsigned_t<T>(old) + std::make_unsigned_t<T>(b)); }
-  else if constexpr (O == Min) return b < old ? b : old;
+  else if constexpr (O == Add) {
+    if constexpr (std::is_floating_point_v<T>) return canonical(old + b);
+    else return T(std::make_unsigned_t<T>(old) + std::make_unsigned_t<T>(b));
+  } else if constexpr (O == Min) return b < old ? b : old;
   else if constexpr (O == Max) return b > old ? b : old;
   else if constexpr (std::is_floating_point_v<T>) return old;
   else if constexpr (O == And) return old & b;
@@ -27,19 +29,26 @@ T apply(T old, T b, T c) {
   else return old == 0 || old > b ? b : T(old - 1);
 }
 
-struct HalfAdd { static uint16_t f(uint16_t a, uint16_t b) { return to_half(to_float(Half{a}) + to_float(Half{b})).bits; } };
-struct BrainAdd { static uint16_t f(uint16_t a, uint16_t b) { return to_brain(to_odd(add_odd(to_float(Brain{a}), to_float(Brain{b})))).bits; } };
-template <class One> uint32_t add_pair(uint32_t a, uint32_t b) {
+struct HalfAdd {
+  static uint16_t f(uint16_t a, uint16_t b) { return to_half(to_float(Half{a}) + to_float(Half{b})).bits; }
+};
+struct BrainAdd {
+  static uint16_t f(uint16_t a, uint16_t b) {
+    return to_brain(to_odd(add_odd(to_float(Brain{a}), to_float(Brain{b})))).bits;
+  }
+};
+template <class One>
+uint32_t add_pair(uint32_t a, uint32_t b) {
   return uint32_t(One::f(uint16_t(a), uint16_t(b))) | uint32_t(One::f(uint16_t(a >> 16), uint16_t(b >> 16))) << 16;
 }
 
 // Fields: v[0] target (n is 0 for red), v[1] operand b, v[2] operand c.
 template <class T, class F>
-void atomic(Warp& w, const Inst& inst, F f) {
+void atomic(Warp& w, const Inst& inst, F f, Strength strength = Strength::Atomic) {
   Request r;
   r.bytes = sizeof(T);
   r.write = true;
-  r.strength = Strength::Atomic;
+  r.strength = strength;
   addresses(w, inst, &r);
   w.grid->counters.atomics += uint64_t(__builtin_popcount(w.mask));
   T old[32] = {}, b[32], c[32];
@@ -64,11 +73,19 @@ void atomic(Warp& w, const Inst& inst, F f) {
 }
 
 template <class T, int O>
-void atomic_op(Warp& w, const Inst& i) { atomic<T>(w, i, [](T old, T b, T c) { return apply<T, O>(old, b, c); }); }
+void atomic_op(Warp& w, const Inst& i) {
+  // An exchange does not depend on what was there before.
+  Strength strength = O == Exch ? Strength::Strong : Strength::Atomic;
+  atomic<T>(w, i, [](T old, T b, T c) { return apply<T, O>(old, b, c); }, strength);
+}
 template <class One>
-void atomic_half(Warp& w, const Inst& i) { atomic<uint16_t>(w, i, [](uint16_t old, uint16_t b, uint16_t) { return One::f(old, b); }); }
+void atomic_half(Warp& w, const Inst& i) {
+  atomic<uint16_t>(w, i, [](uint16_t old, uint16_t b, uint16_t) { return One::f(old, b); });
+}
 template <class One>
-void atomic_pair(Warp& w, const Inst& i) { atomic<uint32_t>(w, i, [](uint32_t old, uint32_t b, uint32_t) { return add_pair<One>(old, b); }); }
+void atomic_pair(Warp& w, const Inst& i) {
+  atomic<uint32_t>(w, i, [](uint32_t old, uint32_t b, uint32_t) { return add_pair<One>(old, b); });
+}
 
 template <class T>
 Handler pick(int op) {
@@ -81,13 +98,13 @@ Handler pick(int op) {
     default: break;
   }
   if constexpr (std::is_integral_v<T>) switch (op) {
-    case And: return atomic_op<T, And>;
-    case Or: return atomic_op<T, Or>;
-    case Xor: return atomic_op<T, Xor>;
-    case Inc: return atomic_op<T, Inc>;
-    case Dec: return atomic_op<T, Dec>;
-    default: break;
-  }
+      case And: return atomic_op<T, And>;
+      case Or: return atomic_op<T, Or>;
+      case Xor: return atomic_op<T, Xor>;
+      case Inc: return atomic_op<T, Inc>;
+      case Dec: return atomic_op<T, Dec>;
+      default: break;
+    }
   return nullptr;
 }
 
@@ -98,7 +115,8 @@ Handler by_type(const std::string& t, int op) {
   if (t == "s64") return pick<int64_t>(op);
   if (t == "f32") return op == Add || op == Exch ? pick<float>(op) : nullptr;
   if (t == "f64") return op == Add || op == Exch ? pick<double>(op) : nullptr;
-  if (t == "b16" || t == "u16") return op == Cas ? atomic_op<uint16_t, Cas> : op == Exch ? atomic_op<uint16_t, Exch> : nullptr;
+  if (t == "b16" || t == "u16")
+    return op == Cas ? atomic_op<uint16_t, Cas> : op == Exch ? atomic_op<uint16_t, Exch> : nullptr;
   if (op != Add) return nullptr;
   if (t == "f16") return atomic_half<HalfAdd>;
   if (t == "bf16") return atomic_half<BrainAdd>;
@@ -109,7 +127,8 @@ Handler by_type(const std::string& t, int op) {
 
 int operation(const Lowering& l) {
   static const char* names[] = {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"};
-  for (int k = 0; k < 10; ++k) if (l.has(names[k])) return k;
+  for (int k = 0; k < 10; ++k)
+    if (l.has(names[k])) return k;
   return -1;
 }
 
@@ -118,16 +137,22 @@ bool lower_atomic(Lowering& l, bool returns) {
   int op = operation(l), width = type_width(t);
   size_t at = returns ? 1 : 0;
   AddressForm a;
-  if (op < 0 || t.empty() || l.has("v2") || l.has("v4") || l.has("async") || l.operands() < at + 2 || !address_form(l, l.operand(at), &a)) return false;
+  if (op < 0 || t.empty() || l.has("v2") || l.has("v4") || l.has("async") || l.operands() < at + 2 ||
+      !address_form(l, l.operand(at), &a))
+    return false;
   Handler fn = by_type(t, op);
   if (!fn) return false;
   l.kind = Class::Atomic;
   int32_t b = l.source(at + 1, width, t[0]), c = op == Cas ? l.source(at + 2, width, t[0]) : b;
   int32_t d = returns ? l.target(size_t(0), width) : 0;
   Inst& i = l.emit(fn);
-  i.v[0] = d; i.v[1] = b; i.v[2] = c;
+  i.v[0] = d;
+  i.v[1] = b;
+  i.v[2] = c;
   i.n = returns;
-  i.a = a.base; i.imm = a.imm; i.c = int32_t(a.space);
+  i.a = a.base;
+  i.imm = a.imm;
+  i.c = int32_t(a.space);
   i.flags = uint8_t(a.flags | strength_flags(l) | kStrong);
   i.bytes = uint8_t(type_bytes(t));
   i.memo = l.memo();

@@ -38,29 +38,41 @@ void resume(Block& b, const Barrier::Waiter& waiter, const Barrier& bar) {
 void note_mixture(Block& b, const Barrier& bar) {
   if (!bar.aligned || !b.grid->check) return;
   std::map<uint32_t, uint32_t> threads;
-  for (const Barrier::Waiter& waiter : bar.waiters) if (waiter.waits) threads[waiter.at] += uint32_t(__builtin_popcount(waiter.mask));
+  for (const Barrier::Waiter& waiter : bar.waiters)
+    if (waiter.waits) threads[waiter.at] += uint32_t(__builtin_popcount(waiter.mask));
   if (threads.size() < 2) return;
   auto fewest = [](auto& x, auto& y) { return x.second < y.second; };
-  uint32_t odd = std::min_element(threads.begin(), threads.end(), fewest)->first, usual = std::max_element(threads.begin(), threads.end(), fewest)->first;
+  uint32_t odd = std::min_element(threads.begin(), threads.end(), fewest)->first,
+           usual = std::max_element(threads.begin(), threads.end(), fewest)->first;
   if (odd == usual) usual = threads.rbegin()->first;
   for (const Barrier::Waiter& waiter : bar.waiters) {
     if (waiter.at != odd) continue;
     Finding other;
     resolve_place(*b.grid->program, b.grid->program->blocks[usual].last.where, &other);
-    report(b.warps[size_t(waiter.warp)], b.grid->program->blocks[odd].last, __builtin_ctz(waiter.mask), {"barrier", 0, 0, "", false}, [&] {
-      return "waits at this barrier while other threads of the block wait at the one in line " + std::to_string(other.line) + ": a barrier in diverged code";
-    });
+    report(b.warps[size_t(waiter.warp)], b.grid->program->blocks[odd].last, __builtin_ctz(waiter.mask),
+           {"barrier", 0, 0, "", false}, [&] {
+             return "waits at this barrier while other threads of the block wait at the one in line " +
+                    std::to_string(other.line) + ": a barrier in diverged code";
+           });
     return;
   }
 }
 
 void complete(Block& b, Barrier& bar) {
   note_mixture(b, bar);
-  std::vector<int> passed;
-  for (const Barrier::Waiter& waiter : bar.waiters)
-    if (std::find(passed.begin(), passed.end(), waiter.warp) == passed.end()) passed.push_back(waiter.warp);
+  std::vector<Passed> passed;
+  for (const Barrier::Waiter& waiter : bar.waiters) {
+    auto known = std::find_if(passed.begin(), passed.end(), [&](const Passed& p) { return p.warp == waiter.warp; });
+    if (known == passed.end()) passed.push_back({waiter.warp, waiter.clock, waiter.waits});
+    else if (waiter.waits) *known = {waiter.warp, waiter.clock, true};
+  }
+  // Threads that have exited count as arrived.
+  if (!bar.expected)
+    for (const Warp& w : b.warps)
+      if (!w.live) passed.push_back({w.index, w.clock, true});
   if (b.grid->check) synchronize_warps(b, passed);
-  for (const Barrier::Waiter& waiter : bar.waiters) if (waiter.waits) resume(b, waiter, bar);
+  for (const Barrier::Waiter& waiter : bar.waiters)
+    if (waiter.waits) resume(b, waiter, bar);
   bar = Barrier();
   ++b.grid->counters.barriers;
 }
@@ -74,18 +86,21 @@ void arrive(Warp& w, const Inst& inst) {
   int lane = __builtin_ctz(w.mask);
   uint32_t number = in<uint32_t>(w, inst.a)[lane];
   if (number >= 16) {
-    report(w, inst, lane, {"barrier", 0, 0, "", true}, [&] { return "barrier number " + std::to_string(number) + "; there are 16, 0 to 15"; });
+    report(w, inst, lane, {"barrier", 0, 0, "", true},
+           [&] { return "barrier number " + std::to_string(number) + "; there are 16, 0 to 15"; });
     return;
   }
   Barrier& bar = b.barriers[number];
   uint32_t count = inst.b == kNoLane ? 0 : in<uint32_t>(w, inst.b)[lane];
   if (count % 32) {
-    report(w, inst, lane, {"barrier", 0, 0, "", true}, [&] { return "a barrier for " + std::to_string(count) + " threads, which is not a multiple of 32"; });
+    report(w, inst, lane, {"barrier", 0, 0, "", true},
+           [&] { return "a barrier for " + std::to_string(count) + " threads, which is not a multiple of 32"; });
     return;
   }
   if (bar.arrived && bar.expected != count && w.grid->check)
     report(w, inst, lane, {"barrier", 0, 0, "", false}, [&] {
-      return "arrives at barrier " + std::to_string(number) + " for " + std::to_string(count) + " threads while others wait for " + std::to_string(bar.expected);
+      return "arrives at barrier " + std::to_string(number) + " for " + std::to_string(count) +
+             " threads while others wait for " + std::to_string(bar.expected);
     });
   bar.expected = count;
   bar.aligned = !(inst.imm & kUnaligned);
@@ -95,9 +110,13 @@ void arrive(Warp& w, const Inst& inst) {
   bar.arrived += threads;
   bool waits = inst.flags != kArrive;
   if (inst.flags >= kRedPopc) bar.count_true += uint32_t(__builtin_popcount(w.mask & pred_in(w, inst.c, inst.negated)));
-  bar.waiters.push_back({w.index, w.mask, w.at, waits, 0});
+  bar.waiters.push_back({w.index, w.mask, w.at, waits, w.clock});
   if (waits) park(w, GroupState::AtBarrier, w.at);
-  else ++w.at;
+  else {
+    ++w.at;
+    ++w.clock;  // what follows is not part of what was announced
+    w.segment = 0;
+  }
   if (full(b, bar)) complete(b, bar);
 }
 
@@ -114,7 +133,8 @@ void exit_threads(Warp& w, uint32_t mask) {
 }
 
 bool settle(Block& b) {
-  for (Warp& w : b.warps) if (wake(w)) return true;
+  for (Warp& w : b.warps)
+    if (wake(w)) return true;
   for (Barrier& bar : b.barriers) {
     if (!bar.arrived) continue;
     const Barrier::Waiter& waiter = bar.waiters.front();
@@ -122,7 +142,8 @@ bool settle(Block& b) {
     const Inst& inst = b.grid->program->blocks[waiter.at].last;
     uint32_t want = needed(b, bar);
     report(w, inst, __builtin_ctz(waiter.mask), {"barrier", 0, 0, "", true}, [&] {
-      return "waits at a barrier that " + std::to_string(bar.arrived) + " of " + std::to_string(want) + " threads reach; the others wait elsewhere: the block never goes on";
+      return "waits at a barrier that " + std::to_string(bar.arrived) + " of " + std::to_string(want) +
+             " threads reach; the others wait elsewhere: the block never goes on";
     });
     b.grid->outcome.detail = "a block waits at a barrier for ever";
     return false;

@@ -15,7 +15,8 @@ using ptx::Space;
 using ptx::Statement;
 
 const char* class_name(Class c) {
-  static const char* names[] = {"int", "fp32", "fp64", "fp16", "sfu", "tensor", "convert", "move", "control", "sync", "global", "shared", "local", "param", "atomic", "warp"};
+  static const char* names[] = {"int",     "fp32", "fp64",   "fp16",   "sfu",   "tensor", "convert", "move",
+                                "control", "sync", "global", "shared", "local", "param",  "atomic",  "warp"};
   return names[size_t(c)];
 }
 
@@ -26,8 +27,8 @@ size_t align_up(size_t at, size_t to) { return (at + to - 1) & ~(to - 1); }
 Lower find_lower(const std::string& base) {
   static const std::unordered_map<std::string, Lower> table = [] {
     std::unordered_map<std::string, Lower> t;
-    for (const LowerEntry* list : {kIntegerOps, kBitOps, kFloatOps, kHalfOps, kConvertOps, kCompareOps, kMoveOps, kMemoryOps, kAtomicOps,
-                                   kWarpOps, kMatrixOps, kAsyncOps, kFunctionOps})
+    for (const LowerEntry* list : {kIntegerOps, kBitOps, kFloatOps, kHalfOps, kConvertOps, kCompareOps, kMoveOps,
+                                   kMemoryOps, kAtomicOps, kWarpOps, kMatrixOps, kAsyncOps, kFunctionOps})
       for (; list->opcode; ++list) t[list->opcode] = list->lower;
     return t;
   }();
@@ -37,7 +38,8 @@ Lower find_lower(const std::string& base) {
 
 class Builder {
  public:
-  Builder(const Loaded& m, const ptx::Function& entry) : loaded_(m), entry_(entry), program_(std::make_unique<Program>()), lowering_(*program_) {}
+  Builder(const Loaded& m, const ptx::Function& entry)
+      : loaded_(m), entry_(entry), program_(std::make_unique<Program>()), lowering_(*program_) {}
 
   std::unique_ptr<Program> run() {
     program_->name = entry_.name;
@@ -55,23 +57,31 @@ class Builder {
   }
 
  private:
-  struct Placed { Flow flow; Layout layout; uint32_t first_block = 0; Symbols symbols; };
+  struct Placed {
+    Flow flow;
+    Layout layout;
+    uint32_t first_block = 0;
+    Symbols symbols;
+  };
 
   const ptx::Function* named(const std::string& name) const {
-    for (auto& f : loaded_.module->functions) if (f->name == name) return f.get();
+    for (auto& f : loaded_.module->functions)
+      if (f->name == name) return f.get();
     return nullptr;
   }
 
   // Callees first, so that their blocks lie lower and run first when a warp has diverged.
   void collect(const ptx::Function& f) {
-    if (std::count(visiting_.begin(), visiting_.end(), &f) || std::count(functions_.begin(), functions_.end(), &f)) return;
+    if (std::count(visiting_.begin(), visiting_.end(), &f) || std::count(functions_.begin(), functions_.end(), &f))
+      return;
     visiting_.push_back(&f);
     for (const Statement& s : f.statements) {
       for (const Operand& o : s.operands) mention(o);
       if (s.opcode.rfind("call", 0) == 0) indirect_ |= call_is_indirect(s);
     }
     if (&f == &entry_ && indirect_)
-      for (auto& other : loaded_.module->functions) if (other->has_body && !other->is_entry) collect(*other);
+      for (auto& other : loaded_.module->functions)
+        if (other->has_body && !other->is_entry) collect(*other);
     functions_.push_back(&f);
   }
 
@@ -86,7 +96,8 @@ class Builder {
   }
 
   bool call_is_indirect(const Statement& s) const {
-    for (const Operand& o : s.operands) if (o.kind == Operand::Reg) return true;
+    for (const Operand& o : s.operands)
+      if (o.kind == Operand::Reg) return true;
     return false;
   }
 
@@ -95,13 +106,17 @@ class Builder {
     std::vector<const ptx::Variable*> dynamic;
     auto place = [&](const ptx::Variable& v) {
       if (v.space != Space::Shared || !mentioned_.count(v.name)) return;
-      if (v.unsized || v.bytes() == 0) { dynamic.push_back(&v); return; }
+      if (v.unsized || v.bytes() == 0) {
+        dynamic.push_back(&v);
+        return;
+      }
       at = align_up(at, v.alignment);
       shared_[v.name] = {Space::Shared, at, v.bytes(), false};
       at += v.bytes();
     };
     for (const ptx::Variable& v : loaded_.module->variables) place(v);
-    for (const ptx::Function* f : functions_) for (const ptx::Variable& v : f->locals) place(v);
+    for (const ptx::Function* f : functions_)
+      for (const ptx::Variable& v : f->locals) place(v);
     size_t alignment = 16;
     for (const ptx::Variable* v : dynamic) alignment = std::max(alignment, v->alignment);
     size_t start = dynamic.empty() ? at : align_up(at, alignment);
@@ -111,7 +126,9 @@ class Builder {
 
   void measure_transfer() {
     if (functions_.size() == 1 && !mentioned_extern_) return;
-    auto widen = [&](const ptx::Prototype& t) { local_at_ = std::max({local_at_, transfer_size(t.parameters), transfer_size(t.results)}); };
+    auto widen = [&](const ptx::Prototype& t) {
+      local_at_ = std::max({local_at_, transfer_size(t.parameters), transfer_size(t.results)});
+    };
     for (auto& f : loaded_.module->functions) {
       if (!f->is_entry) widen(f->prototype);
       for (auto& entry : f->call_prototypes) widen(entry.second);
@@ -135,8 +152,10 @@ class Builder {
       p.symbols[v.name] = {space, local_at_, v.bytes(), false};
       local_at_ += v.bytes();
     };
-    for (const ptx::Variable& v : loaded_.module->variables) if (v.space == Space::Local) take(v, Space::Local);
-    for (const ptx::Variable& v : f.locals) if (v.space == Space::Local || v.space == Space::Param) take(v, v.space == Space::Param ? Space::Local : v.space);
+    for (const ptx::Variable& v : loaded_.module->variables)
+      if (v.space == Space::Local) take(v, Space::Local);
+    for (const ptx::Variable& v : f.locals)
+      if (v.space == Space::Local || v.space == Space::Param) take(v, v.space == Space::Param ? Space::Local : v.space);
     if (f.is_entry) {
       size_t at = 0;
       for (const ptx::Variable& v : f.prototype.parameters) {
@@ -168,7 +187,8 @@ class Builder {
       BasicBlock block;
       block.first = uint32_t(program_->code.size());
       if (b == 0 && !f.is_entry) receive(f, p);
-      if (results_) transfer_operands(*results_, p, f, false, program_->places.empty() ? 0 : uint32_t(program_->places.size()) - 1);
+      if (results_)
+        transfer_operands(*results_, p, f, false, program_->places.empty() ? 0 : uint32_t(program_->places.size()) - 1);
       results_ = nullptr;
       for (uint32_t n = p.flow.blocks[b].first; n < p.flow.blocks[b].second; ++n) node(f, p, p.flow.nodes[n], block);
       block.count = uint32_t(program_->code.size()) - block.first;
@@ -182,7 +202,10 @@ class Builder {
     return uint32_t(program_->places.size()) - 1;
   }
 
-  void append(Inst i, uint32_t where) { i.where = where; program_->code.push_back(i); }
+  void append(Inst i, uint32_t where) {
+    i.where = where;
+    program_->code.push_back(i);
+  }
 
   void copy_list(const std::vector<ptx::Variable>& list, const Symbols& symbols, bool into_transfer, uint32_t where) {
     size_t at = 0;
@@ -205,13 +228,20 @@ class Builder {
   void receive(const ptx::Function& f, const Placed& p) { copy_list(f.prototype.parameters, p.symbols, false, 0); }
 
   // The actual arguments or results of a call, in the order and with the alignment of the declared variables.
-  void transfer_operands(const Operand& list, const Placed& p, const ptx::Function& f, bool into_transfer, uint32_t where) {
+  void transfer_operands(const Operand& list, const Placed& p, const ptx::Function& f, bool into_transfer,
+                         uint32_t where) {
     size_t at = 0;
     for (const Operand& o : list.parts) {
       const ptx::Variable* v = nullptr;
-      for (const ptx::Variable& local : f.locals) if (local.name == o.name) v = &local;
-      if (!v) for (const ptx::Variable& own : f.prototype.parameters) if (own.name == o.name) v = &own;
-      if (!v || !p.symbols.count(o.name)) { lowering_.refuse(); return; }
+      for (const ptx::Variable& local : f.locals)
+        if (local.name == o.name) v = &local;
+      if (!v)
+        for (const ptx::Variable& own : f.prototype.parameters)
+          if (own.name == o.name) v = &own;
+      if (!v || !p.symbols.count(o.name)) {
+        lowering_.refuse();
+        return;
+      }
       at = align_up(at, std::max<size_t>(v->alignment, 8));
       move(p.symbols.at(o.name).address, at, v->bytes(), into_transfer, where);
       at += v->bytes();
@@ -234,9 +264,17 @@ class Builder {
         if (!f.is_entry) copy_list(f.prototype.results, p.symbols, true, where);
         block.control = f.is_entry ? Control::Exit : Control::Return;
         return;
-      case Kind::Exit: count(block, Class::Control); block.control = Control::Exit; return;
-      case Kind::Trap: count(block, Class::Control); block.control = Control::Trap; return;
-      case Kind::Barrier: case Kind::WarpSync: case Kind::Straight: return straight(s, k, block, where);
+      case Kind::Exit:
+        count(block, Class::Control);
+        block.control = Control::Exit;
+        return;
+      case Kind::Trap:
+        count(block, Class::Control);
+        block.control = Control::Trap;
+        return;
+      case Kind::Barrier:
+      case Kind::WarpSync:
+      case Kind::Straight: return straight(s, k, block, where);
     }
   }
 
@@ -245,7 +283,11 @@ class Builder {
   void straight(const Statement& s, Kind k, BasicBlock& block, uint32_t where) {
     Statement bare;
     const Statement* use = &s;
-    if (k != Kind::Straight && s.guard >= 0) { bare = s; bare.guard = -1; use = &bare; }
+    if (k != Kind::Straight && s.guard >= 0) {
+      bare = s;
+      bare.guard = -1;
+      use = &bare;
+    }
     lowering_.start(*use);
     Lower lower = find_lower(std::string(lowering_.parts[0]));
     bool known = lower && lower(lowering_) && lowering_.finish() && !lowering_.emitted.empty();
@@ -277,7 +319,10 @@ class Builder {
     const Statement& s = *n.statement;
     block.target = p.first_block + p.flow.nodes[n.target].block;
     block.last.where = where;
-    if (s.guard < 0) { block.control = Control::Jump; return; }
+    if (s.guard < 0) {
+      block.control = Control::Jump;
+      return;
+    }
     block.control = Control::Branch;
     block.last.guard = p.layout.slots.place[size_t(s.guard)];
     block.last.negated = skip ? !s.guard_negated : s.guard_negated;
@@ -300,8 +345,10 @@ class Builder {
   void call(const ptx::Function& f, Placed& p, const Statement& s, BasicBlock& block, uint32_t where) {
     const Operand *results = nullptr, *callee = nullptr, *arguments = nullptr;
     for (const Operand& o : s.operands) {
-      if (o.kind == Operand::List) { if (!callee) results = &o; else arguments = &o; }
-      else if (!callee) callee = &o;
+      if (o.kind == Operand::List) {
+        if (!callee) results = &o;
+        else arguments = &o;
+      } else if (!callee) callee = &o;
     }
     Statement bare = s;
     bare.guard = -1;
@@ -320,7 +367,10 @@ class Builder {
         block.target = placed_[at].first_block;
       } else {
         block.last.fn = builtin(callee->name);
-        if (!block.last.fn) { program_->places[where].opcode = "call " + callee->name; lowering_.refuse(); }
+        if (!block.last.fn) {
+          program_->places[where].opcode = "call " + callee->name;
+          lowering_.refuse();
+        }
         block.control = Control::Builtin;
       }
     }
@@ -369,7 +419,9 @@ void initialize(const Loaded& m, const ptx::Variable& v, uint8_t* to) {
     uint64_t bits = v.values[i].bits;
     if (!v.values[i].symbol.empty()) {
       auto found = m.symbols.find(v.values[i].symbol);
-      if (found == m.symbols.end()) throw ptx::ReadError(0, "the initializer of " + v.name + " names '" + v.values[i].symbol + "', which is not declared");
+      if (found == m.symbols.end())
+        throw ptx::ReadError(
+            0, "the initializer of " + v.name + " names '" + v.values[i].symbol + "', which is not declared");
       bits = found->second.address + uint64_t(v.values[i].addend);
     }
     std::memcpy(to + i * element, &bits, std::min<size_t>(element, 8));
@@ -385,8 +437,11 @@ std::string place_variables(Loaded& m, Memory& memory) {
   }
   for (const ptx::Variable& v : m.module->variables) {
     if (v.space != Space::Global && v.space != Space::Const) continue;
-    Allocation* a = memory.allocate(std::max<size_t>(v.bytes(), 1), (v.space == Space::Const ? "the constant " : "the variable ") + v.name, v.alignment);
-    if (!a) return "the variable " + v.name + " of " + std::to_string(v.bytes()) + " bytes does not fit into device memory";
+    Allocation* a =
+        memory.allocate(std::max<size_t>(v.bytes(), 1),
+                        (v.space == Space::Const ? "the constant " : "the variable ") + v.name, v.alignment);
+    if (!a)
+      return "the variable " + v.name + " of " + std::to_string(v.bytes()) + " bytes does not fit into device memory";
     if (a->cells.wrote) std::fill(a->cells.wrote, a->cells.wrote + a->cells.count(), 1u << 6);
     std::memset(a->host, 0, v.bytes());
     a->read_only = v.space == Space::Const;
@@ -394,7 +449,8 @@ std::string place_variables(Loaded& m, Memory& memory) {
     m.allocations.push_back(a->start);
   }
   for (const ptx::Variable& v : m.module->variables)
-    if (!v.values.empty() && m.symbols.count(v.name) && v.space != Space::Shared) initialize(m, v, memory.host(m.symbols[v.name].address));
+    if (!v.values.empty() && m.symbols.count(v.name) && v.space != Space::Shared)
+      initialize(m, v, memory.host(m.symbols[v.name].address));
   return "";
 }
 

@@ -12,7 +12,7 @@ namespace vgpu {
 
 struct Loaded {
   std::unique_ptr<ptx::Module> module;
-  Symbols symbols;                                   // globals, constants, functions
+  Symbols symbols;  // globals, constants, functions
   std::vector<Address> allocations;
   std::map<std::string, std::unique_ptr<Program>> programs;
   std::map<std::string, Entry> entries;

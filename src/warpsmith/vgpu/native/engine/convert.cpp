@@ -1,8 +1,7 @@
-// cvt: every pair of types, roundings, saturation, packed forms, tf32 and fp8.
-#include <limits>
+// cvt between integers and reals: every pair of types, roundings, saturation.
+#include "convert.h"
 
-#include "alu.h"
-#include "real.h"
+#include <limits>
 
 namespace vgpu {
 
@@ -26,7 +25,10 @@ template <class D>
 D to_integer(double v, Round mode, bool away) {
   (void)away;
   if (v != v) return sizeof(D) == 8 ? D(uint64_t(1) << 63) : D(0);
-  double r = mode == Round::Zero ? std::trunc(v) : mode == Round::Down ? std::floor(v) : mode == Round::Up ? std::ceil(v) : std::nearbyint(v);
+  double r = mode == Round::Zero   ? std::trunc(v)
+             : mode == Round::Down ? std::floor(v)
+             : mode == Round::Up   ? std::ceil(v)
+                                   : std::nearbyint(v);
   double low = double(std::numeric_limits<D>::min());
   double high = double(std::numeric_limits<D>::max());
   if (r <= low) return std::numeric_limits<D>::min();
@@ -34,14 +36,28 @@ D to_integer(double v, Round mode, bool away) {
   return D(r);
 }
 
-template <class S> struct RealIn;
-template <> struct RealIn<float> { using stored = float; static float of(float v) { return v; } };
-template <> struct RealIn<double> { using stored = double; static double of(double v) { return v; } };
-template <> struct RealIn<Half> { using stored = uint16_t; static float of(uint16_t v) { return to_float(Half{v}); } };
-template <> struct RealIn<Brain> { using stored = uint16_t; static float of(uint16_t v) { return to_float(Brain{v}); } };
-
-constexpr int64_t kFtzBit = 16, kSatBit = 32, kReluBit = 64;
-Round mode_of(const Inst& i) { return Round(i.imm & 15); }
+template <class S>
+struct RealIn;
+template <>
+struct RealIn<float> {
+  using stored = float;
+  static float of(float v) { return v; }
+};
+template <>
+struct RealIn<double> {
+  using stored = double;
+  static double of(double v) { return v; }
+};
+template <>
+struct RealIn<Half> {
+  using stored = uint16_t;
+  static float of(uint16_t v) { return to_float(Half{v}); }
+};
+template <>
+struct RealIn<Brain> {
+  using stored = uint16_t;
+  static float of(uint16_t v) { return to_float(Brain{v}); }
+};
 
 template <class D, class A>
 void real_to_int(Warp& w, const Inst& i) {
@@ -73,7 +89,10 @@ struct FloatToS32 {
 // ---- integer to real ----
 
 template <class T>
-T pinned(T v) { asm volatile("" : "+x"(v)); return v; }
+T pinned(T v) {
+  asm volatile("" : "+x"(v));
+  return v;
+}
 
 // An integer to a float, inexact results made odd: for 16-bit targets.
 template <class A>
@@ -96,27 +115,37 @@ void int_to_real(Warp& w, const Inst& i) {
   Round mode = mode_of(i);
   if constexpr (std::is_same_v<D, Half> || std::is_same_v<D, Brain>) {
     uint16_t* d = out<uint16_t>(w, i.d);
-    each(w.mask, [&](int l) { d[l] = std::is_same_v<D, Half> ? to_half(odd_float(a[l]), mode).bits : to_brain(odd_float(a[l]), mode).bits; });
+    each(w.mask, [&](int l) {
+      d[l] = std::is_same_v<D, Half> ? to_half(odd_float(a[l]), mode).bits : to_brain(odd_float(a[l]), mode).bits;
+    });
   } else if (mode == Round::Nearest) {
     lanes<D>(w, i.d, [a](int l) { return D(a[l]); });
   } else {
     D* d = out<D>(w, i.d);
     RoundingMode guard(mode);
-    each(w.mask, [&](int l) { A v = a[l]; asm volatile("" : "+r"(v)); d[l] = pinned(D(v)); });
+    each(w.mask, [&](int l) {
+      A v = a[l];
+      asm volatile("" : "+r"(v));
+      d[l] = pinned(D(v));
+    });
   }
   if (i.imm & kSatBit) {
-    if constexpr (std::is_floating_point_v<D>) { D* d = out<D>(w, i.d); each(w.mask, [&](int l) { d[l] = saturate(d[l]); }); }
+    if constexpr (std::is_floating_point_v<D>) {
+      D* d = out<D>(w, i.d);
+      each(w.mask, [&](int l) { d[l] = saturate(d[l]); });
+    }
   }
 }
 
 // ---- real to real ----
 
 template <class T>
-T rounded(T v, Round mode) { return mode == Round::Zero ? std::trunc(v) : mode == Round::Down ? std::floor(v) : mode == Round::Up ? std::ceil(v) : std::nearbyint(v); }
-
-template <class D> struct Narrow;
-template <> struct Narrow<Half> { static uint16_t f(float v, Round m) { return to_half(v, m).bits; } };
-template <> struct Narrow<Brain> { static uint16_t f(float v, Round m) { return to_brain(v, m).bits; } };
+T rounded(T v, Round mode) {
+  return mode == Round::Zero   ? std::trunc(v)
+         : mode == Round::Down ? std::floor(v)
+         : mode == Round::Up   ? std::ceil(v)
+                               : std::nearbyint(v);
+}
 
 constexpr int64_t kIntegralBit = 128;  // .rni and kin between reals
 
@@ -127,7 +156,8 @@ void real_to_real(Warp& w, const Inst& i) {
   bool ftz = i.imm & kFtzBit, sat = i.imm & kSatBit, relu = i.imm & kReluBit, integral = i.imm & kIntegralBit;
   auto source = [&](int l) {
     auto v = RealIn<A>::of(a[l]);
-    if constexpr (std::is_same_v<A, float>) if (ftz) v = flush(v);
+    if constexpr (std::is_same_v<A, float>)
+      if (ftz) v = flush(v);
     if (integral) v = rounded(v, mode);
     return v;
   };
@@ -138,7 +168,8 @@ void real_to_real(Warp& w, const Inst& i) {
       if (relu && v < 0) v = 0;
       if (sat) v = saturate(v);
       float f;
-      if constexpr (std::is_same_v<A, double>) f = to_odd(v); else f = v;
+      if constexpr (std::is_same_v<A, double>) f = to_odd(v);
+      else f = v;
       d[l] = Narrow<D>::f(f, integral ? Round::Nearest : mode);
     });
   } else {
@@ -148,7 +179,8 @@ void real_to_real(Warp& w, const Inst& i) {
     each(w.mask, [&](int l) {
       D v = D(pinned(source(l)));
       v = pinned(v);
-      if constexpr (sizeof(D) == 4) if (ftz) v = flush(v);
+      if constexpr (sizeof(D) == 4)
+        if (ftz) v = flush(v);
       d[l] = sat ? saturate(v) : canonical(v);
     });
   }
@@ -157,7 +189,9 @@ void real_to_real(Warp& w, const Inst& i) {
 // ---- tables ----
 
 template <class D, class A>
-Handler int_pair(bool sat) { return sat ? Handler(map1<D, A, IntToInt<D, A, true>>) : Handler(map1<D, A, IntToInt<D, A, false>>); }
+Handler int_pair(bool sat) {
+  return sat ? Handler(map1<D, A, IntToInt<D, A, true>>) : Handler(map1<D, A, IntToInt<D, A, false>>);
+}
 
 template <class A>
 Handler int_from(const std::string& d, bool sat) {
@@ -172,11 +206,16 @@ Handler int_from(const std::string& d, bool sat) {
 
 // 8-bit targets live in 16-bit registers.
 template <class D8, class D16, class A, bool Sat>
-struct ToByte { static D16 f(A a) { return D16(IntToInt<D8, A, Sat>::f(a)); } };
+struct ToByte {
+  static D16 f(A a) { return D16(IntToInt<D8, A, Sat>::f(a)); }
+};
 template <class A>
 Handler byte_from(bool is_signed, bool sat) {
-  if (is_signed) return sat ? Handler(map1<int16_t, A, ToByte<int8_t, int16_t, A, true>>) : Handler(map1<int16_t, A, ToByte<int8_t, int16_t, A, false>>);
-  return sat ? Handler(map1<uint16_t, A, ToByte<uint8_t, uint16_t, A, true>>) : Handler(map1<uint16_t, A, ToByte<uint8_t, uint16_t, A, false>>);
+  if (is_signed)
+    return sat ? Handler(map1<int16_t, A, ToByte<int8_t, int16_t, A, true>>)
+               : Handler(map1<int16_t, A, ToByte<int8_t, int16_t, A, false>>);
+  return sat ? Handler(map1<uint16_t, A, ToByte<uint8_t, uint16_t, A, true>>)
+             : Handler(map1<uint16_t, A, ToByte<uint8_t, uint16_t, A, false>>);
 }
 
 // 8-bit sources: the low byte of a register of 16 bits.
@@ -236,165 +275,33 @@ bool is_real(const std::string& t) { return t == "f16" || t == "bf16" || t == "f
 Handler find(const std::string& d, const std::string& a, bool sat) {
   bool dr = is_real(d), ar = is_real(a);
   if (!dr && !ar) return int_to_int(d, a, sat);
-  if (!dr) return a == "f16" ? int_from_real<Half>(d) : a == "bf16" ? int_from_real<Brain>(d) : a == "f32" ? int_from_real<float>(d) : int_from_real<double>(d);
-  if (!ar) return d == "f16" ? real_from_int<Half>(a) : d == "bf16" ? real_from_int<Brain>(a) : d == "f32" ? real_from_int<float>(a) : real_from_int<double>(a);
-  return d == "f16" ? real_from_real<Half>(a) : d == "bf16" ? real_from_real<Brain>(a) : d == "f32" ? real_from_real<float>(a) : real_from_real<double>(a);
-}
-
-struct Rounding { Round mode; bool integral; };
-Rounding rounding(const Lowering& l) {
-  if (l.has("rni")) return {Round::Nearest, true};
-  if (l.has("rzi")) return {Round::Zero, true};
-  if (l.has("rmi")) return {Round::Down, true};
-  if (l.has("rpi")) return {Round::Up, true};
-  if (l.has("rz")) return {Round::Zero, false};
-  if (l.has("rm")) return {Round::Down, false};
-  if (l.has("rp")) return {Round::Up, false};
-  if (l.has("rna")) return {Round::Away, false};
-  return {Round::Nearest, false};
-}
-
-// ---- packed and odd formats ----
-
-template <class D>
-void pack_pair(Warp& w, const Inst& i) {  // d = {a in the high half, b in the low half}
-  const float *a = in<float>(w, i.a), *b = in<float>(w, i.b);
-  Round mode = mode_of(i);
-  bool relu = i.imm & kReluBit;
-  auto one = [&](float v) { if (relu && v < 0) v = 0; return Narrow<D>::f(v, mode); };
-  lanes<uint32_t>(w, i.d, [&](int l) { return uint32_t(one(a[l])) << 16 | one(b[l]); });
-}
-
-void to_tf32(Warp& w, const Inst& i) {
-  const float* a = in<float>(w, i.a);
-  Round mode = mode_of(i);
-  bool relu = i.imm & kReluBit;
-  lanes<uint32_t>(w, i.d, [=](int l) {
-    float v = a[l];
-    if (relu && v < 0) v = 0;
-    uint32_t b = bit_copy<uint32_t>(v);
-    if ((b & 0x7fffffff) > 0x7f800000) return kNan32;
-    if ((b & 0x7f800000) == 0x7f800000) return b;
-    uint32_t half = mode == Round::Away ? 0x1000 : mode == Round::Nearest ? 0xfff + (b >> 13 & 1) : 0;
-    return (b + half) & ~uint32_t(0x1fff);
-  });
-}
-
-uint8_t to_fp8(float v, bool e5m2, bool relu) {
-  if (relu && v < 0) v = 0;
-  if (v != v) return 0x7f;
-  uint8_t sign = std::signbit(v) ? 0x80 : 0;
-  float m = std::fabs(v);
-  if (e5m2) {
-    if (m >= 57344.0f) return sign | 0x7b;
-    return uint8_t(sign | (narrow<5, 2>(m, Round::Nearest) & 0x7f));
-  }
-  if (m >= 448.0f) return sign | 0x7e;
-  // e4m3 has no infinity: its top exponent holds numbers, so round as with one more exponent bit and shift the bias.
-  int e;
-  std::frexp(m, &e);
-  int step = std::max(e - 4, -9);
-  float q = std::nearbyint(std::ldexp(m, -step));
-  float r = std::ldexp(q, step);
-  if (r == 0) return sign;
-  std::frexp(r, &e);
-  int biased = e - 1 + 7;
-  uint32_t mantissa = biased >= 1 ? uint32_t(std::ldexp(r, 3 - (e - 1))) & 7 : uint32_t(std::ldexp(r, 9));
-  return uint8_t(sign | (biased >= 1 ? uint32_t(biased) << 3 : 0) | mantissa);
-}
-
-float from_fp8(uint8_t b, bool e5m2) {
-  if (e5m2) return to_float(Half{uint16_t(uint16_t(b) << 8)});
-  int e = b >> 3 & 15, m = b & 7;
-  if (e == 15 && m == 7) return bit_copy<float>(kNan32);
-  float v = e ? std::ldexp(float(8 + m), e - 10) : std::ldexp(float(m), -9);
-  return b & 0x80 ? -v : v;
-}
-
-template <bool E5>
-void pack_fp8(Warp& w, const Inst& i) {
-  const float *a = in<float>(w, i.a), *b = in<float>(w, i.b);
-  bool relu = i.imm & kReluBit;
-  lanes<uint16_t>(w, i.d, [=](int l) { return uint16_t(to_fp8(a[l], E5, relu) << 8 | to_fp8(b[l], E5, relu)); });
-}
-template <bool E5>
-void pack_fp8_from_half(Warp& w, const Inst& i) {
-  const uint32_t* a = in<uint32_t>(w, i.a);
-  bool relu = i.imm & kReluBit;
-  lanes<uint16_t>(w, i.d, [=](int l) { return uint16_t(to_fp8(to_float(Half{uint16_t(a[l] >> 16)}), E5, relu) << 8 | to_fp8(to_float(Half{uint16_t(a[l])}), E5, relu)); });
-}
-template <bool E5>
-void unpack_fp8(Warp& w, const Inst& i) {
-  const uint16_t* a = in<uint16_t>(w, i.a);
-  lanes<uint32_t>(w, i.d, [=](int l) { return uint32_t(to_half(from_fp8(uint8_t(a[l] >> 8), E5)).bits) << 16 | to_half(from_fp8(uint8_t(a[l]), E5)).bits; });
-}
-
-bool lower_fp8(Lowering& l, const std::string& d, const std::string& a) {
-  bool e5 = d == "e5m2x2" || a == "e5m2x2";
-  Handler fn = nullptr;
-  bool two = false;
-  int from = 4, to = 2;
-  if (d == "f16x2") { fn = e5 ? unpack_fp8<true> : unpack_fp8<false>; from = 2; to = 4; }
-  else if (a == "f16x2") fn = e5 ? pack_fp8_from_half<true> : pack_fp8_from_half<false>;
-  else if (a == "f32") { fn = e5 ? pack_fp8<true> : pack_fp8<false>; two = true; }
-  int32_t x = l.source(1, from), y = two ? l.source(2, from) : 0, t = l.target(size_t(0), to);
-  Inst& i = l.emit(fn);
-  i.a = x; i.b = y; i.d = t;
-  i.imm = l.has("relu") ? kReluBit : 0;
-  return true;
-}
-
-bool lower_packed(Lowering& l, const std::string& d) {
-  Rounding r = rounding(l);
-  if (l.operands() != 3 || l.has("rs")) return false;
-  int32_t a = l.source(1, 4, 'f'), b = l.source(2, 4, 'f'), t = l.target(size_t(0), 4);
-  Inst& i = l.emit(d == "f16x2" ? pack_pair<Half> : pack_pair<Brain>);
-  i.a = a; i.b = b; i.d = t;
-  i.imm = int64_t(r.mode) | (l.has("relu") ? kReluBit : 0);
-  return true;
-}
-
-// cvt.pack.sat: two s32 to 16-bit or 8-bit fields, and the rest of c.
-void pack_integers(Warp& w, const Inst& i) {
-  const int32_t *a = in<int32_t>(w, i.a), *b = in<int32_t>(w, i.b);
-  const uint32_t* c = in<uint32_t>(w, i.c);
-  int bits = int(i.imm & 31);
-  bool is_signed = i.imm & 32, with_c = i.n == 3;
-  lanes<uint32_t>(w, i.d, [=](int l) {
-    int64_t low = is_signed ? -(int64_t(1) << (bits - 1)) : 0, high = is_signed ? (int64_t(1) << (bits - 1)) - 1 : (int64_t(1) << bits) - 1;
-    auto sat = [&](int32_t v) { return uint32_t(v < low ? low : v > high ? high : v) & ((1u << bits) - 1); };
-    uint32_t r = sat(a[l]) << bits | sat(b[l]);
-    return with_c ? c[l] << (2 * bits) | r : r;
-  });
-}
-bool lower_pack(Lowering& l) {
-  auto t = l.types();
-  if (t.size() < 2 || t[1] != "s32") return l.has("u4") || l.has("s4") || l.has("u2") || l.has("s2") ? false : false;
-  bool three = l.operands() == 4;
-  int bits = type_bytes(t[0]) * 8;
-  int32_t a = l.source(1, 4), b = l.source(2, 4), c = three ? l.source(3, 4) : 0, d = l.target(size_t(0), 4);
-  Inst& i = l.emit(pack_integers);
-  i.a = a; i.b = b; i.c = c; i.d = d; i.n = three ? 3 : 2;
-  i.imm = bits | (t[0][0] == 's' ? 32 : 0);
-  return true;
+  if (!dr)
+    return a == "f16"    ? int_from_real<Half>(d)
+           : a == "bf16" ? int_from_real<Brain>(d)
+           : a == "f32"  ? int_from_real<float>(d)
+                         : int_from_real<double>(d);
+  if (!ar)
+    return d == "f16"    ? real_from_int<Half>(a)
+           : d == "bf16" ? real_from_int<Brain>(a)
+           : d == "f32"  ? real_from_int<float>(a)
+                         : real_from_int<double>(a);
+  return d == "f16"    ? real_from_real<Half>(a)
+         : d == "bf16" ? real_from_real<Brain>(a)
+         : d == "f32"  ? real_from_real<float>(a)
+                       : real_from_real<double>(a);
 }
 
 bool lower_cvt(Lowering& l) {
   l.kind = Class::Convert;
-  if (l.has("pack")) return lower_pack(l);
+  bool packed = false;
+  bool lowered = lower_packed_convert(l, &packed);
+  if (packed) return lowered;
   auto types = l.types();
   if (types.size() != 2 || l.operands() < 2) return false;
   std::string d = types[0], a = types[1];
-  if (d == "e4m3x2" || d == "e5m2x2" || a == "e4m3x2" || a == "e5m2x2") return lower_fp8(l, d, a);
-  if (d == "f16x2" || d == "bf16x2") return lower_packed(l, d);
   Rounding r = rounding(l);
-  int64_t modifiers = int64_t(r.mode) | (l.has("ftz") ? kFtzBit : 0) | (l.has("sat") ? kSatBit : 0) | (l.has("relu") ? kReluBit : 0);
-  if (d == "tf32") {
-    int32_t x = l.source(1, 4, 'f'), t = l.target(size_t(0), 4);
-    Inst& i = l.emit(to_tf32);
-    i.a = x; i.d = t; i.imm = modifiers;
-    return true;
-  }
+  int64_t modifiers =
+      int64_t(r.mode) | (l.has("ftz") ? kFtzBit : 0) | (l.has("sat") ? kSatBit : 0) | (l.has("relu") ? kReluBit : 0);
   int aw = type_width(a), dw = type_width(d);
   int32_t x = l.source(1, aw, a[0]);
   if (a == "u8" || a == "s8") {
@@ -411,7 +318,9 @@ bool lower_cvt(Lowering& l) {
     fn = r.mode == Round::Nearest ? map1<int32_t, float, FloatToS32<true>> : map1<int32_t, float, FloatToS32<false>>;
   int32_t t = l.target(size_t(0), dw, d[0] == 's');
   Inst& i = l.emit(fn);
-  i.a = x; i.d = t; i.imm = modifiers;
+  i.a = x;
+  i.d = t;
+  i.imm = modifiers;
   return true;
 }
 

@@ -29,7 +29,8 @@ struct Engine::Impl {
   }
 
   const ptx::Function* entry(const Loaded& m, const std::string& name) const {
-    for (auto& f : m.module->functions) if (f->is_entry && f->has_body && f->name == name) return f.get();
+    for (auto& f : m.module->functions)
+      if (f->is_entry && f->has_body && f->name == name) return f.get();
     return nullptr;
   }
 
@@ -44,7 +45,9 @@ struct Engine::Impl {
     if (races.spent()) races.restart(memory);
     races.begin(operation, what);
   }
-  void end() { if (options.check) races.end(); }
+  void end() {
+    if (options.check) races.end();
+  }
 
   bool hold(const char* doing, Address at, size_t bytes, std::vector<Finding>* findings);
   void host_write(Address to, size_t bytes, const char* doing, std::vector<Finding>* findings);
@@ -57,7 +60,11 @@ namespace {
 
 void add(std::vector<Finding>* findings, const char* checker, const std::string& message, Address at, size_t bytes) {
   if (!findings) return;
-  for (Finding& f : *findings) if (f.checker == checker && f.message == message) { ++f.count; return; }
+  for (Finding& f : *findings)
+    if (f.checker == checker && f.message == message) {
+      ++f.count;
+      return;
+    }
   Finding f;
   f.checker = checker;
   f.message = message;
@@ -82,15 +89,24 @@ bool Engine::Impl::hold(const char* doing, Address at, size_t bytes, std::vector
   Allocation* a = memory.holder(at, bytes);
   if (a && !a->of_engine) return true;
   Allocation* near = memory.nearest(at);
-  std::string where = !near ? "in no allocation" : !near->live && at < near->end() ? "inside freed memory" : "not inside one allocation; the nearest below has " + std::to_string(near->bytes) + " bytes from " + hex(near->start);
-  add(findings, "out_of_bounds", std::string(doing) + " of " + std::to_string(bytes) + " bytes at " + hex(at) + ", " + where, at, bytes);
+  std::string where = !near ? "in no allocation"
+                      : !near->live && at < near->end()
+                          ? "inside freed memory"
+                          : "not inside one allocation; the nearest below has " + std::to_string(near->bytes) +
+                                " bytes from " + hex(near->start);
+  add(findings, "out_of_bounds",
+      std::string(doing) + " of " + std::to_string(bytes) + " bytes at " + hex(at) + ", " + where, at, bytes);
   return false;
 }
 
-void Engine::Impl::host_race(const char* doing, const char* done, Address at, uint32_t cell, std::vector<Finding>* findings) {
+void Engine::Impl::host_race(const char* doing, const char* done, Address at, uint32_t cell,
+                             std::vector<Finding>* findings) {
   const OperationSpan* span = races.unordered_span(cell >> 6);
   if (!span) return;
-  add(findings, "race", std::string(doing) + " touches memory that " + span->what + " (operation " + std::to_string(span->operation) + ") " + done + ", and nothing orders the two: a stream or event is not waited for", at, 1);
+  add(findings, "race",
+      std::string(doing) + " touches memory that " + span->what + " (operation " + std::to_string(span->operation) +
+          ") " + done + ", and nothing orders the two: a stream or event is not waited for",
+      at, 1);
 }
 
 void Engine::Impl::host_write(Address to, size_t bytes, const char* doing, std::vector<Finding>* findings) {
@@ -99,8 +115,10 @@ void Engine::Impl::host_write(Address to, size_t bytes, const char* doing, std::
   auto range = granules(a, to, bytes);
   uint32_t stamp = races.segment(kHostBlock, 0, 0) << 6;
   for (size_t k = range.first; k < range.second; ++k) {
-    if (a->cells.wrote[k] >= races.safe && a->cells.wrote[k] < stamp) host_race(doing, "writes", to, a->cells.wrote[k], findings);
-    if (a->cells.read[k] >= races.safe && a->cells.read[k] < stamp) host_race(doing, "reads", to, a->cells.read[k], findings);
+    if (a->cells.wrote[k] >= races.safe && a->cells.wrote[k] < stamp)
+      host_race(doing, "writes", to, a->cells.wrote[k], findings);
+    if (a->cells.read[k] >= races.safe && a->cells.read[k] < stamp)
+      host_race(doing, "reads", to, a->cells.read[k], findings);
     a->cells.wrote[k] = stamp;
   }
 }
@@ -119,7 +137,10 @@ void Engine::Impl::host_read(Address from, size_t bytes, const char* doing, std:
   }
   if (unwritten) {
     Address at = a->start + (first << a->cells.shift);
-    add(findings, "uninitialized", std::string(doing) + " of " + std::to_string(bytes) + " bytes at " + hex(from) + " takes " + std::to_string(unwritten << a->cells.shift) + " bytes that nobody has written, the first at " + hex(at), at, unwritten << a->cells.shift);
+    add(findings, "uninitialized",
+        std::string(doing) + " of " + std::to_string(bytes) + " bytes at " + hex(from) + " takes " +
+            std::to_string(unwritten << a->cells.shift) + " bytes that nobody has written, the first at " + hex(at),
+        at, unwritten << a->cells.shift);
   }
 }
 
@@ -194,21 +215,24 @@ bool Engine::copy(Operation operation, Address to, Address from, size_t bytes, s
     uint32_t stamp = impl_->races.segment(kHostBlock, 0, 0) << 6;
     for (size_t k = source.first; k < source.second; ++k) a->cells.read[k] = stamp;
     target = granules(b, to, bytes);
-    for (size_t k = 0; k < unwritten.size() && target.first + k < target.second; ++k) if (unwritten[k]) b->cells.wrote[target.first + k] = 0;
+    for (size_t k = 0; k < unwritten.size() && target.first + k < target.second; ++k)
+      if (unwritten[k]) b->cells.wrote[target.first + k] = 0;
   }
   impl_->end();
   std::memmove(impl_->memory.host(to), impl_->memory.host(from), bytes);
   return true;
 }
 
-bool Engine::fill(Operation operation, Address to, uint32_t value, size_t width, size_t count, std::vector<Finding>* findings) {
+bool Engine::fill(Operation operation, Address to, uint32_t value, size_t width, size_t count,
+                  std::vector<Finding>* findings) {
   if ((width != 1 && width != 2 && width != 4) || !impl_->hold("a memset", to, width * count, findings)) return false;
   impl_->begin(operation, "a memset");
   impl_->host_write(to, width * count, "a memset", findings);
   impl_->end();
   uint8_t* p = impl_->memory.host(to);
   if (width == 1) std::memset(p, int(value & 0xff), count);
-  else for (size_t i = 0; i < count; ++i) std::memcpy(p + i * width, &value, width);
+  else
+    for (size_t i = 0; i < count; ++i) std::memcpy(p + i * width, &value, width);
   return true;
 }
 
@@ -221,9 +245,7 @@ int Engine::load(const char* ptx, size_t length, std::string* error) {
     impl_->describe(*m);
     impl_->modules[impl_->next_module] = std::move(m);
     return impl_->next_module++;
-  } catch (const ptx::ReadError& e) {
-    *error = std::string("PTX ") + e.what();
-  }
+  } catch (const ptx::ReadError& e) { *error = std::string("PTX ") + e.what(); }
   return -1;
 }
 
@@ -253,7 +275,9 @@ void Engine::resources(int module, const std::string& name, int registers, size_
   if (Loaded* m = impl_->loaded(module)) m->resources[name] = {registers, static_shared};
 }
 
-void Engine::ordered(std::function<bool(Operation, Operation)> predicate) { impl_->races.ordered = std::move(predicate); }
+void Engine::ordered(std::function<bool(Operation, Operation)> predicate) {
+  impl_->races.ordered = std::move(predicate);
+}
 
 Outcome Engine::launch(const Launch& launch) {
   Grid g;
@@ -274,7 +298,8 @@ Outcome Engine::launch(const Launch& launch) {
   std::string why = check_limits(impl_->gpu, launch, *p, *f, resources);
   if (!why.empty()) return refuse(why);
   if (launch.parameters.size() < m->entries[f->name].parameter_bytes)
-    return refuse("the launch passes " + std::to_string(launch.parameters.size()) + " bytes of parameters; " + f->name + " takes " + std::to_string(m->entries[f->name].parameter_bytes));
+    return refuse("the launch passes " + std::to_string(launch.parameters.size()) + " bytes of parameters; " + f->name +
+                  " takes " + std::to_string(m->entries[f->name].parameter_bytes));
 
   g.program = p;
   g.memory = &impl_->memory;
@@ -295,7 +320,8 @@ Outcome Engine::launch(const Launch& launch) {
   Allocation* workspace = nullptr;
   if (launch.cooperative && (workspace = impl_->memory.allocate(256, "the grid barrier"))) {
     std::memset(workspace->host, 0, 256);
-    if (workspace->cells.wrote) std::fill(workspace->cells.wrote, workspace->cells.wrote + workspace->cells.count(), 1u << 6);
+    if (workspace->cells.wrote)
+      std::fill(workspace->cells.wrote, workspace->cells.wrote + workspace->cells.count(), 1u << 6);
     g.workspace = workspace->start;
   }
   impl_->memory.forget_sectors();

@@ -13,8 +13,8 @@
 
 namespace vgpu {
 
-using Address = uint64_t;   // a device address; never mapped in the process that runs the candidate's host code
-using Operation = uint32_t; // one launch, copy or memset, numbered by the caller from 1
+using Address = uint64_t;    // a device address; never mapped in the process that runs the candidate's host code
+using Operation = uint32_t;  // one launch, copy or memset, numbered by the caller from 1
 
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
@@ -37,10 +37,10 @@ struct Gpu {
 };
 
 struct Options {
-  bool check = true;                         // all checkers on or off
-  uint64_t instruction_budget = 20000000000; // thread-instructions a launch; 0 is no limit
-  size_t print_limit = 1 << 20;              // bytes of device printf kept
-  size_t findings_limit = 64;                // distinct findings kept a launch
+  bool check = true;                          // all checkers on or off
+  uint64_t instruction_budget = 20000000000;  // thread-instructions a launch; 0 is no limit
+  size_t print_limit = 1 << 20;               // bytes of device printf kept
+  size_t findings_limit = 64;                 // distinct findings kept a launch
 };
 
 struct Finding {
@@ -53,7 +53,7 @@ struct Finding {
   Address start = 0;
   uint64_t bytes = 0;
   std::string space;
-  uint64_t count = 1;   // how often the same fault at the same line was seen
+  uint64_t count = 1;  // how often the same fault at the same line was seen
 };
 
 struct Counters {
@@ -61,20 +61,21 @@ struct Counters {
   std::map<std::string, uint64_t> classes;  // warp instructions by class: fp32, fp64, fp16, int, sfu, tensor, ...
   uint64_t global_load_sectors = 0, global_store_sectors = 0;  // 32-byte sectors, summed over warp requests
   uint64_t global_load_requests = 0, global_store_requests = 0;
-  uint64_t global_load_bytes = 0, global_store_bytes = 0;      // bytes the threads asked for
-  uint64_t unique_read_bytes = 0, unique_written_bytes = 0;    // distinct sectors touched in this launch, in bytes
+  uint64_t global_load_bytes = 0, global_store_bytes = 0;    // bytes the threads asked for
+  uint64_t unique_read_bytes = 0, unique_written_bytes = 0;  // distinct sectors touched in this launch, in bytes
   uint64_t shared_wavefronts = 0, shared_requests = 0, bank_conflicts = 0;
   uint64_t local_bytes = 0, atomics = 0, divergent_branches = 0, branches = 0, barriers = 0;
-  uint64_t longest_thread = 0;              // most instructions any one warp executed: the critical path
+  uint64_t longest_thread = 0;  // most instructions any one warp executed: the critical path
 };
 
 enum class Status {
   Done,
-  Faulted,             // a finding that a real GPU turns into a sticky error (out of bounds, misaligned, trap)
+  Faulted,  // a finding that a real GPU turns into a sticky error (out of bounds, misaligned, trap)
   BudgetSpent,
   UnknownInstruction,  // `detail` names it; no result may be believed
   BadLaunch,           // beyond the limits; `detail` says which, the value and the bound
-  Assert, Trap,
+  Assert,
+  Trap,
 };
 
 struct Launch {
@@ -85,7 +86,7 @@ struct Launch {
   size_t dynamic_shared = 0;
   size_t max_dynamic_shared = 49152;  // what the host opted in to for this function
   bool cooperative = false;
-  std::vector<uint8_t> parameters;    // the packed .param space of the entry
+  std::vector<uint8_t> parameters;  // the packed .param space of the entry
 };
 
 struct Outcome {
@@ -119,13 +120,14 @@ class Engine {
   bool write(Operation operation, Address to, const void* from, size_t bytes, std::vector<Finding>* findings);
   bool read(Operation operation, void* to, Address from, size_t bytes, std::vector<Finding>* findings);
   bool copy(Operation operation, Address to, Address from, size_t bytes, std::vector<Finding>* findings);
-  bool fill(Operation operation, Address to, uint32_t value, size_t width, size_t count, std::vector<Finding>* findings);
+  bool fill(Operation operation, Address to, uint32_t value, size_t width, size_t count,
+            std::vector<Finding>* findings);
 
   // Modules. -1 and a sentence in `error` when the text is not PTX we can read.
   int load(const char* ptx, size_t length, std::string* error);
   void unload(int module);
   const Entry* entry(int module, const std::string& name) const;
-  Address symbol(int module, const std::string& name, size_t* bytes);  // 0 when there is none
+  Address symbol(int module, const std::string& name, size_t* bytes);                        // 0 when there is none
   void resources(int module, const std::string& name, int registers, size_t static_shared);  // from ptxas
 
   // True when `earlier` is complete before `later` may start; asked by the race checker across operations.

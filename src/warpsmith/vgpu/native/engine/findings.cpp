@@ -8,7 +8,8 @@ namespace vgpu {
 namespace {
 
 bool of_the_user(const std::string& file) {
-  static const char* foreign[] = {"/targets/", "/cuda/", "/cuda-", "/usr/include", "/nvidia/", "warpsmith/compile/include", "/usr/lib"};
+  static const char* foreign[] = {
+      "/targets/", "/cuda/", "/cuda-", "/usr/include", "/nvidia/", "warpsmith/compile/include", "/usr/lib"};
   for (const char* mark : foreign)
     if (file.find(mark) != std::string::npos) return false;
   return true;
@@ -44,35 +45,44 @@ void resolve_place(const Program& p, uint32_t where, Finding* f) {
   ptx::Location at = m.locations[index];
   for (int depth = 0; depth < 64 && at.inlined_file && !of_the_user(file_name(m, at.file)); ++depth) {
     const ptx::Location* up = caller(m, index, at);
-    if (up) { index = static_cast<size_t>(up - m.locations.data()); at = *up; }
-    else at = ptx::Location{at.inlined_file, at.inlined_line, at.inlined_column, 0, 0, 0};
+    if (up) {
+      index = static_cast<size_t>(up - m.locations.data());
+      at = *up;
+    } else at = ptx::Location{at.inlined_file, at.inlined_line, at.inlined_column, 0, 0, 0};
   }
   f->file = file_name(m, at.file);
   f->line = at.line;
   f->column = at.column;
 }
 
-Dim3 thread_of(const Warp& w, int lane) {
-  return {w.tid[0][lane], w.tid[1][lane], w.tid[2][lane]};
-}
+Dim3 thread_of(const Warp& w, int lane) { return {w.tid[0][lane], w.tid[1][lane], w.tid[2][lane]}; }
 
 std::string name_thread(const Grid& g, uint32_t block, int warp, int lane) {
   const Dim3& grid = g.launch->grid;
   const std::vector<uint32_t>& t = g.tids[size_t(warp)];
   auto part = [](uint32_t v) { return std::to_string(v); };
-  return "thread (" + part(t[size_t(lane)]) + "," + part(t[size_t(32 + lane)]) + "," + part(t[size_t(64 + lane)]) + ") of block (" +
-         part(block % grid.x) + "," + part(block / grid.x % grid.y) + "," + part(block / grid.x / grid.y) + ")";
+  return "thread (" + part(t[size_t(lane)]) + "," + part(t[size_t(32 + lane)]) + "," + part(t[size_t(64 + lane)]) +
+         ") of block (" + part(block % grid.x) + "," + part(block / grid.x % grid.y) + "," +
+         part(block / grid.x / grid.y) + ")";
 }
 
 void report(Warp& w, const Inst& inst, int lane, const Fault& fault, const std::function<std::string()>& message) {
   Grid& g = *w.grid;
-  if (fault.sticky) { g.stop = true; if (g.outcome.status == Status::Done) g.outcome.status = Status::Faulted; }
+  if (g.stop && inst.where != g.stopped_at) return;  // what a stopped kernel still does is no fault of its own
+  if (fault.sticky) {
+    g.stop = true;
+    g.stopped_at = inst.where;
+    if (g.outcome.status == Status::Done) g.outcome.status = Status::Faulted;
+  }
   Finding f;
   resolve_place(*g.program, inst.where, &f);
   std::string line = f.line ? f.file + ":" + std::to_string(f.line) : "@" + std::to_string(inst.where);
   auto key = std::make_pair(std::string(fault.checker), line);
   auto known = g.known.find(key);
-  if (known != g.known.end()) { ++g.outcome.findings[known->second].count; return; }
+  if (known != g.known.end()) {
+    ++g.outcome.findings[known->second].count;
+    return;
+  }
   if (g.outcome.findings.size() >= g.options->findings_limit) return;
   f.checker = fault.checker;
   f.kernel = g.program->name;
@@ -96,9 +106,11 @@ void report_launch(Grid& g, const char* checker, const std::string& message) {
 
 void stop(Warp& w, const Inst& inst, Status status, const std::string& detail) {
   Grid& g = *w.grid;
-  if (!g.stop) { g.outcome.status = status; g.outcome.detail = detail; }
+  if (g.stop) return;
+  g.outcome.status = status;
+  g.outcome.detail = detail;
+  g.stopped_at = inst.where;
   g.stop = true;
-  (void)inst;
 }
 
 }  // namespace vgpu

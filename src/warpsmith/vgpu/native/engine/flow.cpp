@@ -26,8 +26,9 @@ std::string plain(const std::string& name) { return name.substr(0, name.find('@'
 
 bool is_warp_sync(std::string_view op) {
   auto starts = [&](std::string_view p) { return op.substr(0, p.size()) == p; };
-  return starts("shfl.sync") || starts("vote.sync") || starts("match.") || starts("redux.sync") || starts("bar.warp.sync") ||
-         starts("elect.sync") || starts("mma.sync") || starts("ldmatrix") || starts("stmatrix") || starts("movmatrix") || starts("wmma.") || starts("activemask");
+  return starts("shfl.sync") || starts("vote.sync") || starts("match.") || starts("redux.sync") ||
+         starts("bar.warp.sync") || starts("elect.sync") || starts("mma.sync") || starts("ldmatrix") ||
+         starts("stmatrix") || starts("movmatrix") || starts("wmma.") || starts("activemask");
 }
 
 Kind kind_of(const Statement& s) {
@@ -39,7 +40,9 @@ Kind kind_of(const Statement& s) {
   if (op == "exit") return Kind::Exit;
   if (op == "trap") return Kind::Trap;
   if (is_warp_sync(op)) return Kind::WarpSync;
-  if (begins(op, "bar.") || begins(op, "barrier.cta") || begins(op, "barrier.sync") || begins(op, "barrier.red") || begins(op, "barrier.arrive")) return Kind::Barrier;
+  if (begins(op, "bar.") || begins(op, "barrier.cta") || begins(op, "barrier.sync") || begins(op, "barrier.red") ||
+      begins(op, "barrier.arrive"))
+    return Kind::Barrier;
   return Kind::Straight;
 }
 
@@ -63,31 +66,45 @@ Flow control_flow(const ptx::Function& f) {
   }
   node_of[f.statements.size()] = uint32_t(flow.nodes.size());
   // A body that falls off its end returns.
-  static const Statement implicit_return = [] { Statement s; s.opcode = "ret"; return s; }();
+  static const Statement implicit_return = [] {
+    Statement s;
+    s.opcode = "ret";
+    return s;
+  }();
   Node end;
   end.statement = &implicit_return;
   flow.nodes.push_back(end);
 
-  auto leads = [&](uint32_t n) { if (n < flow.nodes.size()) flow.nodes[n].leads = true; };
+  auto leads = [&](uint32_t n) {
+    if (n < flow.nodes.size()) flow.nodes[n].leads = true;
+  };
   leads(0);
   for (auto& entry : f.labels)
     for (const ptx::LabelAt& l : entry.second) leads(node_of[l.index]);
   for (uint32_t n = 0; n < flow.nodes.size(); ++n) {
     Node& node = flow.nodes[n];
     const Statement& s = *node.statement;
-    if (node.skip) { leads(n + 1); leads(node.target); continue; }
+    if (node.skip) {
+      leads(n + 1);
+      leads(node.target);
+      continue;
+    }
     Kind k = kind_of(s);
     if (k == Kind::Straight) continue;
     leads(n + 1);
     if (k == Kind::WarpSync || k == Kind::Barrier) leads(n);
     if (k == Kind::Jump) {
-      if (s.operands.empty() || s.operands[0].kind != Operand::Symbol) throw ptx::ReadError(s.line, "bra without a label");
+      if (s.operands.empty() || s.operands[0].kind != Operand::Symbol)
+        throw ptx::ReadError(s.line, "bra without a label");
       node.target = node_of[resolve_label(f, plain(s.operands[0].name), s.scope, s.line)];
     } else if (k == Kind::Index) {
-      if (s.operands.size() < 2 || s.operands[1].kind != Operand::Symbol) throw ptx::ReadError(s.line, "brx.idx without a list of targets");
+      if (s.operands.size() < 2 || s.operands[1].kind != Operand::Symbol)
+        throw ptx::ReadError(s.line, "brx.idx without a list of targets");
       auto list = f.branch_targets.find(plain(s.operands[1].name));
-      if (list == f.branch_targets.end()) throw ptx::ReadError(s.line, "the list of targets '" + s.operands[1].name + "' is not in " + f.name);
-      for (const std::string& label : list->second) node.targets.push_back(node_of[resolve_label(f, label, s.scope, s.line)]);
+      if (list == f.branch_targets.end())
+        throw ptx::ReadError(s.line, "the list of targets '" + s.operands[1].name + "' is not in " + f.name);
+      for (const std::string& label : list->second)
+        node.targets.push_back(node_of[resolve_label(f, label, s.scope, s.line)]);
     }
   }
 
@@ -118,7 +135,8 @@ bool has_target(const Statement& s) {
   if (s.operands.empty() || s.operands[0].kind == Operand::Address) return false;
   const std::string& op = s.opcode;
   if (begins(op, "bar") && op.find(".red") == std::string::npos) return false;
-  for (const char* p : {"nanosleep", "setmaxnreg", "exit", "ret", "trap", "membar", "fence", "bra", "brx", "call", "pmevent", "griddepcontrol", "st.", "red."})
+  for (const char* p : {"nanosleep", "setmaxnreg", "exit", "ret", "trap", "membar", "fence", "bra", "brx", "call",
+                        "pmevent", "griddepcontrol", "st.", "red."})
     if (begins(op, p)) return false;
   return true;
 }
@@ -146,19 +164,37 @@ void visit(const Node& n, Use use, Def def) {
     if (i == 0 && target) continue;
     registers_of(s.operands[i], use);
   }
-  if (target) registers_of(s.operands[0], [&](size_t r) { if (s.guard >= 0) use(r); def(r); });
+  if (target)
+    registers_of(s.operands[0], [&](size_t r) {
+      if (s.guard >= 0) use(r);
+      def(r);
+    });
 }
 
-struct Lives { std::vector<uint32_t> from, to; };
+struct Lives {
+  std::vector<uint32_t> from, to;
+};
 
 Lives life_times(const ptx::Function& f, const Flow& flow) {
   size_t n = f.registers.size(), blocks = flow.blocks.size();
   std::vector<Sets> gen(blocks, Sets(n)), kill(blocks, Sets(n)), live_in(blocks, Sets(n)), live_out(blocks, Sets(n));
   Lives lives{std::vector<uint32_t>(n, UINT32_MAX), std::vector<uint32_t>(n, 0)};
-  auto touch = [&](size_t r, uint32_t at) { lives.from[r] = std::min(lives.from[r], at); lives.to[r] = std::max(lives.to[r], at); };
+  auto touch = [&](size_t r, uint32_t at) {
+    lives.from[r] = std::min(lives.from[r], at);
+    lives.to[r] = std::max(lives.to[r], at);
+  };
   for (size_t b = 0; b < blocks; ++b)
     for (uint32_t i = flow.blocks[b].first; i < flow.blocks[b].second; ++i)
-      visit(flow.nodes[i], [&](size_t r) { touch(r, i); if (!kill[b].test(r)) gen[b].set(r); }, [&](size_t r) { touch(r, i); kill[b].set(r); });
+      visit(
+          flow.nodes[i],
+          [&](size_t r) {
+            touch(r, i);
+            if (!kill[b].test(r)) gen[b].set(r);
+          },
+          [&](size_t r) {
+            touch(r, i);
+            kill[b].set(r);
+          });
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t b = blocks; b-- > 0;) {
@@ -173,8 +209,10 @@ Lives life_times(const ptx::Function& f, const Flow& flow) {
   }
   for (size_t b = 0; b < blocks; ++b)
     for (size_t k = 0; k < live_in[b].words.size(); ++k) {
-      for (uint64_t m = live_in[b].words[k]; m; m &= m - 1) touch(k * 64 + size_t(__builtin_ctzll(m)), flow.blocks[b].first);
-      for (uint64_t m = live_out[b].words[k]; m; m &= m - 1) touch(k * 64 + size_t(__builtin_ctzll(m)), flow.blocks[b].second - 1);
+      for (uint64_t m = live_in[b].words[k]; m; m &= m - 1)
+        touch(k * 64 + size_t(__builtin_ctzll(m)), flow.blocks[b].first);
+      for (uint64_t m = live_out[b].words[k]; m; m &= m - 1)
+        touch(k * 64 + size_t(__builtin_ctzll(m)), flow.blocks[b].second - 1);
     }
   return lives;
 }
@@ -187,11 +225,15 @@ Layout place_registers(const ptx::Function& f, const Flow& flow, size_t base, si
   layout.slots.place.assign(f.registers.size(), 0);
   layout.predicates = first_predicate;
   std::vector<size_t> order;
-  for (size_t r = 0; r < f.registers.size(); ++r) if (lives.from[r] != UINT32_MAX) order.push_back(r);
+  for (size_t r = 0; r < f.registers.size(); ++r)
+    if (lives.from[r] != UINT32_MAX) order.push_back(r);
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return lives.from[a] < lives.from[b]; });
   // One pool a width, so that two places are the same or disjoint. A place is free after the last use, not at it:
   // instructions that touch several lanes may write their target before they have read every source.
-  struct Active { uint32_t to; int32_t place; };
+  struct Active {
+    uint32_t to;
+    int32_t place;
+  };
   std::map<int, std::vector<Active>> busy;
   std::map<int, std::vector<int32_t>> free_places;
   size_t next = base;
@@ -200,13 +242,21 @@ Layout place_registers(const ptx::Function& f, const Flow& flow, size_t base, si
     auto& active = busy[width];
     auto& pool = free_places[width];
     for (size_t i = 0; i < active.size();) {
-      if (active[i].to < lives.from[r]) { pool.push_back(active[i].place); active[i] = active.back(); active.pop_back(); }
-      else ++i;
+      if (active[i].to < lives.from[r]) {
+        pool.push_back(active[i].place);
+        active[i] = active.back();
+        active.pop_back();
+      } else ++i;
     }
     int32_t place;
-    if (!pool.empty()) { place = pool.back(); pool.pop_back(); }
-    else if (width == 0) place = int32_t(layout.predicates++);
-    else { place = int32_t(next); next += size_t(width) * 32; }
+    if (!pool.empty()) {
+      place = pool.back();
+      pool.pop_back();
+    } else if (width == 0) place = int32_t(layout.predicates++);
+    else {
+      place = int32_t(next);
+      next += size_t(width) * 32;
+    }
     active.push_back({lives.to[r], place});
     layout.slots.place[r] = place;
   }

@@ -8,11 +8,11 @@ namespace vgpu {
 // A statement, or the jump around a guarded control statement.
 struct Node {
   const ptx::Statement* statement = nullptr;
-  bool skip = false;           // jump to `target` where the guard does not hold
-  uint32_t target = 0;         // node of a jump
+  bool skip = false;              // jump to `target` where the guard does not hold
+  uint32_t target = 0;            // node of a jump
   std::vector<uint32_t> targets;  // of brx.idx
-  bool leads = false;          // first of a basic block
-  uint32_t block = 0;          // relative to the function
+  bool leads = false;             // first of a basic block
+  uint32_t block = 0;             // relative to the function
 };
 
 struct Flow {
@@ -28,8 +28,8 @@ Flow control_flow(const ptx::Function& f);  // throws ptx::ReadError on a label 
 
 struct Layout {
   SlotMap slots;
-  size_t bytes = 0;         // of registers, from `base`
-  size_t predicates = 0;    // one past the last
+  size_t bytes = 0;       // of registers, from `base`
+  size_t predicates = 0;  // one past the last
 };
 Layout place_registers(const ptx::Function& f, const Flow& flow, size_t base, size_t first_predicate);
 

@@ -24,7 +24,9 @@ T argument(const Warp& w, int lane, size_t offset) {
 }
 
 template <class T>
-void answer(Warp& w, int lane, T v) { std::memcpy(w.local + w.local_stride * size_t(lane), &v, sizeof v); }
+void answer(Warp& w, int lane, T v) {
+  std::memcpy(w.local + w.local_stride * size_t(lane), &v, sizeof v);
+}
 
 bool fetch(const Warp& w, int lane, Address at, void* to, size_t bytes) {
   if (at - kLocalWindow < kWindowBytes) {
@@ -61,14 +63,16 @@ std::string convert(const Warp& w, int lane, std::string spec, Address arguments
     return ok;
   };
   char buffer[512];
-  bool wide = spec.find('l') != std::string::npos || spec.find('z') != std::string::npos || spec.find('j') != std::string::npos || spec.find('t') != std::string::npos;
+  bool wide = spec.find('l') != std::string::npos || spec.find('z') != std::string::npos ||
+              spec.find('j') != std::string::npos || spec.find('t') != std::string::npos;
   for (size_t star; (star = spec.find('*')) != std::string::npos;) {
     int32_t width = 0;
     next(4, &width);
     spec.replace(star, 1, std::to_string(width));
   }
   std::string plain;
-  for (char c : spec) if (!std::strchr("lhzjt", c) || c == kind) plain.push_back(c);
+  for (char c : spec)
+    if (!std::strchr("lhzjt", c) || c == kind) plain.push_back(c);
   if (std::strchr("diouxXc", kind)) {
     uint64_t bits = 0;
     if (wide && kind != 'c') {
@@ -99,10 +103,20 @@ std::string formatted(const Warp& w, int lane, const std::string& format, Addres
   std::string out;
   size_t at = 0;
   for (size_t i = 0; i < format.size(); ++i) {
-    if (format[i] != '%') { out.push_back(format[i]); continue; }
-    if (i + 1 < format.size() && format[i + 1] == '%') { out.push_back('%'); ++i; continue; }
+    if (format[i] != '%') {
+      out.push_back(format[i]);
+      continue;
+    }
+    if (i + 1 < format.size() && format[i + 1] == '%') {
+      out.push_back('%');
+      ++i;
+      continue;
+    }
     size_t end = format.find_first_of("diouxXceEfFgGaAps", i + 1);
-    if (end == std::string::npos || end - i > 32) { out += format.substr(i); break; }
+    if (end == std::string::npos || end - i > 32) {
+      out += format.substr(i);
+      break;
+    }
     out += convert(w, lane, format.substr(i, end - i + 1), arguments, &at);
     i = end;
   }
@@ -115,7 +129,10 @@ void vprintf_of_device(Warp& w, const Inst&) {
   each(w.mask, [&](int lane) {
     if (log.size() < limit) {
       log += formatted(w, lane, text_at(w, lane, argument<uint64_t>(w, lane, 0)), argument<uint64_t>(w, lane, 8));
-      if (log.size() >= limit) { log.resize(limit); log += "\n[printf beyond " + std::to_string(limit) + " bytes is not kept]\n"; }
+      if (log.size() >= limit) {
+        log.resize(limit);
+        log += "\n[printf beyond " + std::to_string(limit) + " bytes is not kept]\n";
+      }
     }
     answer<int32_t>(w, lane, 0);
   });
@@ -124,7 +141,8 @@ void vprintf_of_device(Warp& w, const Inst&) {
 // Arguments: expression, file, line, function, size of a character.
 void assert_fail(Warp& w, const Inst& inst) {
   int lane = __builtin_ctz(w.mask);
-  std::string expression = text_at(w, lane, argument<uint64_t>(w, lane, 0)), file = text_at(w, lane, argument<uint64_t>(w, lane, 8));
+  std::string expression = text_at(w, lane, argument<uint64_t>(w, lane, 0)),
+              file = text_at(w, lane, argument<uint64_t>(w, lane, 8));
   uint32_t line = argument<uint32_t>(w, lane, 16);
   std::string detail = file + ":" + std::to_string(line) + ": assertion `" + expression + "` failed";
   report(w, inst, lane, {"trap", 0, 0, "", false}, [&] { return detail; });
@@ -142,7 +160,8 @@ void device_free(Warp& w, const Inst& inst) {
   each(w.mask, [&](int lane) {
     Address at = argument<uint64_t>(w, lane, 0);
     if (at && !w.grid->memory->release(at))
-      report(w, inst, lane, {"out_of_bounds", at, 0, "global", true}, [&] { return "frees " + hex(at) + ", which is not the start of a live allocation"; });
+      report(w, inst, lane, {"out_of_bounds", at, 0, "global", true},
+             [&] { return "frees " + hex(at) + ", which is not the start of a live allocation"; });
   });
 }
 

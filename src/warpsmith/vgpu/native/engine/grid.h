@@ -26,18 +26,19 @@ struct Grid {
   std::function<const char*(Address)> function_name;
   bool check = true;
   bool stop = false;
-  bool stalled = false;          // a warp asked to be set aside: it spins or sleeps
+  uint32_t stopped_at = UINT32_MAX;  // the place of the instruction that stopped the launch
+  bool stalled = false;              // a warp asked to be set aside: it spins or sleeps
   const uint8_t* parameters = nullptr;
   size_t parameter_bytes = 0;
   size_t shared_bytes = 0;
-  Address workspace = 0;         // of cooperative groups' grid barrier
+  Address workspace = 0;  // of cooperative groups' grid barrier
   uint64_t clock = 0;
   Outcome outcome;
   Counters& counters = outcome.counters;
-  std::vector<uint64_t> runs, threads;  // per basic block
-  uint64_t spent = 0;            // thread-instructions so far
+  std::vector<uint64_t> runs, threads;                          // per basic block
+  uint64_t spent = 0;                                           // thread-instructions so far
   std::map<std::pair<std::string, std::string>, size_t> known;  // checker and line to a finding
-  std::vector<std::vector<uint32_t>> tids;  // per warp: x, y, z of 32 lanes
+  std::vector<std::vector<uint32_t>> tids;                      // per warp: x, y, z of 32 lanes
 };
 
 struct Fault {

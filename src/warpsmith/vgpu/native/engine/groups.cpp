@@ -61,7 +61,8 @@ bool choose(Warp& w, bool fair) {
       g = w.groups[--w.group_count];
       continue;
     }
-    // A fair turn is not cut short by groups that lie lower. Who waits for lanes at a warp-wide instruction is met there.
+    // A fair turn is not cut short by groups that lie lower. Who waits for lanes at a warp-wide instruction is met
+    // there.
     if (g.state != GroupState::AtBarrier && (!fair || g.at > at) && g.at < w.others) w.others = g.at;
     ++i;
   }

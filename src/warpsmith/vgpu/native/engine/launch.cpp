@@ -10,8 +10,8 @@ namespace vgpu {
 
 namespace {
 
-constexpr int64_t kQuantum = 20000;    // warp instructions of one warp before the next has its turn
-constexpr int kPasses = 64;            // rounds over a block's warps before another block has its turn
+constexpr int64_t kQuantum = 20000;  // warp instructions of one warp before the next has its turn
+constexpr int kPasses = 64;          // rounds over a block's warps before another block has its turn
 
 std::string beyond(const char* what, uint64_t value, uint64_t bound) {
   return std::string(what) + " is " + std::to_string(value) + "; the limit is " + std::to_string(bound);
@@ -21,7 +21,8 @@ size_t co_resident(const Gpu& gpu, uint64_t threads, size_t shared, int register
   uint64_t warps = (threads + 31) / 32;
   uint64_t n = std::min<uint64_t>(uint64_t(gpu.max_blocks_per_sm), uint64_t(gpu.max_threads_per_sm) / (warps * 32));
   if (shared) n = std::min<uint64_t>(n, gpu.shared_per_sm / (shared + 1024));
-  if (registers) n = std::min<uint64_t>(n, uint64_t(gpu.registers_per_sm) / (uint64_t((registers + 7) / 8 * 8) * warps * 32));
+  if (registers)
+    n = std::min<uint64_t>(n, uint64_t(gpu.registers_per_sm) / (uint64_t((registers + 7) / 8 * 8) * warps * 32));
   return size_t(n) * size_t(gpu.sm_count);
 }
 
@@ -42,7 +43,12 @@ class Residents {
     const Dim3 &grid = g.launch->grid, &block = g.launch->block;
     total_ = uint64_t(grid.x) * grid.y * grid.z;
     threads_ = block.x * block.y * block.z;
-    limit_ = std::max<size_t>(1, std::min<uint64_t>(total_, co_resident(*g.gpu, threads_, g.shared_bytes, 0)));
+    size_t resident = co_resident(*g.gpu, threads_, g.shared_bytes, 0);
+    // Blocks that wait for one another are all kept, in about a gigabyte; a cooperative grid whatever it takes.
+    size_t bytes =
+        (g.program->register_bytes + g.program->local_bytes * 32) * ((threads_ + 31) / 32) + g.shared_bytes * 3;
+    if (!g.launch->cooperative) resident = std::min(resident, (size_t(1) << 30) / (bytes + 1));
+    limit_ = std::max<size_t>(1, std::min<uint64_t>(total_, resident));
     fill_tids(g, threads_);
   }
 
@@ -66,7 +72,10 @@ class Residents {
     }
     resident_.push_back(std::move(resident_.front()));
     resident_.pop_front();
-    if (next_ < total_ && resident_.size() < limit_) { admit(); std::rotate(resident_.begin(), resident_.end() - 1, resident_.end()); }
+    if (next_ < total_ && resident_.size() < limit_) {
+      admit();
+      std::rotate(resident_.begin(), resident_.end() - 1, resident_.end());
+    }
   }
 
   bool advance(Block& b) {
@@ -92,7 +101,8 @@ class Residents {
   static bool any_ready(const Block& b) {
     for (const Warp& w : b.warps) {
       if (w.mask) return true;
-      for (int i = 0; i < w.group_count; ++i) if (w.groups[i].state == GroupState::Ready) return true;
+      for (int i = 0; i < w.group_count; ++i)
+        if (w.groups[i].state == GroupState::Ready) return true;
     }
     return false;
   }
@@ -104,10 +114,11 @@ class Residents {
     g_.spent += warp_instructions * 32;
     uint64_t budget = g_.options->instruction_budget;
     if (!budget || g_.spent < budget || g_.stop) return;
-    g_.stop = true;
     g_.outcome.status = Status::BudgetSpent;
-    g_.outcome.detail = "the launch has executed " + std::to_string(g_.spent) + " thread-instructions, its budget is " + std::to_string(budget);
+    g_.outcome.detail = "the launch has executed " + std::to_string(g_.spent) + " thread-instructions, its budget is " +
+                        std::to_string(budget);
     endless();
+    g_.stop = true;
   }
 
   void endless() {
@@ -117,15 +128,21 @@ class Residents {
       const BasicBlock& at = g_.program->blocks[w.at];
       Inst inst = at.last;
       if (at.count) inst = g_.program->code[at.first];
-      report(w, inst, __builtin_ctz(w.mask), {"endless", 0, 0, "", false}, [&] { return "still runs here when " + g_.outcome.detail + ": an endless loop, or one far too long"; });
+      report(w, inst, __builtin_ctz(w.mask), {"endless", 0, 0, "", false},
+             [&] { return "still runs here when " + g_.outcome.detail + ": an endless loop, or one far too long"; });
       return;
     }
   }
 
   void admit() {
     std::unique_ptr<Block> b;
-    if (!spare_.empty()) { b = std::move(spare_.back()); spare_.pop_back(); }
-    else { b = std::make_unique<Block>(); provide(*b); }
+    if (!spare_.empty()) {
+      b = std::move(spare_.back());
+      spare_.pop_back();
+    } else {
+      b = std::make_unique<Block>();
+      provide(*b);
+    }
     begin(*b, uint32_t(next_++));
     resident_.push_back(std::move(b));
   }
@@ -164,7 +181,8 @@ class Residents {
     b.id = {linear % grid.x, linear / grid.x % grid.y, linear / grid.x / grid.y};
     b.live_threads = threads_;
     if (b.cells.wrote) b.cells.clear();
-    for (Barrier& bar : b.barriers) if (bar.arrived) bar = Barrier();
+    for (Barrier& bar : b.barriers)
+      if (bar.arrived) bar = Barrier();
     for (Warp& w : b.warps) {
       w.live = w.exist;
       w.group_count = 0;
@@ -192,25 +210,31 @@ class Residents {
 
 }  // namespace
 
-std::string check_limits(const Gpu& gpu, const Launch& l, const Program& p, const ptx::Function& f, std::pair<int, size_t> resources) {
+std::string check_limits(const Gpu& gpu, const Launch& l, const Program& p, const ptx::Function& f,
+                         std::pair<int, size_t> resources) {
   uint64_t threads = uint64_t(l.block.x) * l.block.y * l.block.z;
   if (!l.grid.x || !l.grid.y || !l.grid.z) return "the grid has a side of 0 blocks; every side is at least 1";
   if (!threads) return "the block has a side of 0 threads; every side is at least 1";
   if (l.block.x > 1024 || l.block.y > 1024) return beyond("a side of the block", std::max(l.block.x, l.block.y), 1024);
   if (l.block.z > 64) return beyond("the third side of the block", l.block.z, 64);
-  if (threads > uint64_t(gpu.max_threads_per_block)) return beyond("the number of threads in a block", threads, uint64_t(gpu.max_threads_per_block));
+  if (threads > uint64_t(gpu.max_threads_per_block))
+    return beyond("the number of threads in a block", threads, uint64_t(gpu.max_threads_per_block));
   if (l.grid.x > 2147483647u) return beyond("the first side of the grid", l.grid.x, 2147483647u);
   if (l.grid.y > 65535 || l.grid.z > 65535) return beyond("a side of the grid", std::max(l.grid.y, l.grid.z), 65535);
-  if (f.max_threads && threads > uint64_t(f.max_threads)) return beyond("the number of threads in a block", threads, uint64_t(f.max_threads)) + " by __launch_bounds__";
+  if (f.max_threads && threads > uint64_t(f.max_threads))
+    return beyond("the number of threads in a block", threads, uint64_t(f.max_threads)) + " by __launch_bounds__";
   if (l.dynamic_shared > std::max(l.max_dynamic_shared, size_t(0)))
-    return beyond("dynamic shared memory in bytes", l.dynamic_shared, l.max_dynamic_shared) + "; more needs cudaFuncAttributeMaxDynamicSharedMemorySize";
+    return beyond("dynamic shared memory in bytes", l.dynamic_shared, l.max_dynamic_shared) +
+           "; more needs cudaFuncAttributeMaxDynamicSharedMemorySize";
   size_t shared = p.static_shared + l.dynamic_shared;
   size_t bound = l.max_dynamic_shared > gpu.shared_per_block ? gpu.shared_per_block_optin : gpu.shared_per_block;
   if (shared > bound) return beyond("shared memory of a block in bytes", shared, bound);
   uint64_t registers = uint64_t((resources.first + 7) / 8 * 8) * ((threads + 31) / 32 * 32);
-  if (resources.first && registers > uint64_t(gpu.registers_per_sm)) return beyond("the number of registers of a block", registers, uint64_t(gpu.registers_per_sm));
+  if (resources.first && registers > uint64_t(gpu.registers_per_sm))
+    return beyond("the number of registers of a block", registers, uint64_t(gpu.registers_per_sm));
   if (l.cooperative) {
-    uint64_t blocks = uint64_t(l.grid.x) * l.grid.y * l.grid.z, most = co_resident(gpu, threads, shared, resources.first);
+    uint64_t blocks = uint64_t(l.grid.x) * l.grid.y * l.grid.z,
+             most = co_resident(gpu, threads, shared, resources.first);
     if (blocks > most) return beyond("the number of blocks of a cooperative grid", blocks, most);
   }
   return "";
@@ -228,7 +252,8 @@ void gather_counters(Grid& g) {
     c.thread_instructions += g.threads[i] * b.weight;
     for (size_t k = 0; k < size_t(Class::Count); ++k) classes[k] += g.runs[i] * b.classes[k];
   }
-  for (size_t k = 0; k < size_t(Class::Count); ++k) if (classes[k]) c.classes[class_name(Class(k))] = classes[k];
+  for (size_t k = 0; k < size_t(Class::Count); ++k)
+    if (classes[k]) c.classes[class_name(Class(k))] = classes[k];
   c.unique_read_bytes = g.memory->sectors(false) * 32;
   c.unique_written_bytes = g.memory->sectors(true) * 32;
 }

@@ -5,7 +5,8 @@
 
 namespace vgpu {
 
-std::string check_limits(const Gpu& gpu, const Launch& launch, const Program& program, const ptx::Function& entry, std::pair<int, size_t> resources);
+std::string check_limits(const Gpu& gpu, const Launch& launch, const Program& program, const ptx::Function& entry,
+                         std::pair<int, size_t> resources);
 void run_grid(Grid& g);
 void gather_counters(Grid& g);
 

@@ -14,12 +14,18 @@ bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c =
 void Lexer::skip() {
   while (at_ < end_) {
     char c = *at_;
-    if (c == '\n') { ++line_; ++at_; }
-    else if (std::isspace(static_cast<unsigned char>(c)) || c == '\0') ++at_;
-    else if (c == '/' && peek(1) == '/') { while (at_ < end_ && *at_ != '\n') ++at_; }
-    else if (c == '/' && peek(1) == '*') {
+    if (c == '\n') {
+      ++line_;
+      ++at_;
+    } else if (std::isspace(static_cast<unsigned char>(c)) || c == '\0') ++at_;
+    else if (c == '/' && peek(1) == '/') {
+      while (at_ < end_ && *at_ != '\n') ++at_;
+    } else if (c == '/' && peek(1) == '*') {
       at_ += 2;
-      while (at_ < end_ && !(*at_ == '*' && peek(1) == '/')) { if (*at_ == '\n') ++line_; ++at_; }
+      while (at_ < end_ && !(*at_ == '*' && peek(1) == '/')) {
+        if (*at_ == '\n') ++line_;
+        ++at_;
+      }
       at_ = at_ + 2 < end_ ? at_ + 2 : end_;
     } else break;
   }
@@ -51,7 +57,8 @@ std::string Lexer::word() {
 
 std::string Lexer::dotted() {
   const char* start = at_;
-  while (at_ < end_ && (in_word(*at_) || *at_ == '.' || *at_ == '%' || (*at_ == ':' && (peek(1) == ':' || (at_ > start && at_[-1] == ':')))))
+  while (at_ < end_ && (in_word(*at_) || *at_ == '.' || *at_ == '%' ||
+                        (*at_ == ':' && (peek(1) == ':' || (at_ > start && at_[-1] == ':')))))
     ++at_;
   std::string text(start, at_);
   skip();
@@ -70,7 +77,11 @@ std::string Lexer::directive() {
 std::string Lexer::quoted() {
   if (peek() != '"') fail("a quoted string was expected");
   const char* start = ++at_;
-  while (at_ < end_ && *at_ != '"') { if (*at_ == '\\' && at_ + 1 < end_) ++at_; if (*at_ == '\n') ++line_; ++at_; }
+  while (at_ < end_ && *at_ != '"') {
+    if (*at_ == '\\' && at_ + 1 < end_) ++at_;
+    if (*at_ == '\n') ++line_;
+    ++at_;
+  }
   if (at_ >= end_) fail("the text ends inside a quoted string");
   std::string text(start, at_);
   ++at_;
@@ -89,14 +100,16 @@ bool Lexer::number(uint64_t* bits, bool* real, uint8_t* real_bytes) {
     const char* digits = at_;
     while (at_ < end_ && std::isxdigit(static_cast<unsigned char>(*at_))) ++at_;
     size_t want = kind == 'f' ? 8 : 16;
-    if (size_t(at_ - digits) != want) fail("a real constant with " + std::to_string(at_ - digits) + " digits, not " + std::to_string(want));
+    if (size_t(at_ - digits) != want)
+      fail("a real constant with " + std::to_string(at_ - digits) + " digits, not " + std::to_string(want));
     *bits = std::strtoull(std::string(digits, at_).c_str(), nullptr, 16);
     *real = true;
     *real_bytes = kind == 'f' ? 4 : 8;
   } else {
     while (at_ < end_ && (std::isalnum(static_cast<unsigned char>(*at_)) ||
                           (*at_ == '.' && std::isdigit(static_cast<unsigned char>(peek(1)))) ||
-                          ((*at_ == '-' || *at_ == '+') && (at_[-1] == 'e' || at_[-1] == 'E') && kind != 'x'))) ++at_;
+                          ((*at_ == '-' || *at_ == '+') && (at_[-1] == 'e' || at_[-1] == 'E') && kind != 'x')))
+      ++at_;
     std::string text(start, at_);
     bool hex = text.size() > 1 && (text[1] == 'x' || text[1] == 'X');
     if (!hex && text.find_first_of(".eE") != std::string::npos) {

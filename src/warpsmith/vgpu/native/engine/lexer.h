@@ -24,12 +24,18 @@ class Lexer {
   bool number(uint64_t* bits, bool* real, uint8_t* real_bytes);
   int64_t integer(const char* where);
   void skip_line();
-  void skip_braces();                      // from { to its partner
+  void skip_braces();  // from { to its partner
   [[noreturn]] void fail(const std::string& what) const;
 
-  struct Mark { const char* at; int line; };
+  struct Mark {
+    const char* at;
+    int line;
+  };
   Mark mark() const { return {at_, line_}; }
-  void reset(Mark m) { at_ = m.at; line_ = m.line; }
+  void reset(Mark m) {
+    at_ = m.at;
+    line_ = m.line;
+  }
 
  private:
   void skip();

@@ -14,8 +14,9 @@ namespace {
 
 const std::unordered_map<std::string_view, int>& type_table() {  // bytes in memory
   static const std::unordered_map<std::string_view, int> table = {
-      {"b8", 1}, {"u8", 1}, {"s8", 1}, {"b16", 2}, {"u16", 2}, {"s16", 2}, {"f16", 2}, {"bf16", 2}, {"b32", 4}, {"u32", 4}, {"s32", 4},
-      {"f32", 4}, {"f16x2", 4}, {"bf16x2", 4}, {"tf32", 4}, {"b64", 8}, {"u64", 8}, {"s64", 8}, {"f64", 8}, {"b128", 16}, {"pred", 0},
+      {"b8", 1},   {"u8", 1},   {"s8", 1},     {"b16", 2},    {"u16", 2},   {"s16", 2},   {"f16", 2},
+      {"bf16", 2}, {"b32", 4},  {"u32", 4},    {"s32", 4},    {"f32", 4},   {"f16x2", 4}, {"bf16x2", 4},
+      {"tf32", 4}, {"b64", 8},  {"u64", 8},    {"s64", 8},    {"f64", 8},   {"b128", 16}, {"pred", 0},
       {"e4m3", 1}, {"e5m2", 1}, {"e4m3x2", 2}, {"e5m2x2", 2}, {"u16x2", 4}, {"s16x2", 4}, {"f32x2", 8}};
   return table;
 }
@@ -48,9 +49,12 @@ Handler resize(int from, int to, bool is_signed) {
     case 281: return resize_lanes<int16_t, int64_t>;
     case 480: return resize_lanes<uint32_t, uint64_t>;
     case 481: return resize_lanes<int32_t, int64_t>;
-    case 420: case 421: return resize_lanes<uint32_t, uint16_t>;
-    case 820: case 821: return resize_lanes<uint64_t, uint16_t>;
-    case 840: case 841: return resize_lanes<uint64_t, uint32_t>;
+    case 420:
+    case 421: return resize_lanes<uint32_t, uint16_t>;
+    case 820:
+    case 821: return resize_lanes<uint64_t, uint16_t>;
+    case 840:
+    case 841: return resize_lanes<uint64_t, uint32_t>;
     default: return nullptr;
   }
 }
@@ -94,10 +98,13 @@ bool Lowering::finish() {
   return true;
 }
 
-bool Lowering::has(std::string_view part) const { return std::find(parts.begin() + 1, parts.end(), part) != parts.end(); }
+bool Lowering::has(std::string_view part) const {
+  return std::find(parts.begin() + 1, parts.end(), part) != parts.end();
+}
 
 bool Lowering::has_prefix(std::string_view prefix) const {
-  return std::any_of(parts.begin() + 1, parts.end(), [&](std::string_view p) { return p.substr(0, prefix.size()) == prefix; });
+  return std::any_of(parts.begin() + 1, parts.end(),
+                     [&](std::string_view p) { return p.substr(0, prefix.size()) == prefix; });
 }
 
 std::vector<std::string> Lowering::types() const {
@@ -119,7 +126,10 @@ int Lowering::register_width(const Operand& o) const {
 void Lowering::reserve_temporaries(size_t offset, int) { temporaries_at_ = offset; }
 
 int32_t Lowering::temporary(int) {
-  if (used_temporaries_ >= kTemporaries) { refused_ = true; return 0; }
+  if (used_temporaries_ >= kTemporaries) {
+    refused_ = true;
+    return 0;
+  }
   return static_cast<int32_t>(temporaries_at_ + size_t(used_temporaries_++) * 256);
 }
 
@@ -173,7 +183,10 @@ uint64_t real_bits(const Operand& o, int width, char) {
 int32_t Lowering::special(const Operand& o, int width) {
   int natural = 4;
   Handler fn = special_register(o.name, &natural);
-  if (!fn) { refuse(); return 0; }
+  if (!fn) {
+    refuse();
+    return 0;
+  }
   Inst i;
   i.fn = fn;
   i.d = temporary(natural);
@@ -181,7 +194,10 @@ int32_t Lowering::special(const Operand& o, int width) {
   if (natural == width) return i.d;
   Inst r;
   r.fn = resize(natural, width, false);
-  if (!r.fn) { refuse(); return 0; }
+  if (!r.fn) {
+    refuse();
+    return 0;
+  }
   r.a = i.d;
   r.d = temporary(width);
   emitted.push_back(r);
@@ -195,7 +211,10 @@ int32_t Lowering::source(const Operand& o, int width, char kind_of_value) {
     case Operand::Special: return special(o, width);
     case Operand::Symbol: {
       auto found = symbols->find(o.name);
-      if (found == symbols->end()) { refuse(); return 0; }
+      if (found == symbols->end()) {
+        refuse();
+        return 0;
+      }
       return constant(found->second.address + uint64_t(o.offset), width);
     }
     case Operand::Reg: break;
@@ -206,7 +225,10 @@ int32_t Lowering::source(const Operand& o, int width, char kind_of_value) {
   if (have == width) return place;
   Inst r;
   r.fn = resize(have, width, kind_of_value == 's');
-  if (!r.fn) { refuse(); return 0; }
+  if (!r.fn) {
+    refuse();
+    return 0;
+  }
   r.a = place;
   r.d = temporary(width);
   emitted.push_back(r);
@@ -214,19 +236,28 @@ int32_t Lowering::source(const Operand& o, int width, char kind_of_value) {
 }
 
 int32_t Lowering::source(size_t i, int width, char kind_of_value) {
-  if (i >= operands()) { refuse(); return 0; }
+  if (i >= operands()) {
+    refuse();
+    return 0;
+  }
   return source(operand(i), width, kind_of_value);
 }
 
 int32_t Lowering::target(const Operand& o, int width, bool is_signed) {
   if (o.kind == Operand::Sink) return temporary(width);
-  if (o.kind != Operand::Reg) { refuse(); return 0; }
+  if (o.kind != Operand::Reg) {
+    refuse();
+    return 0;
+  }
   int have = register_width(o);
   int32_t place = slots->place[size_t(o.reg)];
   if (have == width) return place;
   Inst r;
   r.fn = resize(width, have, is_signed);
-  if (!r.fn) { refuse(); return 0; }
+  if (!r.fn) {
+    refuse();
+    return 0;
+  }
   r.a = temporary(width);
   r.d = place;
   after_.push_back(r);
@@ -234,14 +265,20 @@ int32_t Lowering::target(const Operand& o, int width, bool is_signed) {
 }
 
 int32_t Lowering::target(size_t i, int width, bool is_signed) {
-  if (i >= operands()) { refuse(); return 0; }
+  if (i >= operands()) {
+    refuse();
+    return 0;
+  }
   return target(operand(i), width, is_signed);
 }
 
 int32_t Lowering::predicate(const Operand& o) {
   if (o.kind == Operand::Sink) return 0;
   if (o.kind == Operand::Integer) return o.bits ? 1 : 0;
-  if (o.kind != Operand::Reg || register_width(o) != 0) { refuse(); return 0; }
+  if (o.kind != Operand::Reg || register_width(o) != 0) {
+    refuse();
+    return 0;
+  }
   return slots->place[size_t(o.reg)];
 }
 

@@ -31,8 +31,8 @@ class Lowering {
   const ptx::Function* function = nullptr;
   const ptx::Statement* statement = nullptr;
   const SlotMap* slots = nullptr;
-  const Symbols* symbols = nullptr;        // of the module and the function
-  std::vector<std::string_view> parts;     // of the opcode
+  const Symbols* symbols = nullptr;     // of the module and the function
+  std::vector<std::string_view> parts;  // of the opcode
   std::vector<Inst> emitted;
   Class kind = Class::Int;
 
@@ -53,7 +53,7 @@ class Lowering {
   int32_t source(size_t i, int width, char kind = 'b');
   int32_t target(const ptx::Operand& o, int width, bool is_signed = false);
   int32_t target(size_t i, int width, bool is_signed = false);
-  int32_t predicate(const ptx::Operand& o);          // a source or target predicate; sinks and constants too
+  int32_t predicate(const ptx::Operand& o);  // a source or target predicate; sinks and constants too
   int32_t predicate_source(const ptx::Operand& o, bool* negated);
   int register_width(const ptx::Operand& o) const;
   int32_t temporary(int width);
@@ -84,15 +84,15 @@ struct LowerEntry {
 };
 
 // The tables of the families, each ended by {nullptr, nullptr}.
-extern const LowerEntry kIntegerOps[], kBitOps[], kFloatOps[], kHalfOps[], kConvertOps[], kCompareOps[], kMoveOps[], kMemoryOps[],
-    kAtomicOps[], kWarpOps[], kMatrixOps[], kAsyncOps[], kFunctionOps[];
+extern const LowerEntry kIntegerOps[], kBitOps[], kFloatOps[], kHalfOps[], kConvertOps[], kCompareOps[], kMoveOps[],
+    kMemoryOps[], kAtomicOps[], kWarpOps[], kMatrixOps[], kAsyncOps[], kFunctionOps[];
 
 Handler special_register(const std::string& name, int* width);
 Handler resize(int from, int to, bool is_signed);
 void guarded(Warp& w, const Inst& inst);
 void unknown_instruction(Warp& w, const Inst& inst);
-int type_width(const std::string& type);     // bytes of a register that holds it: 2, 4, 8; 0 when unknown
-int type_bytes(const std::string& type);     // bytes in memory
+int type_width(const std::string& type);  // bytes of a register that holds it: 2, 4, 8; 0 when unknown
+int type_bytes(const std::string& type);  // bytes in memory
 bool type_signed(const std::string& type);
 
 // Warp-wide instructions end a block of their own: they may have to wait for lanes elsewhere.

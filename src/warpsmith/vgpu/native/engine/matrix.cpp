@@ -1,9 +1,10 @@
 // Matrix instructions on fragments with documented layouts: ldmatrix, stmatrix, movmatrix, mma.sync.
+#include "matrix.h"
+
 #include <algorithm>
 
 #include "alu.h"
 #include "control.h"
-#include "matrix.h"
 #include "real.h"
 #include "transfer.h"
 
@@ -41,7 +42,9 @@ namespace {
 bool whole_warp(Warp& w, const Inst& i) {
   if (w.mask == UINT32_MAX) return true;
   stop(w, i, Status::Faulted, w.grid->program->places[i.where].opcode + " by part of a warp");
-  report(w, i, __builtin_ctz(w.mask | 1), {"barrier", 0, 0, "", true}, [&] { return w.grid->program->places[i.where].opcode + " is executed by part of a warp; all 32 threads must"; });
+  report(w, i, __builtin_ctz(w.mask | 1), {"barrier", 0, 0, "", true}, [&] {
+    return w.grid->program->places[i.where].opcode + " is executed by part of a warp; all 32 threads must";
+  });
   return false;
 }
 
@@ -74,7 +77,8 @@ void ldmatrix(Warp& w, const Inst& i) {
   for (int m = 0; m < i.n; ++m)
     lanes<uint32_t>(w, int32_t(places_of(i)[size_t(m)]), [&](int t) {
       int a = t / 4, b = t % 4 * 2;
-      return Trans ? uint32_t(tile[m][b][a]) | uint32_t(tile[m][b + 1][a]) << 16 : uint32_t(tile[m][a][b]) | uint32_t(tile[m][a][b + 1]) << 16;
+      return Trans ? uint32_t(tile[m][b][a]) | uint32_t(tile[m][b + 1][a]) << 16
+                   : uint32_t(tile[m][a][b]) | uint32_t(tile[m][a][b + 1]) << 16;
     });
 }
 
@@ -97,8 +101,12 @@ void movmatrix(Warp& w, const Inst& i) {
   if (!whole_warp(w, i)) return;
   uint16_t m[8][8];
   const uint32_t* s = in<uint32_t>(w, i.a);
-  for (int t = 0; t < 32; ++t) { m[t / 4][t % 4 * 2] = uint16_t(s[t]); m[t / 4][t % 4 * 2 + 1] = uint16_t(s[t] >> 16); }
-  lanes<uint32_t>(w, i.d, [&](int t) { return uint32_t(m[t % 4 * 2][t / 4]) | uint32_t(m[t % 4 * 2 + 1][t / 4]) << 16; });
+  for (int t = 0; t < 32; ++t) {
+    m[t / 4][t % 4 * 2] = uint16_t(s[t]);
+    m[t / 4][t % 4 * 2 + 1] = uint16_t(s[t] >> 16);
+  }
+  lanes<uint32_t>(w, i.d,
+                  [&](int t) { return uint32_t(m[t % 4 * 2][t / 4]) | uint32_t(m[t % 4 * 2 + 1][t / 4]) << 16; });
 }
 
 bool lower_xmatrix(Lowering& l, bool load) {
@@ -107,12 +115,20 @@ bool lower_xmatrix(Lowering& l, bool load) {
   std::vector<uint32_t> places;
   AddressForm a;
   if (!address_form(l, l.operand(load ? 1 : 0), &a)) return false;
-  bool ok = load ? fragment_targets(l, l.operand(0), 4, size_t(n), &places) : fragment_sources(l, l.operand(1), 4, size_t(n), &places);
+  bool ok = load ? fragment_targets(l, l.operand(0), 4, size_t(n), &places)
+                 : fragment_sources(l, l.operand(1), 4, size_t(n), &places);
   if (!ok) return false;
   bool trans = l.has("trans");
-  Inst& i = emit_matrix(l, load ? (trans ? ldmatrix<true> : ldmatrix<false>) : trans ? stmatrix<true> : stmatrix<false>, places);
+  Inst& i = emit_matrix(l,
+                        load    ? (trans ? ldmatrix<true> : ldmatrix<false>)
+                        : trans ? stmatrix<true>
+                                : stmatrix<false>,
+                        places);
   i.n = uint8_t(n);
-  i.a = a.base; i.imm = a.imm; i.c = int32_t(a.space); i.flags = a.flags;
+  i.a = a.base;
+  i.imm = a.imm;
+  i.c = int32_t(a.space);
+  i.flags = a.flags;
   i.memo = l.memo();
   l.kind = Class::Shared;
   return true;
@@ -124,14 +140,18 @@ bool lower_movmatrix(Lowering& l) {
   if (!l.has("trans") || !l.has("m8n8")) return false;
   int32_t a = l.source(1, 4), d = l.target(size_t(0), 4);
   Inst& i = emit_matrix(l, movmatrix, {});
-  i.a = a; i.d = d;
+  i.a = a;
+  i.d = d;
   return true;
 }
 
 // ---- mma.sync ----
 
 // Elements of A (16 rows) and B (8 columns) by lane, register and position in it.
-struct Shape { int k = 0, per = 2; size_t a_regs = 0, b_regs = 0; };
+struct Shape {
+  int k = 0, per = 2;
+  size_t a_regs = 0, b_regs = 0;
+};
 
 template <class V, class F>
 void gather_a(const Warp& w, const Shape& s, const uint32_t* regs, V (*a)[32], F element) {
@@ -162,7 +182,9 @@ void multiply(const Shape& s, const V (*a)[32], const V (*b)[8], Acc (*c)[8]) {
 
 float half_element(uint32_t bits, int e) { return to_float(Half{uint16_t(bits >> (16 * e))}); }
 float brain_element(uint32_t bits, int e) { return to_float(Brain{uint16_t(bits >> (16 * e))}); }
-float tf32_element(uint32_t bits, int) { return bit_copy<float>(bits & ~uint32_t(0x1fff)); }  // hardware drops the low 13 bits
+float tf32_element(uint32_t bits, int) {
+  return bit_copy<float>(bits & ~uint32_t(0x1fff));
+}  // hardware drops the low 13 bits
 int32_t s8_element(uint32_t bits, int e) { return int8_t(bits >> (8 * e)); }
 int32_t u8_element(uint32_t bits, int e) { return uint8_t(bits >> (8 * e)); }
 
@@ -190,13 +212,17 @@ void mma_real(Warp& w, const Inst& i) {
   for (int t = 0; t < 32; ++t)
     for (int r = 0; r < 4; ++r) {
       int row = t / 4 + (r & 2 ? 8 : 0), col = t % 4 * 2 + (r & 1);
-      c[row][col] = HalfAcc ? to_float(Half{uint16_t(in<uint32_t>(w, int32_t(pc[r / 2]))[t] >> (16 * (r & 1)))}) : in<float>(w, int32_t(pc[r]))[t];
+      c[row][col] = HalfAcc ? to_float(Half{uint16_t(in<uint32_t>(w, int32_t(pc[r / 2]))[t] >> (16 *(r& 1)))})
+                            : in<float>(w, int32_t(pc[r]))[t];
     }
   multiply(s, a, b, c);
   for (int t = 0; t < 32; ++t)
     for (int r = 0; r < 4; ++r) {
       double v = c[t / 4 + (r & 2 ? 8 : 0)][t % 4 * 2 + (r & 1)];
-      if (!HalfAcc) { out<float>(w, int32_t(pd[r]))[t] = canonical(float(v)); continue; }
+      if (!HalfAcc) {
+        out<float>(w, int32_t(pd[r]))[t] = canonical(float(v));
+        continue;
+      }
       uint32_t& word = out<uint32_t>(w, int32_t(pd[r / 2]))[t];
       uint32_t half = to_half(to_odd(v)).bits;
       word = r & 1 ? (word & 0xffff) | half << 16 : (word & 0xffff0000) | half;
@@ -214,7 +240,8 @@ void mma_integer(Warp& w, const Inst& i) {
   gather_a(w, s, pa, a, A);
   gather_b(w, s, pb, b, B);
   auto at = [](int64_t (*m)[8], int t, int r) -> int64_t& { return m[t / 4 + (r & 2 ? 8 : 0)][t % 4 * 2 + (r & 1)]; };
-  for (int t = 0; t < 32; ++t) for (int r = 0; r < 4; ++r) at(c, t, r) = in<int32_t>(w, int32_t(pc[r]))[t];
+  for (int t = 0; t < 32; ++t)
+    for (int r = 0; r < 4; ++r) at(c, t, r) = in<int32_t>(w, int32_t(pc[r]))[t];
   multiply(s, a, b, c);
   bool sat = i.flags & 1;
   for (int t = 0; t < 32; ++t)
@@ -225,27 +252,41 @@ void mma_integer(Warp& w, const Inst& i) {
 }
 
 Handler mma_handler(const std::vector<std::string>& t) {  // d, a, b, c
-  if (t[1] == "f16" && t[2] == "f16") return t[0] == "f32" && t[3] == "f32" ? mma_real<half_element, false> : t[0] == "f16" && t[3] == "f16" ? mma_real<half_element, true> : nullptr;
-  if (t[1] == "bf16" && t[2] == "bf16") return t[0] == "f32" && t[3] == "f32" ? mma_real<brain_element, false> : nullptr;
+  if (t[1] == "f16" && t[2] == "f16")
+    return t[0] == "f32" && t[3] == "f32"   ? mma_real<half_element, false>
+           : t[0] == "f16" && t[3] == "f16" ? mma_real<half_element, true>
+                                            : nullptr;
+  if (t[1] == "bf16" && t[2] == "bf16")
+    return t[0] == "f32" && t[3] == "f32" ? mma_real<brain_element, false> : nullptr;
   if (t[1] == "tf32" && t[2] == "tf32") return t[0] == "f32" && t[3] == "f32" ? mma_real<tf32_element, false> : nullptr;
   if (t[0] != "s32" || t[3] != "s32") return nullptr;
-  if (t[1] == "s8") return t[2] == "s8" ? mma_integer<s8_element, s8_element> : t[2] == "u8" ? mma_integer<s8_element, u8_element> : nullptr;
-  if (t[1] == "u8") return t[2] == "s8" ? mma_integer<u8_element, s8_element> : t[2] == "u8" ? mma_integer<u8_element, u8_element> : nullptr;
+  if (t[1] == "s8")
+    return t[2] == "s8"   ? mma_integer<s8_element, s8_element>
+           : t[2] == "u8" ? mma_integer<s8_element, u8_element>
+                          : nullptr;
+  if (t[1] == "u8")
+    return t[2] == "s8"   ? mma_integer<u8_element, s8_element>
+           : t[2] == "u8" ? mma_integer<u8_element, u8_element>
+                          : nullptr;
   return nullptr;
 }
 
 bool lower_mma(Lowering& l) {
   auto t = l.types();
-  if (t.size() != 4 || l.operands() != 4 || !l.has("row") || !l.has("col") || l.has("sp") || l.has_prefix("sp::")) return false;
+  if (t.size() != 4 || l.operands() != 4 || !l.has("row") || !l.has("col") || l.has("sp") || l.has_prefix("sp::"))
+    return false;
   int k = l.has("m16n8k16") ? 16 : l.has("m16n8k8") ? 8 : l.has("m16n8k4") ? 4 : l.has("m16n8k32") ? 32 : 0;
   int per = t[1] == "tf32" ? 1 : t[1] == "s8" || t[1] == "u8" ? 4 : 2;
   Handler fn = mma_handler(t);
-  bool known = (per == 1 && (k == 4 || k == 8)) || (per == 2 && (k == 8 || k == 16)) || (per == 4 && (k == 16 || k == 32));
+  bool known =
+      (per == 1 && (k == 4 || k == 8)) || (per == 2 && (k == 8 || k == 16)) || (per == 4 && (k == 16 || k == 32));
   if (!fn || !known) return false;
   size_t b_regs = size_t(k / (4 * per)), acc = t[0] == "f16" ? 2 : 4;
   std::vector<uint32_t> places;
-  if (!fragment_targets(l, l.operand(0), 4, acc, &places) || !fragment_sources(l, l.operand(1), 4, 2 * b_regs, &places) ||
-      !fragment_sources(l, l.operand(2), 4, b_regs, &places) || !fragment_sources(l, l.operand(3), 4, acc, &places)) return false;
+  if (!fragment_targets(l, l.operand(0), 4, acc, &places) ||
+      !fragment_sources(l, l.operand(1), 4, 2 * b_regs, &places) ||
+      !fragment_sources(l, l.operand(2), 4, b_regs, &places) || !fragment_sources(l, l.operand(3), 4, acc, &places))
+    return false;
   Inst& i = emit_matrix(l, fn, places);
   i.imm = k | per << 8;
   i.flags = l.has("satfinite");
@@ -256,7 +297,8 @@ bool lower_mma(Lowering& l) {
 
 bool lower_wmma(Lowering& l);
 
-const LowerEntry kMatrixOps[] = {{"ldmatrix", lower_ldmatrix}, {"stmatrix", lower_stmatrix}, {"movmatrix", lower_movmatrix}, {"mma", lower_mma},
-                                 {"wmma", lower_wmma}, {nullptr, nullptr}};
+const LowerEntry kMatrixOps[] = {{"ldmatrix", lower_ldmatrix},   {"stmatrix", lower_stmatrix},
+                                 {"movmatrix", lower_movmatrix}, {"mma", lower_mma},
+                                 {"wmma", lower_wmma},           {nullptr, nullptr}};
 
 }  // namespace vgpu

@@ -1,4 +1,5 @@
-// What the matrix instructions share: operands kept in a table, since there are more of them than an instruction has fields.
+// What the matrix instructions share: operands kept in a table, since there are more of them than an instruction has
+// fields.
 #pragma once
 
 #include "lower.h"

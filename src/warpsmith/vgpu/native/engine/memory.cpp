@@ -68,9 +68,8 @@ Allocation* Memory::place(size_t bytes, size_t alignment) {
     next_ = at + reserved;
   } else {
     // The range is spent: take the place of the first freed allocation that is long enough.
-    auto freed = std::find_if(by_start_.begin(), by_start_.end(), [&](auto& entry) {
-      return !entry.second->live && entry.second->reserved >= reserved;
-    });
+    auto freed = std::find_if(by_start_.begin(), by_start_.end(),
+                              [&](auto& entry) { return !entry.second->live && entry.second->reserved >= reserved; });
     if (freed == by_start_.end()) return nullptr;
     at = freed->first - kGlobalWindow;
     reserved = freed->second->reserved;
@@ -104,7 +103,8 @@ bool Memory::release(Address start) {
   a->live = false;
   a->cells.drop();
   used_ -= a->bytes;
-  size_t from = (size_t(start - kGlobalWindow) + 4095) & ~size_t(4095), to = (size_t(start - kGlobalWindow) + a->bytes) & ~size_t(4095);
+  size_t from = (size_t(start - kGlobalWindow) + 4095) & ~size_t(4095),
+         to = (size_t(start - kGlobalWindow) + a->bytes) & ~size_t(4095);
   if (to > from) madvise(arena_ + from, to - from, MADV_DONTNEED);
   ++generation_;
   return true;
@@ -146,7 +146,8 @@ void Memory::touch(Allocation* a) {
 uint64_t Memory::sectors(bool written) const {
   uint64_t n = 0;
   for (const Allocation* a : touched_)
-    for (uint64_t word : written ? a->sectors_written : a->sectors_read) n += static_cast<uint64_t>(__builtin_popcountll(word));
+    for (uint64_t word : written ? a->sectors_written : a->sectors_read)
+      n += static_cast<uint64_t>(__builtin_popcountll(word));
   return n;
 }
 

@@ -58,15 +58,15 @@ class Memory {
   ~Memory();
   Allocation* allocate(size_t bytes, const std::string& label, size_t alignment = 512);
   bool release(Address start);
-  Allocation* find(Address at) const;          // live or freed, the one whose range holds `at`
-  Allocation* nearest(Address at) const;       // the live or freed one at or below `at`
+  Allocation* find(Address at) const;                  // live or freed, the one whose range holds `at`
+  Allocation* nearest(Address at) const;               // the live or freed one at or below `at`
   Allocation* holder(Address at, size_t bytes) const;  // live and wholly inside
   uint8_t* host(Address at) const { return arena_ + (at - kGlobalWindow); }
   uint8_t* arena() const { return arena_; }
   uint64_t generation() const { return generation_; }
   bool shadowed() const { return shadowed_; }
-  void forget_sectors();                       // at the start of a launch
-  void touch(Allocation* a);                   // makes its sector maps
+  void forget_sectors();      // at the start of a launch
+  void touch(Allocation* a);  // makes its sector maps
   uint64_t sectors(bool written) const;
   std::vector<Allocation*> all() const;
 

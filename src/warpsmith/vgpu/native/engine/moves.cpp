@@ -5,11 +5,16 @@
 
 namespace vgpu {
 
-void unknown_instruction(Warp& w, const Inst& inst) { stop(w, inst, Status::UnknownInstruction, w.grid->program->places[inst.where].opcode); }
+void unknown_instruction(Warp& w, const Inst& inst) {
+  stop(w, inst, Status::UnknownInstruction, w.grid->program->places[inst.where].opcode);
+}
 
 namespace {
 
-template <class T> struct Same { static T f(T a) { return a; } };
+template <class T>
+struct Same {
+  static T f(T a) { return a; }
+};
 
 void mov_pred(Warp& w, const Inst& i) { pred_out(w, i.d, pred_in(w, i.a, i.flags)); }
 
@@ -31,7 +36,8 @@ void break_up(Warp& w, const Inst& i) {
   constexpr int n = sizeof(Whole) / sizeof(Part);
   Whole copy[32];
   std::memcpy(copy, in<Whole>(w, i.a), sizeof copy);
-  for (int k = 0; k < n; ++k) lanes<Part>(w, i.v[k], [&](int l) { return Part(copy[l] >> (8 * sizeof(Part) * unsigned(k))); });
+  for (int k = 0; k < n; ++k)
+    lanes<Part>(w, i.v[k], [&](int l) { return Part(copy[l] >> (8 * sizeof(Part) * unsigned(k))); });
 }
 
 int vector_width(Lowering& l, const ptx::Operand& v, int whole) {
@@ -42,7 +48,10 @@ int vector_width(Lowering& l, const ptx::Operand& v, int whole) {
 bool lower_join(Lowering& l, int width) {
   const ptx::Operand& v = l.operand(1);
   int part = vector_width(l, v, width);
-  Handler fn = width == 4 && part == 2 ? join<uint32_t, uint16_t> : width == 8 && part == 4 ? join<uint64_t, uint32_t> : width == 8 && part == 2 ? join<uint64_t, uint16_t> : nullptr;
+  Handler fn = width == 4 && part == 2   ? join<uint32_t, uint16_t>
+               : width == 8 && part == 4 ? join<uint64_t, uint32_t>
+               : width == 8 && part == 2 ? join<uint64_t, uint16_t>
+                                         : nullptr;
   if (!fn) return false;
   int32_t s[4] = {};
   for (size_t k = 0; k < v.parts.size(); ++k) s[k] = l.source(v.parts[k], part);
@@ -56,7 +65,10 @@ bool lower_join(Lowering& l, int width) {
 bool lower_break(Lowering& l, int width) {
   const ptx::Operand& v = l.operand(0);
   int part = vector_width(l, v, width);
-  Handler fn = width == 4 && part == 2 ? break_up<uint32_t, uint16_t> : width == 8 && part == 4 ? break_up<uint64_t, uint32_t> : width == 8 && part == 2 ? break_up<uint64_t, uint16_t> : nullptr;
+  Handler fn = width == 4 && part == 2   ? break_up<uint32_t, uint16_t>
+               : width == 8 && part == 4 ? break_up<uint64_t, uint32_t>
+               : width == 8 && part == 2 ? break_up<uint64_t, uint16_t>
+                                         : nullptr;
   if (!fn) return false;
   int32_t a = l.source(1, width), d[4] = {};
   for (size_t k = 0; k < v.parts.size(); ++k) d[k] = l.target(v.parts[k], part);
@@ -73,13 +85,18 @@ bool lower_mov(Lowering& l) {
     bool negated = false;
     int32_t a = l.predicate_source(l.operand(1), &negated), d = l.predicate(l.operand(0));
     Inst& i = l.emit(mov_pred);
-    i.a = a; i.d = d; i.flags = negated;
+    i.a = a;
+    i.d = d;
+    i.flags = negated;
     return true;
   }
   int width = type_width(l.type());
   if (l.operand(1).kind == ptx::Operand::Vector) return lower_join(l, width);
   if (l.operand(0).kind == ptx::Operand::Vector) return lower_break(l, width);
-  Handler fn = width == 2 ? unary<uint16_t, Same<uint16_t>> : width == 4 ? unary<uint32_t, Same<uint32_t>> : width == 8 ? Handler(unary<uint64_t, Same<uint64_t>>) : nullptr;
+  Handler fn = width == 2   ? unary<uint16_t, Same<uint16_t>>
+               : width == 4 ? unary<uint32_t, Same<uint32_t>>
+               : width == 8 ? Handler(unary<uint64_t, Same<uint64_t>>)
+                            : nullptr;
   if (l.operand(1).kind == ptx::Operand::Special && l.operand(0).kind == ptx::Operand::Reg) {
     int natural = 4;
     Handler special = special_register(l.operand(1).name, &natural);
@@ -110,7 +127,8 @@ bool lower_cvta(Lowering& l) {
   uint64_t window = window_of(l);
   int32_t a = l.source(1, 8), d = l.target(size_t(0), 8);
   Inst& i = l.emit(window ? add_window : unary<uint64_t, Same<uint64_t>>);
-  i.a = a; i.d = d;
+  i.a = a;
+  i.d = d;
   i.imm = int64_t(l.has("to") ? 0 - window : window);
   return true;
 }
@@ -126,8 +144,12 @@ bool lower_isspacep(Lowering& l) {
   uint64_t window = window_of(l);
   int32_t a = l.source(1, 8), d = l.predicate(l.operand(0));
   Inst& i = l.emit(l.has("const") ? nullptr : isspacep);
-  i.a = a; i.d = d;
-  i.imm = int64_t(window == kSharedWindow ? ptx::Space::Shared : window == kLocalWindow ? ptx::Space::Local : window == kParamWindow ? ptx::Space::Param : ptx::Space::Global);
+  i.a = a;
+  i.d = d;
+  i.imm = int64_t(window == kSharedWindow  ? ptx::Space::Shared
+                  : window == kLocalWindow ? ptx::Space::Local
+                  : window == kParamWindow ? ptx::Space::Param
+                                           : ptx::Space::Global);
   return true;
 }
 
@@ -143,28 +165,54 @@ bool lower_mapa(Lowering& l) {
   int width = type_width(l.type());
   int32_t a = l.source(1, width), d = l.target(size_t(0), width);
   Inst& i = l.emit(width == 8 ? mapa<uint64_t> : mapa<uint32_t>);
-  i.a = a; i.d = d;
+  i.a = a;
+  i.d = d;
   return true;
 }
 
 void nothing(Warp&, const Inst&) {}
-bool lower_nothing(Lowering& l) { l.kind = Class::Control; l.emit(nothing); return true; }
+bool lower_nothing(Lowering& l) {
+  l.kind = Class::Control;
+  l.emit(nothing);
+  return true;
+}
 
-void constant_policy(Warp& w, const Inst& i) { lanes<uint64_t>(w, i.d, [](int) { return uint64_t(0); }); }
-bool lower_policy(Lowering& l) { int32_t d = l.target(size_t(0), 8); l.emit(constant_policy).d = d; return true; }
+void constant_policy(Warp& w, const Inst& i) {
+  lanes<uint64_t>(w, i.d, [](int) { return uint64_t(0); });
+}
+bool lower_policy(Lowering& l) {
+  int32_t d = l.target(size_t(0), 8);
+  l.emit(constant_policy).d = d;
+  return true;
+}
 
 void nanosleep(Warp& w, const Inst&) {
   w.quantum = 0;
   w.grid->clock += 100;
   w.grid->stalled = true;
 }
-bool lower_nanosleep(Lowering& l) { l.kind = Class::Control; l.emit(nanosleep); return true; }
+bool lower_nanosleep(Lowering& l) {
+  l.kind = Class::Control;
+  l.emit(nanosleep);
+  return true;
+}
 
 }  // namespace
 
-const LowerEntry kMoveOps[] = {{"mov", lower_mov}, {"cvta", lower_cvta}, {"isspacep", lower_isspacep}, {"mapa", lower_mapa},
-                               {"prefetch", lower_nothing}, {"prefetchu", lower_nothing}, {"discard", lower_nothing}, {"applypriority", lower_nothing},
-                               {"createpolicy", lower_policy}, {"nanosleep", lower_nanosleep}, {"brkpt", lower_nothing}, {"pmevent", lower_nothing},
-                               {"griddepcontrol", lower_nothing}, {"setmaxnreg", lower_nothing}, {nullptr, nullptr}};
+const LowerEntry kMoveOps[] = {{"mov", lower_mov},
+                               {"cvta", lower_cvta},
+                               {"isspacep", lower_isspacep},
+                               {"mapa", lower_mapa},
+                               {"prefetch", lower_nothing},
+                               {"prefetchu", lower_nothing},
+                               {"discard", lower_nothing},
+                               {"applypriority", lower_nothing},
+                               {"createpolicy", lower_policy},
+                               {"nanosleep", lower_nanosleep},
+                               {"brkpt", lower_nothing},
+                               {"pmevent", lower_nothing},
+                               {"griddepcontrol", lower_nothing},
+                               {"setmaxnreg", lower_nothing},
+                               {nullptr, nullptr}};
 
 }  // namespace vgpu

@@ -20,21 +20,54 @@ struct Inst {
   Handler fn = nullptr;
   Handler inner = nullptr;  // what a guard wraps
   int32_t d = 0, a = 0, b = 0, c = 0;
-  int32_t v[8] = {};        // elements of a vector operand, or further operands
+  int32_t v[8] = {};  // elements of a vector operand, or further operands
   int64_t imm = 0;
   int32_t guard = -1;
   uint8_t negated = 0;
-  uint8_t n = 1;            // elements of a vector access
-  uint8_t bytes = 0;        // of one element of an access
+  uint8_t n = 1;      // elements of a vector access
+  uint8_t bytes = 0;  // of one element of an access
   uint8_t flags = 0;
-  uint32_t where = 0;       // into Program::places
+  uint32_t where = 0;  // into Program::places
   Memo* memo = nullptr;
   const void* table = nullptr;
 };
 
-enum class Control : uint8_t { Fall, Jump, Branch, Index, Call, CallIndirect, Return, Exit, Barrier, WarpSync, Trap, Unknown, Builtin, Yield };
+enum class Control : uint8_t {
+  Fall,
+  Jump,
+  Branch,
+  Index,
+  Call,
+  CallIndirect,
+  Return,
+  Exit,
+  Barrier,
+  WarpSync,
+  Trap,
+  Unknown,
+  Builtin,
+  Yield
+};
 
-enum class Class : uint8_t { Int, Fp32, Fp64, Fp16, Sfu, Tensor, Convert, Move, Control, Sync, Global, Shared, Local, Param, Atomic, Warp, Count };
+enum class Class : uint8_t {
+  Int,
+  Fp32,
+  Fp64,
+  Fp16,
+  Sfu,
+  Tensor,
+  Convert,
+  Move,
+  Control,
+  Sync,
+  Global,
+  Shared,
+  Local,
+  Param,
+  Atomic,
+  Warp,
+  Count
+};
 const char* class_name(Class c);
 
 struct BasicBlock {
@@ -64,18 +97,18 @@ struct Program {
   std::vector<Inst> code;
   std::vector<BasicBlock> blocks;
   std::vector<Place> places;
-  std::vector<uint32_t> block_function;   // block index to function index
+  std::vector<uint32_t> block_function;  // block index to function index
   std::vector<DecodedFunction> functions;
   std::vector<std::unique_ptr<std::vector<uint32_t>>> tables;
   std::vector<std::unique_ptr<Memo>> memos;
-  std::vector<uint8_t> constants;         // 64-byte aligned copy lies in constant_storage
+  std::vector<uint8_t> constants;  // 64-byte aligned copy lies in constant_storage
   uint8_t* constants_end = nullptr;
   std::unique_ptr<uint8_t[]> constant_storage;
   uint32_t entry_block = 0;
   size_t register_bytes = 0, predicate_count = 2;
   size_t local_bytes = 0;
   size_t static_shared = 0;
-  int shared_shift = 2;                   // granule of the shared shadow: the narrowest access
+  int shared_shift = 2;  // granule of the shared shadow: the narrowest access
 };
 
 }  // namespace vgpu

@@ -14,19 +14,20 @@ namespace vgpu::ptx {
 
 // A text that is not PTX we can read; `line` is the line of the text, counted from 1.
 struct ReadError : std::runtime_error {
-  ReadError(int at, const std::string& what) : std::runtime_error("line " + std::to_string(at) + ": " + what), line(at) {}
+  ReadError(int at, const std::string& what)
+      : std::runtime_error("line " + std::to_string(at) + ": " + what), line(at) {}
   int line;
 };
 
 enum class Space : uint8_t { Reg, Global, Const, Shared, Local, Param, Generic };
 
 struct Type {
-  char kind = 'b';    // b s u f p(redicate) h(bf16 family) o(paque)
+  char kind = 'b';  // b s u f p(redicate) h(bf16 family) o(paque)
   uint16_t bits = 32;
   uint8_t lanes = 1;  // f16x2 and bf16x2 are two
 };
 
-struct Initializer {   // one element: a number, or the address of a symbol
+struct Initializer {  // one element: a number, or the address of a symbol
   uint64_t bits = 0;
   std::string symbol;
   int64_t addend = 0;
@@ -51,14 +52,14 @@ struct Register {
 
 struct Operand {
   enum Kind : uint8_t { None, Reg, Integer, Real, Symbol, Address, Vector, Special, Sink, Label, List } kind = None;
-  bool negated = false;     // !p
-  uint8_t real_bytes = 0;   // 4 for 0f, 8 for 0d and decimal reals
-  int reg = -1;             // Reg, and the base of Address
-  uint64_t bits = 0;        // Integer, Real
-  int64_t offset = 0;       // Symbol + offset, Address
-  std::string name;         // Symbol, Special, Label, base symbol of Address
+  bool negated = false;        // !p
+  uint8_t real_bytes = 0;      // 4 for 0f, 8 for 0d and decimal reals
+  int reg = -1;                // Reg, and the base of Address
+  uint64_t bits = 0;           // Integer, Real
+  int64_t offset = 0;          // Symbol + offset, Address
+  std::string name;            // Symbol, Special, Label, base symbol of Address
   std::vector<Operand> parts;  // Vector, List, and the second half of p|q
-  bool paired = false;      // p|q: parts[0] is q
+  bool paired = false;         // p|q: parts[0] is q
 };
 
 struct Location {
@@ -67,7 +68,7 @@ struct Location {
 };
 
 struct Statement {
-  std::string opcode;                   // with its modifiers
+  std::string opcode;  // with its modifiers
   std::vector<Operand> operands;
   int guard = -1;
   bool guard_negated = false;
@@ -90,7 +91,7 @@ struct Function {
   bool is_entry = false, has_body = false;
   Prototype prototype;
   std::vector<Register> registers;
-  std::vector<Variable> locals;                     // .local .param .shared inside the body, names made unique
+  std::vector<Variable> locals;  // .local .param .shared inside the body, names made unique
   std::vector<Statement> statements;
   std::vector<int> scope_parent;
   std::unordered_map<std::string, std::vector<LabelAt>> labels;

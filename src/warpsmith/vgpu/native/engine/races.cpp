@@ -3,19 +3,22 @@
 #include <algorithm>
 
 #include "grid.h"
+#include "shadow.h"
 
 namespace vgpu {
 
 namespace {
 constexpr size_t kRemembered = 256;  // operations asked about; older ones count as ordered
 
-bool covered(const std::vector<Release>& list, uint32_t warp, uint32_t clock, uint64_t knowledge) {
-  auto hit = std::partition_point(list.begin(), list.end(), [&](const Release& r) { return r.time <= knowledge; });
+bool covered(const ReleaseList& list, uint32_t warp, uint32_t clock, uint64_t knowledge) {
+  if (list.forgot) return true;
+  const auto& all = list.entries;
+  auto known = std::partition_point(all.begin(), all.end(), [&](const Release& r) { return r.time <= knowledge; });
   // Later releases by other warps may know less of this warp: look back from the newest that is known.
-  for (auto r = hit; r != list.begin();) {
+  for (auto r = known; r != all.begin();) {
     --r;
     if (r->seen[warp] >= clock) return true;
-    if (hit - r > 64) return true;
+    if (known - r > 64) return true;
   }
   return false;
 }
@@ -31,7 +34,8 @@ void Races::begin(Operation operation, const std::string& what) {
   if (ordered) {
     size_t from = operations_.size() > kRemembered ? operations_.size() - kRemembered : 0;
     for (size_t i = from; i < operations_.size(); ++i)
-      if (operations_[i].operation != operation && !ordered(operations_[i].operation, operation)) unordered_.push_back(operations_[i]);
+      if (operations_[i].operation != operation && !ordered(operations_[i].operation, operation))
+        unordered_.push_back(operations_[i]);
     if (!unordered_.empty()) safe = unordered_.front().first << 6;
   }
   operations_.push_back({first, UINT32_MAX, operation, what});
@@ -39,12 +43,13 @@ void Races::begin(Operation operation, const std::string& what) {
 
 void Races::end() {
   operations_.back().end = static_cast<uint32_t>(segments_.size());
-  if (operations_.size() > 4 * kRemembered) operations_.erase(operations_.begin(), operations_.end() - long(kRemembered));
+  if (operations_.size() > 4 * kRemembered)
+    operations_.erase(operations_.begin(), operations_.end() - long(kRemembered));
 }
 
 uint32_t Races::segment(uint32_t block, uint32_t warp, uint32_t clock) {
   if (segments_.size() > kMaxSegment) return 1;  // out of numbers: accesses from here on accuse nobody
-  segments_.push_back({operations_.back().operation, block, clock, static_cast<uint16_t>(warp)});
+  segments_.push_back({block, clock, static_cast<uint16_t>(warp)});
   return static_cast<uint32_t>(segments_.size()) - 1;
 }
 
@@ -70,8 +75,8 @@ void Races::release(Warp& w, Address location, bool gpu_scope, const uint32_t* s
   Release r;
   r.time = ++time_;
   std::copy(seen, seen + 32, r.seen);
-  w.block->cta_releases.push_back(r);
-  if (gpu_scope) by_block_[w.block->linear].push_back(r);
+  w.block->cta_releases.add(r);
+  if (gpu_scope) by_block_[w.block->linear].add(r);
   locations_[location] = time_;
 }
 
@@ -96,7 +101,8 @@ bool Races::released_to(const Warp& w, uint32_t block, uint32_t warp, uint32_t c
 namespace {
 void set_safe(Warp& w) {
   uint32_t floor = *std::min_element(w.seen, w.seen + w.block->warp_count);
-  w.shared_safe = (floor + 1) << 11;
+  uint32_t base = w.block->clock_base;
+  w.shared_safe = floor + 1 > base ? (floor + 1 - base) << 11 : 0;
   w.segment = 0;
   w.judged_stamp = 0;
 }
@@ -109,30 +115,32 @@ void synchronize_warp(Warp& w) {
   w.judged_stamp = 0;
 }
 
-void synchronize_warps(Block& b, const std::vector<int>& warps) {
+void synchronize_warps(Block& b, const std::vector<Passed>& warps) {
   uint32_t joined[32] = {}, gpu[32] = {}, cta[32] = {};
   bool fenced_gpu = false, fenced_cta = false;
   uint32_t next = 0;
   uint64_t knowledge = 0;
-  for (int index : warps) {
-    Warp& w = b.warps[size_t(index)];
-    w.seen[w.index] = w.clock;
+  for (const Passed& p : warps) {
+    Warp& w = b.warps[size_t(p.warp)];
     for (int i = 0; i < 32; ++i) {
-      joined[i] = std::max(joined[i], w.seen[i]);
+      if (i != p.warp) joined[i] = std::max(joined[i], w.seen[i]);
       gpu[i] = std::max(gpu[i], w.fence_gpu[i]);
       cta[i] = std::max(cta[i], w.fence_cta[i]);
     }
+    joined[p.warp] = std::max(joined[p.warp], p.clock);
     fenced_gpu |= w.fenced_gpu;
     fenced_cta |= w.fenced_cta;
     next = std::max(next, w.clock);
     knowledge = std::max(knowledge, w.knowledge);
   }
-  for (int index : warps) {
-    Warp& w = b.warps[size_t(index)];
+  for (const Passed& p : warps) {
+    if (!p.waits) continue;
+    Warp& w = b.warps[size_t(p.warp)];
     std::copy(joined, joined + 32, w.seen);
     w.clock = next + 1;
-    // Clocks may jump: what this warp knows of a participant holds up to the common value.
-    for (int other : warps) w.seen[other] = next;
+    // Clocks jump to a common value, so that one bound tells what is ordered before.
+    for (const Passed& other : warps)
+      if (other.waits) w.seen[other.warp] = next;
     // Everybody fences, all meet, one releases: what each had fenced is released for all.
     std::copy(gpu, gpu + 32, w.fence_gpu);
     std::copy(cta, cta + 32, w.fence_cta);
@@ -143,7 +151,18 @@ void synchronize_warps(Block& b, const std::vector<int>& warps) {
   }
 }
 
+void rebase_clocks(Block& b, uint32_t clock) {
+  Cells& c = b.cells;
+  for (size_t i = 0; i < c.count(); ++i) {
+    if (c.wrote[i] >> 11 != kPendingClock) c.wrote[i] = c.wrote[i] ? 1 : 0;
+    c.read[i] = 0;
+  }
+  b.clock_base = clock - 1;
+  for (Warp& w : b.warps) set_safe(w);
+}
+
 void start_clocks(Block& b) {
+  b.clock_base = 0;
   for (Warp& w : b.warps) {
     w.clock = 1;
     std::fill(w.seen, w.seen + 32, 0);

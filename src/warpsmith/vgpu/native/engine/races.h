@@ -15,7 +15,6 @@
 namespace vgpu {
 
 struct Segment {
-  Operation operation = 0;
   uint32_t block = 0, clock = 0;
   uint16_t warp = 0;
 };
@@ -27,7 +26,7 @@ struct OperationSpan {
 };
 
 constexpr uint32_t kHostBlock = UINT32_MAX;
-constexpr uint32_t kMaxSegment = (1u << 26) - 2;
+constexpr uint32_t kMaxSegment = (1u << 25) - 2;
 
 class Races {
  public:
@@ -37,10 +36,10 @@ class Races {
   void end();
   uint32_t segment(uint32_t block, uint32_t warp, uint32_t clock);
   bool spent() const { return segments_.size() > kMaxSegment / 2; }
-  void restart(Memory& memory);          // forget the past: everything written counts as ordered
+  void restart(Memory& memory);  // forget the past: everything written counts as ordered
 
-  uint32_t safe = 64;                    // global cells below this are ordered before the current operation
-  uint32_t first = 1;                    // first segment of the current operation
+  uint32_t safe = 64;  // global cells below this are ordered before the current operation
+  uint32_t first = 1;  // first segment of the current operation
   const std::vector<OperationSpan>& unordered() const { return unordered_; }
   const OperationSpan* unordered_span(uint32_t stamp) const;
   const Segment& at(uint32_t stamp) const { return segments_[stamp]; }
@@ -55,12 +54,18 @@ class Races {
   std::vector<Segment> segments_{Segment{}};
   std::vector<OperationSpan> operations_, unordered_;
   std::unordered_map<Address, uint64_t> locations_;
-  std::unordered_map<uint32_t, std::vector<Release>> by_block_;
+  std::unordered_map<uint32_t, ReleaseList> by_block_;
   uint64_t time_ = 0;
 };
 
-void synchronize_warp(Warp& w);          // __syncwarp and kin: the warp's clock ticks
-void synchronize_warps(Block& b, const std::vector<int>& warps);  // a barrier that these warps passed
+void synchronize_warp(Warp& w);  // __syncwarp and kin: the warp's clock ticks
+struct Passed {
+  int warp;
+  uint32_t clock;  // at its arrival
+  bool waits;      // false: it arrived and went on
+};
+void synchronize_warps(Block& b, const std::vector<Passed>& warps);  // a barrier that these warps passed
 void start_clocks(Block& b);
+void rebase_clocks(Block& b, uint32_t clock);  // shared cells have no room for later clocks: forget the older ones
 
 }  // namespace vgpu

@@ -24,8 +24,12 @@ void Reader::top_level() {
   bool is_extern = false;
   if (lex_.peek() != '.') {
     std::string word = lex_.word();
-    if (word.rfind("@@DWARF", 0) == 0 || lex_.peek() == '@') { lex_.skip_line(); return; }
-    lex_.fail("a directive was expected at module level, not '" + (word.empty() ? std::string(1, lex_.peek()) : word) + "'");
+    if (word.rfind("@@DWARF", 0) == 0 || lex_.peek() == '@') {
+      lex_.skip_line();
+      return;
+    }
+    lex_.fail("a directive was expected at module level, not '" + (word.empty() ? std::string(1, lex_.peek()) : word) +
+              "'");
   }
   std::string name = lex_.directive();
   if (name.empty()) lex_.fail("a directive was expected after '.'");
@@ -38,18 +42,26 @@ void Reader::directive(const std::string& first, bool* is_extern) {
     if (name == "extern") *is_extern = true;
     name = lex_.directive();
   }
-  if (name == "target") { module_->target = lex_.word(); lex_.skip_line(); }
-  else if (name == "address_size") module_->address_bits = static_cast<int>(lex_.integer(".address_size"));
+  if (name == "target") {
+    module_->target = lex_.word();
+    lex_.skip_line();
+  } else if (name == "address_size") module_->address_bits = static_cast<int>(lex_.integer(".address_size"));
   else if (name == "file") {
     int index = static_cast<int>(lex_.integer(".file"));
     module_->files[index] = lex_.quoted();
     while (lex_.take(',')) lex_.integer(".file");
-  }
-  else if (name == "section") { while (!lex_.done() && lex_.peek() != '{') { if (lex_.directive().empty() && lex_.word().empty()) lex_.fail("a section's name was expected"); } lex_.skip_braces(); }
-  else if (name == "loc") location();
-  else if (name == "pragma") { lex_.quoted(); lex_.take(';'); }
-  else if (name == "alias") { lex_.skip_line(); }
-  else if (name == "entry") function(true, *is_extern);
+  } else if (name == "section") {
+    while (!lex_.done() && lex_.peek() != '{') {
+      if (lex_.directive().empty() && lex_.word().empty()) lex_.fail("a section's name was expected");
+    }
+    lex_.skip_braces();
+  } else if (name == "loc") location();
+  else if (name == "pragma") {
+    lex_.quoted();
+    lex_.take(';');
+  } else if (name == "alias") {
+    lex_.skip_line();
+  } else if (name == "entry") function(true, *is_extern);
   else if (name == "func") function(false, *is_extern);
   else if (name == "global") module_->variables.push_back(variable(Space::Global, *is_extern));
   else if (name == "const") module_->variables.push_back(variable(Space::Const, *is_extern));
@@ -80,15 +92,22 @@ void Reader::location() {
 
 Type Reader::type(const std::string& name) {
   static const std::unordered_map<std::string, Type> types = {
-      {"b8", {'b', 8, 1}}, {"b16", {'b', 16, 1}}, {"b32", {'b', 32, 1}}, {"b64", {'b', 64, 1}}, {"b128", {'b', 128, 1}},
-      {"s8", {'s', 8, 1}}, {"s16", {'s', 16, 1}}, {"s32", {'s', 32, 1}}, {"s64", {'s', 64, 1}},
-      {"u8", {'u', 8, 1}}, {"u16", {'u', 16, 1}}, {"u32", {'u', 32, 1}}, {"u64", {'u', 64, 1}},
-      {"f16", {'f', 16, 1}}, {"f32", {'f', 32, 1}}, {"f64", {'f', 64, 1}}, {"f16x2", {'f', 16, 2}},
-      {"bf16", {'h', 16, 1}}, {"bf16x2", {'h', 16, 2}}, {"pred", {'p', 0, 1}},
+      {"b8", {'b', 8, 1}},      {"b16", {'b', 16, 1}},        {"b32", {'b', 32, 1}},    {"b64", {'b', 64, 1}},
+      {"b128", {'b', 128, 1}},  {"s8", {'s', 8, 1}},          {"s16", {'s', 16, 1}},    {"s32", {'s', 32, 1}},
+      {"s64", {'s', 64, 1}},    {"u8", {'u', 8, 1}},          {"u16", {'u', 16, 1}},    {"u32", {'u', 32, 1}},
+      {"u64", {'u', 64, 1}},    {"f16", {'f', 16, 1}},        {"f32", {'f', 32, 1}},    {"f64", {'f', 64, 1}},
+      {"f16x2", {'f', 16, 2}},  {"bf16", {'h', 16, 1}},       {"bf16x2", {'h', 16, 2}}, {"pred", {'p', 0, 1}},
       {"texref", {'o', 64, 1}}, {"samplerref", {'o', 64, 1}}, {"surfref", {'o', 64, 1}}};
   auto found = types.find(name);
   if (found == types.end()) lex_.fail("." + name + " is not a type of a variable");
   return found->second;
+}
+
+size_t Reader::alignment() {
+  int64_t bytes = lex_.integer(".align");
+  if (bytes < 1 || bytes > (1 << 20) || (bytes & (bytes - 1)))
+    lex_.fail("an alignment of " + std::to_string(bytes) + " bytes is not a power of two");
+  return static_cast<size_t>(bytes);
 }
 
 Variable Reader::variable(Space space, bool is_extern) {
@@ -99,12 +118,19 @@ Variable Reader::variable(Space space, bool is_extern) {
   bool typed = false;
   while (lex_.peek() == '.') {
     std::string name = lex_.directive();
-    if (name == "align") v.alignment = static_cast<size_t>(lex_.integer(".align"));
+    if (name == "align") v.alignment = alignment();
     else if (name == "v2") vector = 2;
     else if (name == "v4") vector = 4;
-    else if (name == "ptr" || name == "managed" || name == "unified" || name == "global" || name == "const" || name == "shared" || name == "local" || name == "param") {}
-    else if (name == "attribute") { lex_.expect('(', ".attribute"); while (!lex_.done() && !lex_.take(')')) if (lex_.directive().empty() && lex_.word().empty() && !lex_.take(',')) lex_.integer(".attribute"); }
-    else { v.type = type(name); typed = true; }
+    else if (name == "ptr" || name == "managed" || name == "unified" || name == "global" || name == "const" ||
+             name == "shared" || name == "local" || name == "param") {
+    } else if (name == "attribute") {
+      lex_.expect('(', ".attribute");
+      while (!lex_.done() && !lex_.take(')'))
+        if (lex_.directive().empty() && lex_.word().empty() && !lex_.take(',')) lex_.integer(".attribute");
+    } else {
+      v.type = type(name);
+      typed = true;
+    }
   }
   if (!typed) lex_.fail("a variable without a type");
   v.name = lex_.word();
@@ -112,7 +138,12 @@ Variable Reader::variable(Space space, bool is_extern) {
   size_t position = 0;
   bool array = false;
   while (lex_.take('[')) {
-    if (lex_.take(']')) { v.unsized = !array; v.count = array ? v.count : 0; array = true; continue; }
+    if (lex_.take(']')) {
+      v.unsized = !array;
+      v.count = array ? v.count : 0;
+      array = true;
+      continue;
+    }
     int64_t n = lex_.integer("an array's size");
     if (n < 0 || n > (int64_t(1) << 40)) lex_.fail("an array of " + std::to_string(n) + " elements");
     v.count *= static_cast<size_t>(n);
@@ -122,10 +153,12 @@ Variable Reader::variable(Space space, bool is_extern) {
   v.count *= vector;
   size_t natural = std::max<size_t>(1, v.type.bits / 8 * v.type.lanes * vector);
   v.alignment = std::max(v.alignment, natural);
-  if (v.alignment & (v.alignment - 1)) lex_.fail("an alignment of " + std::to_string(v.alignment) + " bytes is not a power of two");
   if (lex_.take('=')) {
     initializer(&v, &position);
-    if (v.unsized) { v.count = v.values.size(); v.unsized = false; }
+    if (v.unsized) {
+      v.count = v.values.size();
+      v.unsized = false;
+    }
   }
   if (space != Space::Param) lex_.expect(';', "a variable's declaration");
   return v;
@@ -188,7 +221,10 @@ void Reader::parameters(std::vector<Variable>* into) {
 
 void Reader::dims(uint32_t out[3]) {
   int i = 0;
-  do { int64_t n = lex_.integer("a block's shape"); if (i < 3) out[i++] = static_cast<uint32_t>(n); } while (lex_.take(','));
+  do {
+    int64_t n = lex_.integer("a block's shape");
+    if (i < 3) out[i++] = static_cast<uint32_t>(n);
+  } while (lex_.take(','));
   for (; i < 3; ++i) out[i] = 1;
 }
 
@@ -201,19 +237,33 @@ void Reader::performance(Function* f) {
       f->max_threads = static_cast<int>(shape[0] * shape[1] * shape[2]);
       if (name == "reqntid") std::copy(shape, shape + 3, f->required);
     } else if (name == "reqnctapercluster") dims(f->cluster);
-    else if (name == "minnctapersm" || name == "maxnreg" || name == "maxnctapersm" || name == "maxclusterrank" || name == "local_maxnreg") lex_.integer(name.c_str());
-    else if (name == "noreturn" || name == "explicitcluster" || name == "blocksareclusters") {}
-    else if (name == "abi_preserve" || name == "abi_preserve_control") lex_.integer(name.c_str());
-    else if (name == "pragma") { lex_.quoted(); lex_.take(';'); }
-    else if (name == "attribute") { lex_.expect('(', ".attribute"); while (!lex_.done() && !lex_.take(')')) if (lex_.directive().empty() && lex_.word().empty() && !lex_.take(',')) lex_.integer(".attribute"); }
-    else lex_.fail("the directive ." + name + " is not known before a function's body");
+    else if (name == "minnctapersm" || name == "maxnreg" || name == "maxnctapersm" || name == "maxclusterrank" ||
+             name == "local_maxnreg")
+      lex_.integer(name.c_str());
+    else if (name == "noreturn" || name == "explicitcluster" || name == "blocksareclusters") {
+    } else if (name == "abi_preserve" || name == "abi_preserve_control") lex_.integer(name.c_str());
+    else if (name == "pragma") {
+      lex_.quoted();
+      lex_.take(';');
+    } else if (name == "attribute") {
+      lex_.expect('(', ".attribute");
+      while (!lex_.done() && !lex_.take(')'))
+        if (lex_.directive().empty() && lex_.word().empty() && !lex_.take(',')) lex_.integer(".attribute");
+    } else lex_.fail("the directive ." + name + " is not known before a function's body");
   }
 }
 
 void Reader::function(bool is_entry, bool is_extern) {
   auto made = std::make_unique<Function>();
   made->is_entry = is_entry;
-  while (lex_.peek() == '.') { std::string n = lex_.directive(); if (n == "attribute") { lex_.expect('(', ".attribute"); while (!lex_.done() && !lex_.take(')')) if (lex_.directive().empty() && lex_.word().empty() && !lex_.take(',')) lex_.integer(".attribute"); } else lex_.fail("." + n + " before a function's name"); }
+  while (lex_.peek() == '.') {
+    std::string n = lex_.directive();
+    if (n == "attribute") {
+      lex_.expect('(', ".attribute");
+      while (!lex_.done() && !lex_.take(')'))
+        if (lex_.directive().empty() && lex_.word().empty() && !lex_.take(',')) lex_.integer(".attribute");
+    } else lex_.fail("." + n + " before a function's name");
+  }
   if (lex_.peek() == '(') parameters(&made->prototype.results);
   made->name = lex_.word();
   if (made->name.empty()) lex_.fail("a function's name was expected");

@@ -11,7 +11,11 @@ class Reader {
   std::unique_ptr<Module> module();
 
  private:
-  struct Family { Register reg; int first = 0; uint64_t count = 0; };
+  struct Family {
+    Register reg;
+    int first = 0;
+    uint64_t count = 0;
+  };
   struct Scope {
     int id = 0;
     std::unordered_map<std::string, int> registers;
@@ -23,6 +27,7 @@ class Reader {
   void directive(const std::string& name, bool* is_extern);
   void location();
   Type type(const std::string& name);
+  size_t alignment();
   Variable variable(Space space, bool is_extern);
   void initializer(Variable* v, size_t* position);
   Initializer element(const Type& type);

@@ -40,7 +40,8 @@ void Reader::statement() {
     if (next == "branchtargets") return branch_targets(label);
     if (next == "callprototype") return call_prototype(label);
     if (next == "calltargets") {
-      do f_->call_targets[label].push_back(lex_.word()); while (lex_.take(','));
+      do f_->call_targets[label].push_back(lex_.word());
+      while (lex_.take(','));
       lex_.expect(';', ".calltargets");
       return;
     }
@@ -54,7 +55,8 @@ void Reader::statement() {
 
 void Reader::branch_targets(const std::string& label) {
   auto& list = f_->branch_targets[label];
-  do list.push_back(lex_.word()); while (lex_.take(','));
+  do list.push_back(lex_.word());
+  while (lex_.take(','));
   lex_.expect(';', ".branchtargets");
 }
 
@@ -63,7 +65,10 @@ void Reader::call_prototype(const std::string& label) {
   if (lex_.peek() == '(') parameters(&p.results);
   lex_.word();
   if (lex_.peek() == '(') parameters(&p.parameters);
-  while (lex_.peek() == '.') { std::string n = lex_.directive(); if (n != "noreturn") lex_.integer(n.c_str()); }
+  while (lex_.peek() == '.') {
+    std::string n = lex_.directive();
+    if (n != "noreturn") lex_.integer(n.c_str());
+  }
   lex_.expect(';', ".callprototype");
   f_->call_prototypes[label] = p;
 }
@@ -71,8 +76,16 @@ void Reader::call_prototype(const std::string& label) {
 void Reader::body_directive(const std::string& name) {
   if (name == "reg") return registers();
   if (name == "loc") return location();
-  if (name == "pragma") { lex_.quoted(); lex_.take(';'); return; }
-  if (name == "file") { int index = static_cast<int>(lex_.integer(".file")); module_->files[index] = lex_.quoted(); return; }
+  if (name == "pragma") {
+    lex_.quoted();
+    lex_.take(';');
+    return;
+  }
+  if (name == "file") {
+    int index = static_cast<int>(lex_.integer(".file"));
+    module_->files[index] = lex_.quoted();
+    return;
+  }
   Space space;
   if (name == "local") space = Space::Local;
   else if (name == "shared") space = Space::Shared;
@@ -131,7 +144,8 @@ int Reader::find_register(const std::string& name) {
     if (one != scope->registers.end()) return one->second;
     if (!plain) continue;
     auto family = scope->families.find(stem);
-    if (family != scope->families.end() && index < family->second.count) return family->second.first + static_cast<int>(index);
+    if (family != scope->families.end() && index < family->second.count)
+      return family->second.first + static_cast<int>(index);
   }
   return -1;
 }
@@ -154,12 +168,14 @@ void Reader::instruction() {
     std::string name = lex_.word();
     s.guard = find_register(name);
     if (s.guard < 0) lex_.fail("the predicate '" + name + "' is not declared");
-    if (f_->registers[static_cast<size_t>(s.guard)].width != 0) lex_.fail("'" + name + "' guards an instruction but is no predicate");
+    if (f_->registers[static_cast<size_t>(s.guard)].width != 0)
+      lex_.fail("'" + name + "' guards an instruction but is no predicate");
   }
   s.opcode = lex_.dotted();
   if (s.opcode.empty()) lex_.fail(std::string("an instruction was expected, not '") + lex_.peek() + "'");
   if (!lex_.take(';')) {
-    do s.operands.push_back(operand()); while (lex_.take(','));
+    do s.operands.push_back(operand());
+    while (lex_.take(','));
     lex_.expect(';', ("the instruction " + s.opcode).c_str());
   }
   f_->statements.push_back(std::move(s));
@@ -170,7 +186,8 @@ Operand Reader::operand() {
     Operand v;
     v.kind = Operand::Vector;
     if (lex_.take('}')) return v;
-    do v.parts.push_back(simple()); while (lex_.take(','));
+    do v.parts.push_back(simple());
+    while (lex_.take(','));
     lex_.expect('}', "a vector operand");
     return v;
   }
@@ -178,7 +195,8 @@ Operand Reader::operand() {
     Operand list;
     list.kind = Operand::List;
     if (lex_.take(')')) return list;
-    do list.parts.push_back(operand()); while (lex_.take(','));
+    do list.parts.push_back(operand());
+    while (lex_.take(','));
     lex_.expect(')', "an operand list");
     return list;
   }
@@ -209,7 +227,11 @@ Operand Reader::address() {
 
 Operand Reader::simple() {
   Operand o;
-  if (lex_.take('!')) { o = simple(); o.negated = true; return o; }
+  if (lex_.take('!')) {
+    o = simple();
+    o.negated = true;
+    return o;
+  }
   bool minus = lex_.take('-');
   bool real = false;
   if (lex_.number(&o.bits, &real, &o.real_bytes)) {
@@ -220,25 +242,49 @@ Operand Reader::simple() {
   if (minus) lex_.fail("a number was expected after '-'");
   if (lex_.take('(')) {
     o = simple();
-    while (lex_.peek() == '+' || lex_.peek() == '-') { bool plus = lex_.take('+'); if (!plus) lex_.take('-'); Operand r = simple(); o.bits = plus ? o.bits + r.bits : o.bits - r.bits; }
+    while (lex_.peek() == '+' || lex_.peek() == '-') {
+      bool plus = lex_.take('+');
+      if (!plus) lex_.take('-');
+      Operand r = simple();
+      o.bits = plus ? o.bits + r.bits : o.bits - r.bits;
+    }
     lex_.expect(')', "a constant expression");
     return o;
   }
   std::string name = lex_.peek() == '%' ? lex_.dotted() : lex_.word();
-  if (name.empty()) lex_.fail(lex_.done() ? std::string("the text ends inside an instruction") : std::string("an operand was expected, not '") + lex_.peek() + "'");
+  if (name.empty())
+    lex_.fail(lex_.done() ? std::string("the text ends inside an instruction")
+                          : std::string("an operand was expected, not '") + lex_.peek() + "'");
   return name_operand(name);
 }
 
 Operand Reader::name_operand(const std::string& name) {
   Operand o;
-  if (name == "_") { o.kind = Operand::Sink; return o; }
+  if (name == "_") {
+    o.kind = Operand::Sink;
+    return o;
+  }
   o.reg = find_register(name);
-  if (o.reg >= 0) { o.kind = Operand::Reg; return o; }
-  if (name == "WARP_SZ") { o.kind = Operand::Integer; o.bits = 32; return o; }
-  if (name[0] == '%') { o.kind = Operand::Special; o.name = name; return o; }
+  if (o.reg >= 0) {
+    o.kind = Operand::Reg;
+    return o;
+  }
+  if (name == "WARP_SZ") {
+    o.kind = Operand::Integer;
+    o.bits = 32;
+    return o;
+  }
+  if (name[0] == '%') {
+    o.kind = Operand::Special;
+    o.name = name;
+    return o;
+  }
   o.kind = Operand::Symbol;
   o.name = renamed(name);
-  if (lex_.peek() == '+' ) { lex_.take('+'); o.offset = lex_.integer("an operand"); }
+  if (lex_.peek() == '+') {
+    lex_.take('+');
+    o.offset = lex_.integer("an operand");
+  }
   return o;
 }
 

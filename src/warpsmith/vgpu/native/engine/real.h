@@ -1,4 +1,5 @@
-// Floating point as PTX defines it: canonical NaN, flushing, saturation, directed rounding, 16-bit formats without double rounding.
+// Floating point as PTX defines it: canonical NaN, flushing, saturation, directed rounding, 16-bit formats without
+// double rounding.
 #pragma once
 
 #include <cfenv>
@@ -29,11 +30,17 @@ inline float flush(float v) {
 }
 
 template <class T>
-inline T saturate(T v) { return v > T(0) ? (v < T(1) ? v : T(1)) : T(0); }  // NaN becomes +0
+inline T saturate(T v) {
+  return v > T(0) ? (v < T(1) ? v : T(1)) : T(0);
+}  // NaN becomes +0
 
 // f16 and bf16 as bits.
-struct Half { uint16_t bits; };
-struct Brain { uint16_t bits; };
+struct Half {
+  uint16_t bits;
+};
+struct Brain {
+  uint16_t bits;
+};
 
 inline float to_float(Half h) {
   uint32_t sign = uint32_t(h.bits & 0x8000) << 16, rest = h.bits & 0x7fff;
@@ -61,11 +68,16 @@ inline uint16_t narrow(float v, Round mode) {
   int drop = 23 - Fraction + (e < lowest ? lowest - e : 0);
   if (drop > 40) drop = 40;
   uint64_t kept = m >> drop, rest = m & ((uint64_t(1) << drop) - 1), half = uint64_t(1) << (drop - 1);
-  bool up = mode == Round::Nearest ? rest > half || (rest == half && (kept & 1)) : mode == Round::Away ? rest >= half : mode == Round::Up ? rest && !sign : mode == Round::Down ? rest && sign : false;
+  bool up = mode == Round::Nearest ? rest > half || (rest == half && (kept & 1))
+            : mode == Round::Away  ? rest >= half
+            : mode == Round::Up    ? rest && !sign
+            : mode == Round::Down  ? rest && sign
+                                   : false;
   kept += up;
   uint32_t result = e < lowest ? uint32_t(kept) : uint32_t((uint64_t(e + bias - 1) << Fraction) + kept);
   if (result >= infinity) {
-    bool to_infinity = !Saturate && (mode == Round::Nearest || mode == Round::Away || (mode == Round::Up && !sign) || (mode == Round::Down && sign));
+    bool to_infinity = !Saturate && (mode == Round::Nearest || mode == Round::Away || (mode == Round::Up && !sign) ||
+                                     (mode == Round::Down && sign));
     result = to_infinity ? infinity : infinity - 1;
   }
   return uint16_t(s | result);
@@ -80,7 +92,8 @@ inline Brain nearest_brain(float v) {  // the fast form of to_brain
   return {uint16_t((b & 0x7fffffff) > 0x7f800000 ? 0x7fff : r)};
 }
 
-// A double to a float, inexact results made odd: rounding the float to 16 bits then gives what rounding the double would.
+// A double to a float, inexact results made odd: rounding the float to 16 bits then gives what rounding the double
+// would.
 inline float to_odd(double v) {
   float f = static_cast<float>(v);
   double back = f;
@@ -107,9 +120,13 @@ inline float fma_16(float a, float b, float c) { return to_odd(add_odd(double(a)
 class RoundingMode {
  public:
   explicit RoundingMode(Round mode) : before_(std::fegetround()) {
-    std::fesetround(mode == Round::Zero ? FE_TOWARDZERO : mode == Round::Down ? FE_DOWNWARD : mode == Round::Up ? FE_UPWARD : FE_TONEAREST);
+    std::fesetround(mode == Round::Zero   ? FE_TOWARDZERO
+                    : mode == Round::Down ? FE_DOWNWARD
+                    : mode == Round::Up   ? FE_UPWARD
+                                          : FE_TONEAREST);
   }
   ~RoundingMode() { std::fesetround(before_); }
+
  private:
   int before_;
 };

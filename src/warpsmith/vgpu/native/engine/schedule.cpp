@@ -59,7 +59,9 @@ bool push_return(Warp& w, uint32_t callee_block) {
 
 void call(Warp& w, const BasicBlock& b) {
   if (!push_return(w, b.target))
-    return stop(w, b.last, Status::UnknownInstruction, "call of " + w.grid->program->functions[w.grid->program->block_function[b.target]].name + ", which is recursive");
+    return stop(w, b.last, Status::UnknownInstruction,
+                "call of " + w.grid->program->functions[w.grid->program->block_function[b.target]].name +
+                    ", which is recursive");
   advance(w, b.target);
 }
 
@@ -72,19 +74,25 @@ void call_indirect(Warp& w, const BasicBlock& b) {
   each(mask, [&](int lane) {
     const char* name = w.grid->function_name(a[lane]);
     targets[lane] = UINT32_MAX;
-    for (const DecodedFunction& f : p.functions) if (name && f.name == name) targets[lane] = f.first_block;
-    if (targets[lane] == UINT32_MAX) { ok = false; return; }
+    for (const DecodedFunction& f : p.functions)
+      if (name && f.name == name) targets[lane] = f.first_block;
+    if (targets[lane] == UINT32_MAX) {
+      ok = false;
+      return;
+    }
     w.mask = 1u << lane;
     w.at = at;
     ok &= push_return(w, targets[lane]);
   });
   w.mask = mask;
-  if (!ok) return stop(w, b.last, Status::UnknownInstruction, "an indirect call of no known function, or a recursive one");
+  if (!ok)
+    return stop(w, b.last, Status::UnknownInstruction, "an indirect call of no known function, or a recursive one");
   scatter(w, mask, [&](int lane) { return targets[lane]; });
 }
 
-
-void pop_returns(Warp& w, uint32_t mask) { each(mask, [&](int lane) { --w.depth[lane]; }); }
+void pop_returns(Warp& w, uint32_t mask) {
+  each(mask, [&](int lane) { --w.depth[lane]; });
+}
 
 void return_from(Warp& w) {
   uint32_t mask = w.mask;
@@ -112,7 +120,8 @@ bool warp_sync(Warp& w, const BasicBlock& b, bool alone) {
   }
   if (missing && alone && w.grid->check) {
     report(w, b.last, __builtin_ctz(w.mask), {"shuffle", 0, 0, "", false}, [&] {
-      return "the mask of " + w.grid->program->places[b.last.where].opcode + " names lanes " + hex(missing) + " that never reach it";
+      return "the mask of " + w.grid->program->places[b.last.where].opcode + " names lanes " + hex(missing) +
+             " that never reach it";
     });
   }
   b.last.fn(w, b.last);
@@ -151,8 +160,14 @@ Ran run(Warp& w, int64_t quantum) {
       case Control::Return: return_from(w); break;
       case Control::Exit: exit_threads(w, w.mask); break;
       case Control::Barrier: arrive(w, b.last); break;
-      case Control::WarpSync: ran = warp_sync(w, b, w.alone); if (ran) advance(w, w.at + 1); break;
-      case Control::Builtin: b.last.fn(w, b.last); advance(w, w.at + 1); break;
+      case Control::WarpSync:
+        ran = warp_sync(w, b, w.alone);
+        if (ran) advance(w, w.at + 1);
+        break;
+      case Control::Builtin:
+        b.last.fn(w, b.last);
+        advance(w, w.at + 1);
+        break;
       case Control::Trap: trap(w, b); break;
       default: stop(w, b.last, Status::UnknownInstruction, "control"); break;
     }
@@ -173,7 +188,10 @@ Ran run(Warp& w, int64_t quantum) {
       choose(w);
       continue;
     }
-    if (w.at >= w.others) { park(w, GroupState::Ready, w.at); choose(w); }
+    if (w.at >= w.others) {
+      park(w, GroupState::Ready, w.at);
+      choose(w);
+    }
     if (w.quantum <= 0) {
       if (w.spins > 16) g.stalled = true;
       return Ran::Quantum;

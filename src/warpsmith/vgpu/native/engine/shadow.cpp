@@ -3,11 +3,13 @@
 namespace vgpu {
 
 View shared_view(Warp& w, int64_t origin) {
+  // The pending mark takes the last clock; a warp that gets there starts the count again.
+  if (w.clock - w.block->clock_base >= kPendingClock - 1) rebase_clocks(*w.block, w.clock);
   View v;
   v.cells = &w.block->cells;
   v.origin = origin;
   v.first = Address(origin);
-  v.own = w.clock << 11 | uint32_t(w.index) << 6;
+  v.own = (w.clock - w.block->clock_base) << 11 | uint32_t(w.index) << 6;
   v.safe = w.shared_safe;
   v.shared = true;
   return v;
@@ -30,6 +32,7 @@ namespace {
 bool shared_before(Warp& w, uint32_t cell, int lane) {
   uint32_t stamp = cell >> 6, warp = stamp & 31, clock = stamp >> 5;
   if (clock == kPendingClock) return false;
+  clock += w.block->clock_base;
   if (int(warp) == w.index && int(cell & 31) == lane) return true;
   if (w.seen[warp] >= clock) return true;
   return w.grid->races->released_to(w, w.block->linear, warp, clock);
@@ -55,21 +58,26 @@ bool other_block(Warp& w, uint32_t cell) {
   return stamp >= races.first && races.at(stamp).block != w.block->linear;
 }
 
-struct Touch { size_t cell; int lane; int64_t delta; };
+struct Touch {
+  size_t cell;
+  int lane;
+  int64_t delta;
+};
 
 void uninitialized(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes) {
   Address at = v.first + Address(t.delta);
   report(w, inst, t.lane, {"uninitialized", at, bytes, v.shared ? "shared" : "global", false}, [&] {
-    return std::string("reads ") + std::to_string(bytes) + " bytes of " + (v.shared ? "shared" : "global") + " memory at " + hex(at) +
-           " that nobody has written";
+    return std::string("reads ") + std::to_string(bytes) + " bytes of " + (v.shared ? "shared" : "global") +
+           " memory at " + hex(at) + " that nobody has written";
   });
 }
 
-void race(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes, uint32_t cell, const char* doing, const char* done) {
+void race(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes, uint32_t cell, const char* doing,
+          const char* done) {
   Address at = v.first + Address(t.delta);
   report(w, inst, t.lane, {"race", at, bytes, v.shared ? "shared" : "global", false}, [&] {
-    return std::string(doing) + " " + (v.shared ? "shared" : "global") + " memory at " + hex(at) + " that " + rival(w, v.shared, cell) + " " + done +
-           " with nothing that orders the two";
+    return std::string(doing) + " " + (v.shared ? "shared" : "global") + " memory at " + hex(at) + " that " +
+           rival(w, v.shared, cell) + " " + done + " with nothing that orders the two";
   });
 }
 
@@ -77,7 +85,8 @@ void read_cell(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_
   uint32_t c = v.cells->wrote[t.cell];
   if (c - 1 >= v.safe - 1) {
     if (c == 0) uninitialized(w, inst, v, t, bytes);
-    else if (!(strong && (c & kCellFlag)) && !ordered_before(w, v.shared, c, t.lane)) race(w, inst, v, t, bytes, c, "reads", "wrote");
+    else if (!(strong && (c & kCellFlag)) && !ordered_before(w, v.shared, c, t.lane))
+      race(w, inst, v, t, bytes, c, "reads", "wrote");
   }
   if (strong) return;
   uint32_t me = v.own | uint32_t(t.lane), o = v.cells->read[t.cell];
@@ -100,16 +109,25 @@ bool read_conflict(Warp& w, const View& v, uint32_t r, uint32_t me, int lane) {
   return !mine && !ordered_before(w, false, r, lane);
 }
 
-void write_cell(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes, Strength strength, Access* access) {
+void write_cell(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes, Strength strength,
+                Access* access) {
   bool strong = strength != Strength::Plain;
   uint32_t me = v.own | uint32_t(t.lane), c = v.cells->wrote[t.cell], r = v.cells->read[t.cell];
-  if (c >= v.safe && (c & ~kCellFlag) != me && !(strong && (c & kCellFlag)) && !ordered_before(w, v.shared, c, t.lane)) {
+  if (c == 0 && strength == Strength::Atomic) uninitialized(w, inst, v, t, bytes);
+  if (c >= v.safe && (c & ~kCellFlag) != me && !(strong && (c & kCellFlag)) &&
+      !ordered_before(w, v.shared, c, t.lane)) {
     if (strong) race(w, inst, v, t, bytes, c, "updates", "wrote");
-    else if (!access->suspects) { access->prior = c; access->prior_read = false; }
+    else if (!access->suspects) {
+      access->prior = c;
+      access->prior_read = false;
+    }
     access->suspects |= 1u << t.lane;
   } else if (read_conflict(w, v, r, me, t.lane)) {
     if (strong) race(w, inst, v, t, bytes, r, "updates", "read");
-    else if (!access->suspects) { access->prior = r; access->prior_read = true; }
+    else if (!access->suspects) {
+      access->prior = r;
+      access->prior_read = true;
+    }
     access->suspects |= 1u << t.lane;
   }
   v.cells->wrote[t.cell] = me | (strong ? kCellFlag : 0);
@@ -124,7 +142,6 @@ bool lane_by_lane(const uint32_t* cells, uint32_t per) {
     for (uint32_t j = 0; j < per; ++j) differs |= cells[i * per + j] ^ (base + i);
   return differs == 0 && (base & 31) == 0;
 }
-
 
 template <class F>
 void fill_lanes(uint32_t* cells, uint32_t per, F value) {
@@ -153,7 +170,8 @@ bool contiguous_read(Warp& w, const View& v, uint32_t per) {
   size_t k = first_cell(v);
   uint32_t *wrote = v.cells->wrote + k, *read = v.cells->read + k, own = v.own;
   if (any_suspect_write(wrote, 32 * per, v.safe) &&
-      !(wrote[0] && !(wrote[0] & kCellFlag) && lane_by_lane(wrote, per) && ordered_before(w, v.shared, wrote[0], 0))) return false;
+      !(wrote[0] && !(wrote[0] & kCellFlag) && lane_by_lane(wrote, per) && ordered_before(w, v.shared, wrote[0], 0)))
+    return false;
   uint32_t flag = 0;
   if (any_at_least(read, 32 * per, v.safe)) {
     if (!lane_by_lane(read, per)) return false;
@@ -170,10 +188,10 @@ bool contiguous_read(Warp& w, const View& v, uint32_t per) {
 bool contiguous_write(Warp& w, const View& v, uint32_t per) {
   size_t k = first_cell(v);
   uint32_t *wrote = v.cells->wrote + k, *read = v.cells->read + k, own = v.own;
-  if (any_at_least(wrote, 32 * per, v.safe) &&
-      !(lane_by_lane(wrote, per) && ordered_before(w, v.shared, wrote[0], 0))) return false;
-  if (any_at_least(read, 32 * per, v.safe) &&
-      !(lane_by_lane(read, per) && !read_conflict(w, v, read[0], own, 0))) return false;
+  if (any_at_least(wrote, 32 * per, v.safe) && !(lane_by_lane(wrote, per) && ordered_before(w, v.shared, wrote[0], 0)))
+    return false;
+  if (any_at_least(read, 32 * per, v.safe) && !(lane_by_lane(read, per) && !read_conflict(w, v, read[0], own, 0)))
+    return false;
   fill_lanes(wrote, per, [own](uint32_t i) { return own + i; });
   return true;
 }
@@ -197,9 +215,11 @@ bool ordered_before(Warp& w, bool shared, uint32_t cell, int lane) {
 std::string rival(Warp& w, bool shared, uint32_t cell) {
   uint32_t stamp = cell >> 6;
   const Grid& g = *w.grid;
-  if (shared && stamp >> 5 == kPendingClock) return "an unfinished cp.async of " + name_thread(g, w.block->linear, int(stamp & 31), int(cell & 31));
+  if (shared && stamp >> 5 == kPendingClock)
+    return "an unfinished cp.async of " + name_thread(g, w.block->linear, int(stamp & 31), int(cell & 31));
   if (shared) return name_thread(g, w.block->linear, int(stamp & 31), int(cell & 31));
-  if (const OperationSpan* span = g.races->unordered_span(stamp)) return span->what + " (operation " + std::to_string(span->operation) + ")";
+  if (const OperationSpan* span = g.races->unordered_span(stamp))
+    return span->what + " (operation " + std::to_string(span->operation) + ")";
   const Segment& s = g.races->at(stamp);
   return name_thread(g, s.block, s.warp, int(cell & 31));
 }
@@ -211,9 +231,11 @@ void shadow_read(Warp& w, const Inst& inst, const View& v, const Memo& m, uint32
   each_cell(v, m, bytes, [&](const Touch& t, bool repeated) { read_cell(w, inst, v, t, bytes, strong, repeated); });
 }
 
-void shadow_write(Warp& w, const Inst& inst, const View& v, const Memo& m, uint32_t bytes, Strength strength, Access* access) {
+void shadow_write(Warp& w, const Inst& inst, const View& v, const Memo& m, uint32_t bytes, Strength strength,
+                  Access* access) {
   if (bytes < (1u << v.cells->shift)) v.cells->refine(__builtin_ctz(bytes));
-  if (m.shape == Shape::Contiguous && strength == Strength::Plain && contiguous_write(w, v, bytes >> v.cells->shift)) return;
+  if (m.shape == Shape::Contiguous && strength == Strength::Plain && contiguous_write(w, v, bytes >> v.cells->shift))
+    return;
   each_cell(v, m, bytes, [&](const Touch& t, bool) { write_cell(w, inst, v, t, bytes, strength, access); });
 }
 

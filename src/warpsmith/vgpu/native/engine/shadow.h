@@ -7,9 +7,9 @@ namespace vgpu {
 
 struct View {
   Cells* cells = nullptr;
-  int64_t origin = 0;     // byte offset of the first lane's access
-  Address first = 0;      // its address, for messages
-  uint32_t own = 0;       // this warp's stamp << 6
+  int64_t origin = 0;  // byte offset of the first lane's access
+  Address first = 0;   // its address, for messages
+  uint32_t own = 0;    // this warp's stamp << 6
   uint32_t safe = 0;
   bool shared = false;
 };
@@ -17,7 +17,8 @@ struct View {
 View shared_view(Warp& w, int64_t origin);
 View global_view(Warp& w, Allocation* a, Address first);
 void shadow_read(Warp& w, const Inst& inst, const View& v, const Memo& m, uint32_t bytes, Strength strength);
-void shadow_write(Warp& w, const Inst& inst, const View& v, const Memo& m, uint32_t bytes, Strength strength, Access* access);
+void shadow_write(Warp& w, const Inst& inst, const View& v, const Memo& m, uint32_t bytes, Strength strength,
+                  Access* access);
 bool ordered_before(Warp& w, bool shared, uint32_t cell, int lane);
 std::string rival(Warp& w, bool shared, uint32_t cell);
 constexpr uint32_t kPendingClock = 0x1fffff;  // a cp.async that nobody has waited for

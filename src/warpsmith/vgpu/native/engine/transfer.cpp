@@ -11,14 +11,20 @@ using ptx::Operand;
 using ptx::Space;
 
 Class class_of_space(Space s) {
-  return s == Space::Shared ? Class::Shared : s == Space::Local ? Class::Local : s == Space::Param || s == Space::Const ? Class::Param : Class::Global;
+  return s == Space::Shared                       ? Class::Shared
+         : s == Space::Local                      ? Class::Local
+         : s == Space::Param || s == Space::Const ? Class::Param
+                                                  : Class::Global;
 }
 
 bool address_form(Lowering& l, const Operand& o, AddressForm* f) {
   if (o.kind != Operand::Address) return false;
-  f->space = l.has("global") ? Space::Global : l.has("shared") || l.has("shared::cta") || l.has("shared::cluster") ? Space::Shared
-             : l.has("local") ? Space::Local : l.has("const") ? Space::Const
-             : l.has("param") || l.has("param::entry") || l.has("param::func") ? Space::Param : Space::Generic;
+  f->space = l.has("global")                                                       ? Space::Global
+             : l.has("shared") || l.has("shared::cta") || l.has("shared::cluster") ? Space::Shared
+             : l.has("local")                                                      ? Space::Local
+             : l.has("const")                                                      ? Space::Const
+             : l.has("param") || l.has("param::entry") || l.has("param::func")     ? Space::Param
+                                                                                   : Space::Generic;
   f->imm = o.offset;
   if (o.reg >= 0) {
     int width = l.function->registers[size_t(o.reg)].width;
@@ -64,11 +70,14 @@ void before_strong_store(Warp& w, const Inst& inst, Space space, const Request& 
   if (!ordered && !w.fenced_gpu && !w.fenced_cta) return;
   uint32_t seen[32];
   bool gpu = (ordered && !cta) || w.fenced_gpu;
-  if (ordered) { std::copy(w.seen, w.seen + 32, seen); }
-  else if (gpu) std::copy(w.fence_gpu, w.fence_gpu + 32, seen);
+  if (ordered) {
+    std::copy(w.seen, w.seen + 32, seen);
+  } else if (gpu) std::copy(w.fence_gpu, w.fence_gpu + 32, seen);
   else std::copy(w.fence_cta, w.fence_cta + 32, seen);
   seen[w.index] = w.clock;  // the releasing access itself is released
-  each(mask, [&](int lane) { w.grid->races->release(w, location(w, space, r.address[lane]), gpu && space != Space::Shared, seen); });
+  each(mask, [&](int lane) {
+    w.grid->races->release(w, location(w, space, r.address[lane]), gpu && space != Space::Shared, seen);
+  });
   w.released = true;
 }
 
@@ -155,7 +164,8 @@ uint32_t disagreeing(const Warp& w, const Inst& inst, const Access& access) {
   each(access.mask, [&](int i) {
     each(access.mask & ((1u << i) - 1), [&](int j) {
       if (access.delta[i] != access.delta[j]) return;
-      for (int v = 0; v < V; ++v) if (M(in<R>(w, inst.v[v])[i]) != M(in<R>(w, inst.v[v])[j])) differ |= 1u << i;
+      for (int v = 0; v < V; ++v)
+        if (M(in<R>(w, inst.v[v])[i]) != M(in<R>(w, inst.v[v])[j])) differ |= 1u << i;
     });
   });
   return differ;
@@ -167,7 +177,10 @@ void check_races(Warp& w, const Inst& inst, Access& access, const Request& r) {
     if (uint32_t differ = differing<M, R, V>(w, inst, access)) accuse(w, inst, access, r, differ);
   bool shadowed = access.space == Space::Shared || access.space == Space::Global;
   if (!shadowed || r.strength != Strength::Plain || !inst.memo->duplicates || inst.memo->mask != access.mask) return;
-  if (uint32_t differ = disagreeing<M, R, V>(w, inst, access)) { access.prior = 0; accuse(w, inst, access, r, differ); }
+  if (uint32_t differ = disagreeing<M, R, V>(w, inst, access)) {
+    access.prior = 0;
+    accuse(w, inst, access, r, differ);
+  }
 }
 
 template <class M, class R, int V>
@@ -183,7 +196,8 @@ void put(Warp& w, const Inst& inst, const Access& access) {
   }
   for (int v = 0; v < V; ++v) {
     const R* s = in<R>(w, inst.v[v]);
-    each(access.mask, [&](int i) { *reinterpret_cast<M*>(access.base + access.delta[i] + sizeof(M) * size_t(v)) = M(s[i]); });
+    each(access.mask,
+         [&](int i) { *reinterpret_cast<M*>(access.base + access.delta[i] + sizeof(M) * size_t(v)) = M(s[i]); });
   }
 }
 
@@ -213,13 +227,17 @@ void load_param(Warp& w, const Inst& inst) {
   }
 }
 
-struct Forms { Handler load[3], store[3], param; };
+struct Forms {
+  Handler load[3], store[3], param;
+};
 
 template <class M, class R>
 Forms forms() {
   using S = std::make_unsigned_t<M>;
   using T = std::make_unsigned_t<R>;
-  return {{load<M, R, 1>, load<M, R, 2>, load<M, R, 4>}, {store<S, T, 1>, store<S, T, 2>, store<S, T, 4>}, load_param<M, R>};
+  return {{load<M, R, 1>, load<M, R, 2>, load<M, R, 4>},
+          {store<S, T, 1>, store<S, T, 2>, store<S, T, 4>},
+          load_param<M, R>};
 }
 
 // By the type in memory and the width of the registers, which may be wider.
@@ -245,7 +263,11 @@ int vector_length(const Lowering& l) { return l.has("v2") ? 2 : l.has("v4") ? 4 
 int access_width(const Lowering& l, const Operand& o, const std::string& t) {
   int width = type_width(t);
   const Operand* first = &o;
-  for (const Operand& part : o.parts) if (part.kind == Operand::Reg) { first = &part; break; }
+  for (const Operand& part : o.parts)
+    if (part.kind == Operand::Reg) {
+      first = &part;
+      break;
+    }
   int have = l.register_width(*first);
   return have > width ? have : width;
 }
@@ -262,13 +284,16 @@ bool lower_ld(Lowering& l) {
   const Operand& o = l.operand(0);
   int32_t d[4] = {};
   if (n > 1 && o.parts.size() != size_t(n)) return false;
-  for (int v = 0; v < n; ++v) d[v] = l.target(n == 1 && o.kind != Operand::Vector ? o : o.parts[size_t(v)], width, t[0] == 's');
+  for (int v = 0; v < n; ++v)
+    d[v] = l.target(n == 1 && o.kind != Operand::Vector ? o : o.parts[size_t(v)], width, t[0] == 's');
   uint32_t bytes = uint32_t(type_bytes(t) * n);
   if (known && (a.imm < 0 || size_t(a.imm) + bytes > 32764)) return false;
   Inst& i = l.emit(known ? f.param : f.load[n == 4 ? 2 : n - 1]);
   for (int v = 0; v < n; ++v) i.v[v] = d[v];
   i.n = uint8_t(n);
-  i.a = a.base; i.imm = a.imm; i.c = int32_t(a.space);
+  i.a = a.base;
+  i.imm = a.imm;
+  i.c = int32_t(a.space);
   i.flags = uint8_t(a.flags | (l.has("nc") ? 0 : strength_flags(l)));
   i.bytes = uint8_t(bytes);
   i.memo = l.memo();
@@ -282,17 +307,21 @@ bool lower_st(Lowering& l) {
   int n = vector_length(l), width = access_width(l, l.operand(1), t);
   AddressForm a;
   Forms f;
-  if (n > 4 || t.empty() || l.has("async") || !address_form(l, l.operand(0), &a) || !find_forms(t, width, &f)) return false;
+  if (n > 4 || t.empty() || l.has("async") || !address_form(l, l.operand(0), &a) || !find_forms(t, width, &f))
+    return false;
   l.kind = class_of_space(a.space);
   const Operand& o = l.operand(1);
   int32_t s[4] = {};
   if (n > 1 && o.parts.size() != size_t(n)) return false;
-  for (int v = 0; v < n; ++v) s[v] = l.source(n == 1 && o.kind != Operand::Vector ? o : o.parts[size_t(v)], width, t[0]);
+  for (int v = 0; v < n; ++v)
+    s[v] = l.source(n == 1 && o.kind != Operand::Vector ? o : o.parts[size_t(v)], width, t[0]);
   uint32_t bytes = uint32_t(type_bytes(t) * n);
   Inst& i = l.emit(f.store[n == 4 ? 2 : n - 1]);
   for (int v = 0; v < n; ++v) i.v[v] = s[v];
   i.n = uint8_t(n);
-  i.a = a.base; i.imm = a.imm; i.c = int32_t(a.space);
+  i.a = a.base;
+  i.imm = a.imm;
+  i.c = int32_t(a.space);
   i.flags = uint8_t(a.flags | strength_flags(l));
   i.bytes = uint8_t(bytes);
   i.memo = l.memo();
@@ -307,7 +336,10 @@ void fence(Warp& w, const Inst& inst) {
   w.seen[w.index] = w.clock;
   std::copy(w.seen, w.seen + 32, inst.imm ? w.fence_gpu : w.fence_cta);
   (inst.imm ? w.fenced_gpu : w.fenced_cta) = true;
-  if (inst.imm) { std::copy(w.seen, w.seen + 32, w.fence_cta); w.fenced_cta = true; }
+  if (inst.imm) {
+    std::copy(w.seen, w.seen + 32, w.fence_cta);
+    w.fenced_cta = true;
+  }
   w.seen[w.index] = before;  // a fence orders no lane after another
   ++w.clock;
   w.segment = 0;
@@ -324,6 +356,7 @@ bool lower_fence(Lowering& l) {
 
 }  // namespace
 
-const LowerEntry kMemoryOps[] = {{"ld", lower_ld}, {"ldu", lower_ld}, {"st", lower_st}, {"membar", lower_fence}, {"fence", lower_fence}, {nullptr, nullptr}};
+const LowerEntry kMemoryOps[] = {{"ld", lower_ld},        {"ldu", lower_ld},      {"st", lower_st},
+                                 {"membar", lower_fence}, {"fence", lower_fence}, {nullptr, nullptr}};
 
 }  // namespace vgpu

@@ -39,8 +39,12 @@ void in_spaces(Warp& w, const Inst& inst, Request& r, F f) {
     space = generic_space(original[first]);
     uint32_t part = 0;
     each(left, [&](int lane) { part |= uint32_t(generic_space(original[lane]) == space) << lane; });
-    Address window = space == ptx::Space::Shared ? kSharedWindow : space == ptx::Space::Local ? kLocalWindow : space == ptx::Space::Param ? kParamWindow : 0;
-    for (int lane = 0; lane < 32; ++lane) r.address[lane] = (part >> lane & 1 ? original[lane] : original[first]) - window;
+    Address window = space == ptx::Space::Shared  ? kSharedWindow
+                     : space == ptx::Space::Local ? kLocalWindow
+                     : space == ptx::Space::Param ? kParamWindow
+                                                  : 0;
+    for (int lane = 0; lane < 32; ++lane)
+      r.address[lane] = (part >> lane & 1 ? original[lane] : original[first]) - window;
     access.mask = part;
     if (resolve(w, inst, space, r, &access)) f(access);
     left &= ~part;

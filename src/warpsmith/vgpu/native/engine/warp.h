@@ -22,10 +22,10 @@ struct Block;
 enum class GroupState : uint8_t { Ready, AtBarrier, AtWarpSync };
 
 struct Group {
-  uint32_t at = 0;    // basic block
+  uint32_t at = 0;  // basic block
   uint32_t mask = 0;
   GroupState state = GroupState::Ready;
-  uint64_t stamp = 0; // when it last ran
+  uint64_t stamp = 0;  // when it last ran
 };
 
 // What cp.async has taken from global memory and not yet put into shared memory.
@@ -56,25 +56,25 @@ struct Warp {
   Group groups[32];
   int group_count = 0;
   uint64_t executed = 0;
-  bool alone = false;            // the next warp-wide instruction runs without the lanes that are missing
+  bool alone = false;  // the next warp-wide instruction runs without the lanes that are missing
 
   uint8_t* local = nullptr;
   size_t local_stride = 0;
-  std::vector<uint32_t> stack;   // return blocks, [depth][lane]
+  std::vector<uint32_t> stack;  // return blocks, [depth][lane]
   uint8_t depth[32] = {};
 
   // The race checker's view: this warp's clock, what it knows of the others', and of releases elsewhere.
   uint32_t clock = 1;
   uint32_t seen[32];
-  uint32_t shared_safe = 0;      // shared cells below this are ordered before this warp
+  uint32_t shared_safe = 0;  // shared cells below this are ordered before this warp
   uint64_t knowledge = 0;
   uint32_t segment = 0;
-  uint32_t judged_stamp = 0;     // the last foreign segment looked up, and what was found
+  uint32_t judged_stamp = 0;  // the last foreign segment looked up, and what was found
   bool judged_ordered = false, judged_mine = false;
   uint32_t fence_gpu[32], fence_cta[32];
   bool fenced_gpu = false, fenced_cta = false;
   bool released = false;
-  int spins = 0;                 // strong loads in this turn
+  int spins = 0;  // strong loads in this turn
 
   std::vector<PendingCopy> copies;
   uint32_t copy_group[32];
@@ -110,9 +110,13 @@ inline const T* in(const Warp& w, int32_t offset) {
 }
 
 template <class T>
-inline T* out(Warp& w, int32_t offset) { return reinterpret_cast<T*>(w.regs + offset); }
+inline T* out(Warp& w, int32_t offset) {
+  return reinterpret_cast<T*>(w.regs + offset);
+}
 
-inline uint32_t pred_in(const Warp& w, int32_t index, bool negated) { return negated ? ~w.preds[index] : w.preds[index]; }
+inline uint32_t pred_in(const Warp& w, int32_t index, bool negated) {
+  return negated ? ~w.preds[index] : w.preds[index];
+}
 inline void pred_out(Warp& w, int32_t index, uint32_t bits) {
   if (index < 2) return;  // 0 and 1 are the constants false and true; also the sink
   w.preds[index] = (w.preds[index] & ~w.mask) | (bits & w.mask);
@@ -128,7 +132,10 @@ inline void lanes(Warp& w, int32_t d_offset, F f) {
   } else {
     const uint32_t* m = w.lanes;
 #pragma GCC ivdep
-    for (int i = 0; i < 32; ++i) { D r = f(i); d[i] = m[i] ? r : d[i]; }
+    for (int i = 0; i < 32; ++i) {
+      D r = f(i);
+      d[i] = m[i] ? r : d[i];
+    }
   }
 }
 
@@ -138,17 +145,44 @@ inline void each(uint32_t mask, F f) {
 }
 
 struct Barrier {
-  uint32_t arrived = 0;    // threads that have arrived, waiting or not
-  uint32_t expected = 0;   // 0: every live thread of the block
-  int red = 0;             // 0 none, 1 popc, 2 and, 3 or
+  uint32_t arrived = 0;   // threads that have arrived, waiting or not
+  uint32_t expected = 0;  // 0: every live thread of the block
+  int red = 0;            // 0 none, 1 popc, 2 and, 3 or
   uint32_t count_true = 0;
   uint32_t first_at = UINT32_MAX;  // the block where the first arrived
   bool aligned = true;
-  struct Waiter { int warp; uint32_t mask; uint32_t at; bool waits; uint32_t holds; };
+  struct Waiter {
+    int warp;
+    uint32_t mask;
+    uint32_t at;
+    bool waits;
+    uint32_t clock;  // of the warp when it arrived
+  };
   std::vector<Waiter> waiters;
 };
 
-struct Release { uint64_t time; uint32_t seen[32]; };
+// What a warp knew when it released; kept in the order of time. A list that grew too long has forgotten its past,
+// and then accuses nobody.
+struct Release {
+  uint64_t time;
+  uint32_t seen[32];
+};
+
+struct ReleaseList {
+  std::vector<Release> entries;
+  bool forgot = false;
+  void add(const Release& r) {
+    if (entries.size() >= 65536) {
+      entries.clear();
+      forgot = true;
+    }
+    entries.push_back(r);
+  }
+  void clear() {
+    entries.clear();
+    forgot = false;
+  }
+};
 
 struct Block {
   Grid* grid = nullptr;
@@ -161,9 +195,10 @@ struct Block {
   std::vector<uint32_t> predicate_storage;
   std::vector<uint8_t> local_storage;
   std::vector<uint8_t> shared;
-  Cells cells;               // shadow of shared memory
+  Cells cells;  // shadow of shared memory
   Barrier barriers[16];
-  std::vector<Release> cta_releases;
+  ReleaseList cta_releases;
+  uint32_t clock_base = 0;  // shared cells count clocks from here
   int passes = 0;
 };
 

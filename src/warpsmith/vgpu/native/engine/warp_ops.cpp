@@ -16,7 +16,8 @@ void check_membership(Warp& w, const Inst& i) {
   each(w.mask, [&](int lane) {
     if (member_mask(w, i, lane) >> lane & 1) return;
     report(w, i, lane, {"shuffle", 0, 0, "", false}, [&] {
-      return "executes " + w.grid->program->places[i.where].opcode + " with the mask " + hex(member_mask(w, i, lane)) + ", which does not name its own lane " + std::to_string(lane);
+      return "executes " + w.grid->program->places[i.where].opcode + " with the mask " + hex(member_mask(w, i, lane)) +
+             ", which does not name its own lane " + std::to_string(lane);
     });
   });
 }
@@ -27,10 +28,22 @@ int source_lane(int64_t mode, int lane, uint32_t b, uint32_t c, bool* valid) {
   int bval = int(b & 31), cval = int(c & 31), segment = int(c >> 8 & 31);
   int low = lane & segment, high = low | (cval & ~segment), j = lane;
   switch (mode) {
-    case Up: j = lane - bval; *valid = j >= high; break;
-    case Down: j = lane + bval; *valid = j <= high; break;
-    case Bfly: j = lane ^ bval; *valid = j <= high; break;
-    default: j = low | (bval & ~segment); *valid = j <= high; break;
+    case Up:
+      j = lane - bval;
+      *valid = j >= high;
+      break;
+    case Down:
+      j = lane + bval;
+      *valid = j <= high;
+      break;
+    case Bfly:
+      j = lane ^ bval;
+      *valid = j <= high;
+      break;
+    default:
+      j = low | (bval & ~segment);
+      *valid = j <= high;
+      break;
   }
   return *valid ? j : lane;
 }
@@ -48,7 +61,8 @@ void shfl(Warp& w, const Inst& i) {
     result[lane] = value[j];
     if (!w.grid->check || (w.mask >> j & 1)) return;
     report(w, i, lane, {"shuffle", 0, 0, "", false}, [&] {
-      return "reads lane " + std::to_string(j) + " by " + w.grid->program->places[i.where].opcode + ", but that lane " + (w.live >> j & 1 ? "does not take part" : "has exited or never was");
+      return "reads lane " + std::to_string(j) + " by " + w.grid->program->places[i.where].opcode + ", but that lane " +
+             (w.live >> j & 1 ? "does not take part" : "has exited or never was");
     });
   });
   lanes<uint32_t>(w, i.d, [&](int l) { return result[l]; });
@@ -78,8 +92,11 @@ void match(Warp& w, const Inst& i) {
   each(w.mask, [&](int lane) {
     uint32_t members = member_mask(w, i, lane) & w.mask, same = 0;
     each(members, [&](int other) { same |= uint32_t(v[other] == v[lane]) << other; });
-    if (All) { bool all = same == members; result[lane] = all ? members : 0; same_all |= uint32_t(all) << lane; }
-    else result[lane] = same;
+    if (All) {
+      bool all = same == members;
+      result[lane] = all ? members : 0;
+      same_all |= uint32_t(all) << lane;
+    } else result[lane] = same;
   });
   lanes<uint32_t>(w, i.d, [&](int l) { return result[l]; });
   if (All && i.n == 2) pred_out(w, i.v[0], same_all);
@@ -93,18 +110,38 @@ void redux(Warp& w, const Inst& i, F f) {
   each(w.mask, [&](int lane) {
     uint32_t members = member_mask(w, i, lane) & w.mask;
     bool first = true;
-    each(members, [&](int other) { result[lane] = first ? v[other] : f(result[lane], v[other]); first = false; });
+    each(members, [&](int other) {
+      result[lane] = first ? v[other] : f(result[lane], v[other]);
+      first = false;
+    });
   });
   lanes<T>(w, i.d, [&](int l) { return result[l]; });
 }
-void redux_add(Warp& w, const Inst& i) { redux<uint32_t>(w, i, [](uint32_t a, uint32_t b) { return a + b; }); }
-void redux_and(Warp& w, const Inst& i) { redux<uint32_t>(w, i, [](uint32_t a, uint32_t b) { return a & b; }); }
-void redux_or(Warp& w, const Inst& i) { redux<uint32_t>(w, i, [](uint32_t a, uint32_t b) { return a | b; }); }
-void redux_xor(Warp& w, const Inst& i) { redux<uint32_t>(w, i, [](uint32_t a, uint32_t b) { return a ^ b; }); }
-template <class T> void redux_min(Warp& w, const Inst& i) { redux<T>(w, i, [](T a, T b) { return std::min(a, b); }); }
-template <class T> void redux_max(Warp& w, const Inst& i) { redux<T>(w, i, [](T a, T b) { return std::max(a, b); }); }
+void redux_add(Warp& w, const Inst& i) {
+  redux<uint32_t>(w, i, [](uint32_t a, uint32_t b) { return a + b; });
+}
+void redux_and(Warp& w, const Inst& i) {
+  redux<uint32_t>(w, i, [](uint32_t a, uint32_t b) { return a & b; });
+}
+void redux_or(Warp& w, const Inst& i) {
+  redux<uint32_t>(w, i, [](uint32_t a, uint32_t b) { return a | b; });
+}
+void redux_xor(Warp& w, const Inst& i) {
+  redux<uint32_t>(w, i, [](uint32_t a, uint32_t b) { return a ^ b; });
+}
+template <class T>
+void redux_min(Warp& w, const Inst& i) {
+  redux<T>(w, i, [](T a, T b) { return std::min(a, b); });
+}
+template <class T>
+void redux_max(Warp& w, const Inst& i) {
+  redux<T>(w, i, [](T a, T b) { return std::max(a, b); });
+}
 
-void activemask(Warp& w, const Inst& i) { uint32_t m = w.mask; lanes<uint32_t>(w, i.d, [m](int) { return m; }); }
+void activemask(Warp& w, const Inst& i) {
+  uint32_t m = w.mask;
+  lanes<uint32_t>(w, i.d, [m](int) { return m; });
+}
 void sync_warp(Warp& w, const Inst& i) { check_membership(w, i); }
 
 void elect(Warp& w, const Inst& i) {
@@ -123,9 +160,15 @@ bool lower_shfl(Lowering& l) {
   l.kind = Class::Warp;
   if (!l.has("sync") || l.operands() != 5) return false;
   const ptx::Operand& target = l.operand(0);
-  int32_t a = l.source(1, 4), b = l.source(2, 4), c = l.source(3, 4), m = l.source(4, 4), d = l.target(target, 4), p = target.paired ? l.predicate(target.parts[0]) : 0;
+  int32_t a = l.source(1, 4), b = l.source(2, 4), c = l.source(3, 4), m = l.source(4, 4), d = l.target(target, 4),
+          p = target.paired ? l.predicate(target.parts[0]) : 0;
   Inst& i = l.emit(shfl);
-  i.a = a; i.b = b; i.c = c; i.d = d; i.v[0] = p; i.v[7] = m;
+  i.a = a;
+  i.b = b;
+  i.c = c;
+  i.d = d;
+  i.v[0] = p;
+  i.v[7] = m;
   i.n = target.paired ? 2 : 1;
   i.imm = l.has("up") ? Up : l.has("down") ? Down : l.has("bfly") ? Bfly : Idx;
   return true;
@@ -139,7 +182,10 @@ bool lower_vote(Lowering& l) {
   bool ballot = l.has("ballot");
   int32_t d = ballot ? l.target(size_t(0), 4) : l.predicate(l.operand(0));
   Inst& i = l.emit(ballot ? vote<3> : l.has("all") ? vote<0> : l.has("any") ? vote<1> : vote<2>);
-  i.a = p; i.flags = negated; i.d = d; i.v[7] = m;
+  i.a = p;
+  i.flags = negated;
+  i.d = d;
+  i.v[7] = m;
   return true;
 }
 
@@ -150,8 +196,12 @@ bool lower_match(Lowering& l) {
   bool all = l.has("all");
   int32_t a = l.source(1, width), m = l.source(2, 4), d = l.target(l.operand(0), 4);
   const ptx::Operand& target = l.operand(0);
-  Inst& i = l.emit(width == 8 ? (all ? match<uint64_t, true> : match<uint64_t, false>) : all ? match<uint32_t, true> : Handler(match<uint32_t, false>));
-  i.a = a; i.d = d; i.v[7] = m;
+  Inst& i = l.emit(width == 8 ? (all ? match<uint64_t, true> : match<uint64_t, false>)
+                   : all      ? match<uint32_t, true>
+                              : Handler(match<uint32_t, false>));
+  i.a = a;
+  i.d = d;
+  i.v[7] = m;
   i.n = target.paired ? 2 : 1;
   if (target.paired) i.v[0] = l.predicate(target.parts[0]);
   return true;
@@ -162,11 +212,18 @@ bool lower_redux(Lowering& l) {
   std::string t = l.type();
   if (t != "u32" && t != "s32" && t != "b32") return false;
   bool s = t == "s32";
-  Handler fn = l.has("add") ? redux_add : l.has("and") ? redux_and : l.has("or") ? redux_or : l.has("xor") ? redux_xor
-             : l.has("min") ? (s ? redux_min<int32_t> : redux_min<uint32_t>) : l.has("max") ? (s ? redux_max<int32_t> : redux_max<uint32_t>) : nullptr;
+  Handler fn = l.has("add")   ? redux_add
+               : l.has("and") ? redux_and
+               : l.has("or")  ? redux_or
+               : l.has("xor") ? redux_xor
+               : l.has("min") ? (s ? redux_min<int32_t> : redux_min<uint32_t>)
+               : l.has("max") ? (s ? redux_max<int32_t> : redux_max<uint32_t>)
+                              : nullptr;
   int32_t a = l.source(1, 4), m = l.source(2, 4), d = l.target(size_t(0), 4);
   Inst& i = l.emit(fn);
-  i.a = a; i.d = d; i.v[7] = m;
+  i.a = a;
+  i.d = d;
+  i.v[7] = m;
   return true;
 }
 
@@ -174,7 +231,8 @@ bool lower_activemask(Lowering& l) {
   l.kind = Class::Warp;
   int32_t d = l.target(size_t(0), 4);
   Inst& i = l.emit(activemask);
-  i.d = d; i.v[7] = kNoLane;
+  i.d = d;
+  i.v[7] = kNoLane;
   return true;
 }
 
@@ -186,7 +244,10 @@ bool lower_elect(Lowering& l) {
   bool sink = target.kind == ptx::Operand::Sink;
   int32_t d = sink ? 0 : l.target(target, 4), p = l.predicate(target.parts[0]);
   Inst& i = l.emit(elect);
-  i.d = d; i.n = !sink; i.v[0] = p; i.v[7] = m;
+  i.d = d;
+  i.n = !sink;
+  i.v[0] = p;
+  i.v[7] = m;
   return true;
 }
 
@@ -211,7 +272,11 @@ bool lower_bar(Lowering& l) {
     d = popc ? l.target(size_t(0), 4) : l.predicate(l.operand(0));
   }
   Inst& i = l.emit(nothing);
-  i.a = number; i.b = threads; i.c = p; i.d = d; i.negated = negated;
+  i.a = number;
+  i.b = threads;
+  i.c = p;
+  i.d = d;
+  i.negated = negated;
   i.flags = arrive ? kArrive : !red ? kSync : popc ? kRedPopc : l.has("and") ? kRedAnd : kRedOr;
   i.imm = barrier && !l.has("aligned") ? kUnaligned : 0;
   return true;
@@ -219,7 +284,14 @@ bool lower_bar(Lowering& l) {
 
 }  // namespace
 
-const LowerEntry kWarpOps[] = {{"shfl", lower_shfl}, {"vote", lower_vote}, {"match", lower_match}, {"redux", lower_redux}, {"activemask", lower_activemask},
-                               {"elect", lower_elect}, {"bar", lower_bar}, {"barrier", lower_bar}, {nullptr, nullptr}};
+const LowerEntry kWarpOps[] = {{"shfl", lower_shfl},
+                               {"vote", lower_vote},
+                               {"match", lower_match},
+                               {"redux", lower_redux},
+                               {"activemask", lower_activemask},
+                               {"elect", lower_elect},
+                               {"bar", lower_bar},
+                               {"barrier", lower_bar},
+                               {nullptr, nullptr}};
 
 }  // namespace vgpu

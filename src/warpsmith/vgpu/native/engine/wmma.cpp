@@ -1,5 +1,5 @@
-// wmma.load, wmma.mma, wmma.store. Fragments are opaque: here a lane holds a run of consecutive elements, of A and B in the
-// order of memory, of accumulators by rows. Registers beyond what that needs stay zero.
+// wmma.load, wmma.mma, wmma.store. Fragments are opaque: here a lane holds a run of consecutive elements, of A and B in
+// the order of memory, of accumulators by rows. Registers beyond what that needs stay zero.
 #include "alu.h"
 #include "control.h"
 #include "matrix.h"
@@ -18,7 +18,9 @@ struct Matrix {
   int per_lane() const { return major * minor / 32; }
 };
 
-struct Dims { int m = 0, n = 0, k = 0; };
+struct Dims {
+  int m = 0, n = 0, k = 0;
+};
 
 Dims dims_of(const Lowering& l) {
   if (l.has("m16n16k16")) return {16, 16, 16};
@@ -43,20 +45,29 @@ Matrix matrix(char which, const Dims& d, const std::string& type, bool row) {
 }
 
 // imm packs a Matrix.
-int64_t packed(const Matrix& x) { return x.major | x.minor << 8 | x.bytes << 16 | int64_t(x.regs) << 24 | int64_t(x.row) << 32; }
+int64_t packed(const Matrix& x) {
+  return x.major | x.minor << 8 | x.bytes << 16 | int64_t(x.regs) << 24 | int64_t(x.row) << 32;
+}
 Matrix unpacked(int64_t v) {
   Matrix x;
-  x.major = int(v & 0xff); x.minor = int(v >> 8 & 0xff); x.bytes = int(v >> 16 & 0xff); x.regs = size_t(v >> 24 & 0xff); x.row = v >> 32 & 1;
+  x.major = int(v & 0xff);
+  x.minor = int(v >> 8 & 0xff);
+  x.bytes = int(v >> 16 & 0xff);
+  x.regs = size_t(v >> 24 & 0xff);
+  x.row = v >> 32 & 1;
   return x;
 }
 
 uint32_t get(const Warp& w, const uint32_t* places, const Matrix& x, int lane, int e) {
   if (x.bytes == 4) return in<uint32_t>(w, int32_t(places[e]))[lane];
-  return in<uint32_t>(w, int32_t(places[e / 2]))[lane] >> (16 * (e & 1)) & 0xffff;
+  return in<uint32_t>(w, int32_t(places[e / 2]))[lane] >> (16 *(e& 1)) & 0xffff;
 }
 
 void put(Warp& w, const uint32_t* places, const Matrix& x, int lane, int e, uint32_t v) {
-  if (x.bytes == 4) { out<uint32_t>(w, int32_t(places[e]))[lane] = v; return; }
+  if (x.bytes == 4) {
+    out<uint32_t>(w, int32_t(places[e]))[lane] = v;
+    return;
+  }
   uint32_t& word = out<uint32_t>(w, int32_t(places[e / 2]))[lane];
   word = e & 1 ? (word & 0xffff) | v << 16 : (word & 0xffff0000) | v;
 }
@@ -64,14 +75,19 @@ void put(Warp& w, const uint32_t* places, const Matrix& x, int lane, int e, uint
 // The element of memory that lane and slot hold. Accumulators go by rows whatever the layout in memory.
 void coordinates(const Matrix& x, bool accumulator, int lane, int e, int* major, int* minor) {
   int index = lane * x.per_lane() + e;
-  if (!accumulator || x.row) { *major = index / x.minor; *minor = index % x.minor; return; }
+  if (!accumulator || x.row) {
+    *major = index / x.minor;
+    *minor = index % x.minor;
+    return;
+  }
   *minor = index / x.major;
   *major = index % x.major;
 }
 
 constexpr uint8_t kAccumulator = 1, kStore = 2;
 
-// table: the fragment's places, then the place of the leading dimension. b holds the flags; the form of the address is in c, a, n.
+// table: the fragment's places, then the place of the leading dimension. b holds the flags; the form of the address is
+// in c, a, n.
 void transfer(Warp& w, const Inst& i) {
   Matrix x = unpacked(i.imm);
   const uint32_t* places = places_of(i).data();
@@ -81,7 +97,8 @@ void transfer(Warp& w, const Inst& i) {
   plain.imm = i.v[0];
   Request base;
   addresses(w, plain, &base);
-  if (!store) for (size_t r = 0; r < x.regs; ++r) lanes<uint32_t>(w, int32_t(places[r]), [](int) { return 0u; });
+  if (!store)
+    for (size_t r = 0; r < x.regs; ++r) lanes<uint32_t>(w, int32_t(places[r]), [](int) { return 0u; });
   for (int e = 0; e < x.per_lane(); ++e) {
     Request r;
     r.bytes = uint32_t(x.bytes);
@@ -95,18 +112,26 @@ void transfer(Warp& w, const Inst& i) {
       each(access.mask, [&](int lane) {
         uint8_t* p = access.base + access.delta[lane];
         uint32_t v = 0;
-        if (store) { v = get(w, places, x, lane, e); std::memcpy(p, &v, size_t(x.bytes)); }
-        else { std::memcpy(&v, p, size_t(x.bytes)); put(w, places, x, lane, e, v); }
+        if (store) {
+          v = get(w, places, x, lane, e);
+          std::memcpy(p, &v, size_t(x.bytes));
+        } else {
+          std::memcpy(&v, p, size_t(x.bytes));
+          put(w, places, x, lane, e, v);
+        }
       });
     });
   }
 }
 
 float value(uint32_t bits, int kind) {  // 0 f16, 1 bf16, 2 tf32, 3 f32
-  return kind == 0 ? to_float(Half{uint16_t(bits)}) : kind == 1 ? to_float(Brain{uint16_t(bits)}) : bit_copy<float>(kind == 2 ? bits & ~uint32_t(0x1fff) : bits);
+  return kind == 0   ? to_float(Half{uint16_t(bits)})
+         : kind == 1 ? to_float(Brain{uint16_t(bits)})
+                     : bit_copy<float>(kind == 2 ? bits & ~uint32_t(0x1fff) : bits);
 }
 
-// table: d, a, b, c; v[0..3] are m, n, k and the kind of A and B; imm packs a, c packs b; n tells the accumulators' widths.
+// table: d, a, b, c; v[0..3] are m, n, k and the kind of A and B; imm packs a, c packs b; n tells the accumulators'
+// widths.
 void multiply(Warp& w, const Inst& i) {
   Dims d{i.v[0], i.v[1], i.v[2]};
   int kind = i.v[3];
@@ -154,11 +179,16 @@ bool lower_transfer(Lowering& l, bool store) {
   AddressForm a;
   std::vector<uint32_t> places;
   if (l.operands() < 2 || !address_form(l, l.operand(address), &a)) return false;
-  if (store ? !fragment_sources(l, l.operand(1), 4, x.regs, &places) : !fragment_targets(l, l.operand(0), 4, x.regs, &places)) return false;
+  if (store ? !fragment_sources(l, l.operand(1), 4, x.regs, &places)
+            : !fragment_targets(l, l.operand(0), 4, x.regs, &places))
+    return false;
   places.push_back(uint32_t(l.operands() > 2 ? l.source(2, 4) : l.constant(uint64_t(x.minor), 4)));
   Inst& i = emit_matrix(l, transfer, places);
   i.imm = packed(x);
-  i.a = a.base; i.v[0] = int32_t(a.imm); i.c = int32_t(a.space); i.flags = a.flags;
+  i.a = a.base;
+  i.v[0] = int32_t(a.imm);
+  i.c = int32_t(a.space);
+  i.flags = a.flags;
   i.b = (which == 'c' ? kAccumulator : 0) | (store ? kStore : 0);
   i.memo = l.memo();
   if (a.imm != int64_t(int32_t(a.imm))) return false;
@@ -175,17 +205,25 @@ bool lower_multiply(Lowering& l) {
   if (ab != "f16" && ab != "bf16" && ab != "tf32") return false;
   // .alayout.blayout follow .aligned
   std::vector<bool> row;
-  for (size_t k = 1; k < l.parts.size(); ++k) if (l.parts[k] == "row" || l.parts[k] == "col") row.push_back(l.parts[k] == "row");
+  for (size_t k = 1; k < l.parts.size(); ++k)
+    if (l.parts[k] == "row" || l.parts[k] == "col") row.push_back(l.parts[k] == "row");
   if (row.size() != 2) return false;
   Matrix a = matrix('a', d, ab, row[0]), b = matrix('b', d, ab, row[1]);
   bool half_d = t.front() == "f16", half_c = t.back() == "f16";
   std::vector<uint32_t> places;
-  if (!fragment_targets(l, l.operand(0), 4, half_d ? 4 : 8, &places) || !fragment_sources(l, l.operand(1), 4, a.regs, &places) ||
-      !fragment_sources(l, l.operand(2), 4, b.regs, &places) || !fragment_sources(l, l.operand(3), 4, half_c ? 4 : 8, &places)) return false;
+  if (!fragment_targets(l, l.operand(0), 4, half_d ? 4 : 8, &places) ||
+      !fragment_sources(l, l.operand(1), 4, a.regs, &places) ||
+      !fragment_sources(l, l.operand(2), 4, b.regs, &places) ||
+      !fragment_sources(l, l.operand(3), 4, half_c ? 4 : 8, &places))
+    return false;
   Inst& i = emit_matrix(l, multiply, places);
-  i.v[0] = d.m; i.v[1] = d.n; i.v[2] = d.k; i.v[3] = ab == "f16" ? 0 : ab == "bf16" ? 1 : 2;
+  i.v[0] = d.m;
+  i.v[1] = d.n;
+  i.v[2] = d.k;
+  i.v[3] = ab == "f16" ? 0 : ab == "bf16" ? 1 : 2;
   i.imm = packed(a);
-  i.a = int32_t(uint32_t(packed(b))); i.b = int32_t(packed(b) >> 32);
+  i.a = int32_t(uint32_t(packed(b)));
+  i.b = int32_t(packed(b) >> 32);
   i.n = uint8_t(half_d | half_c << 1);
   return true;
 }

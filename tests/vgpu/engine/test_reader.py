@@ -1,0 +1,110 @@
+"""Text that is not PTX, cut short, or from elsewhere: a sentence with the line, never a crash."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
+
+SAMPLE = r"""
+#include <cstdio>
+__constant__ float coefficients[3] = {1, 2, 3};
+__device__ int words[4] = {5, 6};
+__device__ int* pointer = words + 1;
+__device__ __noinline__ float helper(float a) { return a * coefficients[1]; }
+extern "C" __global__ void __launch_bounds__(64) sample(float* x, int n) {
+  extern __shared__ float s[];
+  s[threadIdx.x] = helper(x[threadIdx.x]);
+  __syncthreads();
+  switch (n) { case 0: x[0] = 1; break; case 1: x[1] = 2; break; case 2: x[2] = s[3]; break; case 3: x[3] = 4; break; case 4: x[4] = *pointer; break; default: printf("%d\n", n); }
+}
+"""
+
+
+def entry(body: str) -> str:
+    return f"{HEADER}.visible .entry k(.param .u64 p)\n{{\n{body}\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("", 1, "begins with .version"),
+        ("int main() {}", 1, "begins with .version"),
+        ("; ModuleID = 'kernel'\ntarget triple", 1, "begins with .version"),
+        (HEADER + "what", 4, "directive was expected"),
+        (HEADER + ".gibberish x;", 4, ".gibberish"),
+        (HEADER + ".global .f33 x;", 4, ".f33"),
+        (HEADER + ".global .align 3 .f32 x;", 4, "power of two"),
+        (HEADER + ".visible .entry k(", 4, "expected"),
+        (entry("  add.s32 %r1, %r2"), 7, "expected"),
+        (entry("  bra nowhere;"), 6, "nowhere"),
+        (entry("  @%p1 exit;"), 6, "%p1"),
+        (entry("  .reg .b32 %r<2>;\n  @%r1 exit;"), 7, "no predicate"),
+        (entry("  .reg .b32 %r<99999999>;"), 6, "99999999"),
+        (entry("  mov.b32 %r1, 0f123;"), 6, "digits"),
+        (entry("  {{{ exit; }"), 8, "text ends"),
+    ],
+)
+def test_sentence_with_its_line(gpu: Any, text: str, line: int, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)) as caught:
+        gpu.load(text)
+    assert f"PTX line {line}:" in str(caught.value)
+
+
+def test_every_truncation_is_a_sentence(gpu: Any, nvcc: Any) -> None:
+    text = nvcc(SAMPLE)
+    complete = 0
+    for cut in range(0, len(text), 17):
+        try:
+            gpu.load(text[:cut])
+            complete += 1
+        except ValueError as error:
+            assert re.match(r"PTX line \d+: ", str(error)), (cut, error)
+    assert complete < len(text) // 17
+
+
+def test_damaged_text_never_crashes(gpu: Any, nvcc: Any) -> None:
+    """Bytes changed, removed and doubled at random: loading fails with a sentence or gives a module that runs or is refused."""
+    text = nvcc(SAMPLE)
+    rng = np.random.default_rng(0)
+    x = gpu.array(np.zeros(64, np.float32))
+    outcomes = set()
+    for _ in range(400):
+        at, length = int(rng.integers(0, len(text))), int(rng.integers(0, 4))
+        damaged = text[:at] + "".join(chr(int(c)) for c in rng.integers(32, 127, length)) + text[at + int(rng.integers(0, 4)) :]
+        try:
+            module = gpu.load(damaged)
+        except ValueError as error:
+            assert re.match(r"PTX line \d+: ", str(error))
+            continue
+        outcomes.add(gpu.launch(module, "sample", 1, 64, x, 2, shared=256).status)
+    assert "done" in outcomes
+    gpu.printed()
+
+
+def test_unknown_instruction_is_named_when_reached(gpu: Any) -> None:
+    body = ".reg .pred %p<2>; .reg .b32 %r<4>;\nld.param.u32 %r0, [p];\nsetp.eq.u32 %p0, %r0, 0;\n@%p0 bra DONE;\nwgmma.fence.sync.aligned;\nDONE: ret;"
+    module = gpu.load(entry(body))
+    assert gpu.launch(module, "k", 1, 32, np.uint64(0)).status == "done"
+    outcome = gpu.launch(module, "k", 1, 32, np.uint64(1))
+    assert (outcome.status, outcome.detail) == ("unknown", "wgmma.fence.sync.aligned")
+
+
+@pytest.mark.parametrize("name", ["tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32", "add.f32x2 %d0, %d1, %d2", "mov.u32 %r0, %pm0", "shfl.up.b32 %r0, %r1, 1, 0"])
+def test_unknown_forms(gpu: Any, name: str) -> None:
+    outcome = gpu.launch(gpu.load(entry(f".reg .b32 %r<4>; .reg .b64 %d<4>;\n{name};\nret;")), "k", 1, 32, np.uint64(0))
+    assert (outcome.status, outcome.detail) == ("unknown", name.split()[0])
+
+
+def test_symbols_and_initializers(gpu: Any, nvcc: Any) -> None:
+    module = gpu.load(nvcc(SAMPLE))
+    size = gpu.library.engine_symbol.argtypes[3]._type_()
+    address = gpu.library.engine_symbol(gpu.handle, module, b"words", size)
+    assert (address > 0, size.value) == (True, 16)
+    x = gpu.array(np.arange(64, dtype=np.float32))
+    assert gpu.launch(module, "sample", 1, 64, x, 4, shared=256).status == "done"
+    assert x.numpy()[4] == 6
+    assert gpu.launch(module, "sample", 1, 64, x, 2, shared=256).status == "done"
+    assert x.numpy()[2] == 6
