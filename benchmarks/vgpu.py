@@ -1,4 +1,4 @@
-"""Thread-instructions a second of the virtual GPU's engine: layernorm, tiled matmul, softmax, histogram; checkers on and off.
+"""Thread-instructions a second of the virtual GPU's engine on four kernels, with the checkers on and off.
 
 Run: python benchmarks/vgpu.py [--repeat N]. Needs g++ and nvcc, no GPU.
 """
@@ -32,7 +32,8 @@ extern "C" __global__ void layernorm(const float* x, const float* g, const float
   s = lane < blockDim.x / 32 ? part[0][lane] : 0; q = lane < blockDim.x / 32 ? part[1][lane] : 0;
   for (int d = 16; d; d >>= 1) { s += __shfl_xor_sync(~0u, s, d); q += __shfl_xor_sync(~0u, q, d); }
   float mean = s / n, scale = rsqrtf(q / n - mean * mean + 1e-5f);
-  for (int i = threadIdx.x; i < n; i += blockDim.x) y[(size_t)blockIdx.x * n + i] = (row[i] - mean) * scale * g[i] + b[i];
+  float* to = y + (size_t)blockIdx.x * n;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) to[i] = (row[i] - mean) * scale * g[i] + b[i];
 }
 extern "C" __global__ void softmax(const float* x, float* y, int n) {
   __shared__ float part[32];
@@ -71,7 +72,8 @@ extern "C" __global__ void histogram(const unsigned* x, unsigned* bins, int n) {
   __shared__ unsigned local[256];
   local[threadIdx.x] = 0;
   __syncthreads();
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) atomicAdd(&local[x[i] & 255], 1u);
+  int step = blockDim.x * gridDim.x;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) atomicAdd(&local[x[i] & 255], 1u);
   __syncthreads();
   atomicAdd(&bins[threadIdx.x], local[threadIdx.x]);
 }

@@ -271,7 +271,8 @@ def evaluate(gpu: Any) -> Any:
         text = evaluation_kernel(instruction, [o.dtype.itemsize for o in operands], np.dtype(result).itemsize)
         outcome = gpu.launch(gpu.load(text), "k", padded // 32, 32, *buffers, out)
         assert (outcome.status, outcome.detail, outcome.findings) == ("done", "", [])
-        return out.numpy()[:count]
+        values: NDArray[Any] = out.numpy()
+        return values[:count]
 
     return run
 

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-TYPES = {"u16": (16, False), "s16": (16, True), "u32": (32, False), "s32": (32, True), "u64": (64, False), "s64": (64, True)}
+TYPES = {
+    "u16": (16, False),
+    "s16": (16, True),
+    "u32": (32, False),
+    "s32": (32, True),
+    "u64": (64, False),
+    "s64": (64, True),
+}
 
 
 def signed(value: int, bits: int) -> int:
@@ -25,7 +32,10 @@ def values(bits: int, count: int, seed: int = 0) -> list[NDArray[Any]]:
     rng = np.random.default_rng(seed)
     columns = []
     for column in zip(*itertools.product(chosen, repeat=count), strict=True):
-        extra = [int(v) >> int(s) for v, s in zip(rng.integers(0, 2 * top, 500, dtype=np.uint64), rng.integers(0, bits, 500), strict=True)]
+        extra = [
+            int(v) >> int(s)
+            for v, s in zip(rng.integers(0, 2 * top, 500, dtype=np.uint64), rng.integers(0, bits, 500), strict=True)
+        ]
         columns.append(np.array([*column, *extra], f"u{bits // 8}"))
     return columns
 
@@ -116,16 +126,24 @@ def test_logic_and_shifts(evaluate: Any, bits: int) -> None:
     (a, b), size = values(bits, 2), f"u{bits // 8}"
     n = np.array([v % 80 for v in range(len(a))], np.uint32)
     full = (1 << bits) - 1
-    cases: dict[str, Callable[[int, int], int]] = {"and": lambda x, y: x & y, "or": lambda x, y: x | y, "xor": lambda x, y: x ^ y}
+    cases: dict[str, Callable[[int, int], int]] = {
+        "and": lambda x, y: x & y,
+        "or": lambda x, y: x | y,
+        "xor": lambda x, y: x ^ y,
+    }
     for op, function in cases.items():
         actual = evaluate(f"{op}.b{bits} {{d}}, {{a}}, {{b}};", a, b, result=size)
         assert actual.tolist() == [function(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
     assert evaluate(f"not.b{bits} {{d}}, {{a}};", a, result=size).tolist() == [x ^ full for x in a.tolist()]
     assert evaluate(f"cnot.b{bits} {{d}}, {{a}};", a, result=size).tolist() == [int(x == 0) for x in a.tolist()]
     pairs = list(zip(a.tolist(), n.tolist(), strict=True))
-    assert evaluate(f"shl.b{bits} {{d}}, {{a}}, {{b}};", a, n, result=size).tolist() == [x << s & full if s < bits else 0 for x, s in pairs]
+    assert evaluate(f"shl.b{bits} {{d}}, {{a}}, {{b}};", a, n, result=size).tolist() == [
+        x << s & full if s < bits else 0 for x, s in pairs
+    ]
     assert evaluate(f"shr.u{bits} {{d}}, {{a}}, {{b}};", a, n, result=size).tolist() == [x >> s for x, s in pairs]
-    assert evaluate(f"shr.s{bits} {{d}}, {{a}}, {{b}};", a, n, result=size).tolist() == [signed(x, bits) >> s & full for x, s in pairs]
+    assert evaluate(f"shr.s{bits} {{d}}, {{a}}, {{b}};", a, n, result=size).tolist() == [
+        signed(x, bits) >> s & full for x, s in pairs
+    ]
 
 
 def extracted(a: int, pos: int, length: int, bits: int, is_signed: bool) -> int:
@@ -147,21 +165,34 @@ def test_fields(evaluate: Any, bits: int) -> None:
     rng = np.random.default_rng(1)
     count, size = 1500, f"u{bits // 8}"
     a, b = (rng.integers(0, 1 << bits, count, dtype=np.uint64).astype(size) for _ in range(2))
-    pos, length = (rng.choice([0, 1, 5, 16, 31, 32, 33, 63, 64, 70, 255, 256 + 3], count).astype(np.uint32) for _ in range(2))
+    pos, length = (
+        rng.choice([0, 1, 5, 16, 31, 32, 33, 63, 64, 70, 255, 256 + 3], count).astype(np.uint32) for _ in range(2)
+    )
     for is_signed in (False, True):
-        actual = evaluate(f"bfe.{'s' if is_signed else 'u'}{bits} {{d}}, {{a}}, {{b}}, {{c}};", a, pos, length, result=size)
-        want = [extracted(int(x), int(p) & 255, int(n) & 255, bits, is_signed) for x, p, n in zip(a, pos, length, strict=True)]
+        actual = evaluate(
+            f"bfe.{'s' if is_signed else 'u'}{bits} {{d}}, {{a}}, {{b}}, {{c}};", a, pos, length, result=size
+        )
+        want = [
+            extracted(int(x), int(p) & 255, int(n) & 255, bits, is_signed)
+            for x, p, n in zip(a, pos, length, strict=True)
+        ]
         assert actual.tolist() == want
     actual = evaluate(f"bfi.b{bits} {{d}}, {{a}}, {{b}}, {{c}}, {{e}};", a, b, pos, length, result=size)
-    assert actual.tolist() == [inserted(int(x), int(y), int(p) & 255, int(n) & 255, bits) for x, y, p, n in zip(a, b, pos, length, strict=True)]
+    assert actual.tolist() == [
+        inserted(int(x), int(y), int(p) & 255, int(n) & 255, bits) for x, y, p, n in zip(a, b, pos, length, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("bits", [32, 64])
 def test_counts(evaluate: Any, bits: int) -> None:
     (a,), size = values(bits, 1), f"u{bits // 8}"
     assert evaluate(f"popc.b{bits} {{d}}, {{a}};", a, result="u4").tolist() == [x.bit_count() for x in a.tolist()]
-    assert evaluate(f"clz.b{bits} {{d}}, {{a}};", a, result="u4").tolist() == [bits - x.bit_length() for x in a.tolist()]
-    assert evaluate(f"brev.b{bits} {{d}}, {{a}};", a, result=size).tolist() == [int(f"{x:0{bits}b}"[::-1], 2) for x in a.tolist()]
+    assert evaluate(f"clz.b{bits} {{d}}, {{a}};", a, result="u4").tolist() == [
+        bits - x.bit_length() for x in a.tolist()
+    ]
+    assert evaluate(f"brev.b{bits} {{d}}, {{a}};", a, result=size).tolist() == [
+        int(f"{x:0{bits}b}"[::-1], 2) for x in a.tolist()
+    ]
     found = [(x.bit_length() - 1) % 2**32 for x in a.tolist()]
     assert evaluate(f"bfind.u{bits} {{d}}, {{a}};", a, result="u4").tolist() == found
     negative = [(~signed(x, bits) if signed(x, bits) < 0 else signed(x, bits)).bit_length() - 1 for x in a.tolist()]
@@ -180,8 +211,14 @@ def permuted(a: int, b: int, selector: int) -> int:
     return result
 
 
-PRMT_MODES = {"f4e": [0x3210, 0x4321, 0x5432, 0x6543], "b4e": [0x5670, 0x6701, 0x7012, 0x0123], "rc8": [0, 0x1111, 0x2222, 0x3333],
-              "ecl": [0x3210, 0x3211, 0x3222, 0x3333], "ecr": [0x0000, 0x1110, 0x2210, 0x3210], "rc16": [0x1010, 0x3232, 0x1010, 0x3232]}  # fmt: skip
+PRMT_MODES = {
+    "f4e": [0x3210, 0x4321, 0x5432, 0x6543],
+    "b4e": [0x5670, 0x6701, 0x7012, 0x0123],
+    "rc8": [0, 0x1111, 0x2222, 0x3333],
+    "ecl": [0x3210, 0x3211, 0x3222, 0x3333],
+    "ecr": [0x0000, 0x1110, 0x2210, 0x3210],
+    "rc16": [0x1010, 0x3232, 0x1010, 0x3232],
+}
 
 
 def test_permute(evaluate: Any) -> None:
@@ -199,7 +236,10 @@ def test_lop3_and_funnel(evaluate: Any) -> None:
     a, b, c = (rng.integers(0, 2**32, 300, dtype=np.uint64).astype(np.uint32) for _ in range(3))
     for table in (0x80, 0xE8, 0x96, 0x1B, 0xFE):
         actual = evaluate(f"lop3.b32 {{d}}, {{a}}, {{b}}, {{c}}, {table};", a, b, c, result="u4")
-        want = [sum((table >> ((x >> i & 1) << 2 | (y >> i & 1) << 1 | (z >> i & 1)) & 1) << i for i in range(32)) for x, y, z in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)]
+        want = [
+            sum((table >> ((x >> i & 1) << 2 | (y >> i & 1) << 1 | (z >> i & 1)) & 1) << i for i in range(32))
+            for x, y, z in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)
+        ]
         assert actual.tolist() == want
     n = np.arange(300, dtype=np.uint32) % 70
     for side, mode in itertools.product(("l", "r"), ("wrap", "clamp")):
@@ -217,7 +257,9 @@ def test_dot_products(evaluate: Any) -> None:
         actual = evaluate(f"dp4a.{ta}.{tb} {{d}}, {{a}}, {{b}}, {{c}};", a, b, c, result="u4")
         for x, y, z, have in zip(a.tolist(), b.tolist(), c.tolist(), actual.tolist(), strict=True):
             parts = [(x >> 8 * i & 255, y >> 8 * i & 255) for i in range(4)]
-            total = z + sum((signed(p, 8) if ta == "s32" else p) * (signed(q, 8) if tb == "s32" else q) for p, q in parts)
+            total = z + sum(
+                (signed(p, 8) if ta == "s32" else p) * (signed(q, 8) if tb == "s32" else q) for p, q in parts
+            )
             assert have == total % 2**32
 
 
@@ -238,12 +280,21 @@ def test_selections(evaluate: Any) -> None:
     a, b = values(32, 2)
     c = np.roll(a, 3)
     actual = evaluate("slct.s32.s32 {d}, {a}, {b}, {c};", a, b, c, result="u4")
-    assert actual.tolist() == [x if signed(z, 32) >= 0 else y for x, y, z in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)]
+    assert actual.tolist() == [
+        x if signed(z, 32) >= 0 else y for x, y, z in zip(a.tolist(), b.tolist(), c.tolist(), strict=True)
+    ]
     actual = evaluate("setp.lt.and.s32 %p0|%p1, {a}, {b}, 1; selp.b32 {d}, 5, 9, %p0;", a, b, result="u4")
-    assert actual.tolist() == [5 if signed(x, 32) < signed(y, 32) else 9 for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    assert actual.tolist() == [
+        5 if signed(x, 32) < signed(y, 32) else 9 for x, y in zip(a.tolist(), b.tolist(), strict=True)
+    ]
     actual = evaluate("set.le.u32.u32 {d}, {a}, {b};", a, b, result="u4")
     assert actual.tolist() == [2**32 - 1 if x <= y else 0 for x, y in zip(a.tolist(), b.tolist(), strict=True)]
-    actual = evaluate("@!%p7 mov.u32 {d}, 4; setp.eq.u32 %p0, {a}, {b}; @%p0 mov.u32 {d}, 3; @!%p0 mov.u32 {d}, {a};", a, b, result="u4")
+    actual = evaluate(
+        "@!%p7 mov.u32 {d}, 4; setp.eq.u32 %p0, {a}, {b}; @%p0 mov.u32 {d}, 3; @!%p0 mov.u32 {d}, {a};",
+        a,
+        b,
+        result="u4",
+    )
     assert actual.tolist() == [3 if x == y else x for x, y in zip(a.tolist(), b.tolist(), strict=True)]
 
 

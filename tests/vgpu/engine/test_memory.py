@@ -1,28 +1,13 @@
 """Transfers, freed memory, orders between operations, counters and limits."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-SOURCE = r"""
-extern "C" __global__ void copy(const float* x, float* y, int stride) { y[threadIdx.x + blockIdx.x * blockDim.x] = x[(threadIdx.x + blockIdx.x * blockDim.x) * stride]; }
-extern "C" __global__ void banks(float* y, int stride) {
-  __shared__ float s[1024];
-  for (int i = threadIdx.x; i < 1024; i += 32) s[i] = i;
-  __syncthreads();
-  y[threadIdx.x] = s[threadIdx.x * stride];
-}
-extern "C" __global__ void bytes(const unsigned char* x, unsigned char* y, unsigned short* z) { y[threadIdx.x] = x[threadIdx.x] + 1; z[threadIdx.x] = x[threadIdx.x] * 2; }
-extern "C" __global__ void __launch_bounds__(128) bounded(float* y) { y[threadIdx.x] = 1; }
-extern "C" __global__ void atomics(int* i, unsigned* u, unsigned long long* l, float* f, double* d) {
-  atomicAdd(i, -2); atomicMin(i + 1, (int)threadIdx.x - 9); atomicMax(i + 2, (int)threadIdx.x); atomicAnd(i + 3, ~(1 << threadIdx.x)); atomicOr(i + 4, 1 << threadIdx.x);
-  atomicXor(i + 5, 3); atomicInc(u, 9); atomicDec(u + 1, 9); atomicAdd(l, 1ull << 40); atomicAdd(f, 0.5f); atomicAdd(d, 0.25); atomicExch(u + 2, 77); atomicCAS(u + 3, threadIdx.x, threadIdx.x + 1);
-}
-#include <cstdio>
-extern "C" __global__ void chatter() { for (int i = 0; i < 100; ++i) printf("line %d of thread %d\n", i, threadIdx.x); }
-"""
+SOURCE = (Path(__file__).parent / "memory.cu").read_text()
 
 
 @pytest.fixture
@@ -116,10 +101,16 @@ def test_neighbouring_bytes_do_not_race(gpu: Any, module: int) -> None:
 @pytest.mark.parametrize(
     ("grid", "block", "shared", "words"),
     [
-        (0, 32, 0, "0 blocks"), (1, 0, 0, "0 threads"), (1, 1025, 0, "1025"), (1, (1, 1, 65), 0, "65"), (1, (32, 33, 1), 0, "1056"), ((1, 65536, 1), 1, 0, "65536"),
-        (1, 32, 49153, "49153"), (1, 256, 0, "__launch_bounds__"),
+        (0, 32, 0, "0 blocks"),
+        (1, 0, 0, "0 threads"),
+        (1, 1025, 0, "1025"),
+        (1, (1, 1, 65), 0, "65"),
+        (1, (32, 33, 1), 0, "1056"),
+        ((1, 65536, 1), 1, 0, "65536"),
+        (1, 32, 49153, "49153"),
+        (1, 256, 0, "__launch_bounds__"),
     ],
-)  # fmt: skip
+)
 def test_launch_limits(gpu: Any, module: int, grid: Any, block: Any, shared: int, words: str) -> None:
     outcome = gpu.launch(module, "bounded", grid, block, gpu.empty(32, np.float32), shared=shared)
     assert (outcome.status, outcome.checkers) == ("bad_launch", ["launch"])
@@ -139,7 +130,11 @@ def test_cooperative_grid_too_large(gpu: Any, module: int) -> None:
 def test_atomics(gpu: Any, module: int) -> None:
     i = gpu.array(np.array([0, 0, 0, -1, 0, 0], np.int32))
     u = gpu.array(np.array([0, 4, 0, 0], np.uint32))
-    total, f, d = gpu.array(np.zeros(1, np.uint64)), gpu.array(np.zeros(1, np.float32)), gpu.array(np.zeros(1, np.float64))
+    total, f, d = (
+        gpu.array(np.zeros(1, np.uint64)),
+        gpu.array(np.zeros(1, np.float32)),
+        gpu.array(np.zeros(1, np.float64)),
+    )
     outcome = gpu.launch(module, "atomics", 1, 32, i, u, total, f, d)
     assert outcome.findings == []
     assert i.numpy().tolist() == [-64, -9, 31, 0, -1, 0]

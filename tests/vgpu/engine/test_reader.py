@@ -1,6 +1,7 @@
 """Text that is not PTX, cut short, or from elsewhere: a sentence with the line, never a crash."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,19 +9,7 @@ import pytest
 
 HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
-SAMPLE = r"""
-#include <cstdio>
-__constant__ float coefficients[3] = {1, 2, 3};
-__device__ int words[4] = {5, 6};
-__device__ int* pointer = words + 1;
-__device__ __noinline__ float helper(float a) { return a * coefficients[1]; }
-extern "C" __global__ void __launch_bounds__(64) sample(float* x, int n) {
-  extern __shared__ float s[];
-  s[threadIdx.x] = helper(x[threadIdx.x]);
-  __syncthreads();
-  switch (n) { case 0: x[0] = 1; break; case 1: x[1] = 2; break; case 2: x[2] = s[3]; break; case 3: x[3] = 4; break; case 4: x[4] = *pointer; break; default: printf("%d\n", n); }
-}
-"""
+SAMPLE = (Path(__file__).parent / "sample.cu").read_text()
 
 
 def entry(body: str) -> str:
@@ -66,14 +55,18 @@ def test_every_truncation_is_a_sentence(gpu: Any, nvcc: Any) -> None:
 
 
 def test_damaged_text_never_crashes(gpu: Any, nvcc: Any) -> None:
-    """Bytes changed, removed and doubled at random: loading fails with a sentence or gives a module that runs or is refused."""
+    """Bytes changed and removed at random: loading fails with a sentence, or the module runs or is refused."""
     text = nvcc(SAMPLE)
     rng = np.random.default_rng(0)
     x = gpu.array(np.zeros(64, np.float32))
     outcomes = set()
     for _ in range(400):
         at, length = int(rng.integers(0, len(text))), int(rng.integers(0, 4))
-        damaged = text[:at] + "".join(chr(int(c)) for c in rng.integers(32, 127, length)) + text[at + int(rng.integers(0, 4)) :]
+        damaged = (
+            text[:at]
+            + "".join(chr(int(c)) for c in rng.integers(32, 127, length))
+            + text[at + int(rng.integers(0, 4)) :]
+        )
         try:
             module = gpu.load(damaged)
         except ValueError as error:
@@ -85,14 +78,23 @@ def test_damaged_text_never_crashes(gpu: Any, nvcc: Any) -> None:
 
 
 def test_unknown_instruction_is_named_when_reached(gpu: Any) -> None:
-    body = ".reg .pred %p<2>; .reg .b32 %r<4>;\nld.param.u32 %r0, [p];\nsetp.eq.u32 %p0, %r0, 0;\n@%p0 bra DONE;\nwgmma.fence.sync.aligned;\nDONE: ret;"
+    body = ".reg .pred %p<2>; .reg .b32 %r<4>;\nld.param.u32 %r0, [p];\nsetp.eq.u32 %p0, %r0, 0;\n"
+    body += "@%p0 bra DONE;\nwgmma.fence.sync.aligned;\nDONE: ret;"
     module = gpu.load(entry(body))
     assert gpu.launch(module, "k", 1, 32, np.uint64(0)).status == "done"
     outcome = gpu.launch(module, "k", 1, 32, np.uint64(1))
     assert (outcome.status, outcome.detail) == ("unknown", "wgmma.fence.sync.aligned")
 
 
-@pytest.mark.parametrize("name", ["tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32", "add.f32x2 %d0, %d1, %d2", "mov.u32 %r0, %pm0", "shfl.up.b32 %r0, %r1, 1, 0"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32",
+        "add.f32x2 %d0, %d1, %d2",
+        "mov.u32 %r0, %pm0",
+        "shfl.up.b32 %r0, %r1, 1, 0",
+    ],
+)
 def test_unknown_forms(gpu: Any, name: str) -> None:
     outcome = gpu.launch(gpu.load(entry(f".reg .b32 %r<4>; .reg .b64 %d<4>;\n{name};\nret;")), "k", 1, 32, np.uint64(0))
     assert (outcome.status, outcome.detail) == ("unknown", name.split()[0])

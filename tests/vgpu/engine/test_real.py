@@ -1,4 +1,4 @@
-"""Floating point against exact rational arithmetic: every rounding, flushing, saturation, 16-bit formats, conversions."""
+"""Floating point against exact rational arithmetic: roundings, flushing, saturation, 16-bit formats, conversions."""
 
 import itertools
 import math
@@ -85,8 +85,13 @@ def quantum(value: Fraction, form: Format) -> Fraction:
 def round_integer(value: Fraction, mode: str, negative: bool) -> int:
     floor = math.floor(value)
     rest = value - floor
-    up = {"rn": rest > Fraction(1, 2) or (rest == Fraction(1, 2) and floor % 2 == 1), "rz": False, "rna": rest >= Fraction(1, 2),
-          "rp": rest > 0 and not negative, "rm": rest > 0 and negative}[mode]  # fmt: skip
+    up = {
+        "rn": rest > Fraction(1, 2) or (rest == Fraction(1, 2) and floor % 2 == 1),
+        "rz": False,
+        "rna": rest >= Fraction(1, 2),
+        "rp": rest > 0 and not negative,
+        "rm": rest > 0 and negative,
+    }[mode]
     return floor + up
 
 
@@ -167,8 +172,22 @@ def finish(result: Number, name: str, mode: str = "rn") -> int | None:
 def edges(name: str) -> list[int]:
     form = FORMATS[name]
     one = form.bias << form.fraction
-    positive = [0, 1, 2, (1 << form.fraction) - 1, 1 << form.fraction, one - 1, one, one + 1, one + (1 << form.fraction),
-                one | (1 << (form.fraction - 1)), form.infinity - 1, form.infinity - (1 << form.fraction), form.infinity, form.infinity + 1 + (1 << (form.fraction - 1))]  # fmt: skip
+    positive = [
+        0,
+        1,
+        2,
+        (1 << form.fraction) - 1,
+        1 << form.fraction,
+        one - 1,
+        one,
+        one + 1,
+        one + (1 << form.fraction),
+        one | (1 << (form.fraction - 1)),
+        form.infinity - 1,
+        form.infinity - (1 << form.fraction),
+        form.infinity,
+        form.infinity + 1 + (1 << (form.fraction - 1)),
+    ]
     return positive + [p | form.sign for p in positive]
 
 
@@ -495,11 +514,21 @@ def test_min_max(evaluate: Any, op: str, name: str) -> None:
 
 
 COMPARISONS = {
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b and a == a and b == b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "equ": lambda a, b: a == b or a != a or b != b, "neu": lambda a, b: a != b,
-    "ltu": lambda a, b: not a >= b, "leu": lambda a, b: not a > b, "gtu": lambda a, b: not a <= b, "geu": lambda a, b: not a < b,
-    "num": lambda a, b: a == a and b == b, "nan": lambda a, b: a != a or b != b,
-}  # fmt: skip
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b and a == a and b == b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "equ": lambda a, b: a == b or a != a or b != b,
+    "neu": lambda a, b: a != b,
+    "ltu": lambda a, b: not a >= b,
+    "leu": lambda a, b: not a > b,
+    "gtu": lambda a, b: not a <= b,
+    "geu": lambda a, b: not a < b,
+    "num": lambda a, b: a == a and b == b,
+    "nan": lambda a, b: a != a or b != b,
+}
 
 
 def as_float(bits: int, form: Format) -> float:
@@ -518,7 +547,8 @@ def as_float(bits: int, form: Format) -> float:
 def test_setp(evaluate: Any, comparison: str, name: str) -> None:
     a, b = operands(name, 2)
     form = FORMATS[name]
-    text = f"setp.{comparison}.{name} %p0|%p1, {{a}}, {{b}}; selp.u32 %t0, 1, 0, %p0; selp.u32 %t1, 2, 0, %p1; or.b32 {{d}}, %t0, %t1;"
+    text = f"setp.{comparison}.{name} %p0|%p1, {{a}}, {{b}}; selp.u32 %t0, 1, 0, %p0; "
+    text += "selp.u32 %t1, 2, 0, %p1; or.b32 {d}, %t0, %t1;"
     actual = evaluate(text, a, b, result=np.uint32)
     expected = [
         1 if COMPARISONS[comparison](as_float(int(x), form), as_float(int(y), form)) else 2
@@ -528,10 +558,15 @@ def test_setp(evaluate: Any, comparison: str, name: str) -> None:
 
 
 APPROXIMATE = {  # the instruction, the function, the relative error and the absolute one, as PTX documents them
-    "rcp.approx.f32": (lambda x: 1 / x, 2**-23, 0.0), "sqrt.approx.f32": (math.sqrt, 2**-23, 0.0), "rsqrt.approx.f32": (lambda x: 1 / math.sqrt(x), 2**-22.9, 0.0),
-    "ex2.approx.f32": (lambda x: 2.0**x, 2**-22, 0.0), "lg2.approx.f32": (math.log2, 2**-22, 2**-22), "sin.approx.f32": (math.sin, 0.0, 2**-20.5),
-    "cos.approx.f32": (math.cos, 0.0, 2**-20.5), "tanh.approx.f32": (math.tanh, 2**-11, 0.0),
-}  # fmt: skip
+    "rcp.approx.f32": (lambda x: 1 / x, 2**-23, 0.0),
+    "sqrt.approx.f32": (math.sqrt, 2**-23, 0.0),
+    "rsqrt.approx.f32": (lambda x: 1 / math.sqrt(x), 2**-22.9, 0.0),
+    "ex2.approx.f32": (lambda x: 2.0**x, 2**-22, 0.0),
+    "lg2.approx.f32": (math.log2, 2**-22, 2**-22),
+    "sin.approx.f32": (math.sin, 0.0, 2**-20.5),
+    "cos.approx.f32": (math.cos, 0.0, 2**-20.5),
+    "tanh.approx.f32": (math.tanh, 2**-11, 0.0),
+}
 
 
 @pytest.mark.parametrize("name", list(APPROXIMATE))
@@ -549,11 +584,25 @@ def test_approximate(evaluate: Any, name: str) -> None:
         assert abs(have - want) <= abs(want) * relative + absolute, (value, have, want)
 
 
-@pytest.mark.parametrize(("name", "source", "target"), [
-    ("ex2.approx.f32", -math.inf, 0.0), ("ex2.approx.f32", math.inf, math.inf), ("ex2.approx.f32", -200.0, 0.0), ("ex2.approx.f32", 200.0, math.inf),
-    ("ex2.approx.f32", -149.0, 2.0**-149), ("lg2.approx.f32", 0.0, -math.inf), ("lg2.approx.f32", math.inf, math.inf), ("rcp.approx.f32", -0.0, -math.inf),
-    ("rcp.approx.f32", math.inf, 0.0), ("rsqrt.approx.f32", 0.0, math.inf), ("rsqrt.approx.f32", -0.0, -math.inf), ("sqrt.approx.f32", -0.0, -0.0),
-    ("ex2.approx.ftz.f32", -130.0, 0.0), ("tanh.approx.f32", -math.inf, -1.0)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "source", "target"),
+    [
+        ("ex2.approx.f32", -math.inf, 0.0),
+        ("ex2.approx.f32", math.inf, math.inf),
+        ("ex2.approx.f32", -200.0, 0.0),
+        ("ex2.approx.f32", 200.0, math.inf),
+        ("ex2.approx.f32", -149.0, 2.0**-149),
+        ("lg2.approx.f32", 0.0, -math.inf),
+        ("lg2.approx.f32", math.inf, math.inf),
+        ("rcp.approx.f32", -0.0, -math.inf),
+        ("rcp.approx.f32", math.inf, 0.0),
+        ("rsqrt.approx.f32", 0.0, math.inf),
+        ("rsqrt.approx.f32", -0.0, -math.inf),
+        ("sqrt.approx.f32", -0.0, -0.0),
+        ("ex2.approx.ftz.f32", -130.0, 0.0),
+        ("tanh.approx.f32", -math.inf, -1.0),
+    ],
+)
 def test_approximate_at_the_ends(evaluate: Any, name: str, source: float, target: float) -> None:
     actual = evaluate(f"{name} {{d}}, {{a}};", np.array([source], np.float32), result=np.float32)[0]
     assert actual == np.float32(target)
