@@ -13,8 +13,9 @@ VALUE = struct.Struct("<ii")
 TENSOR = struct.Struct("<BBHi")
 PLACE = struct.Struct("<QQ")
 RESULT = struct.Struct("<iidII")
-MOST_DIMENSIONS = 16
-RETURN_BYTES = 1
+CLOCKS = struct.Struct("<ddI")
+MOST_DIMENSIONS, MOST_BLOCKS = 16, 1 << 16
+RETURN_BYTES, QUEUED = 1, 1
 
 Placed = Callable[[Raw], int]  # a tensor to its device address; 0 sends the bytes along
 
@@ -25,8 +26,13 @@ class Kind(IntEnum):
     LOAD = 1
     CALL = 2
     LEAVE = 3
+    SHARE = 4
+    ARM = 5
+    GO = 6
     LOADED = 101
     RESULT = 102
+    READY = 103
+    TIMED = 104
 
 
 class ValueKind(IntEnum):
@@ -119,8 +125,38 @@ def _tensor(raw: Raw, placed: Placed | None) -> Iterable[bytes]:
     yield data
 
 
+def share(arenas: Sequence[tuple[int, int]]) -> bytes:
+    """A SHARE: the worker's descriptor and the bytes of each arena."""
+    return struct.pack("<I", len(arenas)) + b"".join(struct.pack("<iQ", fd, size) for fd, size in arenas)
+
+
+def go(queued: bool) -> bytes:
+    """A GO."""
+    return struct.pack("<I", QUEUED * queued)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What the worker answered to a GO: its clocks and its live blocks are claims like the rest."""
+
+    answer: Answer
+    event_us: float
+    host_us: float
+    blocks: tuple[tuple[int, int], ...]  # coded address and bytes
+
+
+def parse_timed(payload: bytes) -> Timed:
+    """The answer in a TIMED frame, or `Malformed`."""
+    reader = _Reader(payload)
+    event_us, host_us, count = reader.unpack(CLOCKS)
+    if count > MOST_BLOCKS:
+        raise Malformed(f"{count} live blocks")
+    blocks = tuple((address, size) for address, size in (reader.unpack(PLACE) for _ in range(count)))
+    return Timed(parse(reader.take(reader.left)), event_us, host_us, blocks)
+
+
 def parse(payload: bytes) -> Answer:
-    """The answer in a LOADED or RESULT frame, or `Malformed`."""
+    """The answer in a LOADED, READY or RESULT frame, or `Malformed`."""
     reader = _Reader(payload)
     status, cuda_error, seconds, length, count = reader.unpack(RESULT)
     text = reader.take(length).decode("utf-8", "replace")

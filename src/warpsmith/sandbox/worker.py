@@ -39,26 +39,30 @@ class Conversation:
 
     def load(self, artifact: Path) -> Answer | Silence:
         """Load the artifact."""
-        return self._ask(Frame(Kind.LOAD, str(artifact).encode()), Kind.LOADED)
+        return self.ask(Frame(Kind.LOAD, str(artifact).encode()), Kind.LOADED)
 
     def call(self, payload: bytes) -> Answer | Silence:
         """Call the artifact; `payload` is `protocol.call(...)`."""
-        return self._ask(Frame(Kind.CALL, payload), Kind.RESULT)
+        return self.ask(Frame(Kind.CALL, payload), Kind.RESULT)
 
     def leave(self) -> None:
         """Let the worker end by itself."""
         self._child.send(Frame(Kind.LEAVE))
 
-    def _ask(self, frame: Frame, due: Kind) -> Answer | Silence:
-        if (error := self._child.send(frame, self._timeout_s)) is not None:
-            return Silence(error, error.detail)
-        answer = self._child.receive(self._timeout_s, due, ANSWER_BYTES)
+    def ask(self, frame: Frame, due: Kind) -> Answer | Silence:
+        """One request and its answer."""
+        answer = self.exchange(frame, due)
         if isinstance(answer, FrameError):
             return Silence(answer, answer.detail)
         try:
             return parse(answer.payload)
         except Malformed as malformed:
             return Silence(None, str(malformed))
+
+    def exchange(self, frame: Frame, due: Kind) -> Frame | FrameError:
+        """One frame out and one in, of the kind that is due."""
+        error = self._child.send(frame, self._timeout_s)
+        return error if error is not None else self._child.receive(self._timeout_s, due, ANSWER_BYTES)
 
 
 def start(policy: Policy, pass_fds: Sequence[int] = ()) -> Child:

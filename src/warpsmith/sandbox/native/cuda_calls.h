@@ -12,9 +12,17 @@ int cudaMemcpy(void* to, const void* from, size_t bytes, int kind);
 int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream);
 int cudaStreamCreate(void** stream);
 int cudaStreamSynchronize(void* stream);
+int cudaDeviceSynchronize();
+int cudaMemsetAsync(void* to, int value, size_t bytes, void* stream);
+int cudaHostAlloc(void** address, size_t bytes, unsigned flags);
+int cudaHostGetDevicePointer(void** device, void* host, unsigned flags);
+int cudaEventCreate(void** event);
+int cudaEventRecord(void* event, void* stream);
+int cudaEventElapsedTime(float* milliseconds, void* start, void* end);
 int cudaGetLastError();
 const char* cudaGetErrorName(int error);
 const char* cudaGetErrorString(int error);
 }
 
-constexpr int kHostToDevice = 1, kDeviceToHost = 2;
+constexpr int kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3;
+constexpr unsigned kHostMapped = 2;

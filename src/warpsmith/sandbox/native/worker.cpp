@@ -5,6 +5,8 @@
 #include <string>
 
 #include "frames.h"
+#include "seccomp.h"
+#include "worker_gate.h"
 #include "worker_memory.h"
 #include "worker_values.h"
 
@@ -26,11 +28,28 @@ struct Outcome {
   double seconds = 0;
   std::string text;
   uint32_t count = 0;
-  Writer values;
+  Writer head, values;  // what a frame of another kind has before, and the results
+};
+
+// A call that was armed: its values stay where they are until it is made.
+struct Armed {
+  frames::Frame frame;
+  std::string name;
+  uint32_t flags = 0;
+  Arguments arguments;
+};
+
+struct Device {
+  void *stream = nullptr, *begin = nullptr, *end = nullptr;
+  Memory memory;
+  Arenas arenas;
+  Gate gate;
+  std::vector<uint64_t> results;  // blocks of the last call's results, the judge's until the next one
 };
 
 void answer(Kind kind, const Outcome& outcome) {
   Writer out;
+  out.bytes(outcome.head.out().data(), outcome.head.out().size());
   out.put(outcome.status);
   out.put(outcome.cuda_error);
   out.put(outcome.seconds);
@@ -73,9 +92,10 @@ Outcome load(const std::string& path, Artifact* artifact) {
 }
 
 // Puts each tensor where the candidate finds it: at the judge's address, or in memory made here.
-int place(Arguments* arguments, Memory* memory) {
+int place(Arguments* arguments, const Arenas& arenas, Memory* memory) {
   for (Held& held : arguments->held) {
     uint64_t span = 0;
+    if (held.address && arenas.is_open()) held.address = arenas.decode(held.address);
     if (held.address) {
       if (extent(held.tensor, &span)) memory->know(held.address, span);
       held.tensor.data = reinterpret_cast<void*>(held.address);
@@ -99,80 +119,201 @@ std::string fault_of(const WsValue& value, const Memory& memory) {
   return "";
 }
 
-int give_back(const DLTensor& tensor, void* stream, bool with_bytes, Writer* to) {
+int give_back(const DLTensor& tensor, const Device& device, bool with_bytes, Writer* to) {
   uint64_t span = 0, start = uint64_t(tensor.data) + tensor.byte_offset;
   extent(tensor, &span);
   std::vector<uint8_t> bytes(with_bytes ? span : 0);
   int error = 0;
-  if (!bytes.empty()) error = cudaMemcpyAsync(bytes.data(), reinterpret_cast<void*>(start), span, kDeviceToHost, stream);
-  if (!error) error = cudaStreamSynchronize(stream);
-  if (!error) write_tensor(to, tensor, start, bytes);
+  if (!bytes.empty()) error = cudaMemcpyAsync(bytes.data(), reinterpret_cast<void*>(start), span, kDeviceToHost, device.stream);
+  if (!error) error = cudaStreamSynchronize(device.stream);
+  if (!error) write_tensor(to, tensor, device.arenas.is_open() ? device.arenas.encode(start) : start, bytes);
   return error;
 }
 
-Outcome gather(const WsValue* results, int count, const Memory& memory, void* stream, bool with_bytes) {
+Outcome gather(const WsValue* results, int count, const Device& device, bool with_bytes) {
   Outcome outcome;
   for (int i = 0; i < count; ++i) {
-    if (std::string fault = fault_of(results[i], memory); !fault.empty())
+    if (std::string fault = fault_of(results[i], device.memory); !fault.empty())
       return failure(kBadResult, "Result " + std::to_string(i) + " " + fault + ".");
-    if (int error = give_back(*results[i].as.tensor, stream, with_bytes, &outcome.values)) return cuda_failure(error, "when the results were read");
+    if (int error = give_back(*results[i].as.tensor, device, with_bytes, &outcome.values)) return cuda_failure(error, "when the results were read");
   }
   outcome.count = uint32_t(count);
   return outcome;
 }
 
-Outcome invoke(const Artifact& artifact, const std::string& name, Arguments* arguments, Memory* memory, void* stream, bool with_bytes) {
-  if (int error = place(arguments, memory)) return cuda_failure(error, "when the arguments were placed");
-  WsHost host = lend(memory, stream);
-  WsValue results[kMostResults] = {};
-  auto begin = std::chrono::steady_clock::now();
-  int count = artifact.call(name.c_str(), &host, arguments->values.data(), int(arguments->values.size()), results, kMostResults);
-  int error = cudaStreamSynchronize(stream);
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+// What the call came to, once the device is done with it.
+Outcome conclude(int count, int error, const WsValue* results, const Device& device, bool with_bytes) {
   Outcome outcome;
-  if (count < 0) outcome = failure(count, memory->complaint());
+  if (count < 0) outcome = failure(count, device.memory.complaint());
   else if (count > kMostResults) outcome = failure(WS_TOO_MANY_RESULTS, "More than " + std::to_string(kMostResults) + " results.");
   else if (error) outcome = cuda_failure(error, "at the end of the call");
   else if (int left = cudaGetLastError()) outcome = cuda_failure(left, "left behind by a call that nobody looked at");
-  else outcome = gather(results, count, *memory, stream, with_bytes);
+  else outcome = gather(results, count, device, with_bytes);
   if (error && !outcome.cuda_error) outcome.cuda_error = error;
+  return outcome;
+}
+
+int enter(const Artifact& artifact, const Armed& armed, const WsHost& host, WsValue* results) {
+  return artifact.call(armed.name.c_str(), &host, armed.arguments.values.data(), int(armed.arguments.values.size()), results, kMostResults);
+}
+
+double microseconds(std::chrono::steady_clock::time_point from) {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - from).count();
+}
+
+Outcome invoke(const Artifact& artifact, Armed* armed, Device* device) {
+  if (int error = place(&armed->arguments, device->arenas, &device->memory)) return cuda_failure(error, "when the arguments were placed");
+  WsHost host = lend(&device->memory, device->stream);
+  WsValue results[kMostResults] = {};
+  auto begin = std::chrono::steady_clock::now();
+  int count = enter(artifact, *armed, host, results);
+  int error = cudaStreamSynchronize(device->stream);
+  double seconds = microseconds(begin) / 1e6;
+  Outcome outcome = conclude(count, error, results, *device, armed->flags & kReturnBytes);
   outcome.seconds = seconds;
   return outcome;
 }
 
-Outcome call(const Artifact& artifact, const frames::Frame& frame, Memory* memory, void* stream) {
-  Reader from(frame.payload.data(), frame.payload.size());
-  auto flags = from.take<uint32_t>(), length = from.take<uint32_t>(), count = from.take<uint32_t>();
+Outcome read_call(const Artifact& artifact, Armed* armed) {
+  Reader from(armed->frame.payload.data(), armed->frame.payload.size());
+  armed->flags = from.take<uint32_t>();
+  auto length = from.take<uint32_t>(), count = from.take<uint32_t>();
   const uint8_t* name = from.bytes(length);
-  Arguments arguments;
-  if (!name || !read_values(&from, count, &arguments) || !from.whole()) return failure(kBadRequest, "A call that cannot be read.");
+  if (!name || !read_values(&from, count, &armed->arguments) || !from.whole()) return failure(kBadRequest, "A call that cannot be read.");
   if (!artifact.call) return failure(kBadRequest, "No artifact is loaded.");
+  armed->name.assign(name, name + length);
+  return {};
+}
+
+Outcome call(const Artifact& artifact, const frames::Frame& frame, Device* device) {
+  Armed armed{frame, {}, 0, {}};
+  if (Outcome read = read_call(artifact, &armed); read.status != kDone) return read;
   try {
-    return invoke(artifact, std::string(name, name + length), &arguments, memory, stream, flags & kReturnBytes);
+    return invoke(artifact, &armed, device);
   } catch (...) {
     return failure(kThrew, "An exception came out of warpsmith_call.");
   }
+}
+
+// Takes the judge's memory in, and from then on makes no call but those that computing needs.
+Outcome share(const frames::Frame& frame, Device* device) {
+  Reader from(frame.payload.data(), frame.payload.size());
+  std::vector<std::pair<int, uint64_t>> shared(from.take<uint32_t>() % 64);
+  for (auto& [fd, bytes] : shared) fd = from.take<int32_t>(), bytes = from.take<uint64_t>();
+  if (!from.whole() || shared.size() != kArenas) return failure(kBadRequest, "A share that cannot be read.");
+  if (std::string fault = device->arenas.map(shared); !fault.empty()) return failure(kBadRequest, fault);
+  if (std::string fault = device->gate.prepare(); !fault.empty()) return failure(kBadRequest, fault);
+  if (int error = cudaEventCreate(&device->begin)) return cuda_failure(error, "when the clock was made");
+  if (int error = cudaEventCreate(&device->end)) return cuda_failure(error, "when the clock was made");
+  device->memory.share(device->arenas);
+  if (!warpsmith::seccomp::install_worker({.load = true, .threads = false, .descriptors = false})) return failure(kBadRequest, "The worker's seccomp filter was refused.");
+  return {};
+}
+
+// Everything in place and the device idle, with this process's context on it: a call now costs what it costs.
+Outcome arm(const Artifact& artifact, Armed* armed, Device* device) {
+  for (uint64_t block : device->results) device->memory.release(reinterpret_cast<void*>(block));
+  device->results.clear();
+  if (Outcome read = read_call(artifact, armed); read.status != kDone) return read;
+  if (int error = place(&armed->arguments, device->arenas, &device->memory)) return cuda_failure(error, "when the arguments were placed");
+  int error = cudaMemsetAsync(reinterpret_cast<void*>(device->arenas.at(kSnapshotArena).base), 0, 4, device->stream);
+  if (!error) error = cudaDeviceSynchronize();
+  return error ? cuda_failure(error, "before the call") : Outcome{};
+}
+
+// Copies the results as they are when the stream reaches this point, whatever still runs beside it.
+void take_snapshot(const WsValue* results, int count, const Device& device) {
+  const Arena& snapshot = device.arenas.at(kSnapshotArena);
+  uint64_t at = 256;
+  for (int i = 0; i < count && i < kMostResults; ++i) {
+    uint64_t span = 0;
+    if (!fault_of(results[i], device.memory).empty() || !extent(*results[i].as.tensor, &span)) return;
+    if (span > snapshot.bytes - at) return;
+    const DLTensor& tensor = *results[i].as.tensor;
+    cudaMemcpyAsync(reinterpret_cast<void*>(snapshot.base + at), static_cast<char*>(tensor.data) + tensor.byte_offset, span, kDeviceToDevice, device.stream);
+    at += (span + 255) / 256 * 256;
+  }
+}
+
+void keep_results(const WsValue* results, int count, Device* device) {
+  for (int i = 0; i < count && i < kMostResults; ++i)
+    if (results[i].kind == WS_TENSOR && results[i].as.tensor) device->results.push_back(uint64_t(results[i].as.tensor->data));
+}
+
+void put_clocks(const Device& device, float event_ms, double host_us, Outcome* outcome) {
+  const auto& taken = device.memory.blocks().taken();
+  outcome->head.put(double(event_ms) * 1000.0);
+  outcome->head.put(host_us);
+  outcome->head.put(uint32_t(taken.size()));
+  for (const auto& [address, bytes] : taken) outcome->head.put(device.arenas.encode(address)), outcome->head.put(bytes);
+}
+
+Outcome make_timed(const Artifact& artifact, const Armed& armed, bool queued, Device* device) {
+  WsHost host = lend(&device->memory, device->stream);
+  WsValue results[kMostResults] = {};
+  if (int error = queued ? device->gate.close(device->stream) : 0) return cuda_failure(error, "when the gate was closed");
+  auto begin = std::chrono::steady_clock::now();
+  cudaEventRecord(device->begin, device->stream);
+  int count = enter(artifact, armed, host, results);
+  double host_us = microseconds(begin);
+  cudaEventRecord(device->end, device->stream);
+  if (queued) take_snapshot(results, count, *device), device->gate.open();
+  int error = cudaDeviceSynchronize();
+  float event_ms = 0;
+  if (!error) error = cudaEventElapsedTime(&event_ms, device->begin, device->end);
+  Outcome outcome = conclude(count, error, results, *device, false);
+  outcome.seconds = microseconds(begin) / 1e6;
+  put_clocks(*device, event_ms, host_us, &outcome);
+  keep_results(results, count, device);
+  return outcome;
+}
+
+Outcome go(const Artifact& artifact, const Armed& armed, const frames::Frame& frame, Device* device) {
+  Reader from(frame.payload.data(), frame.payload.size());
+  const bool queued = from.take<uint32_t>() & kQueued;
+  Outcome outcome;
+  try {
+    outcome = make_timed(artifact, armed, queued, device);
+  } catch (...) {
+    outcome = failure(kThrew, "An exception came out of warpsmith_call.");
+  }
+  if (outcome.head.out().empty()) device->gate.open(), put_clocks(*device, 0, 0, &outcome);
+  return outcome;
+}
+
+Outcome load_guarded(const frames::Frame& frame, Device* device, Artifact* artifact) {
+  Outcome outcome = load(std::string(frame.payload.begin(), frame.payload.end()), artifact);
+  if (device->arenas.is_open()) warpsmith::seccomp::install_worker({.load = false, .threads = false, .descriptors = false});
+  return outcome;
 }
 
 }  // namespace
 
 int main() {
   Artifact artifact;
-  Memory memory;
-  void* stream = nullptr;
+  Armed armed;
+  Device device;
   // A stream of its own, but one that the legacy default stream is ordered with: kernels launched without a
   // stream are then joined as they are under torch, and a side stream without a join is not.
   int ready = cudaSetDevice(0);
-  if (!ready) ready = cudaStreamCreate(&stream);
+  if (!ready) ready = cudaStreamCreate(&device.stream);
   frames::Frame frame;
   while (frames::read_frame(kRequests, &frame, kMostFrameBytes) == frames::Fault::kNone) {
+    Outcome outcome = ready ? cuda_failure(ready, "when the device was opened") : failure(kBadRequest, "A frame of kind " + std::to_string(frame.kind) + ".");
+    Kind kind = worker::kResult;
     if (frame.kind == kLeave) break;
-    Outcome outcome = failure(kBadRequest, "A frame of kind " + std::to_string(frame.kind) + ".");
-    if (ready) outcome = cuda_failure(ready, "when the device was opened");
-    else if (frame.kind == kLoad) outcome = load(std::string(frame.payload.begin(), frame.payload.end()), &artifact);
-    else if (frame.kind == kCall) outcome = call(artifact, frame, &memory, stream);
-    answer(frame.kind == kLoad ? worker::kLoaded : worker::kResult, outcome);
-    memory.end_call();
+    if (frame.kind == kLoad || frame.kind == kShare) kind = worker::kLoaded;
+    if (frame.kind == kArm) kind = worker::kReady, armed = Armed{frame, {}, 0, {}};
+    if (frame.kind == kGo) kind = worker::kTimed;
+    if (!ready) switch (frame.kind) {
+        case kShare: outcome = share(frame, &device); break;
+        case kLoad: outcome = load_guarded(frame, &device, &artifact); break;
+        case kCall: outcome = call(artifact, frame, &device); break;
+        case kArm: outcome = arm(artifact, &armed, &device); break;
+        case kGo: outcome = go(artifact, armed, frame, &device); break;
+      }
+    answer(kind, outcome);
+    if (frame.kind != kArm) device.memory.end_call();
   }
   _exit(0);  // no destructors of the candidate's after the last answer
 }

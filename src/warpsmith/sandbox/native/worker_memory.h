@@ -9,6 +9,7 @@
 
 #include "cuda_calls.h"
 #include "warpsmith/abi.h"
+#include "worker_arena.h"
 
 namespace worker {
 
@@ -16,13 +17,19 @@ constexpr size_t kMostComplaint = 1 << 16;
 
 class Memory {
  public:
-  // Device memory of the worker's own; nullptr when there is none left.
+  // Device memory of the judge's arena where it shares one, else of the worker's own; nullptr when none is left.
   void* allocate(size_t bytes) {
+    if (blocks_.is_open()) return blocks_.take(bytes);
     void* data = nullptr;
     if (cudaMalloc(&data, bytes ? bytes : 1) != 0) return nullptr;
     ranges_[uint64_t(data)] = bytes ? bytes : 1;
     return data;
   }
+  void release(void* data) { blocks_.give_back(uint64_t(data)); }
+
+  void share(const Arenas& arenas) { blocks_.open(arenas.at(kResultsArena)); }
+  const Blocks& blocks() const { return blocks_; }
+
   // Device memory that the judge made.
   void know(uint64_t address, uint64_t bytes) { ranges_[address] = bytes; }
 
@@ -37,11 +44,7 @@ class Memory {
   }
 
   bool contains(uint64_t address, uint64_t bytes) const {
-    auto after = ranges_.upper_bound(address);
-    if (after == ranges_.begin()) return false;
-    --after;
-    uint64_t offset = address - after->first;
-    return offset <= after->second && bytes <= after->second - offset;
+    return inside(ranges_, address, bytes) || inside(blocks_.taken(), address, bytes);
   }
 
   const std::string& complaint() const { return complaint_; }
@@ -53,6 +56,15 @@ class Memory {
   }
 
  private:
+  static bool inside(const std::map<uint64_t, uint64_t>& ranges, uint64_t address, uint64_t bytes) {
+    auto after = ranges.upper_bound(address);
+    if (after == ranges.begin()) return false;
+    --after;
+    uint64_t offset = address - after->first;
+    return offset <= after->second && bytes <= after->second - offset;
+  }
+
+  Blocks blocks_;
   std::map<uint64_t, uint64_t> ranges_;
   std::vector<std::unique_ptr<uint8_t[]>> scratch_;
   std::string complaint_;
@@ -64,7 +76,7 @@ inline WsHost lend(Memory* memory, void* stream) {
   host.context = memory;
   host.stream = stream;
   host.allocate = [](void* context, size_t bytes) { return static_cast<Memory*>(context)->allocate(bytes); };
-  host.release = [](void*, void*) {};
+  host.release = [](void* context, void* data) { static_cast<Memory*>(context)->release(data); };
   host.scratch = [](void* context, size_t bytes) { return static_cast<Memory*>(context)->scratch(bytes); };
   host.complain = [](void* context, const char* text) { static_cast<Memory*>(context)->complain(text); };
   host.blas = [](void*) -> void* { return nullptr; };

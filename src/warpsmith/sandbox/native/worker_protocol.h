@@ -7,6 +7,10 @@
 //   value     i32 kind (WsKind), i32 count, then: tensor | count tensors | f64 | i64 | count i64 | nothing
 //   tensor    u8 code, u8 bits, u16 lanes, i32 dimensions, shape i64 each, strides i64 each,
 //             u64 device address (0: none), u64 length, bytes
+//   SHARE     u32 count, then i32 descriptor, u64 bytes each: the judge's memory (worker_arena.h); answered by LOADED
+//   ARM       as CALL: everything is put in place and the device is seen idle; answered by READY, a RESULT without values
+//   GO        u32 flags: the armed call is made; answered by TIMED
+//   TIMED     f64 event µs, f64 host µs, u32 blocks, (u64 address, u64 bytes) each that live on, then as RESULT
 // A tensor comes either with an address, when the judge owns device memory itself, or with its bytes.
 #pragma once
 
@@ -14,9 +18,10 @@
 
 namespace worker {
 
-enum Kind : uint16_t { kLoad = 1, kCall = 2, kLeave = 3, kLoaded = 101, kResult = 102 };
+enum Kind : uint16_t { kLoad = 1, kCall = 2, kLeave = 3, kShare = 4, kArm = 5, kGo = 6, kLoaded = 101, kResult = 102, kReady = 103, kTimed = 104 };
 
 enum CallFlag : uint32_t { kReturnBytes = 1 };  // else addresses, which the judge reads for itself
+enum GoFlag : uint32_t { kQueued = 1 };         // behind a gate, and with a snapshot of the results at the end
 
 // Above zero are the worker's own; below are those of abi.h.
 enum Status : int32_t {

@@ -1,0 +1,363 @@
+"""A candidate on a real GPU over many calls: shared arenas, poison, guard zones, a cold cache, and two clocks."""
+
+import secrets
+import struct
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from warpsmith.base import HarnessError
+from warpsmith.confine import Child, Frame, FrameError, Limits, Policy, system_paths
+from warpsmith.records import Confined, Reason
+from warpsmith.sandbox.cuda_memory import Arena
+from warpsmith.sandbox.observation import Trouble, of_ending, of_status
+from warpsmith.sandbox.protocol import Answer, Claim, Kind, Malformed, Timed, call, go, parse_timed, share
+from warpsmith.sandbox.session import Clocks, Mode, Shown
+from warpsmith.sandbox.values import DTYPES, Raw, Value
+from warpsmith.sandbox.worker import Conversation, Silence, environment, start, worker
+from warpsmith.tasks.values import Value as TaskValue
+from warpsmith.tasks.values import Values, tensors
+
+GUARD, ALIGNMENT = 1024, 256
+FLUSH_BYTES = 256 << 20  # more than four times the largest L2 of today
+ARENA_SHIFT = 56
+FIRST_FD = 5  # where a child finds what it was passed
+LIMITS = Limits(wall_s=600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
+EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much a session's buffers hold: bytes of arguments a slot, slots, bytes of results and scratch."""
+
+    slot_bytes: int
+    results_bytes: int
+    slots: int = 4
+
+
+def room_for(arguments: Values, results: Sequence[Tensor], slots: int = 4) -> Room:
+    """Room for calls of this size: results three times over, and a gigabyte of scratch for the candidate."""
+    taken = sum(_span(tensor) + 2 * GUARD + ALIGNMENT for tensor in (*tensors(arguments), *results))
+    given = sum(_span(tensor) for tensor in results)
+    return Room(taken + GUARD, 3 * given + taken + (1 << 30), slots)
+
+
+class CudaSession:
+    """The judge's side of one worker. What the worker says is believed only where the judge can see it itself."""
+
+    device = "cuda"
+
+    def __init__(self, artifact: Path, entry: str, runtime: Path, room: Room, limits: Limits = LIMITS) -> None:
+        self._artifact, self._entry, self._runtime = artifact, entry, runtime
+        self._room, self._limits = room, limits
+        self._open = ExitStack()
+        self._trouble: Trouble | None = None
+        self._live: tuple[tuple[int, int], ...] = ()
+
+    def __enter__(self) -> Self:
+        sizes = (self._room.slot_bytes * self._room.slots, self._room.results_bytes, self._room.results_bytes)
+        self._arenas = [self._open.enter_context(Arena(size)) for size in sizes]
+        self._views = [arena.view() for arena in self._arenas]
+        self._child = self._open.enter_context(self._start())
+        self._talk = Conversation(self._child, self._limits.wall_s)
+        shared = [(FIRST_FD + place, arena.bytes) for place, arena in enumerate(self._arenas)]
+        self._settle(self._talk.ask(Frame(Kind.SHARE, share(shared)), Kind.LOADED))
+        if self._trouble is not None:
+            raise HarnessError(f"The worker could not take the shared memory: {self._trouble.detail}")
+        self._settle(self._talk.load(self._artifact))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._views = []
+        self._open.close()
+
+    @property
+    def confined(self) -> Confined:
+        """What the worker's confinement achieved."""
+        return self._child.confined
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """Why no further call can be made, if so."""
+        return self._trouble
+
+    def call(
+        self,
+        arguments: Values,
+        given: Sequence[Tensor] = (),
+        slot: int = 0,
+        mode: Mode = Mode.IDLE,
+        cold: bool = True,
+    ) -> Shown:
+        """One call on the buffers of a slot, everything fresh."""
+        if self._trouble is not None:
+            return Shown(self._trouble)
+        poison = _poison()
+        placed = self._fill(slot, arguments, given, poison)
+        flush_us = self._flush() if cold else 0.0
+        torch.cuda.synchronize()
+        payload = call(self._entry, placed.raws, placed.address)
+        ready = self._talk.ask(Frame(Kind.ARM, payload), Kind.READY)
+        if not self._settle(ready):
+            return Shown(self._trouble)
+        begin = time.perf_counter()
+        timed = self._go(mode)
+        wall_us = (time.perf_counter() - begin) * 1e6
+        if timed is None:
+            return Shown(self._trouble)
+        return self._look(placed, timed, poison, Clocks(timed.event_us, timed.host_us, wall_us, flush_us), mode)
+
+    def _start(self) -> Child:
+        readable = (*system_paths(), self._runtime, worker().parent, self._artifact)
+        env = environment(self._runtime, EAGER)
+        policy = Policy(read=readable, limits=self._limits, devices=True, env=env)
+        return start(policy, [arena.fd for arena in self._arenas])
+
+    def _go(self, mode: Mode) -> Timed | None:
+        answer = self._talk.exchange(Frame(Kind.GO, go(mode is Mode.QUEUED)), Kind.TIMED)
+        if isinstance(answer, FrameError):
+            self._settle(Silence(answer, answer.detail))
+            return None
+        try:
+            timed = parse_timed(answer.payload)
+        except (Malformed, struct.error) as malformed:
+            self._settle(Silence(None, str(malformed)))
+            return None
+        return timed if self._settle(timed.answer) else None
+
+    def _settle(self, answer: Answer | Silence) -> bool:
+        """Whether the worker is well; else its trouble is kept, and every further call repeats it."""
+        if isinstance(answer, Silence):
+            self._child.kill()
+            ended = self._child.wait()
+            self._trouble = of_ending(ended, ended.sentence(self._child.policy), answer.error)
+        else:
+            self._trouble = of_status(answer)
+        return self._trouble is None
+
+    def _fill(self, slot: int, arguments: Values, given: Sequence[Tensor], poison: int) -> "_Placed":
+        """Fresh arguments between poisoned guard zones, and poison over whatever the candidate does not hold."""
+        start = slot % self._room.slots * self._room.slot_bytes
+        region = self._views[0][start : start + self._room.slot_bytes]
+        _paint(region, poison)
+        self._poison_free(poison)
+        placed = _Placed(region, start, poison)
+        placed.put(arguments)
+        placed.reserve(given)
+        return placed
+
+    def _poison_free(self, poison: int) -> None:
+        """All of the results arena but the blocks that the candidate says it keeps."""
+        at, view = 0, self._views[1]
+        for code, size in sorted(self._live):
+            offset = code & ((1 << ARENA_SHIFT) - 1)
+            if code >> ARENA_SHIFT == 2 and at <= offset <= self._arenas[1].bytes:
+                _paint(view[at:offset], poison)
+                at = offset + (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+        _paint(view[at:], poison)
+
+    def _flush(self) -> float:
+        """Write and then read more than the L2 holds, and say how long that took on this GPU just now."""
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+        begin.record()
+        self._scratch.fill_(secrets.randbelow(1 << 20))
+        torch.sum(self._scratch, dtype=torch.int64)
+        end.record()
+        torch.cuda.synchronize()
+        return float(begin.elapsed_time(end)) * 1e3
+
+    @cached_property
+    def _scratch(self) -> Tensor:
+        return torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
+
+    def _look(self, placed: "_Placed", timed: Timed, poison: int, clocks: Clocks, mode: Mode) -> Shown:
+        found = [self._result(claim) for claim in timed.answer.results]
+        if None in found:
+            self._trouble = Trouble(Reason.BAD_ANSWER, f"Result {found.index(None)} does not lie in the shared memory.")
+            return Shown(self._trouble)
+        results = [tensor for tensor in found if tensor is not None]
+        given_back = [claim.address for claim in timed.answer.results]
+        self._live = tuple(b for b in timed.blocks if not any(b[0] <= code < b[0] + b[1] for code in given_back))
+        return Shown(
+            trouble=None,
+            results=tuple(tensor.clone() for tensor in results),
+            changed=placed.changed(),
+            aliased=_aliased(results, placed.spans),
+            unwritten=tuple(place for place, tensor in enumerate(results) if _holds(tensor, poison)),
+            overrun=placed.overrun(),
+            settled=mode is not Mode.QUEUED or self._settled(timed.answer.results, results),
+            clocks=clocks,
+        )
+
+    def _result(self, claim: Claim) -> Tensor | None:
+        """The claimed tensor as the judge sees it, when it lies wholly inside shared memory."""
+        arena, offset = (claim.address >> ARENA_SHIFT) - 1, claim.address & ((1 << ARENA_SHIFT) - 1)
+        raw = claim.tensor
+        dtype: torch.dtype = getattr(torch, raw.dtype)
+        if raw.span_bytes == 0:
+            return torch.empty_strided(raw.shape, raw.strides, dtype=dtype, device="cuda")
+        if arena not in (0, 1) or offset + raw.span_bytes > self._arenas[arena].bytes or offset % dtype.itemsize:
+            return None
+        return _strided(self._views[arena][offset : offset + raw.span_bytes], dtype, raw.shape, raw.strides)
+
+    def _settled(self, claims: Sequence[Claim], results: Sequence[Tensor]) -> bool:
+        """Whether the results at the end of the stream's work are the results now."""
+        at = ALIGNMENT
+        for claim, result in zip(claims, results, strict=True):
+            size = claim.tensor.span_bytes
+            if at + size > self._arenas[2].bytes:
+                return True
+            now = _bytes_of(result)
+            if size and not torch.equal(self._views[2][at : at + size], now):
+                return False
+            at += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+        return True
+
+
+class _Placed:
+    """The arguments of one call inside a slot's region."""
+
+    def __init__(self, region: Tensor, start: int, poison: int) -> None:
+        self._region, self._start, self._poison = region, start, poison
+        self._at = GUARD
+        self._codes: dict[int, int] = {}
+        self._kept: list[tuple[int, Tensor, Tensor]] = []  # position, the copy in the slot, the judge's own
+        self._zones: list[tuple[int, int]] = [(0, GUARD)]
+        self.raws: tuple[Value, ...] = ()
+        self.spans: list[tuple[int, int]] = []
+
+    def put(self, arguments: Values) -> None:
+        """Copy every tensor to its place."""
+        raws: list[Value] = []
+        for position, value in enumerate(arguments):
+            pieces: list[Raw] = []
+            for tensor in tensors((value,)):
+                own = tensor.detach().cuda()
+                copy = self._take(own)
+                copy.copy_(own)
+                self._kept.append((position, copy, own))
+                pieces.append(self._raw(copy, own))
+                self.spans.append((copy.data_ptr(), _span(own)))
+            raws.append(_value(value, pieces))
+        self.raws = tuple(raws)
+
+    def reserve(self, given: Sequence[Tensor]) -> None:
+        """Poisoned tensors where a plain candidate writes its results."""
+        for like in given:
+            self.raws = (*self.raws, self._raw(self._take(like), like))
+
+    def address(self, raw: Raw) -> int:
+        """The coded address of a tensor."""
+        return self._codes.get(id(raw), 0)
+
+    def changed(self) -> tuple[int, ...]:
+        """Positions of arguments whose bytes are not what they were."""
+        found = [place for place, copy, own in self._kept if not torch.equal(_bytes_of(copy), _bytes_of(own))]
+        return tuple(dict.fromkeys(found))
+
+    def overrun(self) -> bool:
+        """Whether a guard zone was written."""
+        tail = (self._at, self._region.numel())
+        return any(not _is_painted(self._region[a:b], self._poison) for a, b in (*self._zones, tail))
+
+    def _take(self, like: Tensor) -> Tensor:
+        span = _span(like)
+        start = self._at
+        self._at = (start + span + GUARD + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+        if self._at > self._region.numel():
+            raise HarnessError(f"A slot of {self._region.numel()} bytes is too small for these arguments.")
+        self._zones.append(((start + span + 3) // 4 * 4, self._at))
+        if span == 0:
+            return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cuda")
+        return _strided(self._region[start : start + span], like.dtype, tuple(like.shape), tuple(like.stride()))
+
+    def _raw(self, copy: Tensor, like: Tensor) -> Raw:
+        raw = Raw(str(like.dtype).removeprefix("torch."), tuple(like.shape), tuple(like.stride()), b"")
+        if raw.dtype not in DTYPES:
+            raise HarnessError(f"Element type {raw.dtype} does not cross into a worker.")
+        if raw.span_bytes:
+            offset = copy.data_ptr() - self._region.data_ptr() + self._start
+            self._codes[id(raw)] = (1 << ARENA_SHIFT) | offset
+        return raw
+
+
+def _value(value: TaskValue, pieces: list[Raw]) -> Value:
+    """The value that crosses: raw tensors in place of torch's."""
+    if isinstance(value, Tensor):
+        return pieces[0]
+    return tuple(pieces) if isinstance(value, tuple) else value
+
+
+def _poison() -> int:
+    """A word that is not a number in float32, float16, bfloat16 and float64 alike, and differs from call to call."""
+    low, high = (0xFF00 | secrets.randbelow(126) + 1 for _ in range(2))
+    return high << 16 | low
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >= 1 << 31 else word
+
+
+def _paint(region: Tensor, poison: int) -> None:
+    if region.numel() >= 4:
+        region[: region.numel() // 4 * 4].view(torch.int32).fill_(_signed(poison))
+
+
+def _is_painted(region: Tensor, poison: int) -> bool:
+    words = region[: region.numel() // 4 * 4]
+    return words.numel() == 0 or bool((words.view(torch.int32) == _signed(poison)).all())
+
+
+def _holds(tensor: Tensor, poison: int) -> bool:
+    """Whether an element still holds this call's poison."""
+    if tensor.numel() == 0 or not tensor.is_floating_point():
+        return False
+    if tensor.element_size() == 2:
+        bits = tensor.view(torch.int16)
+        halves = [half - (1 << 16) if half >= 1 << 15 else half for half in (poison & 0xFFFF, poison >> 16)]
+        return bool(((bits == halves[0]) | (bits == halves[1])).any())
+    if tensor.element_size() == 4:
+        return bool((tensor.view(torch.int32) == _signed(poison)).any())
+    return bool((tensor.view(torch.int64) == _signed(poison) << 32 | poison).any())
+
+
+def _span(tensor: Tensor) -> int:
+    """Bytes from the first element to the last."""
+    if tensor.numel() == 0:
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (last + 1) * tensor.element_size()
+
+
+def _strided(raw: Tensor, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
+    return raw.view(dtype).as_strided(tuple(shape), tuple(strides))
+
+
+def _bytes_of(tensor: Tensor) -> Tensor:
+    """The bytes from the first element to the last, as they lie."""
+    if tensor.numel() == 0:
+        return torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    count = _span(tensor) // tensor.element_size()
+    return tensor.as_strided((count,), (1,)).view(torch.uint8)
+
+
+def _aliased(results: Sequence[Tensor], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """Positions of results that share bytes with an argument or an earlier result."""
+    seen, found = list(spans), []
+    for place, tensor in enumerate(results):
+        start, size = tensor.data_ptr(), _span(tensor)
+        if any(start < a + n and a < start + size for a, n in seen if n and size):
+            found.append(place)
+        seen.append((start, size))
+    return tuple(found)

@@ -1,0 +1,62 @@
+#include "worker_arena.h"
+
+#include "driver.h"
+
+namespace worker {
+namespace {
+
+constexpr uint64_t kAlignment = 256, kGuard = 1024;
+
+uint64_t rounded(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::string failed(const char* what, int error) { return std::string(what) + " failed with driver error " + std::to_string(error); }
+
+std::string map_one(const Driver& driver, int fd, uint64_t bytes, Arena* arena) {
+  unsigned long long handle = 0, address = 0;
+  const AccessDescription access = {{kLocationDevice, 0}, kReadWrite};
+  if (int error = driver.import(&handle, reinterpret_cast<void*>(intptr_t(fd)), kHandleIsDescriptor)) return failed("cuMemImportFromShareableHandle", error);
+  if (int error = driver.reserve(&address, bytes, 0, 0, 0)) return failed("cuMemAddressReserve", error);
+  if (int error = driver.map(address, bytes, 0, handle, 0)) return failed("cuMemMap", error);
+  if (int error = driver.set_access(address, bytes, &access, 1)) return failed("cuMemSetAccess", error);
+  *arena = {address, bytes};
+  return "";
+}
+
+}  // namespace
+
+void* Blocks::take(uint64_t bytes) {
+  const uint64_t size = rounded(bytes ? bytes : 1);
+  uint64_t start = arena_.base + kGuard;
+  for (const auto& [address, length] : taken_) {
+    if (start + size + kGuard <= address) break;
+    start = rounded(address + length) + kGuard;
+  }
+  if (start + size + kGuard > arena_.base + arena_.bytes) return nullptr;
+  taken_[start] = bytes ? bytes : 1;
+  return reinterpret_cast<void*>(start);
+}
+
+std::string Arenas::map(const std::vector<std::pair<int, uint64_t>>& shared) {
+  const Driver* driver = Driver::find();
+  if (!driver) return "libcuda.so.1 lacks a function that shared memory needs";
+  std::vector<Arena> mapped(shared.size());
+  for (size_t i = 0; i < shared.size(); ++i)
+    if (std::string fault = map_one(*driver, shared[i].first, shared[i].second, &mapped[i]); !fault.empty()) return fault;
+  arenas_ = mapped;
+  return "";
+}
+
+uint64_t Arenas::decode(uint64_t code) const {
+  const uint64_t number = code >> kArenaShift, offset = code & kOffsetMask;
+  if (number == 0 || number > arenas_.size() || offset >= arenas_[number - 1].bytes) return 0;
+  return arenas_[number - 1].base + offset;
+}
+
+uint64_t Arenas::encode(uint64_t address) const {
+  for (size_t i = 0; i < arenas_.size(); ++i)
+    if (address >= arenas_[i].base && address - arenas_[i].base < arenas_[i].bytes)
+      return uint64_t(i + 1) << kArenaShift | (address - arenas_[i].base);
+  return 0;
+}
+
+}  // namespace worker

@@ -1,0 +1,49 @@
+// Memory that the judge made and shares: allocations that come in as file descriptors and are mapped here.
+// Arena 0 holds arguments, arena 1 results and scratch, arena 2 the snapshot of results at the end of a call.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace worker {
+
+constexpr int kArgumentsArena = 0, kResultsArena = 1, kSnapshotArena = 2, kArenas = 3;
+constexpr int kArenaShift = 56;  // an address in a frame: (arena + 1) << 56 | offset
+constexpr uint64_t kOffsetMask = (uint64_t(1) << kArenaShift) - 1;
+
+struct Arena {
+  uint64_t base = 0, bytes = 0;
+};
+
+// Blocks of the results arena, first fit, with a guard between any two; a block that lives over calls stays put.
+class Blocks {
+ public:
+  void open(Arena arena) { arena_ = arena; }
+  bool is_open() const { return arena_.bytes != 0; }
+  void* take(uint64_t bytes);
+  void give_back(uint64_t address) { taken_.erase(address); }
+  const std::map<uint64_t, uint64_t>& taken() const { return taken_; }
+
+ private:
+  Arena arena_;
+  std::map<uint64_t, uint64_t> taken_;  // address to bytes
+};
+
+class Arenas {
+ public:
+  // Maps the descriptors through the driver; the sentence says what failed, empty when all is well.
+  std::string map(const std::vector<std::pair<int, uint64_t>>& shared);
+  bool is_open() const { return !arenas_.empty(); }
+  const Arena& at(int number) const { return arenas_[number]; }
+  // The address that a frame's code stands for; 0 when it stands for none.
+  uint64_t decode(uint64_t code) const;
+  // The code of an address inside an arena; 0 when it lies in none.
+  uint64_t encode(uint64_t address) const;
+
+ private:
+  std::vector<Arena> arenas_;
+};
+
+}  // namespace worker
