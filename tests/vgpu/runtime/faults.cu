@@ -45,7 +45,7 @@ static int wild_pointer(Call& call) {
 }
 static int no_threads(Call& call) {
   bump<<<1, 0, 0, call.stream>>>(call.x, call.n);
-  EXPECT(cudaPeekAtLastError() == cudaErrorInvalidConfiguration);
+  EXPECT(cudaPeekAtLastError() == cudaErrorInvalidValue);
   return same(call);
 }
 static int no_blocks(Call& call) {

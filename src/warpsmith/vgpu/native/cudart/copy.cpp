@@ -23,7 +23,6 @@ int host_to_host(const Rows& rows, uint64_t stream) {
 int copy_in(const Rows& rows, uint64_t stream, bool blocking) {
   uint64_t flags = blocking ? uint64_t(wire::kBlocking) : 0;
   std::vector<uint8_t> staged;
-  if (is_device(rows.from)) return settle(cuda::kInvalidValue);
   const void* bytes = rows.from;
   size_t length = rows.width * rows.height;
   if (!blocking && is_pinned(rows.from)) {
@@ -85,6 +84,8 @@ int from_symbol(void* to, const void* symbol, size_t bytes, size_t offset, int k
 }  // namespace
 
 Way resolve(Way way, const void* to, const void* from) {
+  if (way == Way::In && is_device(from)) return Way::Within;
+  if (way == Way::Out && is_device(to)) return Way::Within;
   if (way != Way::Default) return way;
   bool to_device = is_device(to), from_device = is_device(from);
   return to_device ? (from_device ? Way::Within : Way::In) : (from_device ? Way::Out : Way::HostToHost);

@@ -14,7 +14,7 @@ struct Rows {
   size_t from_pitch = 0, width = 0, height = 1;
 };
 
-// cudaMemcpyDefault looks at the pointers.
+// cudaMemcpyDefault looks at the pointers; a device pointer in the host's place is taken for what it is, as CUDA does.
 Way resolve(Way way, const void* to, const void* from);
 int transfer(const Rows& rows, Way way, uint64_t stream, bool blocking);
 

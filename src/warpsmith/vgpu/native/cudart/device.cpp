@@ -8,6 +8,7 @@ using namespace standin;
 namespace {
 
 constexpr int kMost = 2147483647;
+constexpr int kWindow = 128 << 20;
 constexpr int kVersion = STANDIN_MAJOR * 1000;
 
 struct Row {
@@ -19,11 +20,14 @@ int fixed(int attribute) {
   static constexpr Row rows[] = {
       {2, 1024}, {3, 1024}, {4, 64}, {5, kMost}, {6, 65535}, {7, 65535}, {9, 65536}, {10, 32}, {11, kMost}, {14, 512},
       {15, 1},   {30, 512}, {31, 1}, {32, 1},    {40, 3},    {41, 1},    {51, 32},   {78, 1},  {79, 1},     {80, 1},
-      {87, 2},   {90, 1},   {95, 1}, {99, 1},    {111, 1024}, {115, 1},  {120, 1},   {126, 4}};
+      {87, 2},   {90, 1},   {95, 1}, {99, 1},    {109, kWindow}, {111, 1024}, {115, 1},  {120, 1},   {126, 4}};
   for (const Row& row : rows)
     if (row.attribute == attribute) return row.value;
   return 0;  // textures, managed memory, interoperation: not here
 }
+
+// Five eighths of the L2 may be set aside, on every Hopper seen.
+int persisting(const wire::Device& d) { return int(d.l2_bytes / 8 * 5); }
 
 int attribute_value(int attribute) {
   const wire::Device& d = device();
@@ -43,6 +47,7 @@ int attribute_value(int attribute) {
     case 81: return int(d.shared_per_sm);
     case 97: return int(d.shared_per_block_optin);
     case 106: return d.blocks_per_sm;
+    case 108: return persisting(d);
     default: return fixed(attribute);
   }
 }
@@ -71,6 +76,8 @@ int properties(Properties* p, int number) {
   p->engines = 3;
   p->bus_bits = d.bus_bits;
   p->l2_bytes = int(d.l2_bytes);
+  p->persisting_l2_bytes = persisting(d);
+  p->window_bytes = kWindow;
   p->threads_per_sm = d.threads_per_sm;
   p->shared_per_sm = d.shared_per_sm;
   p->preemption = p->cooperative = p->host_register = p->pools = 1;

@@ -25,11 +25,14 @@ int launch(const void* function, const Shape& shape, void** arguments, uint64_t 
   Kernel* kernel = kernel_of(function);
   if (!kernel) return last_error(false);
   std::vector<uint8_t> bytes = packed(*kernel, arguments);
-  return say(Call::Launch,
+  int error = say(Call::Launch,
              {stream, kernel->function, wire::pack(shape.grid.x, shape.grid.y), wire::pack(shape.grid.z, shape.block.x),
               wire::pack(shape.block.y, shape.block.z), shape.shared, extras.flags, wire::pack(extras.cluster.x, extras.cluster.y),
               extras.cluster.z},
              bytes.data(), bytes.size());
+  // From version 13 on an impossible shape is an invalid argument.
+  bool renamed = STANDIN_MAJOR >= 13 && error == cuda::kInvalidConfiguration;
+  return renamed ? settle(cuda::kInvalidValue) : error;
 }
 
 int launch_config(const LaunchConfig* config, const void* function, void** arguments, uint64_t stream) {
@@ -138,7 +141,7 @@ int cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* functio
   Result facts = ask(Call::FunctionFacts, {kernel->function});
   size_t each = device().shared_per_sm / size_t(blocks), reserved = 1024 + facts.words[1];
   size_t room = each > reserved ? (each - reserved) / 128 * 128 : 0;
-  size_t most = device().shared_per_block_optin - facts.words[1];
+  size_t most = facts.words[4];  // what the function may have, with or without opting in
   *bytes = room < most ? room : most;
   return facts.error;
 }

@@ -57,6 +57,8 @@ bool resolve(Kernel* kernel) {
   return kernel->known = true;
 }
 
+constexpr int kNoKernel = STANDIN_MAJOR >= 13 ? cuda::kInvalidResourceHandle : cuda::kInvalidDeviceFunction;
+
 // A function pointer, or the handle that __cudaGetKernel gave for one.
 Kernel* look(const void* function) {
   auto found = tables().by_function.find(function);
@@ -71,7 +73,7 @@ Kernel* look(const void* function) {
 Kernel* kernel_of(const void* function) {
   std::lock_guard<std::recursive_mutex> hold(tables().lock);
   Kernel* kernel = look(function);
-  if (!kernel) settle(cuda::kInvalidDeviceFunction);
+  if (!kernel) settle(kNoKernel);
   return kernel && resolve(kernel) ? kernel : nullptr;
 }
 
@@ -165,7 +167,7 @@ int cudaGetSymbolSize(size_t* bytes, const void* symbol) {
 int __cudaGetKernel(void** kernel, const void* function) {
   std::lock_guard<std::recursive_mutex> hold(tables().lock);
   *kernel = look(function);
-  return *kernel ? cuda::kSuccess : settle(cuda::kInvalidDeviceFunction);
+  return *kernel ? cuda::kSuccess : settle(kNoKernel);
 }
 
 int cudaGetKernel(void** kernel, const void* function) { return __cudaGetKernel(kernel, function); }

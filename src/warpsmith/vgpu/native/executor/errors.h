@@ -19,6 +19,7 @@ enum Error : int {
   kNoKernelImageForDevice = 209,
   kInvalidPtx = 218,
   kInvalidResourceHandle = 400,
+  kIllegalState = 401,
   kSymbolNotFound = 500,
   kNotReady = 600,
   kIllegalAddress = 700,

@@ -36,7 +36,7 @@ Answer Session::answer(const wire::Request& request, Bytes bytes) {
 Answer Session::describe() {
   wire::Device device;
   const vgpu::Gpu& gpu = setup_.gpu;
-  std::strncpy(device.name, gpu.name.c_str(), sizeof device.name - 1);
+  std::strncpy(device.name, ("NVIDIA " + gpu.name).c_str(), sizeof device.name - 1);
   device.memory_bytes = gpu.memory_bytes;
   device.shared_per_block = gpu.shared_per_block;
   device.shared_per_block_optin = gpu.shared_per_block_optin;

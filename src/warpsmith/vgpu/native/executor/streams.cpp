@@ -168,17 +168,23 @@ cuda::Error Streams::wait(Id id, Id event_id) {
   return cuda::kSuccess;
 }
 
+// Waiting for an event of a capture spoils it.
+cuda::Error Streams::captured(Event* event) {
+  event->capture->invalid = true;
+  return cuda::kCapturedEvent;
+}
+
 cuda::Error Streams::sync_event(Id id) {
   Event* event = find_event(id);
   if (!event) return cuda::kInvalidResourceHandle;
-  if (event->capture) return cuda::kCapturedEvent;
+  if (event->capture) return captured(event);
   return queue_->finish(event->frontier);
 }
 
 cuda::Error Streams::query_event(Id id) {
   Event* event = find_event(id);
   if (!event) return cuda::kInvalidResourceHandle;
-  if (event->capture) return cuda::kCapturedEvent;
+  if (event->capture) return captured(event);
   bool wait = !queue_->done(event->frontier) && !event->polled;
   event->polled = wait;
   return wait ? cuda::kNotReady : queue_->finish(event->frontier);
@@ -204,7 +210,8 @@ cuda::Error Streams::begin(Id id, Mode mode) {
 
 cuda::Error Streams::end(Id id, Id* graph) {
   Stream* origin = find(id);
-  if (!origin || !origin->capture) return cuda::kInvalidValue;
+  if (!origin) return cuda::kInvalidResourceHandle;
+  if (!origin->capture) return cuda::kIllegalState;
   std::shared_ptr<Capture> capture = origin->capture;
   cuda::Error error = capture->invalid ? cuda::kStreamCaptureInvalidated : cuda::kSuccess;
   if (capture->origin != id) return spoil(origin, cuda::kStreamCaptureUnmatched);

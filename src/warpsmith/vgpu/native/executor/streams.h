@@ -68,6 +68,7 @@ class Streams {
   std::vector<Operation> tail(Id id, const Stream& stream);
   void shorten(Id id, Stream* stream);
   cuda::Error spoil(Stream* stream, cuda::Error error);
+  cuda::Error captured(Event* event);
 
   Queue* queue_;
   Graphs* graphs_;
