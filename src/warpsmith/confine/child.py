@@ -137,9 +137,11 @@ class Child:
         """Give the child a frame; an error when it does not take it in time."""
         return self._writer.write(frame, timeout_s)
 
-    def receive(self, timeout_s: float, kind: int | None = None, limit_bytes: int = LIMIT_BYTES) -> Frame | FrameError:
+    def receive(
+        self, timeout_s: float, kind: int | None = None, limit_bytes: int = LIMIT_BYTES, spin_s: float = 0.0
+    ) -> Frame | FrameError:
         """The child's next frame, or how it failed to come; with `kind`, only that kind will do."""
-        frame = self._reader.read(timeout_s, limit_bytes)
+        frame = self._reader.read(timeout_s, limit_bytes, spin_s)
         if isinstance(frame, Frame) and kind not in (None, frame.kind):
             return FrameError(Fault.KIND, f"a frame of kind {frame.kind} came; kind {kind} was due")
         return frame

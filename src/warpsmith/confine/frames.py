@@ -63,9 +63,15 @@ class FrameReader:
         self._fd = fd
         os.set_blocking(fd, False)
 
-    def read(self, timeout_s: float, limit_bytes: int = LIMIT_BYTES) -> Frame | FrameError:
-        """The next frame, or what is wrong with it; after a fault nothing more can be read with meaning."""
+    def read(self, timeout_s: float, limit_bytes: int = LIMIT_BYTES, spin_s: float = 0.0) -> Frame | FrameError:
+        """The next frame, or what is wrong with it; after a fault nothing more can be read with meaning.
+
+        For `spin_s` it looks again and again instead of sleeping: being woken costs tens of microseconds that a clock
+        around this call would count.
+        """
         deadline = time.monotonic() + timeout_s
+        while spin_s and time.monotonic() < deadline - timeout_s + spin_s and not _ready(self._fd, select.POLLIN, 0.0):
+            pass
         header = self._take(HEADER_BYTES, deadline, "header")
         if isinstance(header, FrameError):
             return header

@@ -29,6 +29,7 @@ from warpsmith.tasks.values import Values, tensors
 GUARD, ALIGNMENT = 1024, 256
 FLUSH_BYTES = 256 << 20  # more than four times the largest L2 of today
 ARENA_SHIFT = 56
+SPIN_S = 0.1  # the judge's clock stands around this wait
 FIRST_FD = 5  # where a child finds what it was passed
 LIMITS = Limits(wall_s=600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
 EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}
@@ -124,7 +125,7 @@ class CudaSession:
         return start(policy, [arena.fd for arena in self._arenas])
 
     def _go(self, mode: Mode) -> Timed | None:
-        answer = self._talk.exchange(Frame(Kind.GO, go(mode is Mode.QUEUED)), Kind.TIMED)
+        answer = self._talk.exchange(Frame(Kind.GO, go(mode is Mode.QUEUED)), Kind.TIMED, SPIN_S)
         if isinstance(answer, FrameError):
             self._settle(Silence(answer, answer.detail))
             return None
@@ -301,7 +302,7 @@ def _value(value: TaskValue, pieces: list[Raw]) -> Value:
 
 def _poison() -> int:
     """A word that is not a number in float32, float16, bfloat16 and float64 alike, and differs from call to call."""
-    low, high = (0xFF00 | secrets.randbelow(126) + 1 for _ in range(2))
+    low, high = (0xFF80 | secrets.randbelow(126) + 1 for _ in range(2))
     return high << 16 | low
 
 

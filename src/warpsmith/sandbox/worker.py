@@ -59,10 +59,10 @@ class Conversation:
         except Malformed as malformed:
             return Silence(None, str(malformed))
 
-    def exchange(self, frame: Frame, due: Kind) -> Frame | FrameError:
-        """One frame out and one in, of the kind that is due."""
+    def exchange(self, frame: Frame, due: Kind, spin_s: float = 0.0) -> Frame | FrameError:
+        """One frame out and one in, of the kind that is due; without sleeping for the first `spin_s`."""
         error = self._child.send(frame, self._timeout_s)
-        return error if error is not None else self._child.receive(self._timeout_s, due, ANSWER_BYTES)
+        return error if error is not None else self._child.receive(self._timeout_s, due, ANSWER_BYTES, spin_s)
 
 
 def start(policy: Policy, pass_fds: Sequence[int] = ()) -> Child:

@@ -1,0 +1,147 @@
+"""A session on a real GPU: honest seeds pass, and everything a call does beside its result is seen."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from warpsmith.check import compare
+from warpsmith.compile import CompileOptions, Toolchain, compile
+from warpsmith.records import Candidate, Direction, Group, Reason, Trial
+from warpsmith.sandbox.cuda_session import CudaSession, Room, room_for
+from warpsmith.sandbox.session import Mode, Shown
+from warpsmith.tasks.program import problem
+from warpsmith.tasks.suite import suite_folder, suite_program
+
+pytestmark = pytest.mark.gpu
+HEAD = "#include <torch/extension.h>\n__global__ void twice(const float* x, float* y, int n, int spin) {\n"
+HEAD += "  for (int i = 0; i < spin; ++i) __nanosleep(1000);\n"
+HEAD += "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = 2 * x[i];\n}\n"
+TAIL = '\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }\n'
+LAUNCH = "twice<<<(n + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>"
+X = torch.arange(1000, dtype=torch.float32)
+
+
+def artifact(source: str, task: str = "test") -> Path:
+    made = compile(Candidate(task=task, direction=Direction.FORWARD, source=source), None, CompileOptions())
+    assert made.artifact is not None, made.result.detail
+    return made.artifact
+
+
+def opened(body: str, room: Room | None = None) -> CudaSession:
+    source = f"{HEAD}torch::Tensor forward(torch::Tensor x) {{ int n = x.numel(); {body} }}{TAIL}"
+    return CudaSession(artifact(source), "forward", Toolchain.find().runtime.parent, room or room_for((X,), (X,)))
+
+
+def one(body: str, mode: Mode = Mode.IDLE) -> Shown:
+    with opened(body) as session:
+        return session.call((X,), mode=mode)
+
+
+HONEST = f"auto y = torch::empty_like(x); {LAUNCH}(x.data_ptr<float>(), y.data_ptr<float>(), n, 0); return y;"
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_an_honest_kernel_shows_nothing_odd(mode: Mode) -> None:
+    shown = one(HONEST, mode)
+    assert shown.trouble is None
+    assert torch.equal(shown.results[0].cpu(), 2 * X)
+    assert (shown.changed, shown.aliased, shown.unwritten, shown.overrun) == ((), (), (), False)
+    assert shown.settled
+    assert shown.clocks is not None
+    assert 0 < shown.clocks.event_us < shown.clocks.wall_us
+
+
+def test_an_input_changed_in_place_is_seen() -> None:
+    shown = one(f"{LAUNCH}(x.data_ptr<float>(), x.data_ptr<float>(), n, 0); return x.clone();")
+    assert shown.changed == (0,)
+
+
+def test_an_input_given_back_is_aliased() -> None:
+    assert one("return x;").aliased == (0,)
+
+
+def test_an_output_with_a_gap_is_unwritten() -> None:
+    body = HONEST.replace("data_ptr<float>(), n, 0)", "data_ptr<float>(), n - 1, 0)")
+    assert one(body).unwritten == (0,)
+
+
+def test_a_write_past_an_argument_is_an_overrun() -> None:
+    body = f"{LAUNCH}(x.data_ptr<float>(), x.data_ptr<float>() + n + 8, 4, 0); {HONEST}"
+    assert one(body).overrun
+
+
+def test_work_on_a_side_stream_that_nobody_joins_is_late() -> None:
+    body = "auto y = torch::zeros_like(x); static cudaStream_t s = nullptr;"
+    body += "if (!s) cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);"
+    body += "twice<<<(n + 255) / 256, 256, 0, s>>>(x.data_ptr<float>(), y.data_ptr<float>(), n, 200); return y;"
+    assert not one(body, Mode.QUEUED).settled
+
+
+def test_a_static_workspace_lives_over_calls() -> None:
+    body = "static torch::Tensor kept; if (!kept.defined()) { kept = torch::empty_like(x);"
+    body += f"{LAUNCH}(x.data_ptr<float>(), kept.data_ptr<float>(), n, 0); }} return kept.clone();"
+    with opened(body) as session:
+        first, second = (session.call((X + i,), slot=i) for i in range(2))
+    assert torch.equal(first.results[0], second.results[0])
+
+
+def test_a_refusal_is_trouble_and_sticks() -> None:
+    with opened('TORCH_CHECK(n == 3, "three elements only, not ", n); return x;') as session:
+        troubles = [session.call((X,)).trouble for _ in range(2)]
+    assert troubles[0] is not None
+    assert troubles[0].reason is Reason.CANDIDATE_ERROR
+    assert troubles[0] == troubles[1]
+
+
+@pytest.fixture
+def healthy() -> Iterator[None]:
+    """After a fault of one candidate the next one's numbers are as if nothing had been."""
+    yield
+    assert torch.equal(one(HONEST).results[0].cpu(), 2 * X)
+
+
+@pytest.mark.usefixtures("healthy")
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (f"{LAUNCH}(nullptr, nullptr, n, 0); return x.clone();", Reason.LAUNCH_ERROR),
+        ("volatile int* p = nullptr; *p = 1; return x;", Reason.CRASH),
+        ("_Exit(0); return x;", Reason.BAD_ANSWER),
+    ],
+)
+def test_a_fault_is_a_value(body: str, reason: Reason) -> None:
+    trouble = one(body).trouble
+    assert trouble is not None
+    assert trouble.reason is reason
+
+
+def test_confinement_is_whole() -> None:
+    with opened(HONEST) as session:
+        assert session.confined.at_floor
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("name", ["softmax", "layernorm", "linear", "max_pool"])
+def test_seeds_are_right(name: str, direction: Direction) -> None:
+    program = suite_program(name)
+    task = program.task
+    source = (suite_folder(name) / f"seed_{direction}.cu").read_text()
+    made = compile(Candidate(task=name, direction=direction, source=source), task.signature(direction))
+    assert made.artifact is not None
+    for case in task.group(Group.SMOKE)[:2]:
+        call = problem(program, direction, Trial(case=case, seed=7))
+        room = room_for(call.arguments, call.native)
+        with CudaSession(made.artifact, direction.value, Toolchain.find().runtime.parent, room) as session:
+            shown = session.call(call.arguments)
+        found = [tensor.cpu() for tensor in shown.results]
+        outcome = compare(found, call, task.signature(direction).results, task.tolerance, case)
+        assert outcome.passed, f"{case.name}: {outcome.detail}"
+
+
+def test_queued_time_has_no_launch_gap() -> None:
+    with opened(HONEST) as session:
+        idle = min(session.call((X,), slot=i, mode=Mode.IDLE).clocks.event_us for i in range(9))  # type: ignore[union-attr]
+        queued = min(session.call((X,), slot=i, mode=Mode.QUEUED).clocks.event_us for i in range(9))  # type: ignore[union-attr]
+    assert queued < idle
