@@ -302,7 +302,7 @@ def _value(value: TaskValue, pieces: list[Raw]) -> Value:
 
 def _poison() -> int:
     """A word that is not a number in float32, float16, bfloat16 and float64 alike, and differs from call to call."""
-    low, high = (0xFF80 | secrets.randbelow(126) + 1 for _ in range(2))
+    high, low = 0xFFF0 | secrets.randbelow(14) + 1, 0xFF80 | secrets.randbelow(126) + 1
     return high << 16 | low
 
 
