@@ -34,9 +34,19 @@ void resume(Block& b, const Barrier::Waiter& waiter, const Barrier& bar) {
   }
 }
 
+// Whether lanes of one warp wait at different places.
+bool warp_apart(const Barrier& bar) {
+  std::map<int, uint32_t> places;
+  for (const Barrier::Waiter& waiter : bar.waiters)
+    if (waiter.waits && places.emplace(waiter.warp, waiter.at).first->second != waiter.at) return true;
+  return false;
+}
+
 // Threads that wait at different instructions of one barrier: the place with the fewest threads is the odd one.
 void note_mixture(Block& b, const Barrier& bar) {
   if (!bar.aligned || !b.grid->check) return;
+  // A barrier with a count is where warps with different work meet, each coming from its own place.
+  if (bar.expected && !warp_apart(bar)) return;
   std::map<uint32_t, uint32_t> threads;
   for (const Barrier::Waiter& waiter : bar.waiters)
     if (waiter.waits) threads[waiter.at] += uint32_t(__builtin_popcount(waiter.mask));
