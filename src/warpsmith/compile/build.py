@@ -28,7 +28,6 @@ class Job:
     """Everything a compilation depends on."""
 
     unit: str
-    macros: tuple[str, ...]
     options: CompileOptions
     toolchain: Toolchain
 
@@ -47,7 +46,7 @@ def build(job: Job) -> Built:
     folder = Path(tempfile.mkdtemp(prefix="warpsmith-compile-")).resolve()
     try:
         (folder / SOURCE).write_text(job.unit)
-        words = command(job.toolchain, job.options, job.macros, libraries(job))
+        words = command(job.toolchain, job.options, libraries(job))
         outcome = run(words, policy(job, folder))
         facts = CompileFacts(
             command=tuple(word.replace(str(HEADERS), "include") for word in words),

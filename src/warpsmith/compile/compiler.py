@@ -81,13 +81,12 @@ def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) ->
     text = unit(candidate)
     if isinstance(text, Fault):
         return text
-    macros = tuple(f"-D{name}={value}" for name, value in sorted(candidate.macros.items()))
-    return Job(text, macros, options, toolchain)
+    return Job(text, options, toolchain)
 
 
 def _made(job: Job) -> tuple[StageResult, Path | None]:
     """The build's own result, from the cache when it is there."""
-    key = digest(job.unit, *job.macros, *job.options.flags(), job.toolchain.key, rules())
+    key = digest(job.unit, *job.options.flags(), job.toolchain.key, rules())
     cache = Cache(Home.here().cache / "artifacts", job.options.cache_bytes)
     if (hit := cache.load(key)) is not None:
         return _from_cache(hit[0].result), hit[1]

@@ -4,16 +4,17 @@ import re
 from collections.abc import Mapping
 
 from warpsmith.compile.fault import Fault
+from warpsmith.compile.options import SOURCE
 from warpsmith.records import Candidate, Direction, Language, Reason
 
 LIMIT_BYTES = 1 << 20
 MACRO_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
-MACRO_VALUE = re.compile(r"[\w.+\-*/<>=(),: ]{0,100}")  # nvcc hands its words to a shell
+MACRO_VALUE = re.compile(r"[\w.+\-*/<>=(),: ]{0,100}")
+PREFIXES = {Language.TORCH: "warpsmith/torch/all.h", Language.PLAIN: "warpsmith/plain.h"}
 COMMENTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 INCBIN = re.compile(r"""\.incbin\s*\\?["']?([^"'\\\s]*)""")
 SHIM = """
 #line 1 "warpsmith-shim"
-#include <warpsmith/plain.h>
 static void warpsmith_fill(::warpsmith::Table& table) {{
 {adds}
 }}
@@ -45,7 +46,7 @@ def check_files(source: str) -> Fault | None:
 
 
 def check_macros(macros: Mapping[str, str]) -> Fault | None:
-    """Macros become words of a command line, so their text is held to a small alphabet."""
+    """A macro is one line of the translation unit, so its text is held to a small alphabet."""
     for name, value in macros.items():
         if not MACRO_NAME.fullmatch(name) or not MACRO_VALUE.fullmatch(value):
             return Fault(
@@ -57,9 +58,19 @@ def check_macros(macros: Mapping[str, str]) -> Fault | None:
 
 
 def unit(candidate: Candidate) -> str | Fault:
-    """The text of the translation unit: the source, and for the plain style the table of its functions."""
-    if candidate.language is Language.TORCH:
-        return candidate.source
+    """The text of the translation unit: our header, the macros, the source, the table of a plain source's functions.
+
+    The macros come after the header, or a tunable called N would change the header's own names.
+    """
+    added = "" if candidate.language is Language.TORCH else _shim(candidate)
+    if isinstance(added, Fault):
+        return added
+    macros = "".join(f"#define {name} {value}\n" for name, value in sorted(candidate.macros.items()))
+    head = f'#include <{PREFIXES[candidate.language]}>\n{macros}#line 1 "{SOURCE}"\n'
+    return f"{head}{candidate.source}\n{added}"
+
+
+def _shim(candidate: Candidate) -> str | Fault:
     names = exported(candidate.source)
     if candidate.direction.value not in names:
         return Fault(
@@ -68,7 +79,7 @@ def unit(candidate: Candidate) -> str | Fault:
             f"{candidate.direction}(…, cudaStream_t stream).",
         )
     adds = "\n".join(f'  ::warpsmith::plain::add(table, WARPSMITH_NAME("{name}"), &::{name});' for name in names)
-    return candidate.source + SHIM.format(adds=adds)
+    return SHIM.format(adds=adds)
 
 
 def exported(source: str) -> tuple[str, ...]:

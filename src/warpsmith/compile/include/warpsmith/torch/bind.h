@@ -87,6 +87,11 @@ class module_ {
  public:
   explicit module_(warpsmith::Table& table) : table_(table) {}
 
+#ifdef __CUDA_ARCH__
+  // The device's pass looks for kernels; a lambda's body is seen without what is bound around it.
+  template <class Name, class F, class... Extra>
+  module_& define(Name, F, const Extra&...) { return *this; }
+#else
   template <class Name, class F, class... Extra>
   module_& define(Name, F function, const Extra&... extra) {
     using Type = typename warpsmith::TypeOf<F>::bound;
@@ -95,6 +100,7 @@ class module_ {
     table_.add<Name, Type>(doc, new F(function), &Type::template call<F>);
     return *this;
   }
+#endif
   // Named attributes and the module's own text have no reader here.
   std::string& doc() { return doc_; }
   std::string& attr(const char*) { return doc_; }
