@@ -72,7 +72,7 @@ class Arena:
     def __init__(self, size: int) -> None:
         import torch  # the driver's calls need the primary context that torch makes
 
-        torch.cuda.init()
+        torch.cuda.init()  # type: ignore[no-untyped-call]
         torch.zeros(1, device="cuda")
         self.bytes = (max(size, 1) + GRANULE - 1) // GRANULE * GRANULE
         self.fd = -1

@@ -62,20 +62,21 @@ class LocalTask:
         """The task as data."""
         if self._target.form in (Form.SUITE, Form.OWN):
             return read_task(self._target.path)
-        return self._program.task
+        return self.program.task
 
     def problem(self, direction: Direction, trial: Trial) -> "Problem":
         """One call with its reference."""
         from warpsmith.tasks.program import problem
 
-        return problem(self._program, direction, trial)
+        return problem(self.program, direction, trial)
 
     def filter(self) -> FilterReport:
         """All filters on it."""
-        return run(self._program)
+        return run(self.program)
 
     @cached_property
-    def _program(self) -> "Program":
+    def program(self) -> "Program":
+        """The task as something to run."""
         return program_for(self._target, self._shapes)
 
     def __enter__(self) -> Self:

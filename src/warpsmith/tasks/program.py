@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Direction, Kind, Role, Signature, Task, Trial
+from warpsmith.tasks.twist import twisted
 from warpsmith.tasks.values import Value, Values, outputs, tensors, widened
 
 Forward: TypeAlias = Callable[[Values], tuple[Tensor, ...]]
@@ -71,7 +72,8 @@ class Problem:
 def problem(program: Program, direction: Direction, trial: Trial) -> Problem:
     """The call a trial stands for in one direction, with its reference, on the CPU."""
     one = sided(program, direction)
-    return solved(one, direction, one.arguments(trial), trial.seed)
+    arguments = twisted(one.arguments(trial), one.task.forward, trial)
+    return solved(one, direction, arguments, trial.seed)
 
 
 def sided(program: Program, direction: Direction) -> Program:

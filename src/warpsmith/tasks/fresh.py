@@ -1,0 +1,53 @@
+"""Fresh problems in number: one draw of a case, rolled anew for every call, so that nothing can be replayed.
+
+A draw of a large case takes seconds on the CPU; a roll of the flattened tensors on the device takes microseconds, keeps
+the family, and changes nearly every element.
+"""
+
+import random
+from collections.abc import Iterator
+
+from torch import Tensor
+
+from warpsmith.records import Direction, Role, Signature, Trial
+from warpsmith.tasks.opened import LocalTask, OpenTask
+from warpsmith.tasks.program import Problem, Program, sided, solved
+from warpsmith.tasks.values import Value, Values, mapped
+
+ROLLED = (Role.INPUT, Role.PARAMETER)
+
+
+def rolled(signature: Signature, arguments: Values, draw: random.Random) -> Values:
+    """The arguments with inputs, parameters and indices rolled by secret offsets; tables stay as they are."""
+
+    def one(role: Role, value: Value) -> Value:
+        return mapped((value,), lambda tensor: _roll(tensor, role, draw))[0]
+
+    return tuple(one(spec.role, value) for spec, value in zip(signature.arguments, arguments, strict=True))
+
+
+def _roll(tensor: Tensor, role: Role, draw: random.Random) -> Tensor:
+    if tensor.numel() < 2 or (role not in ROLLED and tensor.is_floating_point()):
+        return tensor
+    return tensor.flatten().roll(draw.randrange(1, tensor.numel())).reshape(tensor.shape)
+
+
+def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, device: str) -> Iterator[Problem]:
+    """Endless fresh problems of a trial, on the device, from one secret seed."""
+    draw = random.Random(seed)
+    if isinstance(task, LocalTask):
+        yield from _here(sided(task.program, direction), direction, trial, draw, device)
+    while True:  # a foreign task runs where it is confined: every problem is a draw of its own
+        found = task.problem(direction, trial.model_copy(update={"seed": draw.randrange(1 << 31)}))
+        yield Problem(
+            mapped(found.arguments, lambda t: t.to(device)),
+            tuple(t.to(device) for t in found.native),
+            tuple(t.to(device) for t in found.expected),
+        )
+
+
+def _here(program: Program, direction: Direction, trial: Trial, draw: random.Random, device: str) -> Iterator[Problem]:
+    base = mapped(program.arguments(trial), lambda tensor: tensor.to(device))
+    while True:
+        arguments = rolled(program.task.forward, base, draw)
+        yield solved(program, direction, arguments, draw.randrange(1 << 31))

@@ -1,0 +1,45 @@
+"""Fresh problems: every one differs, each is right, tables stay, and a seed repeats them."""
+
+from itertools import islice
+
+import pytest
+import torch
+
+from warpsmith.records import Direction, Group, Trial
+from warpsmith.tasks.find import open_task
+from warpsmith.tasks.fresh import problems
+from warpsmith.tasks.program import Problem
+from warpsmith.tasks.values import tensors
+
+
+def some(name: str, direction: Direction, seed: int = 1, count: int = 3) -> list[Problem]:
+    with open_task(name) as task:
+        case = task.describe().group(Group.SMOKE)[0]
+        return list(islice(problems(task, direction, Trial(case=case, seed=4), seed, "cpu"), count))
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_every_problem_differs_and_has_its_own_truth(direction: Direction) -> None:
+    first, second, _ = some("layernorm", direction)
+    assert not torch.equal(tensors(first.arguments)[1], tensors(second.arguments)[1])
+    for call in (first, second):
+        for native, expected in zip(call.native, call.expected, strict=True):
+            assert torch.allclose(native.double(), expected, atol=1e-3)
+    assert not torch.equal(first.expected[0], second.expected[0])
+
+
+def test_values_are_rolled_not_redrawn() -> None:
+    first, second, _ = some("softmax", Direction.FORWARD)
+    one, two = (tensors(call.arguments)[0].flatten().sort().values for call in (first, second))
+    assert torch.equal(one, two)
+
+
+def test_tables_stay() -> None:
+    first, second, _ = some("rope", Direction.FORWARD)
+    same = [torch.equal(a, b) for a, b in zip(tensors(first.arguments), tensors(second.arguments), strict=True)]
+    assert same.count(True) == 2
+
+
+def test_a_seed_repeats_them() -> None:
+    one, two = (some("softmax", Direction.FORWARD, seed=9)[2] for _ in range(2))
+    assert torch.equal(one.expected[0], two.expected[0])
