@@ -1,7 +1,6 @@
 """What the kernels of honest.cu must give."""
 
 import torch
-
 from corpus import sample, whole
 
 X = whole(128)
