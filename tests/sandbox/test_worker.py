@@ -15,7 +15,7 @@ from warpsmith.confine import Policy as Confinement
 from warpsmith.records import Reason
 from warpsmith.sandbox import FakeSandbox, Observation, Raw, VirtualSandbox
 from warpsmith.sandbox.protocol import Kind, Status, call
-from warpsmith.sandbox.run import _policy
+from warpsmith.sandbox.run import worker_policy
 from warpsmith.sandbox.worker import Conversation, Silence, start, worker
 from warpsmith.vgpu import Settings, VirtualGpu, describe, runtime
 
@@ -27,7 +27,7 @@ SANDBOX = VirtualSandbox(limits=LIMITS, settings=SMALL)
 def talk() -> object:
     """A worker on a virtual GPU of its own, to be spoken to by hand."""
     with VirtualGpu(describe("H200"), SMALL) as gpu:
-        policy = _policy(artifact(HERE / "calls.cu"), runtime().parent, LIMITS, {"WARPSMITH_VGPU_FD": "5"})
+        policy = worker_policy(artifact(HERE / "calls.cu"), runtime().parent, LIMITS, {"WARPSMITH_VGPU_FD": "5"})
         with start(policy, [gpu.client.fileno()]) as child:
             gpu.client.close()
             yield Conversation(child, 20)
@@ -79,7 +79,7 @@ def test_a_worker_ends_at_a_frame_that_is_none() -> None:
 
 
 def test_without_a_device_every_request_says_so() -> None:
-    policy = _policy(artifact(HERE / "calls.cu"), runtime().parent, LIMITS, {})
+    policy = worker_policy(artifact(HERE / "calls.cu"), runtime().parent, LIMITS, {})
     with start(policy) as child:
         answer = Conversation(child, 20).load(artifact(HERE / "calls.cu"))
     assert not isinstance(answer, Silence)

@@ -46,7 +46,10 @@ def test_a_stream_of_a_gigabyte_runs_at_the_copy_rate() -> None:
     ("loaded", "binding"),
     [
         (row(shared_wavefronts=10**9), "shared"),
-        (row(atomics=10**9), "atomics"),
+        (
+            row(atomics=10**9, global_store_sectors=10**7, global_store_bytes=4 * 10**9, unique_written_bytes=32),
+            "atomics",
+        ),
         (row(classes={"sfu": 10**9}), "sfu pipe"),
         (row(classes={"tensor": 10**9}), "tensor pipe"),
         (row(warp_instructions=10**10), "issue"),

@@ -15,8 +15,11 @@ from warpsmith.vgpu.rows import Row
 SECTOR_BYTES = 32
 ISSUE_PER_CLOCK = 4.0  # warp schedulers of an SM
 L1_BYTES_PER_CLOCK = 128.0  # of an SM: what the load-store path moves
-L1_MISS = 0.3  # of the sectors a launch asks for again, how many the L1 does not hold
-LOADS_IN_FLIGHT = 4.0  # independent loads that a compiler keeps going in a warp
+L1_MISS = 0.3  # of the sectors a launch loads again, how many the L1 does not hold
+LOADS_IN_FLIGHT = 4.0  # independent loads that a compiler keeps going in a warp, when no store stands between them
+LANE_BYTES = 4  # what an atomic touches
+SLICE_BYTES = 4096  # of consecutive memory lie in one slice of the L2, as far as atomics show
+SLICES = 64
 
 
 @dataclass(frozen=True)
@@ -81,17 +84,45 @@ def total(rows: Iterable[Row], gpu: Description) -> ModelledTime:
 def _memory(row: Row, gpu: Description, shape: _Shape) -> dict[str, float]:
     counts, launches = row.counters, row.launches
     clocks = gpu.clock_mhz * shape.sms  # SM-clocks a microsecond
+    loaded, stored = (SECTOR_BYTES * n for n in (counts.global_load_sectors, counts.global_store_sectors))
+    missed = counts.unique_read_bytes + max(0, loaded - counts.unique_read_bytes) * L1_MISS
     unique = counts.unique_read_bytes + counts.unique_written_bytes
-    asked = (counts.global_load_sectors + counts.global_store_sectors) * SECTOR_BYTES
-    through_l2 = unique + max(0, asked - unique) * L1_MISS
     reachable = _reachable_bytes_per_us(row, gpu, shape)
+    through_l2 = missed / gpu.rates.l2_bytes_per_s + stored / gpu.rates.l2_store_bytes_per_s  # stores pass the L1 by
     return {
         "dram": unique / launches / min(gpu.rates.copy_bytes_per_s / 1e6, reachable),
-        "l2": through_l2 / launches / (gpu.rates.l2_bytes_per_s / 1e6),
-        "l1": (asked + counts.local_bytes) / launches / (L1_BYTES_PER_CLOCK * clocks),
+        "l2": through_l2 * 1e6 / launches,
+        "l1": (loaded + stored + counts.local_bytes) / launches / (L1_BYTES_PER_CLOCK * clocks),
         "shared": counts.shared_wavefronts / launches / clocks,
-        "atomics": counts.atomics / launches / (gpu.rates.atomics_per_s / 1e6),
+        "atomics": _atomics_us(row, gpu) / launches,
     }
+
+
+def _atomics_us(row: Row, gpu: Description) -> float:
+    """Atomics on global memory: a slice takes a sector at a time, and lanes on one address one after the other."""
+    counts = row.counters
+    lanes = min(counts.atomics, counts.global_store_bytes // LANE_BYTES)  # the rest were on shared memory
+    if lanes == 0:
+        return 0.0
+    sectors = counts.global_store_sectors * lanes * LANE_BYTES / counts.global_store_bytes
+    queued = max(0.0, lanes - sectors * SECTOR_BYTES / LANE_BYTES)
+    slices = min(SLICES, max(1.0, counts.unique_written_bytes / row.launches / SLICE_BYTES))
+    seconds = sectors / gpu.rates.atomic_sectors_per_s + queued / gpu.rates.atomic_lanes_per_s
+    return seconds * 1e6 / slices
+
+
+def _in_flight(row: Row) -> float:
+    """Loads that a warp has going: fewer the more stores stand between them, which the compiler must not pass."""
+    loads, stores = row.counters.global_load_requests, row.counters.global_store_requests
+    between = min(1.0, stores / loads) if loads else 1.0
+    return 1.0 + (LOADS_IN_FLIGHT - 1.0) * (1.0 - between)
+
+
+def _load_clocks(row: Row, gpu: Description) -> float:
+    """The mean latency of a load: what was read for the first time comes from far away."""
+    loaded = row.counters.global_load_sectors * SECTOR_BYTES
+    first = min(1.0, row.counters.unique_read_bytes / loaded) if loaded else 1.0
+    return first * gpu.rates.memory_latency_clocks + (1.0 - first) * gpu.rates.hit_latency_clocks
 
 
 def _reachable_bytes_per_us(row: Row, gpu: Description, shape: _Shape) -> float:
@@ -99,7 +130,7 @@ def _reachable_bytes_per_us(row: Row, gpu: Description, shape: _Shape) -> float:
     requests = row.counters.global_load_requests + row.counters.global_store_requests
     sectors = row.counters.global_load_sectors + row.counters.global_store_sectors
     each = SECTOR_BYTES * sectors / requests if requests else SECTOR_BYTES * 4
-    flying = shape.sms * shape.resident_warps * each * LOADS_IN_FLIGHT
+    flying = shape.sms * shape.resident_warps * each * _in_flight(row)
     return flying / (gpu.rates.memory_latency_clocks / gpu.clock_mhz)
 
 
@@ -120,5 +151,5 @@ def _latency(row: Row, gpu: Description, shape: _Shape) -> float:
     warps = max(1, row.blocks * row.warps_per_block)
     loads = counts.global_load_requests / row.launches / warps
     steps = counts.longest_thread / row.launches * gpu.rates.instruction_latency_clocks
-    waits = loads / LOADS_IN_FLIGHT * gpu.rates.memory_latency_clocks
+    waits = loads / _in_flight(row) * _load_clocks(row, gpu)
     return shape.waves * (steps + waits) / gpu.clock_mhz

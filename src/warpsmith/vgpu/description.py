@@ -29,11 +29,14 @@ class Rates(Model):
 
     copy_bytes_per_s: PositiveFloat
     l2_bytes_per_s: PositiveFloat
+    l2_store_bytes_per_s: PositiveFloat
     tensor_flops_per_s: PositiveFloat
-    atomics_per_s: PositiveFloat
+    atomic_sectors_per_s: PositiveFloat  # of one L2 slice
+    atomic_lanes_per_s: PositiveFloat  # on one address
     launch_us: PositiveFloat
     graph_node_us: PositiveFloat
     memory_latency_clocks: PositiveFloat
+    hit_latency_clocks: PositiveFloat  # of a load that the caches answer
     instruction_latency_clocks: PositiveFloat
 
 
