@@ -61,3 +61,10 @@ def test_a_line_that_is_no_measurement_is_named(script: ModuleType, tmp_path: Pa
     path = written(tmp_path / "m.jsonl", [{"task": "a"}])
     with pytest.raises(UsageError, match=r"m\.jsonl:1"):
         list(script.pairs(path, describe("H200")))
+
+
+def test_the_model_ranks_the_shipped_measurements(script: ModuleType) -> None:
+    measured = SCRIPT.parent / "measurements" / "h200_small_kernels.jsonl"
+    found = script.lines(script.pairs(measured, describe("H200")), 3)
+    assert len(found) == 6
+    assert sum(line.rank * line.kernels for line in found) / sum(line.kernels for line in found) > 0.8

@@ -15,7 +15,7 @@ from warpsmith.vgpu.rows import Row
 SECTOR_BYTES = 32
 ISSUE_PER_CLOCK = 4.0  # warp schedulers of an SM
 L1_BYTES_PER_CLOCK = 128.0  # of an SM: what the load-store path moves
-L1_MISS = 0.3  # of the sectors a launch loads again, how many the L1 does not hold
+L1_MISS = 0.5  # of the sectors a launch loads again, how many the L1 does not hold
 LOADS_IN_FLIGHT = 4.0  # independent loads that a compiler keeps going in a warp, when no store stands between them
 LANE_BYTES = 4  # what an atomic touches
 SLICE_BYTES = 4096  # of consecutive memory lie in one slice of the L2, as far as atomics show
@@ -87,11 +87,10 @@ def _memory(row: Row, gpu: Description, shape: _Shape) -> dict[str, float]:
     loaded, stored = (SECTOR_BYTES * n for n in (counts.global_load_sectors, counts.global_store_sectors))
     missed = counts.unique_read_bytes + max(0, loaded - counts.unique_read_bytes) * L1_MISS
     unique = counts.unique_read_bytes + counts.unique_written_bytes
-    reachable = _reachable_bytes_per_us(row, gpu, shape)
-    through_l2 = missed / gpu.rates.l2_bytes_per_s + stored / gpu.rates.l2_store_bytes_per_s  # stores pass the L1 by
     return {
-        "dram": unique / launches / min(gpu.rates.copy_bytes_per_s / 1e6, reachable),
-        "l2": through_l2 * 1e6 / launches,
+        "dram": unique * 1e6 / gpu.rates.copy_bytes_per_s / launches,
+        "l2": missed * 1e6 / gpu.rates.l2_bytes_per_s / launches,
+        "stores": stored * 1e6 / gpu.rates.l2_store_bytes_per_s / launches,  # they pass the L1 by
         "l1": (loaded + stored + counts.local_bytes) / launches / (L1_BYTES_PER_CLOCK * clocks),
         "shared": counts.shared_wavefronts / launches / clocks,
         "atomics": _atomics_us(row, gpu) / launches,
@@ -123,15 +122,6 @@ def _load_clocks(row: Row, gpu: Description) -> float:
     loaded = row.counters.global_load_sectors * SECTOR_BYTES
     first = min(1.0, row.counters.unique_read_bytes / loaded) if loaded else 1.0
     return first * gpu.rates.memory_latency_clocks + (1.0 - first) * gpu.rates.hit_latency_clocks
-
-
-def _reachable_bytes_per_us(row: Row, gpu: Description, shape: _Shape) -> float:
-    """Little's law: bytes that the resident warps keep in flight over the latency of memory."""
-    requests = row.counters.global_load_requests + row.counters.global_store_requests
-    sectors = row.counters.global_load_sectors + row.counters.global_store_sectors
-    each = SECTOR_BYTES * sectors / requests if requests else SECTOR_BYTES * 4
-    flying = shape.sms * shape.resident_warps * each * _in_flight(row)
-    return flying / (gpu.rates.memory_latency_clocks / gpu.clock_mhz)
 
 
 def _pipes(row: Row, gpu: Description, shape: _Shape) -> dict[str, float]:
