@@ -1,0 +1,66 @@
+"""Null candidates: what a call costs when it does nothing. The zero of both clocks, and the price of launches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from warpsmith.base import HarnessError, median
+from warpsmith.compile import CompileOptions, Toolchain, compile
+from warpsmith.records import Candidate, Direction
+from warpsmith.sandbox.cuda_session import CudaSession, room_for
+from warpsmith.sandbox.observation import Trouble
+from warpsmith.sandbox.session import Mode
+from warpsmith.tasks.program import Problem
+from warpsmith.timing.rules import LaunchCost
+from warpsmith.timing.sample import Samples, sample
+from warpsmith.timing.stop import StopRule
+
+COUNTS = (1, 2, 4, 8)
+RULE = StopRule(width=0.0, least=9, most=9, seconds=10.0)
+SOURCE = """#include <torch/extension.h>
+__global__ void nothing(float* y) { if (y) y[0] = 0; }
+torch::Tensor forward(torch::Tensor x) {
+  auto y = torch::empty({1}, x.options());
+  for (int i = 0; i < LAUNCHES; ++i) nothing<<<1, 32, 0, at::cuda::getCurrentCUDAStream()>>>(y.data_ptr<float>());
+  return y;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+"""
+
+
+@dataclass(frozen=True)
+class Null:
+    """The clocks of a call with one empty launch, and what further launches cost."""
+
+    idle_us: float
+    queued_us: float
+    wall_us: float
+    cost: LaunchCost
+
+
+def measure_null(toolchain: Toolchain) -> Null:
+    """Time the null candidates on this GPU now."""
+    found = {count: _samples(toolchain, count) for count in COUNTS}
+    idle = {count: median(samples.events_us(Mode.IDLE)) for count, samples in found.items()}
+    queued = {count: median(samples.events_us(Mode.QUEUED)) for count, samples in found.items()}
+    return Null(idle[1], queued[1], found[1].wall_us(), LaunchCost.fit(idle, queued))
+
+
+def _samples(toolchain: Toolchain, launches: int) -> Samples:
+    macros = {"LAUNCHES": str(launches)}
+    candidate = Candidate(task="null", direction=Direction.FORWARD, source=SOURCE, macros=macros)
+    made = compile(candidate, None, CompileOptions(), toolchain)
+    if made.artifact is None:
+        raise HarnessError(f"The null candidate does not compile: {made.result.detail}")
+    x = torch.zeros(1, device="cuda")
+    with CudaSession(made.artifact, "forward", toolchain.runtime.parent, room_for((x,), (x,))) as session:
+        samples = sample(session, _zeros(x), lambda _call, _shown: None, RULE)
+    if isinstance(samples, Trouble):
+        raise HarnessError(f"The null candidate does not run: {samples.detail}")
+    return samples.kept()
+
+
+def _zeros(x: torch.Tensor) -> Iterator[Problem]:
+    while True:
+        yield Problem((x,), (x,), (x.double(),))

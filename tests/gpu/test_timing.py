@@ -1,0 +1,66 @@
+"""Timing on a real GPU: a seed against torch's modes, the same kernel against itself, and forged clocks."""
+
+import pytest
+import torch
+
+from warpsmith.compile import CompileOptions, Toolchain, compile
+from warpsmith.records import Candidate, Case, Claim, Direction, Dtype, Group, Reason, TimingFacts, Verdict
+from warpsmith.sandbox.observation import Trouble
+from warpsmith.sandbox.session import Shown
+from warpsmith.tasks.find import open_task
+from warpsmith.tasks.program import Problem
+from warpsmith.tasks.suite import suite_folder
+from warpsmith.timing import ratio
+from warpsmith.timing.rules import claim
+from warpsmith.timing.sample import Examine
+from warpsmith.timing.stage import Subject, Timer
+
+pytestmark = pytest.mark.gpu
+CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 4096}, dtype=Dtype.FLOAT32)
+
+
+@pytest.fixture(scope="module")
+def timer() -> Timer:
+    return Timer(Toolchain.find(), "test", torch.__version__)
+
+
+def subject(change: tuple[str, str] = ("", "")) -> Subject:
+    opened = open_task("softmax")
+    task = opened.describe()
+    source = (suite_folder("softmax") / "seed_forward.cu").read_text()
+    assert change[0] in source
+    candidate = Candidate(task="softmax", direction=Direction.FORWARD, source=source.replace(*change, 1))
+    made = compile(candidate, task.forward, CompileOptions.of(task))
+    assert made.artifact is not None, made.result.detail
+    return Subject(opened, "softmax", task, Direction.FORWARD, made.artifact, plain=False, launches=1)
+
+
+def close(call: Problem, shown: Shown) -> Trouble | None:
+    if torch.allclose(shown.results[0].double(), call.expected[0], atol=1e-5):
+        return None
+    return Trouble(Reason.WRONG_VALUE, "off")
+
+
+def examine(_case: Case) -> Examine:
+    return close
+
+
+def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
+    result = timer.stage(subject(), [CASE], examine)
+    assert result.verdict is Verdict.PASS, result.detail
+    assert isinstance(result.facts, TimingFacts)
+    found = result.facts.cases[0]
+    assert set(found.baselines) >= {"eager", "compile", "eager-graph"}
+    assert found.roofline is not None
+    assert 0.1 < found.roofline <= 1.0
+    assert found.speedup is not None
+
+
+def test_a_kernel_against_itself_is_inconclusive(timer: Timer) -> None:
+    times = []
+    for _ in range(2):
+        outcome = timer.time_case(subject(), CASE, close)
+        assert not isinstance(outcome, Trouble)
+        times.append(outcome.timing.time)
+    assert abs(times[0].us / times[1].us - 1) < 0.02
+    assert claim(ratio([times[0].us] * 9, [times[1].us] * 9)) is Claim.INCONCLUSIVE

@@ -1,0 +1,108 @@
+"""Sampling over a session that is a fake: modes by turns, every output examined, disturbed calls left out."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from warpsmith.records import Confined, Reason
+from warpsmith.sandbox.observation import Trouble
+from warpsmith.sandbox.session import Clocks, Mode, Shown
+from warpsmith.tasks.program import Problem
+from warpsmith.tasks.values import Values
+from warpsmith.timing import StopRule
+from warpsmith.timing.sample import WARM_CALLS, Samples, sample
+
+RULE = StopRule(width=0.0, least=4, most=4, seconds=9)
+X = torch.ones(2)
+
+
+@dataclass
+class FakeSession:
+    """Answers with the clocks it was given, over and over."""
+
+    clocks: list[Clocks]
+    trouble: Trouble | None = None
+    device: str = "cuda"
+    confined: Confined = field(default_factory=Confined)
+    calls: list[tuple[int, Mode, int]] = field(default_factory=list)
+
+    def call(
+        self, arguments: Values, given: Sequence[Tensor] = (), slot: int = 0, mode: Mode = Mode.IDLE, cold: bool = True
+    ) -> Shown:
+        self.calls.append((slot, mode, len(given)))
+        return Shown(self.trouble, (X,), clocks=self.clocks[(len(self.calls) - 1) % len(self.clocks)])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to end."""
+
+
+def clocks(event_us: float = 10.0, flush_us: float = 400.0) -> Clocks:
+    return Clocks(event_us=event_us, host_us=2.0, wall_us=40.0, flush_us=flush_us)
+
+
+def endless() -> Iterator[Problem]:
+    while True:
+        yield Problem((X,), (X,), (X.double(),))
+
+
+def fine(_call: Problem, _shown: Shown) -> Trouble | None:
+    return None
+
+
+def test_modes_alternate_over_slots_and_warm_calls_do_not_count() -> None:
+    session = FakeSession([clocks()])
+    found = sample(session, endless(), fine, RULE)
+    assert isinstance(found, Samples)
+    assert len(found.queued) == 4
+    assert found.count == len(session.calls) - WARM_CALLS
+    assert [mode for _, mode, _ in session.calls[:4]] == [Mode.IDLE, Mode.QUEUED] * 2
+    assert [slot for slot, _, _ in session.calls] == list(range(len(session.calls)))
+
+
+def test_a_plain_candidate_is_given_its_results() -> None:
+    session = FakeSession([clocks()])
+    sample(session, endless(), fine, RULE, given=True)
+    assert {count for _, _, count in session.calls} == {1}
+
+
+def test_trouble_ends_it() -> None:
+    crash = Trouble(Reason.CRASH, "it crashed")
+    assert sample(FakeSession([clocks()], crash), endless(), fine, RULE) is crash
+
+
+def test_a_wrong_output_of_a_timed_call_ends_it() -> None:
+    wrong, seen = Trouble(Reason.WRONG_VALUE, "off"), []
+
+    def examine(_call: Problem, _shown: Shown) -> Trouble | None:
+        seen.append(1)
+        return wrong if len(seen) == 6 else None
+
+    session = FakeSession([clocks()])
+    assert sample(session, endless(), examine, RULE) is wrong
+    assert len(session.calls) == 6
+
+
+def test_disturbed_calls_are_left_out() -> None:
+    usual, odd = clocks(), clocks(flush_us=900.0)
+    samples = Samples([usual, odd, clocks()], [clocks(), clocks()])
+    kept = samples.kept()
+    assert (len(kept.idle), len(kept.queued)) == (2, 2)
+    assert odd not in kept.idle
+
+
+def test_windows_join_unless_one_came_to_trouble() -> None:
+    one, two = Samples([clocks(1.0)], [clocks(2.0)]), Samples([clocks(3.0)], [])
+    both = one.joined(two)
+    assert isinstance(both, Samples)
+    assert both.events_us(Mode.IDLE) == [1.0, 3.0]
+    crash = Trouble(Reason.CRASH, "it crashed")
+    assert one.joined(crash) is crash
