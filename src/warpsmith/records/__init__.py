@@ -40,6 +40,7 @@ from warpsmith.records.task import (
     Task,
     Tolerance,
     Trial,
+    Twist,
 )
 from warpsmith.records.verdict import Reason, Verdict
 
@@ -89,6 +90,7 @@ __all__ = [
     "TimingFacts",
     "Tolerance",
     "Trial",
+    "Twist",
     "Verdict",
     "VirtualFacts",
 ]

@@ -125,13 +125,22 @@ class Case(Model):
         return tuple(self.axes[name] for name in names)
 
 
+class Twist(StrEnum):
+    """What is done to drawn inputs, so that what a kernel remembers of other inputs shows."""
+
+    NONE = "none"
+    NUDGED = "nudged"  # one element of one tensor is another
+    SHUFFLED = "shuffled"  # the same values in another order: every simple statistic stays
+
+
 class Trial(Model):
-    """One draw of inputs: a case, one of its inits, one of its families, and a seed."""
+    """One draw of inputs: a case, one of its inits, one of its families, a seed, and what is done to it."""
 
     case: Case
     init: Init = Init.DEFAULT
     family: Family = Family.NORMAL
     seed: int = 0
+    twist: Twist = Twist.NONE
 
 
 class Reach(Model):

@@ -51,7 +51,7 @@ class VirtualSandbox:
         """One call on a virtual GPU of its own."""
         with VirtualGpu(self.gpu, self.settings, self.executor) as gpu:
             more = {SOCKET_VARIABLE: str(SOCKET_FD)}
-            policy = _policy(artifact, runtime().parent, self.limits, more)
+            policy = worker_policy(artifact, runtime().parent, self.limits, more)
             with start(policy, [gpu.client.fileno()]) as child:
                 gpu.client.close()
                 try:
@@ -69,7 +69,7 @@ class CudaSandbox:
 
     def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
         """One call on the first GPU."""
-        policy = _policy(artifact, self.runtime_folder, self.limits, {}, devices=True)
+        policy = worker_policy(artifact, self.runtime_folder, self.limits, {}, devices=True)
         with start(policy) as child:
             talk = Conversation(child, self.limits.wall_s)
             answer = _converse(talk, artifact, call(entry, arguments, None))
@@ -79,7 +79,8 @@ class CudaSandbox:
             return observation(trouble, results, None, answer, ended)
 
 
-def _policy(artifact: Path, folder: Path, limits: Limits, more: dict[str, str], devices: bool = False) -> Policy:
+def worker_policy(artifact: Path, folder: Path, limits: Limits, more: dict[str, str], devices: bool = False) -> Policy:
+    """What a worker may see: its runtime and the artifact."""
     readable = (*system_paths(), folder, worker().parent, artifact)
     return Policy(read=readable, limits=limits, devices=devices, env=environment(folder, more))
 

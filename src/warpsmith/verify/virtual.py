@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpsmith.check import Comparison, compare
-from warpsmith.records import Direction, Finding, Reason, Severity, StageResult, Task, Trial, Verdict, VirtualFacts
-from warpsmith.sandbox import Observation, Sandbox, Trouble
+from warpsmith.check.fault import EXPLAINED, sentence, verdict_of
+from warpsmith.records import Direction, Reason, Severity, StageResult, Task, Trial, Verdict, VirtualFacts
+from warpsmith.sandbox import Observation, Sandbox
 from warpsmith.sandbox.tensors import to_tensor, to_values
 from warpsmith.tasks.program import Problem
 from warpsmith.vgpu import Description
 
 STAGE = "virtual"
-# A finding says more than the error that the candidate's host code saw because of it.
-EXPLAINED = (Reason.FINDINGS, Reason.LAUNCH_ERROR, Reason.CANDIDATE_ERROR, Reason.DEVICE_TRAP)
 
 
 @dataclass(frozen=True)
@@ -65,23 +64,8 @@ def judge(run: VirtualRun, observation: Observation) -> tuple[Verdict, Reason | 
     return Verdict.PASS, None, "", compared.worst
 
 
-def verdict_of(trouble: Trouble) -> Verdict:
-    """Whose fault it is."""
-    if trouble.reason is Reason.UNKNOWN_INSTRUCTION:
-        return Verdict.SKIP
-    return Verdict.FAULT if trouble.reason is Reason.HARNESS else Verdict.FAIL
-
-
 def compare_results(run: VirtualRun, observation: Observation) -> Comparison:
     """The results against the problem's reference."""
     found = [to_tensor(raw) for raw in observation.results]
     names = run.task.signature(run.direction).results
     return compare(found, run.problem, names, run.task.tolerance, run.trial.case)
-
-
-def sentence(findings: list[Finding]) -> str:
-    """The first finding with its place, and how many there are."""
-    first = findings[0]
-    place = f"{first.place.file}:{first.place.line}: " if first.place else ""
-    more = f" ({len(findings)} findings)" if len(findings) > 1 else ""
-    return f"{place}{first.checker}: {first.message}{more}"

@@ -1,0 +1,138 @@
+"""Which calls are made, in which order, as data: everything follows from one secret seed. Knows no torch."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+from typing import TypeVar
+
+from warpsmith.base import UsageError, evaluate
+from warpsmith.records import Case, Direction, Dtype, Family, Group, Kind, Role, Signature, Task, Trial, Twist
+from warpsmith.tasks.heldout import heldout_cases
+
+SLOTS = 4
+HELDOUT_DRAWS = 2  # of each held-out shape
+REDRAWS = 64  # tries to find held-out shapes that are small enough
+PRODUCT_TENSORS = 2  # a product multiplies at least two tensors
+GATE = (Family.ONE_HOT, Family.NORMAL)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call: its draw, the buffers it uses, and whether the very same arguments were given before."""
+
+    trial: Trial
+    slot: int = 0
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a plan covers: groups of cases, how many are tested for memory, and the largest held-out work."""
+
+    groups: tuple[Group, ...] = (Group.SMOKE, Group.HELDOUT)
+    remembered: int = 2
+    heldout_work: float | None = None  # floating-point operations, or elements where the task has no formula
+
+
+def plan(task: Task, direction: Direction, scope: Scope, seed: int) -> tuple[Step, ...]:
+    """The calls that a secret seed stands for, always the same ones, in its own order."""
+    draw = random.Random(seed)
+    cases = chosen(task, direction, scope, draw)
+    if not cases:
+        raise UsageError(f"Task {task.name} has no case in {', '.join(scope.groups)}; it has {_groups(task)}.")
+    episodes = [[step] for case in cases for step in _solos(case, draw)]
+    fixed = [case for case in cases if case.group is not Group.HELDOUT] or list(cases)
+    tested = draw.sample(fixed, min(scope.remembered, len(fixed)))
+    episodes += [_memory(case, draw.choice(fixed), draw) for case in tested]
+    episodes += [[step] for step in _precise(task, fixed, draw)]
+    return tuple(_merged(episodes, draw))
+
+
+def chosen(task: Task, direction: Direction, scope: Scope, draw: random.Random) -> tuple[Case, ...]:
+    """The cases of a scope, held-out shapes drawn."""
+    written = tuple(case for group in scope.groups for case in task.group(group))
+    if Group.HELDOUT not in scope.groups or task.heldout is None:
+        return written
+    return (*written, *_heldout(task, direction, scope.heldout_work, draw))
+
+
+def work(task: Task, direction: Direction, case: Case) -> float:
+    """How much a case costs: its operations by the task's formula, else the product of its axes."""
+    names = {**case.axes, "size": case.dtype.bytes}
+    if direction in task.cost:
+        return float(evaluate(task.cost[direction].flops, names))
+    return float(prod(case.axes.values()))
+
+
+def _heldout(task: Task, direction: Direction, most: float | None, draw: random.Random) -> list[Case]:
+    """Held-out cases place by place; with a bound, the first draw below it, or the smallest seen."""
+    best = list(heldout_cases(task, draw.getrandbits(62)))
+    if most is None:
+        return best
+    cost = partial(work, task, direction)
+    for _ in range(REDRAWS):
+        if all(cost(case) <= most for case in best):
+            break
+        pairs = zip(best, heldout_cases(task, draw.getrandbits(62)), strict=True)
+        best = [old if cost(old) <= most else min(old, new, key=cost) for old, new in pairs]
+    return best
+
+
+def _solos(case: Case, draw: random.Random) -> list[Step]:
+    """Draws that take every init and every family of a case at least once; of a held-out one, two."""
+    inits, families = _mixed(case.inits, draw), _mixed(case.families, draw)
+    count = HELDOUT_DRAWS if case.group is Group.HELDOUT else max(len(inits), len(families))
+    return [
+        Step(_trial(case, draw, init=inits[i % len(inits)], family=families[i % len(families)]), draw.randrange(SLOTS))
+        for i in range(count)
+    ]
+
+
+def _memory(case: Case, other: Case, draw: random.Random) -> list[Step]:
+    """In one slot: A, A with one element changed, A in another order, another case, A again."""
+    family = Family.NORMAL if Family.NORMAL in case.families else case.families[0]
+    first = Step(_trial(case, draw, init=case.inits[0], family=family), draw.randrange(SLOTS))
+    twists = _mixed((Twist.NUDGED, Twist.SHUFFLED), draw)
+    twisted = [replace(first, trial=first.trial.model_copy(update={"twist": twist})) for twist in twists]
+    between = Step(_trial(other, draw, init=other.inits[0], family=other.families[0]), first.slot)
+    return [first, *twisted, between, replace(first, again=True)]
+
+
+def _precise(task: Task, cases: Sequence[Case], draw: random.Random) -> list[Step]:
+    """The precision gate: full mantissas, and one-hot rows where float32 is all but exact and TF32 is off by 2e-4."""
+    wide = [case for case in cases if case.dtype is Dtype.FLOAT32]
+    if task.precision.tf32 or not wide or not is_product(task.forward):
+        return []
+    case = draw.choice(wide)
+    return [Step(_trial(case, draw, case.inits[0], family), draw.randrange(SLOTS)) for family in GATE]
+
+
+def is_product(signature: Signature) -> bool:
+    """Whether forward can multiply tensors with each other: it takes two that a gradient flows to."""
+    kinds = (Kind.TENSOR, Kind.OPTIONAL_TENSOR)
+    roles = (Role.INPUT, Role.PARAMETER)
+    open_ones = [one for one in signature.arguments if one.kind in kinds and one.role in roles]
+    return len(open_ones) >= PRODUCT_TENSORS
+
+
+def _trial(case: Case, draw: random.Random, init: object, family: object) -> Trial:
+    return Trial.model_validate({"case": case, "init": init, "family": family, "seed": draw.getrandbits(62)})
+
+
+def _mixed(values: Sequence[T], draw: random.Random) -> list[T]:
+    return draw.sample(list(values), len(values))
+
+
+def _merged(episodes: Sequence[Sequence[Step]], draw: random.Random) -> list[Step]:
+    """All episodes at once in a random order that keeps the order inside each."""
+    places = [number for number, episode in enumerate(episodes) for _ in episode]
+    draw.shuffle(places)
+    waiting = [list(episode) for episode in episodes]
+    return [waiting[number].pop(0) for number in places]
+
+
+def _groups(task: Task) -> str:
+    return ", ".join(dict.fromkeys(case.group.value for case in task.cases))

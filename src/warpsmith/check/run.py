@@ -1,0 +1,114 @@
+"""The check stage: the calls of a plan on a session, each looked at, the first fault deciding."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from warpsmith.check.fault import Fault, findings_of, look
+from warpsmith.check.plan import Step
+from warpsmith.records import Case, CaseCheck, CheckFacts, Direction, Finding, StageResult, Task, Trial, Verdict
+from warpsmith.sandbox.session import Session, Shown
+from warpsmith.tasks.program import Problem
+from warpsmith.vgpu import Facts
+
+STAGE = "check"
+Solve = Callable[[Direction, Trial], Problem]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is checked: one direction of a task, how its problems are made, and whether results are given to it."""
+
+    task: Task
+    direction: Direction
+    solve: Solve
+    plain: bool = False
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One call that was right, with what the virtual GPU counted."""
+
+    step: Step
+    worst: float
+    facts: Facts | None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The stage's result, and the calls behind it for whoever models their time."""
+
+    result: StageResult
+    seen: tuple[Seen, ...]
+
+
+@dataclass
+class _Notes:
+    """What is remembered between calls."""
+
+    seen: list[Seen] = field(default_factory=list)
+    results: dict[str, tuple[torch.Tensor, ...]] = field(default_factory=dict)
+    repeats: dict[str, bool] = field(default_factory=dict)
+
+    def take(self, step: Step, shown: Shown, worst: float) -> None:
+        """Keep one right call; the same arguments again say whether it is deterministic."""
+        self.seen.append(Seen(step, worst, shown.facts))
+        name, key = step.trial.case.name, step.trial.text()
+        if step.again and key in self.results:
+            self.repeats[name] = self.repeats.get(name, True) and _same(self.results[key], shown.results)
+        self.results[key] = shown.results
+
+
+def check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
+    """Make the calls in order until one is wrong."""
+    started, notes = time.perf_counter(), _Notes()
+    for step in steps:
+        problem = subject.solve(subject.direction, step.trial)
+        given = problem.native if subject.plain else ()
+        shown = session.call(problem.arguments, given=given, slot=step.slot)
+        looked = look(shown, problem, subject.task, subject.direction, step.trial.case)
+        if looked.fault is not None:
+            result = _failed(looked.fault, step, findings_of(shown), notes, session.device, started)
+            return Checked(result, tuple(notes.seen))
+        notes.take(step, shown, looked.worst or 0.0)
+    facts = CheckFacts(device=session.device, cases=_cases(notes))
+    seconds = time.perf_counter() - started
+    return Checked(StageResult(stage=STAGE, verdict=Verdict.PASS, facts=facts, seconds=seconds), tuple(notes.seen))
+
+
+def _same(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
+    """Whether two answers are equal bit by bit, not-a-number included."""
+    return all(
+        torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
+        for a, b in zip(first, second, strict=True)
+    )
+
+
+def _failed(
+    fault: Fault, step: Step, findings: Sequence[Finding], notes: _Notes, device: str, started: float
+) -> StageResult:
+    trial = step.trial
+    twist = "" if trial.twist == "none" else f", {trial.twist}"
+    where = f"{trial.case.name}, {trial.family} inputs, {trial.init} parameters{twist}, call {len(notes.seen) + 1}"
+    facts = CheckFacts(device=device, cases=_cases(notes), failed=trial, findings=tuple(findings))
+    return StageResult(
+        stage=STAGE,
+        verdict=fault.verdict,
+        reason=fault.reason,
+        detail=f"{fault.detail} ({where})",
+        facts=facts,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _cases(notes: _Notes) -> tuple[CaseCheck, ...]:
+    """One line a case, in the order in which they were first seen."""
+    cases: dict[str, Case] = {one.step.trial.case.name: one.step.trial.case for one in notes.seen}
+    return tuple(_case(case, notes) for case in cases.values())
+
+
+def _case(case: Case, notes: _Notes) -> CaseCheck:
+    errors = [one.worst for one in notes.seen if one.step.trial.case.name == case.name]
+    return CaseCheck(case=case, calls=len(errors), worst=max(errors), deterministic=notes.repeats.get(case.name))

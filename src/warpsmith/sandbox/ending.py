@@ -1,0 +1,77 @@
+"""How a worker and its executor ended, as an observation. Knows no arguments and no results of a kernel."""
+
+from warpsmith.confine import Child, Fault, Limit, Outcome, Policy
+from warpsmith.records import Reason
+from warpsmith.sandbox.observation import (
+    EXECUTOR_GONE,
+    SHOWN,
+    Observation,
+    Trouble,
+    of_ending,
+    of_failure,
+    of_status,
+)
+from warpsmith.sandbox.protocol import Answer
+from warpsmith.sandbox.values import Raw
+from warpsmith.sandbox.worker import Conversation, Silence
+from warpsmith.vgpu import Facts, VirtualGpu
+
+
+def without_answer(child: Child, gpu: VirtualGpu, silence: Silence) -> Observation:
+    """The worker is gone or mute; if its kernel is what hangs, the executor is ended with it."""
+    ended = end_silent(child, silence)
+    if ended.exit_code == EXECUTOR_GONE:
+        return executor_gone(child, gpu)
+    trouble = of_ending(ended, ended.sentence(child.policy), silence.error)
+    if silence.error is not None and trouble.reason is Reason.TIME_LIMIT:
+        gpu.kill()
+        return observation(trouble, (), None, silence, ended)
+    facts = gpu.control.facts(finish=False)
+    return observation(of_failure(facts, False) or trouble, (), facts, silence, ended)
+
+
+def executor_gone(child: Child, gpu: VirtualGpu) -> Observation:
+    """The executor is gone: the worker goes too, and what stopped the executor is the trouble."""
+    child.kill()
+    ended, executor = child.wait(), gpu.end()
+    sentence = executor.sentence(gpu.policy)
+    if executor.stopped is Limit.MEMORY:
+        trouble = Trouble(Reason.MEMORY_LIMIT, f"The virtual GPU ran out of memory: {sentence}.")
+    elif executor.stopped in (Limit.WALL, Limit.CPU):
+        trouble = Trouble(Reason.TIME_LIMIT, f"The virtual GPU was stopped: {sentence}.")
+    else:
+        trouble = Trouble(Reason.HARNESS, f"The executor of the virtual GPU ended early: {sentence}.")
+    return observation(trouble, (), None, Silence(None, ""), ended)
+
+
+def end(child: Child, talk: Conversation, answer: Answer | Silence) -> Outcome:
+    """Let the worker end, and say how it did."""
+    if isinstance(answer, Silence):
+        return end_silent(child, answer)
+    talk.leave()
+    return child.wait()
+
+
+def end_silent(child: Child, silence: Silence) -> Outcome:
+    """A worker that closed its end is about to end by itself, and how it does is worth knowing."""
+    if silence.error is None or silence.error.fault not in (Fault.MISSING, Fault.SHORT):
+        child.kill()
+    return child.wait()
+
+
+def trouble_of(answer: Answer | Silence, ended: Outcome, policy: Policy) -> Trouble | None:
+    """The trouble of an answer and of the end that followed it."""
+    if isinstance(answer, Silence):
+        return of_ending(ended, ended.sentence(policy), answer.error)
+    if (trouble := of_status(answer)) is not None:
+        return trouble
+    return None if ended.ok else of_ending(ended, ended.sentence(policy), None)
+
+
+def observation(
+    trouble: Trouble | None, results: tuple[Raw, ...], facts: Facts | None, answer: Answer | Silence, ended: Outcome
+) -> Observation:
+    """What was seen, with what was printed."""
+    printed = (ended.stdout + ended.stderr).decode("utf-8", "replace")
+    seconds = 0.0 if isinstance(answer, Silence) else answer.seconds
+    return Observation(trouble, results, facts, seconds, printed[:SHOWN], ended.confined)
