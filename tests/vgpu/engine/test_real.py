@@ -398,7 +398,8 @@ INTEGERS = {
 def nearest_integer(value: Fraction, mode: str) -> int:
     if mode == "rni":
         return round(value)
-    return {"rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil}[mode](value)
+    directed: dict[str, Callable[[Fraction], int]] = {"rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil}
+    return directed[mode](value)
 
 
 @pytest.mark.parametrize("mode", ["rni", "rzi", "rmi", "rpi"])
@@ -513,7 +514,7 @@ def test_min_max(evaluate: Any, op: str, name: str) -> None:
     check(either, nans, name, [a, b])
 
 
-COMPARISONS = {
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b and a == a and b == b,
     "lt": lambda a, b: a < b,
@@ -557,7 +558,9 @@ def test_setp(evaluate: Any, comparison: str, name: str) -> None:
     np.testing.assert_array_equal(actual, expected)
 
 
-APPROXIMATE = {  # the instruction, the function, the relative error and the absolute one, as PTX documents them
+APPROXIMATE: dict[
+    str, tuple[Callable[[float], float], float, float]
+] = {  # the instruction, the function, the relative error and the absolute one, as PTX documents them
     "rcp.approx.f32": (lambda x: 1 / x, 2**-23, 0.0),
     "sqrt.approx.f32": (math.sqrt, 2**-23, 0.0),
     "rsqrt.approx.f32": (lambda x: 1 / math.sqrt(x), 2**-22.9, 0.0),

@@ -226,6 +226,23 @@ bool lower_mbarrier(Lowering& l) {
   return true;
 }
 
+// cp.async.mbarrier.arrive: this thread's copies land now. Without .noinc the arrival was added when it was announced,
+// so the count stays as it is.
+void copies_arrive(Warp& w, const Inst& i) {
+  wait_all(w, i);
+  if (i.n) mbarrier_arrive(w, i);
+}
+
+bool lower_copies_arrive(Lowering& l) {
+  Inst form;
+  if (!shared_address(l, 0, &form)) return false;
+  form.fn = copies_arrive;
+  form.n = l.has("noinc");
+  form.v[0] = form.v[1] = form.v[2] = kNoLane;
+  l.emit(form.fn) = form;
+  return true;
+}
+
 // ---- bulk copies, not of tensors ----
 
 // a, imm, flags: the mbarrier (memo); v[0], v[1], v[2]: target, source, bytes; n: to shared memory.
@@ -322,7 +339,7 @@ bool lower_copy(Lowering& l) {
     l.emit(wait_group).imm = n;
     return true;
   }
-  if (l.has("mbarrier")) return false;
+  if (l.has("mbarrier")) return lower_copies_arrive(l);
   if ((!l.has("ca") && !l.has("cg")) || !l.has("global") || l.operands() < 3) return false;
   AddressForm to, from;
   if (!address_form(l, l.operand(0), &to) || !address_form(l, l.operand(1), &from)) return false;

@@ -388,12 +388,15 @@ class Builder {
 
   void finish() {
     Program& p = *program_;
-    size_t bytes = p.constants.size();
-    p.constant_storage = std::make_unique<uint8_t[]>(bytes + 128);
+    p.constant_storage = std::make_unique<uint8_t[]>(p.constant_bytes + 128);
     uint8_t* start = p.constant_storage.get();
     start += (64 - reinterpret_cast<uintptr_t>(start) % 64) % 64;
-    if (bytes) std::memcpy(start, p.constants.data(), bytes);
-    p.constants_end = start + bytes;
+    p.constants_end = start + p.constant_bytes;
+    uint8_t* at = p.constants_end;
+    for (const auto& [bits, width] : p.constants) {
+      at -= width * 32;
+      for (int lane = 0; lane < 32; ++lane) std::memcpy(at + lane * width, &bits, size_t(width));
+    }
     p.entry_block = placed_.back().first_block;
     p.local_bytes = align_up(local_at_, 16);
   }

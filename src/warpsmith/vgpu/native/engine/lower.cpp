@@ -138,11 +138,10 @@ int32_t Lowering::constant(uint64_t bits, int width) {
   auto key = std::make_pair(bits, width);
   auto found = constants_.find(key);
   if (found != constants_.end()) return found->second;
-  // Written backwards: the last byte of the storage is the first of the constants.
-  std::vector<uint8_t> lanes_of_it(size_t(width) * 32);
-  for (int i = 0; i < 32; ++i) std::memcpy(lanes_of_it.data() + size_t(i * width), &bits, size_t(width));
-  program.constants.insert(program.constants.begin(), lanes_of_it.begin(), lanes_of_it.end());
-  int32_t offset = -static_cast<int32_t>(program.constants.size());
+  // Laid out from the end of their storage backwards: the place of one does not move when more are added.
+  program.constants.push_back(key);
+  program.constant_bytes += size_t(width) * 32;
+  int32_t offset = -static_cast<int32_t>(program.constant_bytes);
   constants_[key] = offset;
   return offset;
 }

@@ -101,7 +101,8 @@ struct Program {
   std::vector<DecodedFunction> functions;
   std::vector<std::unique_ptr<std::vector<uint32_t>>> tables;
   std::vector<std::unique_ptr<Memo>> memos;
-  std::vector<uint8_t> constants;  // 64-byte aligned copy lies in constant_storage
+  std::vector<std::pair<uint64_t, int>> constants;  // bits and width, each repeated for 32 lanes
+  size_t constant_bytes = 0;
   uint8_t* constants_end = nullptr;
   std::unique_ptr<uint8_t[]> constant_storage;
   uint32_t entry_block = 0;
