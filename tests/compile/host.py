@@ -140,7 +140,7 @@ class Caller:
         whole = (c.c_char * len(raw)).from_buffer(raw)
         if found.device_type == 1:
             c.memmove(whole, found.data, len(raw))
-        else:
+        elif reach:
             torch.cuda.synchronize()
             assert self.runtime.cudaMemcpy(whole, c.c_void_p(found.data), c.c_size_t(len(raw)), 2) == 0
         return torch.frombuffer(raw, dtype=TYPES[found.code, found.bits]).as_strided(sizes, strides)

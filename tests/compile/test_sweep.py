@@ -46,7 +46,7 @@ def test_resources_of_each_kernel() -> None:
     assert isinstance(facts, CompileFacts)
     own = [row for row in facts.kernels if "reduce" in row.name]
     assert len(own) == 3 and all(row.registers > 8 and row.barriers == 1 for row in own)
-    assert facts.arch == "sm_90a" and facts.toolchain.startswith("nvcc ") and "-O3" in facts.command
+    assert facts.arch == "sm_90a" and facts.toolchain.startswith("nvcc ") and "-Xptxas=-v,-O3" in facts.command
 
 
 def test_a_kernel_that_moves_no_data_carries_no_mover() -> None:
@@ -60,6 +60,12 @@ def test_macros_reach_the_source() -> None:
     source = function('static_assert(BLOCK == 128 && UNROLL == 4, "tuned");')
     assert compile(candidate(source, BLOCK="128", UNROLL="4")).ok
     assert compile(candidate(source, BLOCK="64", UNROLL="4")).result.verdict is Verdict.FAIL
+
+
+def test_a_macro_does_not_reach_our_headers() -> None:
+    source = function("auto y = torch::ones({T, N}, x.options()).contiguous();")
+    made = compile(candidate(source, T="4", N="8", A="1", x_count="2"))
+    assert made.ok, made.result.detail
 
 
 def test_another_architecture_and_fast_math() -> None:
