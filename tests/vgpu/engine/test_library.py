@@ -95,7 +95,7 @@ def test_double_functions(gpu: Any, run: Any) -> None:
 
     def expected(v: float) -> float:
         a = abs(v)
-        return (
+        return float(
             math.exp(v)
             + math.sin(v) * math.log(a + 1)
             + a**1.5
@@ -138,6 +138,6 @@ def test_single_functions(gpu: Any, run: Any) -> None:
             math.copysign(math.floor(a + 0.5), v),
             v * 8,
         ]
-        return sum(parts)
+        return float(sum(parts))
 
     np.testing.assert_allclose(y.numpy(), [expected(float(v)) for v in x], rtol=2e-5, atol=2e-5)

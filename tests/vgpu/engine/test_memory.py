@@ -52,6 +52,20 @@ def test_freed_memory(gpu: Any, module: int) -> None:
     assert "freed" in outcome.findings[0]["message"]
 
 
+def test_room_is_found_again(make_gpu: Any) -> None:
+    """More than the address range in all: freed neighbours join, and what is live keeps its bytes."""
+    gpu = make_gpu(check=False)
+    kept = gpu.array(np.arange(16, dtype=np.uint32))
+    allocate, release = gpu.library.engine_allocate, gpu.library.engine_release
+    for size in (1 << 28, 3 << 30, 1 << 29, 1 << 31) * 20:
+        address = allocate(gpu.handle, size, b"")
+        assert address
+        assert release(gpu.handle, address) == 1
+    assert allocate(gpu.handle, 5 << 30, b"") == 0
+    np.testing.assert_array_equal(kept.numpy(), np.arange(16))
+    gpu.close()
+
+
 def test_two_operations_without_order(gpu: Any, module: int) -> None:
     """A kernel writes y; a later kernel on another stream reads it and nobody waited."""
     x, y, z = gpu.array(np.ones(32, np.float32)), gpu.empty(32, np.float32), gpu.empty(32, np.float32)

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -213,7 +213,7 @@ def operands(name: str, count: int, seed: int = 0) -> list[NDArray[Any]]:
     ]
 
 
-def check(actual: NDArray[Any], expected: list[int | None], name: str, inputs: list[NDArray[Any]]) -> None:
+def check(actual: NDArray[Any], expected: Sequence[int | None], name: str, inputs: list[NDArray[Any]]) -> None:
     form = FORMATS[name]
     for i, (have, want) in enumerate(zip(actual.tolist(), expected, strict=True)):
         is_nan = (have & (form.sign - 1)) > form.infinity
@@ -277,7 +277,7 @@ def near_ties(name: str, count: int) -> list[NDArray[Any]]:
     """a * b + c where the sum lies a hair from a rounding half: twice rounded is wrongly rounded."""
     form = FORMATS[name]
     rng = np.random.default_rng(7)
-    rows = []
+    rows: list[tuple[int, int, int]] = []
     while len(rows) < count:
         x, y = (int(v) for v in rng.integers(form.bias - 3 << form.fraction, form.bias + 3 << form.fraction, 2))
         product = decode(x, form).value * decode(y, form).value

@@ -60,27 +60,54 @@ Memory::Memory(size_t limit, bool shadowed) : limit_(limit), shadowed_(shadowed)
 
 Memory::~Memory() { munmap(arena_, arena_bytes_); }
 
-Allocation* Memory::place(size_t bytes, size_t alignment) {
-  size_t reserved = (bytes + kGap + 511) & ~size_t(511);
-  size_t at = (next_ + alignment - 1) & ~(alignment - 1);
-  auto made = std::make_unique<Allocation>();
-  if (at + reserved <= arena_bytes_) {
-    next_ = at + reserved;
-  } else {
-    // The range is spent: take the place of the first freed allocation that is long enough.
-    auto freed = std::find_if(by_start_.begin(), by_start_.end(),
-                              [&](auto& entry) { return !entry.second->live && entry.second->reserved >= reserved; });
-    if (freed == by_start_.end()) return nullptr;
-    at = freed->first - kGlobalWindow;
-    reserved = freed->second->reserved;
-    ++generation_;
-    touched_.erase(std::remove(touched_.begin(), touched_.end(), freed->second.get()), touched_.end());
-    by_start_.erase(freed);
+// The range is spent: freed neighbours become one, and the smallest that is long enough is taken.
+size_t Memory::reuse(size_t reserved) {
+  ++generation_;
+  for (auto at = by_start_.begin(); at != by_start_.end();) {
+    auto next = std::next(at);
+    if (next == by_start_.end()) break;
+    if (at->second->live || next->second->live) {
+      at = next;
+      continue;
+    }
+    at->second->reserved = size_t(next->first - at->first) + next->second->reserved;
+    forget(next->second.get());
+    by_start_.erase(next);
   }
-  made->start = kGlobalWindow + at;
+  auto best = by_start_.end();
+  for (auto at = by_start_.begin(); at != by_start_.end(); ++at) {
+    if (at->second->live || at->second->reserved < reserved) continue;
+    if (best == by_start_.end() || at->second->reserved < best->second->reserved) best = at;
+  }
+  if (best == by_start_.end()) return 0;
+  size_t offset = size_t(best->first - kGlobalWindow), left = best->second->reserved - reserved;
+  forget(best->second.get());
+  by_start_.erase(best);
+  if (left > kGap) add_freed(offset + reserved, left);
+  return offset;
+}
+
+void Memory::add_freed(size_t offset, size_t reserved) {
+  auto rest = std::make_unique<Allocation>();
+  rest->start = kGlobalWindow + offset;
+  rest->reserved = reserved;
+  rest->live = false;
+  by_start_[rest->start] = std::move(rest);
+}
+
+void Memory::forget(Allocation* a) { touched_.erase(std::remove(touched_.begin(), touched_.end(), a), touched_.end()); }
+
+Allocation* Memory::place(size_t bytes, size_t alignment) {
+  size_t reserved = (bytes + kGap + alignment + 511) & ~size_t(511);
+  size_t at = next_;
+  if (at + reserved <= arena_bytes_) next_ = at + reserved;
+  else if ((at = reuse(reserved)) == 0) return nullptr;
+  auto made = std::make_unique<Allocation>();
+  size_t start = (at + alignment - 1) & ~(alignment - 1);
+  made->start = kGlobalWindow + start;
   made->bytes = bytes;
-  made->reserved = reserved;
-  made->host = arena_ + at;
+  made->reserved = reserved - (start - at);
+  made->host = arena_ + start;
   Allocation* raw = made.get();
   by_start_[raw->start] = std::move(made);
   return raw;

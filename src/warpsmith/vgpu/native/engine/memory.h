@@ -72,6 +72,9 @@ class Memory {
 
  private:
   Allocation* place(size_t bytes, size_t alignment);
+  size_t reuse(size_t reserved);  // the offset of freed room, 0 when there is none
+  void add_freed(size_t offset, size_t reserved);
+  void forget(Allocation* a);
   uint8_t* arena_ = nullptr;
   size_t arena_bytes_ = 0;
   size_t next_ = 4096;
