@@ -50,18 +50,19 @@ inline float* fresh(Call& call, int place = 0) {
   return static_cast<float*>(tensor->data);
 }
 
-#define ENTRIES(...)                                                                                                    \
-  static const EntryRow kRows[] = {__VA_ARGS__};                                                                        \
-  extern "C" int warpsmith_abi() { return WARPSMITH_ABI; }                                                              \
-  extern "C" int warpsmith_entries(const WsEntry** table) { *table = nullptr; return 0; }                               \
-  extern "C" int warpsmith_call(const char* name, const WsHost* host, const WsValue* arguments, int count, WsValue* results, int) { \
-    Call call{host, arguments, results, nullptr, 0, static_cast<cudaStream_t>(host->stream)};                           \
-    if (count && arguments[0].kind == WS_TENSOR) {                                                                      \
-      call.x = static_cast<float*>(arguments[0].as.tensor->data);                                                       \
-      call.n = arguments[0].as.tensor->ndim ? int(arguments[0].as.tensor->shape[0]) : 1;                                \
-    }                                                                                                                   \
-    for (const EntryRow& row : kRows)                                                                                   \
-      if (std::strcmp(row.name, name) == 0) return row.run(call);                                                       \
-    return WS_NO_SUCH_ENTRY;                                                                                            \
+#define ENTRIES(...) \
+  static const EntryRow kRows[] = {__VA_ARGS__}; \
+  extern "C" int warpsmith_abi() { return WARPSMITH_ABI; } \
+  extern "C" int warpsmith_entries(const WsEntry** table) { *table = nullptr; return 0; } \
+  extern "C" int warpsmith_call(const char* name, const WsHost* host, const WsValue* arguments, int count, \
+                                WsValue* results, int) { \
+    Call call{host, arguments, results, nullptr, 0, static_cast<cudaStream_t>(host->stream)}; \
+    if (count && arguments[0].kind == WS_TENSOR) { \
+      call.x = static_cast<float*>(arguments[0].as.tensor->data); \
+      call.n = arguments[0].as.tensor->ndim ? int(arguments[0].as.tensor->shape[0]) : 1; \
+    } \
+    for (const EntryRow& row : kRows) \
+      if (std::strcmp(row.name, name) == 0) return row.run(call); \
+    return WS_NO_SUCH_ENTRY; \
   }
 #define ROW(name) EntryRow{#name, name}

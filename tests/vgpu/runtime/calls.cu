@@ -293,7 +293,8 @@ static int built_graph(Call& call) {  // nodes added by hand, a kernel node's pa
   EXPECT(type == cudaGraphNodeTypeMemcpy);
   cudaKernelNodeParams seen{};
   OK(cudaGraphKernelNodeGetParams(kernel, &seen));
-  EXPECT(seen.func == launch.func && seen.gridDim.x == launch.gridDim.x && *static_cast<int*>(seen.kernelParams[1]) == n);
+  EXPECT(seen.func == launch.func && seen.gridDim.x == launch.gridDim.x &&
+      *static_cast<int*>(seen.kernelParams[1]) == n);
   OK(cudaGraphInstantiateWithFlags(&exec, graph, 0));
   OK(cudaGraphLaunch(exec, call.stream));
   int half = n / 2;  // from here only the first half is bumped
@@ -332,7 +333,8 @@ static int device(Call& call) {
   OK(cudaGetDeviceProperties(&properties, 0));
   EXPECT(count == 1 && properties.multiProcessorCount == 132 && properties.major == 9 && properties.warpSize == 32);
   EXPECT(std::strcmp(properties.name, "NVIDIA H200") == 0 && properties.sharedMemPerBlockOptin == 232448);
-  EXPECT(properties.maxThreadsPerMultiProcessor == 2048 && properties.memoryPoolsSupported == 1 && properties.cooperativeLaunch == 1);
+  EXPECT(properties.maxThreadsPerMultiProcessor == 2048 && properties.memoryPoolsSupported == 1 &&
+      properties.cooperativeLaunch == 1);
   OK(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0));
   EXPECT(value == 132);
   OK(cudaDeviceGetAttribute(&value, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
@@ -352,7 +354,8 @@ static int device(Call& call) {
 static int function_facts(Call& call) {
   cudaFuncAttributes facts{};
   OK(cudaFuncGetAttributes(&facts, hold));
-  EXPECT(facts.sharedSizeBytes == 2048 && facts.numRegs >= 4 && facts.numRegs <= 64 && facts.maxThreadsPerBlock == 1024);
+  EXPECT(facts.sharedSizeBytes == 2048 && facts.numRegs >= 4 && facts.numRegs <= 64 &&
+      facts.maxThreadsPerBlock == 1024);
   EXPECT(facts.binaryVersion == 90);
   return same(call);
 }
@@ -379,6 +382,8 @@ static int extended_launch(Call& call) {
   return same(call);
 }
 
-ENTRIES(ROW(launch), ROW(legacy_stream), ROW(memory), ROW(host_copies), ROW(rows), ROW(symbols), ROW(pinned), ROW(streams), ROW(events),
-        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(waits_for_device), ROW(captured), ROW(built_graph), ROW(spoiled_capture),
+ENTRIES(ROW(launch), ROW(legacy_stream), ROW(memory), ROW(host_copies), ROW(rows), ROW(symbols), ROW(pinned),
+    ROW(streams), ROW(events),
+        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(waits_for_device), ROW(captured), ROW(built_graph),
+            ROW(spoiled_capture),
         ROW(device), ROW(function_facts), ROW(opted_in), ROW(extended_launch))

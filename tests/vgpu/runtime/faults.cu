@@ -15,10 +15,13 @@ __global__ void spin(volatile float* x) {
   while (x[0] != -1.0f) {}
 }
 __global__ void talk(int lines) {
-  for (int i = 0; i < lines; ++i) printf("line %d of thread %d says nothing new to anybody at all\n", i, int(threadIdx.x));
+  for (int i = 0; i < lines; ++i) printf("line %d of thread %d says nothing new to anybody at all\n", i,
+      int(threadIdx.x));
 }
 __global__ void trapped() { asm volatile("trap;"); }
-__global__ void __launch_bounds__(1024) pair(float* x) { reinterpret_cast<float2*>(x + 1)[0] = make_float2(1.0f, 2.0f); }
+__global__ void __launch_bounds__(1024) pair(float* x) {
+  reinterpret_cast<float2*>(x + 1)[0] = make_float2(1.0f, 2.0f);
+}
 
 static int out_of_bounds(Call& call) {  // the error shows when somebody waits, and then stays
   overrun<<<1, 32, 0, call.stream>>>(call.x, call.n);
@@ -147,7 +150,11 @@ static int forges(Call& call) {  // an answer of its own, before the worker's
   return same(call);
 }
 
-ENTRIES(ROW(out_of_bounds), ROW(misaligned), ROW(unseen_fault), ROW(wild_pointer), ROW(no_threads), ROW(no_blocks), ROW(too_many_threads),
-        ROW(swallowed), ROW(endless), ROW(trap), ROW(chatty), ROW(managed), ROW(set_limit), ROW(callback), ROW(dereference),
-        ROW(bad_host_pointer), ROW(leaves), ROW(aborts), ROW(throws), ROW(hangs), ROW(prints), ROW(host_bomb), ROW(device_bomb),
-        ROW(gives_host_pointer), ROW(gives_too_long), ROW(gives_negative), ROW(gives_nothing_written), ROW(gives_a_thousand), ROW(forges))
+ENTRIES(ROW(out_of_bounds), ROW(misaligned), ROW(unseen_fault), ROW(wild_pointer), ROW(no_threads), ROW(no_blocks),
+    ROW(too_many_threads),
+        ROW(swallowed), ROW(endless), ROW(trap), ROW(chatty), ROW(managed), ROW(set_limit), ROW(callback),
+            ROW(dereference),
+        ROW(bad_host_pointer), ROW(leaves), ROW(aborts), ROW(throws), ROW(hangs), ROW(prints), ROW(host_bomb),
+            ROW(device_bomb),
+        ROW(gives_host_pointer), ROW(gives_too_long), ROW(gives_negative), ROW(gives_nothing_written),
+            ROW(gives_a_thousand), ROW(forges))

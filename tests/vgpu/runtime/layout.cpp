@@ -6,7 +6,8 @@
 #include "types.h"
 
 #define SAME(ours, theirs) static_assert(sizeof(standin::ours) == sizeof(theirs), #ours)
-#define AT(ours, field, theirs, member) static_assert(offsetof(standin::ours, field) == offsetof(theirs, member), #ours "." #field)
+#define AT(ours, field, theirs, member) \
+  static_assert(offsetof(standin::ours, field) == offsetof(theirs, member), #ours "." #field)
 
 SAME(Dim3, dim3);
 SAME(FunctionAttributes, cudaFuncAttributes);

@@ -35,7 +35,8 @@ int main() {
     }
     for (Operation a = 1; a <= 60; ++a)
       for (Operation b = 1; b <= 60; ++b)
-        if (order.before(a, b) != (a != b && reached[b].count(a) > 0)) return std::printf("trial %d: %u before %u\n", trial, a, b), 1;
+        if (order.before(a, b) != (a != b && reached[b].count(a) > 0))
+          return std::printf("trial %d: %u before %u\n", trial, a, b), 1;
   }
   return 0;
 }

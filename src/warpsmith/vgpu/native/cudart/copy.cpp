@@ -15,7 +15,8 @@ Rows line(void* to, const void* from, size_t bytes) { return {to, bytes, from, b
 int host_to_host(const Rows& rows, uint64_t stream) {
   if (int error = say(Call::StreamSync, {stream})) return error;
   for (size_t row = 0; row < rows.height; ++row)
-    std::memmove(static_cast<char*>(rows.to) + row * rows.to_pitch, static_cast<const char*>(rows.from) + row * rows.from_pitch, rows.width);
+    std::memmove(static_cast<char*>(rows.to) + row * rows.to_pitch, static_cast<const char*>(rows.from) +
+        row * rows.from_pitch, rows.width);
   return cuda::kSuccess;
 }
 
@@ -31,10 +32,12 @@ int copy_in(const Rows& rows, uint64_t stream, bool blocking) {
   } else if (rows.height > 1) {
     staged.resize(length);
     for (size_t row = 0; row < rows.height; ++row)
-      std::memcpy(staged.data() + row * rows.width, static_cast<const char*>(rows.from) + row * rows.from_pitch, rows.width);
+      std::memcpy(staged.data() + row * rows.width, static_cast<const char*>(rows.from) + row * rows.from_pitch,
+          rows.width);
     bytes = staged.data();
   }
-  return say(Call::CopyIn, {stream, word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch, rows.width, rows.height, flags}, bytes, length);
+  return say(Call::CopyIn, {stream, word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch, rows.width,
+      rows.height, flags}, bytes, length);
 }
 
 int copy(const Rows& rows, int kind, uint64_t stream, bool blocking) {
@@ -50,7 +53,8 @@ int copy3d(const Copy3D* p, uint64_t stream, bool blocking) {
   };
   int error = cuda::kSuccess;
   for (size_t slice = 0; slice < p->extent.depth && !error; ++slice)
-    error = copy({at(p->to, p->to_position, slice), p->to.pitch, at(p->from, p->from_position, slice), p->from.pitch, p->extent.width,
+    error = copy({at(p->to, p->to_position, slice), p->to.pitch, at(p->from, p->from_position, slice), p->from.pitch,
+        p->extent.width,
                   p->extent.height},
                  p->kind, stream, blocking);
   return error;
@@ -63,11 +67,13 @@ int fill(void* to, size_t pitch, int value, size_t width, size_t height, uint64_
 int fill3d(const Pitched& to, int value, const Extent& extent, uint64_t stream) {
   int error = cuda::kSuccess;
   for (size_t slice = 0; slice < extent.depth && !error; ++slice)
-    error = fill(static_cast<char*>(to.data) + slice * to.height * to.pitch, to.pitch, value, extent.width, extent.height, stream);
+    error = fill(static_cast<char*>(to.data) + slice * to.height * to.pitch, to.pitch, value, extent.width,
+        extent.height, stream);
   return error;
 }
 
-int to_symbol(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, uint64_t stream, bool blocking) {
+int to_symbol(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, uint64_t stream,
+    bool blocking) {
   Variable* variable = variable_of(symbol);
   if (!variable) return last_error(false);
   if (offset + bytes > variable->bytes) return settle(cuda::kInvalidValue);
@@ -98,7 +104,8 @@ int transfer(const Rows& rows, Way way, uint64_t stream, bool blocking) {
   // A copy into pageable memory returns when it is done; one inside the device never makes the host wait.
   bool waits = way == Way::Out && (blocking || !is_pinned(rows.to));
   return say(way == Way::Out ? Call::CopyOut : Call::CopyWithin,
-             {stream, word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch, rows.width, rows.height, waits ? uint64_t(wire::kBlocking) : 0});
+             {stream, word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch, rows.width, rows.height,
+                 waits ? uint64_t(wire::kBlocking) : 0});
 }
 
 }  // namespace standin
@@ -107,8 +114,12 @@ using namespace standin;
 
 extern "C" {
 
-int cudaMemcpy(void* to, const void* from, size_t bytes, int kind) { return copy(line(to, from, bytes), kind, 0, true); }
-int cudaMemcpy_ptds(void* to, const void* from, size_t bytes, int kind) { return copy(line(to, from, bytes), kind, per_thread_stream(), true); }
+int cudaMemcpy(void* to, const void* from, size_t bytes, int kind) {
+  return copy(line(to, from, bytes), kind, 0, true);
+}
+int cudaMemcpy_ptds(void* to, const void* from, size_t bytes, int kind) {
+  return copy(line(to, from, bytes), kind, per_thread_stream(), true);
+}
 int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
   return copy(line(to, from, bytes), kind, stream_of(stream), false);
 }
@@ -124,22 +135,28 @@ int cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_devi
   return copy(line(to, from, bytes), 3, stream_of(stream), false);
 }
 
-int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, int kind) {
+int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+    int kind) {
   return copy({to, to_pitch, from, from_pitch, width, height}, kind, 0, true);
 }
-int cudaMemcpy2D_ptds(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, int kind) {
+int cudaMemcpy2D_ptds(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+    int kind) {
   return copy({to, to_pitch, from, from_pitch, width, height}, kind, per_thread_stream(), true);
 }
-int cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, int kind, void* stream) {
+int cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+    int kind, void* stream) {
   return copy({to, to_pitch, from, from_pitch, width, height}, kind, stream_of(stream), false);
 }
-int cudaMemcpy2DAsync_ptsz(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, int kind, void* stream) {
+int cudaMemcpy2DAsync_ptsz(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+    size_t height, int kind, void* stream) {
   return copy({to, to_pitch, from, from_pitch, width, height}, kind, stream_of_ptsz(stream), false);
 }
 int cudaMemcpy3D(const Copy3D* parameters) { return copy3d(parameters, 0, true); }
 int cudaMemcpy3D_ptds(const Copy3D* parameters) { return copy3d(parameters, per_thread_stream(), true); }
 int cudaMemcpy3DAsync(const Copy3D* parameters, void* stream) { return copy3d(parameters, stream_of(stream), false); }
-int cudaMemcpy3DAsync_ptsz(const Copy3D* parameters, void* stream) { return copy3d(parameters, stream_of_ptsz(stream), false); }
+int cudaMemcpy3DAsync_ptsz(const Copy3D* parameters, void* stream) {
+  return copy3d(parameters, stream_of_ptsz(stream), false);
+}
 
 int cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset, int kind) {
   return to_symbol(symbol, from, bytes, offset, kind, 0, true);
@@ -150,7 +167,8 @@ int cudaMemcpyToSymbol_ptds(const void* symbol, const void* from, size_t bytes, 
 int cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, void* stream) {
   return to_symbol(symbol, from, bytes, offset, kind, stream_of(stream), false);
 }
-int cudaMemcpyToSymbolAsync_ptsz(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, void* stream) {
+int cudaMemcpyToSymbolAsync_ptsz(const void* symbol, const void* from, size_t bytes, size_t offset, int kind,
+    void* stream) {
   return to_symbol(symbol, from, bytes, offset, kind, stream_of_ptsz(stream), false);
 }
 int cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset, int kind) {
@@ -168,9 +186,15 @@ int cudaMemcpyFromSymbolAsync_ptsz(void* to, const void* symbol, size_t bytes, s
 
 int cudaMemset(void* to, int value, size_t bytes) { return fill(to, bytes, value, bytes, 1, 0); }
 int cudaMemset_ptds(void* to, int value, size_t bytes) { return fill(to, bytes, value, bytes, 1, per_thread_stream()); }
-int cudaMemsetAsync(void* to, int value, size_t bytes, void* stream) { return fill(to, bytes, value, bytes, 1, stream_of(stream)); }
-int cudaMemsetAsync_ptsz(void* to, int value, size_t bytes, void* stream) { return fill(to, bytes, value, bytes, 1, stream_of_ptsz(stream)); }
-int cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) { return fill(to, pitch, value, width, height, 0); }
+int cudaMemsetAsync(void* to, int value, size_t bytes, void* stream) {
+  return fill(to, bytes, value, bytes, 1, stream_of(stream));
+}
+int cudaMemsetAsync_ptsz(void* to, int value, size_t bytes, void* stream) {
+  return fill(to, bytes, value, bytes, 1, stream_of_ptsz(stream));
+}
+int cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) {
+  return fill(to, pitch, value, width, height, 0);
+}
 int cudaMemset2D_ptds(void* to, size_t pitch, int value, size_t width, size_t height) {
   return fill(to, pitch, value, width, height, per_thread_stream());
 }
@@ -182,7 +206,11 @@ int cudaMemset2DAsync_ptsz(void* to, size_t pitch, int value, size_t width, size
 }
 int cudaMemset3D(Pitched to, int value, Extent extent) { return fill3d(to, value, extent, 0); }
 int cudaMemset3D_ptds(Pitched to, int value, Extent extent) { return fill3d(to, value, extent, per_thread_stream()); }
-int cudaMemset3DAsync(Pitched to, int value, Extent extent, void* stream) { return fill3d(to, value, extent, stream_of(stream)); }
-int cudaMemset3DAsync_ptsz(Pitched to, int value, Extent extent, void* stream) { return fill3d(to, value, extent, stream_of_ptsz(stream)); }
+int cudaMemset3DAsync(Pitched to, int value, Extent extent, void* stream) {
+  return fill3d(to, value, extent, stream_of(stream));
+}
+int cudaMemset3DAsync_ptsz(Pitched to, int value, Extent extent, void* stream) {
+  return fill3d(to, value, extent, stream_of_ptsz(stream));
+}
 
 }  // extern "C"

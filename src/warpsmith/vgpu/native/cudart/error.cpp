@@ -49,10 +49,13 @@ constexpr Row kRows[] = {
     {903, "cudaErrorStreamCaptureUnmatched", "capture was not ended in the same stream as it began"},
     {904, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work"},
     {905, "cudaErrorStreamCaptureIsolation", "dependency created on uncaptured work in another stream"},
-    {906, "cudaErrorStreamCaptureImplicit", "operation would make the legacy stream depend on a capturing blocking stream"},
+    {906, "cudaErrorStreamCaptureImplicit",
+        "operation would make the legacy stream depend on a capturing blocking stream"},
     {907, "cudaErrorCapturedEvent", "operation not permitted on an event last recorded in a capturing stream"},
-    {908, "cudaErrorStreamCaptureWrongThread", "attempt to terminate a thread-local capture sequence from another thread"},
-    {910, "cudaErrorGraphExecUpdateFailure", "the graph update was not performed because it included changes which violated constraints"},
+    {908, "cudaErrorStreamCaptureWrongThread",
+        "attempt to terminate a thread-local capture sequence from another thread"},
+    {910, "cudaErrorGraphExecUpdateFailure",
+        "the graph update was not performed because it included changes which violated constraints"},
     {999, "cudaErrorUnknown", "unknown error"},
 };
 

@@ -46,7 +46,8 @@ int set_kernel(uint64_t exec, void* node, const KernelNode* parameters) {
   KernelWords made = words_of(parameters);
   if (made.error) return made.error;
   const uint64_t* w = made.words;
-  return say(Call::NodeSetKernel, {exec, id_of(node), w[0], w[1], w[2], w[3], w[4]}, made.bytes.data(), made.bytes.size());
+  return say(Call::NodeSetKernel, {exec, id_of(node), w[0], w[1], w[2], w[3], w[4]}, made.bytes.data(),
+      made.bytes.size());
 }
 
 int set_fill(uint64_t exec, void* node, const FillNode* p) {
@@ -64,7 +65,8 @@ int add_copy(void** node, void* graph, void* const* after, size_t count, const R
   if (direction < 0) return unknown("a host-to-host copy node in a graph");
   std::vector<uint64_t> nodes = ids(after, count);
   return add(node, Call::GraphAddCopy,
-             {id_of(graph), uint64_t(direction), word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch, rows.width, rows.height},
+             {id_of(graph), uint64_t(direction), word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch,
+                 rows.width, rows.height},
              nodes.data(), nodes.size() * sizeof(uint64_t));
 }
 
@@ -96,7 +98,8 @@ int capture_info(uint64_t stream, int* status, unsigned long long* id, void** gr
 
 int edges(void* graph, void* const* from, void* const* to, size_t count) {
   int error = 0;
-  for (size_t i = 0; i < count && !error; ++i) error = say(Call::GraphEdge, {id_of(graph), id_of(from[i]), id_of(to[i])});
+  for (size_t i = 0; i < count && !error; ++i)
+    error = say(Call::GraphEdge, {id_of(graph), id_of(from[i]), id_of(to[i])});
   return error;
 }
 
@@ -104,12 +107,20 @@ int edges(void* graph, void* const* from, void* const* to, size_t count) {
 
 extern "C" {
 
-int cudaStreamBeginCapture(void* stream, int mode) { return say(Call::CaptureBegin, {stream_of(stream), uint64_t(mode)}); }
-int cudaStreamBeginCapture_ptsz(void* stream, int mode) { return say(Call::CaptureBegin, {stream_of_ptsz(stream), uint64_t(mode)}); }
+int cudaStreamBeginCapture(void* stream, int mode) {
+  return say(Call::CaptureBegin, {stream_of(stream), uint64_t(mode)});
+}
+int cudaStreamBeginCapture_ptsz(void* stream, int mode) {
+  return say(Call::CaptureBegin, {stream_of_ptsz(stream), uint64_t(mode)});
+}
 int cudaStreamEndCapture(void* stream, void** graph) { return end_capture(stream_of(stream), graph); }
 int cudaStreamEndCapture_ptsz(void* stream, void** graph) { return end_capture(stream_of_ptsz(stream), graph); }
-int cudaStreamIsCapturing(void* stream, int* status) { return capture_info(stream_of(stream), status, nullptr, nullptr); }
-int cudaStreamIsCapturing_ptsz(void* stream, int* status) { return capture_info(stream_of_ptsz(stream), status, nullptr, nullptr); }
+int cudaStreamIsCapturing(void* stream, int* status) {
+  return capture_info(stream_of(stream), status, nullptr, nullptr);
+}
+int cudaStreamIsCapturing_ptsz(void* stream, int* status) {
+  return capture_info(stream_of_ptsz(stream), status, nullptr, nullptr);
+}
 int cudaThreadExchangeStreamCaptureMode(int* mode) {
   *mode = 0;
   return cuda::kSuccess;
@@ -150,30 +161,37 @@ int cudaGraphAddKernelNode(void** node, void* graph, void* const* after, size_t 
   std::vector<uint8_t> bytes(raw, raw + count * sizeof(uint64_t));
   bytes.insert(bytes.end(), made.bytes.begin(), made.bytes.end());
   const uint64_t* w = made.words;
-  return add(node, Call::GraphAddKernel, {id_of(graph), w[0], w[1], w[2], w[3], w[4], 0, 0, 0, 0, 0, 0, count}, bytes.data(), bytes.size());
+  return add(node, Call::GraphAddKernel, {id_of(graph), w[0], w[1], w[2], w[3], w[4], 0, 0, 0, 0, 0, 0, count},
+      bytes.data(), bytes.size());
 }
 
 int cudaGraphAddMemcpyNode(void** node, void* graph, void* const* after, size_t count, const Copy3D* p) {
-  if (p->from_array || p->to_array || p->extent.depth != 1) return unknown("cudaGraphAddMemcpyNode with an array or several slices");
+  if (p->from_array || p->to_array || p->extent.depth != 1)
+    return unknown("cudaGraphAddMemcpyNode with an array or several slices");
   auto at = [](const Pitched& base, const Position& position) {
     return static_cast<char*>(base.data) + (position.z * base.height + position.y) * base.pitch + position.x;
   };
-  Rows rows{at(p->to, p->to_position), p->to.pitch, at(p->from, p->from_position), p->from.pitch, p->extent.width, p->extent.height};
+  Rows rows{at(p->to, p->to_position), p->to.pitch, at(p->from, p->from_position), p->from.pitch, p->extent.width,
+      p->extent.height};
   return add_copy(node, graph, after, count, rows, p->kind);
 }
 
-int cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* after, size_t count, void* to, const void* from, size_t bytes, int kind) {
+int cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* after, size_t count, void* to, const void* from,
+    size_t bytes, int kind) {
   return add_copy(node, graph, after, count, {to, bytes, from, bytes, bytes, 1}, kind);
 }
 
 int cudaGraphAddMemsetNode(void** node, void* graph, void* const* after, size_t count, const FillNode* p) {
   std::vector<uint64_t> nodes = ids(after, count);
-  return add(node, Call::GraphAddFill, {id_of(graph), word(p->to), p->pitch, p->value, p->element, p->width, p->height}, nodes.data(),
+  return add(node, Call::GraphAddFill, {id_of(graph), word(p->to), p->pitch, p->value, p->element, p->width,
+      p->height}, nodes.data(),
              nodes.size() * sizeof(uint64_t));
 }
 
 #if STANDIN_MAJOR == 12
-int cudaGraphAddDependencies(void* graph, void* const* from, void* const* to, size_t count) { return edges(graph, from, to, count); }
+int cudaGraphAddDependencies(void* graph, void* const* from, void* const* to, size_t count) {
+  return edges(graph, from, to, count);
+}
 #else
 int cudaGraphAddDependencies(void* graph, void* const* from, void* const* to, const void*, size_t count) {
   return edges(graph, from, to, count);
@@ -222,10 +240,16 @@ int cudaGraphKernelNodeGetParams(void* node, KernelNode* parameters) {
 }
 
 int cudaGraphKernelNodeSetParams(void* node, const KernelNode* parameters) { return set_kernel(0, node, parameters); }
-int cudaGraphExecKernelNodeSetParams(void* exec, void* node, const KernelNode* parameters) { return set_kernel(id_of(exec), node, parameters); }
+int cudaGraphExecKernelNodeSetParams(void* exec, void* node, const KernelNode* parameters) {
+  return set_kernel(id_of(exec), node, parameters);
+}
 int cudaGraphMemsetNodeSetParams(void* node, const FillNode* parameters) { return set_fill(0, node, parameters); }
-int cudaGraphExecMemsetNodeSetParams(void* exec, void* node, const FillNode* parameters) { return set_fill(id_of(exec), node, parameters); }
-int cudaGraphMemcpyNodeSetParams1D(void* node, void* to, const void* from, size_t bytes, int kind) { return set_copy(0, node, to, from, bytes, kind); }
+int cudaGraphExecMemsetNodeSetParams(void* exec, void* node, const FillNode* parameters) {
+  return set_fill(id_of(exec), node, parameters);
+}
+int cudaGraphMemcpyNodeSetParams1D(void* node, void* to, const void* from, size_t bytes, int kind) {
+  return set_copy(0, node, to, from, bytes, kind);
+}
 int cudaGraphExecMemcpyNodeSetParams1D(void* exec, void* node, void* to, const void* from, size_t bytes, int kind) {
   return set_copy(id_of(exec), node, to, from, bytes, kind);
 }
@@ -239,7 +263,9 @@ int cudaGraphInstantiateWithParams(void** exec, void* graph, InstantiateParamete
 }
 int cudaGraphExecDestroy(void* exec) { return say(Call::ExecDestroy, {id_of(exec)}); }
 int cudaGraphLaunch(void* exec, void* stream) { return say(Call::ExecLaunch, {id_of(exec), stream_of(stream)}); }
-int cudaGraphLaunch_ptsz(void* exec, void* stream) { return say(Call::ExecLaunch, {id_of(exec), stream_of_ptsz(stream)}); }
+int cudaGraphLaunch_ptsz(void* exec, void* stream) {
+  return say(Call::ExecLaunch, {id_of(exec), stream_of_ptsz(stream)});
+}
 int cudaGraphUpload(void*, void*) { return cuda::kSuccess; }
 int cudaGraphUpload_ptsz(void*, void*) { return cuda::kSuccess; }
 

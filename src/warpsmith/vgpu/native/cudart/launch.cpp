@@ -21,14 +21,16 @@ struct Extras {
   Dim3 cluster{1, 1, 1};
 };
 
+constexpr Extras kTogether{wire::kCooperative, {1, 1, 1}};
+
 int launch(const void* function, const Shape& shape, void** arguments, uint64_t stream, const Extras& extras = {}) {
   Kernel* kernel = kernel_of(function);
   if (!kernel) return last_error(false);
   std::vector<uint8_t> bytes = packed(*kernel, arguments);
   int error = say(Call::Launch,
              {stream, kernel->function, wire::pack(shape.grid.x, shape.grid.y), wire::pack(shape.grid.z, shape.block.x),
-              wire::pack(shape.block.y, shape.block.z), shape.shared, extras.flags, wire::pack(extras.cluster.x, extras.cluster.y),
-              extras.cluster.z},
+              wire::pack(shape.block.y, shape.block.z), shape.shared, extras.flags,
+              wire::pack(extras.cluster.x, extras.cluster.y), extras.cluster.z},
              bytes.data(), bytes.size());
   // From version 13 on an impossible shape is an invalid argument.
   bool renamed = STANDIN_MAJOR >= 13 && error == cuda::kInvalidConfiguration;
@@ -88,11 +90,13 @@ int __cudaLaunchKernel(void* kernel, Dim3 grid, Dim3 block, void** arguments, si
 int __cudaLaunchKernel_ptsz(void* kernel, Dim3 grid, Dim3 block, void** arguments, size_t shared, void* stream) {
   return launch(kernel, {grid, block, shared, nullptr}, arguments, stream_of_ptsz(stream));
 }
-int cudaLaunchCooperativeKernel(const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared, void* stream) {
-  return launch(function, {grid, block, shared, nullptr}, arguments, stream_of(stream), {wire::kCooperative, {1, 1, 1}});
+int cudaLaunchCooperativeKernel(const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared,
+    void* stream) {
+  return launch(function, {grid, block, shared, nullptr}, arguments, stream_of(stream), kTogether);
 }
-int cudaLaunchCooperativeKernel_ptsz(const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared, void* stream) {
-  return launch(function, {grid, block, shared, nullptr}, arguments, stream_of_ptsz(stream), {wire::kCooperative, {1, 1, 1}});
+int cudaLaunchCooperativeKernel_ptsz(const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared,
+    void* stream) {
+  return launch(function, {grid, block, shared, nullptr}, arguments, stream_of_ptsz(stream), kTogether);
 }
 int cudaLaunchKernelExC(const LaunchConfig* config, const void* function, void** arguments) {
   return launch_config(config, function, arguments, stream_of(config->stream));
@@ -125,13 +129,18 @@ int cudaFuncSetAttribute(const void* function, int attribute, int value) {
   return say(Call::AllowShared, {kernel->function, uint64_t(value)});
 }
 
-int cudaFuncSetCacheConfig(const void* function, int) { return kernel_of(function) ? cuda::kSuccess : last_error(false); }
-int cudaFuncSetSharedMemConfig(const void* function, int) { return kernel_of(function) ? cuda::kSuccess : last_error(false); }
+int cudaFuncSetCacheConfig(const void* function, int) {
+  return kernel_of(function) ? cuda::kSuccess : last_error(false);
+}
+int cudaFuncSetSharedMemConfig(const void* function, int) {
+  return kernel_of(function) ? cuda::kSuccess : last_error(false);
+}
 
 int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads, size_t shared) {
   return occupancy(blocks, function, threads, shared);
 }
-int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads, size_t shared, unsigned) {
+int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads,
+    size_t shared, unsigned) {
   return occupancy(blocks, function, threads, shared);
 }
 

@@ -57,7 +57,9 @@ extern "C" {
 
 int cudaMalloc(void** address, size_t bytes) { return allocate(address, Call::Allocate, bytes, 0); }
 int cudaFree(void* address) { return say(Call::Free, {word(address)}); }
-int cudaMallocAsync(void** address, size_t bytes, void* stream) { return allocate(address, Call::AllocateAsync, bytes, stream_of(stream)); }
+int cudaMallocAsync(void** address, size_t bytes, void* stream) {
+  return allocate(address, Call::AllocateAsync, bytes, stream_of(stream));
+}
 int cudaMallocAsync_ptsz(void** address, size_t bytes, void* stream) {
   return allocate(address, Call::AllocateAsync, bytes, stream_of_ptsz(stream));
 }
@@ -68,7 +70,9 @@ int cudaMallocFromPoolAsync_ptsz(void** address, size_t bytes, void*, void* stre
   return allocate(address, Call::AllocateAsync, bytes, stream_of_ptsz(stream));
 }
 int cudaFreeAsync(void* address, void* stream) { return say(Call::FreeAsync, {word(address), stream_of(stream)}); }
-int cudaFreeAsync_ptsz(void* address, void* stream) { return say(Call::FreeAsync, {word(address), stream_of_ptsz(stream)}); }
+int cudaFreeAsync_ptsz(void* address, void* stream) {
+  return say(Call::FreeAsync, {word(address), stream_of_ptsz(stream)});
+}
 
 int cudaMallocPitch(void** address, size_t* pitch, size_t width, size_t height) {
   *pitch = (width + kPitch - 1) / kPitch * kPitch;

@@ -35,7 +35,9 @@ int facts(uint64_t stream, unsigned* flags, int* priority) {
 extern "C" {
 
 int cudaStreamCreate(void** stream) { return create(stream, 0, 0); }
-int cudaStreamCreateWithFlags(void** stream, unsigned flags) { return flags > 1 ? settle(cuda::kInvalidValue) : create(stream, flags, 0); }
+int cudaStreamCreateWithFlags(void** stream, unsigned flags) {
+  return flags > 1 ? settle(cuda::kInvalidValue) : create(stream, flags, 0);
+}
 int cudaStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
   return flags > 1 ? settle(cuda::kInvalidValue) : create(stream, flags, priority);
 }
@@ -44,8 +46,12 @@ int cudaStreamSynchronize(void* stream) { return say(Call::StreamSync, {stream_o
 int cudaStreamSynchronize_ptsz(void* stream) { return say(Call::StreamSync, {stream_of_ptsz(stream)}); }
 int cudaStreamQuery(void* stream) { return say(Call::StreamQuery, {stream_of(stream)}); }
 int cudaStreamQuery_ptsz(void* stream) { return say(Call::StreamQuery, {stream_of_ptsz(stream)}); }
-int cudaStreamWaitEvent(void* stream, void* event, unsigned) { return say(Call::StreamWait, {stream_of(stream), id_of(event)}); }
-int cudaStreamWaitEvent_ptsz(void* stream, void* event, unsigned) { return say(Call::StreamWait, {stream_of_ptsz(stream), id_of(event)}); }
+int cudaStreamWaitEvent(void* stream, void* event, unsigned) {
+  return say(Call::StreamWait, {stream_of(stream), id_of(event)});
+}
+int cudaStreamWaitEvent_ptsz(void* stream, void* event, unsigned) {
+  return say(Call::StreamWait, {stream_of_ptsz(stream), id_of(event)});
+}
 int cudaStreamGetFlags(void* stream, unsigned* flags) { return facts(stream_of(stream), flags, nullptr); }
 int cudaStreamGetFlags_ptsz(void* stream, unsigned* flags) { return facts(stream_of_ptsz(stream), flags, nullptr); }
 int cudaStreamGetPriority(void* stream, int* priority) { return facts(stream_of(stream), nullptr, priority); }
@@ -70,7 +76,9 @@ int cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 
 // Hints about caches and priorities: taken, and without effect on any result.
 int cudaStreamSetAttribute(void* stream, int, const void*) { return facts(stream_of(stream), nullptr, nullptr); }
-int cudaStreamSetAttribute_ptsz(void* stream, int, const void*) { return facts(stream_of_ptsz(stream), nullptr, nullptr); }
+int cudaStreamSetAttribute_ptsz(void* stream, int, const void*) {
+  return facts(stream_of_ptsz(stream), nullptr, nullptr);
+}
 int cudaStreamCopyAttributes(void*, void*) { return cuda::kSuccess; }
 int cudaCtxResetPersistingL2Cache() { return cuda::kSuccess; }
 
@@ -78,7 +86,9 @@ int cudaEventCreate(void** made) { return event(made, 0); }
 int cudaEventCreateWithFlags(void** made, unsigned flags) { return event(made, flags); }
 int cudaEventDestroy(void* event) { return say(Call::EventDestroy, {id_of(event)}); }
 int cudaEventRecord(void* event, void* stream) { return say(Call::EventRecord, {id_of(event), stream_of(stream)}); }
-int cudaEventRecord_ptsz(void* event, void* stream) { return say(Call::EventRecord, {id_of(event), stream_of_ptsz(stream)}); }
+int cudaEventRecord_ptsz(void* event, void* stream) {
+  return say(Call::EventRecord, {id_of(event), stream_of_ptsz(stream)});
+}
 int cudaEventRecordWithFlags(void* event, void* stream, unsigned) { return cudaEventRecord(event, stream); }
 int cudaEventRecordWithFlags_ptsz(void* event, void* stream, unsigned) { return cudaEventRecord_ptsz(event, stream); }
 int cudaEventSynchronize(void* event) { return say(Call::EventSync, {id_of(event)}); }

@@ -21,10 +21,12 @@ Refusal check_shape(const vgpu::Gpu& gpu, const vgpu::Launch& launch) {
   const vgpu::Dim3 &grid = launch.grid, &block = launch.block;
   auto bad = [](std::string sentence) { return Refusal{cuda::kInvalidConfiguration, std::move(sentence)}; };
   if (!grid.x || !grid.y || !grid.z) return bad("A dimension of the grid is 0; a launch needs at least one block.");
-  if (!block.x || !block.y || !block.z) return bad("A dimension of the block is 0; a launch needs at least one thread.");
+  if (!block.x || !block.y || !block.z)
+    return bad("A dimension of the block is 0; a launch needs at least one thread.");
   uint64_t threads = uint64_t(block.x) * block.y * block.z;
   uint64_t most = uint64_t(gpu.max_threads_per_block);
-  if (block.x > most || block.y > most || threads > most) return bad(over("The number of threads in a block", std::max<uint64_t>(threads, block.x), most));
+  if (block.x > most || block.y > most || threads > most)
+    return bad(over("The number of threads in a block", std::max<uint64_t>(threads, block.x), most));
   if (block.z > kMaxBlockZ) return bad(over("The z dimension of the block", block.z, kMaxBlockZ));
   if (grid.x > kMaxGridX) return bad(over("The x dimension of the grid", grid.x, kMaxGridX));
   if (grid.y > kMaxGridYZ) return bad(over("The y dimension of the grid", grid.y, kMaxGridYZ));
@@ -51,7 +53,8 @@ int blocks_per_sm(const vgpu::Gpu& gpu, const Needs& needs, uint32_t threads, si
 
 int threads_at_most(const vgpu::Gpu& gpu, const Needs& needs) {
   int most = needs.max_threads ? std::min(needs.max_threads, gpu.max_threads_per_block) : gpu.max_threads_per_block;
-  while (most > int(kWarp) && registers_per_block(needs, uint32_t(most)) > size_t(gpu.registers_per_sm)) most -= int(kWarp);
+  while (most > int(kWarp) && registers_per_block(needs, uint32_t(most)) > size_t(gpu.registers_per_sm))
+    most -= int(kWarp);
   return most;
 }
 
@@ -59,10 +62,13 @@ Refusal check_launch(const vgpu::Gpu& gpu, const Needs& needs, const vgpu::Launc
   if (Refusal shape = check_shape(gpu, launch); shape.error) return shape;
   uint32_t threads = launch.block.x * launch.block.y * launch.block.z;
   if (needs.max_threads && threads > uint32_t(needs.max_threads))
-    return {cuda::kInvalidValue, over("The number of threads in a block", threads, uint64_t(needs.max_threads)) + " __launch_bounds__ set it."};
+    return {cuda::kInvalidValue,
+            over("The number of threads in a block", threads, uint64_t(needs.max_threads)) + " __launch_bounds__ set it."};
   if (registers_per_block(needs, threads) > size_t(gpu.registers_per_sm))
-    return {cuda::kLaunchOutOfResources, over("The number of registers of a block", registers_per_block(needs, threads), uint64_t(gpu.registers_per_sm))};
-  size_t allowed = std::max(needs.max_dynamic_shared, gpu.shared_per_block - std::min(gpu.shared_per_block, needs.static_shared));
+    return {cuda::kLaunchOutOfResources,
+            over("The number of registers of a block", registers_per_block(needs, threads), uint64_t(gpu.registers_per_sm))};
+  size_t without = gpu.shared_per_block - std::min(gpu.shared_per_block, needs.static_shared);
+  size_t allowed = std::max(needs.max_dynamic_shared, without);
   if (launch.dynamic_shared > allowed)
     return {cuda::kInvalidValue, over("The dynamic shared memory of a block in bytes", launch.dynamic_shared, allowed) +
                                      " cudaFuncSetAttribute raises it."};
@@ -72,7 +78,8 @@ Refusal check_launch(const vgpu::Gpu& gpu, const Needs& needs, const vgpu::Launc
   if (!launch.cooperative) return {};
   uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
   uint64_t resident = uint64_t(blocks_per_sm(gpu, needs, threads, launch.dynamic_shared)) * uint64_t(gpu.sm_count);
-  if (blocks > resident) return {cuda::kCooperativeLaunchTooLarge, over("The number of blocks of a cooperative launch", blocks, resident)};
+  if (blocks > resident)
+    return {cuda::kCooperativeLaunchTooLarge, over("The number of blocks of a cooperative launch", blocks, resident)};
   return {};
 }
 

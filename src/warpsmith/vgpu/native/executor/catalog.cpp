@@ -57,7 +57,8 @@ int Catalog::function(int number, const std::string& name, std::string* error) {
   function.ptx_version = module->image.ptx_version;
   function.arch = module->image.arch;
   Resources resources{32, entry->static_shared, entry->local_bytes};  // 32: when no machine code says better
-  if (auto found = module->image.resources.find(name); found != module->image.resources.end()) resources = found->second;
+  if (auto found = module->image.resources.find(name); found != module->image.resources.end())
+    resources = found->second;
   function.needs.registers = resources.registers;
   function.needs.static_shared = resources.static_shared;
   function.needs.local_bytes = resources.stack;

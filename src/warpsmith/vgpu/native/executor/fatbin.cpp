@@ -105,8 +105,10 @@ Image read_fatbin(const uint8_t* from, size_t bytes, int major, int minor) {
     at = end;
   }
   if (!whole) image.error = "The fat binary of the artifact is cut short or damaged.";
-  else if (image.ptx.empty() && compressed) image.error = "The PTX of the artifact is compressed; compile with --no-compress.";
-  else if (image.ptx.empty()) image.error = "The artifact holds no PTX that compute capability " + std::to_string(major) + "." +
+  else if (image.ptx.empty() && compressed) image.error =
+      "The PTX of the artifact is compressed; compile with --no-compress.";
+  else if (image.ptx.empty()) image.error = "The artifact holds no PTX that compute capability " +
+      std::to_string(major) + "." +
                              std::to_string(minor) + " can run.";
   return image;
 }

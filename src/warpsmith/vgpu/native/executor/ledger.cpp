@@ -12,7 +12,8 @@ constexpr size_t kMostFindings = 256, kMostRows = 512;
 bool same(const vgpu::Dim3& a, const vgpu::Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
 bool same(const Row& a, const Row& b) {
-  return a.kernel == b.kernel && same(a.grid, b.grid) && same(a.block, b.block) && a.dynamic_shared == b.dynamic_shared &&
+  return a.kernel == b.kernel && same(a.grid, b.grid) && same(a.block,
+      b.block) && a.dynamic_shared == b.dynamic_shared &&
          a.in_graph == b.in_graph;
 }
 
@@ -119,7 +120,7 @@ std::string Ledger::text() const {
   json.close(']').key("kernels").open('[');
   for (const Row& row : rows_) write(&json, row);
   json.close(']').field("log", log_).field("printed_bytes", printed_bytes_);
-  json.field("transfers", transfers_).field("transferred_bytes", transferred_bytes_);
+  json.field("transfers", transfers_).field("transferred_bytes", transferred_bytes_).field("host_bytes", host_bytes_);
   json.field("findings_dropped", findings_dropped_);
   json.field("error", int(error_)).field("failure", kind_).field("detail", detail_).close('}');
   return json.text();

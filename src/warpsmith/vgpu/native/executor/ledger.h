@@ -28,7 +28,9 @@ class Ledger {
   void find(vgpu::Finding finding);
   void find(const std::vector<vgpu::Finding>& findings);
   void ran(const Row& launch, const vgpu::Counters& counters);
-  void moved(uint64_t bytes) { ++transfers_; transferred_bytes_ += bytes; }
+  void moved(uint64_t bytes, bool to_host) {
+    ++transfers_; transferred_bytes_ += bytes; host_bytes_ += to_host ? bytes : 0;
+  }
   void printed(const std::string& text);
   // The first of its kind stays: later trouble follows from it.
   void failed(cuda::Error error, const std::string& kind, const std::string& detail);
@@ -40,7 +42,7 @@ class Ledger {
   std::vector<vgpu::Finding> findings_;
   std::vector<Row> rows_;
   std::string log_;
-  uint64_t printed_bytes_ = 0, transfers_ = 0, transferred_bytes_ = 0, findings_dropped_ = 0;
+  uint64_t printed_bytes_ = 0, transfers_ = 0, transferred_bytes_ = 0, host_bytes_ = 0, findings_dropped_ = 0;
   size_t print_limit_;
   cuda::Error error_ = cuda::kSuccess;
   std::string kind_, detail_;

@@ -32,7 +32,8 @@ class Peer : public Host {
     wire::Reply errand = ask(wire::Kind::WriteHost, copy.to, copy.to_pitch, copy);
     wire::Request answer;
     std::vector<uint8_t> nothing;
-    return channel::send_frame(fd_, errand, rows.data(), rows.size()) && channel::receive_frame(fd_, &answer, &nothing, 0);
+    return channel::send_frame(fd_, errand, rows.data(), rows.size()) &&
+           channel::receive_frame(fd_, &answer, &nothing, 0);
   }
 
  private:
@@ -134,7 +135,8 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "executor: %s is no setting\n", arguments[i]);
     return 2;
   }
-  setup.rates.warp_instructions_per_us = double(setup.gpu.sm_count) * 4 * double(setup.clock_khz ? setup.clock_khz : 1500000) / 1000;
+  setup.rates.warp_instructions_per_us = double(setup.gpu.sm_count) * 4 * double(setup.clock_khz ? setup.clock_khz
+      : 1500000) / 1000;
   prctl(PR_SET_DUMPABLE, 0);
   executor::Session session(setup);
   std::thread(end_with, control).detach();

@@ -142,11 +142,13 @@ double Queue::launch(Operation operation, Waiting* waiting, Kernel* kernel) {
   row.dynamic_shared = launch.dynamic_shared;
   row.static_shared = function->needs.static_shared;
   row.registers = function->needs.registers;
-  row.blocks_per_sm = blocks_per_sm(gpu_, function->needs, launch.block.x * launch.block.y * launch.block.z, launch.dynamic_shared);
+  row.blocks_per_sm = blocks_per_sm(gpu_, function->needs, launch.block.x * launch.block.y * launch.block.z,
+      launch.dynamic_shared);
   row.in_graph = waiting->in_graph;
   ledger_->ran(row, outcome.counters);
   judged(outcome, function->name);
-  double memory = double(outcome.counters.unique_read_bytes + outcome.counters.unique_written_bytes) / rates_.memory_bytes_per_us;
+  double memory = double(outcome.counters.unique_read_bytes +
+      outcome.counters.unique_written_bytes) / rates_.memory_bytes_per_us;
   double issue = double(outcome.counters.warp_instructions) / rates_.warp_instructions_per_us;
   return (waiting->in_graph ? rates_.graph_node_us : rates_.launch_us) + std::max(memory, issue);
 }
@@ -156,7 +158,8 @@ void Queue::judged(const vgpu::Outcome& outcome, const std::string& kernel) {
   cuda::Error error = error_of(outcome);
   if (!error) return;
   bool silent = outcome.detail.empty() && !outcome.findings.empty();
-  stick(error, kind_of(outcome.status), plain_name(kernel) + ": " + (silent ? outcome.findings[0].message : outcome.detail));
+  stick(error, kind_of(outcome.status), plain_name(kernel) + ": " + (silent ? outcome.findings[0].message
+      : outcome.detail));
 }
 
 void Queue::stick(cuda::Error error, const std::string& kind, const std::string& detail) {
@@ -186,7 +189,7 @@ double Queue::copy(Operation operation, Copy* copy) {
   if (copy->direction == Direction::Out && moved && host_) host_->write(*copy, copy->staged);
   if (copy->direction == Direction::Out) copy->staged.clear();
   take(findings, moved);
-  ledger_->moved(total);
+  ledger_->moved(total, copy->direction == Direction::Out);
   bool inside = copy->direction == Direction::Within;
   return rates_.launch_us + double(total) / (inside ? rates_.memory_bytes_per_us / 2 : rates_.host_bytes_per_us);
 }
@@ -198,7 +201,7 @@ double Queue::fill(Operation operation, const Fill& fill) {
     moved = engine_->fill(operation, fill.to + row * fill.pitch, fill.value, fill.element, fill.count, &findings);
   take(findings, moved);
   uint64_t bytes = fill.element * fill.count * fill.rows;
-  ledger_->moved(bytes);
+  ledger_->moved(bytes, false);
   return rates_.launch_us + double(bytes) / rates_.memory_bytes_per_us;
 }
 

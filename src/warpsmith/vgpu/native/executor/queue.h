@@ -22,7 +22,8 @@ class Host {
 };
 
 struct Rates {
-  double launch_us = 4.0, graph_node_us = 1.2, memory_bytes_per_us = 4.3e6, host_bytes_per_us = 5e4, warp_instructions_per_us = 1e6;
+  double launch_us = 4.0, graph_node_us = 1.2, memory_bytes_per_us = 4.3e6, host_bytes_per_us = 5e4,
+      warp_instructions_per_us = 1e6;
 };
 
 class Queue {

@@ -58,7 +58,8 @@ Answer Session::describe() {
   return answer;
 }
 
-cuda::Error Session::refuse(cuda::Error error, const std::string& checker, const std::string& kernel, const std::string& sentence) {
+cuda::Error Session::refuse(cuda::Error error, const std::string& checker, const std::string& kernel,
+    const std::string& sentence) {
   vgpu::Finding finding;
   finding.checker = checker;
   finding.kernel = kernel;
@@ -139,7 +140,8 @@ Answer Session::events(const wire::Request& request) {
   Answer answer;
   double us = 0;
   switch (request.call) {
-    case Call::EventCreate: answer.words[0] = streams_.create_event(!(words[0] & 2)); break;  // 2: cudaEventDisableTiming
+    // 2: cudaEventDisableTiming
+    case Call::EventCreate: answer.words[0] = streams_.create_event(!(words[0] & 2)); break;
     case Call::EventDestroy: answer.error = streams_.destroy_event(words[0]); break;
     case Call::EventRecord: answer.error = streams_.record(words[0], words[1]); break;
     case Call::EventSync: answer.error = streams_.sync_event(words[0]); break;

@@ -57,7 +57,8 @@ class Session {
   cuda::Error kernel(const uint64_t* at, Bytes parameters, Kernel* made);
   cuda::Error check(const Copy& copy);
   cuda::Error check(const Fill& fill);
-  cuda::Error refuse(cuda::Error error, const std::string& checker, const std::string& kernel, const std::string& sentence);
+  cuda::Error refuse(cuda::Error error, const std::string& checker, const std::string& kernel,
+      const std::string& sentence);
 
   Setup setup_;
   vgpu::Engine engine_;

@@ -83,7 +83,8 @@ Answer Session::launches(const wire::Request& request, Bytes bytes) {
   switch (request.call) {
     case Call::FunctionFacts: return function_facts(*function);
     case Call::AllowShared:
-      if (words[1] + function->needs.static_shared > setup_.gpu.shared_per_block_optin) return {cuda::kInvalidValue, {}, {}};
+      if (words[1] + function->needs.static_shared > setup_.gpu.shared_per_block_optin)
+        return {cuda::kInvalidValue, {}, {}};
       function->needs.max_dynamic_shared = words[1];
       return answer;
     case Call::Occupancy:
@@ -137,7 +138,8 @@ Answer Session::nodes(const wire::Request& request, Bytes bytes) {
       size_t count = words[12] <= bytes.size() / sizeof(Id) ? words[12] : 0;
       after = ids(bytes, 0, count);
       Kernel made;
-      if (cuda::Error error = kernel(words + 1, Bytes(bytes.begin() + long(count * sizeof(Id)), bytes.end()), &made)) return {error, {}, {}};
+      if (cuda::Error error = kernel(words + 1, Bytes(bytes.begin() + long(count * sizeof(Id)), bytes.end()), &made))
+        return {error, {}, {}};
       work = std::move(made);
       break;
     }

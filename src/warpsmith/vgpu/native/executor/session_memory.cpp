@@ -12,7 +12,8 @@ namespace {
 // Bytes from the first row to the end of the last; false when no memory is that large.
 bool span(uint64_t rows, uint64_t pitch, uint64_t width, uint64_t* bytes) {
   uint64_t before = 0, total = 0;
-  if (rows == 0 || __builtin_mul_overflow(rows - 1, pitch, &before) || __builtin_add_overflow(before, width, bytes)) return false;
+  if (rows == 0 || __builtin_mul_overflow(rows - 1, pitch, &before) || __builtin_add_overflow(before, width, bytes))
+    return false;
   return !__builtin_mul_overflow(rows, width, &total) && total <= wire::kMostBytes;
 }
 
@@ -26,7 +27,8 @@ Answer Session::allocate(uint64_t bytes, const std::string& owner) {
   if (!start && !queue_.finish_all()) start = engine_.allocate(bytes, label);
   if (!start) {
     ledger_.failed(cuda::kMemoryAllocation, "memory",
-                   "cudaMalloc of " + std::to_string(bytes) + " bytes; the virtual GPU has " + std::to_string(setup_.gpu.memory_bytes) +
+                   "cudaMalloc of " + std::to_string(bytes) + " bytes; the virtual GPU has " +
+                       std::to_string(setup_.gpu.memory_bytes) +
                        " and " + std::to_string(allocated_bytes_) + " are taken.");
     answer.error = cuda::kMemoryAllocation;
     return answer;
@@ -42,7 +44,8 @@ Answer Session::release(uint64_t start, uint64_t stream, bool lazily) {
   if (start == 0) return answer;
   auto known = sizes_.find(start);
   if (known == sizes_.end()) {
-    answer.error = refuse(cuda::kInvalidValue, "out_of_bounds", "", "cudaFree of an address that is not the start of a live allocation.");
+    answer.error = refuse(cuda::kInvalidValue, "out_of_bounds", "",
+        "cudaFree of an address that is not the start of a live allocation.");
     return answer;
   }
   if (lazily) {
@@ -72,7 +75,8 @@ Answer Session::memory(const wire::Request& request) {
         queue_.stick(cuda::kNotSupported, "unknown_call", "cudaMallocAsync or cudaFreeAsync in a stream capture");
         return {cuda::kNotSupported, {}, {}};
       }
-      if (request.call == Call::Allocate || request.call == Call::AllocateAsync) return allocate(words[0], "allocation");
+      if (request.call == Call::Allocate || request.call == Call::AllocateAsync)
+        return allocate(words[0], "allocation");
       return release(words[0], lazily ? words[1] : 0, lazily);
     case Call::MemoryInfo:
       answer.words[0] = setup_.gpu.memory_bytes - std::min<uint64_t>(allocated_bytes_, setup_.gpu.memory_bytes);
@@ -87,14 +91,17 @@ Answer Session::memory(const wire::Request& request) {
 
 cuda::Error Session::check(const Copy& copy) {
   if (copy.height == 0 || copy.width == 0) return cuda::kSuccess;
-  bool two = copy.height > 1, to_device = copy.direction != Direction::Out, from_device = copy.direction != Direction::In;
+  bool two = copy.height > 1, to_device = copy.direction != Direction::Out,
+      from_device = copy.direction != Direction::In;
   if (two && (copy.to_pitch < copy.width || copy.from_pitch < copy.width)) return cuda::kInvalidPitchValue;
   uint64_t to_bytes = 0, from_bytes = 0;
-  bool sane = span(copy.height, copy.to_pitch, copy.width, &to_bytes) && span(copy.height, copy.from_pitch, copy.width, &from_bytes);
+  bool sane = span(copy.height, copy.to_pitch, copy.width, &to_bytes) &&
+              span(copy.height, copy.from_pitch, copy.width, &from_bytes);
   if (!sane) return cuda::kInvalidValue;
   auto outside = [&](const char* does, uint64_t bytes) {
     return refuse(cuda::kInvalidValue, "out_of_bounds", "",
-                  std::string("A copy ") + does + " " + std::to_string(bytes) + " bytes of device memory that is not wholly inside one allocation.");
+                  std::string("A copy ") + does + " " + std::to_string(bytes) +
+                      " bytes of device memory that is not wholly inside one allocation.");
   };
   if (to_device && !engine_.contains(copy.to, to_bytes)) return outside("writes", to_bytes);
   if (from_device && !engine_.contains(copy.from, from_bytes)) return outside("reads", from_bytes);
@@ -157,7 +164,9 @@ Answer Session::judge(const wire::Request& request, const Bytes& bytes) {
   Operation operation = queue_.judge();
   switch (request.call) {
     case Call::JudgeWrite: moved = engine_.write(operation, words[0], bytes.data(), bytes.size(), &findings); break;
-    case Call::JudgeFill: moved = engine_.fill(operation, words[0], uint32_t(words[1]), words[2], words[3], &findings); break;
+    case Call::JudgeFill:
+      moved = engine_.fill(operation, words[0], uint32_t(words[1]), words[2], words[3], &findings);
+      break;
     case Call::JudgeRead:
       if (words[1] > setup_.gpu.memory_bytes) return {cuda::kInvalidValue, {}, {}};
       answer.bytes.resize(words[1]);

@@ -192,7 +192,8 @@ cuda::Error Streams::query_event(Id id) {
 
 cuda::Error Streams::elapsed(Id first, Id second, double* us) {
   Event *from = find_event(first), *to = find_event(second);
-  if (!from || !to || !from->timed || !to->timed || !from->recorded || !to->recorded) return cuda::kInvalidResourceHandle;
+  if (!from || !to || !from->timed || !to->timed || !from->recorded || !to->recorded)
+    return cuda::kInvalidResourceHandle;
   if (!queue_->done(from->frontier) || !queue_->done(to->frontier)) return cuda::kNotReady;
   *us = queue_->ended_us(to->frontier) - queue_->ended_us(from->frontier);
   return cuda::kSuccess;

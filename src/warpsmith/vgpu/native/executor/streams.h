@@ -37,7 +37,9 @@ constexpr Id kLegacy = 0;
 
 class Streams {
  public:
-  Streams(Queue* queue, Graphs* graphs, Id* next) : queue_(queue), graphs_(graphs), next_(next) { streams_[kLegacy] = {}; }
+  Streams(Queue* queue, Graphs* graphs, Id* next) : queue_(queue), graphs_(graphs), next_(next) {
+    streams_[kLegacy] = {};
+  }
 
   Id create(bool blocking, int priority);
   cuda::Error destroy(Id stream);

@@ -31,7 +31,7 @@ enum class Call : uint32_t {
   CopyWithin,       // stream, to, to pitch, from, from pitch, width, height, flags
   Fill,             // stream, to, pitch, value, element bytes, elements a row, rows, flags
   // launches
-  // The words of a kernel: function, (grid x, y), (grid z, block x), (block y, z), shared, flags, (cluster x, y), cluster z.
+  // A kernel in words: function, (grid x, y), (grid z, block x), (block y, z), shared, flags, (cluster x, y), z.
   Launch = 40,      // stream, kernel; bytes: parameters
   FunctionFacts,    // function -> registers, static shared, local, max threads, max dynamic shared, ptx, binary
   AllowShared,      // function, bytes
