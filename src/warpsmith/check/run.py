@@ -8,7 +8,7 @@ import torch
 
 from warpsmith.check.fault import Fault, findings_of, look
 from warpsmith.check.plan import Step
-from warpsmith.records import Case, CaseCheck, CheckFacts, Direction, Finding, StageResult, Task, Trial, Verdict
+from warpsmith.records import Case, CaseCheck, CheckFacts, Direction, Finding, Group, StageResult, Task, Trial, Verdict
 from warpsmith.sandbox.session import Session, Shown
 from warpsmith.tasks.program import Problem
 from warpsmith.vgpu import Facts
@@ -61,6 +61,12 @@ class _Notes:
         self.results[key] = shown.results
 
 
+def cases_of(seen: Sequence[Seen]) -> list[Case]:
+    """The cases that were called, by name, held-out ones last."""
+    cases = {one.step.trial.case.name: one.step.trial.case for one in seen}
+    return sorted(cases.values(), key=lambda case: (case.group is Group.HELDOUT, case.name))
+
+
 def check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
     """Make the calls in order until one is wrong."""
     started, notes = time.perf_counter(), _Notes()
@@ -104,9 +110,7 @@ def _failed(
 
 
 def _cases(notes: _Notes) -> tuple[CaseCheck, ...]:
-    """One line a case, in the order in which they were first seen."""
-    cases: dict[str, Case] = {one.step.trial.case.name: one.step.trial.case for one in notes.seen}
-    return tuple(_case(case, notes) for case in cases.values())
+    return tuple(_case(case, notes) for case in cases_of(notes.seen))
 
 
 def _case(case: Case, notes: _Notes) -> CaseCheck:

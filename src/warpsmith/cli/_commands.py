@@ -20,4 +20,7 @@ COMMANDS = (
     Command(
         "run-virtual", "run_virtual", "a kernel on the virtual GPU: faults with their lines, counters", "One kernel"
     ),
+    Command("eval", "eval", "is a kernel right, and how fast: the verdict with its evidence", "One kernel"),
+    Command("eval-batch", "eval_batch", "many kernels as JSON lines; goes on after a kill", "Many kernels"),
+    Command("audit", "audit", "attacks and honest controls: what gets through, what is refused", "Many kernels"),
 )

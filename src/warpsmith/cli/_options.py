@@ -4,5 +4,22 @@ from typing import Annotated
 
 import typer
 
+from warpsmith.base import UsageError
+from warpsmith.records import Group
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of text for a person.")]
 Target = Annotated[str, typer.Argument(help="A suite task, a task folder, a KernelBench file, or file.py:Name.")]
+Device = Annotated[str, typer.Option(help="cuda, vgpu (the virtual GPU), or auto: cuda where there is a GPU.")]
+Cases = Annotated[Group | None, typer.Option(help="Which cases to check and time instead of the usual ones.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Run the kernel though this machine cannot confine it well.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, max=256, help="How many at once; the cores by default.")]
+Gpu = Annotated[str, typer.Option(help="The GPU that the virtual one models, or a .toml file that describes one.")]
+Macros = Annotated[list[str] | None, typer.Option("--macro", "-D", help="NAME=VALUE, as a tuner would set.")]
+
+
+def read_macros(texts: list[str]) -> dict[str, str]:
+    """Macros by name; one without a value is refused."""
+    for text in texts:
+        if "=" not in text:
+            raise UsageError(f"Macro {text!r} has no value: write it as NAME=VALUE.")
+    return {text.partition("=")[0]: text.partition("=")[2] for text in texts}

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from warpsmith.base import UsageError
-from warpsmith.cli._options import Json
+from warpsmith.cli._options import Json, Macros, read_macros
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.compile import Compiled, CompileOptions, check_source, compile
 from warpsmith.compile.options import DEFAULT_ARCH
-from warpsmith.compile.source import exported
+from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, CompileFacts, Direction, Finding, Language, Signature, StageResult, Task
 
 
@@ -20,7 +20,7 @@ def command(
     direction: Annotated[Direction | None, typer.Option(help="Which pass; by default from the file's name.")] = None,
     language: Annotated[Language | None, typer.Option(help="Which style; by default from the source.")] = None,
     arch: Annotated[str, typer.Option(help="The architecture to compile for.")] = DEFAULT_ARCH,
-    macro: Annotated[list[str] | None, typer.Option("--macro", "-D", help="NAME=VALUE, as a tuner would set.")] = None,
+    macro: Macros = None,
     as_json: Json = False,
 ) -> int:
     """Compile one kernel; exit code 1 when it does not compile or does not fit the task."""
@@ -57,13 +57,12 @@ def _candidate(
     macros: list[str],
 ) -> Candidate:
     named = Direction.BACKWARD if "backward" in kernel.stem else Direction.FORWARD
-    plain = "PYBIND11_MODULE" not in source and bool(exported(source))
     return Candidate(
         task=task.name if task else "",
         direction=direction or named,
         source=source,
-        language=language or (Language.PLAIN if plain else Language.TORCH),
-        macros=dict(_macro(text) for text in macros),
+        language=language or language_of(source),
+        macros=read_macros(macros),
         origin=kernel.name,
     )
 
@@ -72,13 +71,6 @@ def _signature(task: Task, direction: Direction) -> Signature:
     if direction not in task.directions:
         raise UsageError(f"Task {task.name} has no {direction} direction; it has {', '.join(task.directions)}.")
     return task.signature(direction)
-
-
-def _macro(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"Macro {text!r} has no value: write it as NAME=VALUE.")
-    return name, value
 
 
 def _report(made: Compiled, as_json: bool) -> int:

@@ -10,6 +10,7 @@ import typer
 from warpsmith.base import UsageError, nearest, read_text
 from warpsmith.cli._options import Json
 from warpsmith.cli._output import console, print_json, print_table
+from warpsmith.cli._verdict import EXIT
 from warpsmith.records import (
     Candidate,
     Case,
@@ -22,14 +23,12 @@ from warpsmith.records import (
     StageResult,
     Task,
     Trial,
-    Verdict,
     VirtualFacts,
 )
 
 if TYPE_CHECKING:
     from warpsmith.tasks.opened import OpenTask
 
-EXIT = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.FAULT: 3, Verdict.SKIP: 4, Verdict.QUARANTINE: 4}
 SHOWN_FINDINGS = 20
 
 

@@ -96,7 +96,8 @@ def _look(job: Job, folder: Path, outcome: Outcome, facts: CompileFacts) -> Buil
             "findings": to_findings(read_diagnostics(said)),
         }
     )
-    refused = LinkPolicy.load().check((*elf.undefined, *ptx_externs(artifact)), job.options.libraries)
+    symbols = (*elf.undefined, *ptx_externs(artifact))
+    refused = LinkPolicy.load().check(symbols, job.options.libraries) if job.options.link_policy else None
     if refused is not None:
         findings = (*refused.findings, *facts.findings)
         return Built(facts.model_copy(update={"findings": findings}), fault=refused)

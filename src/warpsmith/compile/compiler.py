@@ -86,7 +86,8 @@ def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) ->
 
 def _made(job: Job) -> tuple[StageResult, Path | None]:
     """The build's own result, from the cache when it is there."""
-    key = digest(job.unit, *job.options.flags(), job.toolchain.key, rules())
+    policy = "" if job.options.link_policy else "no link policy"
+    key = digest(job.unit, *job.options.flags(), policy, job.toolchain.key, rules())
     cache = Cache(Home.here().cache / "artifacts", job.options.cache_bytes)
     if (hit := cache.load(key)) is not None:
         return _from_cache(hit[0].result), hit[1]

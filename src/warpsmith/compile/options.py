@@ -38,6 +38,7 @@ class CompileOptions:
     libraries: tuple[str, ...] = ()
     limits: Limits = LIMITS
     cache_bytes: int = 4 * GIB
+    link_policy: bool = True  # off only to see whether behaviour alone holds (`warpsmith audit --without link`)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"sm_\d{2,3}[af]?", self.arch):

@@ -86,3 +86,9 @@ def exported(source: str) -> tuple[str, ...]:
     """The directions that a plain source has a function for, as far as its text tells."""
     code = COMMENTS.sub(" ", source)
     return tuple(name.value for name in Direction if re.search(rf"\bint\s+{name.value}\s*\(", code))
+
+
+def language_of(source: str) -> Language:
+    """The style that a source is written in, as far as its text tells."""
+    plain = "PYBIND11_MODULE" not in source and bool(exported(source))
+    return Language.PLAIN if plain else Language.TORCH

@@ -264,5 +264,6 @@ def _joined(first: Facts, second: Facts) -> Facts:
             "printed_bytes": first.printed_bytes + second.printed_bytes,
             "transfers": first.transfers + second.transfers,
             "transferred_bytes": first.transferred_bytes + second.transferred_bytes,
+            "host_bytes": first.host_bytes + second.host_bytes,
         }
     )

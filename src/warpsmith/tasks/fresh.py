@@ -11,7 +11,7 @@ from torch import Tensor
 
 from warpsmith.records import Direction, Role, Signature, Trial
 from warpsmith.tasks.opened import LocalTask, OpenTask
-from warpsmith.tasks.program import Problem, Program, sided, solved
+from warpsmith.tasks.program import Problem, Program, moved, sided, solved
 from warpsmith.tasks.values import Value, Values, mapped
 
 ROLLED = (Role.INPUT, Role.PARAMETER)
@@ -38,12 +38,7 @@ def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, devi
     if isinstance(task, LocalTask):
         yield from _here(sided(task.program, direction), direction, trial, draw, device)
     while True:  # a foreign task runs where it is confined: every problem is a draw of its own
-        found = task.problem(direction, trial.model_copy(update={"seed": draw.randrange(1 << 31)}))
-        yield Problem(
-            mapped(found.arguments, lambda t: t.to(device)),
-            tuple(t.to(device) for t in found.native),
-            tuple(t.to(device) for t in found.expected),
-        )
+        yield moved(task.problem(direction, trial.model_copy(update={"seed": draw.randrange(1 << 31)})), device)
 
 
 def _here(program: Program, direction: Direction, trial: Trial, draw: random.Random, device: str) -> Iterator[Problem]:

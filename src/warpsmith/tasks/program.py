@@ -13,7 +13,7 @@ from torch import Tensor
 
 from warpsmith.records import Direction, Kind, Role, Signature, Task, Trial
 from warpsmith.tasks.twist import twisted
-from warpsmith.tasks.values import Value, Values, outputs, tensors, widened
+from warpsmith.tasks.values import Value, Values, mapped, outputs, tensors, widened
 
 Forward: TypeAlias = Callable[[Values], tuple[Tensor, ...]]
 
@@ -69,11 +69,17 @@ class Problem:
     expected: tuple[Tensor, ...]
 
 
-def problem(program: Program, direction: Direction, trial: Trial) -> Problem:
-    """The call a trial stands for in one direction, with its reference, on the CPU."""
+def problem(program: Program, direction: Direction, trial: Trial, device: str = "cpu") -> Problem:
+    """The call a trial stands for in one direction, with its reference; drawn on the CPU, solved on the device."""
     one = sided(program, direction)
     arguments = twisted(one.arguments(trial), one.task.forward, trial)
-    return solved(one, direction, arguments, trial.seed)
+    return solved(one, direction, mapped(arguments, lambda tensor: tensor.to(device)), trial.seed)
+
+
+def moved(one: Problem, device: str) -> Problem:
+    """The same problem with its tensors on a device."""
+    native, expected = (tuple(tensor.to(device) for tensor in part) for part in (one.native, one.expected))
+    return Problem(mapped(one.arguments, lambda tensor: tensor.to(device)), native, expected)
 
 
 def sided(program: Program, direction: Direction) -> Program:
@@ -185,6 +191,7 @@ __all__ = [
     "gradient_names",
     "gradients",
     "leaves",
+    "moved",
     "outputs",
     "problem",
     "sided",

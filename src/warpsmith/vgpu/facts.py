@@ -69,6 +69,7 @@ class Facts(Model):
     printed_bytes: int = 0
     transfers: int = 0
     transferred_bytes: int = 0
+    host_bytes: int = 0  # of those, what went to the host
     error: int = 0
     failure: Failure = Failure.NONE
     detail: str = ""

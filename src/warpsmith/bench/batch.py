@@ -1,0 +1,164 @@
+"""Many candidates: JSON lines in, one line out for each in the same order, and on again after a kill."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read_text
+from warpsmith.bench.choices import Choices, settled
+from warpsmith.bench.run import grade
+from warpsmith.compile.source import language_of
+from warpsmith.records import Candidate, Model, Record
+
+LINE_BYTES = 4 << 20  # of one line: a source has at most one MiB
+
+
+class Malformed(Model):
+    """The line that stands for a candidate which could not be evaluated: what is wrong with it."""
+
+    error: str
+    line: int
+    input: str  # the digest of the line
+
+
+@dataclass(frozen=True)
+class Request:
+    """One line of a batch: its number, its digest, and the candidate or what is wrong."""
+
+    number: int
+    text: str
+    candidate: Candidate | None
+    error: str = ""
+
+    def key(self, choices: Choices) -> str:
+        """What tells this line from others in a file of results."""
+        return digest(self.text) if self.candidate is None else _key(self.candidate, choices.options(0).model_dump())
+
+
+def read_requests(path: Path) -> list[Request]:
+    """The candidates of a file; a line that is none says why."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"Batch {path} cannot be read: {error.strerror}.") from None
+    lines = [line.decode("utf-8", "replace").strip() for line in raw.split(b"\n")]
+    return [_request(number, line, path.parent) for number, line in enumerate(lines, 1) if line]
+
+
+def run_batch(requests: Sequence[Request], choices: Choices, jobs: int) -> Iterator[str]:
+    """A line for each request, in order, as soon as it and those before are done; `jobs` at a time."""
+    fixed = Choices(**{**vars(choices), "device": settled(choices.device)})
+    with ThreadPoolExecutor(max(1, jobs)) as pool:
+        waiting = iter(requests)
+        flying = [pool.submit(_line, one, fixed) for one in islice(waiting, 2 * jobs)]
+        try:
+            while flying:
+                yield flying.pop(0).result()
+                flying += [pool.submit(_line, one, fixed) for one in islice(waiting, 1)]
+        finally:
+            for future in flying:
+                future.cancel()
+
+
+class Results:
+    """A file of results that grows by whole lines; half a line that a crash left is dropped when it is opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        raw = path.read_bytes() if path.exists() else b""
+        whole = raw[: raw.rfind(b"\n") + 1]
+        if whole != raw:
+            os.truncate(path, len(whole))
+        self.lines = [line.decode("utf-8", "replace") for line in whole.split(b"\n") if line.strip()]
+
+    def left(self, requests: Sequence[Request], choices: Choices) -> Sequence[Request]:
+        """The requests that have no line yet; a file of other candidates is refused."""
+        fixed = Choices(**{**vars(choices), "device": settled(choices.device)})
+        for place, (line, request) in enumerate(zip(self.lines, requests, strict=False), 1):
+            if _key_of_line(line) != request.key(fixed):
+                raise UsageError(
+                    f"Line {place} of {self._path} is not the result of line {request.number} of the batch with these "
+                    "options. Name another --out, or remove the file."
+                )
+        if len(self.lines) > len(requests):
+            raise UsageError(f"{self._path} has {len(self.lines)} results; the batch has {len(requests)} candidates.")
+        return requests[len(self.lines) :]
+
+    def add(self, line: str) -> None:
+        """Append one line by one write, and see it on the disk."""
+        with self._path.open("ab", buffering=0) as out:
+            out.write(line.encode() + b"\n")
+            os.fsync(out.fileno())
+
+
+def _request(number: int, text: str, folder: Path) -> Request:
+    if len(text) > LINE_BYTES:
+        return Request(number, text, None, f"line of {len(text)} characters; at most {LINE_BYTES} are read")
+    try:
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            return Request(number, text, None, f"a {type(found).__name__}, not a JSON object")
+        return Request(number, text, Candidate.model_validate(_completed(found, folder)))
+    except (json.JSONDecodeError, RecursionError) as error:
+        return Request(number, text, None, f"not JSON: {error}")
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        return Request(number, text, None, f"no candidate: {where}: {first['msg']}")
+    except UsageError as error:
+        return Request(number, text, None, str(error))
+
+
+def _completed(found: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The fields of a candidate: the source from its file, the style from the source, where they are not given."""
+    path = found.pop("path", None)
+    if isinstance(path, str) and "source" not in found:
+        found["source"] = read_text(folder / path)
+    if isinstance(found.get("source"), str):
+        found.setdefault("language", language_of(found["source"]))
+    return {"direction": "forward", **found}
+
+
+def _line(request: Request, choices: Choices) -> str:
+    """A record or what is wrong, as one line; whatever happens to one candidate, the next has its own line."""
+    if request.candidate is None:
+        return _malformed(request, request.error)
+    try:
+        return grade(request.candidate, choices).text()
+    except WarpsmithError as error:
+        return _malformed(request, str(error))
+
+
+def _malformed(request: Request, why: str) -> str:
+    error = f"Line {request.number}: {why}"
+    return Malformed(error=error, line=request.number, input=digest(request.text)).text()
+
+
+def _key_of_line(line: str) -> str:
+    try:
+        record = Record.parse(line)
+    except ValidationError:
+        return _input_of(line)
+    return _key(record.candidate, record.options.model_dump())
+
+
+def _input_of(line: str) -> str:
+    try:
+        return Malformed.parse(line).input
+    except ValidationError:
+        return ""
+
+
+def _key(candidate: Candidate, options: dict[str, Any]) -> str:
+    """By content and options; the task's name may be a path in a batch, so it is not part of it."""
+    chosen = {name: value for name, value in options.items() if name != "seeds"}
+    macros = dict(candidate.macros)
+    return digest_json([candidate.direction, candidate.language, macros, candidate.source, chosen])

@@ -1,0 +1,50 @@
+"""What a user may choose for an evaluation, and the device that the choice comes to on this machine."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from warpsmith.base import MachineError, UsageError
+from warpsmith.device import gpus
+from warpsmith.records import Group, Options
+
+DEVICES = ("auto", "cuda", "vgpu")
+
+
+class Defence(StrEnum):
+    """What can be left out to see whether behaviour alone holds."""
+
+    STATIC = "static"
+    LINK = "link"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The device, the cases, the GPU to model, what is left out, and whether confinement may be poor."""
+
+    device: str = "auto"
+    cases: tuple[Group, ...] = ()
+    gpu: str = "H200"
+    trust: bool = False
+    without: frozenset[Defence] = frozenset()
+    tier: Literal["search", "claim"] = "search"
+
+    def options(self, seed: int) -> Options:
+        """The same as part of a record; what is as usual is not said."""
+        extra: dict[str, str] = {"gpu": self.gpu} if self.device == "vgpu" else {"tier": self.tier}
+        if self.without:
+            extra["without"] = ",".join(sorted(self.without))
+        cases = tuple(group.value for group in self.cases)
+        return Options(device=self.device, cases=cases, seeds=(seed,), extra=extra)
+
+
+def settled(device: str) -> str:
+    """`auto` as `cuda` or `vgpu`; a `cuda` that is not there is a MachineError."""
+    if device not in DEVICES:
+        raise UsageError(f"Device {device} does not exist; use {', '.join(DEVICES)}.")
+    if device == "vgpu":
+        return device
+    here = bool(gpus())
+    if device == "cuda" and not here:
+        raise MachineError("This machine has no NVIDIA GPU that nvidia-smi lists; --device vgpu runs without one.")
+    return "cuda" if here else "vgpu"

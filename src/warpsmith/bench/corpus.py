@@ -1,0 +1,191 @@
+"""A corpus of attacks and honest controls: their headers, what was expected of them, and what came out."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from warpsmith.base import UsageError, WarpsmithError, read_text
+from warpsmith.bench.choices import Choices
+from warpsmith.bench.run import concluded, grade
+from warpsmith.compile.source import language_of
+from warpsmith.records import Candidate, Direction, Model, Reason, Record, Verdict
+
+HEADER = re.compile(r"^//\s*([a-z]+):\s*(.*?)\s*$")
+KNOWN = ("attack", "control", "task", "direction", "caught", "without", "device", "harmless")
+
+
+class Expected(Model):
+    """A stage and a reason that may catch an attack; an empty stage means any."""
+
+    stage: str = ""
+    reason: Reason
+
+
+class Specimen(Model):
+    """One file of a corpus, as its header describes it."""
+
+    path: str
+    name: str
+    attack: bool
+    task: str
+    direction: Direction = Direction.FORWARD
+    device: str = ""  # empty: either
+    caught: tuple[Expected, ...] = ()
+    without: tuple[Expected, ...] = ()  # what catches it when defences are left out
+    harmless: str = ""
+
+
+class Outcome(Model):
+    """What came out for one file: where the way ended, and whether that is what should happen."""
+
+    specimen: Specimen
+    verdict: Verdict
+    stage: str = ""
+    reason: Reason | None = None
+    detail: str = ""
+    modelled_us: float | None = None
+    expected: bool
+    wrong: bool  # an attack that got through, or a control that did not
+
+
+class Audit(Model):
+    """All outcomes, and the two rates with their denominators."""
+
+    outcomes: tuple[Outcome, ...]
+    skipped: tuple[Specimen, ...] = ()  # need another device
+
+    def count(self, attack: bool, wrong: bool | None = None) -> int:
+        """How many attacks or controls there are, or how many of them went wrong."""
+        return sum(1 for one in self.outcomes if one.specimen.attack is attack and wrong in (None, one.wrong))
+
+    @property
+    def clean(self) -> bool:
+        """Whether no attack got through and every control passed."""
+        return not any(one.wrong for one in self.outcomes)
+
+    def summary(self) -> str:
+        """Both rates in a line."""
+        return (
+            f"attacks that succeeded: {self.count(True, True)} of {self.count(True)}; "
+            f"false alarms: {self.count(False, True)} of {self.count(False)}"
+        )
+
+
+def read_corpus(folders: Sequence[Path]) -> list[Specimen]:
+    """Every .cu file below the folders that says what it is; a folder without one is refused."""
+    paths = sorted({path for folder in folders for path in _files(folder)})
+    found = [specimen for path in paths if (specimen := read_specimen(path)) is not None]
+    if not found:
+        names = ", ".join(map(str, folders))
+        raise UsageError(f"No file in {names} begins with '// attack: …' or '// control: …'.")
+    return found
+
+
+def read_specimen(path: Path) -> Specimen | None:
+    """The file's header; None when it is neither an attack nor a control."""
+    fields = dict(_header(read_text(path)))
+    if "attack" not in fields and "control" not in fields:
+        return None
+    if "task" not in fields:
+        raise UsageError(f"{path}: the header has no '// task: NAME'. Add the task that the kernel is for.")
+    try:
+        return Specimen(
+            path=str(path),
+            name=fields.get("attack") or fields.get("control") or path.stem,
+            attack="attack" in fields,
+            task=fields["task"],
+            direction=Direction(fields.get("direction", "forward")),
+            device=fields.get("device", ""),
+            caught=tuple(_expected(fields.get("caught", ""))),
+            without=tuple(_expected(fields.get("without", ""))),
+            harmless=fields.get("harmless", ""),
+        )
+    except ValueError as error:
+        raise UsageError(f"{path}: its header cannot be read: {error}.") from None
+
+
+def audit(specimens: Sequence[Specimen], choices: Choices, jobs: int, tell: Callable[[Outcome], None]) -> Audit:
+    """Evaluate the whole corpus, `jobs` at a time; `tell` hears of each outcome in order."""
+    fit = [one for one in specimens if one.device in ("", choices.device)]
+    outcomes: list[Outcome] = []
+    with ThreadPoolExecutor(max(1, jobs)) as pool:
+        for outcome in pool.map(lambda one: examine(one, choices), fit):
+            tell(outcome)
+            outcomes.append(outcome)
+    return Audit(outcomes=tuple(outcomes), skipped=tuple(one for one in specimens if one not in fit))
+
+
+def examine(specimen: Specimen, choices: Choices) -> Outcome:
+    """What comes out for one file."""
+    source = read_text(Path(specimen.path))
+    candidate = Candidate(
+        task=specimen.task,
+        direction=specimen.direction,
+        source=source,
+        language=language_of(source),
+        origin=Path(specimen.path).name,
+    )
+    try:
+        return judged(specimen, grade(candidate, choices), bool(choices.without))
+    except WarpsmithError as error:
+        return Outcome(
+            specimen=specimen,
+            verdict=Verdict.FAULT,
+            reason=Reason.HARNESS,
+            detail=str(error),
+            expected=False,
+            wrong=not specimen.attack,
+        )
+
+
+def judged(specimen: Specimen, record: Record, bare: bool) -> Outcome:
+    """A record held against the header; `bare` when defences were left out."""
+    verdict = concluded(record)
+    ended = next((one for one in record.results if one.verdict is record.verdict and one.reason), record.results[-1])
+    caught = (specimen.without or specimen.caught) if bare else specimen.caught
+    passed = verdict is Verdict.PASS
+    as_said = any(one.reason is ended.reason and one.stage in ("", ended.stage) for one in caught)
+    return Outcome(
+        specimen=specimen,
+        verdict=verdict,
+        stage=ended.stage,
+        reason=ended.reason,
+        detail=ended.detail,
+        modelled_us=_modelled(record),
+        expected=(as_said or (passed and bool(specimen.harmless))) if specimen.attack else passed,
+        wrong=(passed and not specimen.harmless) if specimen.attack else not passed,
+    )
+
+
+def _modelled(record: Record) -> float | None:
+    timing = record.result("timing")
+    cases = getattr(timing.facts, "cases", ()) if timing else ()
+    return sum(case.time.us for case in cases) or None
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    if folder.is_file():
+        yield folder
+    elif folder.is_dir():
+        yield from folder.rglob("*.cu")
+    else:
+        raise UsageError(f"Corpus {folder} does not exist. Give a folder of .cu files, or one file.")
+
+
+def _header(text: str) -> Iterator[tuple[str, str]]:
+    """The fields of the comment lines that a file begins with."""
+    for line in text.splitlines():
+        if not line.startswith("//"):
+            return
+        if (match := HEADER.match(line)) and match[1] in KNOWN:
+            yield match[1], match[2]
+
+
+def _expected(text: str) -> Iterator[Expected]:
+    """`check wrong_value, findings`: a stage holds for the reasons after it until another is named."""
+    stage = ""
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        words = part.split()
+        stage = words[0] if len(words) > 1 else stage
+        yield Expected(stage=stage, reason=Reason(words[-1]))

@@ -1,0 +1,101 @@
+"""The stages on a real GPU: the same check through shared memory, and times that two clocks agree on."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from warpsmith.bench.desk import Desk
+from warpsmith.bench.stages import Stage
+from warpsmith.check import Step, Subject, check, look
+from warpsmith.check.run import Solve
+from warpsmith.compile import Toolchain
+from warpsmith.records import Case, CompileFacts, Group, Record, StageResult
+from warpsmith.sandbox import Trouble
+from warpsmith.sandbox.session import Shown
+from warpsmith.tasks.opened import LocalTask, OpenTask
+from warpsmith.tasks.program import Problem, moved, problem
+from warpsmith.timing.sample import Examine
+
+if TYPE_CHECKING:
+    from warpsmith.timing.stage import Timer
+
+MOST_LAUNCHES = 8  # believed of a candidate that the virtual GPU could not run
+
+
+def check_stage(desk: Desk) -> Stage:
+    """The plan's calls on the GPU."""
+
+    def stage(record: Record) -> StageResult:
+        from warpsmith.sandbox.cuda_session import CudaSession, Room, room_for
+
+        direction, steps = record.candidate.direction, desk.steps("cuda")
+        solve = solver(desk.opened)
+        firsts = (solve(direction, step.trial) for step in _one_a_case(steps))
+        rooms = [room_for(one.arguments, one.native) for one in firsts]
+        room = Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
+        runtime = Toolchain.find().runtime.parent
+        with CudaSession(desk.compiled(), direction.value, runtime, room) as session:
+            return check(Subject(desk.task, direction, solve, desk.plain), steps, session).result
+
+    return stage
+
+
+def timing_stage(desk: Desk) -> Stage:
+    """Times of the timing cases, or of the cases that were chosen."""
+
+    def stage(record: Record) -> StageResult:
+        from warpsmith.timing.stage import Subject as Timed
+
+        direction = record.candidate.direction
+        timed = Timed(
+            desk.opened, desk.target, desk.task, direction, desk.compiled(), desk.plain, _launches(desk, record)
+        )
+        timer = timer_for(record.environment.hardware, record.environment.torch, desk.choices.tier)
+        return timer.stage(timed, _timed_cases(desk), lambda case: _examine(desk, case))
+
+    return stage
+
+
+@cache
+def timer_for(hardware: str, torch_version: str, tier: Literal["search", "claim"]) -> "Timer":
+    """One timer a process: what does not depend on a candidate is measured once."""
+    from warpsmith.timing.stage import Timer
+
+    return Timer(Toolchain.find(), hardware, torch_version, tier)
+
+
+def solver(opened: OpenTask) -> Solve:
+    """Problems on the GPU: a task of ours is solved there, a foreign one where it is confined."""
+    if isinstance(opened, LocalTask):
+        return lambda direction, trial: problem(opened.program, direction, trial, "cuda")
+    return lambda direction, trial: moved(opened.problem(direction, trial), "cuda")
+
+
+def _one_a_case(steps: Iterable[Step]) -> list[Step]:
+    return list({step.trial.case.name: step for step in steps}.values())
+
+
+def _timed_cases(desk: Desk) -> list[Case]:
+    groups = desk.choices.cases or (Group.TIMING,)
+    steps = desk.steps("cuda") if Group.HELDOUT in groups else ()
+    drawn = [step.trial.case for step in _one_a_case(steps) if step.trial.case.group is Group.HELDOUT]
+    written = [case for case in desk.task.cases if case.group in groups]
+    return [*written, *drawn] or list(desk.task.cases[:1])
+
+
+def _examine(desk: Desk, case: Case) -> Examine:
+    def examine(call: Problem, shown: Shown) -> Trouble | None:
+        fault = look(shown, call, desk.task, desk.candidate.direction, case).fault
+        return Trouble(fault.reason, fault.detail) if fault else None
+
+    return examine
+
+
+def _launches(desk: Desk, record: Record) -> int:
+    """A call's launches as the virtual GPU counted them; else as many as the artifact has kernels."""
+    counted = [sum(row.launches for row in one.facts.kernels) for one in desk.seen if one.facts]
+    if counted:
+        return max(counted)
+    compiled = record.result("compile")
+    facts = compiled.facts if compiled else None
+    return min(MOST_LAUNCHES, len(facts.kernels)) if isinstance(facts, CompileFacts) else 1

@@ -1,0 +1,57 @@
+"""What the stages of one evaluation share: the task, the candidate, the choices, and what earlier stages left."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from warpsmith.base import HarnessError
+from warpsmith.bench.choices import Choices
+from warpsmith.check import Scope, Seen, Step, plan
+from warpsmith.records import Candidate, Group, Language, Signature, Task
+from warpsmith.tasks.opened import OpenTask
+
+# Floating-point operations of a held-out case on the virtual GPU: about half a second.
+VIRTUAL_WORK = 4e6
+USUAL = {"vgpu": (Group.SMOKE, Group.HELDOUT), "cuda": (Group.DEV, Group.HELDOUT)}
+
+
+@dataclass
+class Desk:
+    """One candidate under evaluation. `artifact` and `seen` are what the stages before left here."""
+
+    target: str
+    opened: OpenTask
+    task: Task
+    candidate: Candidate
+    choices: Choices
+    seed: int
+    artifact: Path | None = None
+    seen: tuple[Seen, ...] = field(default=())
+
+    @property
+    def signature(self) -> Signature:
+        """The direction's signature."""
+        return self.task.signature(self.candidate.direction)
+
+    @property
+    def plain(self) -> bool:
+        """Whether results are given to the candidate."""
+        return self.candidate.language is Language.PLAIN
+
+    def compiled(self) -> Path:
+        """The artifact; a stage that asks for it stands after the compiler."""
+        if self.artifact is None:
+            raise HarnessError("A stage that runs the candidate stands before the compile stage.")
+        return self.artifact
+
+    def steps(self, device: str) -> tuple[Step, ...]:
+        """The calls on a device that this evaluation's seed stands for."""
+        chosen = self.choices.cases if device == self.choices.device else ()
+        bound = VIRTUAL_WORK if device == "vgpu" else None
+        scope = Scope(groups=chosen or self._usual(device), heldout_work=bound)
+        return plan(self.task, self.candidate.direction, scope, self.seed)
+
+    def _usual(self, device: str) -> tuple[Group, ...]:
+        """The device's groups; a task without them is checked on whatever cases it has."""
+        written = {case.group for case in self.task.cases}
+        groups = USUAL[device]
+        return groups if written & set(groups) else (self.task.cases[0].group, Group.HELDOUT)

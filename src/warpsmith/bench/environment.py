@@ -1,0 +1,42 @@
+"""The machine at the moment of an evaluation, as a record keeps it."""
+
+import importlib.metadata
+import platform
+from functools import cache
+
+import warpsmith
+from warpsmith.base import MachineError
+from warpsmith.compile import Toolchain
+from warpsmith.confine import probe
+from warpsmith.device import gpus
+from warpsmith.records import Confined, Environment
+
+
+def environment(device: str, gpu: str) -> Environment:
+    """Where a record is made; `gpu` is the one that is modelled."""
+    here = gpus() if device == "cuda" else ()
+    name = here[0].name if here else f"virtual {gpu}"
+    return Environment(
+        device=name,
+        hardware=f"{device}:{here[0].name if here else gpu}",
+        driver=here[0].driver if here else "",
+        toolchain=toolchain(),
+        torch=importlib.metadata.version("torch"),
+        python=platform.python_version(),
+        confined=confinement(device == "cuda"),
+        package=warpsmith.__version__,
+    )
+
+
+def toolchain() -> str:
+    """The compiler's version; none is for the compile stage to complain of."""
+    try:
+        return Toolchain.find().version
+    except MachineError:
+        return ""
+
+
+@cache
+def confinement(devices: bool) -> Confined:
+    """What a child gets on this machine; tried once a process."""
+    return probe(devices)

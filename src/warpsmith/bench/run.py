@@ -1,0 +1,108 @@
+"""From a candidate to its record: the stages of a device, one after the other, until one objects."""
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+
+from warpsmith.base import Home, UsageError, locked
+from warpsmith.bench.choices import Choices, settled
+from warpsmith.bench.desk import Desk
+from warpsmith.bench.environment import environment
+from warpsmith.bench.table import STAGES, Row
+from warpsmith.compile.source import language_of
+from warpsmith.records import Candidate, Direction, Language, Reason, Record, StageResult, Verdict
+from warpsmith.tasks.find import open_task
+from warpsmith.tasks.opened import OpenOptions
+
+GOING_ON = (Verdict.PASS, Verdict.SKIP)
+SEED_BITS = 62
+
+
+def evaluate(
+    task: str,
+    source: str,
+    direction: Direction | str = Direction.FORWARD,
+    language: Language | None = None,
+    macros: Mapping[str, str] | None = None,
+    choices: Choices | None = None,
+) -> Record:
+    """The record of one kernel text for one direction of a task."""
+    candidate = Candidate(
+        task=task,
+        direction=Direction(direction),
+        source=source,
+        language=language or language_of(source),
+        macros=macros or {},
+    )
+    return grade(candidate, choices or Choices())
+
+
+def grade(candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
+    """The record of one candidate; `candidate.task` is opened as a user would. A secret seed is drawn unless given."""
+    chosen = replace(choices, device=settled(choices.device))
+    drawn = secrets.randbits(SEED_BITS) if seed is None else seed
+    with open_task(candidate.task, OpenOptions(trust=choices.trust)) as opened:
+        task = opened.describe()
+        if candidate.direction not in task.directions:
+            has = ", ".join(task.directions)
+            raise UsageError(f"Task {task.name} has no {candidate.direction} direction; it has {has}.")
+        named = candidate.model_copy(update={"task": task.name})
+        desk = Desk(candidate.task, opened, task, named, chosen, drawn)
+        record = Record(
+            candidate=named,
+            task_version=task.version,
+            environment=environment(chosen.device, chosen.gpu),
+            options=chosen.options(drawn),
+        )
+        return run(record, desk, STAGES[chosen.device])
+
+
+def run(record: Record, desk: Desk, rows: Sequence[Row]) -> Record:
+    """The record with what each stage said, up to the first that objects."""
+    if not (record.environment.confined.at_floor or desk.choices.trust):
+        return record.adding(_unconfined(record))
+    for row in rows:
+        with _lease() if row.exclusive else nullcontext():
+            result = _one(row, record, desk)
+        record = record.adding(result)
+        if result.verdict not in GOING_ON:
+            break
+    return record
+
+
+def concluded(record: Record) -> Verdict:
+    """The record's verdict; one that was never checked has none, whatever else passed."""
+    checked = record.result("check")
+    if record.verdict is Verdict.PASS and (checked is None or checked.verdict is Verdict.SKIP):
+        return Verdict.SKIP
+    return record.verdict
+
+
+def _one(row: Row, record: Record, desk: Desk) -> StageResult:
+    started = time.perf_counter()
+    try:
+        return row.make(desk)(record)
+    except UsageError:
+        raise
+    except Exception as error:  # noqa: BLE001 - our fault, kept in this record so that the next candidate is not touched
+        detail = f"{type(error).__name__}: {error}"
+        seconds = time.perf_counter() - started
+        return StageResult(stage=row.name, verdict=Verdict.FAULT, reason=Reason.HARNESS, detail=detail, seconds=seconds)
+
+
+def _unconfined(record: Record) -> StageResult:
+    missing = "; ".join(record.environment.confined.missing) or "nothing was achieved"
+    detail = (
+        f"This machine does not give Landlock, seccomp and another uid ({missing}), so untrusted code is not run. "
+        "--trust runs it all the same."
+    )
+    return StageResult(stage="confine", verdict=Verdict.FAULT, reason=Reason.UNCONFINED, detail=detail)
+
+
+@contextmanager
+def _lease() -> Iterator[None]:
+    """The GPU for oneself, among threads and processes; the kernel gives it back when its holder dies."""
+    with locked(Home.here().data / "leases" / "gpu-0.lock"):
+        yield

@@ -1,0 +1,54 @@
+"""The stages that need no GPU: compile, check on the virtual GPU, the time that it models."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from warpsmith.bench.choices import Defence
+from warpsmith.bench.desk import Desk
+from warpsmith.bench.modelled import modelled
+from warpsmith.check import Subject, check
+from warpsmith.compile import CompileOptions, compile
+from warpsmith.records import Record, StageResult
+from warpsmith.sandbox.virtual_session import VirtualSession
+from warpsmith.vgpu import describe
+
+Stage: TypeAlias = Callable[[Record], StageResult]
+
+
+def compile_stage(desk: Desk) -> Stage:
+    """Source to artifact."""
+
+    def stage(record: Record) -> StageResult:
+        options = CompileOptions.of(desk.task)
+        if Defence.LINK in desk.choices.without:
+            options = replace(options, link_policy=False)
+        made = compile(record.candidate, desk.signature, options)
+        desk.artifact = made.artifact
+        return made.result
+
+    return stage
+
+
+def virtual_stage(desk: Desk, name: str = "check") -> Stage:
+    """The plan's calls on the virtual GPU."""
+
+    def stage(record: Record) -> StageResult:
+        direction = record.candidate.direction
+        subject = Subject(desk.task, direction, desk.opened.problem, desk.plain)
+        gpu = describe(desk.choices.gpu)
+        with VirtualSession(desk.compiled(), direction.value, desk.signature, gpu) as session:
+            checked = check(subject, desk.steps("vgpu"), session)
+        desk.seen = checked.seen
+        return checked.result.model_copy(update={"stage": name})
+
+    return stage
+
+
+def modelled_stage(desk: Desk) -> Stage:
+    """The modelled time of the calls that were checked."""
+
+    def stage(record: Record) -> StageResult:
+        return modelled(desk.task, record.candidate.direction, desk.seen, describe(desk.choices.gpu))
+
+    return stage

@@ -1,0 +1,33 @@
+"""The stages of each device in order. Adding a stage is adding a row."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from warpsmith.bench.cuda import check_stage, timing_stage
+from warpsmith.bench.desk import Desk
+from warpsmith.bench.stages import Stage, compile_stage, modelled_stage, virtual_stage
+
+
+@dataclass(frozen=True)
+class Row:
+    """One stage: its name, how it is made for a candidate, and whether it needs the GPU for itself."""
+
+    name: str
+    make: Callable[[Desk], Stage]
+    exclusive: bool = False
+
+
+STAGES: Mapping[str, tuple[Row, ...]] = {
+    "vgpu": (
+        Row("compile", compile_stage),
+        Row("check", virtual_stage),
+        Row("timing", modelled_stage),
+    ),
+    "cuda": (
+        Row("compile", compile_stage),
+        Row("virtual", partial(virtual_stage, name="virtual")),
+        Row("check", check_stage, exclusive=True),
+        Row("timing", timing_stage, exclusive=True),
+    ),
+}

@@ -1,0 +1,75 @@
+"""`warpsmith audit`: attacks and honest controls, what catches each, and the two rates."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import warpsmith
+from warpsmith.base import UsageError, nearest
+from warpsmith.cli._options import Device, Gpu, Jobs, Json, Trust
+from warpsmith.cli._output import console, print_json
+
+if TYPE_CHECKING:
+    from warpsmith.bench import Defence
+    from warpsmith.bench.corpus import Outcome
+
+SHIPPED = ("tests/exploits", "tests/honest")
+
+
+def command(
+    corpus: Annotated[
+        list[Path] | None, typer.Argument(help="Folders or files; the shipped corpus by default.")
+    ] = None,
+    without: Annotated[str, typer.Option(help="Defences to leave out: static, link, or both with a comma.")] = "",
+    device: Device = "auto",
+    gpu: Gpu = "H200",
+    trust: Trust = False,
+    jobs: Jobs = os.cpu_count() or 1,
+    as_json: Json = False,
+) -> int:
+    """Try a corpus; exit code 1 when an attack succeeds or a control fails."""
+    from warpsmith.bench import Choices, settled
+    from warpsmith.bench.corpus import audit, read_corpus
+
+    chosen = Choices(device=settled(device), gpu=gpu, trust=trust, without=_defences(without))
+    specimens = read_corpus(corpus or shipped())
+    found = audit(specimens, chosen, jobs, (lambda outcome: None) if as_json else _print)
+    if as_json:
+        print_json(found)
+    else:
+        for one in found.skipped:
+            console().print(f"not run: {Path(one.path).name} needs --device {one.device}", markup=False)
+        console().print(found.summary(), style="bold", markup=False)
+    return 0 if found.clean else 1
+
+
+def shipped() -> list[Path]:
+    """The corpus of a checkout."""
+    root = Path(warpsmith.__file__).parents[2]
+    found = [root / name for name in SHIPPED if (root / name).is_dir()]
+    if not found:
+        raise UsageError("The corpus is part of the source checkout and not of the package. Name a folder of your own.")
+    return found
+
+
+def _defences(text: str) -> "frozenset[Defence]":
+    from warpsmith.bench import Defence
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    known = [defence.value for defence in Defence]
+    for name in names:
+        if name not in known:
+            near = ", ".join(nearest(name, known) or known)
+            raise UsageError(f"Defence {name} does not exist; these can be left out: {near}.")
+    return frozenset(Defence(name) for name in names)
+
+
+def _print(outcome: "Outcome") -> None:
+    kind = "attack" if outcome.specimen.attack else "control"
+    caught = f"{outcome.stage} {outcome.reason}" if outcome.reason else outcome.verdict
+    mark = "WRONG" if outcome.wrong else "as expected" if outcome.expected else "for another reason"
+    console().print(f"{kind:<8}{Path(outcome.specimen.path).stem:<36}{caught:<28}{mark}", markup=False)
+    if outcome.wrong and outcome.detail:
+        console().print(f"        {outcome.detail}", markup=False)

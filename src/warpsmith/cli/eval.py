@@ -1,0 +1,140 @@
+"""`warpsmith eval`: one kernel to a verdict with its evidence and its times."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsmith.base import read_text
+from warpsmith.cli._options import Cases, Device, Gpu, Json, Macros, Target, Trust, read_macros
+from warpsmith.cli._output import console, print_json, print_table
+from warpsmith.cli._verdict import EXIT, headline
+from warpsmith.records import (
+    CaseTiming,
+    CheckFacts,
+    CompileFacts,
+    Direction,
+    Finding,
+    Language,
+    MeasuredTime,
+    Record,
+    StageResult,
+    TimingFacts,
+)
+
+SHOWN_FINDINGS = 10
+
+
+def command(
+    target: Target,
+    kernel: Annotated[Path, typer.Argument(help="A .cu file.")],
+    direction: Annotated[Direction | None, typer.Option(help="Which pass; by default from the file's name.")] = None,
+    language: Annotated[Language | None, typer.Option(help="Which style; by default from the source.")] = None,
+    macro: Macros = None,
+    device: Device = "auto",
+    cases: Cases = None,
+    gpu: Gpu = "H200",
+    claim: Annotated[bool, typer.Option("--claim", help="Time against resident baselines, A B B A.")] = False,
+    trust: Trust = False,
+    as_json: Json = False,
+) -> int:
+    """Compile, check and time one kernel; exit code 0 pass, 1 fail, 3 our fault, 4 no verdict."""
+    from warpsmith.bench import Choices, concluded, evaluate
+
+    chosen = Choices(
+        device=device, cases=(cases,) if cases else (), gpu=gpu, trust=trust, tier="claim" if claim else "search"
+    )
+    named = Direction.BACKWARD if "backward" in kernel.stem else Direction.FORWARD
+    macros = read_macros(macro or [])
+    record = evaluate(target, read_text(kernel), direction or named, language, macros, chosen)
+    if as_json:
+        print_json(record)
+    else:
+        _print(kernel.name, record)
+    return EXIT[concluded(record)]
+
+
+def _print(kernel: str, record: Record) -> None:
+    from warpsmith.bench import concluded
+
+    out, verdict = console(), concluded(record)
+    candidate = record.candidate
+    out.print(f"{verdict.upper()}  {kernel} for {candidate.task}, {candidate.direction}", style="bold", markup=False)
+    for result in record.results:
+        out.print(f"  {headline(result)}", markup=False)
+        if result.detail:
+            out.print(f"    {result.detail}", markup=False)
+        _print_facts(result)
+    out.print(f"  on {record.environment.device}; seed {record.options.seeds[0]}", markup=False)
+
+
+def _print_facts(result: StageResult) -> None:
+    match result.facts:
+        case CompileFacts() as facts:
+            _print_findings(facts.findings if result.reason else ())
+        case CheckFacts() as facts:
+            _print_check(facts)
+        case TimingFacts() as facts if facts.cases:
+            _print_times(facts)
+
+
+def _print_check(facts: CheckFacts) -> None:
+    calls = sum(case.calls for case in facts.cases)
+    worst = max((case.worst for case in facts.cases if case.worst is not None), default=None)
+    near = f"; the largest error is {worst:.2g} of its bound" if worst is not None else ""
+    console().print(f"    {calls} calls on {len(facts.cases)} cases were right{near}", markup=False)
+    _print_findings(facts.findings)
+    if facts.failed is not None:
+        axes = ", ".join(f"{name} = {size}" for name, size in facts.failed.case.axes.items())
+        console().print(f"    failed at {axes}, {facts.failed.case.dtype}, seed {facts.failed.seed}", markup=False)
+
+
+def _print_findings(findings: tuple[Finding, ...]) -> None:
+    for finding in findings[:SHOWN_FINDINGS]:
+        place = f"{finding.place.file}:{finding.place.line}: " if finding.place else ""
+        times = f" ({finding.count} times)" if finding.count > 1 else ""
+        console().print(f"    {place}{finding.checker}: {finding.message}{times}", markup=False)
+
+
+def _print_times(facts: TimingFacts) -> None:
+    if facts.tier == "modelled":
+        rows = [(case.case.name, _time(case), _bound(case), _share(case), _launches(case)) for case in facts.cases]
+        print_table(("case", "modelled time", "bound by", "of the roofline", "launches"), rows)
+        console().print(
+            "    modelled, not measured: good for ranking kernels of one case, not as a clock", markup=False
+        )
+        return
+    rows = [(case.case.name, _time(case), _call(case), _against(case), _share(case)) for case in facts.cases]
+    print_table(("case", "device time", "call", "against", "of the roofline"), rows)
+
+
+def _time(case: CaseTiming) -> str:
+    time = case.time
+    if isinstance(time, MeasuredTime):
+        return f"{time.us:.2f} µs ({time.low_us:.2f}–{time.high_us:.2f}, {time.samples} calls)"
+    return f"{time.us:.1f} µs on {time.gpu}"
+
+
+def _call(case: CaseTiming) -> str:
+    return f"{case.call.us:.1f} µs" if case.call else "-"
+
+
+def _against(case: CaseTiming) -> str:
+    """Every baseline with its time; the best one with the ratio, its interval and what may be said."""
+    parts = [f"{name} {time.us:.2f} µs" for name, time in case.baselines.items()]
+    if case.speedup is not None:
+        ratio = f"{case.speedup.value:.3f}× ({case.speedup.low:.3f}–{case.speedup.high:.3f}) {case.best}"
+        parts.insert(0, f"{ratio}: {case.claim}")
+    return "; ".join(parts) or "-"
+
+
+def _bound(case: CaseTiming) -> str:
+    return getattr(case.time, "binding", "") or "-"
+
+
+def _share(case: CaseTiming) -> str:
+    return f"{case.roofline:.0%}" if case.roofline is not None else "-"
+
+
+def _launches(case: CaseTiming) -> str:
+    return str(case.launches) if case.launches is not None else "-"

@@ -1,0 +1,40 @@
+"""`warpsmith eval-batch`: candidates as JSON lines in, records as JSON lines out, in the same order."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warpsmith.cli._options import Cases, Device, Gpu, Jobs, Json, Trust
+from warpsmith.cli._output import console
+
+
+def command(
+    batch: Annotated[Path, typer.Argument(help="A file of JSON lines: a candidate, or task, direction and path.")],
+    out: Annotated[Path | None, typer.Option(help="Append to this file and go on where it ends; else stdout.")] = None,
+    device: Device = "auto",
+    cases: Cases = None,
+    gpu: Gpu = "H200",
+    trust: Trust = False,
+    jobs: Jobs = os.cpu_count() or 1,
+    as_json: Json = False,
+) -> int:
+    """Evaluate many kernels; every line gets a line, and a line that is no candidate gets one that says so."""
+    from warpsmith.bench import Choices
+    from warpsmith.bench.batch import Results, read_requests, run_batch
+
+    chosen = Choices(device=device, cases=(cases,) if cases else (), gpu=gpu, trust=trust)
+    requests = read_requests(batch)
+    if out is None:
+        for line in run_batch(requests, chosen, jobs):
+            print(line, flush=True)
+        return 0
+    results = Results(out)
+    left = results.left(requests, chosen)
+    done = len(requests) - len(left)
+    for number, line in enumerate(run_batch(left, chosen, jobs), done + 1):
+        results.add(line)
+        if not as_json:
+            console().print(f"{number} of {len(requests)}", markup=False)
+    return 0
