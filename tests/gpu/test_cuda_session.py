@@ -39,6 +39,8 @@ def one(body: str, mode: Mode = Mode.IDLE) -> Shown:
         return session.call((X,), mode=mode)
 
 
+# exit_group, which leaves no symbol for the link policy to see.
+LEAVE = 'asm volatile("syscall" :: "a"(231), "D"(0) : "rcx", "r11"); return x;'
 HONEST = f"auto y = torch::empty_like(x); {LAUNCH}(x.data_ptr<float>(), y.data_ptr<float>(), n, 0); return y;"
 
 
@@ -108,7 +110,7 @@ def healthy() -> Iterator[None]:
     [
         (f"{LAUNCH}(nullptr, nullptr, n, 0); return x.clone();", Reason.LAUNCH_ERROR),
         ("volatile int* p = nullptr; *p = 1; return x;", Reason.CRASH),
-        ("_Exit(0); return x;", Reason.BAD_ANSWER),
+        (LEAVE, Reason.BAD_ANSWER),
     ],
 )
 def test_a_fault_is_a_value(body: str, reason: Reason) -> None:

@@ -18,6 +18,7 @@ from warpsmith.base import HarnessError
 from warpsmith.confine import Child, Frame, FrameError, Limits, Policy, system_paths
 from warpsmith.records import Confined, Reason
 from warpsmith.sandbox.cuda_memory import Arena
+from warpsmith.sandbox.ending import end_silent
 from warpsmith.sandbox.observation import Trouble, of_ending, of_status
 from warpsmith.sandbox.protocol import Answer, Claim, Kind, Malformed, Timed, call, go, parse_timed, share
 from warpsmith.sandbox.session import Clocks, Mode, Shown
@@ -139,8 +140,7 @@ class CudaSession:
     def _settle(self, answer: Answer | Silence) -> bool:
         """Whether the worker is well; else its trouble is kept, and every further call repeats it."""
         if isinstance(answer, Silence):
-            self._child.kill()
-            ended = self._child.wait()
+            ended = end_silent(self._child, answer)
             self._trouble = of_ending(ended, ended.sentence(self._child.policy), answer.error)
         else:
             self._trouble = of_status(answer)

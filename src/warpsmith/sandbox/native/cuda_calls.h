@@ -6,6 +6,7 @@
 
 extern "C" {
 int cudaSetDevice(int number);
+int cudaSetDeviceFlags(unsigned flags);
 int cudaMalloc(void** address, size_t bytes);
 int cudaFree(void* address);
 int cudaMemcpy(void* to, const void* from, size_t bytes, int kind);
@@ -25,4 +26,4 @@ const char* cudaGetErrorString(int error);
 }
 
 constexpr int kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3;
-constexpr unsigned kHostMapped = 2;
+constexpr unsigned kHostMapped = 2, kScheduleSpin = 1;
