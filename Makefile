@@ -26,7 +26,9 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup.sh
 demo: setup
 	@$(BIN)/warpsmith doctor
 	@echo
-	@$(BIN)/warpsmith tasks filter layernorm
+	$(BIN)/warpsmith tasks filter layernorm
+	@echo
+	$(BIN)/warpsmith eval layernorm src/warpsmith/suite/layernorm/seed_forward.cu
 
 test: setup
 	$(BIN)/pytest -m "not gpu and not browser and not slow" -n 2 --dist loadfile
