@@ -147,8 +147,8 @@ static void device() {
   number("reserved", long(properties.reservedSharedMemPerBlock));
   number("window", properties.accessPolicyMaxWindowSize);
   for (int attribute : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 30, 31, 32, 36, 37, 38, 39, 40,
-                        41, 51, 75, 76, 78, 79, 80, 81, 82, 83, 87, 90, 91, 95, 97, 99, 106, 108, 109, 111, 113, 115, 120,
-                        126}) {
+                        41, 51, 75, 76, 78, 79, 80, 81, 82, 83, 87, 90, 91, 95, 97, 99, 106, 108, 109, 111, 113, 115,
+                        120, 126}) {
     int value = -1;
     cudaDeviceGetAttribute(&value, static_cast<cudaDeviceAttr>(attribute), 0);
     number("attribute " + std::to_string(attribute), value);
