@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.compile.conftest import kernel
+from tests.compile.conftest import candidate, kernel
 from tests.compile.host import Caller
 
 from warpsmith.compile import compile
@@ -83,6 +83,39 @@ def test_conversions(tensors: Caller) -> None:
         if kind is not None:  # negative to unsigned is not defined in C++
             assert torch.equal(one, x.to(getattr(torch, kind))), kind
     same(found[10:], [x.t().to(torch.int16).float(), x, x, x.to(torch.int8), x.half()])
+
+
+EDGES = [
+    0.0,
+    -0.0,
+    1.0,
+    65504.0,
+    65519.99,
+    65520.0,
+    -1e9,
+    6.1e-5,
+    6.0e-5,
+    5.96e-8,
+    2.98e-8,
+    2.9802322387695312e-08,
+    3e-8,
+]
+EDGES += [1e-45, 3.3895e38, 3.4e38, float("inf"), float("-inf"), 1.00048828125, 1.00146484375, 1.00390625, 1.01171875]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_sixteen_bits_round_as_torch_rounds(wide: bool) -> None:
+    """With CUDA's own 16-bit headers and with ours."""
+    source = kernel("sweep_tensor.cu").source + ("\n// __half\n" if wide else "")
+    made = compile(candidate(source))
+    assert made.artifact is not None, made.result.detail
+    drawn = torch.randint(-(2**31), 2**31 - 1, (4096,), dtype=torch.int32, generator=torch.Generator().manual_seed(3))
+    x = torch.cat([torch.tensor(EDGES), drawn.view(torch.float32), torch.randn(4096) * 1e-5])
+    found = Caller(made.artifact).call("sixteen", x)
+    for one, kind in zip(found, (torch.float16, torch.bfloat16), strict=True):
+        wanted, number = x.to(kind), ~x.isnan()
+        assert torch.equal(one.view(torch.int16)[number], wanted.view(torch.int16)[number])
+        assert one.float()[~number].isnan().all() and torch.equal(one.float()[number], wanted.float()[number])
 
 
 def test_items(tensors: Caller) -> None:

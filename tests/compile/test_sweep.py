@@ -56,6 +56,19 @@ def test_a_kernel_that_moves_no_data_carries_no_mover() -> None:
     assert [row.name for row in made.result.facts.kernels] == ["_Z1kPf"]
 
 
+def test_sixteen_bits_need_none_of_cudas_headers() -> None:
+    """Unless the source names what is in them; then they are there without an include, as torch's headers have them."""
+    dispatch = (
+        'AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "k",'
+        "[&] { k<scalar_t><<<1, 1>>>(x.data_ptr<scalar_t>()); });"
+    )
+    before = "template <class T> __global__ void k(T* x) { x[0] = x[1] * T(2) + T(float(x[2]) * 0.5f); }"
+    named = "__global__ void h(const __half* x, __nv_bfloat16* y) { *y = __float2bfloat16(__half2float(*x)); }"
+    lean, full = built(function(dispatch, before=before)), built(function(dispatch, before=before + named))
+    assert lean.ok and full.ok, lean.result.detail + full.result.detail
+    assert b"cvt.rn.bf16.f32" in (lean.artifact or Path()).read_bytes()
+
+
 def test_macros_reach_the_source() -> None:
     source = function('static_assert(BLOCK == 128 && UNROLL == 4, "tuned");')
     assert compile(candidate(source, BLOCK="128", UNROLL="4")).ok

@@ -13,6 +13,11 @@ MACRO_VALUE = re.compile(r"[\w.+\-*/<>=(),: ]{0,100}")
 PREFIXES = {Language.TORCH: "warpsmith/torch/all.h", Language.PLAIN: "warpsmith/plain.h"}
 COMMENTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 INCBIN = re.compile(r"""\.incbin\s*\\?["']?([^"'\\\s]*)""")
+# What of CUDA's 16-bit headers a source may use without including them, as torch's headers bring them along.
+CUDA_HALF = re.compile(
+    r"half|bfloat|gpuAtomicAdd|cuda_fp16|cuda_bf16|\b__h(?!ost__)[a-z]+\w*\b|\b__(?:low|high)s?2\w+\b"
+    r"|\bh2?(?:exp|log|sqrt|rsqrt|rcp|sin|cos|tanh|ceil|floor|rint|trunc|div)\w*\b"
+)
 SHIM = """
 #line 1 "warpsmith-shim"
 static void warpsmith_fill(::warpsmith::Table& table) {{
@@ -66,7 +71,8 @@ def unit(candidate: Candidate) -> str | Fault:
     if isinstance(added, Fault):
         return added
     macros = "".join(f"#define {name} {value}\n" for name, value in sorted(candidate.macros.items()))
-    head = f'#include <{PREFIXES[candidate.language]}>\n{macros}#line 1 "{SOURCE}"\n'
+    wide = "#define WARPSMITH_CUDA_HALF 1\n" if CUDA_HALF.search(candidate.source) else ""
+    head = f'{wide}#include <{PREFIXES[candidate.language]}>\n{macros}#line 1 "{SOURCE}"\n'
     return f"{head}{candidate.source}\n{added}"
 
 

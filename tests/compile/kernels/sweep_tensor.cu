@@ -117,5 +117,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("factories", &factories);
   m.def("conversions", &conversions);
   m.def("items", &items);
+  m.def("sixteen", [](torch::Tensor x) {
+    return std::vector<torch::Tensor>{x.to(torch::kFloat16).to(torch::kFloat32).to(torch::kFloat16), x.to(torch::kBFloat16)};
+  });
   m.def("forward", &forward, "a dense copy");
 }

@@ -1,15 +1,37 @@
 // c10::Half and c10::BFloat16: CUDA's own 16-bit types by inheritance, with torch's arithmetic. Knows no tensors.
 //
 // By inheritance, because a conversion to the base is better than every user conversion: `static_cast<__half>(x)`
-// stays unambiguous although CUDA's operators and conversions are on, which torch's own build turns off.
+// stays unambiguous although CUDA's operators and conversions are on, which torch's own build turns off. Without
+// WARPSMITH_CUDA_HALF the base is ours: most sources never name CUDA's, and its headers are long.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <limits>
 #include <type_traits>
+
+#ifdef WARPSMITH_CUDA_HALF
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace warpsmith {
+using HalfBase = __half;
+using HalfRaw = __half_raw;
+using BFloat16Base = __nv_bfloat16;
+using BFloat16Raw = __nv_bfloat16_raw;
+__host__ __device__ inline __half to_half(float value) { return __float2half(value); }
+__host__ __device__ inline __nv_bfloat16 to_bfloat16(float value) { return __float2bfloat16(value); }
+}  // namespace warpsmith
+#else
+#include "half_bits.h"
+
+namespace warpsmith {
+using HalfBase = HalfBits;
+using HalfRaw = HalfBits::Raw;
+using BFloat16Base = BFloat16Bits;
+using BFloat16Raw = BFloat16Bits::Raw;
+}  // namespace warpsmith
+#endif
 
 #define C10_HOST_DEVICE __host__ __device__
 #define C10_DEVICE __device__
@@ -24,26 +46,28 @@ template <class T>
 using if_integral = std::enable_if_t<std::is_integral_v<T>, int>;
 }  // namespace detail
 
-struct alignas(2) Half : __half {
+struct alignas(2) Half : warpsmith::HalfBase {
+  using HalfBase = warpsmith::HalfBase;
   struct from_bits_t {};
   static constexpr C10_HOST_DEVICE from_bits_t from_bits() { return {}; }
 
   Half() = default;
-  C10_HOST_DEVICE Half(const __half& value) : __half(value) {}
+  C10_HOST_DEVICE Half(const warpsmith::HalfBase& value) : HalfBase(value) {}
   template <class T, detail::if_arithmetic<T> = 0>
-  C10_HOST_DEVICE Half(T value) : __half(__float2half(static_cast<float>(value))) {}
-  constexpr C10_HOST_DEVICE Half(unsigned short bits, from_bits_t) : __half(__half_raw{bits}) {}
+  C10_HOST_DEVICE Half(T value) : HalfBase(warpsmith::to_half(static_cast<float>(value))) {}
+  constexpr C10_HOST_DEVICE Half(unsigned short bits, from_bits_t) : HalfBase(warpsmith::HalfRaw{bits}) {}
 };
 
-struct alignas(2) BFloat16 : __nv_bfloat16 {
+struct alignas(2) BFloat16 : warpsmith::BFloat16Base {
+  using BFloat16Base = warpsmith::BFloat16Base;
   struct from_bits_t {};
   static constexpr C10_HOST_DEVICE from_bits_t from_bits() { return {}; }
 
   BFloat16() = default;
-  C10_HOST_DEVICE BFloat16(const __nv_bfloat16& value) : __nv_bfloat16(value) {}
+  C10_HOST_DEVICE BFloat16(const warpsmith::BFloat16Base& value) : BFloat16Base(value) {}
   template <class T, detail::if_arithmetic<T> = 0>
-  C10_HOST_DEVICE BFloat16(T value) : __nv_bfloat16(__float2bfloat16(static_cast<float>(value))) {}
-  constexpr C10_HOST_DEVICE BFloat16(unsigned short bits, from_bits_t) : __nv_bfloat16(__nv_bfloat16_raw{bits}) {}
+  C10_HOST_DEVICE BFloat16(T value) : BFloat16Base(warpsmith::to_bfloat16(static_cast<float>(value))) {}
+  constexpr C10_HOST_DEVICE BFloat16(unsigned short bits, from_bits_t) : BFloat16Base(warpsmith::BFloat16Raw{bits}) {}
 };
 
 // torch's rules: with its own kind or an integer the result is 16-bit, with float or double it is that.

@@ -92,11 +92,13 @@ __device__ __forceinline__ T WARP_SHFL_DOWN(T value, unsigned delta, int width =
 }
 template <class T>
 __device__ __forceinline__ T gpuAtomicAdd(T* address, T value) { return atomicAdd(address, value); }
+#ifdef WARPSMITH_CUDA_HALF
 __device__ __forceinline__ c10::Half gpuAtomicAdd(c10::Half* address, c10::Half value) {
   return atomicAdd(static_cast<__half*>(address), static_cast<__half>(value));
 }
 __device__ __forceinline__ c10::BFloat16 gpuAtomicAdd(c10::BFloat16* address, c10::BFloat16 value) {
   return atomicAdd(static_cast<__nv_bfloat16*>(address), static_cast<__nv_bfloat16>(value));
 }
+#endif
 template <class T>
 __device__ __forceinline__ void gpuAtomicAddNoReturn(T* address, T value) { gpuAtomicAdd(address, value); }
