@@ -115,7 +115,6 @@ class CheckFacts(Model):
     cases: tuple[CaseCheck, ...] = ()
     failed: Trial | None = None  # the draw that showed the fault, so that it can be made again
     findings: tuple[Finding, ...] = ()
-    sanitizer: str = ""  # what compute-sanitizer said, or why it did not run
 
 
 class Claim(StrEnum):
