@@ -8,7 +8,7 @@ from pathlib import Path
 
 project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
 heavy = {"torch", "numpy"}  # a GPU machine brings its own
-print(" ".join(d for d in project["dependencies"] if re.split(r"[<>=~! ]", d)[0] not in heavy), "pytest>=8")
+print(" ".join(d for d in project["dependencies"] if re.split(r"[<>=~! ]", d)[0] not in heavy), "pytest>=8 pytest-xdist>=3.6")
 PY
 )
 rm -rf "$folder"
