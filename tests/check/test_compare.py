@@ -81,3 +81,28 @@ def test_worst_is_below_one_for_torch_itself() -> None:
     _, _, problem = product()
     outcome = compare([problem.native[0]], problem, ["out"], TOLERANCE, CASE)
     assert 0 < outcome.worst <= 1
+
+
+def test_equal_terms_may_round_the_same_way_each_time() -> None:
+    """A plain sum of equal terms drifts as its length, not as the root of it."""
+    case = Case(name="long", group=Group.SMOKE, axes={"k": 4099}, dtype=Dtype.FLOAT32)
+    tolerance = Tolerance(reduction="k", norm_floor={Dtype.FLOAT32: 1e-6})
+    term = torch.full((4, 4099), 0.1)
+    found = torch.zeros(4)
+    for column in term.T:
+        found = found + column
+    exact = term.double().sum(dim=1)
+    problem = Problem((term,), (exact.float(),), (exact,))
+    assert compare([found], problem, ["out"], tolerance, case).reason is Reason.WRONG_VALUE
+    assert compare([found], problem, ["out"], tolerance, case, equal=True).passed
+    off = exact.float() * (1 + 2**-11)
+    assert compare([off], problem, ["out"], tolerance, case, equal=True).reason is Reason.WRONG_VALUE
+
+
+def test_a_last_bit_beside_zeros_passes() -> None:
+    zero = torch.zeros(8)
+    problem = Problem((), (zero,), (zero.double(),))
+    case = Case(name="c", group=Group.SMOKE, axes={"k": 1}, dtype=Dtype.FLOAT32)
+    tolerance = Tolerance(reduction="k", norm_floor={Dtype.FLOAT32: 1e-6})
+    assert compare([torch.nextafter(zero, zero + 1)], problem, ["out"], tolerance, case).passed
+    assert compare([zero + 1e-30], problem, ["out"], tolerance, case).reason is Reason.WRONG_VALUE

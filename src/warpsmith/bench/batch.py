@@ -2,12 +2,12 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
@@ -17,6 +17,7 @@ from warpsmith.bench.run import grade
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Model, Record
 
+Judge: TypeAlias = Callable[[Candidate, Choices], Record]
 LINE_BYTES = 4 << 20  # of one line: a source has at most one MiB
 
 
@@ -52,16 +53,16 @@ def read_requests(path: Path) -> list[Request]:
     return [_request(number, line, path.parent) for number, line in enumerate(lines, 1) if line]
 
 
-def run_batch(requests: Sequence[Request], choices: Choices, jobs: int) -> Iterator[str]:
+def run_batch(requests: Sequence[Request], choices: Choices, jobs: int, judge: Judge = grade) -> Iterator[str]:
     """A line for each request, in order, as soon as it and those before are done; `jobs` at a time."""
-    fixed = Choices(**{**vars(choices), "device": settled(choices.device)})
+    fixed = replace(choices, device=settled(choices.device))
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         waiting = iter(requests)
-        flying = [pool.submit(_line, one, fixed) for one in islice(waiting, 2 * jobs)]
+        flying = [pool.submit(_line, one, fixed, judge) for one in islice(waiting, 2 * jobs)]
         try:
             while flying:
                 yield flying.pop(0).result()
-                flying += [pool.submit(_line, one, fixed) for one in islice(waiting, 1)]
+                flying += [pool.submit(_line, one, fixed, judge) for one in islice(waiting, 1)]
         finally:
             for future in flying:
                 future.cancel()
@@ -81,7 +82,7 @@ class Results:
 
     def left(self, requests: Sequence[Request], choices: Choices) -> Sequence[Request]:
         """The requests that have no line yet; a file of other candidates is refused."""
-        fixed = Choices(**{**vars(choices), "device": settled(choices.device)})
+        fixed = replace(choices, device=settled(choices.device))
         for place, (line, request) in enumerate(zip(self.lines, requests, strict=False), 1):
             if _key_of_line(line) != request.key(fixed):
                 raise UsageError(
@@ -127,12 +128,12 @@ def _completed(found: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {"direction": "forward", **found}
 
 
-def _line(request: Request, choices: Choices) -> str:
+def _line(request: Request, choices: Choices, judge: Judge) -> str:
     """A record or what is wrong, as one line; whatever happens to one candidate, the next has its own line."""
     if request.candidate is None:
         return _malformed(request, request.error)
     try:
-        return grade(request.candidate, choices).text()
+        return judge(request.candidate, choices).text()
     except WarpsmithError as error:
         return _malformed(request, str(error))
 

@@ -28,6 +28,7 @@ class Choices:
     trust: bool = False
     without: frozenset[Defence] = frozenset()
     tier: Literal["search", "claim"] = "search"
+    call_s: float = 60.0  # the longest that one call may take
 
     def options(self, seed: int) -> Options:
         """The same as part of a record; what is as usual is not said."""

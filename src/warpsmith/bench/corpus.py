@@ -145,7 +145,8 @@ def judged(specimen: Specimen, record: Record, bare: bool) -> Outcome:
     ended = next((one for one in record.results if one.verdict is record.verdict and one.reason), record.results[-1])
     caught = (specimen.without or specimen.caught) if bare else specimen.caught
     passed = verdict is Verdict.PASS
-    as_said = any(one.reason is ended.reason and one.stage in ("", ended.stage) for one in caught)
+    said = any(one.reason is ended.reason and one.stage in ("", ended.stage) for one in caught)
+    as_said = said or (not caught and not passed)
     return Outcome(
         specimen=specimen,
         verdict=verdict,
@@ -183,9 +184,9 @@ def _header(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _expected(text: str) -> Iterator[Expected]:
-    """`check wrong_value, findings`: a stage holds for the reasons after it until another is named."""
+    """`check wrong_value, findings`: a stage holds for the reasons after it until another is named; `?` is unknown."""
     stage = ""
-    for part in filter(None, (part.strip() for part in text.split(","))):
+    for part in (part.strip() for part in text.split(",") if part.strip() not in ("", "?")):
         words = part.split()
         stage = words[0] if len(words) > 1 else stage
         yield Expected(stage=stage, reason=Reason(words[-1]))

@@ -9,7 +9,7 @@ from warpsmith.bench.stages import Stage
 from warpsmith.check import Step, Subject, check, look
 from warpsmith.check.run import Solve
 from warpsmith.compile import Toolchain
-from warpsmith.records import Case, CompileFacts, Group, Record, StageResult
+from warpsmith.records import Case, CompileFacts, Group, Record, StageResult, Trial
 from warpsmith.sandbox import Trouble
 from warpsmith.sandbox.session import Shown
 from warpsmith.tasks.opened import LocalTask, OpenTask
@@ -85,7 +85,7 @@ def _timed_cases(desk: Desk) -> list[Case]:
 
 def _examine(desk: Desk, case: Case) -> Examine:
     def examine(call: Problem, shown: Shown) -> Trouble | None:
-        fault = look(shown, call, desk.task, desk.candidate.direction, case).fault
+        fault = look(shown, call, desk.task, desk.candidate.direction, Trial(case=case)).fault
         return Trouble(fault.reason, fault.detail) if fault else None
 
     return examine

@@ -37,7 +37,8 @@ def virtual_stage(desk: Desk, name: str = "check") -> Stage:
         direction = record.candidate.direction
         subject = Subject(desk.task, direction, desk.opened.problem, desk.plain)
         gpu = describe(desk.choices.gpu)
-        with VirtualSession(desk.compiled(), direction.value, desk.signature, gpu) as session:
+        seconds = desk.choices.call_s
+        with VirtualSession(desk.compiled(), direction.value, desk.signature, gpu, call_s=seconds) as session:
             checked = check(subject, desk.steps("vgpu"), session)
         desk.seen = checked.seen
         return checked.result.model_copy(update={"stage": name})

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from warpsmith.check.compare import Comparison, compare
 from warpsmith.check.precision import resembles
-from warpsmith.records import Case, Direction, Finding, Reason, Severity, Task, Verdict
+from warpsmith.check.terms import equal_terms
+from warpsmith.records import Direction, Finding, Reason, Severity, Task, Trial, Verdict
 from warpsmith.sandbox import Trouble
 from warpsmith.sandbox.session import Shown
 from warpsmith.tasks.program import Problem
@@ -33,7 +34,7 @@ class Looked:
     worst: float | None = None
 
 
-def look(shown: Shown, problem: Problem, task: Task, direction: Direction, case: Case) -> Looked:
+def look(shown: Shown, problem: Problem, task: Task, direction: Direction, trial: Trial) -> Looked:
     """The first fault of a call: trouble, form, memory, findings, values."""
     names = task.signature(direction).results
     arguments = [argument.name for argument in task.signature(direction).arguments]
@@ -45,7 +46,7 @@ def look(shown: Shown, problem: Problem, task: Task, direction: Direction, case:
     )
     if fault is not None:
         return Looked(fault)
-    compared = compare(shown.results, problem, names, task.tolerance, case)
+    compared = compare(shown.results, problem, names, task.tolerance, trial.case, equal_terms(task, trial))
     return Looked(of_values(compared, shown.results, problem, task), compared.worst)
 
 

@@ -8,13 +8,15 @@ from math import prod
 from typing import TypeVar
 
 from warpsmith.base import UsageError, evaluate
-from warpsmith.records import Case, Direction, Dtype, Family, Group, Kind, Role, Signature, Task, Trial, Twist
+from warpsmith.check.terms import is_product
+from warpsmith.records import Case, Direction, Dtype, Family, Group, Task, Trial, Twist
 from warpsmith.tasks.heldout import heldout_cases
 
 SLOTS = 4
 HELDOUT_DRAWS = 2  # of each held-out shape
 REDRAWS = 64  # tries to find held-out shapes that are small enough
-PRODUCT_TENSORS = 2  # a product multiplies at least two tensors
+LONG, SHORT = (104, 152), (8, 16)  # calls of a streak
+LIGHT = 1e5  # work of a case that can be called a hundred times
 GATE = (Family.ONE_HOT, Family.NORMAL)
 T = TypeVar("T")
 
@@ -48,7 +50,8 @@ def plan(task: Task, direction: Direction, scope: Scope, seed: int) -> tuple[Ste
     tested = draw.sample(fixed, min(scope.remembered, len(fixed)))
     episodes += [_memory(case, draw.choice(fixed), draw) for case in tested]
     episodes += [[step] for step in _precise(task, fixed, draw)]
-    return tuple(_merged(episodes, draw))
+    mixed, at = _merged(episodes, draw), draw.randrange(sum(map(len, episodes)) + 1)
+    return (*mixed[:at], *_streak(task, direction, fixed, draw), *mixed[at:])
 
 
 def chosen(task: Task, direction: Direction, scope: Scope, draw: random.Random) -> tuple[Case, ...]:
@@ -101,6 +104,16 @@ def _memory(case: Case, other: Case, draw: random.Random) -> list[Step]:
     return [first, *twisted, between, replace(first, again=True)]
 
 
+def _streak(task: Task, direction: Direction, cases: Sequence[Case], draw: random.Random) -> list[Step]:
+    """The cheapest case again and again, as a timing loop calls, more often than a kernel may think a check does."""
+    case = min(cases, key=partial(work, task, direction))
+    count = draw.randint(*(LONG if work(task, direction, case) <= LIGHT else SHORT))
+    return [
+        Step(_trial(case, draw, draw.choice(case.inits), draw.choice(case.families)), draw.randrange(SLOTS))
+        for _ in range(count)
+    ]
+
+
 def _precise(task: Task, cases: Sequence[Case], draw: random.Random) -> list[Step]:
     """The precision gate: full mantissas, and one-hot rows where float32 is all but exact and TF32 is off by 2e-4."""
     wide = [case for case in cases if case.dtype is Dtype.FLOAT32]
@@ -108,14 +121,6 @@ def _precise(task: Task, cases: Sequence[Case], draw: random.Random) -> list[Ste
         return []
     case = draw.choice(wide)
     return [Step(_trial(case, draw, case.inits[0], family), draw.randrange(SLOTS)) for family in GATE]
-
-
-def is_product(signature: Signature) -> bool:
-    """Whether forward can multiply tensors with each other: it takes two that a gradient flows to."""
-    kinds = (Kind.TENSOR, Kind.OPTIONAL_TENSOR)
-    roles = (Role.INPUT, Role.PARAMETER)
-    open_ones = [one for one in signature.arguments if one.kind in kinds and one.role in roles]
-    return len(open_ones) >= PRODUCT_TENSORS
 
 
 def _trial(case: Case, draw: random.Random, init: object, family: object) -> Trial:

@@ -74,7 +74,7 @@ def check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
         problem = subject.solve(subject.direction, step.trial)
         given = problem.native if subject.plain else ()
         shown = session.call(problem.arguments, given=given, slot=step.slot)
-        looked = look(shown, problem, subject.task, subject.direction, step.trial.case)
+        looked = look(shown, problem, subject.task, subject.direction, step.trial)
         if looked.fault is not None:
             result = _failed(looked.fault, step, findings_of(shown), notes, session.device, started)
             return Checked(result, tuple(notes.seen))
@@ -86,10 +86,12 @@ def check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
 
 def _same(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
     """Whether two answers are equal bit by bit, not-a-number included."""
-    return all(
-        torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
-        for a, b in zip(first, second, strict=True)
-    )
+    pairs = zip(first, second, strict=True)
+    return all(torch.equal(_bits(one), _bits(other)) for one, other in pairs)
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
 def _failed(

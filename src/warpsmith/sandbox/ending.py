@@ -20,7 +20,7 @@ from warpsmith.vgpu import Facts, VirtualGpu
 def without_answer(child: Child, gpu: VirtualGpu, silence: Silence) -> Observation:
     """The worker is gone or mute; if its kernel is what hangs, the executor is ended with it."""
     ended = end_silent(child, silence)
-    if ended.exit_code == EXECUTOR_GONE:
+    if ended.exit_code == EXECUTOR_GONE and not gpu.control.answers():  # else the candidate only says so
         return executor_gone(child, gpu)
     trouble = of_ending(ended, ended.sentence(child.policy), silence.error)
     if silence.error is not None and trouble.reason is Reason.TIME_LIMIT:

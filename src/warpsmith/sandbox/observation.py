@@ -13,7 +13,7 @@ EXECUTOR_GONE = 86  # the worker's exit code when its executor is gone; cudart/l
 SHOWN = 4000  # characters of the candidate's output
 
 STATUS_REASONS = {
-    Status.BAD_REQUEST: Reason.HARNESS,
+    Status.BAD_REQUEST: Reason.BAD_ANSWER,  # a candidate can send it too, so it is not taken for our fault
     Status.NO_LOAD: Reason.NO_ENTRY,
     Status.OTHER_ABI: Reason.NO_ENTRY,
     Status.CUDA_ERROR: Reason.LAUNCH_ERROR,

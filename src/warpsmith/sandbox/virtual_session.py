@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 CALL_S = 60.0  # of one call; an endless kernel meets the budget of instructions before on an idle machine
 LIMITS = Limits(wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20)
+POISONS = tuple(half for half in range(0x7F81, 0x7FFF) if half != 0x7FC0)  # 0x7FC0 is what a bfloat16 NaN looks like
+PAINTED = 16  # results of earlier calls that are painted anew before each call
 SETTINGS = Settings(instruction_budget=2_000_000_000, memory_bytes=2 << 30, wall_s=900)
 
 
@@ -116,10 +118,10 @@ class VirtualSession:
         from warpsmith.sandbox.tensors import to_raw, to_values
 
         self._renew_poison()
+        self._paint_returned()
         values = to_values(arguments, self.signature)
         outputs = tuple(self._painted(to_raw(like)) for like in given)
         places = [self._place(slot, place, n, raw) for place, n, raw in _tensors((*values, *outputs))]
-        self._paint_returned()
         addresses = {id(place.raw): place.address for place in places}
         payload = call(self.entry, (*values, *outputs), lambda raw: addresses.get(id(raw), 0))
         answer = self._talk.call(payload)
@@ -143,7 +145,9 @@ class VirtualSession:
             self._seen = Observation(trouble, facts=facts)
             return Shown(trouble, facts=facts)
         results = [raw for raw in found if raw is not None]
-        self._returned |= {claim.address: claim.tensor.span_bytes for claim in claims}
+        for claim in claims:
+            self._returned.pop(claim.address, None)
+            self._returned[claim.address] = claim.tensor.span_bytes  # the youngest last
         return Shown(
             trouble=None,
             results=_to_tensors(results),
@@ -170,8 +174,7 @@ class VirtualSession:
 
     def _renew_poison(self) -> None:
         """A half word that is no number in any floating type, whole or doubled, and not the last one."""
-        choices = [half for half in range(0x7F81, 0x7FFF) if half != self._poison]
-        self._poison = secrets.choice(choices)
+        self._poison = secrets.choice([half for half in POISONS if half != self._poison])
 
     def _painted(self, raw: Raw) -> Raw:
         data = (self._poison.to_bytes(2, "little") * (raw.span_bytes // 2 + 1))[: raw.span_bytes]
@@ -184,6 +187,8 @@ class VirtualSession:
                 del self._returned[at]
             else:
                 self._control.fill(at + at % 2, self._poison, 2, (length - at % 2) // 2)
+        for at in list(self._returned)[:-PAINTED]:  # painted once, they hold nothing any more
+            del self._returned[at]
 
     def _changed(self, arguments: Sequence[Place]) -> tuple[int, ...]:
         stored = [place for place in arguments if place.raw.data]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from warpsmith.check import Comparison, compare
 from warpsmith.check.fault import EXPLAINED, sentence, verdict_of
+from warpsmith.check.terms import equal_terms
 from warpsmith.records import Direction, Reason, Severity, StageResult, Task, Trial, Verdict, VirtualFacts
 from warpsmith.sandbox import Observation, Sandbox
 from warpsmith.sandbox.tensors import to_tensor, to_values
@@ -68,4 +69,5 @@ def compare_results(run: VirtualRun, observation: Observation) -> Comparison:
     """The results against the problem's reference."""
     found = [to_tensor(raw) for raw in observation.results]
     names = run.task.signature(run.direction).results
-    return compare(found, run.problem, names, run.task.tolerance, run.trial.case)
+    equal = equal_terms(run.task, run.trial)
+    return compare(found, run.problem, names, run.task.tolerance, run.trial.case, equal)

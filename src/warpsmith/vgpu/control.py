@@ -70,6 +70,14 @@ class Control:
         reply = self._ask(Call.READ, [address, count])
         return None if reply.error or len(reply.payload) != count else reply.payload
 
+    def answers(self) -> bool:
+        """Whether the executor is there at all."""
+        try:
+            self._ask(Call.READ, [0, 0])
+        except Gone:
+            return False
+        return True
+
     def facts(self, finish: bool = True, forget: bool = True) -> Facts:
         """What was found and counted; `finish` names and runs what nobody waited for, `forget` starts anew."""
         reply = self._ask(Call.FACTS, [FINISH * finish | FORGET * forget])
