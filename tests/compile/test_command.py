@@ -1,0 +1,62 @@
+"""`warpsmith compile`: exit codes, the text for a person, JSON for a program."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.compile.conftest import KERNELS
+from warpsmith.cli._main import run
+
+PLAIN = '#include <cuda_runtime.h>\nextern "C" int {}(cudaStream_t) {{ return 0; }}\n'
+
+
+def write(folder: Path, name: str, text: str | bytes) -> str:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return str(path)
+
+
+def test_a_kernel_that_compiles(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compile", str(KERNELS / "plain.cu")]) == 0
+    said = capsys.readouterr().out
+    assert "pass" in said and "registers" in said and "_Z5scalePKfS0_Pflf" in said and "artifact" in said
+
+
+def test_json_is_the_stage_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compile", write(tmp_path, "k.cu", PLAIN.format("forward") + "int x = lost;"), "--json"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert result["reason"] == "compile_error" and result["facts"]["findings"][0]["place"]["line"] == 3
+
+
+def test_the_direction_comes_from_the_name_or_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    backward = write(tmp_path, "seed_backward.cu", PLAIN.format("backward"))
+    assert run(["compile", backward]) == 0
+    assert run(["compile", backward, "--direction", "forward"]) == 1
+    assert "no_entry" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xff\xfe", b"a" * 10_000_000])
+def test_a_file_that_is_no_source(tmp_path: Path, raw: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compile", write(tmp_path, "k.cu", raw)]) == 1
+    assert "bad_source" in capsys.readouterr().out
+
+
+def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = write(tmp_path, "k.cu", PLAIN.format("forward"))
+    assert run(["compile", str(tmp_path / "absent.cu")]) == 2
+    assert run(["compile", kernel, "-D", "BLOCK"]) == 2
+    assert run(["compile", kernel, "--arch", "volta"]) == 2
+    assert run(["compile", kernel, "--task", "no_such_task"]) == 2
+    assert "no_such_task" in capsys.readouterr().err
+
+
+def test_no_compiler_is_the_machines_fault(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("WARPSMITH_CUDA_HOME", "/nowhere")
+    assert run(["compile", str(KERNELS / "plain.cu")]) == 3
+    assert "/nowhere" in capsys.readouterr().err
+
+
+def test_a_task_holds_the_signature(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compile", str(KERNELS / "habits.cu"), "--task", "softmax"]) == 1
+    assert "wrong_signature" in capsys.readouterr().out
