@@ -27,7 +27,8 @@ __global__ void softmax(const T* x, T* out, int rows, int cols) {
   float most = -INFINITY, sum = 0.0f;
   for (int i = row * cols; i < (row + 1) * cols; ++i) most = fmaxf(most, static_cast<float>(x[i]));
   for (int i = row * cols; i < (row + 1) * cols; ++i) sum += expf(static_cast<float>(x[i]) - most);
-  for (int i = row * cols; i < (row + 1) * cols; ++i) out[i] = static_cast<T>(expf(static_cast<float>(x[i]) - most) / sum);
+  for (int i = row * cols; i < (row + 1) * cols; ++i)
+    out[i] = static_cast<T>(expf(static_cast<float>(x[i]) - most) / sum);
 }
 
 void launch(torch::Tensor x, torch::Tensor out, int threads, cudaStream_t stream) {

@@ -19,7 +19,8 @@ __global__ void pool(const float* x, float* out, Pool p, int count) {
   const float* plane = x + i / (p.out_width * p.out_height) * p.height * p.width;
   float best = -INFINITY;
   for (int r = max(top, 0); r < min(top + p.kernel, p.height); ++r)
-    for (int c = max(left, 0); c < min(left + p.kernel, p.width); ++c) best = fmaxf(best, __ldcs(plane + r * p.width + c));
+    for (int c = max(left, 0); c < min(left + p.kernel, p.width); ++c)
+      best = fmaxf(best, __ldcs(plane + r * p.width + c));
   __stcs(out + i, best);
 }
 

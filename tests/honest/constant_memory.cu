@@ -12,7 +12,8 @@ namespace {
 
 __constant__ float kept[4096];
 
-__global__ void product(const float* x, const float* weight, const float* bias, float* out, int rows, int inner, int cols,
+__global__ void product(const float* x, const float* weight, const float* bias, float* out, int rows, int inner,
+    int cols,
                         bool constant) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= rows * cols) return;
@@ -28,7 +29,8 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weight, torch::Tensor bias)
   const bool constant = cols <= 4096;
   if (constant)
     C10_CUDA_CHECK(cudaMemcpyToSymbolAsync(kept, bias.data_ptr(), 4 * cols, 0, cudaMemcpyDeviceToDevice, stream));
-  product<<<(rows * cols + 31) / 32, 32, 0, stream>>>(x.data_ptr<float>(), weight.data_ptr<float>(), bias.data_ptr<float>(),
+  product<<<(rows * cols + 31) / 32, 32, 0,
+      stream>>>(x.data_ptr<float>(), weight.data_ptr<float>(), bias.data_ptr<float>(),
                                                       out.data_ptr<float>(), rows, inner, cols, constant);
   return out;
 }

@@ -28,7 +28,8 @@ __global__ void fold(float* scratch, int rows, int width, int half) {
 }
 
 template <typename T>
-__global__ void scale(const T* x, const T* weight, const float* scratch, T* out, int rows, int cols, int width, float eps) {
+__global__ void scale(const T* x, const T* weight, const float* scratch, T* out, int rows, int cols, int width,
+    float eps) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= rows * cols) return;
   const float by = rsqrtf(scratch[i / cols * width] / cols + eps);
@@ -44,11 +45,13 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weight, double eps) {
   const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
   const auto blocks = [](int count) { return (count + 255) / 256; };
   EACH_TYPE(x, [&] {
-    squares<<<blocks(rows * width), 256, 0, stream>>>(x.data_ptr<scalar_t>(), scratch.data_ptr<float>(), rows, cols, width);
+    squares<<<blocks(rows * width), 256, 0,
+        stream>>>(x.data_ptr<scalar_t>(), scratch.data_ptr<float>(), rows, cols, width);
     for (int half = width / 2; half > 0; half /= 2)
       fold<<<blocks(rows * half), 256, 0, stream>>>(scratch.data_ptr<float>(), rows, width, half);
     scale<<<blocks(rows * cols), 256, 0, stream>>>(x.data_ptr<scalar_t>(), weight.data_ptr<scalar_t>(),
-                                                   scratch.data_ptr<float>(), out.data_ptr<scalar_t>(), rows, cols, width,
+                                                   scratch.data_ptr<float>(), out.data_ptr<scalar_t>(), rows, cols,
+                                                       width,
                                                    static_cast<float>(eps));
   });
   return out;

@@ -35,7 +35,8 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weight, double eps) {
   const int cols = x.size(-1), rows = x.numel() / cols;
   EACH_TYPE(x, [&] {
     rmsnorm<<<(rows + 31) / 32, 32, 0, at::cuda::getCurrentCUDAStream()>>>(
-        x.data_ptr<scalar_t>(), weight.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(), rows, cols, static_cast<float>(eps));
+        x.data_ptr<scalar_t>(), weight.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(), rows, cols,
+            static_cast<float>(eps));
   });
   return out;
 }

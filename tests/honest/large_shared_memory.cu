@@ -44,8 +44,10 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weight, double eps) {
   const int cols = x.size(-1), rows = x.numel() / cols;
   EACH_TYPE(x, [&] {
     C10_CUDA_CHECK(cudaFuncSetAttribute(rmsnorm<scalar_t>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    rmsnorm<<<rows, 128, kBytes, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<scalar_t>(), weight.data_ptr<scalar_t>(),
-                                                                     out.data_ptr<scalar_t>(), cols, static_cast<float>(eps));
+    rmsnorm<<<rows, 128, kBytes,
+        at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<scalar_t>(), weight.data_ptr<scalar_t>(),
+                                                                     out.data_ptr<scalar_t>(), cols,
+                                                                         static_cast<float>(eps));
   });
   return out;
 }

@@ -39,7 +39,8 @@ torch::Tensor forward(torch::Tensor logits, torch::Tensor targets) {
   const int rows = logits.size(0), classes = logits.size(1), blocks = (rows + 31) / 32;
   auto out = torch::empty({}, logits.options()), parts = torch::empty({blocks}, logits.options());
   losses<<<blocks, 32, 0, at::cuda::getCurrentCUDAStream()>>>(logits.data_ptr<float>(), targets.data_ptr<int64_t>(),
-                                                             parts.data_ptr<float>(), out.data_ptr<float>(), rows, classes);
+                                                             parts.data_ptr<float>(), out.data_ptr<float>(), rows,
+                                                                 classes);
   return out;
 }
 

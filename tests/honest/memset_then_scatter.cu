@@ -10,7 +10,8 @@
 
 namespace {
 
-__global__ void scatter(const float* grad_out, const int64_t* indices, float* grad_x, int windows, int area, int count) {
+__global__ void scatter(const float* grad_out, const int64_t* indices, float* grad_x, int windows, int area,
+    int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) atomicAdd(grad_x + i / windows * area + indices[i], grad_out[i]);
 }

@@ -39,7 +39,8 @@ torch::Tensor forward(torch::Tensor x) {
   auto out = torch::empty_like(x);
   const int cols = x.size(-1), rows = x.numel() / cols;
   EACH_TYPE(x, [&] {
-    softmax<<<(rows + 3) / 4, 128, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(),
+    softmax<<<(rows + 3) / 4, 128, 0,
+        at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(),
                                                                         rows, cols);
   });
   return out;

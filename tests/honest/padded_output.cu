@@ -9,7 +9,8 @@
 
 namespace {
 
-__global__ void tiles(const float* x, const float* weight, const float* bias, float* out, int rows, int inner, int cols) {
+__global__ void tiles(const float* x, const float* weight, const float* bias, float* out, int rows, int inner,
+    int cols) {
   const int row = blockIdx.x * 16 + threadIdx.y;
   for (int col = threadIdx.x; col < cols; col += 16) {
     float sum = 0.0f;

@@ -10,7 +10,8 @@
 
 namespace {
 
-__global__ void worker(const float* x, const float* weight, const float* bias, float* out, int rows, int inner, int cols,
+__global__ void worker(const float* x, const float* weight, const float* bias, float* out, int rows, int inner,
+    int cols,
                        int* next) {
   __shared__ int tile;
   for (;;) {

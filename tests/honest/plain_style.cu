@@ -24,7 +24,9 @@ __global__ void pool(const float* x, float* out, Pool p, int count) {
   out[i] = best;
 }
 
-float* data(const DLTensor* tensor) { return reinterpret_cast<float*>(static_cast<char*>(tensor->data) + tensor->byte_offset); }
+float* data(const DLTensor* tensor) {
+  return reinterpret_cast<float*>(static_cast<char*>(tensor->data) + tensor->byte_offset);
+}
 
 }  // namespace
 

@@ -14,7 +14,8 @@ struct Pool {
 
 __global__ void alone(const float* x, float* out, Pool p, int count) {
   for (int i = 0; i < count; ++i) {
-    const int top = i / p.out_width % p.out_height * p.stride - p.padding, left = i % p.out_width * p.stride - p.padding;
+    const int top = i / p.out_width % p.out_height * p.stride - p.padding,
+        left = i % p.out_width * p.stride - p.padding;
     const float* plane = x + i / (p.out_width * p.out_height) * p.height * p.width;
     out[i] = -INFINITY;
     for (int r = max(top, 0); r < min(top + p.kernel, p.height); ++r)

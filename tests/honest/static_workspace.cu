@@ -32,9 +32,11 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weight, torch::Tensor bias)
   auto out = torch::empty({rows, cols}, x.options());
   const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
   const dim3 grid((count + 31) / 32, 4);
-  quarter<<<grid, 32, 0, stream>>>(x.data_ptr<float>(), weight.data_ptr<float>(), workspace.data_ptr<float>(), rows, inner,
+  quarter<<<grid, 32, 0,
+      stream>>>(x.data_ptr<float>(), weight.data_ptr<float>(), workspace.data_ptr<float>(), rows, inner,
                                    cols);
-  finish<<<grid.x, 32, 0, stream>>>(workspace.data_ptr<float>(), bias.data_ptr<float>(), out.data_ptr<float>(), count, cols);
+  finish<<<grid.x, 32, 0,
+      stream>>>(workspace.data_ptr<float>(), bias.data_ptr<float>(), out.data_ptr<float>(), count, cols);
   return out;
 }
 

@@ -31,7 +31,8 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weight, torch::Tensor bias)
   const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
   float* parts = nullptr;
   C10_CUDA_CHECK(cudaMallocAsync(&parts, 16 * count, stream));
-  quarter<<<dim3((count + 31) / 32, 4), 32, 0, stream>>>(x.data_ptr<float>(), weight.data_ptr<float>(), parts, rows, inner, cols);
+  quarter<<<dim3((count + 31) / 32, 4), 32, 0,
+      stream>>>(x.data_ptr<float>(), weight.data_ptr<float>(), parts, rows, inner, cols);
   finish<<<(count + 31) / 32, 32, 0, stream>>>(parts, bias.data_ptr<float>(), out.data_ptr<float>(), count, cols);
   C10_CUDA_CHECK(cudaFreeAsync(parts, stream));
   return out;

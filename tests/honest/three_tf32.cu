@@ -29,13 +29,15 @@ __device__ void multiply(float* c, const uint32_t* a, const uint32_t* b) {
 }
 
 // One warp a tile of 16 by 8.
-__global__ void tile(const float* x, const float* weight, const float* bias, float* out, int rows, int inner, int cols) {
+__global__ void tile(const float* x, const float* weight, const float* bias, float* out, int rows, int inner,
+    int cols) {
   const int across = (cols + 7) / 8, row0 = blockIdx.x / across * 16, col0 = blockIdx.x % across * 8;
   const int group = threadIdx.x / 4, place = threadIdx.x % 4;
   float c[4] = {}, rest[4] = {};
   for (int k = 0; k < inner; k += 8) {
     uint32_t a[4], a_small[4], b[2], b_small[2];
-    for (int i = 0; i < 4; ++i) split(x, row0 + group + i % 2 * 8, k + place + i / 2 * 4, rows, inner, a + i, a_small + i);
+    for (int i = 0; i < 4; ++i)
+      split(x, row0 + group + i % 2 * 8, k + place + i / 2 * 4, rows, inner, a + i, a_small + i);
     for (int i = 0; i < 2; ++i) split(weight, col0 + group, k + place + i * 4, cols, inner, b + i, b_small + i);
     multiply(rest, a_small, b);
     multiply(rest, a, b_small);
