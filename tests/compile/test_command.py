@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 from tests.compile.conftest import KERNELS
+
 from warpsmith.cli._main import run
 
 PLAIN = '#include <cuda_runtime.h>\nextern "C" int {}(cudaStream_t) {{ return 0; }}\n'
