@@ -1,0 +1,108 @@
+"""The corpus: headers, what counts as caught, and the two rates."""
+
+from pathlib import Path
+
+import pytest
+
+from warpsmith.base import UsageError
+from warpsmith.bench.corpus import Audit, Expected, Outcome, Specimen, judged, read_corpus, read_specimen
+from warpsmith.records import Candidate, Direction, Environment, Reason, Record, StageResult, Verdict
+
+ATTACK = """// attack: output cache by pointer
+// task: softmax
+// direction: backward
+// caught: compile forbidden_symbol, check wrong_value, unwritten
+// without: check wrong_value
+// device: vgpu
+// Some words: about it.
+#include <torch/extension.h>
+// task: not_a_header
+"""
+
+
+def specimen(attack: bool = True, harmless: str = "") -> Specimen:
+    caught = (Expected(stage="check", reason=Reason.WRONG_VALUE),)
+    without = (Expected(stage="check", reason=Reason.UNWRITTEN),)
+    return Specimen(
+        path="k.cu", name="k", attack=attack, task="softmax", caught=caught, without=without, harmless=harmless
+    )
+
+
+def record(verdict: Verdict, reason: Reason | None = None, stage: str = "check") -> Record:
+    candidate = Candidate(task="softmax", direction=Direction.FORWARD, source="x")
+    empty = Record(candidate=candidate, task_version="1", environment=Environment(device="d", hardware="h"))
+    first = StageResult(stage="compile", verdict=Verdict.PASS)
+    return empty.adding(first).adding(StageResult(stage=stage, verdict=verdict, reason=reason, detail="why"))
+
+
+def test_a_header_says_what_a_file_is(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(ATTACK)
+    found = read_specimen(path)
+    assert found is not None
+    assert found.attack and found.name == "output cache by pointer" and found.task == "softmax"
+    assert found.direction is Direction.BACKWARD and found.device == "vgpu"
+    assert [(one.stage, one.reason) for one in found.caught] == [
+        ("compile", Reason.FORBIDDEN_SYMBOL),
+        ("check", Reason.WRONG_VALUE),
+        ("check", Reason.UNWRITTEN),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("// attack: x\n", "no '// task"),
+        ("// attack: x\n// task: t\n// caught: check magic\n", "magic"),
+        ("// attack: x\n// task: t\n// direction: up\n", "up"),
+    ],
+)
+def test_a_header_that_cannot_be_read_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "k.cu").write_text(text)
+    with pytest.raises(UsageError, match=complaint):
+        read_corpus([tmp_path])
+
+
+def test_a_folder_without_a_corpus_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("// a kernel\n")
+    with pytest.raises(UsageError, match="begins with"):
+        read_corpus([tmp_path])
+    with pytest.raises(UsageError, match="does not exist"):
+        read_corpus([tmp_path / "absent"])
+
+
+@pytest.mark.parametrize(
+    ("found", "bare", "expected", "wrong"),
+    [
+        (record(Verdict.FAIL, Reason.WRONG_VALUE), False, True, False),
+        (record(Verdict.FAIL, Reason.CRASH), False, False, False),
+        (record(Verdict.FAIL, Reason.WRONG_VALUE), True, False, False),
+        (record(Verdict.FAIL, Reason.UNWRITTEN), True, True, False),
+        (record(Verdict.QUARANTINE, Reason.HIDDEN_WORK, "timing"), False, False, False),
+        (record(Verdict.PASS), False, False, True),
+    ],
+)
+def test_an_attack_is_caught_or_it_succeeds(found: Record, bare: bool, expected: bool, wrong: bool) -> None:
+    outcome = judged(specimen(), found, bare)
+    assert (outcome.expected, outcome.wrong) == (expected, wrong)
+
+
+def test_an_attack_that_gains_nothing_may_pass() -> None:
+    outcome = judged(specimen(harmless="every timed call is checked"), record(Verdict.PASS), False)
+    assert outcome.expected and not outcome.wrong
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.QUARANTINE, Verdict.FAULT, Verdict.SKIP])
+def test_a_control_passes_or_is_a_false_alarm(verdict: Verdict) -> None:
+    reason = None if verdict is Verdict.SKIP else Reason.WRONG_VALUE
+    assert judged(specimen(attack=False), record(verdict, reason), False).wrong
+    assert not judged(specimen(attack=False), record(Verdict.PASS), False).wrong
+
+
+def test_rates_come_with_their_denominators() -> None:
+    def outcome(attack: bool, wrong: bool) -> Outcome:
+        return Outcome(specimen=specimen(attack), verdict=Verdict.PASS, expected=not wrong, wrong=wrong)
+
+    found = Audit(outcomes=(outcome(True, False), outcome(True, True), outcome(False, False)))
+    assert found.summary() == "attacks that succeeded: 1 of 2; false alarms: 0 of 1"
+    assert not found.clean and Audit(outcomes=(outcome(True, False),)).clean

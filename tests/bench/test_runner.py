@@ -1,0 +1,139 @@
+"""The runner: stages in order until one objects; our own faults stay in the record they happened in."""
+
+from collections.abc import Callable
+
+import pytest
+
+from warpsmith.base import HarnessError, MachineError, UsageError
+from warpsmith.bench import Choices, Defence, concluded, evaluate, settled
+from warpsmith.bench import choices as choices_module
+from warpsmith.bench.desk import Desk
+from warpsmith.bench.run import run
+from warpsmith.bench.table import STAGES, Row
+from warpsmith.records import (
+    Candidate,
+    Confined,
+    Direction,
+    Environment,
+    Group,
+    Language,
+    Reason,
+    Record,
+    StageResult,
+    Verdict,
+)
+from warpsmith.tasks.find import open_task
+
+FLOOR = Confined(achieved=("landlock", "seccomp", "uid"))
+OPENED = open_task("softmax")
+TASK = OPENED.describe()
+CANDIDATE = Candidate(task="softmax", direction=Direction.FORWARD, source="x")
+
+
+def desk(**chosen: object) -> Desk:
+    return Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="vgpu", **chosen), seed=1)  # type: ignore[arg-type]
+
+
+def empty(confined: Confined = FLOOR) -> Record:
+    return Record(
+        candidate=CANDIDATE,
+        task_version=TASK.version,
+        environment=Environment(device="d", hardware="h", confined=confined),
+    )
+
+
+def row(name: str, verdict: Verdict = Verdict.PASS, reason: Reason | None = None) -> Row:
+    result = StageResult(stage=name, verdict=verdict, reason=reason, detail="a sentence")
+    return Row(name, lambda desk: lambda record: result)
+
+
+def raising(error: Exception) -> Row:
+    def stage(record: Record) -> StageResult:
+        raise error
+
+    return Row("check", lambda desk: stage)
+
+
+def stages(record: Record) -> list[str]:
+    return [result.stage for result in record.results]
+
+
+def test_stages_run_in_order_and_a_skip_does_not_end_the_way() -> None:
+    found = run(empty(), desk(), [row("compile"), row("virtual", Verdict.SKIP), row("check")])
+    assert stages(found) == ["compile", "virtual", "check"]
+    assert concluded(found) is Verdict.PASS
+
+
+@pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.QUARANTINE, Verdict.FAULT])
+def test_the_first_objection_ends_the_way(verdict: Verdict) -> None:
+    found = run(empty(), desk(), [row("compile"), row("check", verdict, Reason.WRONG_VALUE), row("timing")])
+    assert stages(found) == ["compile", "check"]
+    assert concluded(found) is verdict
+
+
+def test_a_check_that_was_skipped_is_no_pass() -> None:
+    found = run(empty(), desk(), [row("compile"), row("check", Verdict.SKIP), row("timing", Verdict.SKIP)])
+    assert found.verdict is Verdict.PASS and concluded(found) is Verdict.SKIP
+
+
+@pytest.mark.parametrize("error", [HarnessError("the executor"), OSError("disk full"), ZeroDivisionError("ours")])
+def test_our_fault_is_a_fault_of_this_record_only(error: Exception) -> None:
+    found = run(empty(), desk(), [row("compile"), raising(error), row("timing")])
+    assert found.results[-1].reason is Reason.HARNESS and str(error) in found.results[-1].detail
+    assert concluded(found) is Verdict.FAULT and stages(found) == ["compile", "check"]
+
+
+def test_what_the_user_gave_is_told_to_the_user() -> None:
+    with pytest.raises(UsageError, match="task"):
+        run(empty(), desk(), [raising(UsageError("the task is broken"))])
+
+
+def test_below_the_floor_nothing_runs_unless_trusted() -> None:
+    poor = Confined(achieved=("uid",), missing=("seccomp: refused",))
+    refused = run(empty(poor), desk(), [row("compile")])
+    assert refused.results[0].reason is Reason.UNCONFINED and "seccomp: refused" in refused.results[0].detail
+    assert stages(run(empty(poor), desk(trust=True), [row("compile")])) == ["compile"]
+
+
+def test_a_stage_may_have_the_gpu_for_itself(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    one = row("timing")
+    found = run(empty(), desk(), [Row(one.name, one.make, exclusive=True)])
+    assert stages(found) == ["timing"]
+
+
+def test_the_devices_differ_by_their_rows() -> None:
+    assert [row.name for row in STAGES["vgpu"]] == ["compile", "check", "timing"]
+    assert [row.name for row in STAGES["cuda"]] == ["compile", "virtual", "check", "timing"]
+    assert [row.exclusive for row in STAGES["cuda"]] == [False, False, True, True]
+
+
+def test_auto_is_cuda_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    there: Callable[[], tuple[object, ...]] = lambda: (object(),)  # noqa: E731
+    monkeypatch.setattr(choices_module, "gpus", there)
+    assert settled("auto") == "cuda" and settled("vgpu") == "vgpu"
+    monkeypatch.setattr(choices_module, "gpus", tuple)
+    assert settled("auto") == "vgpu"
+    with pytest.raises(MachineError, match="--device vgpu"):
+        settled("cuda")
+    with pytest.raises(UsageError, match="does not exist"):
+        settled("tpu")
+
+
+def test_choices_are_part_of_the_record_s_options() -> None:
+    found = Choices(device="vgpu", cases=(Group.DEV,), without=frozenset(Defence)).options(5)
+    assert found.seeds == (5,) and found.cases == ("dev",)
+    assert found.extra == {"gpu": "H200", "without": "link,static"}
+
+
+def test_a_plan_covers_the_chosen_group_or_the_usual_ones() -> None:
+    usual = {step.trial.case.group for step in desk().steps("vgpu")}
+    assert usual == {Group.SMOKE, Group.HELDOUT}
+    chosen = {step.trial.case.group for step in desk(cases=(Group.DEV,)).steps("vgpu")}
+    assert chosen == {Group.DEV}
+
+
+def test_a_direction_that_a_task_lacks_is_refused(tmp_path: object) -> None:
+    with pytest.raises(UsageError, match="sideways"):
+        evaluate("softmax", "x", choices=Choices(device="sideways"))
+    assert desk().plain is False and CANDIDATE.language is Language.TORCH

@@ -1,0 +1,83 @@
+"""`warpsmith eval-batch`: lines in, lines out, and a judge that is killed leaves neither orphans nor half lines."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import warpsmith
+from warpsmith.cli._main import run
+from warpsmith.records import Record, Verdict
+
+SUITE = Path(warpsmith.__file__).parent / "suite"
+DEEDS = Path(__file__).parents[1] / "bench" / "deeds.cu"
+PATIENCE_S = 120.0
+
+
+def line(deed: int) -> str:
+    return json.dumps({"task": "max_pool", "path": str(DEEDS), "macros": {"DEED": str(deed)}})
+
+
+def test_every_line_has_a_line_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    batch = tmp_path / "b.jsonl"
+    batch.write_text("\n".join([line(0), "nonsense", line(1)]) + "\n")
+    assert run(["eval-batch", str(batch), "--device", "vgpu", "--jobs", "2"]) == 0
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert Record.parse(first).verdict is Verdict.PASS
+    assert json.loads(second)["line"] == 2
+    assert Record.parse(third).verdict is Verdict.FAIL
+
+
+def descendants(pid: int) -> set[int]:
+    """Every process that the process started, and those that they did."""
+    parents = dict(_parents())
+    found, grown = {pid}, True
+    while grown:
+        more = {child for child, parent in parents.items() if parent in found} - found
+        found, grown = found | more, bool(more)
+    return found - {pid}
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if fields[0] != "Z":
+                yield int(entry.name), int(fields[1])
+
+
+def wait_for(condition: object, what: str) -> None:
+    begin = time.monotonic()
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() - begin < PATIENCE_S, what
+        time.sleep(0.1)
+
+
+def test_a_killed_judge_leaves_nothing_and_goes_on(tmp_path: Path) -> None:
+    batch, out = tmp_path / "b.jsonl", tmp_path / "r.jsonl"
+    batch.write_text("\n".join([line(0), line(2), line(0)]) + "\n")  # the second hangs
+    command = [sys.executable, "-m", "warpsmith", "eval-batch", str(batch), "--device", "vgpu", "--jobs", "1"]
+    judge = subprocess.Popen([*command, "--out", str(out)], stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: out.exists() and out.read_text().count("\n") == 1, "the first line")
+        wait_for(lambda: len(descendants(judge.pid)) >= 4, "a worker and an executor of the second")
+        time.sleep(1.0)
+        children = descendants(judge.pid)
+    finally:
+        os.kill(judge.pid, signal.SIGKILL)
+        judge.wait()
+    wait_for(lambda: not children & dict(_parents()).keys(), "the end of every child")
+    (first,) = out.read_text().splitlines()
+    assert Record.parse(first).verdict is Verdict.PASS
+    batch.write_text("\n".join([line(0), line(2), line(0)][:1]) + "\n")
+    assert run(["eval-batch", str(batch), "--device", "vgpu", "--out", str(out)]) == 0
+    assert out.read_text().splitlines() == [first]
