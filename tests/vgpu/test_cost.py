@@ -5,6 +5,7 @@ from math import isclose
 import pytest
 
 from warpsmith.vgpu import Counters, Description, Row, cost, describe, total
+from warpsmith.vgpu.cost import Transfers
 
 H200 = describe("H200")
 
@@ -90,6 +91,18 @@ def test_a_call_is_the_sum_of_its_launches_and_a_graph_starts_them_cheaper() -> 
     alone = row(launches=10)
     assert isclose(total([alone], H200).us, 10 * H200.rates.launch_us)
     assert total([alone.model_copy(update={"in_graph": True})], H200).us < total([alone], H200).us
+
+
+def test_a_graph_of_one_node_is_no_cheaper_than_a_launch() -> None:
+    once = row()
+    assert total([once.model_copy(update={"in_graph": True})], H200).us >= total([once], H200).us
+
+
+def test_copies_and_memsets_are_not_free() -> None:
+    once = row()
+    with_copies = total([once], H200, Transfers(count=3, bytes=43_000_000))
+    assert isclose(with_copies.us - total([once], H200).us, 3 * H200.rates.launch_us + 20.0)
+    assert with_copies.binding == "transfers"
 
 
 def test_the_h100_moves_bytes_slower_than_the_h200() -> None:

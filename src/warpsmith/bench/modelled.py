@@ -21,7 +21,7 @@ from warpsmith.records import (
     Twist,
     Verdict,
 )
-from warpsmith.vgpu import Description, total
+from warpsmith.vgpu import Description
 
 STAGE = "timing"
 HOST_BYTES = 256  # what a call may bring to the host: a scalar or two, never a tensor
@@ -42,7 +42,8 @@ def modelled(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Descri
 def _cases(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Description) -> Iterator[CaseTiming]:
     for case in cases_of(seen):
         fresh = [one for one in seen if one.step.trial.case.name == case.name and not one.step.again]
-        times = sorted((total(one.facts.kernels, gpu) for one in fresh if one.facts and one.facts.kernels), key=_us)
+        found = (one.facts.time(gpu) for one in fresh if one.facts)
+        times = sorted((time for time in found if time), key=_us)
         if times:
             yield _timing(task, direction, case, times, gpu, round(median([_launches(one) for one in fresh])))
 

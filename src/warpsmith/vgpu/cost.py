@@ -72,12 +72,28 @@ def cost(row: Row, gpu: Description) -> Cost:
     return Cost(bounds, gpu.rates.graph_node_us if row.in_graph else gpu.rates.launch_us)
 
 
-def total(rows: Iterable[Row], gpu: Description) -> ModelledTime:
-    """The time of a call: its launches one after the other, bound by what takes the largest share."""
-    shares: dict[str, float] = {}
-    for row in rows:
+@dataclass(frozen=True)
+class Transfers:
+    """Copies and memsets of a call: how many, and how many bytes they moved."""
+
+    count: int = 0
+    bytes: int = 0
+
+
+NO_TRANSFERS = Transfers()
+
+
+def total(rows: Iterable[Row], gpu: Description, transfers: Transfers = NO_TRANSFERS) -> ModelledTime:
+    """The time of a call: its launches and transfers one after the other, bound by what takes the largest share."""
+    shares: dict[str, float] = {"launch": 0.0}
+    for row in (rows := tuple(rows)):
         one = cost(row, gpu)
         shares[one.binding] = shares.get(one.binding, 0.0) + one.us * row.launches
+    if any(row.in_graph for row in rows):  # a graph of however few nodes is started once
+        shares["launch"] += gpu.rates.launch_us
+    if transfers.count:
+        moved = 2e6 * transfers.bytes / gpu.rates.copy_bytes_per_s  # read and written
+        shares["transfers"] = transfers.count * gpu.rates.launch_us + moved
     return ModelledTime(us=sum(shares.values()), gpu=gpu.name, binding=max(shares, key=shares.__getitem__))
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import field_validator
 
-from warpsmith.records import Checker, Finding, KernelCounters, Place, Span, VirtualFacts
+from warpsmith.records import Checker, Finding, KernelCounters, ModelledTime, Place, Span, VirtualFacts
 from warpsmith.records.model import Model
-from warpsmith.vgpu.cost import cost, total
+from warpsmith.vgpu.cost import Transfers, cost, total
 from warpsmith.vgpu.description import Description
 from warpsmith.vgpu.rows import Row
 
@@ -80,6 +80,11 @@ class Facts(Model):
         """The executor writes bytes as Latin-1; what was UTF-8 becomes itself again."""
         return raw.encode("latin-1", "replace").decode("utf-8", "replace") if isinstance(raw, str) else raw
 
+    def time(self, gpu: Description) -> ModelledTime | None:
+        """The modelled time of the call; None when no kernel ran."""
+        transfers = Transfers(self.transfers, self.transferred_bytes)
+        return total(self.kernels, gpu, transfers) if self.kernels else None
+
     def record(self, gpu: Description, case: str = "") -> VirtualFacts:
         """The facts of the virtual stage, with every kernel's modelled time on `gpu`."""
         unknown = self.failure in (Failure.UNKNOWN_CALL, Failure.UNKNOWN_INSTRUCTION)
@@ -87,7 +92,7 @@ class Facts(Model):
             case=case,
             findings=tuple(raw.finding() for raw in self.findings),
             kernels=tuple(counters(row, gpu) for row in self.kernels),
-            modelled=total(self.kernels, gpu) if self.kernels else None,
+            modelled=self.time(gpu),
             log=self.log,
             unknown=self.detail if unknown else "",
         )
