@@ -44,10 +44,16 @@ def check_bytes(raw: bytes) -> Fault | None:
 
 def check_files(source: str) -> Fault | None:
     """A kernel has no reason for .incbin, whatever file it names; one that hides it meets the confinement."""
-    if (found := INCBIN.search(source)) is None:
+    code = COMMENTS.sub(_blanked, source)
+    if (found := INCBIN.search(code)) is None:
         return None
-    line = source.count("\n", 0, found.start()) + 1
+    line = code.count("\n", 0, found.start()) + 1
     return Fault(Reason.FORBIDDEN_FILE, f"The source reads the file {found[1]} by .incbin in line {line}.")
+
+
+def _blanked(found: re.Match[str]) -> str:
+    """A comment as its line breaks alone, a string as it is."""
+    return found[0] if found[0].startswith('"') else "\n" * found[0].count("\n")
 
 
 def check_macros(macros: Mapping[str, str]) -> Fault | None:
