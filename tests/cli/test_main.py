@@ -1,6 +1,7 @@
 """The command line: help from the table, nearest names, exit codes, JSON errors, faults in one line."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -66,3 +67,14 @@ def test_interrupt_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(_main, "dispatch", interrupted)
     assert _main.run(["doctor"]) == 130
+
+
+def test_a_function_is_shown_with_inputs_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("def double(x):\n    return x * 2\n")
+    assert _main.run(["tasks", "show", f"{mine}:double", "--input", "8x16", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["forward"]["arguments"][0]["kind"] == "tensor"
+    assert _main.run(["tasks", "show", f"{mine}:double"]) == 2
+    assert "--input" in capsys.readouterr().err

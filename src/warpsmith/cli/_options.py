@@ -9,6 +9,9 @@ from warpsmith.records import Group
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of text for a person.")]
 Target = Annotated[str, typer.Argument(help="A suite task, a task folder, a KernelBench file, or file.py:Name.")]
+Shapes = Annotated[
+    list[str] | None, typer.Option("--input", help="An example input of file.py:Name, as 32x1024:float32; repeatable.")
+]
 Device = Annotated[str, typer.Option(help="cuda, vgpu (the virtual GPU), or auto: cuda where there is a GPU.")]
 Cases = Annotated[Group | None, typer.Option(help="Which cases to check and time instead of the usual ones.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Run the kernel though this machine cannot confine it well.")]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from warpsmith.cli._options import Json, Target
+from warpsmith.cli._options import Json, Shapes, Target
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli.tasks_filter import filter_tasks
 from warpsmith.records import Direction, Group, Language, Task
@@ -50,12 +50,14 @@ def show(
     skeleton: Annotated[bool, typer.Option("--skeleton", help="Print a kernel file with the exact signature.")] = False,
     direction: Annotated[Direction, typer.Option(help="Which pass, for --skeleton.")] = Direction.FORWARD,
     language: Annotated[Language, typer.Option(help="Which style, for --skeleton.")] = Language.TORCH,
+    inputs: Shapes = None,
     as_json: Json = False,
 ) -> None:
     """One task: its function, signatures, cases, tolerance; or a kernel file to start from."""
-    from warpsmith.tasks.find import open_task
+    from warpsmith.tasks.find import OpenOptions, open_task, read_shape
 
-    with open_task(target) as opened:
+    options = OpenOptions(shapes=tuple(read_shape(text) for text in inputs or []))
+    with open_task(target, options) as opened:
         task = opened.describe()
     if skeleton:
         from warpsmith.tasks.skeleton import skeleton as write

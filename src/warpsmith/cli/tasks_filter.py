@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from warpsmith.base import HarnessError, UsageError
-from warpsmith.cli._options import Json
+from warpsmith.cli._options import Json, Shapes
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.records import Model
 from warpsmith.tasks.filters import Filter, FilterReport, FilterResult, Sense
@@ -26,7 +26,6 @@ Targets = Annotated[
 Jobs = Annotated[int, typer.Option(min=1, max=256, help="Tasks at once; as many as there are cores when not given.")]
 Seconds = Annotated[float, typer.Option(min=1, max=86400, help="What one task may take before it is ended.")]
 Memory = Annotated[float, typer.Option("--memory-gb", min=0.5, max=4096, help="What one task's code may allocate.")]
-Shapes = Annotated[list[str], typer.Option("--input", help="An example input of file.py:Name: 32x1024:float32.")]
 
 
 class Outcome(StrEnum):
@@ -63,7 +62,7 @@ def filter_tasks(
     jobs: Jobs = os.cpu_count() or 1,
     seconds: Seconds = 120.0,
     memory_gb: Memory = 8.0,
-    inputs: Shapes = [],  # noqa: B006 - typer copies it
+    inputs: Shapes = None,
     as_json: Json = False,
 ) -> int:
     """Is a task worth a kernel: filters with their numbers and thresholds, on one task or on folders of them."""
@@ -73,7 +72,7 @@ def filter_tasks(
         seconds=seconds,
         memory_bytes=int(memory_gb * (1 << 30)),
         threads=max(1, (os.cpu_count() or 1) // min(jobs, len(found))),
-        shapes=tuple(read_shape(text) for text in inputs),
+        shapes=tuple(read_shape(text) for text in inputs or []),
     )
     if not many:
         rows = [_row(found[0], options)]
