@@ -6,7 +6,21 @@ import pytest
 
 from warpsmith.base import UsageError
 from warpsmith.bench.corpus import Audit, Expected, Outcome, Specimen, judged, read_corpus, read_specimen
-from warpsmith.records import Candidate, Direction, Environment, Reason, Record, StageResult, Verdict
+from warpsmith.records import (
+    Candidate,
+    Case,
+    CaseTiming,
+    Direction,
+    Dtype,
+    Environment,
+    Group,
+    ModelledTime,
+    Reason,
+    Record,
+    StageResult,
+    TimingFacts,
+    Verdict,
+)
 
 ATTACK = """// attack: output cache by pointer
 // task: softmax
@@ -90,6 +104,15 @@ def test_an_attack_is_caught_or_it_succeeds(found: Record, bare: bool, expected:
 def test_an_attack_that_gains_nothing_may_pass() -> None:
     outcome = judged(specimen(harmless="every timed call is checked"), record(Verdict.PASS), False)
     assert outcome.expected and not outcome.wrong
+
+
+@pytest.mark.parametrize(("honest_us", "wrong"), [(9.0, False), (10.0, False), (20.0, True), (None, True)])
+def test_an_attack_that_passes_succeeds_only_if_it_is_faster(honest_us: float | None, wrong: bool) -> None:
+    case = Case(name="c", group=Group.SMOKE, axes={}, dtype=Dtype.FLOAT32)
+    timed = CaseTiming(case=case, time=ModelledTime(us=10.0, gpu="H200"))
+    facts = TimingFacts(tier="modelled", cases=(timed,))
+    passed = record(Verdict.PASS).adding(StageResult(stage="timing", verdict=Verdict.PASS, facts=facts))
+    assert judged(specimen(), passed, False, honest_us).wrong is wrong
 
 
 @pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.QUARANTINE, Verdict.FAULT, Verdict.SKIP])

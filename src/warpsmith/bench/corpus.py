@@ -9,9 +9,10 @@ from warpsmith.base import UsageError, WarpsmithError, read_text
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.run import concluded, grade
 from warpsmith.compile.source import language_of
-from warpsmith.records import Candidate, Direction, Model, Reason, Record, Verdict
+from warpsmith.records import Candidate, Direction, Model, Reason, Record, TimingFacts, Verdict
 
 HEADER = re.compile(r"^//\s*([a-z]+):\s*(.*?)\s*$")
+NO_GAIN = 0.99  # of the honest kernel's time: above this an attack has gained nothing
 KNOWN = ("attack", "control", "task", "direction", "caught", "without", "device", "harmless")
 
 
@@ -44,7 +45,8 @@ class Outcome(Model):
     stage: str = ""
     reason: Reason | None = None
     detail: str = ""
-    modelled_us: float | None = None
+    time_us: float | None = None  # of all cases together, modelled or measured
+    honest_us: float | None = None  # of the slow kernel inside an attack that passed, on the same inputs
     expected: bool
     wrong: bool  # an attack that got through, or a control that did not
 
@@ -127,7 +129,9 @@ def examine(specimen: Specimen, choices: Choices) -> Outcome:
         origin=Path(specimen.path).name,
     )
     try:
-        return judged(specimen, grade(candidate, choices), bool(choices.without))
+        record = grade(candidate, choices)
+        honest = _honest(specimen, candidate, choices, record)
+        return judged(specimen, record, bool(choices.without), honest)
     except WarpsmithError as error:
         return Outcome(
             specimen=specimen,
@@ -139,12 +143,22 @@ def examine(specimen: Specimen, choices: Choices) -> Outcome:
         )
 
 
-def judged(specimen: Specimen, record: Record, bare: bool) -> Outcome:
-    """A record held against the header; `bare` when defences were left out."""
+def _honest(specimen: Specimen, candidate: Candidate, choices: Choices, record: Record) -> float | None:
+    """The time of the slow kernel that an attack wraps, by the same secret seed; asked only of one that passed."""
+    if not specimen.attack or concluded(record) is not Verdict.PASS or "#ifdef HONEST" not in candidate.source:
+        return None
+    inside = candidate.model_copy(update={"macros": {**candidate.macros, "HONEST": "1"}})
+    return _time_us(grade(inside, choices, record.options.seeds[0]))
+
+
+def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | None = None) -> Outcome:
+    """A record held against the header; `bare` when defences were left out. A pass that gains no time is none."""
     verdict = concluded(record)
     ended = next((one for one in record.results if one.verdict is record.verdict and one.reason), record.results[-1])
     caught = (specimen.without or specimen.caught) if bare else specimen.caught
-    passed = verdict is Verdict.PASS
+    passed, time_us = verdict is Verdict.PASS, _time_us(record)
+    known = time_us is not None and honest_us is not None
+    gains = (time_us or 0.0) < (honest_us or 0.0) * NO_GAIN if known else not specimen.harmless
     said = any(one.reason is ended.reason and one.stage in ("", ended.stage) for one in caught)
     as_said = said or (not caught and not passed)
     return Outcome(
@@ -153,15 +167,16 @@ def judged(specimen: Specimen, record: Record, bare: bool) -> Outcome:
         stage=ended.stage,
         reason=ended.reason,
         detail=ended.detail,
-        modelled_us=_modelled(record),
+        time_us=time_us,
+        honest_us=honest_us,
         expected=(as_said or (passed and bool(specimen.harmless))) if specimen.attack else passed,
-        wrong=(passed and not specimen.harmless) if specimen.attack else not passed,
+        wrong=(passed and gains) if specimen.attack else not passed,
     )
 
 
-def _modelled(record: Record) -> float | None:
+def _time_us(record: Record) -> float | None:
     timing = record.result("timing")
-    cases = getattr(timing.facts, "cases", ()) if timing else ()
+    cases = timing.facts.cases if timing and isinstance(timing.facts, TimingFacts) else ()
     return sum(case.time.us for case in cases) or None
 
 

@@ -1,0 +1,55 @@
+"""Twists: one element, or the order of all, from the seed; everything else stays."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from warpsmith.records import Direction, Group, Trial, Twist
+from warpsmith.tasks.find import open_task
+from warpsmith.tasks.program import problem
+from warpsmith.tasks.suite import suite_program
+from warpsmith.tasks.values import tensors
+
+PROGRAM = suite_program("linear")
+CASE = PROGRAM.task.group(Group.SMOKE)[0]
+
+
+def drawn(twist: Twist, seed: int = 3, direction: Direction = Direction.FORWARD) -> list[Tensor]:
+    return tensors(problem(PROGRAM, direction, Trial(case=CASE, seed=seed, twist=twist)).arguments)
+
+
+def test_a_nudge_changes_one_element_of_one_tensor_far() -> None:
+    pairs = list(zip(drawn(Twist.NONE), drawn(Twist.NUDGED), strict=True))
+    assert sum(int((a != b).sum()) for a, b in pairs) == 1
+    (plain, nudged) = next((a, b) for a, b in pairs if not torch.equal(a, b))
+    assert float(nudged.max()) > 7 * float(plain.abs().max())
+
+
+def test_nudges_reach_every_tensor_by_the_seed() -> None:
+    places = set()
+    for seed in range(20):
+        pairs = zip(drawn(Twist.NONE, seed), drawn(Twist.NUDGED, seed), strict=True)
+        places |= {place for place, (a, b) in enumerate(pairs) if not torch.equal(a, b)}
+    assert places == {0, 1, 2}
+
+
+def test_a_shuffle_keeps_the_values_and_their_statistics() -> None:
+    for plain, shuffled in zip(drawn(Twist.NONE), drawn(Twist.SHUFFLED), strict=True):
+        assert not torch.equal(plain, shuffled) and plain.stride() == shuffled.stride()
+        assert torch.equal(plain.flatten().sort().values, shuffled.flatten().sort().values)
+
+
+def test_upstream_gradients_are_not_twisted() -> None:
+    plain, nudged = (drawn(twist, direction=Direction.BACKWARD) for twist in (Twist.NONE, Twist.NUDGED))
+    assert torch.equal(plain[0], nudged[0])
+
+
+@pytest.mark.parametrize("twist", [Twist.NUDGED, Twist.SHUFFLED])
+@pytest.mark.parametrize("name", ["cross_entropy", "attention", "max_pool", "rope"])
+def test_a_twist_shows_in_the_result(name: str, twist: Twist) -> None:
+    with open_task(name) as task:
+        case = task.describe().group(Group.SMOKE)[0]
+        one, other = (
+            task.problem(Direction.FORWARD, Trial(case=case, seed=5, twist=which)) for which in (Twist.NONE, twist)
+        )
+    assert not torch.allclose(one.expected[0], other.expected[0], rtol=1e-3)
