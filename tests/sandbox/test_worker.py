@@ -1,10 +1,12 @@
 """The worker and whoever speaks to it: junk on either side, ends that come early."""
 
 import os
+import shutil
 import signal
 import struct
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from warpsmith.sandbox import FakeSandbox, Observation, Raw, VirtualSandbox
 from warpsmith.sandbox.protocol import Kind, Status, call
 from warpsmith.sandbox.run import worker_policy
 from warpsmith.sandbox.worker import Conversation, Silence, start, worker
-from warpsmith.vgpu import Settings, VirtualGpu, describe, runtime
+from warpsmith.vgpu import Settings, VirtualGpu, describe, executor, runtime
 
 SMALL = Settings(memory_bytes=1 << 28, wall_s=30)
 SANDBOX = VirtualSandbox(limits=LIMITS, settings=SMALL)
@@ -102,29 +104,31 @@ def test_a_library_without_our_functions_has_no_entry() -> None:
     assert "warpsmith_call" in observation.trouble.detail
 
 
-def executors() -> set[int]:
-    """The executors that run now."""
+def running(program: Path) -> set[int]:
+    """The processes of a program that run now."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if b"warpsmith-executor" in path.read_bytes().split(b"\0")[0]:
+            if path.read_bytes().split(b"\0")[0] == str(program).encode():
                 found.add(int(path.parent.name))
         except OSError:
             continue
     return found
 
 
-def test_an_executor_that_is_killed_is_our_fault_and_no_traceback() -> None:
-    before, seen = executors(), list[Observation]()
-    thread = threading.Thread(target=lambda: seen.append(SANDBOX.run(artifact(HERE / "faults.cu"), "endless", [EIGHT])))
+def test_an_executor_that_is_killed_is_our_fault_and_no_traceback(tmp_path: Path) -> None:
+    own, seen = tmp_path / "an-executor-of-this-test", list[Observation]()
+    shutil.copy(executor(), own)
+    sandbox = replace(SANDBOX, executor=own)
+    thread = threading.Thread(target=lambda: seen.append(sandbox.run(artifact(HERE / "faults.cu"), "endless", [EIGHT])))
     thread.start()
-    deadline = time.monotonic() + 15
-    while not (fresh := executors() - before) and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while not (pids := running(own)) and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(1.0)
-    for pid in fresh:
+    for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    thread.join(30)
+    thread.join(60)
     (observation,) = seen
     assert observation.trouble is not None
     assert observation.trouble.reason is Reason.HARNESS, observation.trouble
