@@ -169,7 +169,7 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
         detail=ended.detail,
         time_us=time_us,
         honest_us=honest_us,
-        expected=(as_said or (passed and bool(specimen.harmless))) if specimen.attack else passed,
+        expected=(as_said or (passed and not gains)) if specimen.attack else passed,
         wrong=(passed and gains) if specimen.attack else not passed,
     )
 

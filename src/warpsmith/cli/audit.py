@@ -10,6 +10,7 @@ import warpsmith
 from warpsmith.base import UsageError, nearest
 from warpsmith.cli._options import Device, Gpu, Jobs, Json, Trust
 from warpsmith.cli._output import console, print_json
+from warpsmith.records import Verdict
 
 if TYPE_CHECKING:
     from warpsmith.bench import Defence
@@ -70,6 +71,8 @@ def _print(outcome: "Outcome") -> None:
     kind = "attack" if outcome.specimen.attack else "control"
     caught = f"{outcome.stage} {outcome.reason}" if outcome.reason else outcome.verdict
     mark = "WRONG" if outcome.wrong else "as expected" if outcome.expected else "for another reason"
+    if outcome.specimen.attack and outcome.verdict is Verdict.PASS and not outcome.wrong:
+        mark = "gains nothing"
     console().print(f"{kind:<8}{Path(outcome.specimen.path).stem:<36}{caught:<28}{mark}", markup=False)
     if outcome.wrong and outcome.detail:
         console().print(f"        {outcome.detail}", markup=False)
