@@ -58,6 +58,7 @@ def test_findings_are_few_and_errors_come_first() -> None:
     warnings = tuple(Diagnostic("warning", "w" * 2000, "kernel.cu", i + 1) for i in range(50))
     foreign = (Diagnostic("warning", "theirs", "include/x.h", 1),)
     findings = to_findings((*foreign, *warnings, *errors))
+    assert {finding.checker for finding in findings} == {Checker.COMPILER}
     assert len(findings) == 12 and findings[0].message == "e0" and findings[-1].severity is Severity.WARNING
     assert all(len(finding.message) <= 400 and finding.message != "theirs" for finding in findings)
 
