@@ -1,0 +1,76 @@
+"""What the stages for a real GPU decide without one: which cases are timed, how many launches are believed."""
+
+import pytest
+
+from warpsmith.bench import Choices
+from warpsmith.bench.cuda import _examine, _launches, _timed_cases, solver
+from warpsmith.bench.desk import Desk
+from warpsmith.check import Seen, Step
+from warpsmith.records import (
+    Candidate,
+    CompileFacts,
+    Direction,
+    Environment,
+    Group,
+    KernelResources,
+    Reason,
+    Record,
+    StageResult,
+    Trial,
+    Verdict,
+)
+from warpsmith.sandbox.session import Shown
+from warpsmith.tasks.find import open_task
+from warpsmith.vgpu import Facts, Row
+
+OPENED = open_task("softmax")
+TASK = OPENED.describe()
+CANDIDATE = Candidate(task="softmax", direction=Direction.FORWARD, source="x")
+CASE = TASK.group(Group.SMOKE)[0]
+
+
+def desk(*cases: Group, seen: tuple[Seen, ...] = ()) -> Desk:
+    return Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda", cases=cases), seed=3, seen=seen)
+
+
+def compiled(kernels: int) -> Record:
+    record = Record(candidate=CANDIDATE, task_version="1", environment=Environment(device="d", hardware="h"))
+    resources = tuple(KernelResources(name=str(n), registers=8) for n in range(kernels))
+    return record.adding(StageResult(stage="compile", verdict=Verdict.PASS, facts=CompileFacts(kernels=resources)))
+
+
+@pytest.mark.parametrize("group", [Group.TIMING, Group.DEV, Group.SMOKE])
+def test_the_chosen_group_is_timed_and_by_default_the_timing_cases(group: Group) -> None:
+    assert _timed_cases(desk(group)) == list(TASK.group(group))
+    assert _timed_cases(desk()) == list(TASK.group(Group.TIMING))
+
+
+def test_held_out_cases_are_drawn_before_they_are_timed() -> None:
+    found = _timed_cases(desk(Group.HELDOUT))
+    assert len(found) == 3 and all(case.group is Group.HELDOUT for case in found)
+
+
+def test_launches_are_those_that_the_virtual_gpu_counted() -> None:
+    row = Row(kernel="k", launches=3, grid=(1, 1, 1), block=(32, 1, 1))
+    seen = (Seen(Step(Trial(case=CASE)), 0.0, Facts(kernels=(row, row))),)
+    assert _launches(desk(seen=seen), compiled(1)) == 6
+
+
+@pytest.mark.parametrize(("kernels", "believed"), [(1, 1), (3, 3), (50, 8)])
+def test_without_a_virtual_run_the_artifact_s_kernels_are_counted(kernels: int, believed: int) -> None:
+    assert _launches(desk(), compiled(kernels)) == believed
+
+
+def test_a_timed_call_is_examined_as_a_checked_one() -> None:
+    call = OPENED.problem(Direction.FORWARD, Trial(case=CASE))
+    examine = _examine(desk(), CASE)
+    assert examine(call, Shown(None, call.native)) is None
+    wrong = examine(call, Shown(None, tuple(result + 1 for result in call.native)))
+    assert wrong is not None and wrong.reason is Reason.WRONG_VALUE
+
+
+def test_a_task_of_ours_is_solved_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("warpsmith.bench.cuda.problem", lambda program, direction, trial, device: asked.append(device))
+    solver(OPENED)(Direction.FORWARD, Trial(case=CASE))
+    assert asked == ["cuda"]
