@@ -1,6 +1,7 @@
 """Builds a native part of the package once with g++ into the cache. Knows nothing of what the parts do."""
 
 import functools
+import logging
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from warpsmith.base.files import locked
 from warpsmith.base.hashing import digest
 from warpsmith.base.home import Home
 
+LOG = logging.getLogger(__name__)
 STANDARD_FLAGS = ("-std=c++20", "-O2", "-g1", "-Wall", "-Wextra", "-fPIC")
 HEADERS = (".h", ".hpp", ".inc")
 DIAGNOSTIC_CHARACTERS = 4000
@@ -39,6 +41,7 @@ def build(
         return target
     with locked(target.parent.with_suffix(".lock")):
         if not target.exists():
+            LOG.info("building %s, once for this machine", name)
             _build_into(target, compiler, sources, options, includes)
     return target
 

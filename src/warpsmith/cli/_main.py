@@ -1,6 +1,7 @@
 """The entry: finds the command in the table, loads its module, and turns what goes wrong into an exit code."""
 
 import importlib
+import logging
 import os
 import sys
 import traceback
@@ -27,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(argv: list[str]) -> int:
     """Run one command; what goes wrong becomes a message and an exit code, here and nowhere else."""
     as_json = "--json" in argv
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    logging.getLogger("warpsmith").setLevel(logging.INFO)  # a build that takes a minute says so, on stderr
     try:
         return dispatch(argv)
     except WarpsmithError as error:
