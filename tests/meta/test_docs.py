@@ -1,0 +1,45 @@
+"""The documents say what is there: commands, rooms, links, reasons."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from warpsmith.cli._commands import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "AGENTS.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "design").glob("*.md")),
+]
+ROOMS = {path.parent.name for path in (ROOT / "src" / "warpsmith").glob("*/__init__.py")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    named = set(re.findall(r"(?:^|[`\s])warpsmith ([a-z][a-z-]*)\b", "\n".join(_code(page.read_text()))))
+    assert named <= {row.name for row in COMMANDS}
+
+
+def _code(text: str) -> list[str]:
+    """The lines of code blocks and what stands in backticks."""
+    blocks = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
+    return [*blocks, *re.findall(r"`(warpsmith [^`]*)`", text)]
+
+
+def test_the_readme_shows_every_command() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert not [row.name for row in COMMANDS if f"warpsmith {row.name}" not in text]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        assert target.startswith("http") or (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_map_has_every_room() -> None:
+    text = (ROOT / "AGENTS.md").read_text()
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == ROOMS
