@@ -3,9 +3,11 @@
 import pytest
 
 from warpsmith.bench import Choices
-from warpsmith.bench.cuda import _examine, _launches, _timed_cases, solver
+from warpsmith.bench.cuda import _examine, _launches, _timed_cases, _unless_lacking, solver, virtual_stage
 from warpsmith.bench.desk import Desk
+from warpsmith.bench.stages import arch_of
 from warpsmith.check import Seen, Step
+from warpsmith.device import Gpu
 from warpsmith.records import (
     Candidate,
     CompileFacts,
@@ -74,3 +76,32 @@ def test_a_task_of_ours_is_solved_on_the_gpu(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("warpsmith.bench.cuda.problem", lambda program, direction, trial, device: asked.append(device))
     solver(OPENED)(Direction.FORWARD, Trial(case=CASE))
     assert asked == ["cuda"]
+
+
+@pytest.mark.parametrize(("capability", "arch"), [("9.0", "sm_90a"), ("8.6", "sm_86"), ("12.0", "sm_120a")])
+def test_a_kernel_is_compiled_for_the_gpu_that_is_here(
+    capability: str, arch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpsmith.bench.stages.gpus", lambda: (Gpu("a GPU", "580", 1, capability),))
+    assert arch_of(Choices(device="cuda")) == (arch,)
+    assert arch_of(Choices(device="vgpu")) == ()
+
+
+def test_the_virtual_gpu_does_not_stand_for_another_generation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.bench.cuda.gpus", lambda: (Gpu("a GPU", "580", 1, "12.0"),))
+    result = virtual_stage(desk())(compiled(1))
+    assert result.verdict is Verdict.SKIP and "12.0" in result.detail
+
+
+@pytest.mark.parametrize(
+    ("reason", "verdict"),
+    [
+        (Reason.UNKNOWN_CALL, Verdict.SKIP),
+        (Reason.TIME_LIMIT, Verdict.SKIP),
+        (Reason.WRONG_VALUE, Verdict.FAIL),
+        (Reason.FINDINGS, Verdict.FAIL),
+    ],
+)
+def test_what_the_virtual_gpu_lacks_is_left_to_the_real_one(reason: Reason, verdict: Verdict) -> None:
+    found = StageResult(stage="virtual", verdict=Verdict.FAIL, reason=reason, detail="a sentence")
+    assert _unless_lacking(found).verdict is verdict

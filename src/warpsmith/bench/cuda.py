@@ -4,22 +4,47 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from warpsmith.bench import stages
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.stages import Stage
 from warpsmith.check import Step, Subject, check, look
 from warpsmith.check.run import Solve
 from warpsmith.compile import Toolchain
-from warpsmith.records import Case, CompileFacts, Group, Record, StageResult, Trial
+from warpsmith.device import gpus
+from warpsmith.records import Case, CompileFacts, Group, Reason, Record, StageResult, Trial, Verdict
 from warpsmith.sandbox import Trouble
 from warpsmith.sandbox.session import Shown
 from warpsmith.tasks.opened import LocalTask, OpenTask
 from warpsmith.tasks.program import Problem, moved, problem
 from warpsmith.timing.sample import Examine
+from warpsmith.vgpu import describe
 
 if TYPE_CHECKING:
     from warpsmith.timing.stage import Timer
 
+LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
 MOST_LAUNCHES = 8  # believed of a candidate that the virtual GPU could not run
+
+
+def virtual_stage(desk: Desk) -> Stage:
+    """The check on the virtual GPU before a real one is used, where the virtual one is of the same generation."""
+    checked = stages.virtual_stage(desk, "virtual")
+
+    def stage(record: Record) -> StageResult:
+        modelled = describe(desk.choices.gpu)
+        here = gpus()[0].capability
+        if here.partition(".")[0] == str(modelled.capability[0]):
+            return _unless_lacking(checked(record))
+        detail = f"The virtual {modelled.name} cannot stand for a GPU of compute capability {here}."
+        return StageResult(stage="virtual", verdict=Verdict.SKIP, detail=detail)
+
+    return stage
+
+
+def _unless_lacking(result: StageResult) -> StageResult:
+    """What the virtual GPU lacks, or is too slow for, is settled on the real one."""
+    lacking = result.verdict is Verdict.FAIL and result.reason in LACKING
+    return result.model_copy(update={"verdict": Verdict.SKIP}) if lacking else result
 
 
 def check_stage(desk: Desk) -> Stage:

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
-from warpsmith.bench.cuda import check_stage, timing_stage
+from warpsmith.bench import cuda
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.stages import Stage, compile_stage, modelled_stage, virtual_stage
 
@@ -26,8 +25,8 @@ STAGES: Mapping[str, tuple[Row, ...]] = {
     ),
     "cuda": (
         Row("compile", compile_stage),
-        Row("virtual", partial(virtual_stage, name="virtual")),
-        Row("check", check_stage, exclusive=True),
-        Row("timing", timing_stage, exclusive=True),
+        Row("virtual", cuda.virtual_stage),
+        Row("check", cuda.check_stage, exclusive=True),
+        Row("timing", cuda.timing_stage, exclusive=True),
     ),
 }

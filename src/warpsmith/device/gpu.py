@@ -18,6 +18,12 @@ class Gpu:
     memory_mib: int
     capability: str
 
+    @property
+    def arch(self) -> str:
+        """The architecture to compile for, with its accelerated variant from Hopper on: `wgmma` needs it."""
+        major, _, minor = self.capability.partition(".")
+        return f"sm_{major}{minor}" + ("a" if major.isdigit() and int(major) >= 9 else "")
+
 
 def gpus() -> tuple[Gpu, ...]:
     """The GPUs that nvidia-smi lists; none when there is no driver or it does not answer."""
