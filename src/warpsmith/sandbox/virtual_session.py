@@ -45,7 +45,7 @@ class Place:
 
     def overlaps(self, start: int, length: int) -> bool:
         """Whether a range of addresses touches it."""
-        return start < self.address + len(self.raw.data) and self.address < start + length
+        return _touch((start, length), (self.address, len(self.raw.data)))
 
 
 @dataclass
@@ -66,6 +66,7 @@ class VirtualSession:
         self._seen: Observation | None = None  # the trouble that ended it
         self._buffers: dict[tuple[int, int, int], int] = {}
         self._returned: dict[int, int] = {}  # start and bytes of what was ever returned
+        self._handed_out: list[tuple[int, int]] = []  # every result of every call
         self._poison = 0
 
     def __enter__(self) -> Self:
@@ -129,9 +130,10 @@ class VirtualSession:
             self._seen = without_answer(self._child, self._virtual, answer)
             return Shown(self._seen.trouble, facts=self._seen.facts)
         own = [place for place in places if place.position < len(values)]
-        return self._look(answer, own)
+        lent = {place.address for place in places if place.position >= len(values)}
+        return self._look(answer, own, lent)
 
-    def _look(self, answer: Answer, arguments: Sequence[Place]) -> Shown:
+    def _look(self, answer: Answer, arguments: Sequence[Place], lent: set[int]) -> Shown:
         """What is there: results first as a caller sees them, then again when all work has run."""
         control, claims = self._control, answer.results if of_status(answer) is None else ()
         during = control.facts(finish=False)
@@ -148,12 +150,13 @@ class VirtualSession:
         for claim in claims:
             self._returned.pop(claim.address, None)
             self._returned[claim.address] = claim.tensor.span_bytes  # the youngest last
+        unwritten = self._unwritten(claims, results, after)
         return Shown(
             trouble=None,
             results=_to_tensors(results),
             changed=self._changed(arguments),
-            aliased=_aliased(claims, arguments),
-            unwritten=self._unwritten(claims, results, after),
+            aliased=self._aliased(claims, arguments, lent, unwritten),
+            unwritten=unwritten,
             settled=results == [_read(control, claim) for claim in claims],
             facts=facts,
         )
@@ -195,6 +198,24 @@ class VirtualSession:
         moved = [p.position for p in stored if self._control.read(p.address, len(p.raw.data)) != p.raw.data]
         return tuple(dict.fromkeys(moved))
 
+    def _aliased(
+        self, claims: Sequence[Claim], arguments: Sequence[Place], lent: set[int], old: Sequence[int]
+    ) -> tuple[int, ...]:
+        """Results that touch an argument or a result, of this call or of an earlier one: those are the caller's.
+
+        One that was not even written in this call (`old`) is told as that.
+        """
+        now: list[tuple[int, int]] = []
+        found: list[int] = []
+        for place, claim in enumerate(claims):
+            span = (claim.address, claim.tensor.span_bytes)
+            taken = now if place in old else [*now, *self._handed_out]
+            if any(argument.overlaps(*span) for argument in arguments) or any(_touch(span, one) for one in taken):
+                found.append(place)
+            now.append(span)
+        self._handed_out += [span for span in now if span[0] not in lent]  # what the judge lends is lent again
+        return tuple(found)
+
     def _unwritten(self, claims: Sequence[Claim], results: Sequence[Raw], after: Facts) -> tuple[int, ...]:
         """Results with bytes that nobody ever wrote, by the engine, or not in this call, by the poison."""
         starts = [one.start for one in after.findings if one.checker is Checker.UNINITIALIZED and not one.kernel]
@@ -228,19 +249,9 @@ def _to_tensors(results: Sequence[Raw]) -> "tuple[Tensor, ...]":
     return tuple(to_tensor(raw) for raw in results)
 
 
-def _aliased(claims: Sequence[Claim], arguments: Sequence[Place]) -> tuple[int, ...]:
-    """Results that touch an argument or an earlier result."""
-    earlier: list[tuple[int, int]] = []
-    found: list[int] = []
-    for place, claim in enumerate(claims):
-        start, length = claim.address, claim.tensor.span_bytes
-        if not length:
-            continue
-        shared = any(start < at + count and at < start + length for at, count in earlier)
-        if shared or any(argument.overlaps(start, length) for argument in arguments):
-            found.append(place)
-        earlier.append((start, length))
-    return tuple(found)
+def _touch(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether two ranges of addresses, each a start and a length, share a byte."""
+    return one[0] < other[0] + other[1] and other[0] < one[0] + one[1]
 
 
 def _holds(raw: Raw, poison: int) -> bool:
