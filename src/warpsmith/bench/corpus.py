@@ -118,8 +118,8 @@ def audit(specimens: Sequence[Specimen], choices: Choices, jobs: int, tell: Call
     return Audit(outcomes=tuple(outcomes), skipped=tuple(one for one in specimens if one not in fit))
 
 
-def examine(specimen: Specimen, choices: Choices) -> Outcome:
-    """What comes out for one file."""
+def examine(specimen: Specimen, choices: Choices, seed: int | None = None) -> Outcome:
+    """What comes out for one file; by a secret seed unless one is given."""
     source = read_text(Path(specimen.path))
     candidate = Candidate(
         task=specimen.task,
@@ -129,7 +129,7 @@ def examine(specimen: Specimen, choices: Choices) -> Outcome:
         origin=Path(specimen.path).name,
     )
     try:
-        record = grade(candidate, choices)
+        record = grade(candidate, choices, seed)
         honest = _honest(specimen, candidate, choices, record)
         return judged(specimen, record, bool(choices.without), honest)
     except WarpsmithError as error:
