@@ -8,7 +8,7 @@ from warpsmith.base import HarnessError, MachineError, UsageError
 from warpsmith.bench import Choices, Defence, concluded, evaluate, settled
 from warpsmith.bench import choices as choices_module
 from warpsmith.bench.desk import Desk
-from warpsmith.bench.run import run
+from warpsmith.bench.run import rows_for, run
 from warpsmith.bench.table import STAGES, Row
 from warpsmith.records import (
     Candidate,
@@ -123,7 +123,7 @@ def test_auto_is_cuda_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> N
 def test_choices_are_part_of_the_record_s_options() -> None:
     found = Choices(device="vgpu", cases=(Group.DEV,), without=frozenset(Defence)).options(5)
     assert found.seeds == (5,) and found.cases == ("dev",)
-    assert found.extra == {"gpu": "H200", "without": "link,static"}
+    assert found.extra == {"gpu": "H200", "without": "link,static,virtual"}
 
 
 def test_a_plan_covers_the_chosen_group_or_the_usual_ones() -> None:
@@ -137,3 +137,16 @@ def test_a_direction_that_a_task_lacks_is_refused(tmp_path: object) -> None:
     with pytest.raises(UsageError, match="sideways"):
         evaluate("softmax", "x", choices=Choices(device="sideways"))
     assert desk().plain is False and CANDIDATE.language is Language.TORCH
+
+
+def test_the_stages_end_where_they_are_told_to_and_leave_out_what_is_left_out() -> None:
+    names = [row.name for row in rows_for(Choices(device="cuda", until="check", without=frozenset({Defence.VIRTUAL})))]
+    assert names[-1] == "check" and "compile" in names and "virtual" not in names
+    assert rows_for(Choices(device="vgpu")) == STAGES["vgpu"]
+    with pytest.raises(UsageError, match="profile does not exist on vgpu; it has"):
+        rows_for(Choices(device="vgpu", until="profile"))
+
+
+def test_what_is_not_run_is_said_in_the_options() -> None:
+    extra = Choices(device="cuda", until="check", without=frozenset({Defence.VIRTUAL})).options(1).extra
+    assert extra["until"] == "check" and extra["without"] == "virtual"

@@ -16,6 +16,7 @@ class Defence(StrEnum):
 
     STATIC = "static"
     LINK = "link"
+    VIRTUAL = "virtual"  # the virtual GPU before a real one, so that it does not grade itself
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,15 @@ class Choices:
     without: frozenset[Defence] = frozenset()
     tier: Literal["search", "claim"] = "search"
     call_s: float = 60.0  # the longest that one call may take
+    until: str = ""  # the last stage to run; empty: all of them
 
     def options(self, seed: int) -> Options:
         """The same as part of a record; what is as usual is not said."""
         extra: dict[str, str] = {"gpu": self.gpu} if self.device == "vgpu" else {"tier": self.tier}
         if self.without:
             extra["without"] = ",".join(sorted(self.without))
+        if self.until:
+            extra["until"] = self.until
         cases = tuple(group.value for group in self.cases)
         return Options(device=self.device, cases=cases, seeds=(seed,), extra=extra)
 

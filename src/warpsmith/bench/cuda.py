@@ -1,6 +1,7 @@
 """The stages on a real GPU: the same check through shared memory, and times that two clocks agree on."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from warpsmith.timing.stage import Timer
 
 LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
+CALLS_S = 10  # a check's worker lives at most this many times as long as one call may take
 MOST_LAUNCHES = 8  # believed of a candidate that the virtual GPU could not run
 
 
@@ -51,7 +53,7 @@ def check_stage(desk: Desk) -> Stage:
     """The plan's calls on the GPU."""
 
     def stage(record: Record) -> StageResult:
-        from warpsmith.sandbox.cuda_session import CudaSession, Room, room_for
+        from warpsmith.sandbox.cuda_session import LIMITS, CudaSession, Room, room_for
 
         direction, steps = record.candidate.direction, desk.steps("cuda")
         solve = solver(desk.opened)
@@ -59,7 +61,8 @@ def check_stage(desk: Desk) -> Stage:
         rooms = [room_for(one.arguments, one.native) for one in firsts]
         room = Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
         runtime = Toolchain.find().runtime.parent
-        with CudaSession(desk.compiled(), direction.value, runtime, room) as session:
+        limits = replace(LIMITS, wall_s=min(LIMITS.wall_s, CALLS_S * desk.choices.call_s))
+        with CudaSession(desk.compiled(), direction.value, runtime, room, limits) as session:
             return check(Subject(desk.task, direction, solve, desk.plain), steps, session).result
 
     return stage

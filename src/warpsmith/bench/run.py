@@ -56,7 +56,17 @@ def grade(candidate: Candidate, choices: Choices, seed: int | None = None) -> Re
             environment=environment(chosen.device, chosen.gpu),
             options=chosen.options(drawn),
         )
-        return run(record, desk, STAGES[chosen.device])
+        return run(record, desk, rows_for(chosen))
+
+
+def rows_for(choices: Choices) -> tuple[Row, ...]:
+    """The stages of the device up to the last one asked for, less those left out."""
+    rows = STAGES[choices.device]
+    names = [row.name for row in rows]
+    if choices.until and choices.until not in names:
+        raise UsageError(f"Stage {choices.until} does not exist on {choices.device}; it has {', '.join(names)}.")
+    end = names.index(choices.until) + 1 if choices.until else len(rows)
+    return tuple(row for row in rows[:end] if row.name not in choices.without)
 
 
 def run(record: Record, desk: Desk, rows: Sequence[Row]) -> Record:

@@ -1,11 +1,14 @@
 """Options that more than one command takes."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.base import UsageError
+from warpsmith.base import UsageError, nearest
 from warpsmith.records import Group
+
+if TYPE_CHECKING:
+    from warpsmith.bench import Defence
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of text for a person.")]
 Target = Annotated[str, typer.Argument(help="A suite task, a task folder, a KernelBench file, or file.py:Name.")]
@@ -18,6 +21,20 @@ Trust = Annotated[bool, typer.Option("--trust", help="Run the kernel though this
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, max=256, help="How many at once; the cores by default.")]
 Gpu = Annotated[str, typer.Option(help="The GPU that the virtual one models, or a .toml file that describes one.")]
 Macros = Annotated[list[str] | None, typer.Option("--macro", "-D", help="NAME=VALUE, as a tuner would set.")]
+Without = Annotated[str, typer.Option(help="Defences to leave out: static, link, virtual; more with commas.")]
+
+
+def read_defences(text: str) -> "frozenset[Defence]":
+    """The defences that a comma-separated text names."""
+    from warpsmith.bench import Defence
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    known = [defence.value for defence in Defence]
+    for name in names:
+        if name not in known:
+            near = ", ".join(nearest(name, known) or known)
+            raise UsageError(f"Defence {name} does not exist; these can be left out: {near}.")
+    return frozenset(Defence(name) for name in names)
 
 
 def read_macros(texts: list[str]) -> dict[str, str]:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import warpsmith
-from warpsmith.base import UsageError, nearest
-from warpsmith.cli._options import Device, Gpu, Jobs, Json, Trust
+from warpsmith.base import UsageError
+from warpsmith.cli._options import Device, Gpu, Jobs, Json, Trust, Without, read_defences
 from warpsmith.cli._output import console, print_json
 from warpsmith.records import Verdict
 
 if TYPE_CHECKING:
-    from warpsmith.bench import Defence
     from warpsmith.bench.corpus import Outcome
 
 SHIPPED = ("tests/exploits", "tests/honest")
@@ -23,7 +22,7 @@ def command(
     corpus: Annotated[
         list[Path] | None, typer.Argument(help="Folders or files; the shipped corpus by default.")
     ] = None,
-    without: Annotated[str, typer.Option(help="Defences to leave out: static, link, or both with a comma.")] = "",
+    without: Without = "",
     device: Device = "auto",
     gpu: Gpu = "H200",
     trust: Trust = False,
@@ -34,7 +33,7 @@ def command(
     from warpsmith.bench import Choices, settled
     from warpsmith.bench.corpus import audit, read_corpus
 
-    chosen = Choices(device=settled(device), gpu=gpu, trust=trust, without=_defences(without))
+    chosen = Choices(device=settled(device), gpu=gpu, trust=trust, without=read_defences(without))
     specimens = read_corpus(corpus or shipped())
     found = audit(specimens, chosen, jobs, (lambda outcome: None) if as_json else _print)
     if as_json:
@@ -53,18 +52,6 @@ def shipped() -> list[Path]:
     if not found:
         raise UsageError("The corpus is part of the source checkout and not of the package. Name a folder of your own.")
     return found
-
-
-def _defences(text: str) -> "frozenset[Defence]":
-    from warpsmith.bench import Defence
-
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    known = [defence.value for defence in Defence]
-    for name in names:
-        if name not in known:
-            near = ", ".join(nearest(name, known) or known)
-            raise UsageError(f"Defence {name} does not exist; these can be left out: {near}.")
-    return frozenset(Defence(name) for name in names)
 
 
 def _print(outcome: "Outcome") -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from warpsmith.cli._options import Cases, Device, Gpu, Jobs, Json, Trust
+from warpsmith.cli._options import Cases, Device, Gpu, Jobs, Json, Trust, Without, read_defences
 from warpsmith.cli._output import console
 
 
@@ -16,6 +16,9 @@ def command(
     device: Device = "auto",
     cases: Cases = None,
     gpu: Gpu = "H200",
+    without: Without = "",
+    until: Annotated[str, typer.Option(help="The last stage to run, such as check: no times then.")] = "",
+    call_seconds: Annotated[float, typer.Option(min=1, help="The longest that one call may take.")] = 60.0,
     trust: Trust = False,
     jobs: Jobs = os.cpu_count() or 1,
     as_json: Json = False,
@@ -24,7 +27,15 @@ def command(
     from warpsmith.bench import Choices
     from warpsmith.bench.batch import Results, read_requests, run_batch
 
-    chosen = Choices(device=device, cases=(cases,) if cases else (), gpu=gpu, trust=trust)
+    chosen = Choices(
+        device=device,
+        cases=(cases,) if cases else (),
+        gpu=gpu,
+        trust=trust,
+        without=read_defences(without),
+        until=until,
+        call_s=call_seconds,
+    )
     requests = read_requests(batch)
     if out is None:
         for line in run_batch(requests, chosen, jobs):
