@@ -1,6 +1,6 @@
 """Errors, hashing, atomic files, order statistics. Knows nothing of kernels."""
 
-from warpsmith.base.errors import HarnessError, MachineError, UsageError, WarpsmithError
+from warpsmith.base.errors import ArchiveError, HarnessError, MachineError, UsageError, WarpsmithError
 from warpsmith.base.files import locked, read_text, write_atomic
 from warpsmith.base.formula import evaluate
 from warpsmith.base.hashing import digest, digest_files, digest_json
@@ -9,6 +9,7 @@ from warpsmith.base.names import nearest
 from warpsmith.base.stats import bootstrap_ratio, median, quantile, spearman
 
 __all__ = [
+    "ArchiveError",
     "HarnessError",
     "Home",
     "MachineError",

@@ -3,6 +3,7 @@
 WarpsmithError            exit code
 ├── UsageError        2   what the user gave cannot be used
 ├── MachineError      3   this machine lacks something that is needed
+│   └── ArchiveError  3   the archive cannot be read or written: locked, full, broken
 └── HarnessError      3   our fault
 """
 
@@ -21,6 +22,10 @@ class UsageError(WarpsmithError):
 
 class MachineError(WarpsmithError):
     """A tool, a driver or a permission that this machine lacks, with what provides it."""
+
+
+class ArchiveError(MachineError):
+    """The archive cannot be read or written now: what is wrong with it and the way out."""
 
 
 class HarnessError(WarpsmithError):

@@ -84,10 +84,7 @@ def run(record: Record, desk: Desk, rows: Sequence[Row]) -> Record:
 
 def concluded(record: Record) -> Verdict:
     """The record's verdict; one that was never checked has none, whatever else passed."""
-    checked = record.result("check")
-    if record.verdict is Verdict.PASS and (checked is None or checked.verdict is Verdict.SKIP):
-        return Verdict.SKIP
-    return record.verdict
+    return record.concluded
 
 
 def _one(row: Row, record: Record, desk: Desk) -> StageResult:

@@ -20,6 +20,8 @@ from warpsmith.records.facts import (
 from warpsmith.records.finding import Checker, Finding, Place, Severity, Span
 from warpsmith.records.model import Model
 from warpsmith.records.record import Options, Record, StageResult
+from warpsmith.records.run import ModelCall, Run, RunState
+from warpsmith.records.score import MeasuredScore, ModelledScore, Score, score
 from warpsmith.records.task import (
     Argument,
     Axis,
@@ -70,8 +72,11 @@ __all__ = [
     "KernelResources",
     "Kind",
     "Language",
+    "MeasuredScore",
     "MeasuredTime",
     "Model",
+    "ModelCall",
+    "ModelledScore",
     "ModelledTime",
     "Options",
     "Origin",
@@ -82,6 +87,9 @@ __all__ = [
     "Reason",
     "Record",
     "Role",
+    "Run",
+    "RunState",
+    "Score",
     "Severity",
     "Signature",
     "Span",
@@ -93,4 +101,5 @@ __all__ = [
     "Twist",
     "Verdict",
     "VirtualFacts",
+    "score",
 ]

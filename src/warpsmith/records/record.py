@@ -64,6 +64,14 @@ class Record(Model):
         stops = (r.verdict for r in self.results if r.verdict not in (Verdict.PASS, Verdict.SKIP))
         return next(stops, Verdict.PASS if self.results else Verdict.SKIP)
 
+    @property
+    def concluded(self) -> Verdict:
+        """The verdict; a candidate that was never checked has none, whatever else passed."""
+        checked = self.result("check")
+        if self.verdict is Verdict.PASS and (checked is None or checked.verdict is Verdict.SKIP):
+            return Verdict.SKIP
+        return self.verdict
+
     def adding(self, result: StageResult) -> "Record":
         """This record with one more result."""
         return self.model_copy(update={"results": (*self.results, result)})

@@ -1,0 +1,51 @@
+"""A run of the search: what it was asked, how it stands, and what its models cost. Knows no archive."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from warpsmith.records.model import Model
+from warpsmith.records.task import Direction
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"  # a run's name is part of file names
+
+
+class RunState(StrEnum):
+    """How a run stands. One that a kill ended still says running; it goes on with `--resume`."""
+
+    RUNNING = "running"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class Run(Model):
+    """One search for a kernel, with everything that is needed to go on with it."""
+
+    name: str = Field(pattern=NAME)
+    target: str  # the task as it was typed
+    task: str
+    direction: Direction
+    device: str
+    settings: Mapping[str, str] = Field(default_factory=dict)
+    seed: int = 0
+    started: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    finished: datetime | None = None
+    state: RunState = RunState.RUNNING
+    why: str = ""  # why it stopped
+    command: str = ""
+    package: str = ""
+
+
+class ModelCall(Model):
+    """What one call of a model cost, or the sum of `calls` of them."""
+
+    model: str
+    operator: str = ""
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+    usd: float = Field(default=0.0, ge=0)
+    seconds: float = Field(default=0.0, ge=0)
+    calls: int = Field(default=1, ge=1)
