@@ -11,14 +11,23 @@ from warpsmith.records.facts import (
     Facts,
     KernelCounters,
     KernelResources,
-    MeasuredTime,
-    ModelledTime,
     Ratio,
     TimingFacts,
     VirtualFacts,
 )
 from warpsmith.records.finding import Checker, Finding, Place, Severity, Span
 from warpsmith.records.model import Model
+from warpsmith.records.profile import (
+    Binding,
+    Ceilings,
+    HotLine,
+    KernelProfile,
+    Metric,
+    PassedOver,
+    ProfileFacts,
+    ProfileSource,
+    RooflinePlace,
+)
 from warpsmith.records.record import Options, Record, StageResult
 from warpsmith.records.run import ModelCall, Run, RunState
 from warpsmith.records.score import MeasuredScore, ModelledScore, Score, score
@@ -44,15 +53,18 @@ from warpsmith.records.task import (
     Trial,
     Twist,
 )
+from warpsmith.records.times import MeasuredTime, ModelledTime
 from warpsmith.records.verdict import Reason, Verdict
 
 __all__ = [
     "Argument",
     "Axis",
+    "Binding",
     "Candidate",
     "Case",
     "CaseCheck",
     "CaseTiming",
+    "Ceilings",
     "CheckFacts",
     "Checker",
     "Claim",
@@ -67,26 +79,33 @@ __all__ = [
     "Finding",
     "Group",
     "Heldout",
+    "HotLine",
     "Init",
     "KernelCounters",
+    "KernelProfile",
     "KernelResources",
     "Kind",
     "Language",
     "MeasuredScore",
     "MeasuredTime",
+    "Metric",
     "Model",
     "ModelCall",
     "ModelledScore",
     "ModelledTime",
     "Options",
     "Origin",
+    "PassedOver",
     "Place",
     "Precision",
+    "ProfileFacts",
+    "ProfileSource",
     "Ratio",
     "Reach",
     "Reason",
     "Record",
     "Role",
+    "RooflinePlace",
     "Run",
     "RunState",
     "Score",

@@ -8,26 +8,9 @@ from pydantic import Field
 
 from warpsmith.records.finding import Finding
 from warpsmith.records.model import Model
+from warpsmith.records.profile import ProfileFacts
 from warpsmith.records.task import Case, Trial
-
-
-class ModelledTime(Model):
-    """A time computed by the virtual GPU's cost model. Never measured, never compared with a measured one."""
-
-    kind: Literal["modelled"] = "modelled"
-    us: float
-    gpu: str
-    binding: str = ""
-
-
-class MeasuredTime(Model):
-    """A time read from a clock on a real GPU: the median and the samples' spread."""
-
-    kind: Literal["measured"] = "measured"
-    us: float
-    low_us: float
-    high_us: float
-    samples: int
+from warpsmith.records.times import MeasuredTime, ModelledTime
 
 
 class KernelResources(Model):
@@ -161,4 +144,4 @@ class TimingFacts(Model):
     cases: tuple[CaseTiming, ...] = ()
 
 
-Facts = Annotated[CompileFacts | VirtualFacts | CheckFacts | TimingFacts, Field(discriminator="stage")]
+Facts = Annotated[CompileFacts | VirtualFacts | CheckFacts | TimingFacts | ProfileFacts, Field(discriminator="stage")]

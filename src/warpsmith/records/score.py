@@ -9,10 +9,11 @@ from math import exp, log
 from typing import Literal, TypeAlias
 
 from warpsmith.base import digest_json
-from warpsmith.records.facts import CaseTiming, MeasuredTime, ModelledTime, Ratio, TimingFacts
+from warpsmith.records.facts import CaseTiming, Ratio, TimingFacts
 from warpsmith.records.model import Model
 from warpsmith.records.record import Record
 from warpsmith.records.task import Group
+from warpsmith.records.times import MeasuredTime, ModelledTime
 from warpsmith.records.verdict import Verdict
 
 
