@@ -6,6 +6,27 @@
 #include <algorithm>
 #include <vector>
 
+// How a row is worked on. 0: a block a row, read twice. 1: a block a row, held in registers. 2: a warp a row, held in
+// registers. A row too long to be held is worked on as in 0.
+// tune: STRATEGY = 0 [0, 1, 2]
+#ifndef STRATEGY
+#define STRATEGY 0
+#endif
+// tune: BLOCK = 256 [128, 256, 512]
+#ifndef BLOCK
+#define BLOCK 256
+#endif
+// Neighbours that a thread reads at once (a pack), where the row's length allows.
+// tune: VEC = 1 [1, 4]
+#ifndef VEC
+#define VEC 1
+#endif
+// Blocks that share the rows of a column, their sums joined by a second kernel.
+// tune: CHUNKS = 1 [1, 16, 64]
+#ifndef CHUNKS
+#define CHUNKS 1
+#endif
+
 #define DISPATCH(TENSOR, NAME, ...)                                          \
   AT_DISPATCH_SWITCH((TENSOR).scalar_type(), NAME,                           \
                      AT_DISPATCH_CASE(at::kFloat, __VA_ARGS__)               \
@@ -14,65 +35,165 @@
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kHeld = 8;  // packs of a row that a thread can hold
 constexpr int kWide = 32;
-constexpr int kTall = kThreads / kWide;
+constexpr int kTall = BLOCK / kWide;
 
-// The sum over the block, the same in every thread.
-__device__ float block_sum(float value) {
-  __shared__ float partial[kThreads / 32];
-  for (int step = 16; step > 0; step /= 2) value += __shfl_down_sync(0xffffffffu, value, step);
-  __syncthreads();  // a sum before this one may still be read
-  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
-  __syncthreads();
-  float total = 0.0f;
-  for (int warp = 0; warp < kThreads / 32; ++warp) total += partial[warp];
-  return total;
-}
+template <typename scalar_t, int Vec>
+struct alignas(sizeof(scalar_t) * Vec) Pack {
+  scalar_t at[Vec];
+};
 
 template <typename scalar_t>
-__global__ void input_gradient(const scalar_t* grad_out, const scalar_t* x, const scalar_t* weight, const float* mean,
-                               const float* rstd, scalar_t* grad_x, int64_t cols) {
-  const int64_t start = blockIdx.x * cols;
-  const float middle = mean[blockIdx.x], scale = rstd[blockIdx.x];
-  float sum = 0.0f, turned = 0.0f;
-  for (int64_t i = threadIdx.x; i < cols; i += kThreads) {
-    const float inner = static_cast<float>(grad_out[start + i]) * static_cast<float>(weight[i]);
-    sum += inner;
-    turned += inner * (static_cast<float>(x[start + i]) - middle) * scale;
+struct Rows {
+  const scalar_t *grad_out, *x, *weight;
+  const float *mean, *rstd;
+  scalar_t* grad_x;
+  int64_t rows, cols;
+};
+
+template <int Vec, typename scalar_t>
+__device__ void load(float (&values)[Vec], const scalar_t* from) {
+  const auto pack = *reinterpret_cast<const Pack<scalar_t, Vec>*>(from);
+#pragma unroll
+  for (int j = 0; j < Vec; ++j) values[j] = static_cast<float>(pack.at[j]);
+}
+
+// The sum over a warp or over the block, the same in every thread.
+template <int Team>
+__device__ float team_sum(float value) {
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+  if constexpr (Team > 32) {
+    __shared__ float partial[Team / 32];
+    __syncthreads();  // a sum before this one may still be read
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = 0.0f;
+    for (int warp = 0; warp < Team / 32; ++warp) value += partial[warp];
   }
-  sum = block_sum(sum) / static_cast<float>(cols);
-  turned = block_sum(turned) / static_cast<float>(cols);
-  for (int64_t i = threadIdx.x; i < cols; i += kThreads) {
-    const float inner = static_cast<float>(grad_out[start + i]) * static_cast<float>(weight[i]);
-    const float hat = (static_cast<float>(x[start + i]) - middle) * scale;
-    grad_x[start + i] = static_cast<scalar_t>((inner - sum - hat * turned) * scale);
+  return value;
+}
+
+// The neighbours at column `i`: the gradient of the normalized input, and that input.
+template <int Vec, typename scalar_t>
+__device__ void read(Rows<scalar_t> r, int64_t row, int64_t i, float (&inner)[Vec], float (&hat)[Vec]) {
+  float weight[Vec];
+  load(inner, r.grad_out + row * r.cols + i);
+  load(hat, r.x + row * r.cols + i);
+  load(weight, r.weight + i);
+#pragma unroll
+  for (int j = 0; j < Vec; ++j) inner[j] *= weight[j], hat[j] = (hat[j] - r.mean[row]) * r.rstd[row];
+}
+
+template <int Vec, typename scalar_t>
+__device__ void write(Rows<scalar_t> r, int64_t row, int64_t i, const float (&inner)[Vec], const float (&hat)[Vec],
+                      float sum, float turned) {
+  Pack<scalar_t, Vec> result;
+#pragma unroll
+  for (int j = 0; j < Vec; ++j)
+    result.at[j] = static_cast<scalar_t>((inner[j] - sum - hat[j] * turned) * r.rstd[row]);
+  *reinterpret_cast<Pack<scalar_t, Vec>*>(r.grad_x + row * r.cols + i) = result;
+}
+
+template <typename scalar_t, int Vec>
+__global__ void input_gradient(Rows<scalar_t> r) {
+  float inner[Vec], hat[Vec], sum = 0.0f, turned = 0.0f;
+  for (int64_t i = threadIdx.x * Vec; i < r.cols; i += BLOCK * Vec) {
+    read(r, blockIdx.x, i, inner, hat);
+    for (int j = 0; j < Vec; ++j) sum += inner[j], turned += inner[j] * hat[j];
+  }
+  sum = team_sum<BLOCK>(sum) / static_cast<float>(r.cols);
+  turned = team_sum<BLOCK>(turned) / static_cast<float>(r.cols);
+  for (int64_t i = threadIdx.x * Vec; i < r.cols; i += BLOCK * Vec) {
+    read(r, blockIdx.x, i, inner, hat);
+    write(r, blockIdx.x, i, inner, hat, sum, turned);
   }
 }
 
-template <typename scalar_t>
-__global__ void parameter_gradients(const scalar_t* grad_out, const scalar_t* x, const float* mean, const float* rstd,
-                                    scalar_t* grad_weight, scalar_t* grad_bias, int64_t rows, int64_t cols) {
-  __shared__ float gains[kTall][kWide + 1];
-  __shared__ float shifts[kTall][kWide + 1];
+// A team a row; each thread holds its part of the row.
+template <typename scalar_t, int Vec, int Team>
+__global__ void input_gradient_held(Rows<scalar_t> r) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (BLOCK / Team) + threadIdx.x / Team;
+  if (row >= r.rows) return;
+  const int first = threadIdx.x % Team * Vec, cols = static_cast<int>(r.cols);
+  float inner[kHeld][Vec], hat[kHeld][Vec], sum = 0.0f, turned = 0.0f;
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k) {
+    if (first + k * Team * Vec >= cols) continue;
+    read(r, row, first + k * Team * Vec, inner[k], hat[k]);
+    for (int j = 0; j < Vec; ++j) sum += inner[k][j], turned += inner[k][j] * hat[k][j];
+  }
+  sum = team_sum<Team>(sum) / static_cast<float>(cols);
+  turned = team_sum<Team>(turned) / static_cast<float>(cols);
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k)
+    if (first + k * Team * Vec < cols) write(r, row, first + k * Team * Vec, inner[k], hat[k], sum, turned);
+}
+
+// Sums of one chunk of the rows: 32 columns a block, kTall threads share a column.
+template <typename scalar_t, typename result_t>
+__global__ void parameter_gradients(Rows<scalar_t> r, result_t* gains, result_t* shifts, int64_t chunk) {
+  __shared__ float shared[2][kTall][kWide + 1];
   const int64_t col = static_cast<int64_t>(blockIdx.x) * kWide + threadIdx.x;
+  const int64_t begin = blockIdx.y * chunk, end = min(begin + chunk, r.rows);
   float gain = 0.0f, shift = 0.0f;
-  if (col < cols)
-    for (int64_t row = threadIdx.y; row < rows; row += kTall) {
-      const float grad = static_cast<float>(grad_out[row * cols + col]);
-      gain += grad * (static_cast<float>(x[row * cols + col]) - mean[row]) * rstd[row];
+  if (col < r.cols)
+    for (int64_t row = begin + threadIdx.y; row < end; row += kTall) {
+      const float grad = static_cast<float>(r.grad_out[row * r.cols + col]);
+      gain += grad * (static_cast<float>(r.x[row * r.cols + col]) - r.mean[row]) * r.rstd[row];
       shift += grad;
     }
-  gains[threadIdx.y][threadIdx.x] = gain;
-  shifts[threadIdx.y][threadIdx.x] = shift;
+  shared[0][threadIdx.y][threadIdx.x] = gain;
+  shared[1][threadIdx.y][threadIdx.x] = shift;
   __syncthreads();
-  if (threadIdx.y != 0 || col >= cols) return;
-  for (int i = 1; i < kTall; ++i) {
-    gain += gains[i][threadIdx.x];
-    shift += shifts[i][threadIdx.x];
+  if (threadIdx.y != 0 || col >= r.cols) return;
+  for (int i = 1; i < kTall; ++i) gain += shared[0][i][threadIdx.x], shift += shared[1][i][threadIdx.x];
+  gains[blockIdx.y * r.cols + col] = static_cast<result_t>(gain);
+  shifts[blockIdx.y * r.cols + col] = static_cast<result_t>(shift);
+}
+
+// Joins the sums of the chunks, one thread a column.
+template <typename scalar_t>
+__global__ void join(const float* parts, scalar_t* gains, scalar_t* shifts, int64_t chunks, int64_t cols) {
+  const int64_t col = static_cast<int64_t>(blockIdx.x) * BLOCK + threadIdx.x;
+  if (col >= cols) return;
+  float sum = 0.0f;
+  for (int64_t i = blockIdx.y * chunks; i < (blockIdx.y + 1) * chunks; ++i) sum += parts[i * cols + col];
+  (blockIdx.y == 0 ? gains : shifts)[col] = static_cast<scalar_t>(sum);
+}
+
+template <typename scalar_t, int Vec>
+void launch_rows(Rows<scalar_t> r, cudaStream_t stream) {
+  if constexpr (STRATEGY > 0) {
+    constexpr int team = STRATEGY == 2 ? 32 : BLOCK, together = BLOCK / team;
+    const unsigned blocks = static_cast<unsigned>((r.rows + together - 1) / together);
+    if (r.cols <= kHeld * Vec * team) {
+      input_gradient_held<scalar_t, Vec, team><<<blocks, BLOCK, 0, stream>>>(r);
+      return C10_CUDA_KERNEL_LAUNCH_CHECK();
+    }
   }
-  grad_weight[col] = static_cast<scalar_t>(gain);
-  grad_bias[col] = static_cast<scalar_t>(shift);
+  input_gradient<scalar_t, Vec><<<static_cast<unsigned>(r.rows), BLOCK, 0, stream>>>(r);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+template <typename scalar_t>
+void launch_columns(Rows<scalar_t> r, torch::Tensor grad_weight, torch::Tensor grad_bias, cudaStream_t stream) {
+  const int64_t chunks = std::min<int64_t>(CHUNKS, (r.rows + kTall - 1) / kTall);
+  const int64_t chunk = (r.rows + chunks - 1) / chunks;
+  const dim3 grid(static_cast<unsigned>((r.cols + kWide - 1) / kWide), static_cast<unsigned>(chunks));
+  auto *gains = grad_weight.data_ptr<scalar_t>(), *shifts = grad_bias.data_ptr<scalar_t>();
+  if constexpr (CHUNKS > 1) {
+    auto parts = torch::empty({2, chunks, r.cols}, grad_weight.options().dtype(torch::kFloat32));
+    float* sums = parts.template data_ptr<float>();
+    parameter_gradients<<<grid, dim3(kWide, kTall), 0, stream>>>(r, sums, sums + chunks * r.cols, chunk);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    const dim3 blocks(static_cast<unsigned>((r.cols + BLOCK - 1) / BLOCK), 2);
+    join<<<blocks, BLOCK, 0, stream>>>(sums, gains, shifts, chunks, r.cols);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  } else {
+    parameter_gradients<<<grid, dim3(kWide, kTall), 0, stream>>>(r, gains, shifts, chunk);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  }
 }
 
 }  // namespace
@@ -80,21 +201,18 @@ __global__ void parameter_gradients(const scalar_t* grad_out, const scalar_t* x,
 std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, torch::Tensor weight, torch::Tensor bias,
                                     double eps, torch::Tensor mean, torch::Tensor rstd) {
   TORCH_CHECK(grad_out.is_contiguous() && x.is_contiguous() && weight.is_contiguous(), "tensors must be contiguous");
-  auto grad_x = torch::empty_like(x);
-  auto grad_weight = torch::empty_like(weight);
-  auto grad_bias = torch::empty_like(bias);
-  const int64_t cols = x.size(-1), rows = x.numel() / cols;
+  auto grad_x = torch::empty_like(x), grad_weight = torch::empty_like(weight), grad_bias = torch::empty_like(bias);
+  const int64_t cols = x.size(-1);
   const auto stream = at::cuda::getCurrentCUDAStream();
   DISPATCH(x, "layernorm_backward", [&] {
-    input_gradient<scalar_t><<<static_cast<unsigned>(rows), kThreads, 0, stream>>>(
-        grad_out.data_ptr<scalar_t>(), x.data_ptr<scalar_t>(), weight.data_ptr<scalar_t>(), mean.data_ptr<float>(),
-        rstd.data_ptr<float>(), grad_x.data_ptr<scalar_t>(), cols);
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-    parameter_gradients<scalar_t>
-        <<<static_cast<unsigned>((cols + kWide - 1) / kWide), dim3(kWide, kTall), 0, stream>>>(
-            grad_out.data_ptr<scalar_t>(), x.data_ptr<scalar_t>(), mean.data_ptr<float>(), rstd.data_ptr<float>(),
-            grad_weight.data_ptr<scalar_t>(), grad_bias.data_ptr<scalar_t>(), rows, cols);
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    const Rows<scalar_t> r = {grad_out.data_ptr<scalar_t>(), x.data_ptr<scalar_t>(), weight.data_ptr<scalar_t>(),
+                              mean.data_ptr<float>(), rstd.data_ptr<float>(), grad_x.data_ptr<scalar_t>(),
+                              x.numel() / cols, cols};
+    if (cols % VEC == 0)
+      launch_rows<scalar_t, VEC>(r, stream);
+    else
+      launch_rows<scalar_t, 1>(r, stream);
+    launch_columns<scalar_t>(r, grad_weight, grad_bias, stream);
   });
   return {grad_x, grad_weight, grad_bias};
 }
