@@ -1,6 +1,19 @@
 """What hardware and tools are here. Facts only: nothing is started on a GPU and no torch is loaded."""
 
+from warpsmith.device.ceilings import load_ceilings, save_ceilings
 from warpsmith.device.gpu import Gpu, gpus, profiling_restricted
+from warpsmith.device.roofline import arithmetic_us, floor_us, memory_us
 from warpsmith.device.tools import Program, program
 
-__all__ = ["Gpu", "Program", "gpus", "profiling_restricted", "program"]
+__all__ = [
+    "Gpu",
+    "Program",
+    "arithmetic_us",
+    "floor_us",
+    "gpus",
+    "load_ceilings",
+    "memory_us",
+    "profiling_restricted",
+    "program",
+    "save_ceilings",
+]
