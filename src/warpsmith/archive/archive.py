@@ -1,0 +1,306 @@
+"""The archive: runs and their records, what was learned beside them, and the questions that a search asks."""
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from pydantic import JsonValue
+from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from warpsmith.archive import queries
+from warpsmith.archive.dialect import connect, insert_new, insert_or_replace
+from warpsmith.archive.entry import Entry, Note, Outcome, Ranking, Scope, Tags, entry_of, moment
+from warpsmith.archive.faults import opening
+from warpsmith.archive.rows import parent_rows, record_row, score_row
+from warpsmith.archive.schema import prepare
+from warpsmith.archive.store import Store
+from warpsmith.archive.tables import calls, notes, parents, records, runs, scores
+from warpsmith.base import Home, UsageError, nearest
+from warpsmith.records import Direction, ModelCall, Record, Run, RunState, Verdict
+
+PAGE = 200  # entries in memory at a time
+
+
+class Archive:
+    """A store of records, shared by threads and processes. What `add` returned from is there after any kill."""
+
+    def __init__(self, url: URL, wait_s: float) -> None:
+        self.url = url
+        with opening(url):
+            self._store = Store(connect(url, wait_s))
+            try:
+                prepare(self._store.engine)
+            except BaseException:
+                self.close()
+                raise
+        self._known: set[str] = {""}
+
+    @classmethod
+    def open(cls, url: str | None = None, wait_s: float = 30.0) -> Self:
+        """The archive at a SQLAlchemy URL; else at `WARPSMITH_ARCHIVE`, else the file in the data folder.
+
+        `sqlite://` is one in memory. `wait_s` is how long another writer is waited for.
+        """
+        text = url or os.environ.get("WARPSMITH_ARCHIVE") or f"sqlite:///{Home.here().data / 'archive.sqlite'}"
+        try:
+            return cls(make_url(text), wait_s)
+        except (ArgumentError, NoSuchModuleError) as error:
+            raise UsageError(
+                f"Archive {text!r} is no database URL: {error}. Write it as sqlite:////path/archive.sqlite or "
+                "postgresql+psycopg://user@host/name."
+            ) from None
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"Archive {make_url(text)!r} needs Python's {error.name}: pip install {error.name}."
+            ) from None
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What this thread writes inside is one transaction: all of it is there afterwards, or none of it."""
+        with self._store.writing():
+            yield
+
+    # runs
+
+    def start(self, run: Run) -> None:
+        """Add a run; a name that is taken is refused."""
+        row = {"name": run.name, "started_s": run.started.timestamp(), "body": run.text()}
+        with self._store.writing() as connection:
+            fresh = connection.execute(insert_new(connection, runs).returning(runs.c.name), row).scalar()
+        if fresh is None:
+            raise UsageError(
+                f"Run {run.name} is there already. --resume {run.name} goes on with it; else name another."
+            )
+        self._known.add(run.name)
+
+    def run(self, name: str) -> Run:
+        """A run by its name; one that is not there is refused, with the nearest names."""
+        with self._store.reading() as connection:
+            body = connection.execute(select(runs.c.body).where(runs.c.name == name)).scalar()
+            known = [] if body is not None else [*connection.execute(select(runs.c.name)).scalars()]
+        if body is None:
+            near = nearest(name, known)
+            hint = f"Did you mean {' or '.join(near)}?" if near else "warpsmith runs lists those that are."
+            raise UsageError(f"Run {name} does not exist. {hint}")
+        return Run.parse(body)
+
+    def runs(self) -> tuple[Run, ...]:
+        """Every run, the latest first."""
+        with self._store.reading() as connection:
+            bodies = connection.execute(select(runs.c.body).order_by(runs.c.started_s.desc(), runs.c.name)).scalars()
+            return tuple(Run.parse(body) for body in bodies)
+
+    def finish(self, name: str, state: RunState, why: str = "") -> Run:
+        """Say how a run ended; `RunState.RUNNING` opens it again."""
+        finished = None if state is RunState.RUNNING else datetime.now(UTC)
+        with self._store.writing() as connection:
+            run = self.run(name).model_copy(update={"state": state, "why": why, "finished": finished})
+            connection.execute(update(runs).where(runs.c.name == name).values(body=run.text()))
+        return run
+
+    # records
+
+    def add(
+        self,
+        run: str | None,
+        record: Record,
+        *,
+        generation: int = 0,
+        proposal: str = "",
+        cost_usd: float = 0.0,
+        model: str = "",
+        operator: str = "",
+        cell: str = "",
+    ) -> str:
+        """Keep a record and return its entry's id. The same record again changes nothing; another evaluation of the
+        same kernel is another entry."""
+        tags = Tags(generation, proposal, cost_usd, model, operator, cell)
+        row = record_row(self._run(run), record, tags, time.time())
+        with self._store.writing() as connection:
+            statement = insert_new(connection, records).returning(records.c.id)
+            number = connection.execute(statement, row).scalar()
+            if number is not None:
+                _add_beside(connection, number, record)
+        return str(row["entry"])
+
+    def records(
+        self,
+        run: str | None = None,
+        *,
+        task: str | None = None,
+        direction: Direction | None = None,
+        verdict: Verdict | None = None,
+        candidate: str | None = None,
+        key: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Entry]:
+        """The entries of a scope in the order of adding, a page in memory at a time; `run=""` are those of `eval`."""
+        query = queries.entries(Scope(run, task, direction, verdict, candidate, key))
+        last, left = 0, limit
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            page = self._entries(query.where(records.c.id > last).limit(size))
+            yield from page
+            if len(page) < size:
+                return
+            last, left = page[-1].number, None if left is None else left - len(page)
+
+    def count(self, run: str | None = None) -> int:
+        """How many entries a run has, or the archive."""
+        statement = select(func.count()).select_from(records).where(*queries.conditions(Scope(run)))
+        with self._store.reading() as connection:
+            return int(connection.execute(statement).scalar_one())
+
+    def candidates(self, run: str) -> frozenset[str]:
+        """The ids of the candidates that a run has evaluated."""
+        statement = select(records.c.candidate).where(records.c.run == run).distinct()
+        with self._store.reading() as connection:
+            return frozenset(connection.execute(statement).scalars())
+
+    def outcomes(self, run: str) -> tuple[Outcome, ...]:
+        """The funnel of a run: how many evaluations ended at which stage, with which verdict and reason."""
+        with self._store.reading() as connection:
+            rows = connection.execute(queries.outcomes(Scope(run)))
+            return tuple(Outcome(row.stage, Verdict(row.verdict), row.reason, row.total) for row in rows)
+
+    # the best
+
+    def rankings(
+        self, run: str | None = None, *, task: str | None = None, direction: Direction | None = None
+    ) -> tuple[Ranking, ...]:
+        """The sets of comparable scores; the first is the one that `elites`, `cells` and `best` mean by default.
+
+        Measured ones stand before modelled ones, those over more cases before those over fewer, then the larger set.
+        """
+        with self._store.reading() as connection:
+            rows = connection.execute(queries.rankings(Scope(run, task, direction)))
+            return tuple(Ranking(row.basis, row.kind, row.cases, row.total) for row in rows)
+
+    def elites(
+        self,
+        run: str | None = None,
+        *,
+        task: str | None = None,
+        direction: Direction | None = None,
+        basis: str | None = None,
+        limit: int = 10,
+    ) -> tuple[Entry, ...]:
+        """The best kernels of one ranking, best first, each by its last evaluation."""
+        scope = Scope(run, task, direction)
+        chosen = basis or self._basis(scope)
+        return self._entries(queries.elites(scope, chosen).limit(limit)) if chosen else ()
+
+    def cells(
+        self,
+        run: str | None = None,
+        *,
+        task: str | None = None,
+        direction: Direction | None = None,
+        basis: str | None = None,
+    ) -> tuple[Entry, ...]:
+        """The best kernel of each cell of one ranking, best first."""
+        scope = Scope(run, task, direction)
+        chosen = basis or self._basis(scope)
+        return self._entries(queries.cells(scope, chosen)) if chosen else ()
+
+    def best(self, run: str) -> Entry | None:
+        """The best kernel of a run; None when none was right and timed."""
+        return next(iter(self.elites(run, limit=1)), None)
+
+    def lineage(self, candidate: str, run: str | None = None) -> tuple[Entry, ...]:
+        """The candidate and all it came from, the oldest first, each by the first entry that it has."""
+        found: dict[str, Entry] = {}
+        wanted = frozenset({candidate})
+        while wanted:
+            entries = self._entries(queries.firsts(Scope(run), wanted))
+            found |= {entry.candidate: entry for entry in entries}
+            wanted = frozenset(name for entry in entries for name in entry.parents if name not in found)
+        return tuple(sorted(found.values(), key=lambda entry: entry.number))
+
+    def children(self, candidate: str, run: str | None = None) -> frozenset[str]:
+        """The ids of the candidates that name this one as a parent."""
+        joined = select(records.c.candidate).join(parents, parents.c.record == records.c.id)
+        statement = joined.where(parents.c.parent == candidate, *queries.conditions(Scope(run)))
+        with self._store.reading() as connection:
+            return frozenset(connection.execute(statement).scalars())
+
+    # what stands beside
+
+    def note(self, run: str | None, kind: str, body: JsonValue, name: str = "") -> str:
+        """Keep a piece of JSON and return its name; one of the same run, kind and name is replaced."""
+        named = name or uuid.uuid4().hex
+        text = json.dumps(body, ensure_ascii=False, allow_nan=False)
+        row = {"run": self._run(run), "kind": kind, "name": named, "created_s": time.time(), "body": text}
+        with self._store.writing() as connection:
+            connection.execute(insert_or_replace(connection, notes, ("run", "kind", "name"), ("body",)), row)
+        return named
+
+    def notes(self, run: str | None, kind: str) -> tuple[Note, ...]:
+        """The notes of a kind, in the order that they were first made; of no run when `run` is None."""
+        chosen = select(notes).where(notes.c.run == (run or ""), notes.c.kind == kind).order_by(notes.c.id)
+        with self._store.reading() as connection:
+            rows = connection.execute(chosen)
+            return tuple(Note(row.name, row.kind, json.loads(row.body), moment(row.created_s)) for row in rows)
+
+    def forget(self, run: str | None, kind: str, name: str) -> None:
+        """Drop a note; one that is not there is dropped already."""
+        gone = delete(notes).where(notes.c.run == (run or ""), notes.c.kind == kind, notes.c.name == name)
+        with self._store.writing() as connection:
+            connection.execute(gone)
+
+    def spend(self, run: str | None, call: ModelCall) -> None:
+        """Keep what a call of a model cost."""
+        row = {"run": self._run(run), "created_s": time.time(), **call.model_dump()}
+        with self._store.writing() as connection:
+            connection.execute(insert(calls), row)
+
+    def spent(self, run: str) -> tuple[ModelCall, ...]:
+        """The sums of a run's calls, a model and an operator each."""
+        names = ("input_tokens", "output_tokens", "usd", "seconds", "calls")
+        sums = [func.sum(calls.c[name]).label(name) for name in names]
+        by = (calls.c.model, calls.c.operator)
+        with self._store.reading() as connection:
+            rows = connection.execute(select(*by, *sums).where(calls.c.run == run).group_by(*by).order_by(*by))
+            return tuple(ModelCall.model_validate(dict(row._mapping)) for row in rows)
+
+    def _run(self, name: str | None) -> str:
+        """The name of a run that is there; the empty one for none."""
+        if name and name not in self._known:
+            self.run(name)
+            self._known.add(name)
+        return name or ""
+
+    def _basis(self, scope: Scope) -> str | None:
+        with self._store.reading() as connection:
+            row = connection.execute(queries.rankings(scope).limit(1)).first()
+            return None if row is None else str(row.basis)
+
+    def _entries(self, query: queries.Query) -> tuple[Entry, ...]:
+        with self._store.reading() as connection:
+            return tuple(entry_of(row) for row in connection.execute(query))
+
+
+def _add_beside(connection: Connection, number: int, record: Record) -> None:
+    """The rows that belong to a new row of `records`."""
+    if (scored := score_row(number, record)) is not None:
+        connection.execute(insert(scores), scored)
+    if found := parent_rows(number, record):
+        connection.execute(insert(parents), found)

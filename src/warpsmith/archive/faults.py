@@ -1,0 +1,58 @@
+"""The one seam where what a database says becomes an ArchiveError with the way out."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import SQLAlchemyError
+
+from warpsmith.base import ArchiveError
+
+ELSEWHERE = "WARPSMITH_HOME names another folder, WARPSMITH_ARCHIVE another database"
+WAYS_OUT = (
+    (r"is locked", "another process kept it locked. Wait for that process or end it, then go on"),
+    (
+        r"disk is full|no space left",
+        "its disk is full. Free some space, then go on; what was there before is kept",
+    ),
+    (
+        r"disk i/o error",
+        "the disk did not take it: full, past a limit of file size, or failing. See to that, then go on; what was "
+        "there before is kept",
+    ),
+    (r"readonly database|read-only", f"it cannot be written. Give yourself the right to, or: {ELSEWHERE}"),
+    (r"unable to open", f"its file cannot be opened or made. See to its folder, or: {ELSEWHERE}"),
+    (
+        r"not a database|malformed",
+        f"it is damaged or no database. Move it away, or read it with sqlite3's .recover; or: {ELSEWHERE}",
+    ),
+    (r"could not connect|connection (failed|refused)|closed the connection", "its server does not answer. Start it"),
+)
+
+
+@contextmanager
+def translated(url: URL) -> Iterator[None]:
+    """What SQLAlchemy raises inside, as an ArchiveError."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise ArchiveError(message(url, str(getattr(error, "orig", None) or error))) from error
+
+
+@contextmanager
+def opening(url: URL) -> Iterator[None]:
+    """The same while an archive is opened, where files and folders are made too."""
+    try:
+        with translated(url):
+            yield
+    except OSError as error:
+        raise ArchiveError(message(url, f"unable to open {error.filename}: {error.strerror}")) from error
+
+
+def message(url: URL, said: str) -> str:
+    """The database, what is wrong, the way out, and what the database itself said."""
+    name = url.database if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+    first = said.strip().splitlines()[0] if said.strip() else "nothing"
+    found = (way for pattern, way in WAYS_OUT if re.search(pattern, said, re.IGNORECASE))
+    return f"Archive {name}: {next(found, 'the database refused')} ({first})."

@@ -1,0 +1,77 @@
+"""The questions as SQL that every database understands. What was said last of a kernel counts."""
+
+from typing import Any, TypeAlias
+
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select
+
+from warpsmith.archive.entry import Scope
+from warpsmith.archive.tables import records, scores
+from warpsmith.records import Verdict
+
+Query: TypeAlias = Select[Any]
+AGAINST = (Verdict.FAIL.value, Verdict.QUARANTINE.value)
+SCORE_COLUMNS = (scores.c.kind, scores.c.value, scores.c.low, scores.c.high, scores.c.cases, scores.c.basis)
+
+
+def conditions(scope: Scope) -> list[ColumnElement[bool]]:
+    """The scope as conditions on `records`."""
+    fields = {name: getattr(scope, name) for name in scope.__dataclass_fields__}
+    return [records.c[name] == value for name, value in fields.items() if value is not None]
+
+
+def entries(scope: Scope) -> Query:
+    """Every record of a scope with its score, in the order of adding."""
+    joined = records.outerjoin(scores, scores.c.record == records.c.id)
+    return select(records, *SCORE_COLUMNS).select_from(joined).where(*conditions(scope)).order_by(records.c.id)
+
+
+def rankings(scope: Scope) -> Query:
+    """The sets of comparable scores: measured before modelled, then most cases, then most records."""
+    count = func.count().label("total")
+    return (
+        select(scores.c.basis, scores.c.kind, scores.c.cases, count)
+        .join(records, records.c.id == scores.c.record)
+        .where(*conditions(scope))
+        .group_by(scores.c.basis, scores.c.kind, scores.c.cases)
+        .order_by(scores.c.kind, scores.c.cases.desc(), count.desc(), func.max(records.c.id).desc())
+    )
+
+
+def elites(scope: Scope, basis: str) -> Query:
+    """The kernels of one ranking, best first, each by its last evaluation; one that failed since is not there."""
+    scored = scores.c.record.is_not(None)
+    same = and_(scores.c.record == records.c.id, scores.c.basis == basis)
+    last = (
+        select(func.max(records.c.id).label("id"))
+        .select_from(records.outerjoin(scores, same))
+        .where(or_(scored, records.c.verdict.in_(AGAINST)), *conditions(scope))
+        .group_by(records.c.candidate)
+        .subquery()
+    )
+    joined = records.join(last, last.c.id == records.c.id).join(scores, same)
+    return select(records, *SCORE_COLUMNS).select_from(joined).order_by(scores.c.value.desc(), records.c.id)
+
+
+def cells(scope: Scope, basis: str) -> Query:
+    """The best kernel of each cell, best first."""
+    inner = elites(scope, basis).order_by(None)
+    place = func.row_number().over(partition_by=records.c.cell, order_by=(scores.c.value.desc(), records.c.id))
+    ranked = inner.add_columns(place.label("place")).subquery()
+    return select(ranked).where(ranked.c.place == 1).order_by(ranked.c.value.desc(), ranked.c.id)
+
+
+def outcomes(scope: Scope) -> Query:
+    """How many records ended at which stage and why."""
+    columns = (records.c.stage, records.c.verdict, records.c.reason)
+    count = func.count().label("total")
+    return select(*columns, count).where(*conditions(scope)).group_by(*columns).order_by(count.desc(), *columns)
+
+
+def firsts(scope: Scope, candidates: frozenset[str]) -> Query:
+    """The first record of each candidate: the one that says where the search had it from."""
+    first = (
+        select(func.min(records.c.id))
+        .where(records.c.candidate.in_(candidates), *conditions(scope))
+        .group_by(records.c.candidate)
+    )
+    return entries(Scope()).where(records.c.id.in_(first))

@@ -1,0 +1,58 @@
+"""From a record to the rows that stand for it."""
+
+from typing import Any, TypeAlias
+
+from warpsmith.archive.entry import Tags
+from warpsmith.base import digest
+from warpsmith.records import MeasuredScore, Record, Verdict, score
+
+Row: TypeAlias = dict[str, Any]  # the edge to SQL
+
+
+def record_row(run: str, record: Record, tags: Tags, created_s: float) -> Row:
+    """The row of table `records`."""
+    body = record.text()
+    ending = next((one for one in record.results if one.verdict not in (Verdict.PASS, Verdict.SKIP)), None)
+    last = ending or (record.results[-1] if record.results else None)
+    return {
+        "run": run,
+        "entry": digest(body),
+        "key": record.key,
+        "candidate": record.candidate.id,
+        "task": record.candidate.task,
+        "direction": record.candidate.direction.value,
+        "hardware": record.environment.hardware,
+        "verdict": record.concluded.value,
+        "reason": ending.reason.value if ending and ending.reason else "",
+        "stage": last.stage if last else "",
+        "generation": tags.generation,
+        "proposal": tags.proposal,
+        "cost_usd": tags.cost_usd,
+        "model": tags.model,
+        "operator": tags.operator,
+        "cell": tags.cell,
+        "created_s": created_s,
+        "body": body,
+    }
+
+
+def score_row(row: int, record: Record) -> Row | None:
+    """The row of table `scores`; None for a record without a score."""
+    found = score(record)
+    if found is None:
+        return None
+    low, high = (found.low, found.high) if isinstance(found, MeasuredScore) else (None, None)
+    return {
+        "record": row,
+        "kind": found.kind,
+        "value": found.value,
+        "low": low,
+        "high": high,
+        "cases": found.cases,
+        "basis": found.basis,
+    }
+
+
+def parent_rows(row: int, record: Record) -> list[Row]:
+    """The rows of table `parents`, in the order that the candidate names them."""
+    return [{"record": row, "place": place, "parent": name} for place, name in enumerate(record.candidate.parents)]

@@ -1,0 +1,82 @@
+"""The version of an archive, and the steps from each version to the next."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, delete, func, insert, inspect, select
+
+from warpsmith.archive.dialect import WRITES, founding
+from warpsmith.archive.rows import score_row
+from warpsmith.archive.tables import METADATA, records, scores, versions
+from warpsmith.base import ArchiveError
+from warpsmith.records import Record
+
+PAGE = 200
+
+
+@dataclass(frozen=True)
+class Step:
+    """From `version - 1` to `version`. A step that was released never changes."""
+
+    version: int
+    summary: str
+    run: Callable[[Connection], None]
+
+
+def rescore(connection: Connection) -> None:
+    """Make the index of scores anew from the records, a page at a time; for a step when `records.score` changes."""
+    scores.create(connection, checkfirst=True)
+    connection.execute(delete(scores))
+    last = 0
+    while True:
+        page = select(records.c.id, records.c.body).where(records.c.id > last).order_by(records.c.id).limit(PAGE)
+        found = connection.execute(page).all()
+        if not found:
+            return
+        last = found[-1].id
+        rows = [row for each in found if (row := score_row(each.id, Record.parse(each.body)))]
+        if rows:
+            connection.execute(insert(scores), rows)
+
+
+STEPS = (Step(2, "the index of scores", rescore),)
+LATEST = STEPS[-1].version
+
+
+def prepare(engine: Engine) -> None:
+    """Bring the database to the latest version: make its tables, or run the steps that it lacks, each whole."""
+    if _version(engine) == LATEST:
+        return
+    with founding(engine):
+        found = _version(engine)
+        if found is None:
+            with _writing(engine) as connection, connection.begin():
+                METADATA.create_all(connection)
+                _stamp(connection, LATEST)
+            return
+        if found > LATEST:
+            raise ArchiveError(
+                f"Archive {engine.url.database} has version {found}; this warpsmith knows up to {LATEST}. Use a newer "
+                "warpsmith, or name another archive with WARPSMITH_ARCHIVE."
+            )
+        for step in STEPS:
+            if step.version > found:
+                with _writing(engine) as connection, connection.begin():
+                    step.run(connection)
+                    _stamp(connection, step.version)
+
+
+def _version(engine: Engine) -> int | None:
+    with engine.connect() as connection:
+        if not inspect(connection).has_table(versions.name):
+            return None
+        return connection.execute(select(func.max(versions.c.version))).scalar()
+
+
+def _stamp(connection: Connection, version: int) -> None:
+    connection.execute(insert(versions), {"version": version, "applied_s": time.time()})
+
+
+def _writing(engine: Engine) -> Connection:
+    return engine.connect().execution_options(**WRITES)
