@@ -206,7 +206,7 @@ class Archive:
         """The best kernels of one ranking, best first, each by its last evaluation."""
         scope = Scope(run, task, direction)
         chosen = basis or self._basis(scope)
-        return self._entries(queries.elites(scope, chosen).limit(limit)) if chosen else ()
+        return self._entries(queries.elites(scope, chosen, limit)) if chosen else ()
 
     def cells(
         self,

@@ -2,7 +2,7 @@
 
 from typing import Any, TypeAlias
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Join, Select, and_, func, or_, select
 
 from warpsmith.archive.entry import Scope
 from warpsmith.archive.tables import records, scores
@@ -37,27 +37,35 @@ def rankings(scope: Scope) -> Query:
     )
 
 
-def elites(scope: Scope, basis: str) -> Query:
+def elites(scope: Scope, basis: str, limit: int) -> Query:
     """The kernels of one ranking, best first, each by its last evaluation; one that failed since is not there."""
-    scored = scores.c.record.is_not(None)
-    same = and_(scores.c.record == records.c.id, scores.c.basis == basis)
-    last = (
-        select(func.max(records.c.id).label("id"))
-        .select_from(records.outerjoin(scores, same))
-        .where(or_(scored, records.c.verdict.in_(AGAINST)), *conditions(scope))
-        .group_by(records.c.candidate)
-        .subquery()
-    )
-    joined = records.join(last, last.c.id == records.c.id).join(scores, same)
-    return select(records, *SCORE_COLUMNS).select_from(joined).order_by(scores.c.value.desc(), records.c.id)
+    best = _standing(scope, basis).order_by(scores.c.value.desc(), records.c.id).limit(limit).subquery()
+    return _ranked(records.join(best, best.c.id == records.c.id))
 
 
 def cells(scope: Scope, basis: str) -> Query:
     """The best kernel of each cell, best first."""
-    inner = elites(scope, basis).order_by(None)
     place = func.row_number().over(partition_by=records.c.cell, order_by=(scores.c.value.desc(), records.c.id))
-    ranked = inner.add_columns(place.label("place")).subquery()
-    return select(ranked).where(ranked.c.place == 1).order_by(ranked.c.value.desc(), ranked.c.id)
+    placed = _standing(scope, basis).add_columns(place.label("place")).subquery()
+    return _ranked(records.join(placed, and_(placed.c.id == records.c.id, placed.c.place == 1)))
+
+
+def _standing(scope: Scope, basis: str) -> Query:
+    """The rows that count of one ranking. Ids alone: to sort rows with their texts would copy every text."""
+    same = and_(scores.c.record == records.c.id, scores.c.basis == basis)
+    last = (
+        select(func.max(records.c.id).label("id"))
+        .select_from(records.outerjoin(scores, same))
+        .where(or_(scores.c.record.is_not(None), records.c.verdict.in_(AGAINST)), *conditions(scope))
+        .group_by(records.c.candidate)
+        .subquery()
+    )
+    return select(records.c.id).select_from(records.join(last, last.c.id == records.c.id).join(scores, same))
+
+
+def _ranked(chosen: Join) -> Query:
+    joined = chosen.join(scores, scores.c.record == records.c.id)
+    return select(records, *SCORE_COLUMNS).select_from(joined).order_by(scores.c.value.desc(), records.c.id)
 
 
 def outcomes(scope: Scope) -> Query:
