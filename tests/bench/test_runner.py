@@ -8,6 +8,7 @@ from warpsmith.base import HarnessError, MachineError, UsageError
 from warpsmith.bench import Choices, Defence, concluded, evaluate, settled
 from warpsmith.bench import choices as choices_module
 from warpsmith.bench.desk import Desk
+from warpsmith.bench.lease import Need
 from warpsmith.bench.run import rows_for, run
 from warpsmith.bench.table import STAGES, Row
 from warpsmith.records import (
@@ -98,14 +99,15 @@ def test_below_the_floor_nothing_runs_unless_trusted() -> None:
 def test_a_stage_may_have_the_gpu_for_itself(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     one = row("timing")
-    found = run(empty(), desk(), [Row(one.name, one.make, exclusive=True)])
+    found = run(empty(), desk(), [Row(one.name, one.make, Need.ALONE)])
     assert stages(found) == ["timing"]
 
 
 def test_the_devices_differ_by_their_rows() -> None:
     assert [row.name for row in STAGES["vgpu"]] == ["compile", "check", "timing"]
-    assert [row.name for row in STAGES["cuda"]] == ["compile", "virtual", "check", "timing"]
-    assert [row.exclusive for row in STAGES["cuda"]] == [False, False, True, True]
+    assert [row.name for row in STAGES["cuda"]] == ["compile", "virtual", "check", "sanitizer", "timing"]
+    needs = {row.name: row.gpu for row in STAGES["cuda"]}
+    assert needs["timing"] is Need.ALONE and needs["check"] is Need.SHARED and needs["virtual"] is Need.NONE
 
 
 def test_auto_is_cuda_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from warpsmith.timing import (
     too_good,
     undisturbed,
 )
+from warpsmith.timing.rules import slack_us
 
 COST = LaunchCost(first_us=4.0, next_us=2.0)
 H200 = Ceilings(read_bytes_us=4.3e6, flops_us=60e6, null_us=2.0, l2_bytes=60 << 20)
@@ -78,19 +79,26 @@ def test_hidden_work() -> None:
     assert hidden_work(idle_us=50, queued_us=20, launches=15, cost=COST) is None
 
 
-def test_clocks() -> None:
-    assert clocks_disagree(event_us=40, null_event_us=7, wall_us=66, null_wall_us=32) is None
-    found = clocks_disagree(event_us=10, null_event_us=7, wall_us=66, null_wall_us=32)
-    assert found is not None
-    assert found.reason is Reason.CLOCKS_DISAGREE
-    assert "34.0 µs" in found.detail
+@pytest.mark.parametrize(
+    ("confirmed", "calls", "believed"), [(3, 8, True), (2, 8, False), (6, 24, True), (5, 24, False)]
+)
+def test_enough_calls_must_be_confirmed(confirmed: int, calls: int, believed: bool) -> None:
+    found = clocks_disagree(confirmed, calls, beside_us=66.0, null_beside_us=32.0)
+    assert (found is None) is believed
+    if found is not None:
+        assert found.reason is Reason.CLOCKS_DISAGREE
+        assert "66.0 µs" in found.detail and "32.0 µs" in found.detail
 
 
 def test_clock_slack_is_three_microseconds_or_five_percent() -> None:
-    assert clocks_disagree(10, 7, 37.9, 32) is None
-    assert clocks_disagree(10, 7, 38.1, 32) is not None
-    assert clocks_disagree(1000, 7, 1070, 32) is None
-    assert clocks_disagree(1000, 7, 1090, 32) is not None
+    assert slack_us(10) == 3.0
+    assert slack_us(1000) == 50.0
+
+
+def test_each_window_by_itself_must_be_faster() -> None:
+    whole = Ratio(value=1.05, low=1.02, high=1.08)
+    assert claim(whole, [1.06, 1.04]) is Claim.FASTER
+    assert claim(whole, [1.10, 1.00]) is Claim.INCONCLUSIVE
 
 
 def test_floor_counts_cold_reads_and_spilled_writes() -> None:

@@ -14,9 +14,10 @@ from warpsmith.sandbox.session import Clocks, Mode, Shown
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import Values
 from warpsmith.timing import StopRule
-from warpsmith.timing.sample import WARM_CALLS, Samples, sample
+from warpsmith.timing.sample import MOST_TURNS, WARM_CALLS, Manner, Samples, sample
 
 RULE = StopRule(width=0.0, least=4, most=4, seconds=9)
+MANNER = Manner(RULE)
 X = torch.ones(2)
 
 
@@ -29,11 +30,13 @@ class FakeSession:
     device: str = "cuda"
     confined: Confined = field(default_factory=Confined)
     calls: list[tuple[int, Mode, int]] = field(default_factory=list)
+    colds: list[bool] = field(default_factory=list)
 
     def call(
         self, arguments: Values, given: Sequence[Tensor] = (), slot: int = 0, mode: Mode = Mode.IDLE, cold: bool = True
     ) -> Shown:
         self.calls.append((slot, mode, len(given)))
+        self.colds.append(cold)
         return Shown(self.trouble, (X,), clocks=self.clocks[(len(self.calls) - 1) % len(self.clocks)])
 
     def __enter__(self) -> Self:
@@ -60,7 +63,7 @@ def fine(_call: Problem, _shown: Shown) -> Trouble | None:
 
 def test_modes_alternate_over_slots_and_warm_calls_do_not_count() -> None:
     session = FakeSession([clocks()])
-    found = sample(session, endless(), fine, RULE)
+    found = sample(session, endless(), fine, MANNER)
     assert isinstance(found, Samples)
     assert len(found.queued) == 4
     assert found.count == len(session.calls) - WARM_CALLS
@@ -70,13 +73,13 @@ def test_modes_alternate_over_slots_and_warm_calls_do_not_count() -> None:
 
 def test_a_plain_candidate_is_given_its_results() -> None:
     session = FakeSession([clocks()])
-    sample(session, endless(), fine, RULE, given=True)
+    sample(session, endless(), fine, Manner(RULE, given=True))
     assert {count for _, _, count in session.calls} == {1}
 
 
 def test_trouble_ends_it() -> None:
     crash = Trouble(Reason.CRASH, "it crashed")
-    assert sample(FakeSession([clocks()], crash), endless(), fine, RULE) is crash
+    assert sample(FakeSession([clocks()], crash), endless(), fine, MANNER) is crash
 
 
 def test_a_wrong_output_of_a_timed_call_ends_it() -> None:
@@ -87,7 +90,7 @@ def test_a_wrong_output_of_a_timed_call_ends_it() -> None:
         return wrong if len(seen) == 6 else None
 
     session = FakeSession([clocks()])
-    assert sample(session, endless(), examine, RULE) is wrong
+    assert sample(session, endless(), examine, MANNER) is wrong
     assert len(session.calls) == 6
 
 
@@ -99,10 +102,36 @@ def test_disturbed_calls_are_left_out() -> None:
     assert odd not in kept.idle
 
 
-def test_windows_join_unless_one_came_to_trouble() -> None:
-    one, two = Samples([clocks(1.0)], [clocks(2.0)]), Samples([clocks(3.0)], [])
-    both = one.joined(two)
-    assert isinstance(both, Samples)
+def test_windows_join() -> None:
+    both = Samples.all([Samples([clocks(1.0)], [clocks(2.0)]), Samples([clocks(3.0)], [])])
     assert both.events_us(Mode.IDLE) == [1.0, 3.0]
-    crash = Trouble(Reason.CRASH, "it crashed")
-    assert one.joined(crash) is crash
+    assert both.events_us(Mode.QUEUED) == [2.0]
+
+
+def test_a_call_is_confirmed_when_the_judge_waited_no_longer_than_it_explains() -> None:
+    honest, delayed, forged = clocks(10.0), Clocks(10.0, 2.0, 60.0, 400.0), clocks(4.0)
+    samples = Samples([honest, delayed, forged], [])
+    assert samples.confirmed(null_beside_us=28.0) == [honest]
+    assert samples.beside_us(0.0) == 30.0
+
+
+def test_a_machine_that_delays_some_calls_is_given_more() -> None:
+    late = Clocks(10.0, 2.0, 90.0, 400.0)
+    session = FakeSession([late] * 3 + [late, late] * 4 + [clocks(), clocks()] * 9)
+    found = sample(session, endless(), fine, Manner(RULE, null_beside_us=30.0))
+    assert isinstance(found, Samples)
+    assert len(found.confirmed(30.0)) >= 3
+    assert found.count > 2 * RULE.most
+
+
+def test_a_candidate_that_no_clock_confirms_is_given_up() -> None:
+    found = sample(FakeSession([Clocks(10.0, 2.0, 90.0, 400.0)]), endless(), fine, Manner(RULE, null_beside_us=30.0))
+    assert isinstance(found, Samples)
+    assert found.count == MOST_TURNS * RULE.most
+    assert found.confirmed(30.0) == []
+
+
+def test_warm_calls_do_not_flush() -> None:
+    session = FakeSession([clocks()])
+    sample(session, endless(), fine, Manner(RULE, cold=False))
+    assert set(session.colds) == {False}

@@ -1,20 +1,24 @@
 """What is said of a case from its samples and baselines, and when it is doubted."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
+from warpsmith.base import HarnessError
 from warpsmith.records import Case, Claim, Direction, Dtype, Group, Reason
 from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
 from warpsmith.timing import Ceilings, LaunchCost
-from warpsmith.timing.baselines import Baseline, best, joined, keep, load, store
+from warpsmith.timing.baselines import Baseline, Baselines, host_policy, keep, load, measure, store
 from warpsmith.timing.null import Null
 from warpsmith.timing.sample import Samples
+from warpsmith.timing.torch_host import Reply, Request
 from warpsmith.timing.verdict import Bench, Judged, floor_of, judged
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 8192}, dtype=Dtype.FLOAT32)
-NULL = Null(idle_us=10.0, queued_us=3.0, wall_us=50.0, cost=LaunchCost(7.0, 2.0))
+NULL = Null(idle_us=10.0, queued_us=3.0, beside_us=40.0, cost=LaunchCost(7.0, 2.0))
 BENCH = Bench(NULL, Ceilings(read_bytes_us=4.3e6, flops_us=None, null_us=3.0, l2_bytes=60 << 20))
 
 
@@ -26,12 +30,13 @@ def samples(idle_us: float, queued_us: float, wall_us: float) -> Samples:
 
 
 def baseline(mode: str, us: float) -> Baseline:
-    return Baseline(mode, (us + 7,) * 25, tuple(us * (1 + 0.001 * (i % 5)) for i in range(25)))
+    times = tuple(us * (1 + 0.001 * (i % 5)) for i in range(25))
+    return Baseline(mode=mode, idle_us=(us + 7,) * 25, queued_us=times)
 
 
 def case(idle_us: float, queued_us: float, wall_us: float, floor_us: float = 50.0) -> Judged:
-    both = (baseline("eager", 300.0), baseline("compile", 200.0))
-    return judged(CASE, samples(idle_us, queued_us, wall_us), both, BENCH, floor_us, launches=1)
+    both = Baselines(modes=(baseline("eager", 300.0), baseline("compile", 200.0)))
+    return judged(CASE, [samples(idle_us, queued_us, wall_us)], both, BENCH, floor_us, launches=1)
 
 
 def test_an_honest_case_is_held_against_the_best_baseline() -> None:
@@ -71,19 +76,81 @@ def test_a_floor_is_the_bytes_that_must_be_read() -> None:
     assert floor == pytest.approx((read + spilled) / 1.05 / 4.3e6, rel=1e-3)
 
 
+def test_a_good_one_is_believed_when_a_fresh_process_repeats_it() -> None:
+    both, good = Baselines(modes=(baseline("eager", 200.0),)), samples(18, 10, 58)
+    once = judged(CASE, [good], both, BENCH, 5.0, launches=1)
+    assert [doubt.reason for doubt in once.doubts] == [Reason.TOO_GOOD]
+    assert judged(CASE, [good, good], both, BENCH, 5.0, launches=1).doubts == ()
+    slower = samples(29, 21, 69)
+    assert judged(CASE, [good, slower], both, BENCH, 5.0, launches=1).doubts != ()
+
+
+def test_a_winner_must_win_in_each_window() -> None:
+    both = Baselines(modes=(baseline("eager", 100.0),))
+    windows = [samples(88, 80, 128), samples(109, 101, 149)]
+    assert judged(CASE, windows[:1], both, BENCH, 50.0, launches=1).timing.claim is Claim.FASTER
+    assert judged(CASE, windows, both, BENCH, 50.0, launches=1).timing.claim is Claim.INCONCLUSIVE
+
+
 def test_baselines_are_kept_for_what_they_depend_on(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     task = suite_program("softmax").task
     path = store("H200", "2.11", task, Direction.FORWARD, CASE)
-    assert load(path) == ()
-    keep(path, [baseline("eager", 3.0)])
-    assert load(path) == (baseline("eager", 3.0),)
-    assert store("H100", "2.11", task, Direction.FORWARD, CASE) != path
-    assert store("H200", "2.12", task, Direction.FORWARD, CASE) != path
+    assert load(path) is None
+    found = Baselines(modes=(baseline("eager", 3.0),), failed={"compile": "no"}, flush_us=400.0)
+    keep(path, found)
+    assert load(path) == found
+    others = [
+        store("H100", "2.11", task, Direction.FORWARD, CASE),
+        store("H200", "2.12", task, Direction.FORWARD, CASE),
+        store("H200", "2.11", task, Direction.FORWARD, CASE, cold=False),
+    ]
+    assert path not in others
 
 
 def test_two_windows_join_the_modes_that_ran_in_both() -> None:
-    found = joined([baseline("eager", 3.0), baseline("compile", 2.0)], [baseline("eager", 5.0)])
-    assert [b.mode for b in found] == ["eager"]
-    assert len(found[0].queued_us) == 50
-    assert best([baseline("eager", 3.0), baseline("compile", 2.0)]).mode == "compile"
+    first = Baselines(modes=(baseline("eager", 3.0), baseline("compile", 2.0)))
+    assert first.best.mode == "compile"
+    found = first.joined(Baselines(modes=(baseline("eager", 5.0),), failed={"compile": "out of memory"}))
+    assert [one.mode for one in found.modes] == ["eager"]
+    assert len(found.modes[0].queued_us) == 50
+    assert found.notes() == ("torch's compile gave no time: out of memory",)
+
+
+def test_a_gpu_that_drifted_is_told_by_its_flush() -> None:
+    found = Baselines(modes=(baseline("eager", 3.0),), flush_us=400.0)
+    assert not found.drifted(410.0)
+    assert found.drifted(430.0)
+    assert not Baselines(modes=found.modes).drifted(430.0)  # a warm one has none
+
+
+class Scripted:
+    """A baseline process that answers from a table."""
+
+    def __init__(self, **replies: Reply) -> None:
+        self._replies = replies
+
+    def time(self, request: Request) -> Reply:
+        return self._replies[request.mode]
+
+
+def test_a_mode_that_fails_is_said_and_not_forgotten() -> None:
+    request = Request(target="softmax", direction=Direction.FORWARD, case=CASE, mode="", samples=2, tf32=False)
+    good = Reply(idle_us=(9.0, 9.0), queued_us=(5.0, 5.0), flush_us=(400.0,))
+    host = Scripted(eager=good, compile=Reply(error="no module"))
+    found = measure(host, request, "softmax", ["eager", "compile"])
+    assert [one.mode for one in found.modes] == ["eager"]
+    assert (found.failed, found.flush_us) == ({"compile": "no module"}, 400.0)
+    with pytest.raises(HarnessError, match="No mode of torch runs softmax"):
+        measure(Scripted(compile=Reply(error="no")), request, "softmax", ["compile"])
+
+
+def test_the_baselines_of_somebody_elses_task_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    foreign = tmp_path / "problem.py"
+    foreign.write_text("class Model: ...")
+    assert host_policy("softmax").write != ()
+    assert host_policy(f"{foreign}:Model").write == ()
+    assert host_policy(f"{foreign}:Model").devices

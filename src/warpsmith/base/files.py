@@ -28,11 +28,11 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `path`, waiting for it; the kernel drops it when the process dies."""
+def locked(path: Path, shared: bool = False) -> Iterator[None]:
+    """Hold a lock on `path`, alone or with other sharers, waiting for it; the kernel drops it with the process."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
 
 

@@ -29,6 +29,7 @@ class Choices:
     trust: bool = False
     without: frozenset[Defence] = frozenset()
     tier: Literal["search", "claim"] = "search"
+    cache: Literal["cold", "warm"] = "cold"  # the L2 before a timed call
     call_s: float = 60.0  # the longest that one call may take
     until: str = ""  # the last stage to run; empty: all of them
 
@@ -40,7 +41,7 @@ class Choices:
         if self.until:
             extra["until"] = self.until
         cases = tuple(group.value for group in self.cases)
-        return Options(device=self.device, cases=cases, seeds=(seed,), extra=extra)
+        return Options(device=self.device, cases=cases, seeds=(seed,), cache=self.cache, extra=extra)
 
 
 def settled(device: str) -> str:

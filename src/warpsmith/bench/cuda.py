@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
 CALLS_S = 10  # a check's worker lives at most this many times as long as one call may take
+MOST_COUNTED = 16  # launches of a call that are given credit
 MOST_LAUNCHES = 8  # believed of a candidate that the virtual GPU could not run
 
 
@@ -78,18 +79,20 @@ def timing_stage(desk: Desk) -> Stage:
         timed = Timed(
             desk.opened, desk.target, desk.task, direction, desk.compiled(), desk.plain, _launches(desk, record)
         )
-        timer = timer_for(record.environment.hardware, record.environment.torch, desk.choices.tier)
+        timer = timer_for(record.environment.hardware, record.environment.torch, desk.choices.tier, desk.choices.cache)
         return timer.stage(timed, _timed_cases(desk), lambda case: _examine(desk, case))
 
     return stage
 
 
 @cache
-def timer_for(hardware: str, torch_version: str, tier: Literal["search", "claim"]) -> "Timer":
+def timer_for(
+    hardware: str, torch_version: str, tier: Literal["search", "claim"], cached: Literal["cold", "warm"]
+) -> "Timer":
     """One timer a process: what does not depend on a candidate is measured once."""
     from warpsmith.timing.stage import Timer
 
-    return Timer(Toolchain.find(), hardware, torch_version, tier)
+    return Timer(Toolchain.find(), hardware, torch_version, tier, cached)
 
 
 def solver(opened: OpenTask) -> Solve:
@@ -120,10 +123,13 @@ def _examine(desk: Desk, case: Case) -> Examine:
 
 
 def _launches(desk: Desk, record: Record) -> int:
-    """A call's launches as the virtual GPU counted them; else as many as the artifact has kernels."""
+    """A call's launches as the virtual GPU counted them; else as many as the artifact has kernels.
+
+    Bounded: a candidate that knows the virtual GPU could launch nothing there a hundred times, for the credit.
+    """
     counted = [sum(row.launches for row in one.facts.kernels) for one in desk.seen if one.facts]
     if counted:
-        return max(counted)
+        return min(MOST_COUNTED, max(counted))
     compiled = record.result("compile")
     facts = compiled.facts if compiled else None
     return min(MOST_LAUNCHES, len(facts.kernels)) if isinstance(facts, CompileFacts) else 1

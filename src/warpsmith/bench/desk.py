@@ -47,7 +47,8 @@ class Desk:
         """The calls on a device that this evaluation's seed stands for."""
         chosen = self.choices.cases if device == self.choices.device else ()
         bound = VIRTUAL_WORK if device == "vgpu" else None
-        scope = Scope(groups=chosen or self._usual(device), heldout_work=bound)
+        before = device != self.choices.device  # only a verifier: the check on the chosen device comes after
+        scope = Scope(groups=chosen or self._usual(device), heldout_work=bound, brief=before)
         return plan(self.task, self.candidate.direction, scope, self.seed)
 
     def _usual(self, device: str) -> tuple[Group, ...]:

@@ -2,14 +2,14 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from warpsmith.base import Home, UsageError, locked
+from warpsmith.base import UsageError
 from warpsmith.bench.choices import Choices, settled
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.environment import environment
+from warpsmith.bench.lease import lease
 from warpsmith.bench.table import STAGES, Row
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Direction, Language, Reason, Record, StageResult, Verdict
@@ -74,7 +74,7 @@ def run(record: Record, desk: Desk, rows: Sequence[Row]) -> Record:
     if not (record.environment.confined.at_floor or desk.choices.trust):
         return record.adding(_unconfined(record))
     for row in rows:
-        with _lease() if row.exclusive else nullcontext():
+        with lease(row.gpu):
             result = _one(row, record, desk)
         record = record.adding(result)
         if result.verdict not in GOING_ON:
@@ -106,10 +106,3 @@ def _unconfined(record: Record) -> StageResult:
         "--trust runs it all the same."
     )
     return StageResult(stage="confine", verdict=Verdict.FAULT, reason=Reason.UNCONFINED, detail=detail)
-
-
-@contextmanager
-def _lease() -> Iterator[None]:
-    """The GPU for oneself, among threads and processes; the kernel gives it back when its holder dies."""
-    with locked(Home.here().data / "leases" / "gpu-0.lock"):
-        yield

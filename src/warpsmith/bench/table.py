@@ -5,16 +5,18 @@ from dataclasses import dataclass
 
 from warpsmith.bench import cuda
 from warpsmith.bench.desk import Desk
+from warpsmith.bench.lease import Need
+from warpsmith.bench.sanitize import sanitizer_stage
 from warpsmith.bench.stages import Stage, compile_stage, modelled_stage, virtual_stage
 
 
 @dataclass(frozen=True)
 class Row:
-    """One stage: its name, how it is made for a candidate, and whether it needs the GPU for itself."""
+    """One stage: its name, how it is made for a candidate, and how it needs the GPU."""
 
     name: str
     make: Callable[[Desk], Stage]
-    exclusive: bool = False
+    gpu: Need = Need.NONE
 
 
 STAGES: Mapping[str, tuple[Row, ...]] = {
@@ -26,7 +28,8 @@ STAGES: Mapping[str, tuple[Row, ...]] = {
     "cuda": (
         Row("compile", compile_stage),
         Row("virtual", cuda.virtual_stage),
-        Row("check", cuda.check_stage, exclusive=True),
-        Row("timing", cuda.timing_stage, exclusive=True),
+        Row("check", cuda.check_stage, Need.SHARED),
+        Row("sanitizer", sanitizer_stage, Need.SHARED),
+        Row("timing", cuda.timing_stage, Need.ALONE),
     ),
 }

@@ -37,6 +37,7 @@ class Scope:
     groups: tuple[Group, ...] = (Group.SMOKE, Group.HELDOUT)
     remembered: int = 2
     heldout_work: float | None = None  # floating-point operations, or elements where the task has no formula
+    brief: bool = False  # one draw of each case and nothing else: for what only comes before the check
 
 
 def plan(task: Task, direction: Direction, scope: Scope, seed: int) -> tuple[Step, ...]:
@@ -45,6 +46,8 @@ def plan(task: Task, direction: Direction, scope: Scope, seed: int) -> tuple[Ste
     cases = chosen(task, direction, scope, draw)
     if not cases:
         raise UsageError(f"Task {task.name} has no case in {', '.join(scope.groups)}; it has {_groups(task)}.")
+    if scope.brief:
+        return tuple(step for case in cases for step in _solos(case, draw)[:1])
     episodes = [[step] for case in cases for step in _solos(case, draw)]
     fixed = [case for case in cases if case.group is not Group.HELDOUT] or list(cases)
     tested = draw.sample(fixed, min(scope.remembered, len(fixed)))

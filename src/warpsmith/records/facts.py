@@ -26,6 +26,13 @@ class KernelResources(Model):
     barriers: int = 0
 
 
+class StaticFacts(Model):
+    """The static stage: signs in the text. They explain; alone they decide nothing."""
+
+    stage: Literal["static"] = "static"
+    findings: tuple[Finding, ...] = ()
+
+
 class CompileFacts(Model):
     """The compile stage: what was run, how long it took, what came out."""
 
@@ -144,4 +151,16 @@ class TimingFacts(Model):
     cases: tuple[CaseTiming, ...] = ()
 
 
-Facts = Annotated[CompileFacts | VirtualFacts | CheckFacts | TimingFacts | ProfileFacts, Field(discriminator="stage")]
+class SanitizerFacts(Model):
+    """The sanitizer stage: the case, the tools that came to their end, and what they found."""
+
+    stage: Literal["sanitizer"] = "sanitizer"
+    case: str = ""
+    tools: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+Facts = Annotated[
+    StaticFacts | CompileFacts | VirtualFacts | CheckFacts | SanitizerFacts | TimingFacts | ProfileFacts,
+    Field(discriminator="stage"),
+]

@@ -28,6 +28,7 @@ class Checker(StrEnum):
     ENDLESS = "endless"
     LEAK = "leak"
     TRAP = "trap"
+    RULE = "rule"  # a static rule: a sign, never a verdict
 
 
 class Place(Model):

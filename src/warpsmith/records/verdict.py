@@ -50,6 +50,7 @@ class Reason(StrEnum):
     LATE_WRITE = "late_write"  # the output changed after the call was over on its stream
     WRONG_LAYOUT = "wrong_layout"  # strides differ from what the task's result has
     PRECISION = "precision"  # right only at a lower precision than the task allows
+    SANITIZER = "sanitizer"  # compute-sanitizer found a fault on a real GPU
     # the times
     HIDDEN_WORK = "hidden_work"  # work that the queued time does not show
     CLOCKS_DISAGREE = "clocks_disagree"  # the worker's clock and the judge's tell different times

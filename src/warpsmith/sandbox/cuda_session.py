@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,6 +18,7 @@ from warpsmith.confine import Child, Frame, FrameError, Limits, Policy, system_p
 from warpsmith.records import Confined, Reason
 from warpsmith.sandbox.cuda_memory import Arena
 from warpsmith.sandbox.ending import end_silent
+from warpsmith.sandbox.flush import flush
 from warpsmith.sandbox.observation import Trouble, of_ending, of_status
 from warpsmith.sandbox.protocol import Answer, Claim, Kind, Malformed, Timed, call, go, parse_timed, share
 from warpsmith.sandbox.session import Clocks, Mode, Shown
@@ -28,7 +28,6 @@ from warpsmith.tasks.values import Value as TaskValue
 from warpsmith.tasks.values import Values, tensors
 
 GUARD, ALIGNMENT = 1024, 256
-FLUSH_BYTES = 256 << 20  # more than four times the largest L2 of today
 ARENA_SHIFT = 56
 SPIN_S = 0.1  # the judge's clock stands around this wait
 FIRST_FD = 5  # where a child finds what it was passed
@@ -106,7 +105,7 @@ class CudaSession:
             return Shown(self._trouble)
         poison = _poison()
         placed = self._fill(slot, arguments, given, poison)
-        flush_us = self._flush() if cold else 0.0
+        flush_us = flush() if cold else 0.0
         torch.cuda.synchronize()
         payload = call(self._entry, placed.raws, placed.address)
         ready = self._talk.ask(Frame(Kind.ARM, payload), Kind.READY)
@@ -166,21 +165,6 @@ class CudaSession:
                 _paint(view[at:offset], poison)
                 at = offset + (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
         _paint(view[at:], poison)
-
-    def _flush(self) -> float:
-        """Write and then read more than the L2 holds, and say how long that took on this GPU just now."""
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        torch.cuda.synchronize()
-        begin.record()
-        self._scratch.fill_(secrets.randbelow(1 << 20))
-        torch.sum(self._scratch, dtype=torch.int64)
-        end.record()
-        torch.cuda.synchronize()
-        return float(begin.elapsed_time(end)) * 1e3
-
-    @cached_property
-    def _scratch(self) -> Tensor:
-        return torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
 
     def _look(self, placed: "_Placed", timed: Timed, poison: int, clocks: Clocks, mode: Mode) -> Shown:
         found = [self._result(claim) for claim in timed.answer.results]

@@ -69,9 +69,14 @@ def trouble_of(answer: Answer | Silence, ended: Outcome, policy: Policy) -> Trou
 
 
 def observation(
-    trouble: Trouble | None, results: tuple[Raw, ...], facts: Facts | None, answer: Answer | Silence, ended: Outcome
+    trouble: Trouble | None,
+    results: tuple[Raw, ...],
+    facts: Facts | None,
+    answer: Answer | Silence,
+    ended: Outcome,
+    shown: int = SHOWN,
 ) -> Observation:
     """What was seen, with what was printed."""
     printed = (ended.stdout + ended.stderr).decode("utf-8", "replace")
     seconds = 0.0 if isinstance(answer, Silence) else answer.seconds
-    return Observation(trouble, results, facts, seconds, printed[:SHOWN], ended.confined)
+    return Observation(trouble, results, facts, seconds, printed[:shown], ended.confined)

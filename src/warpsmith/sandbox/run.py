@@ -1,14 +1,14 @@
 """Run a candidate once: on the virtual GPU, on a real one, or not at all. The only room where its code runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from warpsmith.confine import Child, Limits, Policy, system_paths
 from warpsmith.records import Reason
 from warpsmith.sandbox.ending import end, executor_gone, observation, trouble_of, without_answer
-from warpsmith.sandbox.observation import Observation, Trouble, of_failure, of_status
+from warpsmith.sandbox.observation import SHOWN, Observation, Trouble, of_failure, of_status
 from warpsmith.sandbox.protocol import Answer, Claim, call
 from warpsmith.sandbox.values import Raw, Value
 from warpsmith.sandbox.worker import Conversation, Silence, environment, start, worker
@@ -17,6 +17,8 @@ from warpsmith.vgpu import Control, Description, Gone, Settings, VirtualGpu, des
 SOCKET_VARIABLE, SOCKET_FD = "WARPSMITH_VGPU_FD", 5  # wire.h; the first descriptor after the frames
 WORKER_LIMITS = Limits(wall_s=120, cpu_s=120, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20)
 CUDA_LIMITS = Limits(wall_s=120, cpu_s=120, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
+TOOL_SHOWN = 1 << 20  # characters of what a tool around the worker prints
+ANSWER_BYTES = 2 << 30  # where results travel as bytes
 
 
 class Sandbox(Protocol):
@@ -62,21 +64,27 @@ class VirtualSandbox:
 
 @dataclass(frozen=True)
 class CudaSandbox:
-    """A real GPU, with NVIDIA's runtime from `runtime_folder`; tensors travel as bytes."""
+    """A real GPU, with NVIDIA's runtime from `runtime_folder`; tensors travel as bytes.
+
+    `around` is the command line of a tool that starts the worker and watches it; it may read `tool_paths`.
+    """
 
     runtime_folder: Path
     limits: Limits = CUDA_LIMITS
+    around: tuple[str, ...] = ()
+    tool_paths: tuple[Path, ...] = ()
 
     def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
         """One call on the first GPU."""
         policy = worker_policy(artifact, self.runtime_folder, self.limits, {}, devices=True)
-        with start(policy) as child:
-            talk = Conversation(child, self.limits.wall_s)
+        policy = replace(policy, read=(*policy.read, *self.tool_paths))
+        with start(policy, around=self.around) as child:
+            talk = Conversation(child, self.limits.wall_s, ANSWER_BYTES)
             answer = _converse(talk, artifact, call(entry, arguments, None))
             ended = end(child, talk, answer)
             trouble = trouble_of(answer, ended, policy)
             results = () if trouble or isinstance(answer, Silence) else tuple(claim.tensor for claim in answer.results)
-            return observation(trouble, results, None, answer, ended)
+            return observation(trouble, results, None, answer, ended, TOOL_SHOWN if self.around else SHOWN)
 
 
 def worker_policy(artifact: Path, folder: Path, limits: Limits, more: dict[str, str], devices: bool = False) -> Policy:

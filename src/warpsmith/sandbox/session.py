@@ -36,6 +36,11 @@ class Clocks:
     wall_us: float  # from the judge's go to the worker's answer
     flush_us: float  # the judge's own flush just before; longer than usual means a disturbed GPU
 
+    @property
+    def beside_us(self) -> float:
+        """What the judge waited beyond the claim: the way there and back, and whatever the claim leaves out."""
+        return self.wall_us - self.event_us
+
 
 @dataclass(frozen=True)
 class Shown:

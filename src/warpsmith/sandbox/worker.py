@@ -12,7 +12,7 @@ from warpsmith.vgpu import runtime
 
 NATIVE = Path(__file__).parent / "native"
 PACKAGE = Path(warpsmith.__file__).parent
-ANSWER_BYTES = 2 << 30
+DESCRIBED_BYTES = 4 << 20  # an answer that describes its results and says where they lie
 
 
 def worker() -> Path:
@@ -34,8 +34,8 @@ class Silence:
 class Conversation:
     """Requests to one worker, each with one answer."""
 
-    def __init__(self, child: Child, timeout_s: float) -> None:
-        self._child, self._timeout_s = child, timeout_s
+    def __init__(self, child: Child, timeout_s: float, answer_bytes: int = DESCRIBED_BYTES) -> None:
+        self._child, self._timeout_s, self._answer_bytes = child, timeout_s, answer_bytes
 
     def load(self, artifact: Path) -> Answer | Silence:
         """Load the artifact."""
@@ -62,12 +62,12 @@ class Conversation:
     def exchange(self, frame: Frame, due: Kind, spin_s: float = 0.0) -> Frame | FrameError:
         """One frame out and one in, of the kind that is due; without sleeping for the first `spin_s`."""
         error = self._child.send(frame, self._timeout_s)
-        return error if error is not None else self._child.receive(self._timeout_s, due, ANSWER_BYTES, spin_s)
+        return error if error is not None else self._child.receive(self._timeout_s, due, self._answer_bytes, spin_s)
 
 
-def start(policy: Policy, pass_fds: Sequence[int] = ()) -> Child:
-    """A worker under a policy."""
-    return spawn([worker()], policy, pass_fds=pass_fds)
+def start(policy: Policy, pass_fds: Sequence[int] = (), around: Sequence[str] = ()) -> Child:
+    """A worker under a policy; `around` is a tool's command line that starts it, confined with it."""
+    return spawn([*around, worker()], policy, pass_fds=pass_fds)
 
 
 def environment(runtime_folder: Path, more: Mapping[str, str]) -> dict[str, str]:

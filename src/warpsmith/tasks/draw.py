@@ -23,7 +23,7 @@ class Draw:
         self.family = trial.family
         self.init = trial.init
         self.dtype = TORCH[trial.case.dtype]
-        self._generator = torch.Generator().manual_seed(trial.seed)
+        self._generator = torch.Generator(torch.get_default_device()).manual_seed(trial.seed)
 
     def input(self, *shape: int, scale: float = 1.0) -> Tensor:
         """Data of the trial's family, times `scale`."""

@@ -1,12 +1,13 @@
 """Fresh problems in number: one draw of a case, rolled anew for every call, so that nothing can be replayed.
 
-A draw of a large case takes seconds on the CPU; a roll of the flattened tensors on the device takes microseconds, keeps
-the family, and changes nearly every element.
+A draw of a large case takes long; a roll of the flattened tensors on the device takes microseconds, keeps the family,
+and changes nearly every element.
 """
 
 import random
 from collections.abc import Iterator
 
+import torch
 from torch import Tensor
 
 from warpsmith.records import Direction, Role, Signature, Trial
@@ -42,7 +43,8 @@ def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, devi
 
 
 def _here(program: Program, direction: Direction, trial: Trial, draw: random.Random, device: str) -> Iterator[Problem]:
-    base = mapped(program.arguments(trial), lambda tensor: tensor.to(device))
+    with torch.device(device):  # the draw happens there too: of a large case it takes seconds on the CPU
+        base = mapped(program.arguments(trial), lambda tensor: tensor.to(device))
     while True:
         arguments = rolled(program.task.forward, base, draw)
         yield solved(program, direction, arguments, draw.randrange(1 << 31))

@@ -1,6 +1,7 @@
 """Tasks of our own format: a folder with `task.toml` and `task.py`. Described without running; run as a `Program`."""
 
 import importlib.util
+import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -94,8 +95,10 @@ class OwnProgram:
 
     @cached_property
     def _module(self) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f"warpsmith_task_{self.task.name}", self.folder / CODE)
+        name = f"warpsmith_task_{self.task.name}"
+        spec = importlib.util.spec_from_file_location(name, self.folder / CODE)
         assert spec and spec.loader  # a .py path always has both
         module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module  # torch.compile looks the module of a function up
         spec.loader.exec_module(module)
         return module

@@ -60,6 +60,10 @@ class TwoSided(Protocol):
         ...
 
 
+# Upstream gradients of more elements are drawn where the results are: on the CPU they would take seconds.
+DRAWN_HERE = 1 << 22
+
+
 @dataclass(frozen=True)
 class Problem:
     """One call to be made: the arguments, what torch gives for it, and the float64 truth."""
@@ -106,8 +110,13 @@ def solved(program: Program, direction: Direction, arguments: Values, seed: int)
 
 def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
     """Random upstream gradients for the results, from the seed: uniform in [-1, 1), exact in every element type."""
-    source = torch.Generator().manual_seed(seed ^ 0x5EED)
-    return tuple((torch.randint(-128, 128, r.shape, generator=source).double() / 128).to(r) for r in results)
+    where = results[0].device if sum(r.numel() for r in results) > DRAWN_HERE else torch.device("cpu")
+    source = torch.Generator(where).manual_seed(seed ^ 0x5EED)
+
+    def one(result: Tensor) -> Tensor:
+        return (torch.randint(-128, 128, result.shape, generator=source, device=where).double() / 128).to(result)
+
+    return tuple(one(result) for result in results)
 
 
 def differentiable(signature: Signature, arguments: Values) -> list[Tensor]:

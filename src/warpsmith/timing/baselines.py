@@ -1,25 +1,30 @@
 """Baselines: the best of torch's modes on a case, from a process of their own, kept for the same hardware and torch."""
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
+
+from pydantic import Field
 
 from warpsmith.base import HarnessError, Home, digest_json, median, write_atomic
-from warpsmith.records import Case, Direction, Task
-from warpsmith.timing.torch_host import Reply, Request
+from warpsmith.confine import Child, Frame, FrameError, Limits, Policy, spawn
+from warpsmith.records import Case, Direction, Model, Task
+from warpsmith.tasks.client import policy
+from warpsmith.tasks.opened import OpenOptions
+from warpsmith.tasks.target import Form, find
+from warpsmith.timing.torch_host import REPLY, REQUEST, Reply, Request
 
 MODES = ("eager", "compile", "max-autotune", "eager-graph", "compile-graph")
 SAMPLES = 25
+MODE_S = 300.0  # max-autotune tries many kernels
+LIMITS = Limits(wall_s=7200, cpu_s=72000, memory_bytes=64 << 30, processes=4096, open_files=4096, address_space=False)
+DRIFT = 0.05  # of the judge's own flush, past which kept baselines are of another day
 
 
-@dataclass(frozen=True)
-class Baseline:
+class Baseline(Model):
     """One mode's event times in microseconds."""
 
     mode: str
@@ -31,87 +36,119 @@ class Baseline:
         """Its device time."""
         return median(self.queued_us)
 
+    def joined(self, other: "Baseline") -> "Baseline":
+        """Two windows of one mode."""
+        return Baseline(
+            mode=self.mode, idle_us=self.idle_us + other.idle_us, queued_us=self.queued_us + other.queued_us
+        )
+
+
+class Baselines(Model):
+    """The modes that ran on a case, those that did not and why, and the flush that tells one day from another."""
+
+    modes: tuple[Baseline, ...]
+    failed: Mapping[str, str] = Field(default_factory=dict)
+    flush_us: float = 0.0
+
+    @property
+    def best(self) -> Baseline:
+        """The fastest by device time: what a candidate is held against."""
+        return min(self.modes, key=lambda baseline: baseline.us)
+
+    def joined(self, other: "Baselines") -> "Baselines":
+        """Two windows of each mode that ran in both."""
+        again = {baseline.mode: baseline for baseline in other.modes}
+        both = tuple(one.joined(again[one.mode]) for one in self.modes if one.mode in again)
+        return Baselines(modes=both, failed={**self.failed, **other.failed}, flush_us=self.flush_us)
+
+    def drifted(self, flush_us: float) -> bool:
+        """Whether this GPU's memory is faster or slower now than when they were measured."""
+        return bool(self.flush_us and flush_us) and abs(flush_us / self.flush_us - 1) > DRIFT
+
+    def notes(self) -> tuple[str, ...]:
+        """A sentence for each mode that gave no time."""
+        return tuple(f"torch's {mode} gave no time: {why}" for mode, why in self.failed.items())
+
+
+class Host(Protocol):
+    """Where torch is timed."""
+
+    def time(self, request: Request) -> Reply:
+        """One mode on one case."""
+        ...
+
 
 class TorchHost:
-    """The baseline process, resident until closed."""
+    """The baseline process, confined as a task's code is, with the GPU; resident until closed."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "warpsmith.timing.torch_host"]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ
+        self._child: Child = spawn(
+            [sys.executable, "-P", "-m", "warpsmith.timing.torch_host"], host_policy(self._target)
         )
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
-        self._process.kill()
-        self._process.wait()
-        self._process.stdout.close()
+        self._child.__exit__(kind, error, trace)
 
     def time(self, request: Request) -> Reply:
         """One mode on one case."""
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(request.text() + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise HarnessError(f"The baseline process ended with {self._process.wait()}.")
-        return Reply.parse(line)
+        sent = self._child.send(Frame(REQUEST, request.text().encode()))
+        found = sent or self._child.receive(MODE_S, REPLY)
+        if isinstance(found, FrameError):
+            self._child.kill()
+            ended = self._child.wait()
+            last = ended.stderr.decode(errors="replace")[-500:]
+            raise HarnessError(f"The baseline process {ended.sentence(self._child.policy)} ({found.detail}): {last}")
+        return Reply.parse(found.payload.decode())
 
 
-def store(hardware: str, torch_version: str, task: Task, direction: Direction, case: Case) -> Path:
+def host_policy(target: str) -> Policy:
+    """As for the task's code, with the GPU; what torch compiles for a task of ours is kept between processes."""
+    found = find(target)
+    base = policy(found, OpenOptions())
+    env = {**base.env, "HOME": "/tmp", "USER": "confined", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor"}
+    kept: tuple[Path, ...] = ()
+    if found.form is Form.SUITE:
+        folder = Home.here().cache / "inductor"
+        folder.mkdir(parents=True, exist_ok=True)
+        kept, env = (
+            (folder,),
+            {**env, "TORCHINDUCTOR_CACHE_DIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")},
+        )
+    return replace(base, devices=True, env=env, limits=LIMITS, write=kept)
+
+
+def store(hardware: str, torch_version: str, task: Task, direction: Direction, case: Case, cold: bool = True) -> Path:
     """Where the baselines of a case lie: what they depend on is in the name."""
-    key = digest_json([hardware, torch_version, task.version, direction, case.model_dump(mode="json"), MODES])
+    key = digest_json([hardware, torch_version, task.version, direction, case.model_dump(mode="json"), MODES, cold, 2])
     return Home.here().data / "baselines" / f"{key}.json"
 
 
-def load(path: Path) -> tuple[Baseline, ...]:
+def load(path: Path) -> Baselines | None:
     """What was measured before, if anything."""
-    if not path.exists():
-        return ()
-    return tuple(
-        Baseline(row["mode"], tuple(row["idle_us"]), tuple(row["queued_us"])) for row in json.loads(path.read_text())
+    return Baselines.parse(path.read_text()) if path.exists() else None
+
+
+def measure(host: Host, request: Request, name: str = "this task", modes: Sequence[str] = MODES) -> Baselines:
+    """Time every mode on the request's case."""
+    replies = {mode: host.time(request.model_copy(update={"mode": mode})) for mode in modes}
+    found = tuple(
+        Baseline(mode=mode, idle_us=reply.idle_us, queued_us=reply.queued_us)
+        for mode, reply in replies.items()
+        if reply.queued_us
     )
-
-
-def measure(
-    host: TorchHost, target: str, task: Task, direction: Direction, case: Case, modes: Sequence[str] = MODES
-) -> tuple[Baseline, ...]:
-    """Time every mode that works; one that does not is left out."""
-    found = []
-    for mode in modes:
-        request = Request(
-            target=target, direction=direction, case=case, mode=mode, samples=SAMPLES, tf32=task.precision.tf32
-        )
-        reply = host.time(request)
-        if reply.queued_us:
-            found.append(Baseline(mode, reply.idle_us, reply.queued_us))
+    failed = {mode: reply.error for mode, reply in replies.items() if not reply.queued_us}
     if not found:
-        raise HarnessError(f"No mode of torch runs {task.name} {direction} on case {case.name}.")
-    return tuple(found)
+        raise HarnessError(f"No mode of torch runs {name} {request.direction} on case {request.case.name}: {failed}")
+    flushes = [flush for reply in replies.values() for flush in reply.flush_us]
+    return Baselines(modes=found, failed=failed, flush_us=median(flushes) if flushes else 0.0)
 
 
-def keep(path: Path, baselines: Sequence[Baseline]) -> None:
+def keep(path: Path, baselines: Baselines) -> None:
     """Keep them for the next candidate."""
-    rows: list[Mapping[str, object]] = [
-        {"mode": b.mode, "idle_us": b.idle_us, "queued_us": b.queued_us} for b in baselines
-    ]
-    write_atomic(path, json.dumps(rows))
-
-
-def best(baselines: Sequence[Baseline]) -> Baseline:
-    """The fastest by device time: what a candidate is held against."""
-    return min(baselines, key=lambda baseline: baseline.us)
-
-
-def joined(one: Sequence[Baseline], two: Sequence[Baseline]) -> tuple[Baseline, ...]:
-    """Two windows of each mode that ran in both."""
-    again = {baseline.mode: baseline for baseline in two}
-    return tuple(
-        Baseline(b.mode, b.idle_us + again[b.mode].idle_us, b.queued_us + again[b.mode].queued_us)
-        for b in one
-        if b.mode in again
-    )
+    write_atomic(path, baselines.text())

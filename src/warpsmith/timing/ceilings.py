@@ -3,6 +3,7 @@
 import torch
 
 from warpsmith.base import median
+from warpsmith.sandbox.flush import events_us
 from warpsmith.timing.rules import Ceilings
 
 COPY_BYTES = 1 << 30
@@ -13,16 +14,7 @@ def measure_ceilings(null_us: float) -> Ceilings:
     """Time a copy of a gigabyte on this GPU now; a kernel that only reads may pass it by the slack of the floor."""
     source = torch.empty(COPY_BYTES // 4, dtype=torch.int32, device="cuda")
     target = torch.empty_like(source)
-    times = [_copy_us(target, source) for _ in range(TRIES)]
+    torch.cuda.synchronize()
+    times = [events_us(lambda: target.copy_(source)) for _ in range(TRIES)]
     cache = int(torch.cuda.get_device_properties(0).L2_cache_size)
     return Ceilings(read_bytes_us=2 * COPY_BYTES / median(times), flops_us=None, null_us=null_us, l2_bytes=cache)
-
-
-def _copy_us(target: torch.Tensor, source: torch.Tensor) -> float:
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    torch.cuda.synchronize()
-    begin.record()
-    target.copy_(source)
-    end.record()
-    torch.cuda.synchronize()
-    return float(begin.elapsed_time(end)) * 1e3

@@ -6,6 +6,7 @@ Every rule takes numbers and gives a value; none reads a clock.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import ceil
 
 from warpsmith.base import bootstrap_ratio, median, quantile
 from warpsmith.records import Claim, MeasuredTime, Ratio, Reason
@@ -13,6 +14,7 @@ from warpsmith.records import Claim, MeasuredTime, Ratio, Reason
 FASTER_ABOVE = 1.01  # the lower bound of the interval must clear this before anyone says "faster"
 LEVEL = 0.999
 CLOCK_SHARE, CLOCK_FLOOR_US = 0.05, 3.0  # how far two clocks may differ
+CONFIRMED_SHARE, LEAST_CONFIRMED = 0.25, 3
 GOOD_LIMIT = 10.0  # times the best baseline, past which a second evaluation must repeat it
 FLOOR_SLACK = 1.05  # the measured read ceiling may be passed by this much
 FLUSH_SHARE = 0.20  # how far the judge's own flush may stray before a window is called disturbed
@@ -40,9 +42,9 @@ def ratio(baseline: Sequence[float], candidate: Sequence[float], level: float = 
     return Ratio(value=median(baseline) / median(candidate), low=low, high=high, level=level)
 
 
-def claim(found: Ratio) -> Claim:
-    """Faster or slower only where the whole interval says so; else inconclusive."""
-    if found.low > FASTER_ABOVE:
+def claim(found: Ratio, windows: Sequence[float] = ()) -> Claim:
+    """Faster or slower only where the whole interval says so, and each window's ratio by itself; else inconclusive."""
+    if found.low > FASTER_ABOVE and all(one > FASTER_ABOVE for one in windows):
         return Claim.FASTER
     return Claim.SLOWER if found.high < 1 / FASTER_ABOVE else Claim.INCONCLUSIVE
 
@@ -80,16 +82,20 @@ def hidden_work(idle_us: float, queued_us: float, launches: int, cost: LaunchCos
     )
 
 
-def clocks_disagree(event_us: float, null_event_us: float, wall_us: float, null_wall_us: float) -> Doubt | None:
-    """The worker's events and the judge's wall clock must tell the same time beyond a null candidate's."""
-    by_events, by_wall = event_us - null_event_us, wall_us - null_wall_us
-    if abs(by_events - by_wall) <= slack_us(event_us):
+def clocks_disagree(confirmed: int, calls: int, beside_us: float, null_beside_us: float) -> Doubt | None:
+    """Of the calls from an idle device, enough must be such that the judge waited no longer than the claim explains."""
+    if confirmed >= least_confirmed(calls):
         return None
     return Doubt(
         Reason.CLOCKS_DISAGREE,
-        f"beyond a null candidate the worker's events say {by_events:.1f} µs and the judge's clock {by_wall:.1f} µs; "
-        f"they may differ by {slack_us(event_us):.1f} µs",
+        f"the judge waited {beside_us:.1f} µs beside the worker's events, and {null_beside_us:.1f} µs for nothing; "
+        f"its clock confirms {confirmed} of {calls} calls, and {least_confirmed(calls)} are needed",
     )
+
+
+def least_confirmed(calls: int) -> int:
+    """How many of so many calls must be confirmed: a noisy machine delays many, but never all of them."""
+    return max(LEAST_CONFIRMED, ceil(CONFIRMED_SHARE * calls))
 
 
 def slack_us(time_us: float) -> float:

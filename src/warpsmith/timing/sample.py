@@ -6,16 +6,17 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from warpsmith.base import median
+from warpsmith.base import median, quantile
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode, Session, Shown
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.rules import undisturbed
+from warpsmith.timing.rules import least_confirmed, slack_us, undisturbed
 from warpsmith.timing.stop import StopRule
 
 # What is wrong with a call, if anything: the check room's judgement, passed in.
 Examine = Callable[[Problem, Shown], Trouble | None]
 WARM_CALLS = 3  # not counted: a first call may tune itself
+MOST_TURNS = 4  # times the most samples of one mode, before a candidate that no clock confirms is given up
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,10 @@ class Samples:
         good = dict(zip(map(id, every), undisturbed([clocks.flush_us for clocks in every]), strict=True))
         return Samples([c for c in self.idle if good[id(c)]], [c for c in self.queued if good[id(c)]])
 
-    def joined(self, other: "Samples | Trouble") -> "Samples | Trouble":
-        """These and another window's, unless that one came to trouble."""
-        if isinstance(other, Trouble):
-            return other
-        return Samples([*self.idle, *other.idle], [*self.queued, *other.queued])
+    @classmethod
+    def all(cls, windows: Sequence["Samples"]) -> "Samples":
+        """The calls of all windows."""
+        return cls([c for one in windows for c in one.idle], [c for one in windows for c in one.queued])
 
     @property
     def count(self) -> int:
@@ -50,19 +50,47 @@ class Samples:
         """The worker's event times of one mode."""
         return [clocks.event_us for clocks in (self.idle if mode is Mode.IDLE else self.queued)]
 
-    def wall_us(self) -> float:
-        """The judge's clock from an idle device, median."""
-        return median([clocks.wall_us for clocks in self.idle])
+    def beside_us(self, share: float = 0.5) -> float:
+        """A quantile of what the judge waited beside the claims, from an idle device."""
+        return quantile([clocks.beside_us for clocks in self.idle], share)
+
+    def confirmed(self, null_beside_us: float) -> list[Clocks]:
+        """The calls from an idle device that the judge's own clock confirms: only these say how long a call takes.
+
+        One that was delayed on its way and one whose claim is too small look alike, and neither counts.
+        """
+        return [one for one in self.idle if one.beside_us <= null_beside_us + slack_us(one.event_us)]
+
+    @property
+    def flush_us(self) -> float:
+        """What the judge's own flushes took."""
+        return median([clocks.flush_us for clocks in (*self.idle, *self.queued)])
 
 
-def sample(
-    session: Session, calls: Iterator[Problem], examine: Examine, rule: StopRule, given: bool = False
-) -> Samples | Trouble:
-    """Call until the rule is content; the first wrong output ends it."""
+@dataclass(frozen=True)
+class Manner:
+    """How calls are made: when to stop, cold or warm, with results given, and the null candidate's wait."""
+
+    rule: StopRule
+    cold: bool = True
+    given: bool = False
+    null_beside_us: float | None = None  # none: no call needs to be confirmed
+
+    def done(self, samples: Samples, elapsed_s: float) -> bool:
+        """The rule, and enough calls confirmed; where they will not be, twice the most that the rule grants."""
+        if not self.rule.done(samples.events_us(Mode.QUEUED), elapsed_s):
+            return False
+        if self.null_beside_us is None or samples.count >= MOST_TURNS * self.rule.most:
+            return True
+        return len(samples.confirmed(self.null_beside_us)) >= least_confirmed(len(samples.idle))
+
+
+def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner: Manner) -> Samples | Trouble:
+    """Call until it is enough; the first wrong output ends it."""
     samples, begin, number = Samples(), time.monotonic(), 0
-    while not rule.done(samples.events_us(Mode.QUEUED), time.monotonic() - begin):
+    while not manner.done(samples, time.monotonic() - begin):
         mode = Mode.QUEUED if number % 2 else Mode.IDLE
-        shown = one(session, next(calls), examine, number, mode, given)
+        shown = one(session, next(calls), examine, number, mode, manner)
         if isinstance(shown, Trouble):
             return shown
         if number >= WARM_CALLS and shown.clocks is not None:
@@ -71,8 +99,8 @@ def sample(
     return samples
 
 
-def one(session: Session, call: Problem, examine: Examine, number: int, mode: Mode, given: bool) -> Shown | Trouble:
+def one(session: Session, call: Problem, examine: Examine, number: int, mode: Mode, manner: Manner) -> Shown | Trouble:
     """One call, examined."""
-    results: Sequence[Tensor] = call.native if given else ()
-    shown = session.call(call.arguments, results, slot=number, mode=mode)
+    results: Sequence[Tensor] = call.native if manner.given else ()
+    shown = session.call(call.arguments, results, slot=number, mode=mode, cold=manner.cold)
     return shown.trouble or examine(call, shown) or shown

@@ -2,28 +2,38 @@
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from types import TracebackType
+from typing import Literal, Self
 
 from warpsmith.compile import Toolchain
-from warpsmith.records import Case, CaseTiming, Direction, StageResult, Task, TimingFacts, Trial, Verdict
-from warpsmith.sandbox.cuda_session import CudaSession, room_for
+from warpsmith.records import Case, CaseTiming, Direction, Reason, StageResult, Task, TimingFacts, Trial, Verdict
+from warpsmith.sandbox.cuda_session import CudaSession, Room, room_for
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.tasks.fresh import problems
 from warpsmith.tasks.opened import OpenTask
-from warpsmith.timing.baselines import Baseline, TorchHost, joined, keep, load, measure, store
+from warpsmith.tasks.program import Problem
+from warpsmith.timing.baselines import SAMPLES, Baselines, TorchHost, keep, load, measure, store
 from warpsmith.timing.ceilings import measure_ceilings
 from warpsmith.timing.null import measure_null
 from warpsmith.timing.rules import Doubt
-from warpsmith.timing.sample import Examine, sample
+from warpsmith.timing.sample import Examine, Manner, sample
 from warpsmith.timing.stop import StopRule
+from warpsmith.timing.torch_host import Request
 from warpsmith.timing.verdict import Bench, Judged, floor_of, judged
 
 STAGE = "timing"
 Tier = Literal["search", "claim"]
+Cache = Literal["cold", "warm"]
+# A search asks many candidates a rough question, a claim one candidate a fine one.
+RULES = {
+    "search": StopRule(width=0.01, least=7, most=31, seconds=0.5),
+    "claim": StopRule(width=0.005, least=15, most=101, seconds=3.0),
+}
 
 
 @dataclass(frozen=True)
@@ -38,8 +48,49 @@ class Subject:
     plain: bool
     launches: int  # a call's, as the virtual GPU counted them
 
+    def calls(self, case: Case) -> Iterator[Problem]:
+        """Endless fresh calls of a case."""
+        return problems(self.opened, self.direction, Trial(case=case), secrets.randbits(31), "cuda")
 
-@dataclass
+
+class Sitting:
+    """The processes of one candidate under the clock: two workers, the second a fresh one, and torch beside them."""
+
+    def __init__(self, subject: Subject, runtime: Path, room: Room) -> None:
+        self._subject, self._runtime, self._room = subject, runtime, room
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    @cached_property
+    def first(self) -> CudaSession:
+        """The worker of the first window."""
+        return self._session()
+
+    @cached_property
+    def second(self) -> CudaSession:
+        """A fresh one: a winner is timed again here before it is called so."""
+        return self._session()
+
+    @cached_property
+    def torch(self) -> TorchHost:
+        """The resident baselines."""
+        return self._open.enter_context(TorchHost(self._subject.target))
+
+    def _session(self) -> CudaSession:
+        subject = self._subject
+        return self._open.enter_context(
+            CudaSession(subject.artifact, subject.direction.value, self._runtime, self._room)
+        )
+
+
+@dataclass(frozen=True)
 class Timer:
     """Times candidates on this GPU; what does not depend on the candidate is measured once."""
 
@@ -47,38 +98,44 @@ class Timer:
     hardware: str
     torch_version: str
     tier: Tier = "search"
-    rule: StopRule = field(default_factory=StopRule)
+    cache: Cache = "cold"
 
     def stage(self, subject: Subject, cases: Sequence[Case], examine: Callable[[Case], Examine]) -> StageResult:
         """The result of timing all cases; the first wrong output or doubt decides the verdict."""
         begin = time.monotonic()
         found: list[CaseTiming] = []
-        for case in cases:
-            outcome = self.time_case(subject, case, examine(case))
-            if isinstance(outcome, Trouble):
-                return self._result(begin, found, Verdict.FAIL, outcome)
-            found.append(outcome.timing)
-            if outcome.doubts:
-                return self._result(begin, found, Verdict.QUARANTINE, outcome.doubts[0])
+        with self.sitting(subject, cases) as sitting:
+            for case in cases:
+                outcome = self.time_case(subject, case, examine(case), sitting)
+                if isinstance(outcome, Trouble):
+                    return self._result(begin, found, Verdict.FAIL, outcome)
+                found.append(outcome.timing)
+                if outcome.doubts:
+                    return self._result(begin, found, Verdict.QUARANTINE, outcome.doubts[0])
         return self._result(begin, found, Verdict.PASS, None)
 
-    def time_case(self, subject: Subject, case: Case, examine: Examine) -> Judged | Trouble:
-        """Sample one case and judge what came out."""
-        calls = problems(subject.opened, subject.direction, Trial(case=case), secrets.randbits(31), "cuda")
-        first = next(calls)
-        floor = floor_of(subject.task, subject.direction, case, first, self.bench.ceilings)
-        room, runtime = room_for(first.arguments, first.native), self.toolchain.runtime.parent
-        baselines = self._baselines(subject, case) if self.tier == "search" else ()
-        with CudaSession(subject.artifact, subject.direction.value, runtime, room) as session:
-            if session.trouble is not None:
-                return session.trouble
-            samples = sample(session, calls, examine, self.rule, subject.plain)
-            if self.tier == "claim" and not isinstance(samples, Trouble):  # A B B A: the baseline stands between
-                baselines = self._resident(subject, case)
-                samples = samples.joined(sample(session, calls, examine, self.rule, subject.plain))
-        if isinstance(samples, Trouble):
-            return samples
-        return judged(case, samples, baselines, self.bench, floor, subject.launches)
+    def sitting(self, subject: Subject, cases: Sequence[Case]) -> Sitting:
+        """Room for the largest of the cases."""
+        firsts = (next(subject.calls(case)) for case in cases)
+        rooms = [room_for(call.arguments, call.native) for call in firsts]
+        room = Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
+        return Sitting(subject, self.toolchain.runtime.parent, room)
+
+    def time_case(self, subject: Subject, case: Case, examine: Examine, sitting: Sitting) -> Judged | Trouble:
+        """Sample one case and judge what came out: A, or A B B A for a claim; what seems too good once more."""
+        calls = subject.calls(case)
+        floor = floor_of(subject.task, subject.direction, case, next(calls), self.bench.ceilings)
+        once = sample(sitting.first, calls, examine, self._manner(subject))
+        if isinstance(once, Trouble):
+            return once
+        baselines = self._baselines(subject, case, sitting, once.flush_us)
+        outcome = judged(case, [once], baselines, self.bench, floor, subject.launches)
+        if self.tier == "search" and not any(doubt.reason is Reason.TOO_GOOD for doubt in outcome.doubts):
+            return outcome
+        again = sample(sitting.second, calls, examine, self._manner(subject))
+        if isinstance(again, Trouble):
+            return again
+        return judged(case, [once, again], baselines, self.bench, floor, subject.launches)
 
     @cached_property
     def bench(self) -> Bench:
@@ -86,21 +143,28 @@ class Timer:
         null = measure_null(self.toolchain)
         return Bench(null, measure_ceilings(null.queued_us))
 
-    def _baselines(self, subject: Subject, case: Case) -> tuple[Baseline, ...]:
-        """Those of an earlier evaluation on this hardware and torch, or measured now."""
-        path = store(self.hardware, self.torch_version, subject.task, subject.direction, case)
-        if found := load(path):
-            return found
-        with TorchHost() as host:
-            found = measure(host, subject.target, subject.task, subject.direction, case)
-        keep(path, found)
-        return found
+    def _manner(self, subject: Subject) -> Manner:
+        return Manner(RULES[self.tier], self.cache == "cold", subject.plain, self.bench.null.beside_us)
 
-    def _resident(self, subject: Subject, case: Case) -> tuple[Baseline, ...]:
-        """Two windows of every mode, one after the other, from one process."""
-        with TorchHost() as host:
-            one, two = (measure(host, subject.target, subject.task, subject.direction, case) for _ in range(2))
-        return joined(one, two)
+    def _baselines(self, subject: Subject, case: Case, sitting: Sitting, flush_us: float) -> Baselines:
+        """For a search those of an earlier day, unless the GPU has drifted since; for a claim two windows now."""
+        cold = self.cache == "cold"
+        request = Request(
+            target=subject.target,
+            direction=subject.direction,
+            case=case,
+            mode="",
+            samples=SAMPLES,
+            tf32=subject.task.precision.tf32,
+            cold=cold,
+        )
+        path = store(self.hardware, self.torch_version, subject.task, subject.direction, case, cold)
+        found = load(path)
+        if self.tier == "search" and found and not found.drifted(flush_us):
+            return found
+        measured = measure(sitting.torch, request, subject.task.name)
+        keep(path, measured)
+        return measured.joined(measure(sitting.torch, request, subject.task.name)) if self.tier == "claim" else measured
 
     def _result(
         self, begin: float, cases: list[CaseTiming], verdict: Verdict, why: Trouble | Doubt | None
@@ -110,6 +174,6 @@ class Timer:
             verdict=verdict,
             reason=why.reason if why else None,
             detail=why.detail if why else "",
-            facts=TimingFacts(tier=self.tier, cases=tuple(cases)),
+            facts=TimingFacts(tier=self.tier, cache=self.cache, cases=tuple(cases)),
             seconds=time.monotonic() - begin,
         )

@@ -1,23 +1,28 @@
-"""The baseline process: torch's own modes on one case, timed as candidates are. Requests and answers are JSON lines.
+"""The baseline process: torch's own modes on one case, timed as candidates are. Frames on descriptors 3 and 4.
 
 python -m warpsmith.timing.torch_host
 """
 
 import json
-import sys
+import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from warpsmith.confine import Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.records import Case, Direction, Model, Trial
+from warpsmith.sandbox.flush import events_us, flush
 from warpsmith.tasks.find import OpenOptions, open_task
 from warpsmith.tasks.opened import LocalTask
 from warpsmith.tasks.program import Program, differentiable, leaves, sided, upstream
 from warpsmith.tasks.values import Values, mapped
 
 Step = Callable[[], Any]
-FLUSH_BYTES = 256 << 20
+REQUEST, REPLY = 1, 2
+REQUESTS, REPLIES, HIGH = 3, 4, 200
+IDLE_S = 3600.0
+REQUEST_BYTES = 1 << 20
 GATE_CYCLES = 1_000_000  # about half a millisecond: everything that is queued behind it waits
 WARM_CALLS = 3
 
@@ -31,6 +36,7 @@ class Request(Model):
     mode: str
     samples: int
     tf32: bool
+    cold: bool = True
 
 
 class Reply(Model):
@@ -38,6 +44,7 @@ class Reply(Model):
 
     idle_us: tuple[float, ...] = ()
     queued_us: tuple[float, ...] = ()
+    flush_us: tuple[float, ...] = ()
     error: str = ""
 
 
@@ -85,70 +92,81 @@ def captured(step: Step) -> Step:
     return graph.replay
 
 
-class Clock:
-    """Times a step as the judge times a candidate: cold L2, single calls, idle and queued."""
+class Times:
+    """Times a step as the judge times a candidate: single calls, idle and queued, the cache as it is asked for."""
 
-    def __init__(self) -> None:
-        self._scratch = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
-        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    def __init__(self, cold: bool) -> None:
+        self._cold = cold
+        self.flushes_us: list[float] = []
 
-    def time_us(self, step: Step, queued: bool) -> float:
-        """One call."""
-        self._scratch.fill_(1)
-        torch.sum(self._scratch, dtype=torch.int64)
+    def one(self, step: Step, queued: bool) -> float:
+        """One call in microseconds."""
+        if self._cold:
+            self.flushes_us.append(flush())
         torch.cuda.synchronize()
         if queued:
             torch.cuda._sleep(GATE_CYCLES)  # type: ignore[no-untyped-call]
-        self._begin.record()
-        step()
-        self._end.record()
-        torch.cuda.synchronize()
-        return float(self._begin.elapsed_time(self._end)) * 1e3
+        return events_us(step)
 
 
 class Host:
     """Keeps the steps of the last case, so that a resident baseline answers window after window."""
 
     def __init__(self) -> None:
-        self._clock = Clock()
         self._steps: dict[str, Step] = {}
+        self._case = ""
 
     def answer(self, request: Request) -> Reply:
         """Time one mode."""
         torch.backends.cuda.matmul.allow_tf32 = request.tf32
         torch.backends.cudnn.allow_tf32 = request.tf32
-        step = self._step(request)
+        step, times = self._step(request), Times(request.cold)
         for _ in range(WARM_CALLS):
             step()
-        idle = [self._clock.time_us(step, False) for _ in range(request.samples)]
-        queued = [self._clock.time_us(step, True) for _ in range(request.samples)]
-        return Reply(idle_us=tuple(idle), queued_us=tuple(queued))
+        idle = [times.one(step, False) for _ in range(request.samples)]
+        queued = [times.one(step, True) for _ in range(request.samples)]
+        return Reply(idle_us=tuple(idle), queued_us=tuple(queued), flush_us=tuple(times.flushes_us))
 
     def _step(self, request: Request) -> Step:
-        key = json.dumps([request.target, request.direction, request.case.model_dump(mode="json"), request.mode])
-        if key not in self._steps:
-            self._steps[key] = self._build(request)
-        return self._steps[key]
+        case = json.dumps([request.target, request.direction, request.case.model_dump(mode="json")])
+        if case != self._case:
+            self._steps.clear()  # and with them a case's tensors
+            self._case = case
+        if request.mode not in self._steps:
+            self._steps[request.mode] = self._build(request)
+        return self._steps[request.mode]
 
     def _build(self, request: Request) -> Step:
         task = open_task(request.target, OpenOptions(trust=True))
         assert isinstance(task, LocalTask)  # trusted: this process is the confinement
         program = sided(task.program, request.direction)
-        arguments = mapped(program.arguments(Trial(case=request.case)), lambda tensor: tensor.cuda())
+        with torch.device("cuda"):
+            arguments = mapped(program.arguments(Trial(case=request.case)), lambda tensor: tensor.cuda())
         step = STEPS[request.direction](program, compiled(program, request.mode), arguments)
         return captured(step) if request.mode.endswith("graph") else step
 
 
+def reply(host: Host, request: Request) -> Reply:
+    """The times, or one sentence: whatever torch.compile raises is this mode's answer and not the end."""
+    try:
+        return host.answer(request)
+    except Exception as error:  # noqa: BLE001 - see above
+        return Reply(error=f"{type(error).__name__}: {error}"[:500])
+
+
 def main() -> None:
-    """Answer requests, a line each, until the input ends."""
-    host = Host()
-    for line in sys.stdin:
-        try:
-            reply = host.answer(Request.parse(line))
-        except Exception as error:  # noqa: BLE001 - whatever torch.compile raises is this mode's answer, not the end
-            reply = Reply(error=f"{type(error).__name__}: {error}"[:500])
-        sys.stdout.write(reply.text() + "\n")
-        sys.stdout.flush()
+    """Answer requests until the judge closes."""
+    channel = [
+        os.dup2(fd, HIGH + fd, inheritable=False) for fd in (REQUESTS, REPLIES)
+    ]  # not for the compiler's workers
+    host, requests, replies = Host(), FrameReader(channel[0]), FrameWriter(channel[1])
+    os.close(REQUESTS)
+    os.close(REPLIES)
+    while not isinstance(frame := requests.read(IDLE_S, REQUEST_BYTES), FrameError):
+        found = reply(host, Request.parse(frame.payload.decode()))
+        if replies.write(Frame(REPLY, found.text().encode()), IDLE_S) is not None:
+            break
+    os._exit(0)  # what the compiler's workers still do is of no interest
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from warpsmith.records import Case, CaseTiming, Direction, Task
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
-from warpsmith.timing.baselines import Baseline, best
+from warpsmith.timing.baselines import Baselines
 from warpsmith.timing.null import Null
 from warpsmith.timing.rules import Ceilings, Doubt
 from warpsmith.timing.sample import Samples
@@ -42,46 +42,42 @@ def floor_of(task: Task, direction: Direction, case: Case, call: Problem, ceilin
 
 
 def judged(
-    case: Case, samples: Samples, baselines: Sequence[Baseline], bench: Bench, floor_us: float, launches: int
+    case: Case, windows: Sequence[Samples], baselines: Baselines, bench: Bench, floor_us: float, launches: int
 ) -> Judged:
-    """Everything that can be said of the samples of one case."""
-    kept = samples.kept()
-    idle, queued = kept.events_us(Mode.IDLE), kept.events_us(Mode.QUEUED)
-    fastest = best(baselines)
+    """Everything that can be said of one case from its windows; more than one are of more than one process."""
+    every = [window.kept() for window in windows]
+    kept, total = Samples.all(every), sum(window.count for window in windows)
+    queued, confirmed = kept.events_us(Mode.QUEUED), kept.confirmed(bench.null.beside_us)
+    fastest = baselines.best
     speedup = rules.ratio(fastest.queued_us, queued)
+    ratios = [fastest.us / median(window.events_us(Mode.QUEUED)) for window in every]
+    counted = confirmed or kept.idle
     timing = CaseTiming(
         case=case,
         time=rules.measured(queued),
-        idle=rules.measured(idle),
-        call=rules.measured([clocks.host_us for clocks in kept.idle]),
-        baselines={baseline.mode: rules.measured(baseline.queued_us) for baseline in baselines},
+        idle=rules.measured([clocks.event_us for clocks in counted]),
+        call=rules.measured([clocks.host_us for clocks in counted]),
+        baselines={baseline.mode: rules.measured(baseline.queued_us) for baseline in baselines.modes},
         best=fastest.mode,
         speedup=speedup,
-        claim=rules.claim(speedup),
+        claim=rules.claim(speedup, ratios),
         floor_us=floor_us,
         roofline=floor_us / median(queued),
         launches=launches,
-        discarded=samples.count - kept.count,
-        notes=_notes(median(queued)),
+        discarded=total - kept.count,
+        notes=(*_notes(median(queued)), *baselines.notes()),
     )
-    return Judged(timing, _doubts(timing, kept, samples, bench, launches))
+    doubts = (
+        rules.disturbed([True] * kept.count + [False] * (total - kept.count)),
+        rules.clocks_disagree(len(confirmed), len(kept.idle), kept.beside_us(), bench.null.beside_us),
+        rules.hidden_work(median([one.event_us for one in counted]), median(queued), launches, bench.null.cost),
+        rules.below_floor(median(queued), floor_us),
+        rules.too_good(speedup, repeated=len(ratios) > 1 and min(ratios) > rules.GOOD_LIMIT),
+    )
+    return Judged(timing, tuple(doubt for doubt in doubts if doubt is not None))
 
 
 def _notes(time_us: float) -> tuple[str, ...]:
     if time_us >= WALL_SETTLES_US:
         return ()
     return (f"below {WALL_SETTLES_US:g} µs the judge's clock cannot confirm the worker's events",)
-
-
-def _doubts(timing: CaseTiming, kept: Samples, samples: Samples, bench: Bench, launches: int) -> tuple[Doubt, ...]:
-    assert timing.idle is not None and timing.speedup is not None and timing.floor_us is not None
-    null = bench.null
-    share = [True] * kept.count + [False] * (samples.count - kept.count)
-    found = (
-        rules.disturbed(share),
-        rules.clocks_disagree(timing.idle.us, null.idle_us, kept.wall_us(), null.wall_us),
-        rules.hidden_work(timing.idle.us, timing.time.us, launches, null.cost),
-        rules.below_floor(timing.time.us, timing.floor_us),
-        rules.too_good(timing.speedup, repeated=False),
-    )
-    return tuple(doubt for doubt in found if doubt is not None)

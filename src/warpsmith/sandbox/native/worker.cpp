@@ -2,6 +2,7 @@
 // It knows no reference, no tolerance and no clock that counts.
 #include <chrono>
 #include <dlfcn.h>
+#include <poll.h>
 #include <string>
 
 #include "frames.h"
@@ -16,6 +17,7 @@ using namespace worker;
 namespace frames = warpsmith::frames;
 
 constexpr int kRequests = 3, kAnswers = 4;
+constexpr double kSpin_us = 50e3;
 
 struct Artifact {
   int (*abi)() = nullptr;
@@ -125,7 +127,7 @@ int give_back(const DLTensor& tensor, const Device& device, bool with_bytes, Wri
   std::vector<uint8_t> bytes(with_bytes ? span : 0);
   int error = 0;
   if (!bytes.empty()) error = cudaMemcpyAsync(bytes.data(), reinterpret_cast<void*>(start), span, kDeviceToHost, device.stream);
-  if (!error) error = cudaStreamSynchronize(device.stream);
+  if (!error && with_bytes) error = cudaStreamSynchronize(device.stream);
   if (!error) write_tensor(to, tensor, device.arenas.is_open() ? device.arenas.encode(start) : start, bytes);
   return error;
 }
@@ -281,6 +283,14 @@ Outcome go(const Artifact& artifact, const Armed& armed, const frames::Frame& fr
   return outcome;
 }
 
+// A process that sleeps is woken late by tens of microseconds, which would stand on the judge's clock: once armed it
+// waits for the go awake, for a bounded time.
+void await_go() {
+  pollfd request{kRequests, POLLIN, 0};
+  for (auto begin = std::chrono::steady_clock::now(); microseconds(begin) < kSpin_us;)
+    if (poll(&request, 1, 0) != 0) return;
+}
+
 Outcome load_guarded(const frames::Frame& frame, Device* device, Artifact* artifact) {
   Outcome outcome = load(std::string(frame.payload.begin(), frame.payload.end()), artifact);
   if (device->arenas.is_open()) warpsmith::seccomp::install_worker({.load = false, .threads = false, .descriptors = false});
@@ -314,7 +324,8 @@ int main() {
         case kGo: outcome = go(artifact, armed, frame, &device); break;
       }
     answer(kind, outcome);
-    if (frame.kind != kArm) device.memory.end_call();
+    if (frame.kind == kArm) await_go();
+    else device.memory.end_call();
   }
   _exit(0);  // no destructors of the candidate's after the last answer
 }
