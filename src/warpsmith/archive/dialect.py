@@ -34,7 +34,8 @@ def connect(url: URL, wait_s: float) -> Engine:
     if in_memory(url):
         engine = create_engine(url, poolclass=StaticPool, connect_args=arguments)
     else:
-        Path(url.database or "").parent.mkdir(parents=True, exist_ok=True)
+        if (path := file_of(url)) is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
         engine = create_engine(url, connect_args=arguments)
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
@@ -46,11 +47,17 @@ def in_memory(url: URL) -> bool:
     return url.get_backend_name() == "sqlite" and (url.database or ":memory:") == ":memory:"
 
 
+def file_of(url: URL) -> Path | None:
+    """The file of a SQLite database that is named by its path, and so is ours to make."""
+    named = url.get_backend_name() == "sqlite" and not in_memory(url) and not str(url.database).startswith("file:")
+    return Path(str(url.database)) if named else None
+
+
 @contextmanager
 def founding(engine: Engine) -> Iterator[None]:
     """One process at a time makes or changes the tables; a SQLite file becomes one with a write-ahead log."""
-    path = engine.url.database
-    if engine.dialect.name != "sqlite" or in_memory(engine.url) or path is None:
+    path = file_of(engine.url)
+    if path is None:
         yield
         return
     with locked(Path(f"{path}.lock")):
