@@ -1,0 +1,94 @@
+"""A labelled corpus: kernels as candidates, and what the hard evaluation on a GPU said of each."""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from warpsmith.base import UsageError, read_text
+from warpsmith.records import Candidate, Model, Reason, Record, Verdict
+
+REQUESTS, TRUTH = "requests.jsonl", "truth.jsonl"
+
+
+class Kind(StrEnum):
+    """How a kernel came into the corpus; the first word of its candidate's origin."""
+
+    HONEST = "honest"
+    MUTANT = "mutant"
+
+
+class Label(StrEnum):
+    """What is known of a kernel. A mutant that the GPU passed may hold a fault that this run did not show."""
+
+    RIGHT = "right"  # honest, and passed
+    WRONG = "wrong"  # failed on the GPU, or in the compiler
+    SURVIVOR = "survivor"  # a mutant, and passed
+
+
+class Specimen(Model):
+    """One kernel of the corpus with its label, and what the hard evaluation cost and said."""
+
+    candidate: Candidate
+    label: Label
+    stage: str = ""  # the stage that failed it
+    reason: Reason | None = None
+    gpu_s: float = 0.0  # seconds of stages that used the GPU
+
+    @property
+    def operator(self) -> str:
+        """The mutation operator, or what kind of honest kernel it is."""
+        return self.candidate.origin.split()[1]
+
+
+def kind_of(candidate: Candidate) -> Kind:
+    """Honest or mutant, by the origin's first word."""
+    return Kind(candidate.origin.split()[0])
+
+
+def read_candidates(folder: Path) -> list[Candidate]:
+    """The corpus without labels, in its own order."""
+    lines = read_text(folder / REQUESTS).splitlines()
+    try:
+        return [Candidate.parse(line) for line in lines if line.strip()]
+    except ValidationError as error:
+        raise UsageError(f"{folder / REQUESTS} is no list of candidates: {error.errors()[0]['msg']}.") from None
+
+
+def read_specimens(folder: Path) -> list[Specimen]:
+    """The corpus with its labels; a kernel whose evaluation gave no verdict is left out."""
+    if not (folder / TRUTH).exists():
+        raise UsageError(
+            f"{folder} has no {TRUTH}: run `warpsmith eval-batch {folder / REQUESTS} --out {folder / TRUTH} "
+            "--device cuda --without static,virtual --until check` on a machine with a GPU."
+        )
+    records = _records(read_text(folder / TRUTH).splitlines())
+    paired = ((one, records.get(one.id)) for one in read_candidates(folder))
+    return [specimen for one, record in paired if record and (specimen := labelled(one, record))]
+
+
+def labelled(candidate: Candidate, record: Record) -> Specimen | None:
+    """A candidate with what its record says; None where the record has no verdict on it."""
+    ended = next((one for one in record.results if one.verdict not in (Verdict.PASS, Verdict.SKIP)), None)
+    checked = record.result("check")
+    spent = checked.seconds if checked else 0.0
+    if ended is None:
+        label = Label.RIGHT if kind_of(candidate) is Kind.HONEST else Label.SURVIVOR
+        passed = checked is not None and checked.verdict is Verdict.PASS
+        return Specimen(candidate=candidate, label=label, gpu_s=spent) if passed else None
+    if ended.verdict is not Verdict.FAIL:
+        return None
+    return Specimen(candidate=candidate, label=Label.WRONG, stage=ended.stage, reason=ended.reason, gpu_s=spent)
+
+
+def _records(lines: Iterable[str]) -> Mapping[str, Record]:
+    """The records by their candidate; a line that is none is the batch's word for a candidate it could not take."""
+    found = {}
+    for line in lines:
+        try:
+            record = Record.parse(line)
+        except ValidationError:
+            continue
+        found[record.candidate.id] = record
+    return found
