@@ -1,0 +1,90 @@
+"""Records in a few words for whoever repairs or improves a kernel: what is wrong, what binds. Judges nothing."""
+
+from collections.abc import Iterator
+
+from warpsmith.evolve.fitness import fitness
+from warpsmith.records import (
+    CheckFacts,
+    CompileFacts,
+    Finding,
+    MeasuredTime,
+    Record,
+    StageResult,
+    TimingFacts,
+    Verdict,
+    VirtualFacts,
+)
+
+MOST_FINDINGS = 5
+MOST_LINES = 30
+PASSING = (Verdict.PASS, Verdict.SKIP)
+
+
+def failing(record: Record) -> StageResult | None:
+    """The stage that ended a record's way."""
+    return next((result for result in record.results if result.verdict not in PASSING), None)
+
+
+def evidence(record: Record) -> str:
+    """What is wrong with a kernel, trimmed for a model to read: never a seed."""
+    result = failing(record)
+    if result is None:
+        return "Nothing was found to be wrong."
+    lines = [f"Stage {result.stage}: {result.reason}. {result.detail}".rstrip()]
+    lines += [f"- {line}" for line in _findings(result)]
+    if isinstance(result.facts, CheckFacts) and result.facts.failed is not None:
+        case = result.facts.failed.case
+        axes = ", ".join(f"{name} = {size}" for name, size in case.axes.items())
+        lines.append(f"It failed at {axes}, {case.dtype}, {result.facts.failed.family} inputs.")
+    return "\n".join(lines[:MOST_LINES])
+
+
+def _findings(result: StageResult) -> Iterator[str]:
+    facts = result.facts
+    found: tuple[Finding, ...] = facts.findings if isinstance(facts, CompileFacts | CheckFacts | VirtualFacts) else ()
+    for one in found[:MOST_FINDINGS]:
+        place = f"line {one.place.line}: " if one.place else ""
+        who = f" (kernel {one.kernel}, block {one.block}, thread {one.thread})" if one.block else ""
+        yield f"{place}{one.checker}: {one.message}{who}"
+
+
+def digest_profile(record: Record) -> str:
+    """The profile in numbers: times and roofline a case, what binds, registers, spills, shared memory, launches."""
+    lines = [*_times(record), *_resources(record), *_counters(record)]
+    found = fitness(record)
+    if found and found.binding:
+        lines.append(f"- bound by: {found.binding}")
+    return "\n".join(lines) or "- no profile"
+
+
+def _times(record: Record) -> Iterator[str]:
+    timing = record.result("timing")
+    if timing is None or not isinstance(timing.facts, TimingFacts):
+        return
+    for case in timing.facts.cases[:8]:
+        share = f", {case.roofline:.0%} of what the memory allows" if case.roofline else ""
+        kind = "measured" if isinstance(case.time, MeasuredTime) else "modelled"
+        launches = f", {case.launches} launches" if case.launches else ""
+        yield f"- {case.case.name}: {case.time.us:.1f} µs {kind}{share}{launches}"
+
+
+def _resources(record: Record) -> Iterator[str]:
+    compiled = record.result("compile")
+    if compiled is None or not isinstance(compiled.facts, CompileFacts):
+        return
+    for kernel in compiled.facts.kernels[:4]:
+        spills = kernel.spill_store_bytes + kernel.spill_load_bytes
+        spilled = f", {spills} bytes of spills" if spills else ""
+        name = kernel.name if len(kernel.name) < 60 else f"{kernel.name[:57]}..."
+        yield f"- {name}: {kernel.registers} registers{spilled}, {kernel.shared_bytes} bytes of shared memory"
+
+
+def _counters(record: Record) -> Iterator[str]:
+    facts = (result.facts for result in record.results)
+    for one in (fact for fact in facts if isinstance(fact, VirtualFacts)):
+        for kernel in one.kernels[:4]:
+            sectors = kernel.global_load_sectors + kernel.global_store_sectors
+            moved = kernel.global_load_bytes + kernel.global_store_bytes
+            used = f", {moved / (32 * sectors):.0%} of each sector used" if sectors else ""
+            fill = f"occupancy {kernel.occupancy or 0:.0%}, {kernel.bank_conflicts} bank conflicts"
+            yield f"- {kernel.name}: {fill}{used}"

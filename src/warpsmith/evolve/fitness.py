@@ -1,0 +1,48 @@
+"""How good a record is to the search: its score, what binds it, and the gain of one record over another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, log
+
+from warpsmith.records import CaseTiming, Group, ModelledTime, Record, Score, TimingFacts, score
+
+NEAR_MEMORY = 0.6  # of the roofline: from there on the memory binds, below it something else does
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """The score of a record that passed, how near it is to what the memory allows, and what binds it."""
+
+    score: Score
+    roofline: float | None = None
+    binding: str = ""
+
+
+def fitness(record: Record) -> Fitness | None:
+    """The fitness of a record that was right and timed; None for every other."""
+    found = score(record)
+    timing = record.result("timing")
+    if found is None or timing is None or not isinstance(timing.facts, TimingFacts):
+        return None
+    cases = [case for case in timing.facts.cases if case.case.group is not Group.HELDOUT]
+    return Fitness(found, _roofline(cases), _binding(cases))
+
+
+def gain(one: Fitness, base: Fitness) -> float | None:
+    """How many times faster one is than another; None where the two may not be compared."""
+    return one.score.value / base.score.value if one.score.basis == base.score.basis else None
+
+
+def _roofline(cases: Sequence[CaseTiming]) -> float | None:
+    shares = [case.roofline for case in cases if case.roofline]
+    return exp(sum(map(log, shares)) / len(shares)) if shares else None
+
+
+def _binding(cases: Sequence[CaseTiming]) -> str:
+    """What binds the case that takes longest; of a measured time its nearness to the floor tells it roughly."""
+    longest = max(cases, key=lambda case: case.time.us)
+    if isinstance(longest.time, ModelledTime):
+        return longest.time.binding
+    if longest.roofline is None:
+        return ""
+    return "memory" if longest.roofline > NEAR_MEMORY else "latency"

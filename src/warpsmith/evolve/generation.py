@@ -1,0 +1,168 @@
+"""One generation: every slot filled, verified, the best evaluated, each kept the moment it is finished."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import partial
+
+from warpsmith.evolve.ledger import Ledger
+from warpsmith.evolve.proposer import Made, Proposer
+from warpsmith.evolve.slot import Outcome, Proposal, Slot
+from warpsmith.evolve.state import Result, verdict_word
+from warpsmith.evolve.tokens import normal_digest
+from warpsmith.evolve.tune import said
+from warpsmith.llm import Answer, Ensemble, Model, Prompt
+from warpsmith.records import Candidate, Record
+
+Evaluate = Callable[[Candidate], Record]
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What the verifiers say of a candidate before it is evaluated."""
+
+    go: bool = True
+    confidence: float = 1.0  # that it is right
+    why: str = ""
+
+
+Screen = Callable[[Candidate], Opinion]
+Show = Callable[[str, int, str], None]  # the phase, the slots that are finished, what just happened
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Who works: the evaluator, the models, the verifiers, and the threads they may use."""
+
+    evaluate: Evaluate
+    pool: Executor
+    models: Ensemble = field(default_factory=Ensemble)
+    screen: Screen | None = None
+
+
+@dataclass
+class Generation:
+    """The slots of one generation on their way."""
+
+    slots: Sequence[Slot]
+    ledger: Ledger
+    proposer: Proposer
+    crew: Crew
+    show: Show
+    evaluate: int  # of the models' proposals, how many are evaluated
+    finished: dict[str, Result] = field(default_factory=dict)
+
+    async def run(self) -> list[Result]:
+        """All slots finished; what an earlier process finished is taken as it is."""
+        self.finished = {one.slot.name: one for one in self.ledger.finished(self.slots[0].generation)}
+        self.show("proposing", len(self.finished), "")
+        made = self._sifted(await self._filled())
+        chosen = self._chosen(await self._screened(self._distinct(made)))
+        self.show("evaluating", len(self.finished), "")
+        await asyncio.gather(*(self._judged(one) for one in chosen))
+        return list(self.finished.values())
+
+    async def _filled(self) -> list[Made | Proposal]:
+        """What each open slot proposes, all models asked at once; what they said before a kill is not asked again."""
+        left = [slot for slot in self.slots if slot.name not in self.finished]
+        known = self.ledger.answers(self.slots[0].generation) if self.crew.models else {}
+        ask = partial(self._ask, known)
+        return list(await asyncio.gather(*(self.proposer.fill(slot, ask) for slot in left)))
+
+    async def _ask(self, known: Mapping[str, Answer], slot: Slot, prompt: Prompt, part: str) -> Answer:
+        if (before := known.get(slot.name + part)) is not None:
+            return before
+        answer = await self._model(slot.model).ask(prompt)
+        self.ledger.answer(slot, answer, part)
+        return answer
+
+    def _model(self, name: str) -> Model:
+        """The model of a plan; where a resumed run has others, the first of them."""
+        return self.crew.models[name] if name in self.crew.models.names else next(iter(self.crew.models))
+
+    def _sifted(self, filled: Sequence[Made | Proposal]) -> list[Made]:
+        """Those that gave a candidate; the others are finished."""
+        for one in filled:
+            if isinstance(one, Proposal):
+                self._close(Result(one))
+        return [one for one in filled if isinstance(one, Made)]
+
+    def _distinct(self, made: Sequence[Made]) -> list[Made]:
+        """The first of equal kernels; the others are finished."""
+        records = [one.record for one in self.finished.values() if one.record is not None]
+        seen = {_key(record.candidate) for record in records}
+        kept: list[Made] = []
+        for one in sorted(made, key=_place):
+            if _key(one.candidate) in seen:
+                self._refuse(one, Outcome.DUPLICATE, "the same kernel is proposed twice in this generation")
+            else:
+                seen.add(_key(one.candidate))
+                kept.append(one)
+        return kept
+
+    async def _screened(self, made: Sequence[Made]) -> list[tuple[Made, Opinion]]:
+        """The models' proposals as the verifiers see them; those they stop are finished."""
+        if self.crew.screen is None:
+            return [(one, Opinion()) for one in made]
+        self.show("verifying", len(self.finished), "")
+        asked = [one for one in made if one.proposal.slot.model]
+        loop = asyncio.get_running_loop()
+        screen = self.crew.screen
+        said = await asyncio.gather(*(loop.run_in_executor(self.crew.pool, screen, one.candidate) for one in asked))
+        for one, opinion in zip(asked, said, strict=True):
+            if not opinion.go:
+                self._refuse(one, Outcome.STOPPED, opinion.why)
+        opinions = {one.proposal.slot.name: opinion for one, opinion in zip(asked, said, strict=True)}
+        rated = [(one, opinions.get(one.proposal.slot.name, Opinion())) for one in made]
+        return [(one, opinion) for one, opinion in rated if opinion.go]
+
+    def _chosen(self, rated: Sequence[tuple[Made, Opinion]]) -> list[Made]:
+        """All that cost no model, and of the others those that look best; the rest is passed over."""
+        asked = [pair for pair in rated if pair[0].proposal.slot.model]
+        asked.sort(key=lambda pair: (-pair[1].confidence, _place(pair[0])))
+        taken = sum(1 for one in self.finished.values() if one.slot.model and one.record is not None)
+        room = max(0, self.evaluate - taken)
+        for one, _ in asked[room:]:
+            self._refuse(one, Outcome.PASSED_OVER, f"{self.evaluate} others of its generation are evaluated")
+        return [one for one, _ in rated if not one.proposal.slot.model] + [one for one, _ in asked[:room]]
+
+    async def _judged(self, made: Made) -> None:
+        """Evaluate and keep, in one go on a thread, so that an interrupt in between loses nothing."""
+        loop = asyncio.get_running_loop()
+        result = await loop.run_in_executor(self.crew.pool, self._judge, made)
+        self.finished[result.slot.name] = result
+        self.show("evaluating", len(self.finished), words(result))
+
+    def _judge(self, made: Made) -> Result:
+        record = self.crew.evaluate(made.candidate)
+        result = Result(made.proposal.model_copy(update={"candidate": record.candidate.id}), record)
+        self.ledger.finish(result)
+        return result
+
+    def _refuse(self, made: Made, outcome: Outcome, why: str) -> None:
+        update = {"outcome": outcome, "detail": why, "source": made.candidate.source}
+        self._close(Result(made.proposal.model_copy(update=update)))
+
+    def _close(self, result: Result) -> None:
+        self.ledger.finish(result)
+        self.finished[result.slot.name] = result
+        self.show("proposing", len(self.finished), words(result))
+
+
+def words(result: Result) -> str:
+    """A finished slot in a line."""
+    slot, record = result.slot, result.record
+    who = f"{slot.operator} by {slot.model}" if slot.model else slot.operator
+    point = f" {said(slot.macros)}" if slot.operator == "tune" else ""
+    called = f" '{result.proposal.name}'" if slot.model and result.proposal.name else ""
+    detail = f": {result.proposal.detail}" if record is None and result.proposal.detail else ""
+    return f"{slot.name} {who}{point}{called}: {verdict_word(result)}{detail}"
+
+
+def _key(candidate: Candidate) -> str:
+    return normal_digest(candidate.source, candidate.macros)
+
+
+def _place(made: Made) -> int:
+    return made.proposal.slot.place

@@ -1,0 +1,195 @@
+"""The search: generation after generation until a stop. Sees records only, never a GPU.
+
+A generation is planned from what is known when it begins, and taken in as a whole when all its slots are finished; so
+the order in which things happen inside it changes nothing, and a killed run goes on where it was.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from warpsmith.archive import Archive
+from warpsmith.base import UsageError
+from warpsmith.evolve.bandit import Arm, Bandit
+from warpsmith.evolve.generation import Crew, Evaluate, Generation, Screen
+from warpsmith.evolve.ledger import Ledger
+from warpsmith.evolve.operators import OPERATORS
+from warpsmith.evolve.planner import Shape, plan
+from warpsmith.evolve.prompts import Subject
+from warpsmith.evolve.proposer import Proposer
+from warpsmith.evolve.slot import Slot
+from warpsmith.evolve.state import State, fold
+from warpsmith.evolve.stops import Limits, Progress, stop
+from warpsmith.evolve.view import Ending, View
+from warpsmith.llm import Ensemble
+from warpsmith.records import Candidate, Run, RunState
+
+SILENT = 2  # generations in which no model answers, before a run goes on without models
+Watch = Callable[[View], None]
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What a search is given: the evaluator, the models, the verifiers, a clock, somebody who looks on."""
+
+    evaluate: Evaluate
+    models: Ensemble = field(default_factory=Ensemble)
+    screen: Screen | None = None
+    watch: Watch = lambda view: None
+    clock: Callable[[], float] = time.monotonic
+    jobs: int = 2
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is searched: the task as it is opened and as it is described, a kernel to start from, sizes and stops."""
+
+    target: str
+    subject: Subject
+    start: Candidate | None = None
+    shape: Shape = field(default_factory=Shape)
+    limits: Limits = field(default_factory=Limits)
+    seed: int = 0
+
+
+class Search:
+    """One run. `run()` searches until a stop, an interrupt or a kill; a new one on the same archive goes on."""
+
+    def __init__(self, archive: Archive, run: Run, aim: Aim, tools: Tools) -> None:
+        self._run = run
+        self._aim = aim
+        self._tools = tools
+        self._archive = archive
+        self._began_s = tools.clock()
+        self.ledger = Ledger(archive, run.name)
+        self.state = known_state(self.ledger, aim.subject.task.name, tools.models)
+
+    def run(self) -> Ending:
+        """Search; what goes wrong with the harness leaves the run marked as failed and everything finished kept."""
+        self._archive.finish(self._run.name, RunState.RUNNING)
+        try:
+            why = asyncio.run(self._generations())
+        except KeyboardInterrupt:
+            self._archive.finish(self._run.name, RunState.STOPPED, "interrupted")
+            return self._ending("interrupted", interrupted=True)
+        except BaseException as error:
+            self._archive.finish(self._run.name, RunState.FAILED, f"{type(error).__name__}: {error}"[:500])
+            raise
+        self._archive.finish(self._run.name, RunState.DONE, why)
+        return self._ending(why)
+
+    async def _generations(self) -> str:
+        """Generation after generation; why it ended comes back."""
+        pool = ThreadPoolExecutor(max(1, self._tools.jobs), thread_name_prefix="evaluate")
+        crew = Crew(self._tools.evaluate, pool, self._tools.models, self._tools.screen)
+        try:
+            while True:
+                slots = self.next_slots()
+                if why := self._why_stop(slots):
+                    return why
+                await self._generation(slots, crew)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)  # what is being evaluated is kept, what waits is not begun
+
+    async def _generation(self, slots: Sequence[Slot], crew: Crew) -> None:
+        number = slots[0].generation
+
+        def show(phase: str, done: int, said: str) -> None:
+            self._tools.watch(self._view(phase, number, done, len(slots), said))
+
+        one = Generation(slots, self.ledger, self.proposer(), crew, show, self._aim.shape.evaluate)
+        learned = self.state.absorb(await one.run())
+        self.ledger.close_generation(number, learned)
+        show("done", len(slots), "")
+
+    def next_slots(self) -> tuple[Slot, ...]:
+        """The plan of the generation that was begun, else a new one, kept before anything of it is done."""
+        if begun := self.ledger.planned(self.state.generation):
+            return begun
+        models = () if self.state.silent >= SILENT else self._tools.models.names
+        slots = plan(self.state, self._aim.shape, models, self._aim.seed, self._aim.start is not None)
+        if slots:
+            self.ledger.plan(slots)
+        return slots
+
+    def proposer(self) -> Proposer:
+        """Who fills slots from what is known now."""
+        return Proposer(self._aim.subject, self._aim.target, self.state, self._aim.seed, self._aim.start)
+
+    def _why_stop(self, slots: Sequence[Slot]) -> str:
+        if self.state.generation == 0 and slots:
+            return ""
+        if not slots:
+            self._check_first()
+        return stop(self._progress(exhausted=not slots), self._aim.limits)
+
+    def _check_first(self) -> None:
+        """Nobody proposes anything and there is no kernel: there was nothing to search from."""
+        state = self.state
+        if state.population.members:
+            return
+        last = next(reversed([*state.broken.values(), *state.chains.values()]), None)
+        words = last.evidence if last else "; ".join(state.failures) or "nobody proposed one."
+        tries = f" after {state.translations} rounds of translation" if state.translations else ""
+        raise UsageError(
+            f"Run {self._run.name} has no correct kernel to search from{tries}: {words} Give one with --from KERNEL, "
+            f"name a model with --models, or write one through `warpsmith ask {self._run.name}` and `warpsmith tell`."
+        )
+
+    def _progress(self, exhausted: bool = False) -> Progress:
+        state, best = self.state, self.state.population.best
+        return Progress(
+            generation=state.evolved,
+            evaluations=state.evaluations,
+            usd=state.usd,
+            minutes=self._minutes(),
+            gain=best.gain if best else 0.0,
+            roofline=best.fitness.roofline if best else None,
+            idle=state.idle,
+            exhausted=exhausted,
+        )
+
+    def _minutes(self) -> float:
+        return (self._tools.clock() - self._began_s) / 60
+
+    def _view(self, phase: str, number: int, done: int, slots: int, said: str) -> View:
+        state = self.state
+        return View(
+            run=self._run.name,
+            generation=number,
+            generations=self._aim.limits.generations,
+            phase=phase,
+            done=done,
+            slots=slots,
+            evaluations=state.evaluations,
+            funnel=dict(state.funnel),
+            best=state.population.best,
+            usd=state.usd,
+            minutes=self._minutes(),
+            said=said,
+        )
+
+    def _ending(self, why: str, interrupted: bool = False) -> Ending:
+        state = self.state
+        return Ending(
+            run=self._run.name,
+            why=why,
+            best=state.population.best,
+            generations=state.evolved,
+            evaluations=state.evaluations,
+            usd=state.usd,
+            minutes=self._minutes(),
+            funnel=dict(state.funnel),
+            troubles=tuple(dict.fromkeys(state.failures)),
+            interrupted=interrupted,
+        )
+
+
+def known_state(ledger: Ledger, task: str, models: Ensemble) -> State:
+    """What a run knows from its archive: the lessons of others, and its own complete generations."""
+    arms = [Arm(name, operator) for name in models.names for operator in OPERATORS]
+    state = State(task, Bandit(arms), lessons=ledger.lessons())
+    fold(state, ledger.generations())
+    return state

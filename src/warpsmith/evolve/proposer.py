@@ -1,0 +1,141 @@
+"""From a slot to a candidate: a model's answer read, a point of the tuner set, the seed taken. Evaluates nothing."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from warpsmith.compile.source import language_of
+from warpsmith.evolve.answer import AnswerFault, BadAnswer, Draft, read_answer
+from warpsmith.evolve.ideas import ideas
+from warpsmith.evolve.lessons import notes
+from warpsmith.evolve.operators import OPERATORS, SEED, TRANSLATE, TUNE
+from warpsmith.evolve.planner import draw_for
+from warpsmith.evolve.prompts import Broken, Material, Subject, proposal, summary, translation
+from warpsmith.evolve.slot import Outcome, Proposal, Slot
+from warpsmith.evolve.state import State
+from warpsmith.evolve.tune import tuned
+from warpsmith.llm import Answer, BudgetSpent, ModelError, Prompt, ReplayMismatch
+from warpsmith.records import Candidate
+
+Ask = Callable[[Slot, Prompt, str], Awaitable[Answer]]
+SUMMARY = ".summary"  # what is asked beside the proposal itself
+
+
+@dataclass(frozen=True)
+class Made:
+    """A candidate that a slot gave, with what is to be noted of it."""
+
+    candidate: Candidate
+    proposal: Proposal
+
+
+@dataclass
+class Proposer:
+    """Fills slots from the state that their generation began with."""
+
+    subject: Subject
+    target: str  # the task as an evaluator opens it
+    state: State
+    seed: int
+    start: Candidate | None = None
+
+    async def fill(self, slot: Slot, ask: Ask) -> Made | Proposal:
+        """The slot's candidate, or the proposal that says why there is none."""
+        if slot.operator == SEED:
+            assert self.start is not None
+            return Made(self.start, _done(slot, name=self.start.origin))
+        if slot.operator == TUNE:
+            return self._tuned(slot)
+        return await self._asked(slot, ask)
+
+    def _tuned(self, slot: Slot) -> Made | Proposal:
+        parent = self._member(slot.parents[0])
+        if parent is None:
+            return Proposal(slot=slot, outcome=Outcome.DUPLICATE, detail="its parent is no longer among the best")
+        made = tuned(parent, slot.macros).model_copy(update={"task": self.target})
+        return self._new(Made(made, _done(slot, name=f"{slot.operator} {slot.parents[0][:8]}")))
+
+    async def _asked(self, slot: Slot, ask: Ask) -> Made | Proposal:
+        paid: list[Answer] = []
+        try:
+            prompt = await self._prompt(slot, ask, paid)
+            paid.append(await ask(slot, prompt, ""))
+        except ReplayMismatch:
+            raise
+        except BudgetSpent as error:
+            return Proposal(slot=slot, outcome=Outcome.OUT_OF_BUDGET, detail=str(error), usd=_usd(paid))
+        except ModelError as error:
+            return Proposal(slot=slot, outcome=Outcome.MODEL_FAILED, detail=str(error), usd=_usd(paid))
+        return self.read(slot, paid[-1], _usd(paid))
+
+    def read(self, slot: Slot, answer: Answer, usd: float) -> Made | Proposal:
+        """What an answer to a slot holds: a new candidate, or why not."""
+        original = self._member(slot.parents[0]) if OPERATORS.get(slot.operator, OPERATORS["improve"]).patch else None
+        draft = _drafted(answer, original.source if original else "")
+        if isinstance(draft, BadAnswer):
+            detail = f"{draft.fault}: {draft.detail}"
+            return Proposal(slot=slot, outcome=Outcome.BAD_ANSWER, detail=detail, usd=usd, source=answer.text[:2000])
+        candidate = Candidate(
+            task=self.target,
+            direction=self.subject.direction,
+            source=draft.code,
+            language=language_of(draft.code),
+            macros=original.macros if original else {},
+            parents=slot.parents,
+            origin=slot.model,
+        )
+        done = _done(slot, name=draft.name, usd=usd)
+        return self._new(Made(candidate, done.model_copy(update={"thought": draft.thought})))
+
+    def _new(self, made: Made) -> Made | Proposal:
+        why = self.state.novelty.why_not(made.candidate.source, made.candidate.macros)
+        if not why:
+            return made
+        return made.proposal.model_copy(update={"outcome": Outcome.DUPLICATE, "detail": why})
+
+    async def _prompt(self, slot: Slot, ask: Ask, paid: list[Answer]) -> Prompt:
+        """The slot's prompt; before a next attempt the last error is told in a few words by the model itself."""
+        last = self.state.chains.get(slot.place) if slot.operator == TRANSLATE else None
+        if last is not None and last.source:
+            told = await ask(slot, summary(last), SUMMARY)
+            paid.append(told)
+            last = Broken(last.source, f"{told.text.strip()}\n\n{last.evidence.splitlines()[0]}")
+        return self.prompt(slot, last)
+
+    def prompt(self, slot: Slot, last: Broken | None = None) -> Prompt:
+        """The prompt of a slot as it is asked of a model."""
+        lessons = notes(self.state.lessons, self.subject.task.name)
+        if slot.operator == TRANSLATE:
+            return translation(self.subject, lessons, last)
+        draw = draw_for(self.seed, "context", slot.name)
+        parents = [one for one in self.state.population.members if one.id in slot.parents]
+        parents.sort(key=lambda one: slot.parents.index(one.id))
+        material = Material(
+            context=self.state.population.context(parents, draw),
+            parents=parents,
+            idea=_texts().get(slot.idea, ""),
+            lessons=lessons,
+            broken=self.state.broken.get(slot.broken),
+        )
+        return proposal(self.subject, slot.operator, material)
+
+    def _member(self, id: str) -> Candidate | None:
+        found = (one.record.candidate for one in self.state.population.members if one.id == id)
+        return next(found, None)
+
+
+def _drafted(answer: Answer, original: str) -> Draft | BadAnswer:
+    if answer.refused:
+        return BadAnswer(AnswerFault.REFUSAL, f"The model refused: {' '.join(answer.text.split())[:160]}")
+    return read_answer(answer.text, original)
+
+
+def _done(slot: Slot, name: str, usd: float = 0.0) -> Proposal:
+    return Proposal(slot=slot, outcome=Outcome.EVALUATED, name=name, usd=usd)
+
+
+def _usd(paid: list[Answer]) -> float:
+    return sum(answer.usd or 0.0 for answer in paid)
+
+
+def _texts() -> Mapping[str, str]:
+    return {idea.id: idea.advice for idea in ideas()}
