@@ -12,7 +12,7 @@
 #ifndef STRATEGY
 #define STRATEGY 0
 #endif
-// tune: BLOCK = 256 [128, 256, 512]
+// tune: BLOCK = 256 [256, 512]
 #ifndef BLOCK
 #define BLOCK 256
 #endif

@@ -6,6 +6,22 @@
 #include <algorithm>
 #include <vector>
 
+// How a row is worked on. 0: a block a row, read twice. 1: a block a row, held in registers. 2: a warp a row, held in
+// registers. A row too long to be held is worked on as in 0.
+// tune: STRATEGY = 0 [0, 1, 2]
+#ifndef STRATEGY
+#define STRATEGY 0
+#endif
+// tune: BLOCK = 256 [128, 256, 512]
+#ifndef BLOCK
+#define BLOCK 256
+#endif
+// Neighbours that a thread reads at once (a pack), where the row's length allows.
+// tune: VEC = 1 [1, 4, 8]
+#ifndef VEC
+#define VEC 1
+#endif
+
 #define DISPATCH(TENSOR, NAME, ...)                                          \
   AT_DISPATCH_SWITCH((TENSOR).scalar_type(), NAME,                           \
                      AT_DISPATCH_CASE(at::kFloat, __VA_ARGS__)               \
@@ -14,30 +30,98 @@
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kHeld = VEC > 4 ? 4 : 8;  // packs of a row that a thread can hold
 
-// The sum over the block, the same in every thread.
-__device__ float block_sum(float value) {
-  __shared__ float partial[kThreads / 32];
-  for (int step = 16; step > 0; step /= 2) value += __shfl_down_sync(0xffffffffu, value, step);
-  __syncthreads();  // a sum before this one may still be read
-  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
-  __syncthreads();
-  float total = 0.0f;
-  for (int warp = 0; warp < kThreads / 32; ++warp) total += partial[warp];
-  return total;
+template <typename scalar_t, int Vec>
+struct alignas(sizeof(scalar_t) * Vec) Pack {
+  scalar_t at[Vec];
+};
+
+template <int Vec, typename scalar_t>
+__device__ void load(float (&values)[Vec], const scalar_t* from) {
+  const auto pack = *reinterpret_cast<const Pack<scalar_t, Vec>*>(from);
+#pragma unroll
+  for (int j = 0; j < Vec; ++j) values[j] = static_cast<float>(pack.at[j]);
 }
 
-template <typename scalar_t>
+template <int Vec, typename scalar_t>
+__device__ void finish(scalar_t* to, const float (&grad)[Vec], const float (&share)[Vec], float sum) {
+  Pack<scalar_t, Vec> result;
+#pragma unroll
+  for (int j = 0; j < Vec; ++j) result.at[j] = static_cast<scalar_t>(share[j] * (grad[j] - sum));
+  *reinterpret_cast<Pack<scalar_t, Vec>*>(to) = result;
+}
+
+// The sum over a warp or over the block, the same in every thread.
+template <int Team>
+__device__ float team_sum(float value) {
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+  if constexpr (Team > 32) {
+    __shared__ float partial[Team / 32];
+    __syncthreads();  // a sum before this one may still be read
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = 0.0f;
+    for (int warp = 0; warp < Team / 32; ++warp) value += partial[warp];
+  }
+  return value;
+}
+
+template <typename scalar_t, int Vec>
 __global__ void softmax_backward(const scalar_t* grad_out, const scalar_t* out, scalar_t* grad_x, int64_t cols) {
   const int64_t start = blockIdx.x * cols;
-  float sum = 0.0f;
-  for (int64_t i = threadIdx.x; i < cols; i += kThreads)
-    sum += static_cast<float>(grad_out[start + i]) * static_cast<float>(out[start + i]);
-  sum = block_sum(sum);
-  for (int64_t i = threadIdx.x; i < cols; i += kThreads)
-    grad_x[start + i] =
-        static_cast<scalar_t>(static_cast<float>(out[start + i]) * (static_cast<float>(grad_out[start + i]) - sum));
+  float grad[Vec], share[Vec], sum = 0.0f;
+  for (int64_t i = threadIdx.x * Vec; i < cols; i += BLOCK * Vec) {
+    load(grad, grad_out + start + i);
+    load(share, out + start + i);
+    for (int j = 0; j < Vec; ++j) sum += grad[j] * share[j];
+  }
+  sum = team_sum<BLOCK>(sum);
+  for (int64_t i = threadIdx.x * Vec; i < cols; i += BLOCK * Vec) {
+    load(grad, grad_out + start + i);
+    load(share, out + start + i);
+    finish(grad_x + start + i, grad, share, sum);
+  }
+}
+
+// A team a row; each thread holds its part of the row.
+template <typename scalar_t, int Vec, int Team>
+__global__ void softmax_backward_held(const scalar_t* grad_out, const scalar_t* out, scalar_t* grad_x, int64_t rows,
+                                      int cols) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (BLOCK / Team) + threadIdx.x / Team;
+  if (row >= rows) return;
+  const int first = threadIdx.x % Team * Vec;
+  float grad[kHeld][Vec], share[kHeld][Vec], sum = 0.0f;
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k) {
+    if (first + k * Team * Vec >= cols) continue;
+    load(grad[k], grad_out + row * cols + first + k * Team * Vec);
+    load(share[k], out + row * cols + first + k * Team * Vec);
+    for (int j = 0; j < Vec; ++j) sum += grad[k][j] * share[k][j];
+  }
+  sum = team_sum<Team>(sum);
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k)
+    if (first + k * Team * Vec < cols) finish(grad_x + row * cols + first + k * Team * Vec, grad[k], share[k], sum);
+}
+
+template <typename scalar_t, int Vec>
+void launch(torch::Tensor grad_out, torch::Tensor out, torch::Tensor grad_x) {
+  const auto stream = at::cuda::getCurrentCUDAStream();
+  const int64_t cols = out.size(-1), rows = out.numel() / cols;
+  const auto *grad = grad_out.data_ptr<scalar_t>(), *share = out.data_ptr<scalar_t>();
+  auto* to = grad_x.data_ptr<scalar_t>();
+  if constexpr (STRATEGY > 0) {
+    constexpr int team = STRATEGY == 2 ? 32 : BLOCK, together = BLOCK / team;
+    const unsigned blocks = static_cast<unsigned>((rows + together - 1) / together);
+    if (cols <= kHeld * Vec * team) {
+      softmax_backward_held<scalar_t, Vec, team>
+          <<<blocks, BLOCK, 0, stream>>>(grad, share, to, rows, static_cast<int>(cols));
+      return C10_CUDA_KERNEL_LAUNCH_CHECK();
+    }
+  }
+  softmax_backward<scalar_t, Vec><<<static_cast<unsigned>(rows), BLOCK, 0, stream>>>(grad, share, to, cols);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
 }  // namespace
@@ -45,13 +129,12 @@ __global__ void softmax_backward(const scalar_t* grad_out, const scalar_t* out, 
 torch::Tensor backward(torch::Tensor grad_out, torch::Tensor x, torch::Tensor out) {
   TORCH_CHECK(grad_out.is_contiguous() && out.is_contiguous(), "grad_out and out must be contiguous");
   auto grad_x = torch::empty_like(out);
-  const int64_t cols = out.size(-1);
-  const unsigned rows = static_cast<unsigned>(out.numel() / cols);
   DISPATCH(out, "softmax_backward", [&] {
-    softmax_backward<scalar_t><<<rows, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
-        grad_out.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(), grad_x.data_ptr<scalar_t>(), cols);
+    if (out.size(-1) % VEC == 0)
+      launch<scalar_t, VEC>(grad_out, out, grad_x);
+    else
+      launch<scalar_t, 1>(grad_out, out, grad_x);
   });
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
   return grad_x;
 }
 
