@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the environment in $VENV: torch as pinned, the package, and nvcc's wheels when the machine has no nvcc.
+# Makes the environment in $VENV: torch as pinned, the package, its model clients, and nvcc when there is none.
 set -euo pipefail
 
 need() {  # need PROGRAM PACKAGE
@@ -15,9 +15,9 @@ need g++ g++
 [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
 pip="$VENV/bin/python -m pip --disable-pip-version-check -q"
 log="$VENV/setup.log"
-extras=dev
+extras=dev,models
 if [ -z "${WARPSMITH_CUDA_HOME:-}" ] && ! command -v nvcc >/dev/null 2>&1; then
-  extras=dev,nvcc
+  extras=dev,models,nvcc
   echo "no nvcc on PATH: the compiler comes from PyPI's wheels"
 fi
 echo "setting up $VENV (a few minutes the first time; log in $log)"

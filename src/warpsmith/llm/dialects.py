@@ -1,0 +1,97 @@
+"""The protocols: one function each, from a name, a key and an address to a client of `pydantic_ai`.
+
+Client libraries are imported inside its functions only. Knows no prices and no retries.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from warpsmith.llm.errors import MissingLibrary
+from warpsmith.llm.providers import Dialect
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.models import Model as Client
+
+NO_KEY = "none"  # the libraries insist on a key, and would take another provider's from the environment
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What a client is made of."""
+
+    provider: str
+    model: str
+    key: SecretStr | None
+    base_url: str | None
+    http: "httpx2.AsyncClient"
+
+    @property
+    def plain_key(self) -> str:
+        """The key itself, for the one call that builds a client."""
+        return self.key.get_secret_value() if self.key else NO_KEY
+
+
+def _responses(wire: Wire) -> "Client":
+    from pydantic_ai.models.openai import OpenAIResponsesModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    provider = OpenAIProvider(base_url=wire.base_url, api_key=wire.plain_key, http_client=wire.http)
+    return OpenAIResponsesModel(wire.model, provider=provider)
+
+
+def _chat(wire: Wire) -> "Client":
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    assert wire.base_url is not None, f"the row of {wire.provider} has no address"
+    provider = OpenAICompatibleProvider(
+        wire.provider, base_url=wire.base_url, api_key=wire.plain_key, http_client=wire.http
+    )
+    return OpenAIChatModel(wire.model, provider=provider)
+
+
+def _anthropic(wire: Wire) -> "Client":
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    provider = AnthropicProvider(api_key=wire.plain_key, base_url=wire.base_url, http_client=wire.http)
+    return AnthropicModel(wire.model, provider=provider)
+
+
+def _google(wire: Wire) -> "Client":
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
+    provider = GoogleProvider(api_key=wire.plain_key, base_url=wire.base_url, http_client=wire.http)
+    return GoogleModel(wire.model, provider=provider)
+
+
+MODULES = {
+    Dialect.RESPONSES: "pydantic_ai.models.openai",
+    Dialect.CHAT: "pydantic_ai.models.openai",
+    Dialect.ANTHROPIC: "pydantic_ai.models.anthropic",
+    Dialect.GOOGLE: "pydantic_ai.models.google",
+}
+DIALECTS: dict[Dialect, Callable[[Wire], "Client"]] = {
+    Dialect.RESPONSES: _responses,
+    Dialect.CHAT: _chat,
+    Dialect.ANTHROPIC: _anthropic,
+    Dialect.GOOGLE: _google,
+}
+
+
+def load(dialect: Dialect) -> None:
+    """Import what a dialect needs, or say how to get it; seconds the first time, so done when a model is opened."""
+    try:
+        for module in ("pydantic_ai.direct", "genai_prices", MODULES[dialect], "warpsmith.llm.seam"):
+            importlib.import_module(module)
+    except ImportError as error:
+        raise MissingLibrary(
+            f"Models need client libraries that are not installed ({error.name or error}). "
+            "Run: pip install 'warpsmith[models]'"
+        ) from None

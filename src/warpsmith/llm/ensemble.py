@@ -1,0 +1,69 @@
+"""Any number of models with weights. Which one to ask is the caller's choice; a plain draw is here."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpsmith.base import UsageError
+from warpsmith.llm.model import Model
+from warpsmith.llm.replay import Recorder, Recording, Replayer
+from warpsmith.llm.tape import Tape, Voice
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model and how often to draw it, beside the others."""
+
+    model: Model
+    weight: float = 1.0
+
+
+class Ensemble:
+    """Models by name, in the order they were given; none at all is an ensemble too, and is false."""
+
+    def __init__(self, members: Sequence[Member | Model] = ()) -> None:
+        self.members = tuple(one if isinstance(one, Member) else Member(one) for one in members)
+        names = [member.model.name for member in self.members]
+        if len(set(names)) < len(names):
+            raise UsageError(f"Two models have one name in {', '.join(names)}. Give them different names.")
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[Model]:
+        return (member.model for member in self.members)
+
+    def __getitem__(self, name: str) -> Model:
+        for member in self.members:
+            if member.model.name == name:
+                return member.model
+        raise KeyError(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, which tell settings apart."""
+        return tuple(member.model.name for member in self.members)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weights, in the order of the names."""
+        return tuple(member.weight for member in self.members)
+
+    def pick(self, draw: random.Random) -> Model:
+        """A model drawn by weight."""
+        if not self.members:
+            raise UsageError("There is no model to ask. Name one with --models PROVIDER:MODEL.")
+        return draw.choices([member.model for member in self.members], self.weights)[0]
+
+    def recorded(self, path: Path) -> "Ensemble":
+        """The same models, each exchange of them written to one file."""
+        voices = [Voice(name=member.model.name, weight=member.weight) for member in self.members]
+        tape = Tape(path, voices)
+        return Ensemble([Member(Recorder(member.model, tape), member.weight) for member in self.members])
+
+    @classmethod
+    def replayed(cls, path: Path) -> "Ensemble":
+        """The models of a recording, which answer what they answered then."""
+        recording = Recording(path)
+        return cls([Member(Replayer(recording, voice.name), voice.weight) for voice in recording.voices])

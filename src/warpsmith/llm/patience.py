@@ -1,0 +1,75 @@
+"""Asking again: which failures, how often, after how long. Knows no provider."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from warpsmith.llm.errors import EmptyText, RequestFailed
+from warpsmith.llm.model import Answer, Model, Prompt
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Pauses double from `first_s` to `longest_s`, each drawn between half and all of it.
+
+    A provider's Retry-After is waited out in full, up to `most_s`; one that asks for longer is not asked again.
+    """
+
+    attempts: int = 5
+    first_s: float = 1.0
+    longest_s: float = 60.0
+    most_s: float = 300.0
+
+    def pause_s(self, error: RequestFailed, tried: int, share: float) -> float | None:
+        """How long to wait after the attempt of that number failed; None when it is not to be made again."""
+        if tried >= min(self.attempts, error.tries or self.attempts):
+            return None
+        asked = error.retry_after_s or 0.0
+        if asked > self.most_s:
+            return None
+        doubled = self.first_s * 2.0 ** min(tried - 1, 30)  # past thirty doublings only `longest_s` speaks
+        return max(min(doubled, self.longest_s) * (0.5 + share / 2), asked)
+
+
+class PatientModel:
+    """A model asked again after a failure that may pass."""
+
+    def __init__(
+        self,
+        model: Model,
+        patience: Patience,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self._model = model
+        self._patience = patience
+        self._sleep = sleep
+        self._draw = draw
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def ask(self, prompt: Prompt) -> Answer:
+        """The first whole answer, or the last failure."""
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                return _whole(await self._model.ask(prompt))
+            except RequestFailed as error:
+                pause_s = self._patience.pause_s(error, tried, self._draw())
+                if pause_s is None:
+                    raise
+                LOG.info("%s; asking again in %.1f s (attempt %d)", error, pause_s, tried + 1)
+            await self._sleep(pause_s)
+
+
+def _whole(answer: Answer) -> Answer:
+    if answer.text.strip() or answer.refused:
+        return answer
+    raise EmptyText(answer.model, f"it ended by {answer.finish} after {answer.output_tokens} tokens")

@@ -1,0 +1,98 @@
+"""A provider's model: one request, one answer or one typed failure. Knows no budget and no retries."""
+
+import asyncio
+import functools
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from warpsmith.llm.dialects import DIALECTS, Wire
+from warpsmith.llm.errors import RequestFailed, TimedOut
+from warpsmith.llm.gate import Gate
+from warpsmith.llm.model import Answer, Prompt
+from warpsmith.llm.prices import Tariff
+from warpsmith.llm.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.models import Model as Client
+    from pydantic_ai.settings import ModelSettings
+
+
+class RemoteModel:
+    """One model of one provider. Each request has a connection of its own, so any event loop may ask."""
+
+    def __init__(self, spec: ModelSpec, key: SecretStr | None, gate: Gate) -> None:
+        self._spec = spec
+        self._key = key
+        self._gate = gate
+        self._tariff = Tariff.of(spec)
+
+    @property
+    def name(self) -> str:
+        return self._spec.name
+
+    def __repr__(self) -> str:
+        return f"RemoteModel({self.name!r})"
+
+    async def ask(self, prompt: Prompt) -> Answer:
+        """One request when the provider has a place free."""
+        from warpsmith.llm.seam import answer
+
+        async with self._gate:
+            start = time.perf_counter()
+            outcome = await self._attempt(prompt)
+            seconds = time.perf_counter() - start
+        if isinstance(outcome, RequestFailed):
+            raise outcome  # here, where no foreign exception with the request and its headers is its context
+        return answer(outcome, self.name, seconds, self._tariff, self._key)
+
+    async def _attempt(self, prompt: Prompt) -> "ModelResponse | RequestFailed":
+        from pydantic_ai.direct import model_request
+        from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+        from warpsmith.llm.seam import FOREIGN, failure
+
+        message = ModelRequest(parts=[UserPromptPart(prompt.user)], instructions=prompt.system or None)
+        timeout_s = self._spec.settings.timeout_s
+        try:
+            async with asyncio.timeout(timeout_s), self._client() as client:
+                return await model_request(client, [message], model_settings=self._settings(), instrument=False)
+        except TimeoutError:
+            return TimedOut(self.name, f"no whole answer within {timeout_s:g} s")
+        except FOREIGN as error:
+            return failure(error, self.name, self._key)
+
+    @asynccontextmanager
+    async def _client(self) -> "AsyncIterator[Client]":
+        import httpx2
+
+        spec = self._spec
+        address = spec.settings.base_url or spec.provider.base_url
+        # No redirects: they would carry the key to another host.
+        async with httpx2.AsyncClient(verify=_trust(), timeout=spec.settings.timeout_s, follow_redirects=False) as http:
+            yield DIALECTS[spec.provider.dialect](Wire(spec.provider.name, spec.model, self._key, address, http))
+
+    def _settings(self) -> "ModelSettings":
+        from pydantic_ai.settings import ModelSettings
+
+        ours = self._spec.settings
+        # Asking again is our own affair: a library's retries would neither show nor count.
+        wanted = ModelSettings(max_tokens=ours.max_tokens, timeout=ours.timeout_s, max_retries=0)
+        if ours.temperature is not None:
+            wanted["temperature"] = ours.temperature
+        if ours.effort is not None:
+            wanted["thinking"] = False if ours.effort == "none" else ours.effort
+        return wanted
+
+
+@functools.cache
+def _trust() -> ssl.SSLContext:
+    """The certificates, read once: that takes longer than opening a connection."""
+    import httpx2
+
+    return httpx2.create_ssl_context()

@@ -1,0 +1,144 @@
+"""Recording the traffic of models, and answering from a recording without key or network."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from itertools import zip_longest
+from pathlib import Path
+
+from warpsmith.llm import errors
+from warpsmith.llm.errors import ModelError, ReplayMismatch, RequestFailed
+from warpsmith.llm.model import Answer, Model, Prompt
+from warpsmith.llm.tape import Exchange, Failure, Tape, Voice, read_tape
+
+SHOWN_CHARACTERS = 120
+
+
+class Recorder:
+    """A model whose every exchange, failures too, goes into a file."""
+
+    def __init__(self, model: Model, tape: Tape | Path) -> None:
+        self._model = model
+        self._tape = tape if isinstance(tape, Tape) else Tape(tape, [Voice(name=model.name)])
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def ask(self, prompt: Prompt) -> Answer:
+        """Ask, and keep what came of it."""
+        try:
+            answer = await self._model.ask(prompt)
+        except ModelError as error:
+            self._tape.add(Exchange(model=self.name, prompt=prompt, failure=Failure.of(error)))
+            raise
+        self._tape.add(Exchange(model=self.name, prompt=prompt, answer=answer))
+        return answer
+
+
+class Recording:
+    """The exchanges of a file, each given out once, those of one prompt in the order they were made."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        header, self.exchanges = read_tape(path)
+        spoke = dict.fromkeys(exchange.model for exchange in self.exchanges)
+        self.voices = header.voices or tuple(Voice(name=name) for name in spoke)
+        self._left: dict[str, deque[Exchange]] = defaultdict(deque)
+        for exchange in self.exchanges:
+            self._left[exchange.prompt.key].append(exchange)
+
+    def take(self, prompt: Prompt, model: str | None) -> Exchange:
+        """The next exchange of a prompt with a model, or with any; a mismatch says where the prompts part."""
+        queue = self._left[prompt.key]
+        for exchange in queue:
+            if model in (None, exchange.model):
+                queue.remove(exchange)
+                return exchange
+        raise ReplayMismatch(self._mismatch(prompt, model))
+
+    def _mismatch(self, prompt: Prompt, model: str | None) -> str:
+        asked = f"a {prompt.kind} prompt" + (f" to {model}" if model else "")
+        same = [old for old in self.exchanges if old.prompt.key == prompt.key]
+        if any(model in (None, old.model) for old in same):
+            return f"{self.path} answers {asked} {len(same)} times, and all are used. Record again with --record."
+        if same:
+            return f"{self.path} holds this prompt for {same[0].model}; {model} was asked. Use the same --models."
+        nearest = self._nearest(prompt)
+        if nearest is None:
+            return f"{self.path} has no {prompt.kind} prompt left to compare {asked} with. Record again with --record."
+        return (
+            f"{self.path} does not hold {asked}. The nearest recorded one is on line {self._line(nearest)}, and "
+            f"differs in {difference(nearest.prompt, prompt)}. Record again with --record, or undo the change."
+        )
+
+    def _nearest(self, prompt: Prompt) -> Exchange | None:
+        """Among those of the same kind not yet used, the one that agrees longest from the start."""
+        left = [exchange for queue in self._left.values() for exchange in queue if exchange.prompt.kind == prompt.kind]
+        return max(left, key=lambda old: _agreement(old.prompt, prompt), default=None)
+
+    def _line(self, exchange: Exchange) -> int:
+        return next(place for place, old in enumerate(self.exchanges, 2) if old is exchange)
+
+
+class Replayer:
+    """A model that answers from a recording; with `model`, only from what that one said."""
+
+    def __init__(self, recording: Recording | Path, model: str | None = None) -> None:
+        self._recording = recording if isinstance(recording, Recording) else Recording(recording)
+        self._only = model
+
+    @property
+    def name(self) -> str:
+        """The name it was recorded under."""
+        names = [voice.name for voice in self._recording.voices]
+        return self._only or (names[0] if len(names) == 1 else "replay")
+
+    async def ask(self, prompt: Prompt) -> Answer:
+        """What was answered, or the failure that was met, when this was recorded."""
+        exchange = self._recording.take(prompt, self._only)
+        if exchange.answer is not None:
+            return exchange.answer
+        raise _raised(exchange)
+
+
+def _raised(exchange: Exchange) -> ModelError:
+    """The recorded failure as the error it was."""
+    failure = exchange.failure or Failure(kind="ModelError", message="neither an answer nor a failure was recorded")
+    kind = getattr(errors, failure.kind, ModelError)
+    if not (isinstance(kind, type) and issubclass(kind, ModelError)):
+        kind = ModelError
+    error: ModelError = kind(exchange.model, failure.message) if issubclass(kind, RequestFailed) else kind()
+    error.args = (failure.message,)
+    return error
+
+
+def difference(recorded: Prompt, asked: Prompt) -> str:
+    """The first line in which two prompts differ, in words."""
+    for part in ("system", "user"):
+        pairs = zip_longest(getattr(recorded, part).splitlines(), getattr(asked, part).splitlines())
+        for place, (old, new) in enumerate(pairs, 1):
+            if old != new:
+                return f"line {place} of its {part} text: recorded {_shown(old)}, asked {_shown(new)}"
+    return "its line ends"
+
+
+def _shown(line: str | None) -> str:
+    if line is None:
+        return "no such line"
+    return repr(line if len(line) <= SHOWN_CHARACTERS else line[:SHOWN_CHARACTERS] + "…")
+
+
+def _agreement(one: Prompt, other: Prompt) -> int:
+    """How many lines agree from the start."""
+    return _common(one.system.splitlines(), other.system.splitlines()) + _common(
+        one.user.splitlines(), other.user.splitlines()
+    )
+
+
+def _common(one: Iterable[str], other: Iterable[str]) -> int:
+    count = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count

@@ -1,0 +1,46 @@
+"""A model that answers from a script, for tests, demos and whoever wants to see the loop turn. No network."""
+
+from collections.abc import Callable, Sequence
+
+from warpsmith.llm.errors import ModelError, ScriptEnded
+from warpsmith.llm.model import Answer, Prompt
+
+Line = str | Answer | ModelError
+BYTES_PER_TOKEN = 4  # as good as any for a fake
+
+
+class ScriptedModel:
+    """Answers in turn from a list, or from a function of the prompt; an error in the script is raised.
+
+    `asked` holds every prompt it was given, in order.
+    """
+
+    def __init__(self, script: Sequence[Line] | Callable[[Prompt], Line], name: str = "scripted") -> None:
+        self._script = script
+        self._name = name
+        self.asked: list[Prompt] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def ask(self, prompt: Prompt) -> Answer:
+        """The next line of the script."""
+        self.asked.append(prompt)
+        line = self._line(prompt)
+        if isinstance(line, ModelError):
+            raise line
+        return self._spoken(prompt, line) if isinstance(line, str) else line
+
+    def _line(self, prompt: Prompt) -> Line:
+        if callable(self._script):
+            return self._script(prompt)
+        turn = len(self.asked)
+        if turn > len(self._script):
+            raise ScriptEnded(f"{self.name} was asked {turn} times; its script has {len(self._script)} answers.")
+        return self._script[turn - 1]
+
+    def _spoken(self, prompt: Prompt, text: str) -> Answer:
+        tokens_in = (len(prompt.system) + len(prompt.user)) // BYTES_PER_TOKEN
+        tokens_out = len(text) // BYTES_PER_TOKEN
+        return Answer(text=text, model=self.name, input_tokens=tokens_in, output_tokens=tokens_out, usd=0.0)

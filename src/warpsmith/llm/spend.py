@@ -1,0 +1,110 @@
+"""Dollars: a budget that is held before each request is sent, and what was spent. Knows no provider."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+from warpsmith.llm.errors import BudgetSpent, RequestFailed
+from warpsmith.llm.model import Answer, Model, Prompt
+
+
+class Spend:
+    """What was spent of a budget, shared by all models of a run, whatever their threads and event loops.
+
+    Before a request the most that it can cost is reserved, afterwards what it did cost is settled. So the sum never
+    passes the budget. What a failed request may have cost counts in full, as `doubtful_usd`.
+    """
+
+    def __init__(self, budget_usd: float | None = None) -> None:
+        self.budget_usd = budget_usd
+        self.settled_usd = 0.0
+        self.doubtful_usd = 0.0
+        self.reserved_usd = 0.0
+        self.requests = 0
+        self.unpriced = 0  # requests whose price nobody knows
+        self._in_flight = 0
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    @property
+    def spent_usd(self) -> float:
+        """Settled and doubtful."""
+        return self.settled_usd + self.doubtful_usd
+
+    @property
+    def left_usd(self) -> float:
+        """What the budget still holds; endless without one."""
+        return float("inf") if self.budget_usd is None else max(0.0, self.budget_usd - self.spent_usd)
+
+    async def reserve(self, usd: float, model: str) -> None:
+        """Hold back `usd`, waiting for requests in flight if they may set enough free; else `BudgetSpent`."""
+        while True:
+            with self._lock:
+                if self._take(usd, model):
+                    return
+                waiter = (asyncio.get_running_loop(), asyncio.Event())
+                self._waiting.append(waiter)
+            try:
+                await waiter[1].wait()
+            finally:
+                with self._lock:
+                    if waiter in self._waiting:
+                        self._waiting.remove(waiter)
+
+    def _take(self, usd: float, model: str) -> bool:
+        if self.budget_usd is None or (self.budget_usd > 0 and usd + self.reserved_usd <= self.left_usd):
+            self.reserved_usd += usd
+            self.requests += 1
+            self._in_flight += 1
+            return True
+        if self.budget_usd <= 0 or usd > self.left_usd:
+            raise BudgetSpent(
+                f"A request to {model} may cost {usd:.4f} dollars; {self.left_usd:.4f} are left of the budget of "
+                f"{self.budget_usd:g}. Raise --budget-usd, or lower max_tokens=N of the model."
+            )
+        return False
+
+    def settle(self, reserved_usd: float, usd: float | None, doubtful: bool = False) -> None:
+        """Replace a reservation by what the request cost; None where nobody knows a price."""
+        with self._lock:
+            self._in_flight -= 1
+            # With nobody in flight it is 0 exactly: what rounding leaves would be waited for in vain.
+            self.reserved_usd = self.reserved_usd - reserved_usd if self._in_flight else 0.0
+            self.unpriced += usd is None
+            if doubtful:
+                self.doubtful_usd += usd or 0.0
+            else:
+                self.settled_usd += usd or 0.0
+            woken, self._waiting = self._waiting, []
+        for loop, event in woken:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)
+
+
+class MeteredModel:
+    """A model that asks a `Spend` before it sends; `bound` is the most a prompt can cost, None when unknown."""
+
+    def __init__(self, model: Model, spend: Spend, bound: Callable[[Prompt], float | None]) -> None:
+        self._model = model
+        self._spend = spend
+        self._bound = bound
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def ask(self, prompt: Prompt) -> Answer:
+        """One request within the budget."""
+        bound = self._bound(prompt)
+        await self._spend.reserve(bound or 0.0, self.name)
+        cost, doubtful = bound, True  # until we know better, as when we are cancelled or no usage is reported
+        try:
+            answer = await self._model.ask(prompt)
+            if answer.usd is not None:
+                cost, doubtful = answer.usd, False
+        except RequestFailed as error:
+            cost = bound if error.billed else 0.0
+            raise
+        finally:
+            self._spend.settle(bound or 0.0, cost, doubtful)
+        return answer
