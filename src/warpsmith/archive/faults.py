@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 
 from warpsmith.base import ArchiveError
 
@@ -33,9 +33,11 @@ WAYS_OUT = (
 
 @contextmanager
 def translated(url: URL) -> Iterator[None]:
-    """What SQLAlchemy raises inside, as an ArchiveError."""
+    """What SQLAlchemy raises inside, as an ArchiveError; a URL that names no database is the caller's to explain."""
     try:
         yield
+    except NoSuchModuleError:
+        raise
     except SQLAlchemyError as error:
         raise ArchiveError(message(url, str(getattr(error, "orig", None) or error))) from error
 
