@@ -1,0 +1,95 @@
+"""Archives of older versions are brought here, and ten thousand records are asked for a few."""
+
+import sqlite3
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, inspect
+
+from warpsmith.archive import Archive, Run, schema
+from warpsmith.archive.tables import METADATA
+from warpsmith.records import Record, score
+
+Make = Callable[..., Record]
+OLD = Path(__file__).with_name("v1.sql")
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> str:
+    """An archive as version 1 left it: without the index of scores."""
+    raw = sqlite3.connect(tmp_path / "old.sqlite")
+    raw.executescript(OLD.read_text())
+    raw.close()
+    return f"sqlite:///{tmp_path / 'old.sqlite'}"
+
+
+def test_version_1_is_brought_here_with_all_it_holds(old: str) -> None:
+    with Archive.open(old) as archive:
+        assert archive.run("old").settings == {"generations": "3"}
+        assert [entry.record.candidate.source for entry in archive.records("old")] == [
+            "seed",
+            "faster",
+            "wrong",
+            "timed",
+        ]
+        assert all(entry.score == score(entry.record) for entry in archive.records("old"))
+        assert [ranking.kind for ranking in archive.rankings("old")] == ["measured", "modelled"]
+        assert [note.body for note in archive.notes("old", "lesson")] == ["wide loads help"]
+        assert archive.spent("old")[0].usd == 0.25
+    with Archive.open(old) as again:
+        assert again.count("old") == 4
+
+
+def test_an_archive_that_was_brought_here_has_the_tables_of_a_new_one(old: str, tmp_path: Path) -> None:
+    def shape(url: str) -> dict[str, set[str]]:
+        with Archive.open(url) as archive, archive._store.reading() as connection:
+            look = inspect(connection)
+            return {name: {column["name"] for column in look.get_columns(name)} for name in look.get_table_names()}
+
+    assert shape(old) == shape(f"sqlite:///{tmp_path / 'new.sqlite'}")
+    assert set(shape(old)) == set(METADATA.tables)
+
+
+def test_a_step_that_breaks_off_leaves_the_old_version(old: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(connection: Connection) -> None:
+        schema.rescore(connection)
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "STEPS", (schema.Step(2, "breaks", breaks),))
+        with pytest.raises(RuntimeError, match="killed"):
+            Archive.open(old)
+    raw = sqlite3.connect(old.removeprefix("sqlite:///"))
+    tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert raw.execute("SELECT max(version) FROM schema_version").fetchone() == (1,) and "scores" not in tables
+    raw.close()
+    with Archive.open(old) as archive:
+        assert archive.best("old") is not None
+
+
+def test_versions_go_up_by_one() -> None:
+    assert [step.version for step in schema.STEPS] == list(range(2, schema.LATEST + 1))
+
+
+@pytest.mark.parametrize("count", [1000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_many_records_are_asked_for_a_few(count: int, tmp_path: Path, run: Run, make: Make) -> None:
+    text = "// some kilobytes of kernel text\n" * 300
+    with Archive.open(f"sqlite:///{tmp_path / 'a.sqlite'}") as archive:
+        archive.start(run)
+        for start in range(0, count, 100):
+            with archive.together():
+                for place in range(start, start + 100):
+                    archive.add("first", make(f"{text}{place}", 10.0 + place % 97), cell=f"cell {place % 13}")
+        tracemalloc.start()
+        before = time.perf_counter()
+        assert archive.best("first") is not None
+        assert len(archive.elites("first", limit=20)) == 20 and len(archive.cells("first")) == 13
+        assert archive.outcomes("first")[0].count == archive.count("first") == count
+        assert time.perf_counter() - before < 5.0  # seconds, for all of it, on a machine that is busy
+        assert sum(len(entry.body) for entry in archive.records("first")) > count * len(text)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 16e6, f"{peak / 1e6:.1f} MB for {count} records"  # a page, whatever the count
