@@ -51,7 +51,7 @@ def test_the_next_candidate_is_judged_as_ever() -> None:
     assert concluded(graded(1)) is Verdict.FAIL
     honest = graded(0)
     assert concluded(honest) is Verdict.PASS, honest.results[-1].detail
-    facts = honest.results[1].facts
+    facts = honest.results[2].facts
     assert isinstance(facts, CheckFacts) and sum(case.calls for case in facts.cases) > 100
 
 

@@ -104,8 +104,8 @@ def test_a_stage_may_have_the_gpu_for_itself(tmp_path: object, monkeypatch: pyte
 
 
 def test_the_devices_differ_by_their_rows() -> None:
-    assert [row.name for row in STAGES["vgpu"]] == ["compile", "check", "timing"]
-    assert [row.name for row in STAGES["cuda"]] == ["compile", "virtual", "check", "sanitizer", "timing"]
+    assert [row.name for row in STAGES["vgpu"]] == ["static", "compile", "check", "timing"]
+    assert [row.name for row in STAGES["cuda"]] == ["static", "compile", "virtual", "check", "sanitizer", "timing"]
     needs = {row.name: row.gpu for row in STAGES["cuda"]}
     assert needs["timing"] is Need.ALONE and needs["check"] is Need.SHARED and needs["virtual"] is Need.NONE
 
@@ -152,3 +152,12 @@ def test_the_stages_end_where_they_are_told_to_and_leave_out_what_is_left_out() 
 def test_what_is_not_run_is_said_in_the_options() -> None:
     extra = Choices(device="cuda", until="check", without=frozenset({Defence.VIRTUAL})).options(1).extra
     assert extra["until"] == "check" and extra["without"] == "virtual"
+
+
+def test_a_sign_in_the_text_is_told_and_decides_nothing() -> None:
+    static = next(row for row in STAGES["vgpu"] if row.name == "static")
+    candidate = CANDIDATE.model_copy(update={"source": "std::thread t(f);"})
+    result = static.make(desk())(empty().model_copy(update={"candidate": candidate}))
+    assert result.verdict is Verdict.PASS and result.detail == "signs: thread"
+    left = rows_for(Choices(device="vgpu", without=frozenset({Defence.STATIC})))
+    assert "static" not in [row.name for row in left]

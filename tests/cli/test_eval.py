@@ -24,7 +24,7 @@ def test_a_seed_passes_and_shows_its_times(capsys: pytest.CaptureFixture[str]) -
 def test_a_record_can_be_read_again(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["eval", "swiglu", str(SEED), "--device", "vgpu", "--json"]) == 0
     record = Record.parse(capsys.readouterr().out)
-    assert [result.stage for result in record.results] == ["compile", "check", "timing"]
+    assert [result.stage for result in record.results] == ["static", "compile", "check", "timing"]
     assert record.options.seeds[0] > 0 and record.options.device == "vgpu"
     assert record.environment.hardware == "vgpu:H200" and record.environment.confined.at_floor
     assert record.environment.toolchain and record.environment.torch and record.environment.package

@@ -1,4 +1,4 @@
-"""The stages that need no GPU: compile, check on the virtual GPU, the time that it models."""
+"""The stages that need no GPU: signs in the text, compile, check on the virtual GPU, the time that it models."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +12,15 @@ from warpsmith.compile import CompileOptions, compile
 from warpsmith.device import gpus
 from warpsmith.records import Record, StageResult
 from warpsmith.sandbox.virtual_session import VirtualSession
+from warpsmith.verify.static import look_static
 from warpsmith.vgpu import describe
 
 Stage: TypeAlias = Callable[[Record], StageResult]
+
+
+def static_stage(desk: Desk) -> Stage:
+    """Signs in the text: a better reason for what a later stage finds, and no verdict of their own."""
+    return lambda record: look_static(record.candidate, desk.task.libraries)
 
 
 def compile_stage(desk: Desk) -> Stage:

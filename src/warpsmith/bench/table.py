@@ -7,7 +7,7 @@ from warpsmith.bench import cuda
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.lease import Need
 from warpsmith.bench.sanitize import sanitizer_stage
-from warpsmith.bench.stages import Stage, compile_stage, modelled_stage, virtual_stage
+from warpsmith.bench.stages import Stage, compile_stage, modelled_stage, static_stage, virtual_stage
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,13 @@ class Row:
 
 STAGES: Mapping[str, tuple[Row, ...]] = {
     "vgpu": (
+        Row("static", static_stage),
         Row("compile", compile_stage),
         Row("check", virtual_stage),
         Row("timing", modelled_stage),
     ),
     "cuda": (
+        Row("static", static_stage),
         Row("compile", compile_stage),
         Row("virtual", cuda.virtual_stage),
         Row("check", cuda.check_stage, Need.SHARED),

@@ -19,6 +19,7 @@ from warpsmith.records import (
     MeasuredTime,
     Record,
     StageResult,
+    StaticFacts,
     TimingFacts,
 )
 
@@ -70,6 +71,8 @@ def _print(kernel: str, record: Record) -> None:
 
 def _print_facts(result: StageResult) -> None:
     match result.facts:
+        case StaticFacts() as facts:
+            _print_findings(facts.findings)
         case CompileFacts() as facts:
             _print_findings(facts.findings if result.reason else ())
         case CheckFacts() as facts:
