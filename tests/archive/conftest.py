@@ -1,11 +1,14 @@
 """Records as an evaluation would make them, without one."""
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Literal
 
 import pytest
+from sqlalchemy import create_engine
 
 from warpsmith.archive import Archive, Run
+from warpsmith.archive.tables import METADATA
 from warpsmith.records import (
     Candidate,
     Case,
@@ -83,7 +86,12 @@ def run() -> Run:
 
 @pytest.fixture
 def archive(run: Run) -> Iterator[Archive]:
-    """One in memory with one run."""
-    with Archive.open("sqlite://") as opened:
+    """One with one run, in memory; where WARPSMITH_TEST_DATABASE names a database, there, and it is emptied."""
+    url = os.environ.get("WARPSMITH_TEST_DATABASE", "sqlite://")
+    if url != "sqlite://":
+        engine = create_engine(url)
+        METADATA.drop_all(engine)
+        engine.dispose()
+    with Archive.open(url) as opened:
         opened.start(run)
         yield opened

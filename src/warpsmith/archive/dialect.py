@@ -21,6 +21,7 @@ from warpsmith.base import MachineError, locked
 BEGIN = "warpsmith_begin"  # the execution option of a connection that says how its transactions begin
 WRITES = {BEGIN: "BEGIN IMMEDIATE"}  # two readers that both turn writer could only fail, however long they wait
 OLDEST = (3, 35)  # RETURNING
+ADVISORY = 0x77617270  # "warp": the lock of PostgreSQL that founders of an archive share
 Insert = sqlite.Insert | postgresql.Insert
 
 
@@ -57,13 +58,17 @@ def file_of(url: URL) -> Path | None:
 def founding(engine: Engine) -> Iterator[None]:
     """One process at a time makes or changes the tables; a SQLite file becomes one with a write-ahead log."""
     path = file_of(engine.url)
-    if path is None:
-        yield
-        return
-    with locked(Path(f"{path}.lock")):
-        with engine.connect() as connection:
-            bare = connection.execution_options(**{BEGIN: ""})  # a journal's mode changes outside of a transaction
-            bare.exec_driver_sql("PRAGMA journal_mode=WAL")
+    if path is not None:
+        with locked(Path(f"{path}.lock")):
+            with engine.connect() as connection:
+                bare = connection.execution_options(**{BEGIN: ""})  # a journal's mode changes outside of a transaction
+                bare.exec_driver_sql("PRAGMA journal_mode=WAL")
+            yield
+    elif engine.dialect.name == "postgresql":
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY})")
+            yield
+    else:
         yield
 
 
