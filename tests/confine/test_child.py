@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -214,3 +215,16 @@ def _wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_nothing_of_the_launcher_is_written_to_what_a_child_is_given() -> None:
+    """Held where a cgroup is entered too: its descriptor may have a number that the child's are moved to."""
+    pairs = [socket.socketpair() for _ in range(6)]
+    given = [theirs.fileno() for _, theirs in pairs]
+    with spawn(["/bin/true"], Policy(read=system_paths()), pass_fds=given) as child:
+        for _, theirs in pairs:
+            theirs.close()
+        assert child.wait().ok
+    for mine, _ in pairs:
+        assert mine.recv(16) == b""
+        mine.close()

@@ -152,11 +152,12 @@ void become(const Spec& spec, const Owner& owner, const Place& place, Report rep
   setsid();
   reset_signals();
   umask(022);
+  // Before the descriptors are arranged: what the child is given may take the place of the cgroup's own.
+  if (place.cgroup->refusal().empty()) report.part("cgroup", place.cgroup->enter(), "cgroup.procs");
+  else report.missing("cgroup", place.cgroup->refusal());
   arrange_descriptors(spec, place, &channel);
   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // else /proc/self belongs to root and the next lines cannot write there
   write_self("/proc/self/oom_score_adj", "1000");
-  if (place.cgroup->refusal().empty()) report.part("cgroup", place.cgroup->enter(), "cgroup.procs");
-  else report.missing("cgroup", place.cgroup->refusal());
   const int rules = landlock_rules(spec, place.new_root, &report);
   const uint64_t others = owner.change || place.user_namespace ? 0 : tasks_of(owner.uid) - 1;  // less ourselves
   report.part("rlimits", set_limits(spec, others), "setrlimit");
