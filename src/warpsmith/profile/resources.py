@@ -1,0 +1,63 @@
+"""What the compiler knows of each kernel: registers, spills, shared memory, and the occupancy that they allow."""
+
+from collections.abc import Sequence
+
+from warpsmith.profile.names import plain_name
+from warpsmith.records import KernelProfile, KernelResources
+
+THREADS = 256  # of a block, where nobody knows how it will be launched
+THREADS_PER_SM, REGISTERS_PER_SM, SHARED_PER_SM = 2048, 65536, 233472  # of compute capability 8.0 to 9.0
+REGISTER_GRAIN = 8
+
+
+def kernels(found: Sequence[KernelResources]) -> tuple[KernelProfile, ...]:
+    """A profile without times; the occupancy is for blocks of 256 threads."""
+    return tuple(
+        KernelProfile(
+            name=plain_name(one.name),
+            launches=1,
+            occupancy_limit=occupancy(one),
+            limiter=limiter(one),
+            registers=one.registers,
+            spill_bytes=one.spill_store_bytes + one.spill_load_bytes,
+            shared_bytes=one.shared_bytes,
+        )
+        for one in found
+    )
+
+
+def enriched(profiles: Sequence[KernelProfile], found: Sequence[KernelResources]) -> tuple[KernelProfile, ...]:
+    """Profiles of another source with what only the compiler knows: spills, and registers where those are absent."""
+    known = {plain_name(one.name).partition("<")[0]: one for one in found}
+    return tuple(_enriched(profile, known.get(profile.name.partition("<")[0])) for profile in profiles)
+
+
+def occupancy(one: KernelResources) -> float:
+    """Threads that fit on an SM over those it can hold."""
+    return min(_blocks(one).values()) * THREADS / THREADS_PER_SM
+
+
+def limiter(one: KernelResources) -> str:
+    """What keeps more blocks from an SM."""
+    blocks = _blocks(one)
+    return min(blocks, key=blocks.__getitem__)
+
+
+def _enriched(profile: KernelProfile, one: KernelResources | None) -> KernelProfile:
+    if one is None:
+        return profile
+    known = {
+        "spill_bytes": one.spill_store_bytes + one.spill_load_bytes,
+        "registers": profile.registers or one.registers,
+        "shared_bytes": one.shared_bytes if profile.shared_bytes is None else profile.shared_bytes,
+    }
+    return profile.model_copy(update=known)
+
+
+def _blocks(one: KernelResources) -> dict[str, int]:
+    registers = -(-max(1, one.registers) // REGISTER_GRAIN) * REGISTER_GRAIN
+    return {
+        "threads": THREADS_PER_SM // THREADS,
+        "registers": REGISTERS_PER_SM // (registers * THREADS),
+        "shared memory": SHARED_PER_SM // max(1, one.shared_bytes),
+    }
