@@ -5,6 +5,7 @@ from pathlib import Path
 
 from warpsmith.base import HarnessError
 from warpsmith.bench.choices import Choices
+from warpsmith.bench.sketch import sketch_steps
 from warpsmith.check import Scope, Seen, Step, plan
 from warpsmith.records import Candidate, Group, Language, Signature, Task
 from warpsmith.tasks.opened import OpenTask
@@ -45,6 +46,8 @@ class Desk:
 
     def steps(self, device: str) -> tuple[Step, ...]:
         """The calls on a device that this evaluation's seed stands for."""
+        if self.choices.sketch and device == self.choices.device == "vgpu":
+            return sketch_steps(self.task, self.candidate.direction, self.seed)
         chosen = self.choices.cases if device == self.choices.device else ()
         bound = VIRTUAL_WORK if device == "vgpu" else None
         before = device != self.choices.device  # only a verifier: the check on the chosen device comes after

@@ -33,7 +33,7 @@ def modelled(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Descri
     if not seen:
         return StageResult(stage=STAGE, verdict=Verdict.SKIP, detail="No call ran on the virtual GPU.")
     facts = TimingFacts(tier="modelled", cases=tuple(_cases(task, direction, seen, gpu)))
-    doubt = next(_doubts(seen), None)
+    doubt = doubt_of(seen)
     if doubt is None:
         return StageResult(stage=STAGE, verdict=Verdict.PASS, facts=facts)
     return StageResult(stage=STAGE, verdict=Verdict.QUARANTINE, reason=Reason.HIDDEN_WORK, detail=doubt, facts=facts)
@@ -45,10 +45,10 @@ def _cases(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Descript
         found = (one.facts.time(gpu) for one in fresh if one.facts)
         times = sorted((time for time in found if time), key=_us)
         if times:
-            yield _timing(task, direction, case, times, gpu, round(median([_launches(one) for one in fresh])))
+            yield timing_of(task, direction, case, times, gpu, round(median([_launches(one) for one in fresh])))
 
 
-def _timing(
+def timing_of(
     task: Task, direction: Direction, case: Case, times: Sequence[ModelledTime], gpu: Description, launches: int
 ) -> CaseTiming:
     """The middle one of the fresh calls' times, and how near it is to what the memory of that GPU allows."""
@@ -69,6 +69,11 @@ def _floor_us(task: Task, direction: Direction, case: Case, gpu: Description) ->
         return None
     names = {**case.axes, "size": case.dtype.bytes}
     return float(evaluate(task.cost[direction].bytes, names)) / gpu.rates.copy_bytes_per_s * 1e6 + gpu.rates.launch_us
+
+
+def doubt_of(seen: Sequence[Seen]) -> str | None:
+    """The first sign of work that the model does not see."""
+    return next(_doubts(seen), None)
 
 
 def _doubts(seen: Sequence[Seen]) -> Iterator[str]:

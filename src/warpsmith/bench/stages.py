@@ -7,6 +7,7 @@ from typing import TypeAlias
 from warpsmith.bench.choices import Choices, Defence
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.modelled import modelled
+from warpsmith.bench.sketch import sketched
 from warpsmith.check import Subject, check
 from warpsmith.compile import CompileOptions, compile
 from warpsmith.device import gpus
@@ -63,6 +64,7 @@ def modelled_stage(desk: Desk) -> Stage:
     """The modelled time of the calls that were checked."""
 
     def stage(record: Record) -> StageResult:
-        return modelled(desk.task, record.candidate.direction, desk.seen, describe(desk.choices.gpu))
+        model = sketched if desk.choices.sketch else modelled
+        return model(desk.task, record.candidate.direction, desk.seen, describe(desk.choices.gpu))
 
     return stage

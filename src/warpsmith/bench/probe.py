@@ -1,0 +1,123 @@
+"""Small siblings of large cases: sizes cut along a few axes, so that what they count can be carried to the full size.
+
+A full timing case takes minutes on the virtual GPU. Counters are polynomials of the sizes, as good as: measured at two
+or three sizes an axis, they are extrapolated axis by axis. Knows no counter.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import log2, prod
+
+from warpsmith.base import evaluate
+from warpsmith.check.plan import work
+from warpsmith.records import Case, Direction, Group, Task
+
+WORK = 4e6  # operations of all siblings of a case together: a fraction of a second on the virtual GPU
+MOST_WORK = 3e7  # above this, when every axis is as small as it may be, a case is not probed
+MOST_AXES = 3
+MOST_CASES = 3
+DENSE = 16.0  # operations a byte from which a task is a product in tiles, not a pass over rows
+# How small an axis may be cut: below, tiles are not filled, or rows that did not fit into registers suddenly do.
+ROWS, LONG, TILE, INNER = 16, 16384, 128, 32
+COUNTS = ("batch", "heads")  # of equal things, of which one stands for all
+ROWLIKE = ("rows", "seq", "tokens")
+SUMMED = ("inner", "hidden")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A case and the sizes that stand for it: two or three an axis that is cut."""
+
+    case: Case
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def siblings(self) -> list[Case]:
+        """The cases to run, named after their sizes."""
+        return [self._sibling(chosen) for chosen in product(*self.sizes.values())]
+
+    def _sibling(self, chosen: Sequence[int]) -> Case:
+        axes = dict(zip(self.sizes, chosen, strict=True))
+        words = ",".join(f"{name}={size}" for name, size in axes.items())
+        update = {"name": f"{self.case.name}@{words or 'whole'}", "axes": {**self.case.axes, **axes}}
+        return self.case.model_copy(update=update)
+
+    def carried(self, values: Sequence[float]) -> float:
+        """A quantity at the full size from its values at the siblings; never less than the largest of them."""
+        weights = [_weights(sizes, self.case.axes[name]) for name, sizes in self.sizes.items()]
+        total = sum(prod(part) * value for part, value in zip(product(*weights), values, strict=True))
+        return max(total, *values)
+
+
+def probes(task: Task, direction: Direction) -> tuple[Probe, ...]:
+    """Up to three timing cases of different shapes, small, middle and large, of those that can be cut far enough."""
+    found: dict[str, Probe] = {}
+    for case in task.group(Group.TIMING):
+        one = probe(task, direction, case)
+        if one is not None:
+            found.setdefault(str(sorted(case.axes.items())), one)
+    ordered = sorted(found.values(), key=lambda one: work(task, direction, one.case))
+    if len(ordered) <= MOST_CASES:
+        return tuple(ordered)
+    return (ordered[len(ordered) // 3], ordered[2 * len(ordered) // 3], ordered[-1])
+
+
+def probe(task: Task, direction: Direction, case: Case) -> Probe | None:
+    """The siblings of a case: axes cut in turn until they are cheap; None when they cannot be."""
+    chosen = Probe(case)
+    for name, floor in _floors(task, direction, case).items():
+        points = _degree(task, direction, case, name) + 1
+        size = case.axes[name]
+        while size >= floor << points and len({*chosen.sizes, name}) <= MOST_AXES and _heavy(task, direction, chosen):
+            size //= 2
+            base = _even(size >> (points - 1))
+            chosen = Probe(case, {**chosen.sizes, name: tuple(base << step for step in range(points))})
+    allowed = task.heldout is None or all(_legal(task.heldout.require, one) for one in chosen.siblings())
+    return chosen if allowed and _cost(task, direction, chosen) <= MOST_WORK else None
+
+
+def _even(size: int) -> int:
+    """A size that warps and vector loads divide, where it is large enough to matter."""
+    return size - size % ROWS if size >= ROWS else size
+
+
+def _heavy(task: Task, direction: Direction, probe: Probe) -> bool:
+    return _cost(task, direction, probe) > WORK
+
+
+def _legal(formulas: Sequence[str], case: Case) -> bool:
+    return all(evaluate(formula, case.axes) for formula in formulas)
+
+
+def _floors(task: Task, direction: Direction, case: Case) -> dict[str, int]:
+    """The axes that may be cut, in this order, with how small the smallest sibling may be."""
+    named = [axis.name for axis in task.axes if axis.name in case.axes]
+    counts = {name: 1 for name in named if name in COUNTS and (name == "batch" or "kv_heads" not in named)}
+    if dense(task, direction, case):
+        tiled = {name: INNER if name in SUMMED else ROWS if name == "seq" else TILE for name in named}
+        return {**counts, **{name: floor for name, floor in tiled.items() if name not in counts}}
+    rows = {name: ROWS for name in named if name in ROWLIKE}
+    return {**counts, **rows, **{name: LONG for name in named if name not in counts and name not in rows}}
+
+
+def dense(task: Task, direction: Direction, case: Case) -> bool:
+    """Whether a case does much arithmetic for each byte: a product, a convolution, attention."""
+    if direction not in task.cost:
+        return False
+    moved = float(evaluate(task.cost[direction].bytes, {**case.axes, "size": case.dtype.bytes}))
+    return work(task, direction, case) / moved > DENSE
+
+
+def _degree(task: Task, direction: Direction, case: Case, name: str) -> int:
+    """How the work grows with an axis: 1 in proportion, 2 with its square."""
+    doubled = case.model_copy(update={"axes": {**case.axes, name: 2 * case.axes[name]}})
+    return max(1, min(2, round(log2(work(task, direction, doubled) / work(task, direction, case)))))
+
+
+def _cost(task: Task, direction: Direction, probe: Probe) -> float:
+    return sum(work(task, direction, case) for case in probe.siblings())
+
+
+def _weights(sizes: Sequence[int], at: int) -> list[float]:
+    """Lagrange's weights for the value at `at`."""
+    return [prod((at - other) / (size - other) for other in sizes if other != size) for size in sizes]

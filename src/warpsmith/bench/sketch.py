@@ -1,0 +1,127 @@
+"""A sketch of an evaluation on the virtual GPU, for a search: each smoke case once, then siblings of the timing cases.
+
+Every call is checked as always; there are only few of them, and no held-out shape. The modelled times are of the full
+timing cases, their counters carried over from the siblings. A record says `effort: sketch`; a claim needs the whole.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from warpsmith.bench.modelled import STAGE, doubt_of, timing_of
+from warpsmith.bench.probe import Probe, probes
+from warpsmith.check import Seen, Step
+from warpsmith.records import (
+    Case,
+    CaseTiming,
+    Direction,
+    Family,
+    Group,
+    ModelledTime,
+    Reason,
+    StageResult,
+    Task,
+    TimingFacts,
+    Trial,
+    Verdict,
+)
+from warpsmith.vgpu import Description, Facts
+from warpsmith.vgpu.cost import Transfers, total
+from warpsmith.vgpu.rows import Counters, Row
+
+SEED_BITS = 62
+
+
+def sketch_steps(task: Task, direction: Direction, seed: int) -> tuple[Step, ...]:
+    """The calls: every smoke case once, the first one again, then the siblings."""
+    draw = random.Random(seed)
+    smoke = task.group(Group.SMOKE) or task.cases[:1]
+    first = [_step(case, draw, draw.choice(case.families)) for case in smoke]
+    siblings = [_step(case, draw, _plain(case)) for one in probes(task, direction) for case in one.siblings()]
+    return (*first, replace(first[0], again=True), *siblings)
+
+
+def _step(case: Case, draw: random.Random, family: Family) -> Step:
+    return Step(Trial(case=case, init=draw.choice(case.inits), family=family, seed=draw.getrandbits(SEED_BITS)))
+
+
+def _plain(case: Case) -> Family:
+    return Family.NORMAL if Family.NORMAL in case.families else case.families[0]
+
+
+def sketched(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Description) -> StageResult:
+    """Modelled times of the timing cases; of the smoke cases where no timing case can be cut small enough."""
+    by_name = {one.step.trial.case.name: one for one in seen if not one.step.again}
+    cases = tuple(_cases(task, direction, by_name, gpu))
+    if not cases:
+        return StageResult(stage=STAGE, verdict=Verdict.SKIP, detail="No call ran a kernel on the virtual GPU.")
+    facts = TimingFacts(tier="modelled", cases=cases)
+    doubt = doubt_of(seen)
+    if doubt is None:
+        return StageResult(stage=STAGE, verdict=Verdict.PASS, facts=facts)
+    return StageResult(stage=STAGE, verdict=Verdict.QUARANTINE, reason=Reason.HIDDEN_WORK, detail=doubt, facts=facts)
+
+
+def _cases(task: Task, direction: Direction, seen: Mapping[str, Seen], gpu: Description) -> Iterator[CaseTiming]:
+    chosen = probes(task, direction) or tuple(Probe(case) for case in task.group(Group.SMOKE) or task.cases[:1])
+    for one in chosen:
+        names = [case.name for case in one.siblings()] if one.sizes else [_whole(one, seen)]
+        found = [seen[name].facts for name in names if name in seen]
+        facts = [fact for fact in found if fact is not None and fact.kernels]
+        if len(facts) == len(names):
+            time, note = carried(one, facts, gpu)
+            launches = max(sum(row.launches for row in fact.kernels) for fact in facts)
+            timing = timing_of(task, direction, one.case, (time,), gpu, launches)
+            yield timing.model_copy(update={"notes": (*timing.notes, note)})
+
+
+def _whole(one: Probe, seen: Mapping[str, Seen]) -> str:
+    """The name under which an uncut case was called."""
+    sibling = one.siblings()[0].name
+    return sibling if sibling in seen else one.case.name
+
+
+def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[ModelledTime, str]:
+    """The time at the full size, and how it was come by."""
+    if not one.sizes:
+        return _time(facts[0], gpu), "counted at its own size"
+    sizes = "; ".join(f"{name} {', '.join(map(str, parts))}" for name, parts in one.sizes.items())
+    rows = _matched(facts)
+    if rows is None:
+        times = [_time(fact, gpu) for fact in facts]
+        us = one.carried([time.us for time in times])
+        return times[-1].model_copy(update={"us": us}), f"times carried over from {sizes}: launches differ by size"
+    grown = [_grown(one, same) for same in rows]
+    transfers = Transfers(
+        round(one.carried([fact.transfers for fact in facts])),
+        round(one.carried([fact.transferred_bytes for fact in facts])),
+    )
+    return total(grown, gpu, transfers), f"counters carried over from {sizes}"
+
+
+def _time(facts: Facts, gpu: Description) -> ModelledTime:
+    return total(facts.kernels, gpu, Transfers(facts.transfers, facts.transferred_bytes))
+
+
+def _matched(facts: Sequence[Facts]) -> list[tuple[Row, ...]] | None:
+    """The same launch at every sibling, launch by launch; None where they differ."""
+    shapes = {tuple((row.kernel, row.block, row.in_graph) for row in fact.kernels) for fact in facts}
+    return list(zip(*(fact.kernels for fact in facts), strict=True)) if len(shapes) == 1 else None
+
+
+def _grown(one: Probe, rows: Sequence[Row]) -> Row:
+    """A launch at the full size."""
+
+    def grow(values: Sequence[float]) -> int:
+        return round(one.carried(values))
+
+    counters = {name: grow([getattr(row.counters, name) for row in rows]) for name in Counters.model_fields}
+    classes = {name: grow([row.classes.get(name, 0) for row in rows]) for name in rows[-1].classes}
+    return rows[-1].model_copy(
+        update={
+            "grid": (grow([row.blocks for row in rows]), 1, 1),
+            "launches": grow([row.launches for row in rows]),
+            "counters": Counters(**counters),
+            "classes": classes,
+        }
+    )
