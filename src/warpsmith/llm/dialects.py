@@ -4,6 +4,7 @@ Client libraries are imported inside its functions only. Knows no prices and no 
 """
 
 import importlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -71,6 +72,8 @@ def _google(wire: Wire) -> "Client":
     return GoogleModel(wire.model, provider=provider)
 
 
+# Libraries whose debug lines print headers and bodies as a server sent them, cookies and echoed keys included.
+TALKATIVE = ("httpcore2", "openai", "anthropic", "google_genai")
 MODULES = {
     Dialect.RESPONSES: "pydantic_ai.models.openai",
     Dialect.CHAT: "pydantic_ai.models.openai",
@@ -95,3 +98,5 @@ def load(dialect: Dialect) -> None:
             f"Models need client libraries that are not installed ({error.name or error}). "
             "Run: pip install 'warpsmith[models]'"
         ) from None
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.INFO)

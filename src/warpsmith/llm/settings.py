@@ -1,5 +1,6 @@
 """How a model is asked: the settings of one model, each with its bounds. Knows no provider."""
 
+import re
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -33,7 +34,7 @@ class Settings(Frozen):
     attempts: int = Field(default=5, ge=1, le=100)
     weight: float = Field(default=1.0, gt=0, le=1e6)
     base_url: str | None = None
-    key_env: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    key_env: str | None = None
     usd_per_mtok: Price | None = None
 
     @field_validator("usd_per_mtok", mode="before")
@@ -46,6 +47,14 @@ class Settings(Frozen):
         if len(parts) > 2:
             raise ValueError("give one number, or IN/OUT")
         return {"input_usd": parts[0], "output_usd": parts[-1]}
+
+    @field_validator("key_env")
+    @classmethod
+    def _variable(cls, value: str | None) -> str | None:
+        """A name in capitals; a key put here by mistake is none."""
+        if value is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
+            raise ValueError("give the name of a variable, in capitals, such as OPENAI_API_KEY")
+        return value
 
     @field_validator("base_url")
     @classmethod

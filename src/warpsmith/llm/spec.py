@@ -10,6 +10,7 @@ from warpsmith.llm.providers import Provider, find_provider
 from warpsmith.llm.settings import SHAPING, Settings
 
 EXAMPLE = "openai:gpt-5,temperature=0.7"
+UNSHOWN = ("base_url", "key_env")  # where a key may stand by mistake
 SECRETS = ("key", "api_key", "token", "password", "secret")
 
 
@@ -72,7 +73,8 @@ def _settings(model: str, words: list[str], base: Settings) -> Settings:
         first = error.errors()[0]
         name = str(first["loc"][0])
         reason = first["msg"].removeprefix("Value error, ")
-        raise UsageError(f"Setting {name} of {model} is {given.get(name)!r}: {reason}.") from None
+        shown = "not usable" if name in UNSHOWN else repr(given.get(name))
+        raise UsageError(f"Setting {name} of {model} is {shown}: {reason}.") from None
 
 
 def _check_name(model: str, name: str, has_value: bool, given: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+from warpsmith.base import UsageError
 from warpsmith.llm.errors import BudgetSpent, RequestFailed
 from warpsmith.llm.model import Answer, Model, Prompt
 
@@ -16,6 +17,8 @@ class Spend:
     """
 
     def __init__(self, budget_usd: float | None = None) -> None:
+        if budget_usd is not None and not 0 <= budget_usd < float("inf"):
+            raise UsageError(f"A budget of {budget_usd:g} dollars is none. Give a number from 0 up, or no budget.")
         self.budget_usd = budget_usd
         self.settled_usd = 0.0
         self.doubtful_usd = 0.0

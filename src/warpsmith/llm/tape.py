@@ -58,6 +58,7 @@ class Tape:
 
     def __init__(self, path: Path, voices: Sequence[Voice] = ()) -> None:
         self.path = path
+        self._broken = False
         self._lock = threading.Lock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,8 +72,14 @@ class Tape:
             self._mend()
 
     def add(self, exchange: Exchange) -> None:
-        """Append one exchange."""
-        self._write(exchange.model_dump_json())
+        """Append one exchange. What an answer cost is more than its recording: a full disk ends only the latter."""
+        if self._broken:
+            return
+        try:
+            self._write(exchange.model_dump_json())
+        except MachineError as error:
+            self._broken = True
+            LOG.error("%s from here on nothing is recorded", error)
 
     def _write(self, line: str) -> None:
         raw = line.encode() + b"\n"
