@@ -228,3 +228,13 @@ def test_nothing_of_the_launcher_is_written_to_what_a_child_is_given() -> None:
     for mine, _ in pairs:
         assert mine.recv(16) == b""
         mine.close()
+
+
+def test_an_exchange_is_timed_until_the_answer_begins(commons: Path, policy: Policy) -> None:
+    with spawn([commons / "hostile", "echo_frames"], policy) as child:
+        found = child.exchange(Frame(1, b"x"), 5.0, 1, 100, spin_s=2.0)
+        assert found.answer == Frame(1, b"x")
+        assert 0 < found.seconds < 2.0
+        child.kill()
+        child.wait()
+        assert _fault(child.exchange(Frame(1), 1.0, 1, 100, spin_s=0.1).answer) is Fault.MISSING

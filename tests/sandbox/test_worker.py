@@ -76,7 +76,7 @@ def test_a_worker_ends_at_a_frame_that_is_none() -> None:
         env={"LD_LIBRARY_PATH": str(runtime().parent)},
     )
     with Child([worker()], policy) as child:
-        os.write(child._writer._fd, b"this is not a frame at all, but it is long enough to be one")
+        os.write(child._writer.fd, b"this is not a frame at all, but it is long enough to be one")
         assert child.wait().exit_code == 0
 
 

@@ -1,6 +1,6 @@
 """A child process with limits, namespaces, seccomp and Landlock, and the frames it speaks. Knows no kernels."""
 
-from warpsmith.confine.child import Child, Outcome, run, spawn
+from warpsmith.confine.child import Child, Exchanged, Outcome, run, spawn
 from warpsmith.confine.collect import Refused, collect
 from warpsmith.confine.frames import Fault, Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.confine.paths import system_paths
@@ -9,6 +9,7 @@ from warpsmith.confine.probe import probe
 
 __all__ = [
     "Child",
+    "Exchanged",
     "Fault",
     "Frame",
     "FrameError",

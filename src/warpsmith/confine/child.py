@@ -2,10 +2,12 @@
 
 import fcntl
 import os
+import select
 import shutil
 import signal
 import struct
 import subprocess
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from warpsmith.base import HarnessError
-from warpsmith.confine.frames import LIMIT_BYTES, Fault, Frame, FrameError, FrameReader, FrameWriter
+from warpsmith.confine.frames import LIMIT_BYTES, Fault, Frame, FrameError, FrameReader, FrameWriter, encode
 from warpsmith.confine.launcher import ENVIRONMENT, encode_spec, launcher
 from warpsmith.confine.policy import Limit, Policy
 from warpsmith.records import Confined
@@ -63,6 +65,14 @@ def run(argv: Sequence[str | os.PathLike[str]], policy: Policy, stdin: bytes = b
 def spawn(argv: Sequence[str | os.PathLike[str]], policy: Policy, pass_fds: Sequence[int] = ()) -> "Child":
     """Start a program that reads frames on descriptor 3 and writes them on 4; `pass_fds` follow from 5 in order."""
     return Child(argv, policy, pass_fds=pass_fds, frames=True)
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """An answer, or how it failed to come, and the seconds until it began."""
+
+    answer: Frame | FrameError
+    seconds: float
 
 
 class Child:
@@ -137,14 +147,27 @@ class Child:
         """Give the child a frame; an error when it does not take it in time."""
         return self._writer.write(frame, timeout_s)
 
-    def receive(
-        self, timeout_s: float, kind: int | None = None, limit_bytes: int = LIMIT_BYTES, spin_s: float = 0.0
-    ) -> Frame | FrameError:
+    def receive(self, timeout_s: float, kind: int | None = None, limit_bytes: int = LIMIT_BYTES) -> Frame | FrameError:
         """The child's next frame, or how it failed to come; with `kind`, only that kind will do."""
-        frame = self._reader.read(timeout_s, limit_bytes, spin_s)
+        frame = self._reader.read(timeout_s, limit_bytes)
         if isinstance(frame, Frame) and kind not in (None, frame.kind):
             return FrameError(Fault.KIND, f"a frame of kind {frame.kind} came; kind {kind} was due")
         return frame
+
+    def exchange(self, frame: Frame, timeout_s: float, kind: int, limit_bytes: int, spin_s: float) -> Exchanged:
+        """One frame out and one in, and how long until the answer began: awake, with nothing else in between."""
+        ready, data = select.poll(), encode(frame)
+        ready.register(self._reader.fd, select.POLLIN)
+        begin = time.perf_counter()
+        try:
+            os.write(self._writer.fd, data)  # small, and the pipe was read empty: it never waits
+        except BrokenPipeError:
+            return Exchanged(self.receive(timeout_s, kind, limit_bytes), 0.0)
+        while not ready.poll(0) and time.perf_counter() - begin < spin_s:
+            pass
+        seconds = time.perf_counter() - begin
+        found = self.receive(timeout_s, kind, limit_bytes)
+        return Exchanged(found, seconds if seconds < spin_s else time.perf_counter() - begin)
 
     def surplus(self) -> FrameError | None:
         """What the child sent beyond the frames that were received; ask after `wait`."""

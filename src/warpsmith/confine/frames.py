@@ -60,18 +60,12 @@ class FrameReader:
     """Reads frames from a descriptor, never waiting past a deadline and never holding more than the limit."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        self.fd = fd
         os.set_blocking(fd, False)
 
-    def read(self, timeout_s: float, limit_bytes: int = LIMIT_BYTES, spin_s: float = 0.0) -> Frame | FrameError:
-        """The next frame, or what is wrong with it; after a fault nothing more can be read with meaning.
-
-        For `spin_s` it looks again and again instead of sleeping: being woken costs tens of microseconds that a clock
-        around this call would count.
-        """
+    def read(self, timeout_s: float, limit_bytes: int = LIMIT_BYTES) -> Frame | FrameError:
+        """The next frame, or what is wrong with it; after a fault nothing more can be read with meaning."""
         deadline = time.monotonic() + timeout_s
-        while spin_s and time.monotonic() < deadline - timeout_s + spin_s and not _ready(self._fd, select.POLLIN, 0.0):
-            pass
         header = self._take(HEADER_BYTES, deadline, "header")
         if isinstance(header, FrameError):
             return header
@@ -90,7 +84,7 @@ class FrameReader:
     def surplus(self) -> FrameError | None:
         """What was sent after the last frame that was due, once the other end is gone."""
         try:
-            more = os.read(self._fd, 64)
+            more = os.read(self.fd, 64)
         except BlockingIOError:
             return None
         return FrameError(Fault.EXTRA, f"{len(more)} or more bytes after the last frame") if more else None
@@ -98,10 +92,10 @@ class FrameReader:
     def _take(self, count: int, deadline: float, part: str) -> bytearray | FrameError:
         taken = bytearray()
         while len(taken) < count:
-            if not _ready(self._fd, select.POLLIN, deadline):
+            if not _ready(self.fd, select.POLLIN, deadline):
                 return FrameError(Fault.LATE, f"{len(taken)} of {count} bytes of its {part} came in time")
             try:
-                more = os.read(self._fd, min(CHUNK_BYTES, count - len(taken)))
+                more = os.read(self.fd, min(CHUNK_BYTES, count - len(taken)))
             except BlockingIOError:
                 continue
             if not more and not taken and part == "header":
@@ -118,7 +112,7 @@ class FrameWriter:
     """Writes frames to a descriptor, never waiting past a deadline."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        self.fd = fd
         os.set_blocking(fd, False)
 
     def write(self, frame: Frame, timeout_s: float) -> FrameError | None:
@@ -126,10 +120,10 @@ class FrameWriter:
         deadline = time.monotonic() + timeout_s
         left = memoryview(encode(frame))
         while left:
-            if not _ready(self._fd, select.POLLOUT, deadline):
+            if not _ready(self.fd, select.POLLOUT, deadline):
                 return FrameError(Fault.LATE, f"the other end left {len(left)} bytes unread")
             try:
-                left = left[os.write(self._fd, left[:CHUNK_BYTES]) :]
+                left = left[os.write(self.fd, left[:CHUNK_BYTES]) :]
             except BlockingIOError:
                 continue
             except BrokenPipeError:

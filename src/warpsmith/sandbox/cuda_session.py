@@ -2,7 +2,6 @@
 
 import secrets
 import struct
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ from warpsmith.tasks.values import Values, tensors
 
 GUARD, ALIGNMENT = 1024, 256
 ARENA_SHIFT = 56
-SPIN_S = 0.1  # the judge's clock stands around this wait
 FIRST_FD = 5  # where a child finds what it was passed
 LIMITS = Limits(wall_s=600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
 EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}
@@ -111,12 +109,12 @@ class CudaSession:
         ready = self._talk.ask(Frame(Kind.ARM, payload), Kind.READY)
         if not self._settle(ready):
             return Shown(self._trouble)
-        begin = time.perf_counter()
-        timed = self._go(mode)
-        wall_us = (time.perf_counter() - begin) * 1e6
+        exchanged = self._talk.timed(Frame(Kind.GO, go(mode is Mode.QUEUED)), Kind.TIMED)
+        timed = self._timed(exchanged.answer)
         if timed is None:
             return Shown(self._trouble)
-        return self._look(placed, timed, poison, Clocks(timed.event_us, timed.host_us, wall_us, flush_us), mode)
+        clocks = Clocks(timed.event_us, timed.host_us, exchanged.seconds * 1e6, flush_us)
+        return self._look(placed, timed, poison, clocks, mode)
 
     def _start(self) -> Child:
         readable = (*system_paths(), self._runtime, worker().parent, self._artifact)
@@ -124,8 +122,7 @@ class CudaSession:
         policy = Policy(read=readable, limits=self._limits, devices=True, env=env)
         return start(policy, [arena.fd for arena in self._arenas])
 
-    def _go(self, mode: Mode) -> Timed | None:
-        answer = self._talk.exchange(Frame(Kind.GO, go(mode is Mode.QUEUED)), Kind.TIMED, SPIN_S)
+    def _timed(self, answer: Frame | FrameError) -> Timed | None:
         if isinstance(answer, FrameError):
             self._settle(Silence(answer, answer.detail))
             return None

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import warpsmith
 from warpsmith.base.native import build
-from warpsmith.confine import Child, Frame, FrameError, Policy, spawn
+from warpsmith.confine import Child, Exchanged, Frame, FrameError, Policy, spawn
 from warpsmith.sandbox.protocol import Answer, Kind, Malformed, parse
 from warpsmith.vgpu import runtime
 
 NATIVE = Path(__file__).parent / "native"
 PACKAGE = Path(warpsmith.__file__).parent
+SPIN_S = 0.1  # a sleeping judge would be woken late
 DESCRIBED_BYTES = 4 << 20  # an answer that describes its results and says where they lie
 
 
@@ -59,10 +60,14 @@ class Conversation:
         except Malformed as malformed:
             return Silence(None, str(malformed))
 
-    def exchange(self, frame: Frame, due: Kind, spin_s: float = 0.0) -> Frame | FrameError:
-        """One frame out and one in, of the kind that is due; without sleeping for the first `spin_s`."""
+    def exchange(self, frame: Frame, due: Kind) -> Frame | FrameError:
+        """One frame out and one in, of the kind that is due."""
         error = self._child.send(frame, self._timeout_s)
-        return error if error is not None else self._child.receive(self._timeout_s, due, self._answer_bytes, spin_s)
+        return error if error is not None else self._child.receive(self._timeout_s, due, self._answer_bytes)
+
+    def timed(self, frame: Frame, due: Kind) -> Exchanged:
+        """The same under the judge's clock."""
+        return self._child.exchange(frame, self._timeout_s, due, self._answer_bytes, SPIN_S)
 
 
 def start(policy: Policy, pass_fds: Sequence[int] = (), around: Sequence[str] = ()) -> Child:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from warpsmith.base import evaluate, median
+from warpsmith.base import evaluate, median, quantile
 from warpsmith.records import Case, CaseTiming, Direction, Task
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.program import Problem
@@ -70,7 +70,7 @@ def judged(
     doubts = (
         rules.disturbed([True] * kept.count + [False] * (total - kept.count)),
         rules.clocks_disagree(len(confirmed), len(kept.idle), kept.beside_us(), bench.null.beside_us),
-        rules.hidden_work(median([one.event_us for one in counted]), median(queued), launches, bench.null.cost),
+        rules.hidden_work(quantile([one.event_us for one in counted], 0.25), median(queued), launches, bench.null.cost),
         rules.below_floor(median(queued), floor_us),
         rules.too_good(speedup, repeated=len(ratios) > 1 and min(ratios) > rules.GOOD_LIMIT),
     )

@@ -14,6 +14,8 @@ int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* st
 int cudaStreamCreate(void** stream);
 int cudaStreamSynchronize(void* stream);
 int cudaDeviceSynchronize();
+int cudaMemset(void* to, int value, size_t bytes);
+int cudaDeviceGetAttribute(int* value, int attribute, int device);
 int cudaMemsetAsync(void* to, int value, size_t bytes, void* stream);
 int cudaHostAlloc(void** address, size_t bytes, unsigned flags);
 int cudaHostGetDevicePointer(void** device, void* host, unsigned flags);

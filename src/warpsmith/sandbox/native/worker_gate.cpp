@@ -9,6 +9,48 @@ namespace worker {
 namespace {
 
 constexpr long kBound_us = 2000;
+constexpr unsigned kThreads = 512;  // divides the threads of a multiprocessor on every GPU so far
+constexpr int kMultiprocessors = 16, kThreadsEach = 39;  // cudaDevAttr
+
+// One thread of each block looks; the others keep their places at the barrier. Only the first block reads host memory.
+constexpr const char* kPtx = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry warpsmith_gate(.param .u64 shown, .param .u64 told, .param .u32 wanted)
+{
+  .reg .pred %p;
+  .reg .b32 %thread, %block, %wanted, %seen;
+  .reg .b64 %shown, %told;
+  ld.param.u64 %shown, [shown];
+  ld.param.u64 %told, [told];
+  ld.param.u32 %wanted, [wanted];
+  mov.u32 %thread, %tid.x;
+  setp.ne.u32 %p, %thread, 0;
+  @%p bra DONE;
+  mov.u32 %block, %ctaid.x;
+  setp.ne.u32 %p, %block, 0;
+  @%p bra FOLLOW;
+LEAD:
+  ld.volatile.u32 %seen, [%shown];
+  setp.ge.u32 %p, %seen, %wanted;
+  @%p bra TELL;
+  nanosleep.u32 200;
+  bra LEAD;
+TELL:
+  st.volatile.u32 [%told], %wanted;
+  bra DONE;
+FOLLOW:
+  ld.volatile.u32 %seen, [%told];
+  setp.ge.u32 %p, %seen, %wanted;
+  @%p bra DONE;
+  nanosleep.u32 200;
+  bra FOLLOW;
+DONE:
+  bar.sync 0;
+  ret;
+}
+)";
 
 long now_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -24,22 +66,28 @@ Gate::~Gate() {
 }
 
 std::string Gate::prepare() {
-  void *host = nullptr, *device = nullptr;
-  if (!Driver::find()) return "libcuda.so.1 lacks cuStreamWaitValue32";
-  if (cudaHostAlloc(&host, sizeof(unsigned), kHostMapped) || cudaHostGetDevicePointer(&device, host, 0)) return "no pinned memory for the gate";
+  const Driver* driver = Driver::find();
+  void *host = nullptr, *module = nullptr;
+  int processors = 0, threads = 0;
+  if (!driver) return "libcuda.so.1 lacks what the gate needs";
+  if (cudaHostAlloc(&host, sizeof(unsigned), kHostMapped) || cudaHostGetDevicePointer(&shown_, host, 0)) return "no pinned memory for the gate";
+  if (cudaMalloc(&told_, sizeof(unsigned)) || cudaMemset(told_, 0, sizeof(unsigned))) return "no memory for the gate";
+  if (driver->load(&module, kPtx) || driver->get_function(&function_, module, "warpsmith_gate")) return "the driver does not take the gate's kernel";
+  if (cudaDeviceGetAttribute(&processors, kMultiprocessors, 0) || cudaDeviceGetAttribute(&threads, kThreadsEach, 0)) return "the device does not say its size";
+  blocks_ = unsigned(processors) * unsigned(threads) / kThreads;
   flag_ = static_cast<volatile unsigned*>(host);
   *flag_ = 0;
-  device_flag_ = reinterpret_cast<unsigned long long>(device);
   watch_ = std::thread([this] { watch(); });
   return "";
 }
 
 int Gate::close(void* stream) {
-  const unsigned value = ++wanted_;
+  unsigned value = ++wanted_;
+  void* parameters[] = {&shown_, &told_, &value};
   opens_at_us_ = now_us() + kBound_us;
   closed_ = true;
   closed_.notify_one();
-  return Driver::find()->wait_value(stream, device_flag_, value, kWaitAtLeast);
+  return Driver::find()->launch(function_, blocks_, 1, 1, kThreads, 1, 1, 0, stream, parameters, nullptr);
 }
 
 void Gate::open() {
