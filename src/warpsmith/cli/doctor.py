@@ -12,9 +12,10 @@ from warpsmith.base import MachineError
 from warpsmith.cli._options import Json
 from warpsmith.cli._output import console, print_json
 from warpsmith.device import gpus, profiling_restricted, program
+from warpsmith.llm import PROVIDERS
 from warpsmith.records import Model
 
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
+KEYS = tuple(dict.fromkeys(variable for row in PROVIDERS if not row.keyless for variable in row.keys))
 WHEELS = "pip install 'warpsmith[nvcc]'"
 
 
