@@ -89,7 +89,7 @@ def test_runs_are_started_found_and_finished(archive: Archive, run: Run) -> None
 
 
 def test_a_name_that_is_taken_is_refused_with_both_ways_out(archive: Archive, run: Run) -> None:
-    with pytest.raises(UsageError, match=r"--resume first.*name another"):
+    with pytest.raises(UsageError, match=r"Run first .*--resume.*--run names another"):
         archive.start(run)
 
 

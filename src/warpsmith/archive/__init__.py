@@ -2,6 +2,20 @@
 
 from warpsmith.archive.archive import Archive
 from warpsmith.archive.entry import Entry, Note, Outcome, Ranking, Scope
+from warpsmith.archive.summary import Kernel, Summary, summarize
 from warpsmith.records import ModelCall, Run, RunState
 
-__all__ = ["Archive", "Entry", "ModelCall", "Note", "Outcome", "Ranking", "Run", "RunState", "Scope"]
+__all__ = [
+    "Archive",
+    "Entry",
+    "Kernel",
+    "ModelCall",
+    "Note",
+    "Outcome",
+    "Ranking",
+    "Run",
+    "RunState",
+    "Scope",
+    "Summary",
+    "summarize",
+]

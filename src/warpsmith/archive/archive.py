@@ -86,9 +86,7 @@ class Archive:
         with self._store.writing() as connection:
             fresh = connection.execute(insert_new(connection, runs).returning(runs.c.name), row).scalar()
         if fresh is None:
-            raise UsageError(
-                f"Run {run.name} is there already. --resume {run.name} goes on with it; else name another."
-            )
+            raise UsageError(f"Run {run.name} is there already. --resume goes on with it; --run names another.")
         self._known.add(run.name)
 
     def run(self, name: str) -> Run:
@@ -179,7 +177,7 @@ class Archive:
         """The funnel of a run: how many evaluations ended at which stage, with which verdict and reason."""
         with self._store.reading() as connection:
             rows = connection.execute(queries.outcomes(Scope(run)))
-            return tuple(Outcome(row.stage, Verdict(row.verdict), row.reason, row.total) for row in rows)
+            return tuple(Outcome.model_validate(dict(row._mapping)) for row in rows)
 
     # the best
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from pydantic import JsonValue
 from sqlalchemy import Row
 
-from warpsmith.records import Direction, MeasuredScore, ModelledScore, Record, Score, Verdict
+from warpsmith.records import Direction, MeasuredScore, Model, ModelledScore, Record, Score, Verdict
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,7 @@ class Note:
     created: datetime
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Model):
     """How many evaluations ended so."""
 
     stage: str

@@ -71,7 +71,7 @@ def _ranked(chosen: Join) -> Query:
 def outcomes(scope: Scope) -> Query:
     """How many records ended at which stage and why."""
     columns = (records.c.stage, records.c.verdict, records.c.reason)
-    count = func.count().label("total")
+    count = func.count().label("count")
     return select(*columns, count).where(*conditions(scope)).group_by(*columns).order_by(count.desc(), *columns)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from warpsmith.base import read_text
+from warpsmith.cli._archive import keep
 from warpsmith.cli._options import Cases, Device, Gpu, Json, Macros, Target, Trust, read_macros
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._verdict import EXIT, headline
@@ -37,6 +38,7 @@ def command(
     gpu: Gpu = "H200",
     claim: Annotated[bool, typer.Option("--claim", help="Time against resident baselines, A B B A.")] = False,
     trust: Trust = False,
+    archive: Annotated[bool, typer.Option(help="Keep the record in the archive.")] = True,
     as_json: Json = False,
 ) -> int:
     """Compile, check and time one kernel; exit code 0 pass, 1 fail, 3 our fault, 4 no verdict."""
@@ -52,6 +54,8 @@ def command(
         print_json(record)
     else:
         _print(kernel.name, record)
+    if archive:
+        keep([record])
     return EXIT[concluded(record)]
 
 

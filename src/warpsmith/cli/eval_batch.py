@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
+from warpsmith.cli._archive import keep
 from warpsmith.cli._options import Cases, Device, Gpu, Jobs, Json, Trust, Without, read_defences
 from warpsmith.cli._output import console
+from warpsmith.records import Record
 
 
 def command(
@@ -21,6 +24,7 @@ def command(
     call_seconds: Annotated[float, typer.Option(min=1, help="The longest that one call may take.")] = 60.0,
     trust: Trust = False,
     jobs: Jobs = os.cpu_count() or 1,
+    archive: Annotated[bool, typer.Option("--archive", help="Keep the records in the archive too.")] = False,
     as_json: Json = False,
 ) -> int:
     """Evaluate many kernels; every line gets a line, and a line that is no candidate gets one that says so."""
@@ -40,12 +44,28 @@ def command(
     if out is None:
         for line in run_batch(requests, chosen, jobs):
             print(line, flush=True)
+            _keep([line], archive)
         return 0
     results = Results(out)
     left = results.left(requests, chosen)
+    _keep(results.lines, archive)
     done = len(requests) - len(left)
     for number, line in enumerate(run_batch(left, chosen, jobs), done + 1):
         results.add(line)
+        _keep([line], archive)
         if not as_json:
             console().print(f"{number} of {len(requests)}", markup=False)
     return 0
+
+
+def _keep(lines: list[str], archive: bool) -> None:
+    """Archive the lines that are records; one that says what is wrong with its request is none."""
+    if archive and (records := [record for line in lines if (record := _record(line)) is not None]):
+        keep(records)
+
+
+def _record(line: str) -> Record | None:
+    try:
+        return Record.parse(line)
+    except ValidationError:
+        return None

@@ -1,0 +1,50 @@
+"""What commands share about the archive: keeping a record, writing a kernel out, saying a score."""
+
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from warpsmith.base import ArchiveError, Home, write_atomic
+from warpsmith.records import MeasuredScore, Record, Run, Score
+
+
+def keep(records: Iterable[Record]) -> None:
+    """Add records that belong to no run. What cannot be kept is said on stderr: the verdict stands all the same."""
+    try:
+        from warpsmith.archive import Archive
+
+        with Archive.open() as archive, archive.together():
+            for record in records:
+                archive.add(None, record)
+    except ArchiveError as error:
+        print(f"not archived: {error}", file=sys.stderr)
+    except ModuleNotFoundError as error:
+        print(f"not archived: Python has no {error.name}; pip install {error.name}.", file=sys.stderr)
+
+
+def score_text(score: Score | None) -> str:
+    """A score in words that say what it is: a speedup with its interval, or a time that was modelled."""
+    if score is None:
+        return "-"
+    cases = f"{score.cases} case{'s' if score.cases > 1 else ''}"
+    if isinstance(score, MeasuredScore):
+        return f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f}) torch's best, {cases}"
+    return f"{score.us:.2f} µs modelled, {cases}"
+
+
+def kernel_path(run: str) -> Path:
+    """Where the best kernel of a run is written."""
+    return Home.here().data / "runs" / run / "best.cu"
+
+
+def write_kernel(path: Path, source: str) -> Path:
+    """The text as it was evaluated, to a file."""
+    write_atomic(path, source)
+    return path
+
+
+def eval_command(run: Run, path: Path, macros: Mapping[str, str]) -> str:
+    """The command that evaluates a written kernel as it was."""
+    words = ["warpsmith", "eval", run.target, str(path), "--direction", run.direction.value, "--device", run.device]
+    return shlex.join([*words, *(f"-D{name}={value}" for name, value in macros.items())])

@@ -1,0 +1,38 @@
+"""`warpsmith runs`: every search that the archive holds."""
+
+from warpsmith.cli._archive import score_text
+from warpsmith.cli._options import Json
+from warpsmith.cli._output import console, print_json, print_table
+from warpsmith.records import Run
+
+
+def command(as_json: Json = False) -> int:
+    """List the runs, the latest first, with how they stand and the best kernel of each."""
+    from warpsmith.archive import Archive, summarize
+
+    with Archive.open() as archive:
+        found = [summarize(archive, run.name) for run in archive.runs()]
+    if as_json:
+        print_json(found)
+    elif not found:
+        console().print("The archive holds no run. warpsmith optimize TASK starts one.", markup=False)
+    else:
+        rows = [
+            (
+                one.run.name,
+                f"{one.run.task} {one.run.direction}",
+                one.run.device,
+                stands(one.run),
+                str(one.evaluations),
+                score_text(one.best.score if one.best else None),
+                f"{one.usd:.2f}",
+            )
+            for one in found
+        ]
+        print_table(("run", "task", "device", "state", "evaluations", "best", "US dollars"), rows)
+    return 0
+
+
+def stands(run: Run) -> str:
+    """The state and why."""
+    return f"{run.state}: {run.why}" if run.why else str(run.state)

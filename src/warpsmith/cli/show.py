@@ -1,0 +1,80 @@
+"""`warpsmith show RUN`: one search in a page."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsmith.cli._archive import score_text
+from warpsmith.cli._options import Json
+from warpsmith.cli._output import console, print_json, print_table
+from warpsmith.cli.runs import stands
+from warpsmith.records import RunState
+
+if TYPE_CHECKING:
+    from warpsmith.archive import Kernel, Summary
+
+SHORT = 12  # digits of an id that are shown
+
+
+def command(run: Annotated[str, typer.Argument(help="The name of a run.")], as_json: Json = False) -> int:
+    """Settings, how the evaluations ended, the best kernel with its interval and its lineage, what the models cost."""
+    from warpsmith.archive import Archive, summarize
+
+    with Archive.open() as archive:
+        found = summarize(archive, run)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found)
+    return 0
+
+
+def _print(found: "Summary") -> None:
+    run, out = found.run, console()
+    out.print(f"{run.name}: {run.task}, {run.direction}, on {run.device}", style="bold", markup=False)
+    ended = f" to {run.finished:%Y-%m-%d %H:%M:%S}" if run.finished else ""
+    out.print(f"  {stands(run)}; {run.started:%Y-%m-%d %H:%M:%S}{ended} UTC", markup=False)
+    out.print(f"  seed {run.seed}; warpsmith {run.package or '?'}", markup=False)
+    if run.command:
+        out.print(f"  {run.command}", markup=False)
+    for name, value in run.settings.items():
+        out.print(f"  {name} = {value}", markup=False)
+    if found.outcomes:
+        rows = [(one.stage or "-", one.verdict.value, one.reason or "-", str(one.count)) for one in found.outcomes]
+        print_table(("ended at", "verdict", "reason", "evaluations"), rows)
+    if found.calls:
+        _print_calls(found)
+    _print_best(found)
+
+
+def _print_calls(found: "Summary") -> None:
+    rows = [
+        (
+            one.model,
+            one.operator or "-",
+            str(one.calls),
+            str(one.input_tokens),
+            str(one.output_tokens),
+            f"{one.usd:.4f}",
+        )
+        for one in found.calls
+    ]
+    print_table(("model", "operator", "calls", "tokens in", "tokens out", "US dollars"), rows)
+
+
+def _print_best(found: "Summary") -> None:
+    name, out = found.run.name, console()
+    if found.best is None:
+        out.print("No kernel was right and timed yet.", markup=False)
+    else:
+        out.print(f"best: {score_text(found.best.score)}", style="bold", markup=False)
+        print_table(("generation", "kernel", "by", "score"), [_line(kernel) for kernel in found.lineage])
+        out.print(f"warpsmith best {name}", markup=False)
+    if found.run.state is not RunState.DONE:
+        out.print(f"warpsmith optimize {found.run.target} --run {name} --resume", markup=False)
+
+
+def _line(kernel: "Kernel") -> tuple[str, str, str, str]:
+    who = " by ".join(word for word in (kernel.operator, kernel.model) if word) or kernel.origin
+    macros = " ".join(f"{name}={value}" for name, value in kernel.macros.items())
+    return str(kernel.generation), kernel.candidate[:SHORT], f"{who} {macros}".strip(), score_text(kernel.score)
