@@ -32,15 +32,15 @@ class Choices:
     cache: Literal["cold", "warm"] = "cold"  # the L2 before a timed call
     call_s: float = 60.0  # the longest that one call may take
     until: str = ""  # the last stage to run; empty: all of them
-    sketch: bool = False  # on the virtual GPU: few calls, and modelled times of the timing cases
+    effort: Literal["usual", "sketch", "thorough"] = "usual"  # of the virtual GPU; see `sketch`
 
     def options(self, seed: int) -> Options:
         """The same as part of a record; what is as usual is not said."""
         extra: dict[str, str] = {"gpu": self.gpu} if self.device == "vgpu" else {"tier": self.tier}
         if self.without:
             extra["without"] = ",".join(sorted(self.without))
-        if self.sketch and self.device == "vgpu":
-            extra["effort"] = "sketch"
+        if self.effort != "usual" and self.device == "vgpu":
+            extra["effort"] = self.effort
         if self.until:
             extra["until"] = self.until
         cases = tuple(group.value for group in self.cases)

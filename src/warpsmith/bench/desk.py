@@ -46,13 +46,14 @@ class Desk:
 
     def steps(self, device: str) -> tuple[Step, ...]:
         """The calls on a device that this evaluation's seed stands for."""
-        if self.choices.sketch and device == self.choices.device == "vgpu":
-            return sketch_steps(self.task, self.candidate.direction, self.seed)
         chosen = self.choices.cases if device == self.choices.device else ()
         bound = VIRTUAL_WORK if device == "vgpu" else None
         before = device != self.choices.device  # only a verifier: the check on the chosen device comes after
         scope = Scope(groups=chosen or self._usual(device), heldout_work=bound, brief=before)
-        return plan(self.task, self.candidate.direction, scope, self.seed)
+        effort = self.choices.effort if device == self.choices.device == "vgpu" else "usual"
+        whole = () if effort == "sketch" else plan(self.task, self.candidate.direction, scope, self.seed)
+        few = () if effort == "usual" else sketch_steps(self.task, self.candidate.direction, self.seed)
+        return (*whole, *few)
 
     def _usual(self, device: str) -> tuple[Group, ...]:
         """The device's groups; a task without them is checked on whatever cases it has."""

@@ -1,7 +1,7 @@
-"""A sketch of an evaluation on the virtual GPU, for a search: each smoke case once, then siblings of the timing cases.
+"""Modelled times of the full timing cases on the virtual GPU, for a search: counters carried over from siblings.
 
-Every call is checked as always; there are only few of them, and no held-out shape. The modelled times are of the full
-timing cases, their counters carried over from the siblings. A record says `effort: sketch`; a claim needs the whole.
+Effort `sketch`: each smoke case once, then the siblings; every call is checked as always, there are only few of them,
+and no held-out shape. Effort `thorough`: the usual calls and the siblings, for a winner. A record says which it was.
 """
 
 import random

@@ -64,7 +64,7 @@ def modelled_stage(desk: Desk) -> Stage:
     """The modelled time of the calls that were checked."""
 
     def stage(record: Record) -> StageResult:
-        model = sketched if desk.choices.sketch else modelled
+        model = modelled if desk.choices.effort == "usual" else sketched
         return model(desk.task, record.candidate.direction, desk.seen, describe(desk.choices.gpu))
 
     return stage

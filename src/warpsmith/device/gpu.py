@@ -52,3 +52,16 @@ def profiling_restricted(parameters: Path = PARAMETERS) -> bool | None:
         if line.startswith("RmProfilingAdminOnly:"):
             return line.split(":")[1].strip() == "1"
     return None
+
+
+def utilization() -> int | None:
+    """How busy the first GPU is, in percent; None when nobody says."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    command = [tool, "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--id=0"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+    except (subprocess.SubprocessError, OSError):
+        return None
+    return int(answer) if answer.isdigit() else None

@@ -25,6 +25,7 @@ class Opinion:
     go: bool = True
     confidence: float = 1.0  # that it is right
     why: str = ""
+    usd: float = 0.0  # what asking reviewers cost
 
 
 Screen = Callable[[Candidate], Opinion]

@@ -149,6 +149,7 @@ class Search:
             roofline=best.fitness.roofline if best else None,
             idle=state.idle,
             exhausted=exhausted,
+            out_of_budget=state.out_of_budget,
         )
 
     def _minutes(self) -> float:

@@ -46,7 +46,7 @@ def plan(state: State, shape: Shape, models: Sequence[str], seed: int, start: bo
 
 def _translate(state: State, shape: Shape, models: Sequence[str]) -> tuple[Slot, ...]:
     """One slot a draft, models in turn; none when every attempt is used up."""
-    if not models or state.translations >= shape.attempts:
+    if not models or state.out_of_budget or state.translations >= shape.attempts:
         return ()
     turn = state.translations
     return tuple(

@@ -29,6 +29,7 @@ class Progress:
     roofline: float | None = None
     idle: int = 0  # generations since the best one was found
     exhausted: bool = False  # nobody has anything left to propose
+    out_of_budget: bool = False  # a request could have cost more than is left
 
 
 Rule = Callable[[Progress, Limits], str]
@@ -65,6 +66,8 @@ def _patience(now: Progress, most: Limits) -> str:
 
 
 def _exhausted(now: Progress, most: Limits) -> str:
+    if now.exhausted and now.out_of_budget:
+        return "the budget holds no further request, and the tuner has nothing left to try"
     return "nothing is left to propose" if now.exhausted else ""
 
 
