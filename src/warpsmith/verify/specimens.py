@@ -10,6 +10,7 @@ from warpsmith.base import UsageError, read_text
 from warpsmith.records import Candidate, Model, Reason, Record, Verdict
 
 REQUESTS, TRUTH = "requests.jsonl", "truth.jsonl"
+ON_GPU = ("check", "sanitizer", "timing")
 
 
 class Kind(StrEnum):
@@ -17,6 +18,7 @@ class Kind(StrEnum):
 
     HONEST = "honest"
     MUTANT = "mutant"
+    ATTACK = "attack"  # of the attack corpus: wrong by what it is, whatever a check says
 
 
 class Label(StrEnum):
@@ -61,7 +63,7 @@ def read_specimens(folder: Path) -> list[Specimen]:
     if not (folder / TRUTH).exists():
         raise UsageError(
             f"{folder} has no {TRUTH}: run `warpsmith eval-batch {folder / REQUESTS} --out {folder / TRUTH} "
-            "--device cuda --without static,virtual --until check` on a machine with a GPU."
+            "--device cuda --without static,virtual --until sanitizer` on a machine with a GPU."
         )
     records = _records(read_text(folder / TRUTH).splitlines())
     paired = ((one, records.get(one.id)) for one in read_candidates(folder))
@@ -72,7 +74,7 @@ def labelled(candidate: Candidate, record: Record) -> Specimen | None:
     """A candidate with what its record says; None where the record has no verdict on it."""
     ended = next((one for one in record.results if one.verdict not in (Verdict.PASS, Verdict.SKIP)), None)
     checked = record.result("check")
-    spent = checked.seconds if checked else 0.0
+    spent = sum(result.seconds for result in record.results if result.stage in ON_GPU)
     if ended is None:
         label = Label.RIGHT if kind_of(candidate) is Kind.HONEST else Label.SURVIVOR
         passed = checked is not None and checked.verdict is Verdict.PASS

@@ -1,0 +1,179 @@
+"""`warpsmith calibrate`: how often each verifier is right on a labelled corpus, what it saves, and its weight."""
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import warpsmith
+from warpsmith.base import UsageError, WarpsmithError, write_atomic
+from warpsmith.cli._options import Jobs, Json
+from warpsmith.cli._output import console, print_json, print_table
+
+if TYPE_CHECKING:
+    from warpsmith.verify.calibrate import Calibration, Matrix, Trial
+    from warpsmith.verify.pipeline import Verified
+    from warpsmith.verify.specimens import Specimen
+
+SEED = 20250914  # of the calls on the virtual GPU: a calibration comes out the same every time
+SHOWN = 40
+
+
+def command(
+    corpus: Annotated[Path | None, typer.Option(help="A folder with requests.jsonl and truth.jsonl.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Append what verifiers say to this file; go on where it ends.")
+    ] = None,
+    sample: Annotated[int, typer.Option(min=0, help="Only the first N kernels; all of them by default.")] = 0,
+    save: Annotated[Path | None, typer.Option(help="Keep the weights in this file and not in the data folder.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure, and keep no weights.")] = False,
+    jobs: Jobs = os.cpu_count() or 1,
+    as_json: Json = False,
+) -> int:
+    """Run the verifiers over a labelled corpus; exit code 1 when one of them stops a right kernel."""
+    from warpsmith.verify.aggregate import weights_path
+    from warpsmith.verify.calibrate import calibrate
+    from warpsmith.verify.specimens import read_specimens
+
+    folder = corpus or shipped()
+    specimens = read_specimens(folder)[: sample or None]
+    if not specimens:
+        raise UsageError(f"{folder} has no kernel with a verdict.")
+    trials = [*_trials(folder, specimens, out, jobs, as_json), *_attacks(folder)]
+    found = calibrate(trials, f"{len(specimens)} kernels of {folder.name}")
+    path = save or weights_path()
+    if not dry_run:
+        write_atomic(path, found.weights.model_dump_json(indent=1).encode() + b"\n")
+    if as_json:
+        print_json(found)
+    else:
+        _print(found, None if dry_run else path)
+    return 1 if found.together.alarms else 0
+
+
+def shipped() -> Path:
+    """The corpus of a checkout."""
+    folder = Path(warpsmith.__file__).parents[2] / "corpus"
+    if not folder.is_dir():
+        raise UsageError("The corpus is part of the source checkout and not of the package. Name one with --corpus.")
+    return folder
+
+
+def _trials(
+    folder: Path, specimens: "Sequence[Specimen]", out: Path | None, jobs: int, quiet: bool
+) -> "Iterator[Trial]":
+    from warpsmith.verify.calibrate import Trial
+    from warpsmith.verify.replies import read_replies, reviewed
+
+    replies, known = read_replies(folder), _known(out)
+    waiting = [one for one in specimens if one.candidate.id not in known]
+    for number, (specimen, verified) in enumerate(_looked(waiting, jobs), 1):
+        known[specimen.candidate.id] = verified
+        _keep(out, verified)
+        if not quiet and (number % 10 == 0 or number == len(waiting)):
+            console().print(f"{number} of {len(waiting)}", markup=False)
+    for specimen in specimens:
+        name = specimen.candidate.id
+        yield Trial(specimen, reviewed(known[name], replies.get(name, ())))
+
+
+def _looked(specimens: "Sequence[Specimen]", jobs: int) -> "Iterator[tuple[Specimen, Verified]]":
+    with ThreadPoolExecutor(max(1, jobs)) as pool:
+        yield from zip(specimens, pool.map(_look, specimens), strict=True)
+
+
+def _look(specimen: "Specimen") -> "Verified":
+    from warpsmith.tasks.find import open_task
+    from warpsmith.verify.pipeline import verify
+
+    candidate = specimen.candidate
+    try:
+        with open_task(candidate.task) as opened:
+            return verify(candidate, opened, SEED)
+    except WarpsmithError as error:
+        raise type(error)(f"{candidate.origin}: {error}") from None
+
+
+def _attacks(folder: Path) -> "Iterator[Trial]":
+    """The attacks that reviewers answered on; nobody else is asked about them here (`warpsmith audit` does that)."""
+    from warpsmith.verify.calibrate import Trial
+    from warpsmith.verify.replies import read_attacks, read_replies, reviewed, unseen
+
+    replies = read_replies(folder)
+    for specimen in read_attacks(folder):
+        name = specimen.candidate.id
+        if name in replies:
+            yield Trial(specimen, reviewed(unseen(name), replies[name]))
+
+
+def _known(out: Path | None) -> "dict[str, Verified]":
+    from warpsmith.verify.pipeline import Verified
+
+    if out is None or not out.exists():
+        return {}
+    lines = [line for line in out.read_text().splitlines() if line.endswith("}")]
+    return {one.candidate: one for one in map(Verified.parse, lines)}
+
+
+def _keep(out: Path | None, verified: "Verified") -> None:
+    if out is not None:
+        with out.open("a") as file:
+            file.write(verified.text() + "\n")
+
+
+def _print(found: "Calibration", path: Path | None) -> None:
+    out = console()
+    out.print(
+        f"{found.wrong} wrong kernels, {found.right} right ones, {found.survivors} mutants that the GPU passed",
+        style="bold",
+        markup=False,
+    )
+    rows = [_row(one) for one in (*found.verifiers, found.without_model, found.together)]
+    columns = (
+        "verifier",
+        "caught",
+        "missed",
+        "false alarms",
+        "accuracy",
+        "survivors",
+        "s a kernel",
+        "$",
+        "GPU s saved",
+    )
+    print_table(columns, rows)
+    _print_operators(found)
+    for one in found.surprises[:SHOWN]:
+        what = "slipped through" if one.label == "wrong" else f"a {one.label} one was stopped"
+        out.print(f"  {what}: {one.origin}; {one.truth or one.said}", markup=False)
+    if len(found.surprises) > SHOWN:
+        out.print(f"  and {len(found.surprises) - SHOWN} more; --json has them all", markup=False)
+    chance = 1 / (1 + math.exp(-found.weights.stop))
+    kept = f"; kept in {path}" if path else ""
+    out.print(f"stop from {chance:.0%} on{kept}", markup=False)
+
+
+def _row(one: "Matrix") -> tuple[str, ...]:
+    seen = one.seen + one.survivors
+    return (
+        one.verifier,
+        str(one.caught),
+        str(one.missed),
+        f"{one.alarms} of {one.alarms + one.cleared}",
+        f"{one.accuracy:.2f}",
+        str(one.survivors),
+        f"{one.seconds / seen:.2f}" if seen and one.seconds else "-",
+        f"{one.usd:.2f}" if one.usd else "-",
+        f"{one.gpu_saved_s:.0f}",
+    )
+
+
+def _print_operators(found: "Calibration") -> None:
+    rows = [
+        (name, f"{one.caught} of {one.caught + one.missed}", str(one.survivors))
+        for name, one in found.operators.items()
+    ]
+    print_table(("operator", "caught", "survivors stopped"), rows)

@@ -1,0 +1,107 @@
+"""What verifiers said of a candidate as one decision: evidence adds up in log-odds, by weights that were calibrated."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from warpsmith.base import Home, UsageError, read_text
+from warpsmith.records import Model
+
+SHIPPED = Path(__file__).parent / "weights.json"
+SIGNS_ONLY = frozenset({"static"})  # explains, and is never alone a reason to stop
+
+
+class Signal(Model):
+    """What one verifier said: whether it objects, and how sure it is."""
+
+    verifier: str
+    objects: bool
+    confidence: float = 1.0
+
+
+class Weight(Model):
+    """What an objection is worth, and what silence is worth, in natural log-odds of being wrong."""
+
+    alarm: float
+    clear: float
+
+
+class Weights(Model):
+    """How much each verifier is believed, how often candidates are wrong, and where to stop."""
+
+    prior: float  # log-odds that a candidate is wrong before anybody looked
+    verifiers: Mapping[str, Weight]
+    stop: float  # log-odds from which a candidate does not reach the GPU
+    source: str = ""  # which corpus set them
+
+
+class Decision(Model):
+    """Stop or go, and the probability of being wrong behind it."""
+
+    go: bool
+    odds: float  # natural log-odds of being wrong
+
+    @property
+    def wrong(self) -> float:
+        """The probability of being wrong."""
+        return 1.0 / (1.0 + math.exp(-self.odds))
+
+
+def decide(signals: Sequence[Signal], weights: Weights) -> Decision:
+    """Stop where the odds reach the threshold and something more than a sign objects."""
+    odds = weights.prior + sum(evidence(signal, weights) for signal in signals)
+    heavy = any(signal.objects and signal.verifier not in SIGNS_ONLY for signal in signals)
+    return Decision(go=not (heavy and odds >= weights.stop), odds=odds)
+
+
+def evidence(signal: Signal, weights: Weights) -> float:
+    """What a signal adds to the log-odds; one from a verifier that was never calibrated adds nothing."""
+    weight = weights.verifiers.get(signal.verifier)
+    if weight is None:
+        return 0.0
+    return signal.confidence * (weight.alarm if signal.objects else weight.clear)
+
+
+def weight_of(caught: int, wrong: int, alarms: int, right: int) -> Weight:
+    """The weight that counts on a corpus stand for; half a case is added to each, since no count proves a never."""
+    hit, false = (caught + 0.5) / (wrong + 1), (alarms + 0.5) / (right + 1)
+    return Weight(alarm=max(0.0, math.log(hit / false)), clear=min(0.0, math.log((1 - hit) / (1 - false))))
+
+
+def threshold(right: Sequence[float], wrong: Sequence[float]) -> float:
+    """The odds to stop at: above every right kernel's, halfway to the nearest wrong one's above it."""
+    highest = max(right, default=-math.inf)
+    above = [odds for odds in wrong if odds > highest]
+    if not above:
+        return highest + 1.0 if math.isfinite(highest) else 0.0
+    nearest = min(above)
+    return (highest + nearest) / 2 if math.isfinite(highest) else nearest
+
+
+def weights_path() -> Path:
+    """Where calibration keeps its weights on this machine."""
+    return Home.here().data / "verifiers.json"
+
+
+def load_weights() -> Weights:
+    """The weights of this machine's last calibration, else those that came with the package."""
+    own = weights_path()
+    return _read(own) if own.exists() else shipped_weights()
+
+
+@cache
+def shipped_weights() -> Weights:
+    """The weights that came with the package."""
+    return _read(SHIPPED)
+
+
+def _read(path: Path) -> Weights:
+    try:
+        return Weights.parse(read_text(path))
+    except ValidationError as error:
+        raise UsageError(
+            f"{path} holds no weights ({error.errors()[0]['msg']}); remove it, or run `warpsmith calibrate`."
+        ) from None
