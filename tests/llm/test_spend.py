@@ -51,6 +51,11 @@ def test_a_request_that_could_pass_the_budget_is_not_made(prompt: Prompt) -> Non
     assert "may cost 1.0000 dollars; 0.5000 are left of the budget of 2.5" in str(outcomes[2])
 
 
+def test_a_resumed_run_goes_on_from_what_it_spent(prompt: Prompt) -> None:
+    outcome = ask_all([(metered(Spend(5.0, settled_usd=4.5), costing(0.1)), prompt)])[0]
+    assert isinstance(outcome, BudgetSpent)
+
+
 def test_a_budget_of_zero_makes_no_request_even_a_free_one(prompt: Prompt) -> None:
     script = ScriptedModel(["code"])
     outcome = ask_all([(MeteredModel(script, Spend(0), lambda prompt: 0.0), prompt)])[0]

@@ -1,5 +1,6 @@
 """Recording the traffic of models, and answering from a recording without key or network."""
 
+import threading
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from itertools import zip_longest
@@ -43,17 +44,19 @@ class Recording:
         header, self.exchanges = read_tape(path)
         spoke = dict.fromkeys(exchange.model for exchange in self.exchanges)
         self.voices = header.voices or tuple(Voice(name=name) for name in spoke)
+        self._lock = threading.Lock()
         self._left: dict[str, deque[Exchange]] = defaultdict(deque)
         for exchange in self.exchanges:
             self._left[exchange.prompt.key].append(exchange)
 
     def take(self, prompt: Prompt, model: str | None) -> Exchange:
         """The next exchange of a prompt with a model, or with any; a mismatch says where the prompts part."""
-        queue = self._left[prompt.key]
-        for exchange in queue:
-            if model in (None, exchange.model):
-                queue.remove(exchange)
-                return exchange
+        with self._lock:
+            queue = self._left[prompt.key]
+            for place, exchange in enumerate(queue):
+                if model in (None, exchange.model):
+                    del queue[place]
+                    return exchange
         raise ReplayMismatch(self._mismatch(prompt, model))
 
     def _mismatch(self, prompt: Prompt, model: str | None) -> str:

@@ -13,14 +13,15 @@ class Spend:
     """What was spent of a budget, shared by all models of a run, whatever their threads and event loops.
 
     Before a request the most that it can cost is reserved, afterwards what it did cost is settled. So the sum never
-    passes the budget. What a failed request may have cost counts in full, as `doubtful_usd`.
+    passes the budget. What a failed request may have cost counts in full, as `doubtful_usd`. A resumed run starts
+    from `settled_usd`, what it had spent before.
     """
 
-    def __init__(self, budget_usd: float | None = None) -> None:
+    def __init__(self, budget_usd: float | None = None, settled_usd: float = 0.0) -> None:
         if budget_usd is not None and not 0 <= budget_usd < float("inf"):
             raise UsageError(f"A budget of {budget_usd:g} dollars is none. Give a number from 0 up, or no budget.")
         self.budget_usd = budget_usd
-        self.settled_usd = 0.0
+        self.settled_usd = settled_usd
         self.doubtful_usd = 0.0
         self.reserved_usd = 0.0
         self.requests = 0
