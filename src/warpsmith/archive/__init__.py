@@ -2,7 +2,7 @@
 
 from warpsmith.archive.archive import Archive
 from warpsmith.archive.entry import Entry, Note, Outcome, Ranking, Scope
-from warpsmith.archive.summary import Kernel, Summary, summarize
+from warpsmith.archive.summary import Kernel, Standing, Summary, standing, summarize
 from warpsmith.records import ModelCall, Run, RunState
 
 __all__ = [
@@ -16,6 +16,8 @@ __all__ = [
     "Run",
     "RunState",
     "Scope",
+    "Standing",
     "Summary",
+    "standing",
     "summarize",
 ]

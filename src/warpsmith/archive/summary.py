@@ -1,4 +1,4 @@
-"""A run in a page: how its evaluations ended, its best kernel and where that came from, what the models cost."""
+"""A run in a line and in a page: its best kernel and where that came from, how evaluations ended, what it cost."""
 
 from collections.abc import Mapping
 
@@ -37,31 +37,43 @@ class Kernel(Model):
         )
 
 
-class Summary(Model):
-    """What can be said of a run now."""
+class Standing(Model):
+    """A run in a line."""
 
     run: Run
     evaluations: int
-    outcomes: tuple[Outcome, ...]
     best: Kernel | None
+    usd: float  # what the models cost
+
+
+class Summary(Standing):
+    """A run in a page."""
+
+    outcomes: tuple[Outcome, ...]
     lineage: tuple[Kernel, ...]  # from the oldest to the best, by the first parent of each
     calls: tuple[ModelCall, ...]
 
-    @property
-    def usd(self) -> float:
-        """What the models cost."""
-        return sum(call.usd for call in self.calls)
+
+def standing(archive: Archive, run: Run) -> Standing:
+    """How a run stands now."""
+    best = archive.best(run.name)
+    return Standing(
+        run=run,
+        evaluations=archive.count(run.name),
+        best=Kernel.of(best) if best else None,
+        usd=sum(call.usd for call in archive.spent(run.name)),
+    )
 
 
 def summarize(archive: Archive, name: str) -> Summary:
     """The summary of a run; one that does not exist is a UsageError."""
-    run = archive.run(name)
-    outcomes, best = archive.outcomes(name), archive.best(name)
+    stands, best = standing(archive, archive.run(name)), archive.best(name)
     return Summary(
-        run=run,
-        evaluations=sum(outcome.count for outcome in outcomes),
-        outcomes=outcomes,
-        best=Kernel.of(best) if best else None,
+        run=stands.run,
+        evaluations=stands.evaluations,
+        best=stands.best,
+        usd=stands.usd,
+        outcomes=archive.outcomes(name),
         lineage=tuple(Kernel.of(entry) for entry in _line(archive, best)) if best else (),
         calls=archive.spent(name),
     )

@@ -8,10 +8,10 @@ from warpsmith.records import Run
 
 def command(as_json: Json = False) -> int:
     """List the runs, the latest first, with how they stand and the best kernel of each."""
-    from warpsmith.archive import Archive, summarize
+    from warpsmith.archive import Archive, standing
 
     with Archive.open() as archive:
-        found = [summarize(archive, run.name) for run in archive.runs()]
+        found = [standing(archive, run) for run in archive.runs()]
     if as_json:
         print_json(found)
     elif not found:
