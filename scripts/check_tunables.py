@@ -25,7 +25,7 @@ from warpsmith.verify import VirtualRun, run_virtual
 from warpsmith.vgpu import describe
 
 # Declared values are for shapes that fill a GPU; these reach the same code on shapes that the virtual GPU runs at once.
-SMALL = {"SPLIT": ("16",)}
+SMALL = {"SPLIT": "16", "PART": "16"}
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,12 @@ def seeds() -> list[Seed]:
     return [Seed(task, way, folder / f"seed_{way}.cu") for folder, task in tasks for way in Direction]
 
 
-def points(space: Space) -> Iterator[Mapping[str, str]]:
-    """Every declared point; where a value only matters on large shapes, the small ones take its place."""
-    for point in space.points():
-        large = [name for name in SMALL if name in point]
-        yield from ({**point, name: value} for name in large for value in SMALL[name]) if large else (point,)
+def points(seed: Seed) -> Iterator[Mapping[str, str]]:
+    """Every declared point, with small values where the declared or fixed ones only matter on large shapes."""
+    source = seed.path.read_text()
+    fixed = {name: SMALL[name] for name in SMALL if f"// tune: {name} " not in source and f"#ifndef {name}\n" in source}
+    for point in seed.space.points():
+        yield {**point, **{name: SMALL[name] for name in SMALL if name in point}, **fixed}
 
 
 def trials(task: Task) -> list[Trial]:
@@ -98,9 +99,9 @@ def complaint(seed: Seed, macros: Mapping[str, str]) -> str:
     return ""
 
 
-def sampled(space: Space, count: int | None) -> list[Mapping[str, str]]:
+def sampled(seed: Seed, count: int | None) -> list[Mapping[str, str]]:
     """All points, or some drawn by a fixed seed."""
-    every = list(points(space))
+    every = list(points(seed))
     return every if count is None or count >= len(every) else random.Random(7).sample(every, count)
 
 
@@ -114,7 +115,7 @@ def main() -> int:
     wrong = 0
     with ThreadPoolExecutor(options.jobs) as pool:
         for seed in (one for one in seeds() if not options.seeds or one.name in options.seeds):
-            chosen = sampled(seed.space, options.sample)
+            chosen = sampled(seed, options.sample)
             found = list(zip(chosen, pool.map(partial(complaint, seed), chosen), strict=True))
             bad = [f"  {said(point)}: {text}" for point, text in found if text]
             sys.stdout.write("\n".join([f"{seed.name}: {len(found)} points, {len(bad)} wrong", *bad]) + "\n")

@@ -6,6 +6,22 @@
 #include <algorithm>
 #include <vector>
 
+// How sums are made. 0: a block a group for the input, read twice, then a block a channel for the parameters. 1: a
+// block a plane for its sums, from which those of groups and channels follow, then a block a plane for the input.
+// tune: STRATEGY = 0 [0, 1]
+#ifndef STRATEGY
+#define STRATEGY 0
+#endif
+// tune: BLOCK = 256 [128, 256, 512]
+#ifndef BLOCK
+#define BLOCK 256
+#endif
+// Neighbours that a thread reads at once, where a plane's size allows.
+// tune: VEC = 1 [1, 4, 8]
+#ifndef VEC
+#define VEC 1
+#endif
+
 #define DISPATCH(TENSOR, NAME, ...)                                          \
   AT_DISPATCH_SWITCH((TENSOR).scalar_type(), NAME,                           \
                      AT_DISPATCH_CASE(at::kFloat, __VA_ARGS__)               \
@@ -14,77 +30,148 @@
 
 namespace {
 
-constexpr int kThreads = 256;
+template <typename scalar_t, int Vec>
+struct alignas(sizeof(scalar_t) * Vec) Pack {
+  scalar_t at[Vec];
+};
+
+template <int Vec, typename scalar_t>
+__device__ void load(float (&values)[Vec], const scalar_t* from) {
+  const auto pack = *reinterpret_cast<const Pack<scalar_t, Vec>*>(from);
+#pragma unroll
+  for (int j = 0; j < Vec; ++j) values[j] = static_cast<float>(pack.at[j]);
+}
 
 // The sum over the block, the same in every thread.
 __device__ float block_sum(float value) {
-  __shared__ float partial[kThreads / 32];
+  __shared__ float partial[BLOCK / 32];
   for (int step = 16; step > 0; step /= 2) value += __shfl_down_sync(0xffffffffu, value, step);
   __syncthreads();  // a sum before this one may still be read
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
   __syncthreads();
   float total = 0.0f;
-  for (int warp = 0; warp < kThreads / 32; ++warp) total += partial[warp];
+  for (int warp = 0; warp < BLOCK / 32; ++warp) total += partial[warp];
   return total;
 }
 
-// The gradient that reaches the normalized value scaled and shifted: SiLU's derivative at it.
-__device__ float through_silu(float grad, float normal) {
-  const float share = 1.0f / (1.0f + expf(-normal));
-  return grad * share * (1.0f + normal * (1.0f - share));
+template <typename scalar_t>
+struct Planes {
+  const scalar_t *grad_out, *x, *weight, *bias;
+  const float *mean, *rstd;
+  scalar_t *grad_x, *grad_weight, *grad_bias;
+  int64_t batch, channels, groups, share, plane;
+};
+
+// The neighbours at `place`: the normalized input, and the gradient that reaches it scaled and shifted, through SiLU's
+// derivative.
+template <int Vec, typename scalar_t>
+__device__ void read(Planes<scalar_t> p, int64_t place, int64_t channel, int64_t group, float (&hat)[Vec],
+                     float (&inner)[Vec]) {
+  const float gain = static_cast<float>(p.weight[channel]), shift = static_cast<float>(p.bias[channel]);
+  load(hat, p.x + place);
+  load(inner, p.grad_out + place);
+#pragma unroll
+  for (int j = 0; j < Vec; ++j) {
+    hat[j] = (hat[j] - p.mean[group]) * p.rstd[group];
+    const float normal = hat[j] * gain + shift, open = 1.0f / (1.0f + expf(-normal));
+    inner[j] *= open * (1.0f + normal * (1.0f - open));
+  }
 }
 
-template <typename scalar_t>
-__global__ void input_gradient(const scalar_t* grad_out, const scalar_t* x, const scalar_t* weight,
-                               const scalar_t* bias, const float* mean, const float* rstd, scalar_t* grad_x,
-                               int64_t groups, int64_t share, int64_t plane) {
-  const int64_t count = share * plane, start = blockIdx.x * count;
-  const int64_t channel0 = blockIdx.x % groups * share;
-  const float middle = mean[blockIdx.x], scale = rstd[blockIdx.x];
-  float sum = 0.0f, turned = 0.0f;
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) {
-    const int64_t channel = channel0 + i / plane;
-    const float gain = static_cast<float>(weight[channel]);
-    const float hat = (static_cast<float>(x[start + i]) - middle) * scale;
-    const float normal = hat * gain + static_cast<float>(bias[channel]);
-    const float inner = through_silu(static_cast<float>(grad_out[start + i]), normal) * gain;
-    sum += inner;
-    turned += inner * hat;
+template <int Vec, typename scalar_t>
+__device__ void write(Planes<scalar_t> p, int64_t place, int64_t channel, int64_t group, float sum, float turned) {
+  const float gain = static_cast<float>(p.weight[channel]);
+  float hat[Vec], inner[Vec];
+  read(p, place, channel, group, hat, inner);
+  Pack<scalar_t, Vec> result;
+#pragma unroll
+  for (int j = 0; j < Vec; ++j)
+    result.at[j] = static_cast<scalar_t>((inner[j] * gain - sum - hat[j] * turned) * p.rstd[group]);
+  *reinterpret_cast<Pack<scalar_t, Vec>*>(p.grad_x + place) = result;
+}
+
+template <typename scalar_t, int Vec>
+__global__ void input_gradient(Planes<scalar_t> p) {
+  const int64_t count = p.share * p.plane, start = blockIdx.x * count, channel0 = blockIdx.x % p.groups * p.share;
+  float hat[Vec], inner[Vec], sum = 0.0f, turned = 0.0f;
+  for (int64_t i = threadIdx.x * Vec; i < count; i += BLOCK * Vec) {
+    const int64_t channel = channel0 + i / p.plane;
+    read(p, start + i, channel, blockIdx.x, hat, inner);
+    const float gain = static_cast<float>(p.weight[channel]);
+    for (int j = 0; j < Vec; ++j) sum += inner[j] * gain, turned += inner[j] * gain * hat[j];
   }
   sum = block_sum(sum) / static_cast<float>(count);
   turned = block_sum(turned) / static_cast<float>(count);
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) {
-    const int64_t channel = channel0 + i / plane;
-    const float gain = static_cast<float>(weight[channel]);
-    const float hat = (static_cast<float>(x[start + i]) - middle) * scale;
-    const float normal = hat * gain + static_cast<float>(bias[channel]);
-    const float inner = through_silu(static_cast<float>(grad_out[start + i]), normal) * gain;
-    grad_x[start + i] = static_cast<scalar_t>((inner - sum - hat * turned) * scale);
-  }
+  for (int64_t i = threadIdx.x * Vec; i < count; i += BLOCK * Vec)
+    write<Vec>(p, start + i, channel0 + i / p.plane, blockIdx.x, sum, turned);
 }
 
-template <typename scalar_t>
-__global__ void parameter_gradients(const scalar_t* grad_out, const scalar_t* x, const scalar_t* weight,
-                                    const scalar_t* bias, const float* mean, const float* rstd, scalar_t* grad_weight,
-                                    scalar_t* grad_bias, int64_t batch, int64_t channels, int64_t groups,
-                                    int64_t plane) {
-  const int64_t channel = blockIdx.x, share = channels / groups;
-  const float gain = static_cast<float>(weight[channel]), shift = static_cast<float>(bias[channel]);
-  float gains = 0.0f, shifts = 0.0f;
-  for (int64_t image = 0; image < batch; ++image) {
-    const int64_t start = (image * channels + channel) * plane, group = image * groups + channel / share;
-    for (int64_t i = threadIdx.x; i < plane; i += kThreads) {
-      const float hat = (static_cast<float>(x[start + i]) - mean[group]) * rstd[group];
-      const float inner = through_silu(static_cast<float>(grad_out[start + i]), hat * gain + shift);
-      gains += inner * hat;
-      shifts += inner;
+template <typename scalar_t, int Vec>
+__global__ void parameter_gradients(Planes<scalar_t> p) {
+  const int64_t channel = blockIdx.x;
+  float hat[Vec], inner[Vec], gains = 0.0f, shifts = 0.0f;
+  for (int64_t image = 0; image < p.batch; ++image) {
+    const int64_t start = (image * p.channels + channel) * p.plane, group = image * p.groups + channel / p.share;
+    for (int64_t i = threadIdx.x * Vec; i < p.plane; i += BLOCK * Vec) {
+      read(p, start + i, channel, group, hat, inner);
+      for (int j = 0; j < Vec; ++j) gains += inner[j] * hat[j], shifts += inner[j];
     }
   }
   gains = block_sum(gains);
   shifts = block_sum(shifts);
   if (threadIdx.x != 0) return;
-  grad_weight[channel] = static_cast<scalar_t>(gains);
-  grad_bias[channel] = static_cast<scalar_t>(shifts);
+  p.grad_weight[channel] = static_cast<scalar_t>(gains);
+  p.grad_bias[channel] = static_cast<scalar_t>(shifts);
+}
+
+// The sums of one plane of one image: of the gradient, and of the gradient times the normalized input.
+template <typename scalar_t, int Vec>
+__global__ void plane_sums(Planes<scalar_t> p, float* sums) {
+  const int64_t channel = blockIdx.x % p.channels, group = blockIdx.x / p.share, start = blockIdx.x * p.plane;
+  float hat[Vec], inner[Vec], gains = 0.0f, shifts = 0.0f;
+  for (int64_t i = threadIdx.x * Vec; i < p.plane; i += BLOCK * Vec) {
+    read(p, start + i, channel, group, hat, inner);
+    for (int j = 0; j < Vec; ++j) gains += inner[j] * hat[j], shifts += inner[j];
+  }
+  gains = block_sum(gains);
+  shifts = block_sum(shifts);
+  if (threadIdx.x == 0) sums[2 * blockIdx.x] = shifts, sums[2 * blockIdx.x + 1] = gains;
+}
+
+// The input's gradient in one plane, from the sums of its group's planes; image 0 joins those of its channel too.
+template <typename scalar_t, int Vec>
+__global__ void plane_gradient(Planes<scalar_t> p, const float* sums) {
+  const int64_t channel = blockIdx.x % p.channels, group = blockIdx.x / p.share, start = blockIdx.x * p.plane;
+  float sum = 0.0f, turned = 0.0f, gains = 0.0f, shifts = 0.0f;
+  for (int64_t i = 0; i < p.share; ++i) {
+    const float gain = static_cast<float>(p.weight[group % p.groups * p.share + i]);
+    sum += gain * sums[2 * (group * p.share + i)], turned += gain * sums[2 * (group * p.share + i) + 1];
+  }
+  const float count = static_cast<float>(p.share * p.plane);
+  for (int64_t i = threadIdx.x * Vec; i < p.plane; i += BLOCK * Vec)
+    write<Vec>(p, start + i, channel, group, sum / count, turned / count);
+  if (blockIdx.x >= p.channels || threadIdx.x != 0) return;
+  for (int64_t i = channel; i < p.batch * p.channels; i += p.channels) shifts += sums[2 * i], gains += sums[2 * i + 1];
+  p.grad_weight[channel] = static_cast<scalar_t>(gains);
+  p.grad_bias[channel] = static_cast<scalar_t>(shifts);
+}
+
+template <typename scalar_t, int Vec>
+void launch(Planes<scalar_t> p, torch::Tensor mean) {
+  const auto stream = at::cuda::getCurrentCUDAStream();
+  const unsigned planes = static_cast<unsigned>(p.batch * p.channels);
+  if constexpr (STRATEGY == 1) {
+    auto sums = torch::empty({planes, 2}, mean.options());
+    plane_sums<scalar_t, Vec><<<planes, BLOCK, 0, stream>>>(p, sums.template data_ptr<float>());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    plane_gradient<scalar_t, Vec><<<planes, BLOCK, 0, stream>>>(p, sums.template data_ptr<float>());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  } else {
+    input_gradient<scalar_t, Vec><<<static_cast<unsigned>(p.batch * p.groups), BLOCK, 0, stream>>>(p);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    parameter_gradients<scalar_t, Vec><<<static_cast<unsigned>(p.channels), BLOCK, 0, stream>>>(p);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  }
 }
 
 }  // namespace
@@ -92,21 +179,14 @@ __global__ void parameter_gradients(const scalar_t* grad_out, const scalar_t* x,
 std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, torch::Tensor weight, torch::Tensor bias,
                                     int64_t groups, double eps, torch::Tensor mean, torch::Tensor rstd) {
   TORCH_CHECK(grad_out.is_contiguous() && x.is_contiguous() && weight.is_contiguous(), "tensors must be contiguous");
-  auto grad_x = torch::empty_like(x);
-  auto grad_weight = torch::empty_like(weight);
-  auto grad_bias = torch::empty_like(bias);
-  const int64_t batch = x.size(0), channels = x.size(1), plane = x.size(2) * x.size(3);
-  const auto stream = at::cuda::getCurrentCUDAStream();
+  auto grad_x = torch::empty_like(x), grad_weight = torch::empty_like(weight), grad_bias = torch::empty_like(bias);
+  const int64_t channels = x.size(1), plane = x.size(2) * x.size(3);
   DISPATCH(x, "group_norm_silu_backward", [&] {
-    input_gradient<scalar_t><<<static_cast<unsigned>(batch * groups), kThreads, 0, stream>>>(
+    const Planes<scalar_t> p = {
         grad_out.data_ptr<scalar_t>(), x.data_ptr<scalar_t>(), weight.data_ptr<scalar_t>(), bias.data_ptr<scalar_t>(),
-        mean.data_ptr<float>(), rstd.data_ptr<float>(), grad_x.data_ptr<scalar_t>(), groups, channels / groups, plane);
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-    parameter_gradients<scalar_t><<<static_cast<unsigned>(channels), kThreads, 0, stream>>>(
-        grad_out.data_ptr<scalar_t>(), x.data_ptr<scalar_t>(), weight.data_ptr<scalar_t>(), bias.data_ptr<scalar_t>(),
-        mean.data_ptr<float>(), rstd.data_ptr<float>(), grad_weight.data_ptr<scalar_t>(),
-        grad_bias.data_ptr<scalar_t>(), batch, channels, groups, plane);
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
+        mean.data_ptr<float>(), rstd.data_ptr<float>(), grad_x.data_ptr<scalar_t>(), grad_weight.data_ptr<scalar_t>(),
+        grad_bias.data_ptr<scalar_t>(), x.size(0), channels, groups, channels / groups, plane};
+    (plane % VEC == 0 ? launch<scalar_t, VEC> : launch<scalar_t, 1>)(p, mean);
   });
   return {grad_x, grad_weight, grad_bias};
 }
