@@ -1,11 +1,18 @@
-"""Make the corpus that verifiers are calibrated on: `python scripts/corpus.py make [--suite DIR] [--out DIR]`.
+"""The corpus that verifiers are calibrated on.
 
-Mutants of the seeds by every operator, honest kernels (seeds, controls, rewrites), in an order that makes any beginning
-of the file a fair sample. Labels come from a GPU: `warpsmith eval-batch` on the file that this writes.
+    python scripts/corpus.py make [--suite DIR]          write corpus/requests.jsonl
+    python scripts/corpus.py ask DIR                     write questions for reviewers: DIR/01.md, DIR/02.md, …
+    python scripts/corpus.py tell DIR --model NAME       take DIR/01.answer.md, … into corpus/reviews.jsonl
+
+`make`: mutants of the seeds by every operator, honest kernels (seeds, controls, rewrites), in an order that makes any
+beginning of the file a fair sample. Labels come from a GPU: `warpsmith eval-batch` on the file that this writes.
+`ask`: a draw of honest kernels, mutants of each kind of harm, and attacks; nothing in a question tells which it is.
 """
 
 import argparse
+import json
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -15,29 +22,109 @@ from warpsmith.base import write_atomic
 from warpsmith.bench.corpus import read_corpus
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Direction
-from warpsmith.verify.mutate import Operator, mutants
+from warpsmith.tasks.find import open_task
+from warpsmith.verify.calibrate import HARMS
+from warpsmith.verify.mutate import Harm, Operator, mutants
 from warpsmith.verify.operators import OPERATORS
+from warpsmith.verify.replies import ATTACKS, REVIEWS, Reply
+from warpsmith.verify.review import Subject, panel_prompt
 from warpsmith.verify.rewrites import REWRITES, rewritten
-from warpsmith.verify.specimens import REQUESTS, kind_of
+from warpsmith.verify.specimens import REQUESTS, Kind, kind_of, read_candidates
+from warpsmith.verify.text import code_of
 
 ROOT = Path(__file__).parents[1]
 SEED = 20251115
 AN_OPERATOR = 7  # mutants of each
 A_REWRITE = 3  # kernels of each
+ASKED_HONEST, ASKED_A_HARM, ASKED_ATTACKS = 16, 8, 8  # kernels that reviewers are shown
+INDEX = "index.json"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("deed", choices=["make"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("deed", choices=["make", "ask", "tell"])
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("reviews"))
     parser.add_argument("--suite", type=Path, default=ROOT / "src" / "warpsmith" / "suite")
     parser.add_argument("--out", type=Path, default=ROOT / "corpus")
+    parser.add_argument("--model", default="")
     chosen = parser.parse_args()
+    {"make": _make, "ask": _ask, "tell": _tell}[chosen.deed](chosen)
+    return 0
+
+
+def _make(chosen: argparse.Namespace) -> None:
     made = corpus(sorted(chosen.suite.glob("*/seed_*.cu")))
-    chosen.out.mkdir(exist_ok=True)
-    write_atomic(chosen.out / REQUESTS, "".join(f"{one.text()}\n" for one in made).encode())
+    _write(chosen.out / REQUESTS, [one.text() for one in made])
     kinds = Counter(kind_of(one).value for one in made)
     sys.stdout.write(f"{chosen.out / REQUESTS}: {dict(kinds)}\n")
-    return 0
+
+
+def _ask(chosen: argparse.Namespace) -> None:
+    """One file a kernel, and an index of which is which, without labels."""
+    drawn = questions(read_candidates(chosen.out), random.Random(SEED))
+    _write(chosen.out / ATTACKS, [one.text() for one in drawn if kind_of(one) is Kind.ATTACK])
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    for number, one in enumerate(drawn, 1):
+        task = open_task(one.task).describe()
+        prompt = panel_prompt(Subject(anonymous(one), task))
+        write_atomic(chosen.folder / f"{number:02}.md", f"{prompt.system}\n{prompt.user}".encode())
+    index = {f"{number:02}": one.id for number, one in enumerate(drawn, 1)}
+    write_atomic(chosen.folder / INDEX, json.dumps(index, indent=1).encode())
+    sys.stdout.write(f"{len(drawn)} questions in {chosen.folder}; answer NN.md in NN.answer.md\n")
+
+
+def _tell(chosen: argparse.Namespace) -> None:
+    """The answers that are there, whatever they say; what is missing is named."""
+    index: dict[str, str] = json.loads((chosen.folder / INDEX).read_text())
+    paths = {number: chosen.folder / f"{number}.answer.md" for number in index}
+    missing = [number for number, path in paths.items() if not path.exists()]
+    replies = [
+        Reply(candidate=index[number], answer=path.read_text(), model=chosen.model)
+        for number, path in paths.items()
+        if path.exists()
+    ]
+    _write(chosen.out / REVIEWS, [reply.text() for reply in replies])
+    sys.stdout.write(f"{len(replies)} answers in {chosen.out / REVIEWS}; none yet for {', '.join(missing) or 'none'}\n")
+
+
+def questions(candidates: list[Candidate], draw: random.Random) -> list[Candidate]:
+    """Honest kernels, mutants of each kind of harm, attacks; shuffled."""
+    honest = [one for one in candidates if kind_of(one) is Kind.HONEST]
+    drawn = draw.sample(honest, ASKED_HONEST)
+    for harm in Harm:
+        fit = [one for one in candidates if HARMS.get(one.origin.split()[1]) is harm]
+        drawn += draw.sample(fit, ASKED_A_HARM)
+    drawn += draw.sample([*attacks()], ASKED_ATTACKS)
+    draw.shuffle(drawn)
+    return drawn
+
+
+def attacks() -> Iterator[Candidate]:
+    """The attacks that cheat in the kernel itself; those on the harness's processes need no reviewer to be seen."""
+    for one in read_corpus([ROOT / "tests" / "exploits"]):
+        source = Path(one.path).read_text()
+        if one.attack and "syscall" not in source:
+            yield Candidate(
+                task=one.task,
+                direction=one.direction,
+                source=source,
+                language=language_of(source),
+                origin=f"attack {Path(one.path).stem}",
+            )
+
+
+def anonymous(one: Candidate) -> Candidate:
+    """A kernel as a reviewer sees it: no words that say what it is, in any of them."""
+    text = code_of(one.source, strings=True)
+    text = re.sub(r"#ifdef HONEST.*?#else|#endif", "", text, flags=re.DOTALL)
+    text = re.sub(r"\battack\b", "run", re.sub(r"\bhonest\b", "base", text))
+    lines = (line.rstrip() for line in text.strip().split("\n"))
+    return one.model_copy(update={"source": re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"})
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def corpus(seeds: list[Path]) -> list[Candidate]:

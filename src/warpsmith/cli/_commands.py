@@ -21,6 +21,7 @@ COMMANDS = (
         "run-virtual", "run_virtual", "a kernel on the virtual GPU: faults with their lines, counters", "One kernel"
     ),
     Command("eval", "eval", "is a kernel right, and how fast: the verdict with its evidence", "One kernel"),
+    Command("profile", "profile", "what binds a kernel, in numbers; its place under the roofline", "One kernel"),
     Command("eval-batch", "eval_batch", "many kernels as JSON lines; goes on after a kill", "Many kernels"),
     Command("calibrate", "calibrate", "verifiers on a labelled corpus: how often right, what saved", "Many kernels"),
     Command("audit", "audit", "attacks and honest controls: what gets through, what is refused", "Many kernels"),

@@ -1,0 +1,25 @@
+"""Why a kernel takes its time: counters, times, resources and the roofline, from the best source that is there."""
+
+from warpsmith.profile.binding import Bound, Use, Waiting, decide
+from warpsmith.profile.ceilings import ceilings
+from warpsmith.profile.digest import digest
+from warpsmith.profile.ncu import why_nothing
+from warpsmith.profile.plot import Mark, roofline_svg
+from warpsmith.profile.run import Job, profile_cuda, profile_virtual
+from warpsmith.profile.virtual import datasheet
+
+__all__ = [
+    "Bound",
+    "Job",
+    "Mark",
+    "Use",
+    "Waiting",
+    "ceilings",
+    "datasheet",
+    "decide",
+    "digest",
+    "profile_cuda",
+    "profile_virtual",
+    "roofline_svg",
+    "why_nothing",
+]

@@ -10,8 +10,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -48,6 +48,8 @@ class Call:
     values: Sequence[Value]
     runtime_folder: Path
     folder: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    read: tuple[Path, ...] = ()  # what else it needs to see
 
 
 @dataclass(frozen=True)
@@ -108,13 +110,14 @@ def _write_requests(made: Call) -> None:
 
 def _full(command: Sequence[str], made: Call, wall_s: float) -> UnderTool:
     tools = [Path(folder) for folder in TOOL_FOLDERS if Path(folder).exists()]
+    native = (worker().parent, usher().parent)
     policy = Policy(
-        read=(*system_paths(), *tools, made.runtime_folder, worker().parent, usher().parent, made.artifact),
+        read=(*system_paths(), *tools, *made.read, made.runtime_folder, *native, made.artifact),
         write=(made.folder,),
         limits=Limits(wall_s=wall_s, cpu_s=600, memory_bytes=32 << 30, output_bytes=OUTPUT_BYTES, address_space=False),
         devices=True,
         seccomp="none",
-        env=environment(made.runtime_folder, EAGER),
+        env=_environment(made),
     )
     ended = run(command, policy)
     text = (ended.stdout + ended.stderr).decode("utf-8", "replace")
@@ -143,7 +146,7 @@ def _outside(command: Sequence[str], made: Call, walls: Walls, wall_s: float) ->
 
 def _held(made: Call, program: Path) -> tuple[str, ...]:
     """What the usher takes from the worker: other paths than these, and where we are root our user."""
-    read = [*system_paths(), made.runtime_folder, program, made.artifact]
+    read = [*system_paths(), *made.read, made.runtime_folder, program, made.artifact]
     read += [Path(folder) for folder in TOOL_FOLDERS if Path(folder).exists()]
     words = [word for path in read for word in ("--read", str(path.resolve()))]
     uid = ["--uid", str(_uid())] if os.geteuid() == 0 else []
@@ -158,7 +161,13 @@ def _ushered(made: Call, held: Sequence[str], program: Path) -> list[str]:
 def _outer_environment(made: Call) -> dict[str, str]:
     """A small environment of our own: the tool needs to find its programs and a place for its files, nothing else."""
     own = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(made.folder), "TMPDIR": str(made.folder)}
-    return {**own, "LANG": "C.UTF-8", **environment(made.runtime_folder, EAGER)}
+    return {**own, "LANG": "C.UTF-8", **_environment(made)}
+
+
+def _environment(made: Call) -> dict[str, str]:
+    known = environment(made.runtime_folder, EAGER)
+    libraries = [known["LD_LIBRARY_PATH"], made.env.get("LD_LIBRARY_PATH", "")]
+    return {**known, **made.env, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries))}
 
 
 def _with_answer(ended: UnderTool, folder: Path) -> UnderTool:

@@ -1,0 +1,223 @@
+"""`warpsmith profile`: what binds a kernel, in numbers; its place under the roofline."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsmith.base import UsageError, nearest, read_text, write_atomic
+from warpsmith.cli._options import Device, Gpu, Json, Macros, Target, Trust, read_macros
+from warpsmith.cli._output import console, print_json, print_table
+from warpsmith.cli._verdict import EXIT, headline
+from warpsmith.records import (
+    Candidate,
+    Case,
+    CompileFacts,
+    Direction,
+    Group,
+    KernelProfile,
+    Language,
+    ProfileFacts,
+    Record,
+    Task,
+    Trial,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from warpsmith.profile import Job, Mark
+    from warpsmith.tasks.opened import OpenTask
+
+VIRTUAL_FLOPS = 1e8  # of a case that the virtual GPU runs in seconds
+
+
+def command(
+    target: Target,
+    kernel: Annotated[Path, typer.Argument(help="A .cu file.")],
+    direction: Annotated[Direction | None, typer.Option(help="Which pass; by default from the file's name.")] = None,
+    language: Annotated[Language | None, typer.Option(help="Which style; by default from the source.")] = None,
+    macro: Macros = None,
+    device: Device = "auto",
+    case: Annotated[str | None, typer.Option(help="A case by name; the first timing case by default.")] = None,
+    gpu: Gpu = "H200",
+    plot: Annotated[Path | None, typer.Option(help="Write the roofline to a .svg or .png file.")] = None,
+    short: Annotated[bool, typer.Option("--digest", help="Print the 1500 characters that a prompt gets.")] = False,
+    trust: Trust = False,
+    as_json: Json = False,
+) -> int:
+    """Say what binds a kernel that is right: counters, occupancy, stalls, lines, and its place under the roofline."""
+    from warpsmith.bench import Choices, evaluate, settled
+    from warpsmith.profile import digest
+    from warpsmith.profile.png import check_plot
+
+    check_plot(plot)
+    named = Direction.BACKWARD if "backward" in kernel.stem else Direction.FORWARD
+    source, macros = read_text(kernel), read_macros(macro or [])
+    choices = Choices(device=settled(device), gpu=gpu, trust=trust, until="check")
+    record = evaluate(target, source, direction or named, language, macros, choices)
+    if record.concluded is not Verdict.PASS:
+        return _refuse(kernel, record, as_json)
+    facts, marks = _profile(target, record, choices.device, gpu, case, trust)
+    if plot is not None:
+        _draw(plot, facts, marks, f"{kernel.name} for {record.candidate.task}, {record.candidate.direction}")
+    if as_json:
+        print_json(facts)
+    else:
+        console().print(digest(facts), markup=False) if short else _print(kernel.name, record, facts)
+    return 0
+
+
+def _refuse(kernel: Path, record: Record, as_json: bool) -> int:
+    """Only what is right is profiled: a wrong kernel's numbers mean nothing, and untested code gets no counters."""
+    if as_json:
+        print_json(record)
+    else:
+        last = record.results[-1]
+        console().print(f"{kernel.name} is not profiled: {headline(last)}", markup=False)
+        console().print(f"  {last.detail}", markup=False)
+    return EXIT[record.concluded]
+
+
+def _profile(
+    target: str, record: Record, device: str, gpu: str, name: str | None, trust: bool
+) -> tuple[ProfileFacts, Sequence["Mark"]]:
+    from warpsmith.tasks.find import open_task
+    from warpsmith.tasks.opened import OpenOptions
+
+    with open_task(target, OpenOptions(trust=trust)) as opened:
+        task = opened.describe()
+        job = _job(opened, task, record.candidate, _case(task, device, name), device)
+    if device == "vgpu":
+        from warpsmith.profile import profile_virtual
+        from warpsmith.sandbox import VirtualSandbox
+        from warpsmith.sandbox.virtual_session import SETTINGS
+        from warpsmith.vgpu import describe
+
+        return profile_virtual(job, describe(gpu), VirtualSandbox(describe(gpu), SETTINGS)), ()
+    return _on_gpu(job, trust), _baselines(job, record)
+
+
+def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
+    from warpsmith.compile import Toolchain
+    from warpsmith.device import gpus
+    from warpsmith.profile import ceilings, profile_cuda
+
+    toolchain = Toolchain.find()
+    return profile_cuda(job, toolchain, ceilings(gpus()[0], toolchain), trust)
+
+
+def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, device: str) -> "Job":
+    from warpsmith.compile import CompileOptions, compile
+    from warpsmith.device import gpus
+    from warpsmith.profile import Job
+
+    arch = (gpus()[0].arch,) if device == "cuda" else ()
+    made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task, *arch))
+    assert made.artifact is not None, made.result.detail  # it passed a moment ago
+    assert isinstance(made.result.facts, CompileFacts)
+    trial = Trial(case=case)
+    problem = opened.problem(candidate.direction, trial)
+    plain = candidate.language is Language.PLAIN
+    return Job(task, candidate.direction, trial, problem, made.artifact, candidate.source, made.result.facts, plain)
+
+
+def _case(task: Task, device: str, name: str | None) -> Case:
+    if name is None:
+        return _largest(task) if device == "vgpu" else (*task.group(Group.TIMING), *task.cases)[0]
+    known = [case.name for case in task.cases]
+    if name not in known:
+        near = ", ".join(nearest(name, known) or known)
+        raise UsageError(f"Task {task.name} has no case {name}; it has {near}.")
+    return task.cases[known.index(name)]
+
+
+def _largest(task: Task) -> Case:
+    """The case with most work that the virtual GPU can do in seconds: small ones show little but launches."""
+    from warpsmith.base import evaluate
+
+    known = [cost for direction, cost in task.cost.items() if direction is Direction.FORWARD]
+    smallest = (*task.group(Group.SMOKE), *task.cases)[0]
+    if not known:
+        return smallest
+    work = [float(evaluate(known[0].flops, {**case.axes, "size": case.dtype.bytes})) for case in task.cases]
+    able = [pair for pair in zip(work, task.cases, strict=True) if pair[0] <= VIRTUAL_FLOPS]
+    return max(able, key=lambda pair: pair[0])[1] if able else smallest
+
+
+def _baselines(job: "Job", record: Record) -> Sequence["Mark"]:
+    """What torch's modes took on this case, where an evaluation has measured it."""
+    from warpsmith.profile import Mark
+    from warpsmith.timing.baselines import load, store
+
+    environment = record.environment
+    path = store(environment.hardware, environment.torch, job.task, job.direction, job.trial.case)
+    found = load(path)
+    return [Mark(baseline.mode, baseline.us) for baseline in found.modes] if found else ()
+
+
+def _draw(path: Path, facts: ProfileFacts, marks: Sequence["Mark"], title: str) -> None:
+    from warpsmith.profile import roofline_svg
+    from warpsmith.profile.png import to_png
+
+    if path.suffix == ".svg":
+        write_atomic(path, roofline_svg(facts, marks, title))
+    else:
+        write_atomic(path, to_png(roofline_svg(facts, marks, title, theme="light")))
+
+
+def _print(kernel: str, record: Record, facts: ProfileFacts) -> None:
+    from warpsmith.profile.digest import WORDS, ceilings_text
+    from warpsmith.profile.units import microseconds, share
+
+    out, place = console(), facts.place
+    candidate = record.candidate
+    headed = f"{kernel} for {candidate.task}, {candidate.direction}, case {facts.case} on {facts.gpu}"
+    out.print(f"{headed} ({WORDS[facts.source]})", style="bold", markup=False)
+    if facts.time is not None and place is not None and place.floor_us is not None:
+        said = f"{microseconds(facts.time.us)}, {share(place.fraction)} of the roofline"
+        out.print(f"  the call: {said}: its floor is {microseconds(place.floor_us)}", markup=False)
+    for passed in facts.passed_over:
+        out.print(f"  no {passed.source}: {passed.why}", markup=False)
+    columns = ("kernel", "launches", "time", "bound by", "of its floor", "DRAM", "occupancy", "issue", "registers")
+    print_table(columns, [_row(one) for one in facts.kernels])
+    for one in facts.kernels:
+        _print_kernel(one)
+    if facts.ceilings is not None:
+        out.print(f"  ceilings, {ceilings_text(facts.ceilings)}", markup=False)
+    for note in (*(finding.message for finding in facts.findings), *facts.notes):
+        out.print(f"  {note}", markup=False)
+
+
+def _row(one: KernelProfile) -> tuple[str, ...]:
+    from warpsmith.profile.names import short_name
+    from warpsmith.profile.units import microseconds, scaled, share
+
+    place, moved = one.place, (one.dram_read_bytes, one.dram_written_bytes)
+    return (
+        short_name(one.name),
+        str(one.launches),
+        microseconds(one.time.us) if one.time else "-",
+        place.binding if place and place.binding else "-",
+        share(place.fraction) if place else "-",
+        scaled(sum(part or 0.0 for part in moved), "B") if None not in moved else "-",
+        share(one.occupancy if one.occupancy is not None else one.occupancy_limit),
+        share(one.issue_active),
+        f"{one.registers}" + (f" ({one.spill_bytes} B spilled)" if one.spill_bytes else ""),
+    )
+
+
+def _print_kernel(one: KernelProfile) -> None:
+    """What shows the binding, why warps wait, and where."""
+    from warpsmith.profile.digest import hot_lines
+    from warpsmith.profile.names import short_name
+    from warpsmith.profile.units import metric
+
+    out = console()
+    if one.place is not None and one.place.shown_by:
+        shown = "; ".join(metric(part) for part in one.place.shown_by)
+        out.print(f"  {short_name(one.name)} is bound by {one.place.binding}: {shown}", markup=False)
+    if one.stalls:
+        out.print(f"    warps wait: {'; '.join(metric(part) for part in one.stalls)}", markup=False)
+    for line in hot_lines(one):
+        out.print(f"    {line}", markup=False)
