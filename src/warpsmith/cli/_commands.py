@@ -25,6 +25,7 @@ COMMANDS = (
     Command("eval-batch", "eval_batch", "many kernels as JSON lines; goes on after a kill", "Many kernels"),
     Command("calibrate", "calibrate", "verifiers on a labelled corpus: how often right, what saved", "Many kernels"),
     Command("audit", "audit", "attacks and honest controls: what gets through, what is refused", "Many kernels"),
+    Command("optimize", "optimize", "search for a faster kernel: models, tuner, or both", "Searches"),
     Command("runs", "runs", "the searches that the archive holds, and how they stand", "Searches"),
     Command("show", "show", "one search: its settings, how evaluations ended, the best and its lineage", "Searches"),
     Command("best", "best", "the best kernel of a search, written to a file", "Searches"),

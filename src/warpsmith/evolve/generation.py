@@ -115,7 +115,7 @@ class Generation:
             if not opinion.go:
                 self._refuse(one, Outcome.STOPPED, opinion.why)
         opinions = {one.proposal.slot.name: opinion for one, opinion in zip(asked, said, strict=True)}
-        rated = [(one, opinions.get(one.proposal.slot.name, Opinion())) for one in made]
+        rated = [_rated(one, opinions.get(one.proposal.slot.name, Opinion())) for one in made]
         return [(one, opinion) for one, opinion in rated if opinion.go]
 
     def _chosen(self, rated: Sequence[tuple[Made, Opinion]]) -> list[Made]:
@@ -163,6 +163,12 @@ def words(result: Result) -> str:
 
 def _key(candidate: Candidate) -> str:
     return normal_digest(candidate.source, candidate.macros)
+
+
+def _rated(made: Made, opinion: Opinion) -> tuple[Made, Opinion]:
+    """A candidate with its opinion; what the reviewers cost is part of its price."""
+    paid = made.proposal.model_copy(update={"usd": made.proposal.usd + opinion.usd})
+    return Made(made.candidate, paid), opinion
 
 
 def _place(made: Made) -> int:

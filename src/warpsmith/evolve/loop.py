@@ -167,6 +167,7 @@ class Search:
             evaluations=state.evaluations,
             funnel=dict(state.funnel),
             best=state.population.best,
+            lineage=state.population.lineage(),
             usd=state.usd,
             minutes=self._minutes(),
             said=said,

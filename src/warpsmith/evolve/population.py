@@ -60,6 +60,18 @@ class Population:
         """The fastest; of equals the first."""
         return max(self.members, key=lambda one: one.gain, default=None)
 
+    def lineage(self) -> tuple[str, ...]:
+        """The names of the best kernel and of what it came from, as far as they are members, the oldest first."""
+        known = {one.id: one for one in self.members}
+        names: list[str] = []
+        seen: set[str] = set()
+        one = self.best
+        while one is not None and one.id not in seen:
+            seen.add(one.id)
+            names.append(one.name)
+            one = next((known[parent] for parent in one.record.candidate.parents if parent in known), None)
+        return tuple(reversed(names))
+
     def ranked(self) -> list[Member]:
         """Fastest first; of equals the one that came first."""
         return sorted(self.members, key=lambda one: -one.gain)

@@ -19,6 +19,7 @@ class View:
     evaluations: int = 0
     funnel: Mapping[str, int] = field(default_factory=dict)
     best: Member | None = None
+    lineage: tuple[str, ...] = ()
     usd: float = 0.0
     minutes: float = 0.0
     said: str = ""  # what just happened, in a line

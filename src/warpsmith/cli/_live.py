@@ -1,0 +1,108 @@
+"""A search while it runs: a panel that redraws on a terminal, a line an event elsewhere."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from warpsmith.cli._output import console
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from warpsmith.evolve import View
+    from warpsmith.evolve.population import Member
+
+SHOWN_LINES = 8
+GPU_EVERY_S = 2.0
+
+
+class Display:
+    """What is shown of a run; `show` takes each view, from whatever thread."""
+
+    def __init__(self, title: str, gpu: bool) -> None:
+        self.title = title
+        self._gpu = gpu
+        self._busy: int | None = None
+        self._lines: list[str] = []
+        self._view: View | None = None
+
+    def show(self, view: "View") -> None:
+        """Take the next view."""
+        self._view = view
+        if view.said:
+            self._lines = [*self._lines, view.said][-SHOWN_LINES:]
+
+    def poll(self, stop: threading.Event) -> None:
+        """Look how busy the GPU is, until told to stop."""
+        from warpsmith.device import utilization
+
+        while self._gpu and not stop.wait(GPU_EVERY_S):
+            self._busy = utilization()
+
+    def __rich__(self) -> "RenderableType":
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.text import Text
+
+        view = self._view
+        if view is None:
+            return Panel("starting", title=self.title)
+        rows = [Text(line, no_wrap=True, overflow="ellipsis") for line in summary(view, self._busy)]
+        return Panel(Group(*rows, Text(), *(Text(line, style="dim") for line in self._lines)), title=self.title)
+
+
+class Lines(Display):
+    """The same where there is no terminal: a line for each thing that happens."""
+
+    def show(self, view: "View") -> None:
+        """Print what happened, and how it stands at the end of a generation."""
+        if view.said:
+            print(f"  {view.said}", flush=True)
+        if view.phase == "done":
+            print("; ".join(summary(view, None)), flush=True)
+
+
+@contextmanager
+def display(title: str, gpu: bool, quiet: bool) -> "Iterator[Display]":
+    """The display that fits where the output goes; none at all for a program that reads JSON."""
+    if quiet or not sys.stdout.isatty():
+        yield Display(title, gpu) if quiet else Lines(title, gpu)
+        return
+    from rich.live import Live
+
+    shown, stop = Display(title, gpu), threading.Event()
+    poller = threading.Thread(target=shown.poll, args=(stop,), daemon=True)
+    poller.start()
+    try:
+        with Live(shown, console=console(), refresh_per_second=4):
+            yield shown
+    finally:
+        stop.set()
+        poller.join()
+
+
+def summary(view: "View", busy: int | None) -> list[str]:
+    """How a run stands, in lines."""
+    where = f"generation {view.generation}, {view.phase} {view.done} of {view.slots}"
+    spent = f"{view.evaluations} evaluations, {view.minutes:.1f} minutes"
+    if view.usd:
+        spent += f", {view.usd:.3f} dollars"
+    if busy is not None:
+        spent += f", GPU {busy} % busy"
+    funnel = ", ".join(f"{count} {word}" for word, count in sorted(view.funnel.items(), key=lambda pair: -pair[1]))
+    return [where, spent, *([f"verdicts: {funnel}"] if funnel else []), *best_lines(view.best, view.lineage)]
+
+
+def best_lines(best: "Member | None", lineage: tuple[str, ...] = ()) -> list[str]:
+    """The best kernel so far, with its interval where it was measured."""
+    from warpsmith.cli._archive import score_text
+    from warpsmith.evolve.tune import said
+
+    if best is None:
+        return ["no correct kernel yet"]
+    macros = best.record.candidate.macros
+    tuned = f" with {said(macros)}" if macros else ""
+    line = f"best: {best.gain:.2f}× the first kernel, {score_text(best.fitness.score)}: {best.name}{tuned}"
+    return [line, *([f"lineage: {' → '.join(lineage)}"] if len(lineage) > 1 else [])]

@@ -1,0 +1,256 @@
+"""The wiring of a search: archive, models, evaluator, verifiers, the kernel to start from. Prints nothing."""
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from warpsmith import __version__
+from warpsmith.base import UsageError, digest
+from warpsmith.cli._wishes import KEPT, Wishes, command_of, resumed, with_defaults
+from warpsmith.records import Candidate, Record, Run, Task
+
+if TYPE_CHECKING:
+    from warpsmith.archive import Archive
+    from warpsmith.bench import Choices
+    from warpsmith.evolve import Aim, Ending, Opinion, Search, Subject, View
+    from warpsmith.llm import Ensemble
+    from warpsmith.verify.review import Role
+
+START = "start"  # the kernel that a run began with, kept with it
+FINAL = "final"  # the evaluation of the winner
+FINALISTS = 3  # of the best kernels, how many are evaluated at length until one passes
+
+
+@dataclass
+class Session:
+    """A search that is ready to go."""
+
+    archive: "Archive"
+    run: Run
+    wishes: Wishes
+    task: Task
+    search: "Search"
+    final: Callable[[Candidate], Record]
+
+
+def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], None]") -> Session:
+    """A new run, or the one that is to be resumed, with everything it needs."""
+    from warpsmith.bench import settled
+    from warpsmith.evolve import Search, Tools
+
+    full = resumed(archive, wishes) if wishes.resume else with_defaults(wishes)
+    full = replace(full, device=settled(full.device or "auto"))
+    task = _task(full)
+    models = models_of(full, _spent(archive, full) if full.resume else 0.0)
+    run = archive.run(full.run) if full.resume else _begun(archive, full, task, models)
+    one = aim(archive, run, full, task)
+    tools = Tools(
+        evaluate=evaluator(full, "sketch", run.seed),
+        models=models,
+        screen=screen_of(full, models),
+        watch=watch,
+        jobs=full.jobs or os.cpu_count() or 1,
+    )
+    search = Search(archive, run, one, tools)
+    return Session(archive, run, full, task, search, evaluator(full, "thorough", None))
+
+
+def finish(session: Session, ending: "Ending") -> Record | None:
+    """The winner evaluated at length, with a secret seed; the next best where one does not hold."""
+    ranked = session.search.state.population.ranked()
+    for member in [one for one in ranked if ending.best is not None][:FINALISTS]:
+        record = _known_final(session, member.id)
+        if record is None:
+            record = session.final(member.record.candidate.model_copy(update={"task": session.run.target}))
+            session.archive.add(
+                session.run.name, record, generation=member.generation, proposal=FINAL, operator=FINAL, cell=member.cell
+            )
+        if record.concluded.value == "pass":
+            return record
+    return None
+
+
+def _known_final(session: Session, candidate: str) -> Record | None:
+    entries = session.archive.records(session.run.name, candidate=candidate)
+    return next((entry.record for entry in entries if entry.tags.proposal == FINAL), None)
+
+
+def _task(wishes: Wishes) -> Task:
+    from warpsmith.tasks.find import open_task
+    from warpsmith.tasks.opened import OpenOptions
+
+    with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
+        task = opened.describe()
+    if wishes.direction not in task.directions:
+        raise UsageError(f"Task {task.name} has no {wishes.direction} direction; it has {', '.join(task.directions)}.")
+    return task
+
+
+def _begun(archive: "Archive", wishes: Wishes, task: Task, models: "Ensemble") -> Run:
+    """The new run in the archive, with the kernel that it starts from."""
+    from warpsmith.evolve.start import first_candidate
+
+    assert wishes.direction is not None and wishes.device is not None
+    first = first_candidate(wishes.target, wishes.direction, wishes.start)
+    if first is None and not models:
+        raise UsageError(no_start(wishes, task))
+    now = datetime.now(UTC)
+    run = Run(
+        name=wishes.run or f"{_plain(task.name)}-{wishes.direction}-{now:%Y%m%d-%H%M%S}",
+        target=wishes.target,
+        task=task.name,
+        direction=wishes.direction,
+        device=wishes.device,
+        settings={name: str(value) for name in KEPT if (value := getattr(wishes, name)) not in (None, "")},
+        seed=int(digest(task.name, wishes.direction), 16) % 2**31 if wishes.seed is None else wishes.seed,
+        started=now,
+        command=command_of(wishes),
+        package=__version__,
+    )
+    with archive.together():
+        archive.start(run)
+        if first is not None:
+            archive.note(run.name, START, first.model_dump(mode="json"), name=START)
+    return run
+
+
+def no_start(wishes: Wishes, task: Task) -> str:
+    """What helps when there is neither a seed nor a model."""
+    from warpsmith.llm import PROVIDERS
+
+    keys = ", ".join(dict.fromkeys(key for row in PROVIDERS for key in row.keys))
+    return (
+        f"Task {task.name} has no seed kernel for {wishes.direction}, and no model is named to write one. Name one "
+        f"with --models (keys are read from {keys}), give a kernel with --from KERNEL, or write it yourself: "
+        f"`warpsmith ask RUN --task {wishes.target}` writes the prompt and `warpsmith tell` takes the answer."
+    )
+
+
+def _plain(name: str) -> str:
+    kept = "".join(letter if letter.isalnum() or letter in "_.-" else "-" for letter in name).strip("-.")
+    return kept[:60] or "task"
+
+
+def models_of(wishes: Wishes, spent_usd: float = 0.0) -> "Ensemble":
+    """The models of a run: a replay's, those that are named, or none; recorded where that was asked."""
+    from warpsmith.llm import Ensemble, Spend, open_ensemble
+
+    if wishes.replay is not None:
+        if wishes.record is not None:
+            raise UsageError("--record and --replay exclude each other: a replay makes no traffic to record.")
+        return Ensemble.replayed(wishes.replay)
+    if not wishes.models:
+        return Ensemble()
+    budget = None if wishes.budget_usd is None else max(0.0, wishes.budget_usd - spent_usd)
+    opened = open_ensemble(wishes.models, Spend(budget))
+    return opened.recorded(wishes.record) if wishes.record is not None else opened
+
+
+def _spent(archive: "Archive", wishes: Wishes) -> float:
+    return sum(call.usd for call in archive.spent(wishes.run))
+
+
+def aim(archive: "Archive", run: Run, wishes: Wishes, task: Task) -> "Aim":
+    """What is searched, with its sizes and its stops."""
+    from warpsmith.evolve import Aim, Limits, Shape
+
+    notes = archive.notes(run.name, START)
+    shape = Shape(
+        proposals=wishes.proposals or 8,
+        evaluate=wishes.evaluate or 4,
+        drafts=wishes.drafts or 2,
+        attempts=wishes.attempts or 10,
+        capability=_capability(wishes),
+    )
+    limits = Limits(
+        generations=10 if wishes.generations is None else wishes.generations,
+        evaluations=wishes.budget_evaluations,
+        usd=wishes.budget_usd,
+        minutes=wishes.budget_minutes,
+        target=wishes.goal,
+        roofline=wishes.roofline,
+        patience=wishes.patience,
+    )
+    start = Candidate.model_validate(notes[0].body) if notes else None
+    return Aim(run.target, subject_of(wishes, task), start, shape, limits, run.seed)
+
+
+def subject_of(wishes: Wishes, task: Task) -> "Subject":
+    """The task, the direction and the GPU, for prompts."""
+    from warpsmith.evolve import Subject
+    from warpsmith.evolve.gpu import gpu_words
+
+    assert wishes.direction is not None
+    return Subject(task, wishes.direction, gpu_words(wishes.device or "vgpu", wishes.gpu or "H200"))
+
+
+def _capability(wishes: Wishes) -> float:
+    from warpsmith.device import gpus
+    from warpsmith.vgpu import describe
+
+    here = gpus() if wishes.device == "cuda" else ()
+    major, minor = describe(wishes.gpu or "H200").capability
+    return float(here[0].capability) if here else float(f"{major}.{minor}")
+
+
+def choices_of(wishes: Wishes, effort: str) -> "Choices":
+    """The evaluation of a search: a sketch on the virtual GPU, the search tier on a real one; the winner's is whole."""
+    from warpsmith.bench import Choices
+
+    device = wishes.device or "auto"
+    tier = "claim" if effort == "thorough" and device == "cuda" else "search"
+    chosen = Choices(device=device, gpu=wishes.gpu or "H200", trust=wishes.trust)
+    return replace(chosen, effort=effort, tier=tier)  # type: ignore[arg-type]
+
+
+def evaluator(wishes: Wishes, effort: str, seed: int | None) -> Callable[[Candidate], Record]:
+    """From a candidate to its record. The seed of a grading is secret, but a recorded run must ask the same again."""
+    from warpsmith.bench import grade
+
+    choices = choices_of(wishes, effort)
+    fixed = seed is not None and (wishes.record is not None or wishes.replay is not None)
+
+    def evaluate(candidate: Candidate) -> Record:
+        drawn = int(digest(str(seed), candidate.id), 16) % 2**62 if fixed else None
+        return grade(candidate, choices, drawn)
+
+    return evaluate
+
+
+def screen_of(wishes: Wishes, models: "Ensemble") -> "Callable[[Candidate], Opinion] | None":
+    """The verifiers before a GPU; without reviewers, the virtual GPU's own evaluation is what they would do."""
+    from warpsmith.verify.review import Role
+
+    roles = tuple(_role(name, Role) for name in (wishes.reviewers or "").split(",") if name.strip())
+    if not models or not (roles or wishes.device == "cuda"):
+        return None
+    return lambda candidate: _verified(candidate, wishes, models, roles)
+
+
+def _role(name: str, roles: "type[Role]") -> "Role":
+    known = [role.value for role in roles]
+    if name.strip() not in known:
+        raise UsageError(f"Reviewer {name.strip()} does not exist; there are {', '.join(known)}.")
+    return roles(name.strip())
+
+
+def _verified(candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "tuple[Role, ...]") -> "Opinion":
+    """Static signs and the compiler; the virtual GPU where a real one comes after; the reviewers asked for."""
+    from warpsmith.evolve import Opinion
+    from warpsmith.llm import ask_all
+    from warpsmith.tasks.find import open_task
+    from warpsmith.tasks.opened import OpenOptions
+    from warpsmith.verify.pipeline import Verifiers, verify
+
+    first = next(iter(models))
+    verifiers = Verifiers(
+        virtual=wishes.device == "cuda",
+        roles=roles,
+        ask=lambda prompts: ask_all([(first, prompt) for prompt in prompts]),
+    )
+    with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
+        found = verify(candidate, opened, secrets.randbits(62), verifiers)
+    return Opinion(found.go, 1.0 - found.wrong, found.evidence(), found.usd)

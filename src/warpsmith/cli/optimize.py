@@ -1,0 +1,154 @@
+"""`warpsmith optimize`: search for a faster kernel, with models or without, on a GPU or without."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsmith.cli._archive import eval_command, kernel_path, score_text, write_kernel
+from warpsmith.cli._live import best_lines, display
+from warpsmith.cli._options import Jobs, Json, Trust
+from warpsmith.cli._output import console, print_json
+from warpsmith.cli._wishes import Wishes
+from warpsmith.records import CheckFacts, Direction, Model, Record, Run, Score, score
+
+if TYPE_CHECKING:
+    from warpsmith.cli._search import Session
+    from warpsmith.evolve import Ending
+
+INTERRUPTED = 130
+
+
+class Optimized(Model):
+    """How a search ended, for a program."""
+
+    run: Run
+    why: str
+    gain: float | None = None  # over the kernel it started from
+    score: Score | None = None
+    path: str = ""
+    evaluations: int = 0
+    usd: float = 0.0
+    minutes: float = 0.0
+    record: Record | None = None
+    next: str = ""
+
+
+def command(
+    target: Annotated[str, typer.Argument(help="A task, as for eval; not needed with --resume.")] = "",
+    direction: Annotated[Direction | None, typer.Option(help="Which pass; forward by default.")] = None,
+    device: Annotated[str | None, typer.Option(help="cuda, vgpu (the virtual GPU), or auto.")] = None,
+    models: Annotated[str | None, typer.Option(help="PROVIDER:MODEL[,setting=value];…  none: tuner only.")] = None,
+    generations: Annotated[int | None, typer.Option(min=0, help="At most so many; 10 by default.")] = None,
+    proposals: Annotated[int | None, typer.Option(min=1, help="Of a generation; 8 by default.")] = None,
+    evaluate: Annotated[int | None, typer.Option(min=1, help="Of the models' proposals; 4 by default.")] = None,
+    budget_usd: Annotated[float | None, typer.Option(min=0, help="For models; 0 asks none.")] = None,
+    budget_minutes: Annotated[float | None, typer.Option(min=0, help="Of this call.")] = None,
+    budget_evaluations: Annotated[int | None, typer.Option(min=1, help="Evaluations in all.")] = None,
+    goal: Annotated[float | None, typer.Option(min=0, help="End at this gain over the first kernel.")] = None,
+    roofline: Annotated[float | None, typer.Option(min=0, max=1, help="End at this share of the roofline.")] = None,
+    patience: Annotated[int | None, typer.Option(min=1, help="End after so many generations without gain.")] = None,
+    drafts: Annotated[int | None, typer.Option(min=1, help="First kernels that are tried at once.")] = None,
+    attempts: Annotated[int | None, typer.Option(min=1, help="Rounds of translation; 10 by default.")] = None,
+    reviewers: Annotated[str | None, typer.Option(help="Roles that models review: see docs/search.md.")] = None,
+    run: Annotated[str, typer.Option(help="The name of the run; made from the task and the time by default.")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with --run NAME.")] = False,
+    start: Annotated[Path | None, typer.Option("--from", help="A kernel to start from instead of the seed.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Write the models' traffic to this file.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Answer from such a file: no key, no network.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the search's own choices.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="The GPU that the virtual one models; H200 by default.")] = None,
+    jobs: Jobs = os.cpu_count() or 1,
+    trust: Trust = False,
+    as_json: Json = False,
+) -> int:
+    """Search for a faster kernel; Ctrl-C keeps everything, and --resume goes on."""
+    given = dict(locals())  # every option is a wish of the same name
+    return search(Wishes(**{name: value for name, value in given.items() if name != "as_json"}), as_json)
+
+
+def search(wishes: Wishes, as_json: bool) -> int:
+    """Run or resume a search, evaluate its winner at length, and say what it found."""
+    from warpsmith.archive import Archive
+    from warpsmith.base import UsageError
+    from warpsmith.cli._search import finish, open_session
+
+    if not wishes.target and not wishes.resume:
+        raise UsageError("Name a task to optimize, or a run to go on with: --run NAME --resume.")
+    with Archive.open() as archive:
+        with display(f"warpsmith optimize {wishes.target or wishes.run}", wishes.device != "vgpu", as_json) as shown:
+            session = open_session(archive, wishes, shown.show)
+            shown.title = f"{session.run.name}: {session.task.name}, {session.run.direction}, on {session.run.device}"
+            ending = session.search.run()
+        winner = None if ending.interrupted else finish(session, ending)
+        made = _optimized(session, ending, winner)
+    if as_json:
+        print_json(made)
+    else:
+        _print(made, session, ending)
+    return INTERRUPTED if ending.interrupted else 0 if winner is not None else 4
+
+
+def _optimized(session: "Session", ending: "Ending", winner: Record | None) -> Optimized:
+    best = winner or (ending.best.record if ending.best and ending.interrupted else None)
+    path, again = "", f"warpsmith optimize {session.run.target} --run {session.run.name} --resume"
+    gain = None
+    if best is not None:
+        written = write_kernel(kernel_path(session.run.name), best.candidate.source)
+        path = str(written)
+        gain = next((one.gain for one in session.search.state.population.members if one.id == best.candidate.id), None)
+        if not ending.interrupted:
+            again = eval_command(session.run, written, best.candidate.macros)
+    return Optimized(
+        run=session.archive.run(session.run.name),
+        why=ending.why,
+        gain=gain,
+        score=score(best) if best else None,
+        path=path,
+        evaluations=ending.evaluations,
+        usd=ending.usd,
+        minutes=ending.minutes,
+        record=best,
+        next=again,
+    )
+
+
+def _print(made: Optimized, session: "Session", ending: "Ending") -> None:
+    out = console()
+    out.print(f"{made.run.name}: {ending.why}", style="bold", markup=False)
+    out.print(f"  {made.evaluations} evaluations in {made.minutes:.1f} minutes, {made.usd:.3f} dollars", markup=False)
+    funnel = ", ".join(f"{count} {word}" for word, count in sorted(ending.funnel.items(), key=lambda pair: -pair[1]))
+    out.print(f"  verdicts: {funnel}", markup=False)
+    for trouble in ending.troubles:
+        out.print(f"  lost: {trouble}", markup=False)
+    if made.record is None:
+        held = "no kernel was right" if ending.best is None else "none of the best held when evaluated at length"
+        out.print(f"  {held}", markup=False)
+        return
+    for line in best_lines(ending.best, _lineage(session, made.record)):
+        out.print(f"  {line}", markup=False)
+    out.print(f"kernel:   {made.path}", markup=False)
+    out.print(f"evidence: {evidence(made)}", markup=False)
+    out.print(f"next:     {made.next}", markup=False)
+
+
+def evidence(made: Optimized) -> str:
+    """What stands behind the result, in a line."""
+    record = made.record
+    assert record is not None
+    checked = record.result("check")
+    calls = cases = 0
+    if checked is not None and isinstance(checked.facts, CheckFacts):
+        cases, calls = len(checked.facts.cases), sum(case.calls for case in checked.facts.cases)
+    gain = f"{made.gain:.2f}× the first kernel, " if made.gain else ""
+    return (
+        f"{gain}{score_text(made.score)}; {calls} calls on {cases} cases were right on {record.environment.device}; "
+        f"record {record.key[:12]} (warpsmith show {made.run.name})"
+    )
+
+
+def _lineage(session: "Session", record: Record) -> tuple[str, ...]:
+    """Where the best kernel came from, oldest first."""
+    entries = session.archive.lineage(record.candidate.id, session.run.name)
+    return tuple(f"{entry.tags.proposal} {entry.tags.operator}".strip() for entry in entries)
