@@ -112,11 +112,11 @@ def _attacks(folder: Path) -> "Iterator[Trial]":
 
 def _known(out: Path | None) -> "dict[str, Verified]":
     from warpsmith.verify.pipeline import Verified
+    from warpsmith.verify.specimens import lines_of
 
-    if out is None or not out.exists():
-        return {}
-    lines = [line for line in out.read_text().splitlines() if line.endswith("}")]
-    return {one.candidate: one for one in map(Verified.parse, lines)}
+    lines = lines_of(out) if out else []
+    whole = [line for line in lines if line.endswith("}")]  # a kill may have left half a line
+    return {one.candidate: one for one in map(Verified.parse, whole)}
 
 
 def _keep(out: Path | None, verified: "Verified") -> None:

@@ -12,6 +12,9 @@ from warpsmith.records import Model
 
 SHIPPED = Path(__file__).parent / "weights.json"
 SIGNS_ONLY = frozenset({"static"})  # explains, and is never alone a reason to stop
+DECISIVE = frozenset({"compile"})  # what does not compile cannot run, whatever else is said
+REVIEWER = "review_"
+CERTAIN = 20.0  # log-odds of what is as good as certain
 
 
 class Signal(Model):
@@ -51,10 +54,28 @@ class Decision(Model):
 
 
 def decide(signals: Sequence[Signal], weights: Weights) -> Decision:
-    """Stop where the odds reach the threshold and something more than a sign objects."""
-    odds = weights.prior + sum(evidence(signal, weights) for signal in signals)
-    heavy = any(signal.objects and signal.verifier not in SIGNS_ONLY for signal in signals)
-    return Decision(go=not (heavy and odds >= weights.stop), odds=odds)
+    """Stop where the odds reach the threshold; what a tool stopped, a reviewer's praise does not bring back."""
+    stopping = stopping_odds(signals, weights)
+    go = stopping < weights.stop
+    return Decision(go=go, odds=total(signals, weights) if go else min(stopping, CERTAIN))
+
+
+def stopping_odds(signals: Sequence[Signal], weights: Weights) -> float:
+    """The odds that speak for a stop: infinite where nothing can run, minus infinity where only a sign objects."""
+    if any(signal.objects and signal.verifier in DECISIVE for signal in signals):
+        return math.inf
+    tools = [signal for signal in signals if not signal.verifier.startswith(REVIEWER)]
+    return max(_heavy(tools, weights), _heavy(signals, weights))
+
+
+def total(signals: Sequence[Signal], weights: Weights) -> float:
+    """The log-odds of being wrong after all signals."""
+    return weights.prior + sum(evidence(signal, weights) for signal in signals)
+
+
+def _heavy(signals: Sequence[Signal], weights: Weights) -> float:
+    objects = any(signal.objects and signal.verifier not in SIGNS_ONLY for signal in signals)
+    return total(signals, weights) if objects else -math.inf
 
 
 def evidence(signal: Signal, weights: Weights) -> float:
@@ -74,11 +95,10 @@ def weight_of(caught: int, wrong: int, alarms: int, right: int) -> Weight:
 def threshold(right: Sequence[float], wrong: Sequence[float]) -> float:
     """The odds to stop at: above every right kernel's, halfway to the nearest wrong one's above it."""
     highest = max(right, default=-math.inf)
-    above = [odds for odds in wrong if odds > highest]
-    if not above:
-        return highest + 1.0 if math.isfinite(highest) else 0.0
-    nearest = min(above)
-    return (highest + nearest) / 2 if math.isfinite(highest) else nearest
+    above = [odds for odds in wrong if highest < odds < math.inf]
+    if not math.isfinite(highest):
+        return min(above, default=0.0)
+    return (highest + min(above)) / 2 if above else highest + 1.0
 
 
 def weights_path() -> Path:

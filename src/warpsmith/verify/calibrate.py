@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsmith.records import Model, StageResult, Verdict
-from warpsmith.verify.aggregate import Signal, Weights, decide, evidence, threshold, weight_of
+from warpsmith.verify.aggregate import REVIEWER, Signal, Weights, decide, stopping_odds, threshold, weight_of
 from warpsmith.verify.mutate import Harm
 from warpsmith.verify.operators import OPERATORS
 from warpsmith.verify.pipeline import Verified, signals_of
@@ -125,7 +125,7 @@ def decided(name: str, trials: Sequence[Trial], weights: Weights) -> Matrix:
 def role_matrix(role: Role, trials: Sequence[Trial]) -> Matrix:
     """A reviewer on its own question: faults of its kind against right kernels. Other faults are not asked of it."""
     own = [trial for trial in trials if _asked(role, trial.specimen) and _review(trial, role)]
-    return _counted(f"review_{role}", own, [_objects(trial, role) for trial in own])
+    return _counted(f"{REVIEWER}{role}", own, [_objects(trial, role) for trial in own])
 
 
 def _asked(role: Role, specimen: Specimen) -> bool:
@@ -141,8 +141,8 @@ def _asked(role: Role, specimen: Specimen) -> bool:
 
 def _matrix(name: str, trials: Sequence[Trial]) -> Matrix:
     """One verifier on all that it looked at."""
-    if name.startswith("review_"):
-        return role_matrix(Role(name.removeprefix("review_")), trials)
+    if name.startswith(REVIEWER):
+        return role_matrix(Role(name.removeprefix(REVIEWER)), trials)
     seen = [trial for trial in trials if name in trial.signals]
     matrix = _counted(name, seen, [trial.signals[name].objects for trial in seen])
     return matrix.model_copy(update={"seconds": sum(_seconds(trial, name) for trial in seen)})
@@ -188,7 +188,7 @@ def _of(trials: Sequence[Trial], operator: str) -> list[Trial]:
 
 
 def _odds(trial: Trial, weights: Weights) -> float:
-    return weights.prior + sum(evidence(signal, weights) for signal in trial.signals.values())
+    return stopping_odds(list(trial.signals.values()), weights)
 
 
 def _seconds(trial: Trial, name: str) -> float:

@@ -9,7 +9,7 @@ from warpsmith.compile import CompileOptions, compile
 from warpsmith.llm import Answer, ModelError, Prompt
 from warpsmith.records import Candidate, Model, StageResult, StaticFacts, Task, Verdict
 from warpsmith.tasks.opened import OpenTask
-from warpsmith.verify.aggregate import Decision, Signal, Weights, decide, load_weights
+from warpsmith.verify.aggregate import REVIEWER, Decision, Signal, Weights, decide, load_weights
 from warpsmith.verify.review import BadAnswer, Review, Role, Subject, objection, read_review, review_prompt
 from warpsmith.verify.static import look_static
 from warpsmith.verify.trial import Ground, try_virtually
@@ -134,4 +134,4 @@ def _shows_signs(result: StageResult) -> bool:
 
 
 def _opinion(review: Review) -> Signal:
-    return Signal(verifier=f"review_{review.role}", objects=review.objects, confidence=review.confidence)
+    return Signal(verifier=f"{REVIEWER}{review.role}", objects=review.objects, confidence=review.confidence)

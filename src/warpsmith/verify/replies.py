@@ -5,12 +5,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from warpsmith.base import UsageError, read_text
+from warpsmith.base import UsageError
 from warpsmith.records import Candidate, Model
 from warpsmith.verify.aggregate import Decision
 from warpsmith.verify.pipeline import Verified
 from warpsmith.verify.review import BadAnswer, Review, Role, read_panel, read_review
-from warpsmith.verify.specimens import Label, Specimen
+from warpsmith.verify.specimens import Label, Specimen, lines_of
 
 REVIEWS, ATTACKS = "reviews.jsonl", "attacks.jsonl"
 
@@ -33,7 +33,7 @@ class Reply(Model):
 def read_replies(folder: Path) -> Mapping[str, tuple[Reply, ...]]:
     """The corpus' answers by candidate; none where there is no such file."""
     found: dict[str, tuple[Reply, ...]] = {}
-    for number, line in enumerate(_lines(folder / REVIEWS), 1):
+    for number, line in enumerate(lines_of(folder / REVIEWS), 1):
         try:
             reply = Reply.parse(line)
         except ValidationError as error:
@@ -45,7 +45,7 @@ def read_replies(folder: Path) -> Mapping[str, tuple[Reply, ...]]:
 
 def read_attacks(folder: Path) -> list[Specimen]:
     """The attacks that reviewers were shown: wrong by what they are."""
-    lines = _lines(folder / ATTACKS)
+    lines = lines_of(folder / ATTACKS)
     return [Specimen(candidate=Candidate.parse(line), label=Label.WRONG, stage="attack") for line in lines]
 
 
@@ -64,7 +64,3 @@ def reviewed(verified: Verified, replies: tuple[Reply, ...]) -> Verified:
 def unseen(candidate: str) -> Verified:
     """A kernel that no verifier without a model has looked at."""
     return Verified(candidate=candidate, decision=Decision(go=True, odds=0.0))
-
-
-def _lines(path: Path) -> list[str]:
-    return [line for line in read_text(path).splitlines() if line.strip()] if path.exists() else []

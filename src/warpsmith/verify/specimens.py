@@ -10,6 +10,7 @@ from warpsmith.base import UsageError, read_text
 from warpsmith.records import Candidate, Model, Reason, Record, Verdict
 
 REQUESTS, TRUTH = "requests.jsonl", "truth.jsonl"
+LIMIT_BYTES = 256 << 20
 ON_GPU = ("check", "sanitizer", "timing")
 
 
@@ -44,6 +45,12 @@ class Specimen(Model):
         return self.candidate.origin.split()[1]
 
 
+def lines_of(path: Path) -> list[str]:
+    """The lines of a JSON-lines file; none where there is no such file."""
+    text = read_text(path, LIMIT_BYTES) if path.exists() else ""
+    return [line for line in text.split("\n") if line.strip()]
+
+
 def kind_of(candidate: Candidate) -> Kind:
     """Honest or mutant, by the origin's first word."""
     return Kind(candidate.origin.split()[0])
@@ -51,9 +58,8 @@ def kind_of(candidate: Candidate) -> Kind:
 
 def read_candidates(folder: Path) -> list[Candidate]:
     """The corpus without labels, in its own order."""
-    lines = read_text(folder / REQUESTS).splitlines()
     try:
-        return [Candidate.parse(line) for line in lines if line.strip()]
+        return [Candidate.parse(line) for line in lines_of(folder / REQUESTS)]
     except ValidationError as error:
         raise UsageError(f"{folder / REQUESTS} is no list of candidates: {error.errors()[0]['msg']}.") from None
 
@@ -65,7 +71,7 @@ def read_specimens(folder: Path) -> list[Specimen]:
             f"{folder} has no {TRUTH}: run `warpsmith eval-batch {folder / REQUESTS} --out {folder / TRUTH} "
             "--device cuda --without static,virtual --until sanitizer` on a machine with a GPU."
         )
-    records = _records(read_text(folder / TRUTH).splitlines())
+    records = _records(lines_of(folder / TRUTH))
     paired = ((one, records.get(one.id)) for one in read_candidates(folder))
     return [specimen for one, record in paired if record and (specimen := labelled(one, record))]
 
