@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 
 from warpsmith.compile import CompileOptions, compile
-from warpsmith.records import Argument, Binding, Candidate, Direction, Kind, Role, Signature
+from warpsmith.records import Binding, Candidate, Direction
 
 FOLDER = Path(__file__).parent / "bound"
-LINE = re.compile(r"^// (gpu|vgpu): (\w+) (\d+)((?: \w+=\w+)*)$", re.MULTILINE)
-SIGNATURE = Signature(arguments=(Argument(name="x", kind=Kind.TENSOR, role=Role.INPUT),), results=("y",))
+HAND = Path(__file__).parent / "hand"
+LINE = re.compile(r"^// (cuda|vgpu): (\w+) (\d+)((?: \w+=\w+)*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -45,3 +45,9 @@ def bound_kernels(device: str) -> Iterator[BoundKernel]:
             if where == device:
                 named = dict(pair.split("=") for pair in macros.split())
                 yield BoundKernel(path.stem, Binding(binding), int(elements), named, text)
+
+
+def hand_kernel(name: str) -> BoundKernel:
+    """A kernel whose bytes and operations a hand can count; the copy is the one that memory binds."""
+    path = FOLDER / "dram.cu" if name == "copy" else HAND / f"{name}.cu"
+    return BoundKernel(name, Binding.DRAM, 0, {}, path.read_text())

@@ -101,10 +101,10 @@ def _profile(
 def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
     from warpsmith.compile import Toolchain
     from warpsmith.device import gpus
-    from warpsmith.profile import ceilings, profile_cuda
+    from warpsmith.profile import known_ceilings, profile_cuda
 
     toolchain = Toolchain.find()
-    return profile_cuda(job, toolchain, ceilings(gpus()[0], toolchain), trust)
+    return profile_cuda(job, toolchain, known_ceilings(gpus()[0], toolchain), trust)
 
 
 def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, device: str) -> "Job":

@@ -1,7 +1,7 @@
 """Why a kernel takes its time: counters, times, resources and the roofline, from the best source that is there."""
 
 from warpsmith.profile.binding import Bound, Use, Waiting, decide
-from warpsmith.profile.ceilings import ceilings
+from warpsmith.profile.ceilings import known_ceilings
 from warpsmith.profile.digest import digest
 from warpsmith.profile.ncu import why_nothing
 from warpsmith.profile.plot import Mark, roofline_svg
@@ -14,10 +14,10 @@ __all__ = [
     "Mark",
     "Use",
     "Waiting",
-    "ceilings",
     "datasheet",
     "decide",
     "digest",
+    "known_ceilings",
     "profile_cuda",
     "profile_virtual",
     "roofline_svg",

@@ -21,7 +21,7 @@ BUILD_S, RUN_S = 120, 60
 MATMULS = ("float32", "tf32", "float16", "bfloat16")
 
 
-def ceilings(gpu: Gpu, toolchain: Toolchain) -> Ceilings:
+def known_ceilings(gpu: Gpu, toolchain: Toolchain) -> Ceilings:
     """From the store, or measured now and stored."""
     found = load_ceilings(gpu.name, gpu.driver)
     if found is None:

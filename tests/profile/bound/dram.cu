@@ -1,5 +1,5 @@
 // A copy in 16-byte pieces: every byte comes from memory and goes there.
-// gpu: dram 67108864
+// cuda: dram 67108864
 // vgpu: dram 8388608
 #include <torch/extension.h>
 

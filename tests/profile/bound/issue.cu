@@ -1,5 +1,5 @@
 // Multiply-adds in registers, four chains a thread.
-// gpu: issue 1024 ROUNDS=20000
+// cuda: issue 1024 ROUNDS=20000
 // vgpu: issue 1024 ROUNDS=400
 #include <torch/extension.h>
 

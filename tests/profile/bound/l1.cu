@@ -1,5 +1,5 @@
 // Lanes 128 bytes apart in a piece that the L1 holds: 32 sectors a request. The virtual GPU has no L1 to hold it.
-// gpu: l1 1081344
+// cuda: l1 1081344
 #include <torch/extension.h>
 
 __global__ void apart(const float* x, float* y) {

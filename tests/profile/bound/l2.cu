@@ -1,5 +1,5 @@
 // Passes over a buffer that the L2 holds, past the L1.
-// gpu: l2 2097152 ROUNDS=400
+// cuda: l2 2097152 ROUNDS=400
 // vgpu: l2 1048576 ROUNDS=40
 #include <torch/extension.h>
 

@@ -1,5 +1,5 @@
 // Each address comes from the load before it, one a warp: nothing to do while it is on its way.
-// gpu: latency 2097152 STEPS=2000 BLOCKS=8
+// cuda: latency 2097152 STEPS=2000 BLOCKS=8
 // vgpu: latency 2097152 STEPS=400 BLOCKS=5
 #include <torch/extension.h>
 

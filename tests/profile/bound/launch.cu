@@ -1,5 +1,5 @@
 // One block that writes a line of memory: over before a launch has paid off.
-// gpu: latency 32
+// cuda: latency 32
 // vgpu: latency 32
 #include <torch/extension.h>
 

@@ -1,5 +1,5 @@
 // Two warps an SM, since each block asks for nearly all of its shared memory: too few to keep memory busy.
-// gpu: occupancy 16777216
+// cuda: occupancy 16777216
 // vgpu: occupancy 2097152
 #include <torch/extension.h>
 

@@ -1,5 +1,5 @@
 // Columns of a tile of 32 words a row: all lanes of a warp meet in one bank.
-// gpu: shared 1024 ROUNDS=4096
+// cuda: shared 1024 ROUNDS=4096
 // vgpu: shared 1024 ROUNDS=64
 #include <torch/extension.h>
 

@@ -1,5 +1,5 @@
 // Matrix products of fragments that stay in registers, four accumulators a warp.
-// gpu: tensor 1024 ROUNDS=4000
+// cuda: tensor 1024 ROUNDS=4000
 // vgpu: tensor 1024 ROUNDS=48
 #include <torch/extension.h>
 
