@@ -5,7 +5,7 @@ or three sizes an axis, they are extrapolated axis by axis. Knows no counter.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import log2, prod
 
@@ -14,22 +14,29 @@ from warpsmith.check.plan import work
 from warpsmith.records import Case, Direction, Group, Task
 
 WORK = 4e6  # operations of all siblings of a case together: a fraction of a second on the virtual GPU
-MOST_WORK = 3e7  # above this, when every axis is as small as it may be, a case is not probed
+# Above this, when every axis is as small as it may be, a case is not probed: about two seconds. Products run faster.
+MOST_WORK, MOST_DENSE_WORK = 3e7, 8e7
 MOST_AXES = 3
 MOST_CASES = 3
 DENSE = 16.0  # operations a byte from which a task is a product in tiles, not a pass over rows
 # How small an axis may be cut: below, tiles are not filled, or rows that did not fit into registers suddenly do.
-ROWS, LONG, TILE, INNER = 16, 16384, 128, 32
+LONG, TILE, INNER = 16384, 128, 32
+ROWS = (144, 16)  # more rows than SMs, so that a host that splits few rows does not; fewer where that costs too much
+ALIGNED = 16
 COUNTS = ("batch", "heads")  # of equal things, of which one stands for all
 ROWLIKE = ("rows", "seq", "tokens")
-SUMMED = ("inner", "hidden")
+FLOORS = {"inner": INNER, "hidden": INNER, "seq": 64}  # of a product; of its other axes a tile
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A case and the sizes that stand for it: two or three an axis that is cut."""
+    """A case and the sizes that stand for it: two or three an axis that is cut.
+
+    `alike` are the axes that it is looked at with: of two counts of equal things, one may stand for both.
+    """
 
     case: Case
+    alike: Mapping[str, int]
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def siblings(self) -> list[Case]:
@@ -39,12 +46,12 @@ class Probe:
     def _sibling(self, chosen: Sequence[int]) -> Case:
         axes = dict(zip(self.sizes, chosen, strict=True))
         words = ",".join(f"{name}={size}" for name, size in axes.items())
-        update = {"name": f"{self.case.name}@{words or 'whole'}", "axes": {**self.case.axes, **axes}}
+        update = {"name": f"{self.case.name}@{words or 'whole'}", "axes": {**self.alike, **axes}}
         return self.case.model_copy(update=update)
 
     def carried(self, values: Sequence[float]) -> float:
         """A quantity at the full size from its values at the siblings; never less than the largest of them."""
-        weights = [_weights(sizes, self.case.axes[name]) for name, sizes in self.sizes.items()]
+        weights = [_weights(sizes, self.alike[name]) for name, sizes in self.sizes.items()]
         total = sum(prod(part) * value for part, value in zip(product(*weights), values, strict=True))
         return max(total, *values)
 
@@ -63,22 +70,37 @@ def probes(task: Task, direction: Direction) -> tuple[Probe, ...]:
 
 
 def probe(task: Task, direction: Direction, case: Case) -> Probe | None:
-    """The siblings of a case: axes cut in turn until they are cheap; None when they cannot be."""
-    chosen = Probe(case)
-    for name, floor in _floors(task, direction, case).items():
+    """The siblings of a case, with many rows where it can be; None when even few cost too much."""
+    found = (_cut(task, direction, case, _floors(task, direction, case, rows)) for rows in ROWS)
+    return next((one for one in found if one is not None), None)
+
+
+def _cut(task: Task, direction: Direction, case: Case, floors: Mapping[str, int]) -> Probe | None:
+    """Axes cut in turn until the siblings are cheap."""
+    alike = _joined(case) if dense(task, direction, case) else case.axes
+    chosen = Probe(case, alike)
+    for name, floor in floors.items():
         points = _degree(task, direction, case, name) + 1
-        size = case.axes[name]
+        size = alike[name]
         while size >= floor << points and len({*chosen.sizes, name}) <= MOST_AXES and _heavy(task, direction, chosen):
             size //= 2
             base = _even(size >> (points - 1))
-            chosen = Probe(case, {**chosen.sizes, name: tuple(base << step for step in range(points))})
+            chosen = replace(chosen, sizes={**chosen.sizes, name: tuple(base << step for step in range(points))})
     allowed = task.heldout is None or all(_legal(task.heldout.require, one) for one in chosen.siblings())
-    return chosen if allowed and _cost(task, direction, chosen) <= MOST_WORK else None
+    most = MOST_DENSE_WORK if dense(task, direction, case) else MOST_WORK
+    return chosen if allowed and _cost(task, direction, chosen) <= most else None
+
+
+def _joined(case: Case) -> Mapping[str, int]:
+    """Batch and heads as heads alone: a product does the same for each pair of them."""
+    if not {"batch", "heads"} <= set(case.axes):
+        return case.axes
+    return {**case.axes, "batch": 1, "heads": case.axes["batch"] * case.axes["heads"]}
 
 
 def _even(size: int) -> int:
     """A size that warps and vector loads divide, where it is large enough to matter."""
-    return size - size % ROWS if size >= ROWS else size
+    return size - size % ALIGNED if size >= ALIGNED else size
 
 
 def _heavy(task: Task, direction: Direction, probe: Probe) -> bool:
@@ -89,14 +111,14 @@ def _legal(formulas: Sequence[str], case: Case) -> bool:
     return all(evaluate(formula, case.axes) for formula in formulas)
 
 
-def _floors(task: Task, direction: Direction, case: Case) -> dict[str, int]:
+def _floors(task: Task, direction: Direction, case: Case, few: int) -> dict[str, int]:
     """The axes that may be cut, in this order, with how small the smallest sibling may be."""
     named = [axis.name for axis in task.axes if axis.name in case.axes]
     counts = {name: 1 for name in named if name in COUNTS and (name == "batch" or "kv_heads" not in named)}
     if dense(task, direction, case):
-        tiled = {name: INNER if name in SUMMED else ROWS if name == "seq" else TILE for name in named}
+        tiled = {name: FLOORS.get(name, TILE) for name in named}
         return {**counts, **{name: floor for name, floor in tiled.items() if name not in counts}}
-    rows = {name: ROWS for name in named if name in ROWLIKE}
+    rows = {name: few for name in named if name in ROWLIKE}
     return {**counts, **rows, **{name: LONG for name in named if name not in counts and name not in rows}}
 
 

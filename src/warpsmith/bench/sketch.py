@@ -63,7 +63,9 @@ def sketched(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Descri
 
 
 def _cases(task: Task, direction: Direction, seen: Mapping[str, Seen], gpu: Description) -> Iterator[CaseTiming]:
-    chosen = probes(task, direction) or tuple(Probe(case) for case in task.group(Group.SMOKE) or task.cases[:1])
+    chosen = probes(task, direction) or tuple(
+        Probe(case, case.axes) for case in task.group(Group.SMOKE) or task.cases[:1]
+    )
     for one in chosen:
         names = [case.name for case in one.siblings()] if one.sizes else [_whole(one, seen)]
         found = [seen[name].facts for name in names if name in seen]
