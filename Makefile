@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-gpu test-browser check format lint types layers bundle clean
+.PHONY: help setup demo test corpus test-slow test-gpu test-browser check format lint types layers bundle clean
 
 help:
 	@echo "make demo          set up and show what warpsmith does on this machine"
 	@echo "make test          the tests that need neither a GPU nor a browser"
 	@echo "make test-slow     the tests that take minutes"
 	@echo "make test-gpu      the tests that need an NVIDIA GPU (uses the python on PATH)"
+	@echo "make corpus        the verifiers on the whole labelled corpus (minutes)"
 	@echo "make check         format, lint, types, layers, tests"
 	@echo "make bundle PYTHON=3.12   dependencies for a GPU machine with no network"
 
@@ -38,6 +39,9 @@ test-slow: setup
 
 test-gpu:
 	PYTHONPATH=src$${PYTHONPATH:+:$$PYTHONPATH} $(INTERPRETER) -m pytest -m gpu -p no:cacheprovider
+
+corpus: setup
+	$(BIN)/warpsmith calibrate --dry-run
 
 check: format lint types layers test
 

@@ -111,12 +111,25 @@ def _attacks(folder: Path) -> "Iterator[Trial]":
 
 
 def _known(out: Path | None) -> "dict[str, Verified]":
-    from warpsmith.verify.pipeline import Verified
+    """What was said before; half a line that a kill left is dropped, and what cannot be read is looked at again."""
     from warpsmith.verify.specimens import lines_of
 
-    lines = lines_of(out) if out else []
-    whole = [line for line in lines if line.endswith("}")]  # a kill may have left half a line
-    return {one.candidate: one for one in map(Verified.parse, whole)}
+    if out is None or not out.exists():
+        return {}
+    read = [(line, _read(line)) for line in lines_of(out)]
+    write_atomic(out, "".join(f"{line}\n" for line, verified in read if verified).encode())
+    return {verified.candidate: verified for _, verified in read if verified}
+
+
+def _read(line: str) -> "Verified | None":
+    from pydantic import ValidationError
+
+    from warpsmith.verify.pipeline import Verified
+
+    try:
+        return Verified.parse(line)
+    except ValidationError:
+        return None
 
 
 def _keep(out: Path | None, verified: "Verified") -> None:
