@@ -33,7 +33,7 @@ from warpsmith.verify.specimens import REQUESTS, Kind, kind_of, read_candidates
 from warpsmith.verify.text import code_of
 
 ROOT = Path(__file__).parents[1]
-SEED = 20251115
+SEED, ASK_SEED = 20251115, 20251116
 AN_OPERATOR = 7  # mutants of each
 A_REWRITE = 3  # kernels of each
 ASKED_HONEST, ASKED_A_HARM, ASKED_ATTACKS = 16, 8, 8  # kernels that reviewers are shown
@@ -61,7 +61,7 @@ def _make(chosen: argparse.Namespace) -> None:
 
 def _ask(chosen: argparse.Namespace) -> None:
     """One file a kernel, and an index of which is which, without labels."""
-    drawn = questions(read_candidates(chosen.out), random.Random(SEED))
+    drawn = questions(read_candidates(chosen.out), random.Random(ASK_SEED))
     _write(chosen.out / ATTACKS, [one.text() for one in drawn if kind_of(one) is Kind.ATTACK])
     chosen.folder.mkdir(parents=True, exist_ok=True)
     for number, one in enumerate(drawn, 1):
@@ -116,8 +116,9 @@ def attacks() -> Iterator[Candidate]:
 def anonymous(one: Candidate) -> Candidate:
     """A kernel as a reviewer sees it: no words that say what it is, in any of them."""
     text = code_of(one.source, strings=True)
-    text = re.sub(r"#ifdef HONEST.*?#else|#endif", "", text, flags=re.DOTALL)
-    text = re.sub(r"\battack\b", "run", re.sub(r"\bhonest\b", "base", text))
+    if "HONEST" in text:  # an attack has its slow kernel alone behind a switch
+        text = re.sub(r"#ifdef HONEST.*?#else|#ifndef HONEST|#endif", "", text, flags=re.DOTALL)
+    text = re.sub(r"\battack", "run", re.sub(r"\bhonest", "base", text))
     lines = (line.rstrip() for line in text.strip().split("\n"))
     return one.model_copy(update={"source": re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"})
 
