@@ -1,0 +1,107 @@
+"""Prompts hold what a model needs, from slow to fast, in numbers, and never a secret."""
+
+import random
+from pathlib import Path
+
+import pytest
+from evolving import kernel, start
+
+from warpsmith.evolve.evidence import digest_profile, evidence
+from warpsmith.evolve.fake import fake_record
+from warpsmith.evolve.gpu import gpu_words
+from warpsmith.evolve.operators import OPERATORS, usable
+from warpsmith.evolve.population import Population
+from warpsmith.evolve.prompts import FOLDER, Broken, Material, Subject, proposal, summary, translation
+from warpsmith.records import (
+    Checker,
+    CheckFacts,
+    Direction,
+    Finding,
+    Options,
+    Place,
+    Reason,
+    StageResult,
+    Task,
+    Trial,
+    Verdict,
+)
+
+
+@pytest.fixture
+def population() -> Population:
+    found = Population()
+    for number, us in enumerate((9.0, 6.0, 3.0)):
+        found.add(fake_record(start(kernel(f"x[i] * {number}.5f")), us), number, f"kernel {number}")
+    return found
+
+
+def subject(task: Task) -> Subject:
+    return Subject(task, Direction.FORWARD, gpu_words("vgpu", "H200"))
+
+
+def material(population: Population, **more: object) -> Material:
+    parents = population.ranked()[:2]
+    shown = population.context(parents, random.Random(1))
+    return Material(context=shown, parents=parents, idea="use wide loads", lessons=["helped: x: 1.20× its parent"])
+
+
+def test_a_prompt_holds_task_gpu_kernels_profile_idea_and_lessons(task: Task, population: Population) -> None:
+    text = proposal(subject(task), "improve", material(population)).user
+    assert task.description in text and "F.layer_norm" in text and "PYBIND11_MODULE" in text
+    assert "132 SMs" in text and "compute capability 9.0" in text
+    assert "use wide loads" in text and "helped: x" in text
+    assert "4 * unit roundoff" in text and "µs modelled" in text
+    assert text.index("x[i] * 0.5f") < text.index("x[i] * 1.5f") < text.index("x[i] * 2.5f")
+    assert "1.00× the first kernel" in text and "3.00× the first kernel" in text
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_operator_has_a_prompt_without_holes(operator: str, task: Task, population: Population) -> None:
+    one = material(population)
+    broken = Broken("int broken;", "line 3: a race")
+    found = proposal(subject(task), operator, Material(one.context, one.parents, one.idea, one.lessons, broken))
+    assert found.kind == "propose" and "$" not in found.user.replace("$(", "")
+    assert ("diff" in found.user.rsplit("# Answer", 1)[1]) is OPERATORS[operator].patch
+    assert ("line 3: a race" in found.user) is OPERATORS[operator].broken
+
+
+def test_a_retry_holds_the_last_kernel_and_what_was_wrong(task: Task) -> None:
+    first, second = translation(subject(task)), translation(subject(task), last=Broken("int wrong;", "no barrier"))
+    assert first.kind == second.kind == "translate"
+    assert "int wrong;" in second.user and "no barrier" in second.user and "no barrier" not in first.user
+
+
+def test_a_summary_asks_for_sentences_about_one_failure() -> None:
+    found = summary(Broken("int wrong;", "stage check: wrong_value"))
+    assert found.kind == "summarize" and "int wrong;" in found.user and "wrong_value" in found.user
+
+
+def test_operators_need_something_to_work_on() -> None:
+    assert usable(0, 0) == () and "crossover" not in usable(1, 0) and "repair" not in usable(5, 0)
+    assert set(usable(2, 1)) == set(OPERATORS)
+
+
+def test_every_template_is_used_and_every_operator_has_one() -> None:
+    names = {path.stem for path in FOLDER.glob("*.md")}
+    assert set(OPERATORS) <= names
+    code = (Path(FOLDER).parent / "prompts.py").read_text()
+    assert all(f'"{name}"' in code for name in names - set(OPERATORS))
+
+
+def test_evidence_names_stage_reason_line_and_shape_but_no_seed(task: Task) -> None:
+    place = Place(file="kernel.cu", line=17)
+    finding = Finding(
+        checker=Checker.RACE, message="two threads write x", place=place, block=(1, 0, 0), thread=(3, 0, 0)
+    )
+    trial = Trial(case=task.cases[0], seed=987654321)
+    facts = CheckFacts(device="vgpu", failed=trial, findings=(finding,))
+    result = StageResult(stage="check", verdict=Verdict.FAIL, reason=Reason.FINDINGS, detail="A race.", facts=facts)
+    record = fake_record(start(), 1.0).model_copy(update={"results": (result,), "options": Options(seeds=(123454321,))})
+    text = evidence(record)
+    assert "check: findings. A race." in text and "line 17: race: two threads write x" in text
+    assert "rows = 6" in text and "987654321" not in text and "123454321" not in text
+
+
+def test_a_profile_is_in_numbers() -> None:
+    text = digest_profile(fake_record(start(), 4.0, "latency"))
+    assert "4.0 µs modelled" in text and "25% of what the memory allows" in text and "bound by: latency" in text
