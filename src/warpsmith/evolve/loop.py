@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from warpsmith.archive import Archive
 from warpsmith.base import UsageError
@@ -123,7 +123,10 @@ class Search:
             return ""
         if not slots:
             self._check_first()
-        return stop(self._progress(exhausted=not slots), self._aim.limits)
+        limits = self._aim.limits
+        if not self.state.population.members:  # a first kernel has attempts, not generations
+            limits = replace(limits, generations=self.state.generation + 1, patience=None)
+        return stop(self._progress(exhausted=not slots), limits)
 
     def _check_first(self) -> None:
         """Nobody proposes anything and there is no kernel: there was nothing to search from."""

@@ -99,7 +99,8 @@ class Population:
         chosen = {one.id: one for one in parents}
         others = [one for one in self.ranked() if one.id not in chosen]
         if others and others[0] is self.best:
-            chosen[others[0].id] = others.pop(0)
+            best = others.pop(0)
+            chosen[best.id] = best
         sources = {one.record.candidate.source for one in chosen.values()}
         for one in draw.sample(others, len(others)):
             if len(chosen) < room and one.record.candidate.source not in sources:

@@ -142,8 +142,9 @@ class State:
             better = best is not None and (before is None or best.gain > before.gain * 1.001)
             self.idle = 0 if better else self.idle + 1
         asked = [one for one in results if one.slot.model]
-        failed = all(one.proposal.outcome is Outcome.MODEL_FAILED for one in asked)
-        self.silent = self.silent + 1 if asked and failed else 0
+        if asked:
+            failed = all(one.proposal.outcome is Outcome.MODEL_FAILED for one in asked)
+            self.silent = self.silent + 1 if failed else 0
 
 
 def broken_of(one: Result) -> Broken | None:

@@ -1,0 +1,222 @@
+"""The search on fakes: what it proposes, keeps, learns and survives."""
+
+import pytest
+from evolving import KERNEL, aim, answer, kernel, run_record, search, start
+
+from warpsmith.archive import Archive
+from warpsmith.base import UsageError
+from warpsmith.evolve import Limits, Opinion, Search, Shape, Tools
+from warpsmith.evolve.fake import fake_evaluator, macro_clock
+from warpsmith.evolve.ledger import Ledger
+from warpsmith.evolve.slot import Outcome
+from warpsmith.llm import Answer, BudgetSpent, Ensemble, Finish, ModelError, Prompt, ScriptedModel, TimedOut
+from warpsmith.records import Candidate, Reason, RunState, Task
+
+CLOCK = macro_clock({"BLOCK": {"64": 2.0, "128": 0.9, "512": 0.8}, "VEC": {"2": 0.7, "4": 0.5}})
+
+
+class Script:
+    """A model that writes another kernel each time it is asked; the number in it is its time."""
+
+    def __init__(self, times: list[str]) -> None:
+        self.times = times
+        self.asked: list[Prompt] = []
+
+    def __call__(self, prompt: Prompt) -> str:
+        self.asked.append(prompt)
+        place = len(self.asked) - 1
+        return answer(kernel(f"x[i] * {self.times[place % len(self.times)]}f + {place}.0f"), f"kernel {place}")
+
+
+def number_clock(candidate: Candidate) -> float | Reason:
+    """A kernel takes as long as the factor in it; a seed takes ten; a negative one is wrong."""
+    if "x[i] * " not in candidate.source or "+" not in candidate.source.partition("x[i] * ")[2][:12]:
+        return 10.0
+    found = float(candidate.source.partition("x[i] * ")[2].partition("f")[0])
+    return found if found > 0 else Reason.WRONG_VALUE
+
+
+def outcomes(archive: Archive, generations: int) -> list[str]:
+    ledger = Ledger(archive, "r")
+    return [one.proposal.outcome.value for number in range(generations) for one in ledger.finished(number)]
+
+
+def test_without_a_model_the_tuner_finds_the_best_point(archive: Archive, task: Task) -> None:
+    ending = search(archive, aim(task, start()), CLOCK).run()
+    assert ending.best is not None and ending.best.record.candidate.macros == {"BLOCK": "512", "VEC": "4"}
+    assert ending.best.gain == pytest.approx(2.5) and ending.why == "nothing is left to propose"
+    assert archive.count("r") == ending.evaluations == 12
+    assert archive.run("r").state is RunState.DONE
+    found = archive.best("r")
+    assert found is not None and found.candidate == ending.best.id
+
+
+def test_a_kernel_without_tunables_and_no_model_ends_at_once(archive: Archive, task: Task) -> None:
+    ending = search(archive, aim(task, start(kernel("1.0f"))), CLOCK).run()
+    assert ending.evaluations == 1 and ending.best is not None and ending.best.gain == 1.0
+
+
+def test_models_propose_and_the_best_is_kept_with_its_lineage(archive: Archive, task: Task) -> None:
+    script = Script(["9.0", "8.0", "-1.0", "4.0"])
+    model = ScriptedModel(script, "m")
+    limits = Limits(generations=3)
+    ending = search(archive, aim(task, start(kernel("1.0f")), limits), number_clock, [model]).run()
+    assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
+    assert ending.generations == 3 and len(script.asked) == 24
+    best = archive.best("r")
+    assert best is not None and best.tags.model == "m" and best.tags.operator
+    assert {call.model for call in archive.spent("r")} == {"m"}
+
+
+def test_at_most_so_many_of_a_generation_are_evaluated(archive: Archive, task: Task) -> None:
+    shape = Shape(proposals=6, evaluate=2)
+    one = aim(task, start(kernel("1.0f")), Limits(generations=1), shape)
+    ending = search(archive, one, number_clock, [ScriptedModel(Script(["5.0"]), "m")]).run()
+    assert ending.evaluations == 3  # the seed and two
+    assert outcomes(archive, 2).count(Outcome.PASSED_OVER) == 4
+
+
+def test_verifiers_stop_proposals_and_rank_the_others(archive: Archive, task: Task) -> None:
+    def screen(candidate: Candidate) -> Opinion:
+        time = float(candidate.source.partition("x[i] * ")[2].partition("f")[0])
+        return Opinion(go=time > 0, confidence=1 / time if time > 0 else 0, why="negative")
+
+    archive.start(run_record())
+    script = Script(["-1.0", "9.0", "3.0", "7.0"])
+    one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=4, evaluate=1))
+    tools = Tools(fake_evaluator(number_clock), Ensemble([ScriptedModel(script, "m")]), screen)
+    ending = Search(archive, archive.run("r"), one, tools).run()
+    assert ending.best is not None and ending.best.gain == pytest.approx(10 / 3)
+    found = outcomes(archive, 2)
+    assert found.count(Outcome.STOPPED) == 1 and found.count(Outcome.PASSED_OVER) == 2
+
+
+def test_the_same_kernel_is_evaluated_once(archive: Archive, task: Task) -> None:
+    same = answer(kernel("x[i] * 5.0f + 0.0f"))
+    one = aim(task, start(kernel("1.0f")), Limits(generations=2), Shape(proposals=4))
+    ending = search(archive, one, number_clock, [ScriptedModel(lambda prompt: same, "m")]).run()
+    assert ending.evaluations == 2
+    assert outcomes(archive, 3).count(Outcome.DUPLICATE) == 7
+
+
+BAD = {
+    "empty": "",
+    "no code": "I would use shared memory.",
+    "two blocks": answer(kernel("2.0f")) + answer(kernel("3.0f")),
+    "wrong language": "```python\nimport triton\n```",
+    "refusal": "I'm sorry, but I can't help with that.",
+    "cut off": f"```cuda\n{KERNEL}",
+}
+
+
+@pytest.mark.parametrize("text", BAD.values(), ids=BAD.keys())
+def test_a_bad_answer_is_noted_and_the_run_goes_on(text: str, archive: Archive, task: Task) -> None:
+    one = aim(task, start(), Limits(generations=2), Shape(proposals=4))
+    ending = search(archive, one, CLOCK, [ScriptedModel(lambda prompt: text, "m")]).run()
+    assert ending.generations == 2 and ending.funnel["bad_answer"] == 6
+    assert ending.best is not None and ending.best.gain > 1.0  # the tuner's share of the slots
+
+
+def test_a_refusal_that_the_provider_marks_is_one(archive: Archive, task: Task) -> None:
+    refused = Answer(text=answer(kernel("2.0f")), model="m", finish=Finish.REFUSAL)
+    one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=1))
+    search(archive, one, CLOCK, [ScriptedModel([refused], "m")]).run()
+    found = Ledger(archive, "r").finished(1)
+    assert found[0].proposal.outcome is Outcome.BAD_ANSWER and "refus" in found[0].proposal.detail
+
+
+def test_a_model_that_never_answers_is_given_up_and_the_tuner_goes_on(archive: Archive, task: Task) -> None:
+    def fail(prompt: Prompt) -> ModelError:
+        return TimedOut("m", "no answer in 600 s")
+
+    ending = search(archive, aim(task, start(), Limits(patience=None)), CLOCK, [ScriptedModel(fail, "m")]).run()
+    assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
+    assert any("timed out" in trouble for trouble in ending.troubles)
+    assert ending.funnel["model_failed"] == 12
+
+
+def test_a_spent_budget_ends_the_asking_and_not_the_tuning(archive: Archive, task: Task) -> None:
+    script: list[str | ModelError] = [answer(kernel("x[i] * 5.0f + 0.0f"))] + [BudgetSpent("too dear")] * 50
+    ending = search(archive, aim(task, start()), CLOCK, [ScriptedModel(script, "m")]).run()
+    assert ending.funnel["out_of_budget"] == 5 and "budget" in ending.why
+    assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
+
+
+def test_a_first_kernel_is_translated_with_a_summary_of_the_last_error(archive: Archive, task: Task) -> None:
+    def speak(prompt: Prompt) -> str:
+        if prompt.kind == "summarize":
+            return "The factor is negative."
+        right = "The factor is negative." in prompt.user
+        return answer(kernel("x[i] * 5.0f + 0.0f" if right else "x[i] * -1.0f + 0.0f"))
+
+    model = ScriptedModel(speak, "m")
+    one = aim(task, None, Limits(generations=0), Shape(drafts=1))
+    ending = search(archive, one, number_clock, [model]).run()
+    assert ending.best is not None and ending.evaluations == 2
+    assert [prompt.kind for prompt in model.asked] == ["translate", "summarize", "translate"]
+
+
+def test_several_drafts_are_tried_at_once_and_one_that_is_right_is_enough(archive: Archive, task: Task) -> None:
+    script = Script(["-1.0", "-2.0", "6.0"])
+    one = aim(task, None, Limits(generations=0), Shape(drafts=3))
+    ending = search(archive, one, number_clock, [ScriptedModel(script, "m")]).run()
+    assert ending.best is not None and ending.evaluations == 3 and len(script.asked) == 3
+
+
+def test_a_translation_that_never_succeeds_ends_with_the_evidence(archive: Archive, task: Task) -> None:
+    one = aim(task, None, shape=Shape(drafts=1, attempts=2))
+    model = ScriptedModel(Script(["-1.0"]), "m")
+    with pytest.raises(UsageError, match=r"after 2 rounds of translation.*wrong_value.*--from KERNEL.*warpsmith ask r"):
+        search(archive, one, number_clock, [model]).run()
+    assert archive.run("r").state is RunState.FAILED and archive.count("r") == 2
+
+
+def test_a_start_that_is_wrong_and_no_model_is_said(archive: Archive, task: Task) -> None:
+    with pytest.raises(UsageError, match="no correct kernel to search from"):
+        search(archive, aim(task, start()), lambda candidate: Reason.WRONG_VALUE).run()
+
+
+def test_a_broken_proposal_is_repaired_from_its_evidence(archive: Archive, task: Task) -> None:
+    seen: list[Prompt] = []
+
+    def speak(prompt: Prompt) -> str:
+        seen.append(prompt)
+        repaired = "What is wrong with it" in prompt.user
+        return answer(kernel(f"x[i] * {'2.0' if repaired else '-1.0'}f + {len(seen)}.0f"))
+
+    one = aim(task, start(kernel("1.0f")), Limits(generations=3, patience=None), Shape(proposals=6))
+    ending = search(archive, one, number_clock, [ScriptedModel(speak, "m")]).run()
+    assert ending.best is not None and ending.best.gain == pytest.approx(5.0)
+    repairs = [prompt for prompt in seen if "What is wrong with it" in prompt.user]
+    assert repairs and all("wrong_value" in prompt.user for prompt in repairs)
+
+
+def test_lessons_reach_the_next_prompts_and_other_runs(archive: Archive, task: Task) -> None:
+    script = Script(["5.0"])
+    one = aim(task, start(kernel("1.0f")), Limits(generations=2), Shape(proposals=2, evaluate=2))
+    search(archive, one, number_clock, [ScriptedModel(script, "m")]).run()
+    assert "# Lessons so far" not in script.asked[0].user
+    assert "helped:" in script.asked[-1].user and "2.00× its parent" in script.asked[-1].user
+    later = Script(["5.0"])
+    search(archive, one, number_clock, [ScriptedModel(later, "m")], name="second").run()
+    assert "helped:" in later.asked[0].user
+
+
+def test_what_models_said_is_not_asked_again_and_finished_slots_stay(archive: Archive, task: Task) -> None:
+    """A stop in the middle of a generation: half evaluated, all answered."""
+    script = Script(["9.0", "8.0", "7.0", "6.0"])
+    one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=4, evaluate=4))
+    left = [3]
+
+    def failing(candidate: Candidate) -> float | Reason:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError("the power went off")
+        return number_clock(candidate)
+
+    with pytest.raises(OSError, match="power"):
+        search(archive, one, failing, [ScriptedModel(script, "m")]).run()
+    assert archive.run("r").state is RunState.FAILED and archive.count("r") == 3
+    ending = search(archive, one, number_clock, [ScriptedModel(script, "m")]).run()
+    assert len(script.asked) == 4 and ending.evaluations == 5
+    assert len(archive.candidates("r")) == archive.count("r") == 5
