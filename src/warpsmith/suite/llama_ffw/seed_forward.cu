@@ -6,6 +6,26 @@
 #include <algorithm>
 #include <vector>
 
+// How a product is made. 0: tiles of 32 by 32, four results a thread. 1: tiles of TILE by TILE, a square of results in
+// each thread's registers. 2: as 1, 16-bit numbers by tensor cores.
+// tune: STRATEGY = 0 [0, 1, 2]
+#ifndef STRATEGY
+#define STRATEGY 0
+#endif
+// Rows and columns of a tile of results, and steps of the sum that are in shared memory at once.
+// tune: TILE = 64 [32, 64, 128]
+#ifndef TILE
+#define TILE 64
+#endif
+// tune: DEPTH = 16 [16, 32]
+#ifndef DEPTH
+#define DEPTH 16
+#endif
+
+#if STRATEGY == 2
+#include <mma.h>
+#endif
+
 #define DISPATCH(TENSOR, NAME, ...)                                          \
   AT_DISPATCH_SWITCH((TENSOR).scalar_type(), NAME,                           \
                      AT_DISPATCH_CASE(at::kFloat, __VA_ARGS__)               \
@@ -14,57 +34,152 @@
 
 namespace {
 
-constexpr int kTile = 32;
-constexpr int kRows = 8;  // rows of threads in a block; each thread makes kTile / kRows results
+constexpr int kTile = STRATEGY == 0 ? 32 : TILE;
+constexpr int kDepth = STRATEGY == 0 ? 32 : DEPTH;
+constexpr int kRows = 8;  // warps of a block
 
 // Where element (row, col) of a matrix of that size lies: row * row_step + col * col_step. One step is 1.
 struct Layout {
   int64_t rows, cols, row_step, col_step;
 };
 
-// Reads a tile as floats, zeros outside; neighbouring threads read neighbouring memory whichever way it lies.
-template <typename scalar_t>
-__device__ void load(float (*tile)[kTile + 1], const scalar_t* from, Layout at, int64_t row0, int64_t col0) {
-  for (int i = threadIdx.y; i < kTile; i += kRows) {
-    const int row = at.col_step == 1 ? i : threadIdx.x;
-    const int col = at.col_step == 1 ? threadIdx.x : i;
-    const bool inside = row0 + row < at.rows && col0 + col < at.cols;
-    tile[row][col] = inside ? static_cast<float>(from[(row0 + row) * at.row_step + (col0 + col) * at.col_step]) : 0.0f;
-  }
-}
-
-// out = a · b; out is dense. One block a tile of out.
-template <typename scalar_t>
-__global__ void product(const scalar_t* a, Layout at_a, const scalar_t* b, Layout at_b, scalar_t* out) {
-  __shared__ float tile_a[kTile][kTile + 1];
-  __shared__ float tile_b[kTile][kTile + 1];
-  const int64_t across = (at_b.cols + kTile - 1) / kTile;
-  const int64_t row0 = blockIdx.x / across * kTile;
-  const int64_t col0 = blockIdx.x % across * kTile;
-  float sum[kTile / kRows] = {};
-  for (int64_t k0 = 0; k0 < at_a.cols; k0 += kTile) {
-    load(tile_a, a, at_a, row0, k0);
-    load(tile_b, b, at_b, k0, col0);
-    __syncthreads();
-    for (int k = 0; k < kTile; ++k)
-      for (int i = 0; i < kTile / kRows; ++i)
-        sum[i] += tile_a[threadIdx.y + i * kRows][k] * tile_b[k][threadIdx.x];
-    __syncthreads();
-  }
-  const int64_t col = col0 + threadIdx.x;
-  for (int i = 0; i < kTile / kRows; ++i) {
-    const int64_t row = row0 + threadIdx.y + i * kRows;
-    if (row >= at_a.rows || col >= at_b.cols) continue;
-    out[row * at_b.cols + col] = static_cast<scalar_t>(sum[i]);
-  }
-}
-
-dim3 tiles(Layout at_a, Layout at_b) {
-  return dim3(static_cast<unsigned>(((at_a.rows + kTile - 1) / kTile) * ((at_b.cols + kTile - 1) / kTile)));
-}
-
 Layout dense(int64_t rows, int64_t cols) { return {rows, cols, cols, 1}; }
 Layout flipped(int64_t rows, int64_t cols) { return {cols, rows, 1, cols}; }  // a dense rows × cols matrix, transposed
+
+// Where the results go; they are dense.
+template <typename scalar_t>
+struct Result {
+  scalar_t* out;
+  int64_t rows, cols;
+  __device__ void put(int64_t row, int64_t col, float sum) const {
+    if (row < rows && col < cols) out[row * cols + col] = static_cast<scalar_t>(sum);
+  }
+};
+
+// Reads kTile rows of kDepth columns as tile[col][row], zeros outside; neighbouring threads read neighbouring memory
+// whichever way it lies.
+template <typename kept_t, int Pitch, typename scalar_t>
+__device__ void load(kept_t (&tile)[kDepth][Pitch], const scalar_t* from, Layout at, int64_t row0, int64_t col0) {
+#pragma unroll 4
+  for (int i = threadIdx.y * 32 + threadIdx.x; i < kTile * kDepth; i += 32 * kRows) {
+    const int row = at.col_step == 1 ? i / kDepth : i % kTile, col = at.col_step == 1 ? i % kDepth : i / kTile;
+    const bool inside = row0 + row < at.rows && col0 + col < at.cols;
+    const int64_t place = (row0 + row) * at.row_step + (col0 + col) * at.col_step;
+    tile[col][row] = inside ? static_cast<kept_t>(from[place]) : static_cast<kept_t>(0.0f);
+  }
+}
+
+__device__ Layout turned(Layout at) { return {at.cols, at.rows, at.col_step, at.row_step}; }
+
+// a · b, one block a tile of it, a column of four results a thread.
+template <typename scalar_t>
+__global__ void product(const scalar_t* a, Layout at_a, const scalar_t* b, Layout at_b, Result<scalar_t> result) {
+  __shared__ float tile_a[kDepth][kTile + 1];
+  __shared__ float tile_b[kDepth][kTile + 1];
+  const int64_t across = (at_b.cols + kTile - 1) / kTile;
+  const int64_t row0 = blockIdx.x / across * kTile, col0 = blockIdx.x % across * kTile;
+  float sum[kTile / kRows] = {};
+  for (int64_t k0 = 0; k0 < at_a.cols; k0 += kDepth) {
+    load(tile_a, a, at_a, row0, k0);
+    load(tile_b, b, turned(at_b), col0, k0);
+    __syncthreads();
+    for (int k = 0; k < kDepth; ++k)
+      for (int i = 0; i < kTile / kRows; ++i)
+        sum[i] += tile_a[k][threadIdx.y + i * kRows] * tile_b[k][threadIdx.x];
+    __syncthreads();
+  }
+  for (int i = 0; i < kTile / kRows; ++i) result.put(row0 + threadIdx.y + i * kRows, col0 + threadIdx.x, sum[i]);
+}
+
+// The same with a square of results in each thread's registers, read from shared memory up to four at once.
+template <typename scalar_t>
+__global__ void product_squares(const scalar_t* a, Layout at_a, const scalar_t* b, Layout at_b,
+                                Result<scalar_t> result) {
+  constexpr int side = kTile / 16, run = side < 4 ? side : 4;
+  struct alignas(4 * run) Run {
+    float at[run];
+  };
+  __shared__ alignas(16) float tile_a[kDepth][kTile + 4];
+  __shared__ alignas(16) float tile_b[kDepth][kTile + 4];
+  const int64_t across = (at_b.cols + kTile - 1) / kTile;
+  const int64_t row0 = blockIdx.x / across * kTile, col0 = blockIdx.x % across * kTile;
+  const int down = threadIdx.y * 2 + threadIdx.x / 16, right = threadIdx.x % 16;
+  const auto place = [](int own, int i) { return i / run * 16 * run + own * run + i % run; };
+  float sum[side][side] = {};
+  for (int64_t k0 = 0; k0 < at_a.cols; k0 += kDepth) {
+    load(tile_a, a, at_a, row0, k0);
+    load(tile_b, b, turned(at_b), col0, k0);
+    __syncthreads();
+#pragma unroll 4
+    for (int k = 0; k < kDepth; ++k) {
+      Run left[side / run], top[side / run];
+#pragma unroll
+      for (int i = 0; i < side; i += run) {
+        left[i / run] = *reinterpret_cast<const Run*>(&tile_a[k][place(down, i)]);
+        top[i / run] = *reinterpret_cast<const Run*>(&tile_b[k][place(right, i)]);
+      }
+#pragma unroll
+      for (int i = 0; i < side * side; ++i)
+        sum[i / side][i % side] += left[i / side / run].at[i / side % run] * top[i % side / run].at[i % side % run];
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < side * side; ++i)
+    result.put(row0 + place(down, i / side), col0 + place(right, i % side), sum[i / side][i % side]);
+}
+
+#if STRATEGY == 2
+// The same by tensor cores: two by four warps (by two in a small tile), each with its squares of 16 by 16.
+template <typename scalar_t>
+__global__ void product_cores(const scalar_t* a, Layout at_a, const scalar_t* b, Layout at_b, Result<scalar_t> result) {
+  using namespace nvcuda::wmma;
+  using native_t = std::conditional_t<std::is_same_v<scalar_t, at::Half>, __half, __nv_bfloat16>;
+  constexpr int wide = kTile < 64 ? 2 : 4, down = kTile / 32, right = kTile / 16 / wide, pitch = kTile + 8;
+  __shared__ alignas(32) native_t tile_a[kDepth][pitch], tile_b[kDepth][pitch];
+  __shared__ alignas(32) float staged[kRows][256];
+  const int64_t across = (at_b.cols + kTile - 1) / kTile;
+  const int64_t row0 = blockIdx.x / across * kTile, col0 = blockIdx.x % across * kTile;
+  const int warp = threadIdx.y, row = warp / wide * down * 16, col = warp % wide * right * 16;
+  fragment<accumulator, 16, 16, 16, float> sum[down][right];
+  for (int i = 0; i < down * right; ++i) fill_fragment(sum[i / right][i % right], 0.0f);
+  for (int64_t k0 = 0; k0 < at_a.cols; k0 += kDepth) {
+    load(tile_a, a, at_a, row0, k0);
+    load(tile_b, b, turned(at_b), col0, k0);
+    __syncthreads();
+    for (int k = 0; k < kDepth && row < kTile; k += 16) {
+      fragment<matrix_a, 16, 16, 16, native_t, col_major> left[down];
+      fragment<matrix_b, 16, 16, 16, native_t, row_major> top[right];
+      for (int i = 0; i < down; ++i) load_matrix_sync(left[i], &tile_a[k][row + 16 * i], pitch);
+      for (int i = 0; i < right; ++i) load_matrix_sync(top[i], &tile_b[k][col + 16 * i], pitch);
+      for (int i = 0; i < down * right; ++i)
+        mma_sync(sum[i / right][i % right], left[i / right], top[i % right], sum[i / right][i % right]);
+    }
+    __syncthreads();
+  }
+  for (int i = 0; i < down * right && row < kTile; ++i) {
+    store_matrix_sync(staged[warp], sum[i / right][i % right], 16, mem_row_major);
+    __syncwarp();
+    for (int j = threadIdx.x; j < 256; j += 32)
+      result.put(row0 + row + i / right * 16 + j / 16, col0 + col + i % right * 16 + j % 16, staged[warp][j]);
+    __syncwarp();
+  }
+}
+#endif
+
+// Any of the three by what was chosen.
+template <typename scalar_t>
+void multiply(const scalar_t* a, Layout at_a, const scalar_t* b, Layout at_b, Result<scalar_t> result) {
+  const int64_t tiles = (at_a.rows + kTile - 1) / kTile * ((at_b.cols + kTile - 1) / kTile);
+  auto kernel = &product<scalar_t>;
+  if constexpr (STRATEGY > 0) kernel = &product_squares<scalar_t>;
+#if STRATEGY == 2
+  if constexpr (sizeof(scalar_t) == 2) kernel = &product_cores<scalar_t>;
+#endif
+  kernel<<<static_cast<unsigned>(tiles), dim3(32, kRows), 0, at::cuda::getCurrentCUDAStream()>>>(a, at_a, b, at_b,
+                                                                                                 result);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
 
 constexpr int kThreads = 256;
 
@@ -83,29 +198,25 @@ __global__ void gate_up(const scalar_t* gate, scalar_t* up, int64_t count) {
   }
 }
 
-template <typename scalar_t>
-void multiply(torch::Tensor a, Layout at_a, torch::Tensor b, Layout at_b, torch::Tensor out) {
-  product<scalar_t><<<tiles(at_a, at_b), dim3(kTile, kRows), 0, at::cuda::getCurrentCUDAStream()>>>(
-      a.data_ptr<scalar_t>(), at_a, b.data_ptr<scalar_t>(), at_b, out.data_ptr<scalar_t>());
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-}
-
 }  // namespace
 
 torch::Tensor forward(torch::Tensor x, torch::Tensor gate_weight, torch::Tensor up_weight, torch::Tensor down_weight) {
   TORCH_CHECK(x.is_contiguous() && gate_weight.is_contiguous(), "x and gate_weight must be contiguous");
   TORCH_CHECK(up_weight.is_contiguous() && down_weight.is_contiguous(), "weights must be contiguous");
   const int64_t rows = x.size(0), hidden = x.size(1), inner = gate_weight.size(0);
-  auto gate = torch::empty({rows, inner}, x.options());
-  auto up = torch::empty({rows, inner}, x.options());
+  auto gate = torch::empty({rows, inner}, x.options()), up = torch::empty({rows, inner}, x.options());
   auto out = torch::empty({rows, hidden}, x.options());
   DISPATCH(x, "llama_ffw", [&] {
-    multiply<scalar_t>(x, dense(rows, hidden), gate_weight, flipped(inner, hidden), gate);
-    multiply<scalar_t>(x, dense(rows, hidden), up_weight, flipped(inner, hidden), up);
-    gate_up<scalar_t><<<blocks_for(rows * inner), kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(
-        gate.data_ptr<scalar_t>(), up.data_ptr<scalar_t>(), rows * inner);
+    auto *gates = gate.data_ptr<scalar_t>(), *ups = up.data_ptr<scalar_t>();
+    const auto* from = x.data_ptr<scalar_t>();
+    const Layout wide = dense(rows, hidden), by = flipped(inner, hidden);
+    multiply<scalar_t>(from, wide, gate_weight.data_ptr<scalar_t>(), by, {gates, rows, inner});
+    multiply<scalar_t>(from, wide, up_weight.data_ptr<scalar_t>(), by, {ups, rows, inner});
+    gate_up<scalar_t><<<blocks_for(rows * inner), kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(gates, ups,
+                                                                                                   rows * inner);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
-    multiply<scalar_t>(up, dense(rows, inner), down_weight, flipped(hidden, inner), out);
+    multiply<scalar_t>(ups, dense(rows, inner), down_weight.data_ptr<scalar_t>(), flipped(hidden, inner),
+                       {out.data_ptr<scalar_t>(), rows, hidden});
   });
   return out;
 }

@@ -83,8 +83,9 @@ __global__ void max_pool_pairs(const float* x, float* out, Shape s, unsigned acr
   const int64_t plane = blockIdx.x / across;
   const int i = blockIdx.x % across * BLOCK + threadIdx.x, pairs = s.width / 4;
   if (i >= s.out_height * pairs) return;
-  const auto* from = reinterpret_cast<const float4*>(x + plane * s.height * s.width + i / pairs * 2 * s.width) + i % pairs;
-  const float4 upper = from[0], lower = from[pairs];
+  const float* first = x + plane * s.height * s.width + i / pairs * 2 * s.width + i % pairs * 4;
+  const float4 upper = *reinterpret_cast<const float4*>(first);
+  const float4 lower = *reinterpret_cast<const float4*>(first + s.width);
   const float left = larger(larger(larger(larger(-INFINITY, upper.x), upper.y), lower.x), lower.y);
   const float right = larger(larger(larger(larger(-INFINITY, upper.z), upper.w), lower.z), lower.w);
   reinterpret_cast<float2*>(out + plane * s.out_height * s.out_width)[i] = make_float2(left, right);
