@@ -28,5 +28,5 @@ def test_a_foreign_task_is_graded_on_its_own_cases() -> None:
     record = evaluate(str(TASK), SOURCE, choices=Choices(device="vgpu"))
     assert concluded(record) is Verdict.PASS, record.results[-1].detail
     assert record.candidate.task == "1_Row_scale"
-    facts = record.results[1].facts
+    facts = record.result("check").facts
     assert isinstance(facts, CheckFacts) and {case.case.name for case in facts.cases} == {"smoke"}

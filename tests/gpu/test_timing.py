@@ -13,7 +13,7 @@ from warpsmith.tasks.suite import suite_folder
 from warpsmith.timing import ratio
 from warpsmith.timing.rules import claim
 from warpsmith.timing.sample import Examine
-from warpsmith.timing.stage import Subject, Timer
+from warpsmith.timing.stage import Subject, Timer, Zeros
 
 pytestmark = pytest.mark.gpu
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 4096}, dtype=Dtype.FLOAT32)
@@ -21,7 +21,7 @@ CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 4096}, dty
 
 @pytest.fixture(scope="module")
 def timer() -> Timer:
-    return Timer(Toolchain.find(), "test", torch.__version__)
+    return Timer(Zeros(Toolchain.find()), "test", torch.__version__)
 
 
 def subject(change: tuple[str, str] = ("", "")) -> Subject:

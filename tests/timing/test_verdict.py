@@ -138,11 +138,11 @@ def test_a_mode_that_fails_is_said_and_not_forgotten() -> None:
     request = Request(target="softmax", direction=Direction.FORWARD, case=CASE, mode="", samples=2, tf32=False)
     good = Reply(idle_us=(9.0, 9.0), queued_us=(5.0, 5.0), flush_us=(400.0,))
     host = Scripted(eager=good, compile=Reply(error="no module"))
-    found = measure(host, request, "softmax", ["eager", "compile"])
+    found = measure(host, request, ["eager", "compile"])
     assert [one.mode for one in found.modes] == ["eager"]
     assert (found.failed, found.flush_us) == ({"compile": "no module"}, 400.0)
     with pytest.raises(HarnessError, match="No mode of torch runs softmax"):
-        measure(Scripted(compile=Reply(error="no")), request, "softmax", ["compile"])
+        measure(Scripted(compile=Reply(error="no")), request, ["compile"])
 
 
 def test_the_baselines_of_somebody_elses_task_leave_nothing_behind(

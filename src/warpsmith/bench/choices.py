@@ -30,6 +30,7 @@ class Choices:
     without: frozenset[Defence] = frozenset()
     tier: Literal["search", "claim"] = "search"
     cache: Literal["cold", "warm"] = "cold"  # the L2 before a timed call
+    baselines: tuple[str, ...] = ()  # modes of torch; empty: all of them
     call_s: float = 60.0  # the longest that one call may take
     until: str = ""  # the last stage to run; empty: all of them
     effort: Literal["usual", "sketch", "thorough"] = "usual"  # of the virtual GPU; see `sketch`
@@ -43,6 +44,8 @@ class Choices:
             extra["effort"] = self.effort
         if self.until:
             extra["until"] = self.until
+        if self.baselines:
+            extra["baselines"] = ",".join(self.baselines)
         cases = tuple(group.value for group in self.cases)
         return Options(device=self.device, cases=cases, seeds=(seed,), cache=self.cache, extra=extra)
 

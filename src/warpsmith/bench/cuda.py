@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from warpsmith.bench import stages
+from warpsmith.bench.choices import Choices
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.stages import Stage
 from warpsmith.check import Step, Subject, check, look
@@ -21,7 +22,7 @@ from warpsmith.timing.sample import Examine
 from warpsmith.vgpu import describe
 
 if TYPE_CHECKING:
-    from warpsmith.timing.stage import Timer
+    from warpsmith.timing.stage import Timer, Zeros
 
 LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
 CALLS_S = 10  # a check's worker lives at most this many times as long as one call may take
@@ -79,20 +80,26 @@ def timing_stage(desk: Desk) -> Stage:
         timed = Timed(
             desk.opened, desk.target, desk.task, direction, desk.compiled(), desk.plain, _launches(desk, record)
         )
-        timer = timer_for(record.environment.hardware, record.environment.torch, desk.choices.tier, desk.choices.cache)
+        timer = timer_for(record.environment.hardware, record.environment.torch, desk.choices)
         return timer.stage(timed, _timed_cases(desk), lambda case: _examine(desk, case))
 
     return stage
 
 
-@cache
-def timer_for(
-    hardware: str, torch_version: str, tier: Literal["search", "claim"], cached: Literal["cold", "warm"]
-) -> "Timer":
-    """One timer a process: what does not depend on a candidate is measured once."""
+def timer_for(hardware: str, torch_version: str, choices: Choices) -> "Timer":
+    """The timer of these choices, over what is measured once a process."""
+    from warpsmith.timing.baselines import MODES
     from warpsmith.timing.stage import Timer
 
-    return Timer(Toolchain.find(), hardware, torch_version, tier, cached)
+    modes = choices.baselines or MODES
+    return Timer(_zeros(), hardware, torch_version, choices.tier, choices.cache, modes)
+
+
+@cache
+def _zeros() -> "Zeros":
+    from warpsmith.timing.stage import Zeros
+
+    return Zeros(Toolchain.find())
 
 
 def solver(opened: OpenTask) -> Solve:

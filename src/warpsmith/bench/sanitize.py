@@ -82,7 +82,7 @@ def _report(desk: Desk, program: Path, tool: str, case: Case) -> SanitizerReport
     home = program.resolve().parent
     sandbox = CudaSandbox(
         Toolchain.find().runtime.parent,
-        around=(str(program), "--tool", tool, "--kill", "yes", "--print-limit", "20"),
+        around=(str(program), "--tool", tool, "--print-limit", "20"),
         tool_paths=tuple(
             path for path in (home, home.parent / "compute-sanitizer", home.parent.parent) if path.exists()
         ),

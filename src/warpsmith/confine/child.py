@@ -2,12 +2,10 @@
 
 import fcntl
 import os
-import select
 import shutil
 import signal
 import struct
 import subprocess
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from warpsmith.base import HarnessError
+from warpsmith.confine.exchange import exchange
 from warpsmith.confine.frames import LIMIT_BYTES, Fault, Frame, FrameError, FrameReader, FrameWriter, encode
 from warpsmith.confine.launcher import ENVIRONMENT, encode_spec, launcher
 from warpsmith.confine.policy import Limit, Policy
@@ -155,19 +154,9 @@ class Child:
         return frame
 
     def exchange(self, frame: Frame, timeout_s: float, kind: int, limit_bytes: int, spin_s: float) -> Exchanged:
-        """One frame out and one in, and how long until the answer began: awake, with nothing else in between."""
-        ready, data = select.poll(), encode(frame)
-        ready.register(self._reader.fd, select.POLLIN)
-        begin = time.perf_counter()
-        try:
-            os.write(self._writer.fd, data)  # small, and the pipe was read empty: it never waits
-        except BrokenPipeError:
-            return Exchanged(self.receive(timeout_s, kind, limit_bytes), 0.0)
-        while not ready.poll(0) and time.perf_counter() - begin < spin_s:
-            pass
-        seconds = time.perf_counter() - begin
-        found = self.receive(timeout_s, kind, limit_bytes)
-        return Exchanged(found, seconds if seconds < spin_s else time.perf_counter() - begin)
+        """One frame out and one in, and how long until the answer began, by a clock that runs without the lock."""
+        seconds = exchange(self._writer.fd, encode(frame), self._reader.fd, spin_s, timeout_s)
+        return Exchanged(self.receive(timeout_s, kind, limit_bytes), seconds)
 
     def surplus(self) -> FrameError | None:
         """What the child sent beyond the frames that were received; ask after `wait`."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Direction, Kind, Role, Signature, Task, Trial
+from warpsmith.tasks.draw import Words
 from warpsmith.tasks.twist import twisted
 from warpsmith.tasks.values import Value, Values, mapped, outputs, tensors, widened
 
@@ -27,7 +28,7 @@ class Program(Protocol):
     def task(self) -> Task: ...
 
     def arguments(self, trial: Trial) -> Values:
-        """Forward's arguments in the order of its signature, on the CPU, in the trial's element type."""
+        """Forward's arguments in the order of its signature, on the default device, in the trial's element type."""
         ...
 
     def forward(self, arguments: Values) -> tuple[Tensor, ...]:
@@ -60,10 +61,6 @@ class TwoSided(Protocol):
         ...
 
 
-# Upstream gradients of more elements are drawn where the results are: on the CPU they would take seconds.
-DRAWN_HERE = 1 << 22
-
-
 @dataclass(frozen=True)
 class Problem:
     """One call to be made: the arguments, what torch gives for it, and the float64 truth."""
@@ -74,10 +71,11 @@ class Problem:
 
 
 def problem(program: Program, direction: Direction, trial: Trial, device: str = "cpu") -> Problem:
-    """The call a trial stands for in one direction, with its reference; drawn on the CPU, solved on the device."""
+    """The call a trial stands for in one direction, with its reference, drawn and solved on the device."""
     one = sided(program, direction)
-    arguments = twisted(one.arguments(trial), one.task.forward, trial)
-    return solved(one, direction, mapped(arguments, lambda tensor: tensor.to(device)), trial.seed)
+    with torch.device(device):
+        drawn = mapped(one.arguments(trial), lambda tensor: tensor.to(device))
+    return solved(one, direction, twisted(drawn, one.task.forward, trial), trial.seed)
 
 
 def moved(one: Problem, device: str) -> Problem:
@@ -110,11 +108,11 @@ def solved(program: Program, direction: Direction, arguments: Values, seed: int)
 
 def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
     """Random upstream gradients for the results, from the seed: uniform in [-1, 1), exact in every element type."""
-    where = results[0].device if sum(r.numel() for r in results) > DRAWN_HERE else torch.device("cpu")
-    source = torch.Generator(where).manual_seed(seed ^ 0x5EED)
+    words = Words(seed ^ 0x5EED)
 
     def one(result: Tensor) -> Tensor:
-        return (torch.randint(-128, 128, result.shape, generator=source, device=where).double() / 128).to(result)
+        with torch.device(result.device):
+            return ((words.take(result.numel()) % 256 - 128).double() / 128).reshape(result.shape).to(result)
 
     return tuple(one(result) for result in results)
 

@@ -42,4 +42,4 @@ def _nudged(tensor: Tensor, source: torch.Generator) -> Tensor:
 def _shuffled(tensor: Tensor, source: torch.Generator) -> Tensor:
     order = torch.randperm(tensor.numel(), generator=source)
     found = torch.empty_like(tensor)  # keeps the strides
-    return found.copy_(tensor.reshape(-1)[order].reshape(tensor.shape))
+    return found.copy_(tensor.reshape(-1)[order.to(tensor.device)].reshape(tensor.shape))

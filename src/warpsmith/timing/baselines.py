@@ -123,9 +123,17 @@ def host_policy(target: str) -> Policy:
     return replace(base, devices=True, env=env, limits=LIMITS, write=kept)
 
 
-def store(hardware: str, torch_version: str, task: Task, direction: Direction, case: Case, cold: bool = True) -> Path:
+def store(
+    hardware: str,
+    torch_version: str,
+    task: Task,
+    direction: Direction,
+    case: Case,
+    cold: bool = True,
+    modes: Sequence[str] = MODES,
+) -> Path:
     """Where the baselines of a case lie: what they depend on is in the name."""
-    key = digest_json([hardware, torch_version, task.version, direction, case.model_dump(mode="json"), MODES, cold, 2])
+    key = digest_json([hardware, torch_version, task.version, direction, case.model_dump(mode="json"), modes, cold, 2])
     return Home.here().data / "baselines" / f"{key}.json"
 
 
@@ -134,7 +142,7 @@ def load(path: Path) -> Baselines | None:
     return Baselines.parse(path.read_text()) if path.exists() else None
 
 
-def measure(host: Host, request: Request, name: str = "this task", modes: Sequence[str] = MODES) -> Baselines:
+def measure(host: Host, request: Request, modes: Sequence[str] = MODES) -> Baselines:
     """Time every mode on the request's case."""
     replies = {mode: host.time(request.model_copy(update={"mode": mode})) for mode in modes}
     found = tuple(
@@ -144,7 +152,9 @@ def measure(host: Host, request: Request, name: str = "this task", modes: Sequen
     )
     failed = {mode: reply.error for mode, reply in replies.items() if not reply.queued_us}
     if not found:
-        raise HarnessError(f"No mode of torch runs {name} {request.direction} on case {request.case.name}: {failed}")
+        raise HarnessError(
+            f"No mode of torch runs {request.target} {request.direction} on case {request.case.name}: {failed}"
+        )
     flushes = [flush for reply in replies.values() for flush in reply.flush_us]
     return Baselines(modes=found, failed=failed, flush_us=median(flushes) if flushes else 0.0)
 

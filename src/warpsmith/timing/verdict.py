@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from warpsmith.base import evaluate, median, quantile
-from warpsmith.records import Case, CaseTiming, Direction, Task
+from warpsmith.records import Case, CaseTiming, Direction, Reason, Task
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
@@ -31,6 +31,11 @@ class Judged:
 
     timing: CaseTiming
     doubts: tuple[Doubt, ...]
+
+    @property
+    def reasons(self) -> set[Reason]:
+        """Of the doubts."""
+        return {doubt.reason for doubt in self.doubts}
 
 
 def floor_of(task: Task, direction: Direction, case: Case, call: Problem, ceilings: Ceilings) -> float:

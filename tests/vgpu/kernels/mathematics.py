@@ -13,7 +13,7 @@ TURN = SPREAD.clamp(-math.pi, math.pi)  # where the fast sine and cosine have a 
 # CUDA C++ Programming Guide, "Mathematical Functions", single precision: the largest distance in ulp between the result
 # and the correctly rounded one.
 FULL: tuple[tuple[Callable[[torch.Tensor], torch.Tensor], float], ...] = (
-    (lambda v: v.exp(), 1),
+    (lambda v: v.exp(), 2),  # an H200 was seen 1.54 ulp from the truth at 2.44477367, which rounds the other way
     (lambda v: positive(v).log(), 1),
     (lambda v: v.sin(), 2),
     (lambda v: v.cos(), 2),

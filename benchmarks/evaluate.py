@@ -1,0 +1,179 @@
+"""From a kernel's text to a verdict with times, on a GPU: one at a time, many at once, and each against itself.
+
+Run: python benchmarks/evaluate.py [--parts latency,batch,scale,aa] [--tasks a,b] [--out FOLDER]
+Every text is compiled cold; baselines are measured before the clock starts. Records go to FOLDER as JSON lines.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpsmith.base import median
+from warpsmith.bench import Choices
+from warpsmith.bench.batch import Request, run_batch
+from warpsmith.bench.cuda import timer_for
+from warpsmith.bench.environment import environment
+from warpsmith.bench.run import grade
+from warpsmith.compile import CompileOptions, compile
+from warpsmith.records import Candidate, Direction, Group, Record, TimingFacts, Verdict
+from warpsmith.sandbox.observation import Trouble
+from warpsmith.tasks.find import open_task
+from warpsmith.tasks.suite import suite, suite_folder
+from warpsmith.timing.sample import Manner, sample
+from warpsmith.timing.stage import RULES, Subject
+
+EIGHT = ("softmax", "layernorm", "llama_rmsnorm", "swiglu", "rope", "cross_entropy", "max_pool", "linear_relu")
+CHOICES = Choices(device="cuda", baselines=("eager",))  # kept ones: which they are does not matter here
+MOST_S, BATCH_S = 8.0, 20.0  # the aims: median of one kernel, eight at once
+SHORT_US, SHARE, SHORT_BY_US = 10.0, 0.01, 0.1  # A/A: within 1 %, and within 100 ns below 10 µs
+
+
+@dataclass(frozen=True)
+class Part:
+    """One measurement: what it prints, and the records behind it."""
+
+    lines: list[str]
+    records: list[str]
+
+
+def fresh(task: str, direction: Direction = Direction.FORWARD) -> Candidate:
+    """The seed of a task with a text that nobody compiled before."""
+    source = (suite_folder(task) / f"seed_{direction}.cu").read_text()
+    return Candidate(task=task, direction=direction, source=f"{source}\n// {time.time_ns()}\n", origin="seed")
+
+
+def latency(tasks: Sequence[str]) -> Part:
+    """Seconds from text to verdict, one kernel after the other."""
+    seconds, records = [], []
+    for task in tasks:
+        candidate, begin = fresh(task), time.perf_counter()
+        record = grade(candidate, CHOICES)
+        seconds.append(time.perf_counter() - begin)
+        records.append(record)
+    lines = [
+        f"{record.candidate.task:16}{one:7.2f} s  {_stages(record)}"
+        for record, one in zip(records, seconds, strict=True)
+    ]
+    lines.append(f"median {median(seconds):.2f} s a kernel (aim {MOST_S:g} s)")
+    return Part(lines, [record.text() for record in records])
+
+
+def batch(tasks: Sequence[str], jobs: int) -> Part:
+    """Seconds for all of them at once."""
+    requests = [Request(number, "", fresh(task)) for number, task in enumerate(tasks, 1)]
+    begin = time.perf_counter()
+    records = list(run_batch(requests, CHOICES, jobs))
+    seconds = time.perf_counter() - begin
+    verdicts = [Record.parse(line).verdict.value for line in records]
+    said = f"{len(tasks)} kernels at once: {seconds:.1f} s (aim {BATCH_S:g} s for eight): {', '.join(verdicts)}"
+    return Part([said], records)
+
+
+def scale(tasks: Sequence[str], jobs: int) -> Part:
+    """Kernels an hour against how many there are."""
+    lines = []
+    for count in (1, 2, 4, 8, 16):
+        chosen = [tasks[place % len(tasks)] for place in range(count)]
+        begin = time.perf_counter()
+        list(run_batch([Request(n, "", fresh(task)) for n, task in enumerate(chosen, 1)], CHOICES, jobs))
+        seconds = time.perf_counter() - begin
+        lines.append(f"{count:3} kernels {seconds:6.1f} s, {3600 * count / seconds:6.0f} an hour")
+    return Part(lines, [])
+
+
+def against_itself(tasks: Sequence[str]) -> Part:
+    """The same kernel as two candidates in two processes: the ratio of their times, case by case."""
+    rows = [row for task in tasks for row in _pairs(task)]
+    good = [row for row in rows if row["within"]]
+    lines = [
+        f"{row['task']:16}{row['case']:36}{row['first_us']:10.2f} {row['second_us']:10.2f} µs  {row['ratio']:.4f}"
+        for row in rows
+    ]
+    lines.append(
+        f"A/A: {len(good)} of {len(rows)} within 1 % (100 ns below 10 µs): {len(good) / max(1, len(rows)):.1%}"
+    )
+    return Part(lines, [json.dumps(row) for row in rows])
+
+
+def _pairs(task: str) -> Iterator[dict[str, object]]:
+    candidate, opened = fresh(task), open_task(task)
+    described = opened.describe()
+    made = compile(candidate, described.forward, CompileOptions.of(described))
+    assert made.artifact is not None, made.result.detail
+    place = environment("cuda", "")
+    timer = timer_for(place.hardware, place.torch, CHOICES)
+    subject = Subject(opened, task, described, Direction.FORWARD, made.artifact, False, 1)
+    manner = Manner(RULES["claim"], null_beside_us=timer.zeros.bench.null.beside_us)
+    cases = described.group(Group.TIMING)
+    with timer.sitting(subject, cases) as sitting:
+        for case in cases:
+            windows = [
+                sample(one, subject.calls(case), lambda _call, _shown: None, manner)
+                for one in (sitting.first, sitting.second)
+            ]
+            times = [median([c.event_us for c in w.queued]) for w in windows if not isinstance(w, Trouble)]
+            if len(times) == 2:
+                first, second = times
+                within = abs(first - second) <= (SHORT_BY_US if first < SHORT_US else SHARE * second)
+                yield {
+                    "task": task,
+                    "case": case.name,
+                    "first_us": first,
+                    "second_us": second,
+                    "ratio": first / second,
+                    "within": within,
+                }
+
+
+def _stages(record: Record) -> str:
+    said = "  ".join(f"{result.stage} {result.seconds:.2f}" for result in record.results)
+    return f"{record.verdict}  {said}" + ("" if record.verdict is Verdict.PASS else f"  {_why(record)}")
+
+
+def _why(record: Record) -> str:
+    return next((f"{one.reason}: {one.detail}" for one in record.results if one.verdict is record.verdict), "")
+
+
+def prepare(tasks: Sequence[str]) -> None:
+    """Everything that is measured once a machine: native parts, the null candidate, ceilings, baselines."""
+    for task in tasks:
+        record = grade(fresh(task), CHOICES)
+        timing = record.result("timing")
+        cases = len(timing.facts.cases) if timing and isinstance(timing.facts, TimingFacts) else 0
+        print(f"prepared {task}: {_stages(record)}, {cases} cases", flush=True)
+
+
+def main() -> None:
+    """Measure the parts that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", default="latency,batch")
+    parser.add_argument("--tasks", default="")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    tasks = tuple(given.tasks.split(",")) if given.tasks else EIGHT
+    parts: dict[str, Callable[[], Part]] = {
+        "latency": lambda: latency(tasks),
+        "batch": lambda: batch(tasks, given.jobs),
+        "scale": lambda: scale(tasks, given.jobs),
+        "aa": lambda: against_itself(
+            tuple(given.tasks.split(",")) if given.tasks else tuple(task.name for task in suite())
+        ),
+    }
+    chosen = given.parts.split(",")
+    if {"latency", "batch", "scale"} & set(chosen):
+        prepare(tasks)
+    for name in chosen:
+        part = parts[name]()
+        print("\n".join(part.lines), flush=True)
+        if given.out and part.records:
+            given.out.mkdir(parents=True, exist_ok=True)
+            (given.out / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in part.records))
+
+
+if __name__ == "__main__":
+    main()

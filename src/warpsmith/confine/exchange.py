@@ -1,0 +1,33 @@
+"""The judge's clock around one exchange, native: a call of it runs without the interpreter's lock."""
+
+import ctypes
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from warpsmith.base.native import build
+
+SOURCE = Path(__file__).parent / "native" / "exchange.cpp"
+
+
+@lru_cache(maxsize=4)
+def _loaded(home: str | None) -> Callable[..., float]:
+    library = ctypes.CDLL(str(build("libwarpsmith-exchange.so", [SOURCE], shared=True)))
+    function: Any = library.warpsmith_exchange
+    function.argtypes = (
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_double,
+        ctypes.c_double,
+    )
+    function.restype = ctypes.c_double
+    return function  # type: ignore[no-any-return]
+
+
+def exchange(out: int, data: bytes, into: int, spin_s: float, timeout_s: float) -> float:
+    """Seconds from writing `data` to `out` until `into` can be read; below zero when the other end is gone."""
+    return _loaded(os.environ.get("WARPSMITH_HOME"))(out, data, len(data), into, spin_s, timeout_s)
