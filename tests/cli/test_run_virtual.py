@@ -7,7 +7,7 @@ import pytest
 
 import warpsmith
 from warpsmith.cli._main import run
-from warpsmith.cli.run_virtual import plain_name
+from warpsmith.profile.names import plain_name
 
 SEED = Path(warpsmith.__file__).parent / "suite" / "swiglu" / "seed_forward.cu"
 

@@ -99,9 +99,9 @@ def _profiler() -> Part:
     if not gpus():
         return Part(name="ncu", state=State.PARTIAL, found=found.version, remedy="there is no GPU to profile")
     if profiling_restricted() and os.geteuid() != 0:
-        remedy = (
-            "the driver keeps counters for administrators: set NVreg_RestrictProfilingToAdminUsers=0 or run as root"
-        )
+        from warpsmith.profile.ncu import CURE
+
+        remedy = f"the driver keeps counters for administrators (ERR_NVGPUCTRPERM): {CURE}"
         return Part(name="ncu", state=State.PARTIAL, found=found.version, remedy=remedy)
     return Part(name="ncu", state=State.OK, found=f"{found.version} ({found.path})")
 

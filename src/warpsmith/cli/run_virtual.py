@@ -1,6 +1,5 @@
 """`warpsmith run-virtual`: one kernel on the virtual GPU: verdict, findings, counters, modelled time."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -127,21 +126,16 @@ def _print_facts(facts: VirtualFacts) -> None:
         )
 
 
-def plain_name(mangled: str) -> str:
-    """A kernel's own name out of the one that the linker knows: the last of the names it begins with."""
-    rest, found = mangled.removeprefix("_Z").removeprefix("N"), mangled
-    while mangled.startswith("_Z") and (length := re.match(r"\d+", rest)):
-        rest = rest[length.end() :]
-        found, rest = rest[: int(length[0])], rest[int(length[0]) :]
-    return found
-
-
 def _finding(finding: Finding) -> tuple[str, ...]:
+    from warpsmith.profile.names import plain_name
+
     place = f"{finding.place.file}:{finding.place.line}" if finding.place else "-"
     return finding.checker, place, plain_name(finding.kernel) or "-", str(finding.count), finding.message
 
 
 def _counters(row: KernelCounters) -> tuple[str, ...]:
+    from warpsmith.profile.names import plain_name
+
     sectors = row.global_load_sectors + row.global_store_sectors
     modelled = row.modelled
     return (

@@ -10,9 +10,10 @@ from warpsmith.profile.names import short_name
 from warpsmith.profile.units import microseconds, scaled, share
 from warpsmith.records import Ceilings, ProfileFacts, RooflinePlace
 
-WIDTH, HEIGHT = 760, 470
-LEFT, TOP, RIGHT, BOTTOM = 84, 46, 700, 380
-LINE_HEIGHT = 20
+WIDTH = 780
+LEFT, TOP, RIGHT, BOTTOM = 110, 46, 740, 390
+LEGEND, LINE_HEIGHT = BOTTOM + 56, 22
+NEAR, STEP = 17.0, 20.0  # signs that would cover each other stand beside each other
 MOST_KERNELS = 6
 LIGHT = {
     "paper": "#ffffff",
@@ -66,10 +67,11 @@ def roofline_svg(facts: ProfileFacts, marks: Sequence[Mark] = (), title: str = "
         raise ValueError("a profile without ceilings has no roofline")
     points = list(_points(facts, marks))
     axes = _Axes.around(points, ceilings)
-    height = HEIGHT + LINE_HEIGHT * (max(0, len(points) - 2))
+    height = LEGEND + LINE_HEIGHT * (max(1, len(points)) + 1)
     body = [
         f'<rect width="{WIDTH}" height="{height}" class="paper"/>',
-        f'<text x="{LEFT}" y="26" class="ink title">{escape(title or f"Roofline of {facts.gpu}")}</text>',
+        f'<text x="{LEFT}" y="28" class="ink title">{escape(title or "Roofline")}</text>',
+        f'<text x="{RIGHT}" y="28" class="soft end">{escape(_subtitle(facts, ceilings))}</text>',
         *_grid(axes),
         *_ceilings(axes, ceilings),
         *_signs(axes, points),
@@ -78,6 +80,10 @@ def roofline_svg(facts: ProfileFacts, marks: Sequence[Mark] = (), title: str = "
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
     return "\n".join([head, f"<style>{_style(theme)}</style>", *body, "</svg>"]) + "\n"
+
+
+def _subtitle(facts: ProfileFacts, ceilings: Ceilings) -> str:
+    return f"{facts.gpu}, ceilings {'measured' if ceilings.measured else 'of the datasheet'}"
 
 
 @dataclass(frozen=True)
@@ -150,11 +156,10 @@ def _grid(axes: _Axes) -> Iterator[str]:
 
 def _ceilings(axes: _Axes, ceilings: Ceilings) -> Iterator[str]:
     top = max(ceilings.matmul_flops_per_s.values(), default=10.0**axes.y1)
-    kind = "measured" if ceilings.measured else "datasheet"
     if ceilings.l2_bytes_per_s:
         yield from _slope(axes, ceilings.l2_bytes_per_s, top, "l2", f"L2 {scaled(ceilings.l2_bytes_per_s, 'B/s')}")
     rate = ceilings.read_bytes_per_s
-    yield from _slope(axes, rate, top, "dram", f"DRAM {scaled(rate, 'B/s')} ({kind})")
+    yield from _slope(axes, rate, top, "dram", f"DRAM {scaled(rate, 'B/s')}")
     for rates, names in _flat(ceilings):
         y, start = axes.y(rates), max(axes.x(rates / rate), LEFT)
         yield f'<line x1="{start:.1f}" y1="{y:.1f}" x2="{RIGHT}" y2="{y:.1f}" class="flops line"/>'
@@ -177,7 +182,7 @@ def _slope(axes: _Axes, rate: float, top: float, kind: str, label: str) -> Itera
     x1, y1, x2, y2 = axes.x(start), axes.y(start * rate), axes.x(end), axes.y(end * rate)
     yield f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind} line"/>'
     above = -8 if kind == "l2" else 18
-    at = start * (end / start) ** 0.4
+    at = start * (end / start) ** 0.5
     turn = -degrees(atan2(y1 - y2, x2 - x1))
     x, y = axes.x(at), axes.y(at * rate) + above
     turned = f'transform="rotate({turn:.1f} {x:.1f} {y:.1f})"'
@@ -185,8 +190,24 @@ def _slope(axes: _Axes, rate: float, top: float, kind: str, label: str) -> Itera
 
 
 def _signs(axes: _Axes, points: Sequence[_Point]) -> Iterator[str]:
-    for number, point in reversed(list(enumerate(points, 1))):
-        yield _sign(point.kind, axes.x(point.intensity), axes.y(point.flops_per_s), number)
+    """Each at its place, or beside it with a line to it where another one stands; signs cover lines."""
+    taken: list[tuple[float, float]] = []
+    signs: list[str] = []
+    for number, point in enumerate(points, 1):
+        x, y = axes.x(point.intensity), axes.y(point.flops_per_s)
+        aside = _aside(x, y, taken)
+        taken.append((aside, y))
+        signs.append(_sign(point.kind, aside, y, number))
+        if aside != x:
+            yield f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{aside:.1f}" y2="{y:.1f}" class="{point.kind} lead"/>'
+    yield from signs
+
+
+def _aside(x: float, y: float, taken: Sequence[tuple[float, float]]) -> float:
+    """The nearest free place to the right on the same height."""
+    while any(abs(x - other) < NEAR and abs(y - height) < NEAR for other, height in taken):
+        x += STEP
+    return x
 
 
 def _sign(kind: str, x: float, y: float, number: int) -> str:
@@ -200,11 +221,12 @@ def _sign(kind: str, x: float, y: float, number: int) -> str:
 
 def _legend(points: Sequence[_Point]) -> Iterator[str]:
     for number, point in enumerate(points, 1):
-        y = BOTTOM + 52 + LINE_HEIGHT * number
+        y = LEGEND + LINE_HEIGHT * number
         yield _sign(point.kind, LEFT + 9, y - 4, number)
         yield f'<text x="{LEFT + 26}" y="{y}" class="ink">{escape(point.label)}</text>'
     if not points:
-        yield f'<text x="{LEFT}" y="{BOTTOM + 72}" class="soft">no place is known: no counters and no formulas</text>'
+        words = "no place is known: no counters and no formulas"
+        yield f'<text x="{LEFT}" y="{LEGEND + LINE_HEIGHT}" class="soft">{words}</text>'
 
 
 def _power(power: int) -> str:
@@ -228,5 +250,6 @@ def _colours(table: dict[str, str]) -> str:
     rules += [
         f".{kind}.line{{stroke:{table[kind]}}}.{kind}-text{{fill:{table[kind]}}}" for kind in ("dram", "l2", "flops")
     ]
-    rules += [f".{kind}.sign{{fill:{table[kind]}}}" for kind in ("call", "kernel", "mark")]
+    signs = ("call", "kernel", "mark")
+    rules += [f".{kind}.sign{{fill:{table[kind]}}}.{kind}.lead{{stroke:{table[kind]}}}" for kind in signs]
     return "".join(rules)

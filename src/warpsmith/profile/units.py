@@ -2,7 +2,7 @@
 
 from warpsmith.records import Metric
 
-STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+STEPS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def scaled(value: float, unit: str) -> str:
@@ -28,5 +28,6 @@ def metric(one: Metric) -> str:
     if one.unit == "GB/s":
         return f"{one.name} {scaled(one.value * 1e9, 'B/s')}"
     if one.unit == "%":
-        return f"{one.name} {one.value:.0f} %"
+        number = f"{one.value:.0f}%"
+        return f"{number} {one.name}" if one.name.startswith("of ") else f"{one.name} {number}"
     return f"{one.name} {scaled(one.value, one.unit)}" if not one.unit else f"{one.name} {one.value:.3g} {one.unit}"

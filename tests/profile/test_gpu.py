@@ -1,0 +1,92 @@
+"""Profiles on a real GPU: ceilings, ncu around the worker, what binds each kernel, CUPTI."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from bound_kernels import BoundKernel, bound_kernels, hand_kernel
+
+from warpsmith.compile import Toolchain
+from warpsmith.device import gpus
+from warpsmith.profile.activity import activity
+from warpsmith.profile.ceilings import known_ceilings
+from warpsmith.profile.counted import kernels
+from warpsmith.profile.ncu import Counted, Refusal, Subject, count
+from warpsmith.records import Ceilings, KernelProfile
+from warpsmith.sandbox.profiled import Walls
+from warpsmith.sandbox.tensors import to_raw
+
+pytestmark = pytest.mark.gpu
+ELEMENTS, SIDE = 1 << 26, 2048
+
+
+@pytest.fixture(scope="module")
+def ceilings() -> Ceilings:
+    return known_ceilings(gpus()[0], Toolchain.find())
+
+
+def subject(kernel: BoundKernel, x: torch.Tensor) -> Subject:
+    return Subject(kernel.artifact(), kernel.source, "forward", (to_raw(x),), Toolchain.find().runtime.parent)
+
+
+def profiled(kernel: BoundKernel, x: torch.Tensor, ceilings: Ceilings) -> KernelProfile:
+    found = count(subject(kernel, x), (Walls.FULL, Walls.OWN, Walls.OPEN))
+    assert isinstance(found, Counted), found.why
+    (profile,) = kernels(found.launches, found.lines, ceilings)
+    return profile
+
+
+def test_ceilings_are_those_of_a_gpu(ceilings: Ceilings) -> None:
+    assert ceilings.measured
+    assert 1e11 < ceilings.copy_bytes_per_s < 1e13
+    assert ceilings.l2_bytes_per_s is not None
+    assert ceilings.l2_bytes_per_s > ceilings.read_bytes_per_s
+    assert ceilings.matmul_flops_per_s["bfloat16"] > ceilings.matmul_flops_per_s["float32"]
+
+
+@pytest.mark.parametrize("kernel", list(bound_kernels("cuda")), ids=lambda kernel: kernel.name)
+def test_the_binding_resource_is_named(kernel: BoundKernel, ceilings: Ceilings) -> None:
+    found = profiled(kernel, kernel.argument(), ceilings)
+    assert found.place is not None
+    assert found.place.binding is kernel.binding, found.place
+
+
+def test_a_profile_takes_at_most_15_seconds(ceilings: Ceilings) -> None:
+    (kernel,) = (one for one in bound_kernels("cuda") if one.name == "dram")
+    kernel.artifact()
+    begin = time.perf_counter()
+    found = profiled(kernel, kernel.argument(), ceilings)
+    assert time.perf_counter() - begin < 15
+    assert found.lines
+    assert found.lines[0].place.file == "kernel.cu"
+
+
+@pytest.mark.parametrize("name", ["copy", "reduction", "matmul"])
+def test_the_fraction_agrees_with_a_hand_within_a_tenth(name: str, ceilings: Ceilings) -> None:
+    x = torch.rand(SIDE, SIDE) if name == "matmul" else torch.rand(ELEMENTS)
+    found = profiled(hand_kernel(name), x, ceilings)
+    assert found.time is not None
+    rates = {
+        "copy": 8.0 * ELEMENTS / ceilings.copy_bytes_per_s,
+        "reduction": 4.0 * ELEMENTS / ceilings.read_bytes_per_s,
+        "matmul": 2.0 * SIDE**3 / ceilings.matmul_flops_per_s["float32"],
+    }
+    assert found.place is not None
+    assert found.place.fraction == pytest.approx(rates[name] / (found.time.us * 1e-6), rel=0.10)
+
+
+def test_cupti_sees_the_same_kernel(ceilings: Ceilings) -> None:
+    (kernel,) = (one for one in bound_kernels("cuda") if one.name == "issue")
+    seen = activity(subject(kernel, kernel.argument()), Toolchain.find())
+    assert not isinstance(seen, Refusal), seen.why
+    counted = profiled(kernel, kernel.argument(), ceilings)
+    (one,) = seen
+    assert one.name == counted.name
+    assert one.time is not None
+    assert counted.time is not None
+    assert one.time.us == pytest.approx(counted.time.us, rel=0.10)

@@ -1,0 +1,68 @@
+"""Kernels built to be bound by a known resource, on the virtual GPU."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from bound_kernels import BoundKernel, bound_kernels
+
+from warpsmith.profile.virtual import NAMES, datasheet, kernels, limiter
+from warpsmith.records import Binding, KernelProfile, ModelledTime
+from warpsmith.sandbox import VirtualSandbox
+from warpsmith.sandbox.tensors import to_raw
+from warpsmith.sandbox.virtual_session import SETTINGS
+from warpsmith.vgpu import Row, cost, describe
+
+GPU = describe("H200")
+
+
+def run(kernel: BoundKernel) -> KernelProfile:
+    seen = VirtualSandbox(GPU, SETTINGS).run(kernel.artifact(), "forward", (to_raw(kernel.argument()),))
+    assert seen.trouble is None
+    assert seen.facts is not None
+    (profile,) = kernels(seen.facts.kernels, GPU)
+    return profile
+
+
+@pytest.mark.parametrize("kernel", list(bound_kernels("vgpu")), ids=lambda kernel: kernel.name)
+def test_the_binding_resource_is_named(kernel: BoundKernel) -> None:
+    found = run(kernel)
+    assert found.place is not None
+    assert found.place.binding is kernel.binding
+    assert 2 <= len(found.place.shown_by) <= 3
+    assert isinstance(found.time, ModelledTime)
+
+
+def test_there_are_eight_of_them() -> None:
+    assert len(list(bound_kernels("vgpu"))) == 8
+    assert {kernel.binding for kernel in bound_kernels("cuda")} == set(Binding)
+
+
+def test_counters_of_a_copy_are_those_of_a_hand() -> None:
+    (kernel,) = (one for one in bound_kernels("vgpu") if one.name == "dram")
+    found = run(kernel)
+    assert found.dram_read_bytes == found.dram_written_bytes == 4 * kernel.elements
+    assert found.sectors_per_request == 16  # 512 bytes a warp
+    assert found.place is not None
+    assert found.place.floor_us == pytest.approx(8 * kernel.elements / GPU.rates.copy_bytes_per_s * 1e6)
+
+
+def test_every_bound_of_the_model_has_a_name_here() -> None:
+    row = Row(kernel="k", launches=1, grid=(1, 1, 1), block=(32, 1, 1), blocks_per_sm=1)
+    ours = {name for name in cost(row, GPU).bounds_us if not name.endswith("pipe")} - {"issue"}
+    assert ours <= set(NAMES)
+
+
+def test_what_limits_the_occupancy() -> None:
+    row = Row(kernel="k", launches=1, grid=(100_000, 1, 1), block=(256, 1, 1), blocks_per_sm=1, registers=32)
+    assert limiter(row, GPU) == "threads"
+    assert limiter(row.model_copy(update={"registers": 255}), GPU) == "registers"
+    assert limiter(row.model_copy(update={"dynamic_shared": 200_000}), GPU) == "shared memory"
+    assert limiter(row.model_copy(update={"grid": (3, 1, 1)}), GPU) == "the grid"
+
+
+def test_a_datasheet_is_not_called_measured() -> None:
+    assert datasheet(GPU).measured is False
