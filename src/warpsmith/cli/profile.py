@@ -99,12 +99,14 @@ def _profile(
 
 
 def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
+    from warpsmith.bench.lease import Need, lease
     from warpsmith.compile import Toolchain
     from warpsmith.device import gpus
     from warpsmith.profile import known_ceilings, profile_cuda
 
     toolchain = Toolchain.find()
-    return profile_cuda(job, toolchain, known_ceilings(gpus()[0], toolchain), trust)
+    with lease(Need.ALONE):
+        return profile_cuda(job, toolchain, known_ceilings(gpus()[0], toolchain), trust)
 
 
 def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, device: str) -> "Job":
