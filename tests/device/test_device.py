@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.device import gpus, profiling_restricted, program
+from warpsmith.device import administers, gpus, profiling_restricted, program
 from warpsmith.device.gpu import Gpu, parse_row
 from warpsmith.device.tools import version
 
@@ -51,3 +51,12 @@ def test_programs() -> None:
     assert program("no-such-program") is None
     assert version(sys.executable, "--version").startswith("3.")
     assert version("/no/such/file", "--version") == ""
+
+
+def test_the_capability_that_counters_need(tmp_path: Path) -> None:
+    status = tmp_path / "status"
+    assert administers(status) is False
+    status.write_text("Name:\tx\nCapEff:\t000001ffffffffff\n")
+    assert administers(status) is True
+    status.write_text("Name:\tx\nCapEff:\t00000000a80425fb\n")  # root in an ordinary container
+    assert administers(status) is False

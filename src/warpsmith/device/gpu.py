@@ -7,6 +7,8 @@ from pathlib import Path
 
 QUERY = "name,driver_version,memory.total,compute_cap"
 PARAMETERS = Path("/proc/driver/nvidia/params")
+STATUS = Path("/proc/self/status")
+SYS_ADMIN = 21  # the bit of CAP_SYS_ADMIN
 
 
 @dataclass(frozen=True)
@@ -65,3 +67,13 @@ def utilization() -> int | None:
     except (subprocess.SubprocessError, OSError):
         return None
     return int(answer) if answer.isdigit() else None
+
+
+def administers(status: Path = STATUS) -> bool:
+    """Whether this process has CAP_SYS_ADMIN, which counters need where the driver restricts them; root may lack it."""
+    if not status.exists():
+        return False
+    for line in status.read_text().splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split(":")[1], 16) >> SYS_ADMIN & 1)
+    return False
