@@ -3,6 +3,7 @@
 import torch
 
 from warpsmith.check import compare
+from warpsmith.check.compare import Budget, _slow
 from warpsmith.records import Case, Dtype, Group, Reason, Tolerance
 from warpsmith.tasks.program import Problem
 
@@ -106,3 +107,22 @@ def test_a_last_bit_beside_zeros_passes() -> None:
     tolerance = Tolerance(reduction="k", norm_floor={Dtype.FLOAT32: 1e-6})
     assert compare([torch.nextafter(zero, zero + 1)], problem, ["out"], tolerance, case).passed
     assert compare([zero + 1e-30], problem, ["out"], tolerance, case).reason is Reason.WRONG_VALUE
+
+
+def test_a_native_result_that_overflows_does_not_excuse_others() -> None:
+    expected = torch.tensor([70000.0, 1.0], dtype=torch.float64)
+    native = expected.to(torch.float16)  # the first is infinite
+    problem = Problem((), (native,), (expected,))
+    tolerance = Tolerance(norm_floor={Dtype.FLOAT16: 2e-3}, reduction="1")
+    case = CASE.model_copy(update={"dtype": Dtype.FLOAT16})
+    off = torch.tensor([float("inf"), 5.0], dtype=torch.float16)
+    assert compare([off], problem, ["out"], tolerance, case).reason is Reason.WRONG_VALUE
+
+
+def test_the_quick_way_and_the_slow_way_agree() -> None:
+    _, _, problem = product()
+    found = problem.native[0] * (1 + 1e-6)
+    quick = compare([found], problem, ["out"], TOLERANCE, CASE)
+    slow = _slow("out", found, problem.native[0], problem.expected[0], Budget.of(TOLERANCE, CASE))
+    assert quick.passed and slow.passed
+    assert abs(quick.worst / slow.worst - 1) < 1e-9

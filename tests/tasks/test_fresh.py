@@ -7,7 +7,7 @@ import torch
 
 from warpsmith.records import Direction, Group, Trial
 from warpsmith.tasks.find import open_task
-from warpsmith.tasks.fresh import problems
+from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import tensors
 
@@ -43,3 +43,14 @@ def test_tables_stay() -> None:
 def test_a_seed_repeats_them() -> None:
     one, two = (some("softmax", Direction.FORWARD, seed=9)[2] for _ in range(2))
     assert torch.equal(one.expected[0], two.expected[0])
+
+
+def test_an_outline_has_the_shapes_and_no_numbers() -> None:
+    opened = open_task("layernorm")
+    case = opened.describe().group(Group.SMOKE)[0]
+    for direction in Direction:
+        real, shape = opened.problem(direction, Trial(case=case)), outline(opened, direction, Trial(case=case))
+        assert [(t.shape, t.stride(), t.dtype) for t in shape.native] == [
+            (t.shape, t.stride(), t.dtype) for t in real.native
+        ]
+        assert {t.device.type for t in shape.native} == {"meta"}

@@ -16,6 +16,7 @@ from warpsmith.device import gpus
 from warpsmith.records import Case, CompileFacts, Group, Reason, Record, StageResult, Trial, Verdict
 from warpsmith.sandbox import Trouble
 from warpsmith.sandbox.session import Shown
+from warpsmith.tasks.fresh import outline
 from warpsmith.tasks.opened import LocalTask, OpenTask
 from warpsmith.tasks.program import Problem, moved, problem
 from warpsmith.timing.sample import Examine
@@ -59,8 +60,8 @@ def check_stage(desk: Desk) -> Stage:
 
         direction, steps = record.candidate.direction, desk.steps("cuda")
         solve = solver(desk.opened)
-        firsts = (solve(direction, step.trial) for step in _one_a_case(steps))
-        rooms = [room_for(one.arguments, one.native) for one in firsts]
+        outlines = (outline(desk.opened, direction, step.trial) for step in _one_a_case(steps))
+        rooms = [room_for(one.arguments, one.native) for one in outlines]
         room = Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
         runtime = Toolchain.find().runtime.parent
         limits = replace(LIMITS, wall_s=min(LIMITS.wall_s, CALLS_S * desk.choices.call_s))

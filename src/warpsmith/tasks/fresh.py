@@ -42,6 +42,16 @@ def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, devi
         yield moved(task.problem(direction, trial.model_copy(update={"seed": draw.randrange(1 << 31)})), device)
 
 
+def outline(task: OpenTask, direction: Direction, trial: Trial) -> Problem:
+    """A problem of this trial of which only the shapes, strides and element types matter."""
+    if not isinstance(task, LocalTask):
+        return task.problem(direction, trial)
+    program = sided(task.program, direction)
+    with torch.device("meta"):
+        arguments = program.arguments(trial)
+    return solved(program, direction, arguments, 0)
+
+
 def _here(program: Program, direction: Direction, trial: Trial, draw: random.Random, device: str) -> Iterator[Problem]:
     with torch.device(device):  # the draw happens there too: of a large case it takes seconds on the CPU
         base = mapped(program.arguments(trial), lambda tensor: tensor.to(device))

@@ -14,7 +14,7 @@ from warpsmith.compile import Toolchain
 from warpsmith.records import Case, CaseTiming, Direction, Reason, StageResult, Task, TimingFacts, Trial, Verdict
 from warpsmith.sandbox.cuda_session import CudaSession, Room, room_for
 from warpsmith.sandbox.observation import Trouble
-from warpsmith.tasks.fresh import problems
+from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
 from warpsmith.tasks.program import Problem
 from warpsmith.timing.baselines import MODES, SAMPLES, Baselines, TorchHost, keep, load, measure, store
@@ -31,7 +31,7 @@ Tier = Literal["search", "claim"]
 Cache = Literal["cold", "warm"]
 # A search asks many candidates a rough question, a claim one candidate a fine one.
 RULES = {
-    "search": StopRule(width=0.01, least=7, most=31, seconds=0.5),
+    "search": StopRule(width=0.01, least=5, most=31, seconds=0.3),
     "claim": StopRule(width=0.005, least=15, most=101, seconds=3.0),
 }
 
@@ -51,6 +51,10 @@ class Subject:
     def calls(self, case: Case) -> Iterator[Problem]:
         """Endless fresh calls of a case."""
         return problems(self.opened, self.direction, Trial(case=case), secrets.randbits(31), "cuda")
+
+    def outline(self, case: Case) -> Problem:
+        """The shapes of such a call."""
+        return outline(self.opened, self.direction, Trial(case=case))
 
 
 class Sitting:
@@ -137,8 +141,8 @@ class Timer:
 
     def sitting(self, subject: Subject, cases: Sequence[Case]) -> Sitting:
         """Room for the largest of the cases."""
-        firsts = (next(subject.calls(case)) for case in cases)
-        rooms = [room_for(call.arguments, call.native) for call in firsts]
+        outlines = (subject.outline(case) for case in cases)
+        rooms = [room_for(call.arguments, call.native) for call in outlines]
         room = Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
         return Sitting(subject, self.zeros.toolchain.runtime.parent, room)
 
@@ -153,7 +157,7 @@ class Timer:
     def _timed(self, subject: Subject, case: Case, examine: Examine, sitting: Sitting) -> Judged | Trouble:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
         calls = subject.calls(case)
-        floor = floor_of(subject.task, subject.direction, case, next(calls), self.zeros.bench.ceilings)
+        floor = floor_of(subject.task, subject.direction, case, subject.outline(case), self.zeros.bench.ceilings)
         once = sample(sitting.first, calls, examine, self._manner(subject))
         if isinstance(once, Trouble):
             return once
