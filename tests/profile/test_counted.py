@@ -104,3 +104,15 @@ def test_a_kernel_without_a_time_has_no_place() -> None:
     (one,) = kernels([Launch("k", (1, 1, 1), (32, 1, 1), {m.ISSUE: 3.0})], (), CEILINGS)
     assert (one.time, one.place) == (None, None)
     assert one.issue_active == pytest.approx(0.03)
+
+
+def test_the_table_of_our_own_command() -> None:
+    """From a report of the command in profile/ncu.py: a kernel whose loads the compiler took out of its loop."""
+    launches = read_launches((CAPTURED / "ncu_asked.csv").read_text())
+    wanted = {name for name in m.asked() if name not in m.TENSOR_FLOPS}
+    assert wanted <= set(launches[0].values)
+    (one,) = kernels(launches, (), CEILINGS)
+    assert one.place is not None
+    assert one.place.binding is Binding.ISSUE
+    assert one.bank_conflicts == 8_387_415
+    assert one.shared_bytes == 4096

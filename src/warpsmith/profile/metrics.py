@@ -49,8 +49,7 @@ FLOPS = {  # operations an executed instruction of a thread stands for
 }
 TENSOR_FLOPS = {
     "sm__ops_path_tensor_src_bf16_dst_fp32.sum": "bfloat16",
-    "sm__ops_path_tensor_src_fp16_dst_fp32.sum": "float16",
-    "sm__ops_path_tensor_src_fp16_dst_fp16.sum": "float16",
+    "sm__ops_path_tensor_src_fp16.sum": "float16",
     "sm__ops_path_tensor_src_tf32_dst_fp32.sum": "tf32",
 }
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"

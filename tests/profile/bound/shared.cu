@@ -8,8 +8,9 @@ __global__ void columns(const float* x, float* y) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   for (int row = warp; row < 32; row += 8) tile[row][lane] = x[row * 32 + lane];
   __syncthreads();
+  volatile const float* column = tile[lane];  // else the compiler reads each word once and keeps it
   float sum = 0;
-  for (int i = 0; i < ROUNDS; ++i) sum += tile[lane][(i + warp) % 32];
+  for (int i = 0; i < ROUNDS; ++i) sum += column[(i + warp) % 32];
   y[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
