@@ -132,3 +132,10 @@ def test_a_task_without_formulas_counts_what_goes_in_and_out(job: Job) -> None:
     moved = 2 * sum(tensor.numel() * 4 for tensor in job.problem.arguments if isinstance(tensor, torch.Tensor))
     assert facts.place.floor_us == pytest.approx(moved / GPU.rates.copy_bytes_per_s * 1e6, rel=0.01)
     assert facts.place.intensity is None
+
+
+def test_arguments_that_do_not_fit_into_a_frame_are_not_tried(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profiling, "MOST_BYTES", 16)
+    facts = profile_cuda(job, Toolchain.find(), datasheet(GPU))
+    assert facts.source is ProfileSource.PTXAS
+    assert "at most 16" in facts.passed_over[0].why

@@ -31,7 +31,7 @@ def made(folder: Path, env: dict[str, str] | None = None) -> Call:
 @pytest.mark.parametrize("walls", list(Walls))
 def test_the_worker_answers_under_a_tool(folder: Path, walls: Walls) -> None:
     ended = run_under(["/usr/bin/env"], made(folder), walls, 20)
-    assert (ended.walls, ended.exit_code, ended.late) == (walls, 0, False)
+    assert (ended.walls, ended.exit_code, ended.stopped) == (walls, 0, "")
     assert ended.trouble is not None  # there is no GPU here, and it says so
     assert ended.trouble.reason is Reason.LAUNCH_ERROR
     assert (folder / REQUESTS).stat().st_size > 16
@@ -40,7 +40,7 @@ def test_the_worker_answers_under_a_tool(folder: Path, walls: Walls) -> None:
 @pytest.mark.parametrize("walls", [Walls.FULL, Walls.OPEN])
 def test_a_tool_that_does_not_end_is_ended(tmp_path: Path, walls: Walls) -> None:
     ended = run_under(["/bin/sh", "-c", "sleep 60"], made(tmp_path), walls, 1)
-    assert ended.late
+    assert "longer than 1 s" in ended.stopped
     assert ended.seconds < 15
 
 

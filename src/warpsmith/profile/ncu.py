@@ -90,12 +90,12 @@ def command(ncu: str, folder: Path, metrics: Sequence[str]) -> list[str]:
     ]
 
 
-def why_nothing(said: str, version: str, late: bool = False) -> str:
+def why_nothing(said: str, version: str, stopped: str = "") -> str:
     """The reason in what ncu printed."""
     if "ERR_NVGPUCTRPERM" in said:
         return f"the driver keeps the GPU's counters for administrators (ERR_NVGPUCTRPERM): {CURE}"
-    if late:
-        return f"ncu {version} took longer than {RUN_S:g} s"
+    if stopped:
+        return f"ncu {version} around the call was stopped: {stopped}"
     if missing := NO_OPTION.search(said):
         return f"ncu {version} is of a version that takes other options ({missing[0].strip()}); 2022.1 or newer does"
     if "No kernels were profiled" in said:
@@ -114,7 +114,7 @@ def _count(subject: Subject, ncu: Program, walls: Walls, run: Run, read: Read) -
             return Refusal(f"the call failed under ncu: {ended.trouble.detail}")
         report = folder / f"{REPORT}.ncu-rep"
         if not report.is_file() or report.is_symlink():
-            return Refusal(why_nothing(ended.output, ncu.version, ended.late))
+            return Refusal(why_nothing(ended.output, ncu.version, ended.stopped))
         launches = read_launches(read(_page(ncu, report, "raw")))
         if not any(TIME in launch.values for launch in launches):
             return Refusal(why_nothing(ended.output, ncu.version))

@@ -67,6 +67,9 @@ class Job:
 
 def profile_cuda(job: Job, toolchain: Toolchain, ceilings: Ceilings, trust: bool = False) -> ProfileFacts:
     """On this GPU, with whatever lets itself be used; never fails for want of a counter."""
+    if (size := _size(job)) > MOST_BYTES:
+        why = f"case {job.trial.case.name} has arguments of {size} bytes; a profiled call takes at most {MOST_BYTES}"
+        return from_compiler(job, ceilings, (PassedOver(source=ProfileSource.NCU, why=why),))
     subject = Subject(job.artifact, job.source, job.direction.value, job.values(), toolchain.runtime.parent)
     walls = (Walls.FULL, Walls.OWN, *((Walls.OPEN,) if trust else ()))
     found = count(subject, walls)
@@ -155,12 +158,16 @@ def _work(job: Job, written: float) -> tuple[float, float]:
     """Bytes and operations that the task cannot do without; where it has no formulas, what goes in and out."""
     cost = job.task.cost.get(job.direction)
     if cost is None:
-        from warpsmith.tasks.values import tensors
-
-        read = sum(tensor.numel() * tensor.element_size() for tensor in tensors(job.problem.arguments))
-        return read + written, 0.0
+        return _size(job) + written, 0.0
     names = {**job.trial.case.axes, "size": job.trial.case.dtype.bytes}
     return float(evaluate(cost.bytes, names)), float(evaluate(cost.flops, names))
+
+
+def _size(job: Job) -> int:
+    """Bytes of the arguments."""
+    from warpsmith.tasks.values import tensors
+
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors(job.problem.arguments))
 
 
 def _whole(rows: Sequence[KernelProfile]) -> MeasuredTime | None:

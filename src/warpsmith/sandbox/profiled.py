@@ -61,7 +61,7 @@ class UnderTool:
     output: str
     seconds: float
     trouble: Trouble | None = None
-    late: bool = False
+    stopped: str = ""  # the limit that ended it, in words
 
 
 def run_under(tool: Sequence[str], made: Call, walls: Walls, wall_s: float = 60.0) -> UnderTool:
@@ -71,7 +71,7 @@ def run_under(tool: Sequence[str], made: Call, walls: Walls, wall_s: float = 60.
     held = _held(near, program) if walls is Walls.OWN else ()
     command = [*tool, *_ushered(near, held, program)]
     ended = _full(command, near, wall_s) if walls is Walls.FULL else _outside(command, near, walls, wall_s)
-    return ended if ended.late else _with_answer(ended, made.folder)
+    return ended if ended.stopped else _with_answer(ended, made.folder)
 
 
 def usher() -> Path:
@@ -121,7 +121,8 @@ def _full(command: Sequence[str], made: Call, wall_s: float) -> UnderTool:
     )
     ended = run(command, policy)
     text = (ended.stdout + ended.stderr).decode("utf-8", "replace")
-    return UnderTool(Walls.FULL, ended.exit_code, text, ended.seconds, late=ended.stopped is not None)
+    stopped = ended.sentence(policy) if ended.stopped is not None else ""
+    return UnderTool(Walls.FULL, ended.exit_code, text, ended.seconds, stopped=stopped)
 
 
 def _outside(command: Sequence[str], made: Call, walls: Walls, wall_s: float) -> UnderTool:
@@ -136,12 +137,12 @@ def _outside(command: Sequence[str], made: Call, walls: Walls, wall_s: float) ->
         start_new_session=True,
     )
     try:
-        output, late = process.communicate(timeout=wall_s)[0], False
+        output, stopped = process.communicate(timeout=wall_s)[0], ""
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        output, late = process.communicate()[0], True
+        output, stopped = process.communicate()[0], f"it ran longer than {wall_s:g} s of wall-clock time"
     text = output[:OUTPUT_BYTES].decode("utf-8", "replace")
-    return UnderTool(walls, process.returncode, text, time.monotonic() - begin, late=late)
+    return UnderTool(walls, process.returncode, text, time.monotonic() - begin, stopped=stopped)
 
 
 def _held(made: Call, program: Path) -> tuple[str, ...]:
