@@ -32,7 +32,7 @@ CORES = 2
 PLAIN = {"layernorm", "max_pool", "softmax", "swiglu"}
 SUFFIXES = {Language.TORCH: ".cu", Language.PLAIN: ".plain.cu"}
 WIDTH = 120
-LINES = 240
+LINES = 270
 INSTRUCTIONS = 100_000_000  # of all threads in a smoke call: about a second on the virtual GPU
 
 
