@@ -1,8 +1,10 @@
 """What the text of a source says of files, comments aside."""
 
+import time
+
 import pytest
 
-from warpsmith.compile.source import check_files
+from warpsmith.compile.source import check_files, exported
 from warpsmith.records import Reason
 
 
@@ -20,3 +22,10 @@ def test_an_incbin_in_a_string_is_told_with_its_line() -> None:
     assert found.reason is Reason.FORBIDDEN_FILE
     assert "/etc/passwd" in found.detail
     assert "line 3" in found.detail
+
+
+@pytest.mark.parametrize("opening", ["/* ", '"\\', "// ", 'R"('])
+def test_a_megabyte_of_openings_keeps_nobody_busy(opening: str) -> None:
+    source, started = opening * ((1 << 20) // len(opening)), time.process_time()
+    assert check_files(source) is None and exported(source) == ()
+    assert time.process_time() - started < 5

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-import warpsmith
 from warpsmith.verify.mutate import Harm, Operator, mutants, one_each
 from warpsmith.verify.operators import OPERATORS
 from warpsmith.verify.rewrites import REWRITES, Rewrite, rewritten
+from warpsmith.verify.specimens import read_candidates
 from warpsmith.verify.text import closing, code_of, line_of
 
-SEEDS = [path.read_text() for path in sorted((Path(warpsmith.__file__).parent / "suite").glob("*/seed_*.cu"))]
+CORPUS = read_candidates(Path(__file__).parents[2] / "corpus")
+SEEDS = [one.source for one in CORPUS if one.origin.startswith("honest seed")]
 KERNEL = """// a loop; __syncthreads();
 __global__ void k(const float* x, float* out, int n) {
   float sum = 0.0f;

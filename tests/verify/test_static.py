@@ -1,5 +1,6 @@
 """Static rules: a sign for each trick, none for an honest kernel, and never a verdict."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,26 @@ def test_the_stage_passes_whatever_it_sees() -> None:
     assert result.verdict is Verdict.PASS and result.detail == "signs: process"
     assert isinstance(result.facts, StaticFacts) and len(result.facts.findings) == 1
     assert look_static(candidate.model_copy(update={"source": "int x;"})).detail == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/* ",
+        'R"a( ',
+        "asm ",
+        "static int a; ",
+        "static torch::Tensor a; ",
+        "std::map<",
+        "cudaMemcpy(",
+        'extern "C" ',
+        "static float* a; ",
+        "#define A B B B B B B B B B B B B B B B B\n#define B A A A A A A A A A A A A A A A A\nA\n",
+        "struct a { torch::Tensor ",
+        '"\\',
+    ],
+)
+def test_a_flood_of_openings_keeps_nobody_busy(text: str) -> None:
+    started = time.process_time()
+    list(signs(text * ((1 << 18) // len(text))))
+    assert time.process_time() - started < 10

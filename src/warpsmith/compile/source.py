@@ -11,7 +11,8 @@ LIMIT_BYTES = 1 << 20
 MACRO_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 MACRO_VALUE = re.compile(r"[\w.+\-*/<>=(),: ]{0,100}")
 PREFIXES = {Language.TORCH: "warpsmith/torch/all.h", Language.PLAIN: "warpsmith/plain.h"}
-COMMENTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+# What nobody closes ends with the text or the line: else a megabyte of openings is searched once for each of them.
+COMMENTS = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?', re.DOTALL)
 INCBIN = re.compile(r"""\.incbin\s*\\?["']?([^"'\\\s]*)""")
 # What of CUDA's 16-bit headers a source may use without including them, as torch's headers bring them along.
 CUDA_HALF = re.compile(

@@ -16,7 +16,8 @@ STAGE = "static"
 RULES = Path(__file__).parent / "rules.toml"
 OBJECT = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+((?:[^\n\\]|\\\n)+)$", re.MULTILINE)
 ROUNDS = 3  # of expanding macros in macros
-LONGEST = 400  # characters of a macro's text that is still expanded
+LIMIT = 1 << 18  # characters that are looked at: the judge reads them, and must not be kept busy by a bad one
+NAME = re.compile(r"\b[A-Za-z_]\w*")
 
 
 class Rule(Model):
@@ -46,7 +47,7 @@ def look_static(candidate: Candidate, libraries: Sequence[str] = ()) -> StageRes
 
 def signs(source: str, macros: Mapping[str, str] | None = None, libraries: Sequence[str] = ()) -> Iterator[Finding]:
     """One finding for each rule that has a place, at its first one, in the order of the rules."""
-    texts = {strings: expanded(code_of(source, strings), macros or {}) for strings in (False, True)}
+    texts = {strings: expanded(code_of(source[:LIMIT], strings), macros or {}) for strings in (False, True)}
     for rule in rules():
         code = texts[rule.strings]
         if rule.allowed_by in libraries or (rule.unless and re.search(rule.unless, code)):
@@ -66,12 +67,11 @@ def rules() -> tuple[Rule, ...]:
 def expanded(code: str, macros: Mapping[str, str]) -> str:
     """The code with names that stand for other text replaced, lines kept; a cheap preprocessor, not a whole one."""
     known = {name: " ".join(text.replace("\\\n", " ").split()) for name, text in OBJECT.findall(code)}
-    known = {name: text for name, text in {**known, **macros}.items() if text and len(text) <= LONGEST}
-    if not known:
-        return code
-    names = re.compile(r"\b(?:" + "|".join(map(re.escape, known)) + r")\b")
-    for _ in range(ROUNDS):
-        code = names.sub(lambda place: known[place[0]], code)
+    known = {name: text for name, text in {**known, **macros}.items() if text}
+    for _ in range(ROUNDS if known else 0):
+        if len(code) + sum(len(known.get(name[0], "")) for name in NAME.finditer(code)) > LIMIT:
+            break
+        code = NAME.sub(lambda name: known.get(name[0], name[0]), code)
     return code
 
 

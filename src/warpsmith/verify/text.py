@@ -2,8 +2,10 @@
 
 import re
 
+# What nobody closes ends with the text or the line: else a megabyte of openings is searched once for each of them.
 TOKENS = re.compile(
-    r'//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\s\\]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'',
+    r'//[^\n]*|/\*.*?(?:\*/|\Z)|R"(?P<mark>[^()\s\\]{0,16})\(.*?(?:\)(?P=mark)"|\Z)'
+    r'|"(?:\\.|[^"\\\n])*"?|\'(?:\\.|[^\'\\\n]){1,12}\'',
     re.DOTALL,
 )
 PRINTABLE = re.compile(r"[^\n]")
