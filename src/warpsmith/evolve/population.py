@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from warpsmith.evolve.fitness import Fitness, fitness, gain
 from warpsmith.evolve.tags import cell
@@ -25,9 +26,9 @@ class Member:
     generation: int = 0
     name: str = ""
 
-    @property
+    @cached_property
     def id(self) -> str:
-        """The candidate's id."""
+        """The candidate's id; hashing a source again and again is what would cost most in a search."""
         return self.record.candidate.id
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from warpsmith.evolve.tokens import COMMENT
 
@@ -19,7 +20,7 @@ RULES: Mapping[str, str] = {
     "unrolled": r"#\s*pragma\s+unroll",
     "read-only-cache": r"\b__ldg\(|\b__ldcs\(|\b__ldca\(|\bld\.global\.nc",
     "atomic": r"\batomic(?:Add|Max|Min|CAS|Exch)\w*\(",
-    "grid-stride": r"\+=\s*[\w<>()\s*]*gridDim\.\w+",
+    "grid-stride": r"\+=[\w<>() *]{0,60}gridDim\.\w+",
     "launch-bounds": r"\b__launch_bounds__\b",
     "fast-intrinsic": r"\b__(?:expf|logf|fdividef|powf|sinf|cosf)\b|\brsqrtf\(|\bex2\.approx",
     "fma": r"\b(?:fmaf|__fmaf_rn|__hfma2?)\(",
@@ -33,6 +34,7 @@ LAUNCH = re.compile(r"<<<")
 _COMPILED = {name: re.compile(rule) for name, rule in RULES.items()}
 
 
+@lru_cache(maxsize=64)
 def tags(source: str) -> tuple[str, ...]:
     """The tags in the order of the table; `fused` when there is one launch, `launches-N` when there are more."""
     code = COMMENT.sub(lambda found: found[1] or " ", source)

@@ -4,13 +4,15 @@ import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from functools import lru_cache
-from hashlib import blake2b
+from heapq import nsmallest
+from zlib import crc32
 
 from warpsmith.base import digest
 
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\.?\d[\w.]*|<<<|>>>|[-+*/%&|^=!<>]=|&&|\|\||<<|>>|->|::|\S')
-SHINGLE = 4  # tokens
+PRIME, MIX = (1 << 61) - 1, 0x9E3779B97F4A7C15  # spread hashes evenly, so that the smallest are a fair sample
+SKETCH = 256  # hashes that stand for a source
 NEAR = 0.995  # similarity from which two kernels are one
 
 
@@ -21,15 +23,34 @@ def tokens(source: str) -> tuple[str, ...]:
 
 def normal_digest(source: str, macros: Mapping[str, str]) -> str:
     """The hash of what a compiler would see, as far as layout and comments go, with the macros."""
-    return digest(*tokens(source), *(f"{name}={value}" for name, value in sorted(macros.items())))
+    return digest(_normal(source), *(f"{name}={value}" for name, value in sorted(macros.items())))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
+def _normal(source: str) -> str:
+    """The hash of the tokens; a kernel on its way through a generation is asked for it several times."""
+    return digest("\0".join(tokens(source)))
+
+
 def shingles(source: str) -> frozenset[int]:
-    """Hashes of every run of tokens; the same on every machine and in every process."""
+    """Hashes of every run of four tokens; the same on every machine and in every process."""
     found = tokens(source)
-    runs = (" ".join(found[at : at + SHINGLE]) for at in range(max(1, len(found) - SHINGLE + 1)))
-    return frozenset(int.from_bytes(blake2b(run.encode(), digest_size=8).digest(), "big") for run in runs)
+    each = {token: crc32(token.encode()) for token in set(found)}
+    row = [0, 0, 0, *(each[token] for token in found)]
+    runs = zip(row, row[1:], row[2:], row[3:], strict=False)
+    return frozenset((a + b * 1000003 + c * 8191 + d * 65599) * MIX % PRIME for a, b, c, d in runs)
+
+
+@lru_cache(maxsize=64)
+def sketch(source: str) -> frozenset[int]:
+    """The smallest hashes of a source: what two sketches share of their smallest tells how alike the sources are."""
+    return frozenset(nsmallest(SKETCH, shingles(source)))
+
+
+def alike(one: frozenset[int], other: frozenset[int]) -> float:
+    """How alike two sources are by their sketches: 1 for the same, about as much less as they differ."""
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared)
 
 
 def similarity(one: str, other: str) -> float:
@@ -55,11 +76,11 @@ class Novelty:
             return "the same kernel was proposed before"
         if macros:
             return ""
-        found = shingles(source)
+        found = sketch(source)
         for name, other in self._sketches.items():
-            alike = len(found & other) / len(found | other)
-            if alike >= self._near:
-                return f"{alike:.1%} of it is kernel {name[:12]} (from {self._near:.1%} on it counts as the same)"
+            same = alike(found, other)
+            if same >= self._near:
+                return f"{same:.1%} of it is kernel {name[:12]} (from {self._near:.1%} on it counts as the same)"
         return ""
 
     def add(self, source: str, macros: Mapping[str, str]) -> None:
@@ -67,7 +88,7 @@ class Novelty:
         key = normal_digest(source, macros)
         self._seen[key] = None
         if not macros:
-            self._sketches[key] = shingles(source)
+            self._sketches[key] = sketch(source)
         while len(self._seen) > self._most:
             self._seen.popitem(last=False)
         while len(self._sketches) > self._room:
