@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from string import Template
 
@@ -25,6 +25,11 @@ class Subject:
     task: Task
     direction: Direction
     gpu: str
+
+    @cached_property
+    def words(self) -> str:
+        """The part of a prompt that says the task and the GPU: the same in all of them."""
+        return _task(self)
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Material:
 def proposal(subject: Subject, operator: str, material: Material) -> Prompt:
     """The prompt of an operator: task, GPU, kernels from slow to fast, profile, lessons, what to do."""
     row = OPERATORS[operator]
-    parts = [_task(subject)]
+    parts = [subject.words]
     shown = material.context if row.context else ()
     if shown:
         parts.append(_fill("kernels", kernels="\n".join(_kernel(n, one) for n, one in enumerate(shown, 1))))
@@ -67,7 +72,7 @@ def translation(subject: Subject, lessons: Sequence[str] = (), last: Broken | No
     """The prompt for a first kernel, or for the next attempt at one."""
     words = {"broken": _shown(last.source), "evidence": last.evidence} if last else {}
     what = _fill("retry" if last else "translate", **words)
-    parts = [_task(subject), *_lessons(lessons), what, _fill("answer")]
+    parts = [subject.words, *_lessons(lessons), what, _fill("answer")]
     return Prompt(system=_fill("system"), user="\n".join(parts), kind="translate")
 
 

@@ -12,7 +12,7 @@ from warpsmith.base import digest
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\.?\d[\w.]*|<<<|>>>|[-+*/%&|^=!<>]=|&&|\|\||<<|>>|->|::|\S')
 PRIME, MIX = (1 << 61) - 1, 0x9E3779B97F4A7C15  # spread hashes evenly, so that the smallest are a fair sample
-SKETCH = 256  # hashes that stand for a source
+SKETCH = 128  # hashes that stand for a source
 NEAR = 0.995  # similarity from which two kernels are one
 
 
@@ -62,7 +62,7 @@ def similarity(one: str, other: str) -> float:
 class Novelty:
     """What was proposed lately. Sketches are kept of the last `room` sources, digests of many more."""
 
-    def __init__(self, near: float = NEAR, room: int = 256, digests: int = 50_000) -> None:
+    def __init__(self, near: float = NEAR, room: int = 128, digests: int = 50_000) -> None:
         self._near = near
         self._room = room
         self._most = digests
