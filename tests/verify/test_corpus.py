@@ -8,13 +8,21 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
+from warpsmith.records import Candidate
+from warpsmith.tasks.find import open_task
+from warpsmith.verify import Verifiers, verify
+from warpsmith.verify.aggregate import shipped_weights
 from warpsmith.verify.operators import OPERATORS
 from warpsmith.verify.rewrites import REWRITES
-from warpsmith.verify.specimens import Kind, kind_of, read_candidates
+from warpsmith.verify.specimens import TRUTH, Kind, Label, kind_of, read_candidates, read_specimens
 
+torch.set_num_threads(1)
 ROOT = Path(__file__).parents[2]
 CORPUS = read_candidates(ROOT / "corpus")
+SEED = 20250914
+SAMPLE = 3  # of each label: `make corpus` looks at all of them
 TELLING = re.compile(r"\b(attack|honest|control|mutant|cheat|exploit)", re.IGNORECASE)
 
 
@@ -60,3 +68,20 @@ def test_a_kernel_as_a_reviewer_sees_it_does_not_tell_what_it_is(script: ModuleT
 def test_the_same_seeds_make_the_same_corpus(script: ModuleType) -> None:
     seeds = sorted((ROOT / "src" / "warpsmith" / "suite").glob("rope/seed_*.cu"))
     assert script.corpus(seeds) == script.corpus(seeds)
+
+
+def stopped(candidate: Candidate) -> bool:
+    with open_task(candidate.task) as opened:
+        return not verify(candidate, opened, SEED, Verifiers(weights=shipped_weights())).go
+
+
+def test_a_sample_of_honest_kernels_raises_no_alarm() -> None:
+    honest = [one for one in CORPUS if kind_of(one) is Kind.HONEST][:SAMPLE]
+    assert not [one.origin for one in honest if stopped(one)]
+
+
+@pytest.mark.skipif(not (ROOT / "corpus" / TRUTH).exists(), reason="the corpus has no labels from a GPU yet")
+def test_a_sample_of_wrong_kernels_is_stopped() -> None:
+    wrong = [one for one in read_specimens(ROOT / "corpus") if one.label is Label.WRONG][: 2 * SAMPLE]
+    missed = [one.candidate.origin for one in wrong if not stopped(one.candidate)]
+    assert len(missed) <= 1, missed
