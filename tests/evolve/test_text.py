@@ -20,6 +20,24 @@ def test_the_same_kernel_in_another_layout_has_the_same_digest() -> None:
     assert normal_digest(KERNEL, {}) != normal_digest(KERNEL.replace("2.0f", "3.0f"), {})
 
 
+def test_other_names_of_variables_change_nothing_but_other_types_and_functions_do() -> None:
+    other = KERNEL.replace("int i ", "int place ").replace("[i]", "[place]").replace("(i <", "(place <")
+    assert other != KERNEL and normal_digest(other, {}) == normal_digest(KERNEL, {})
+    first = "float4 v = w; out[i] = expf(v.x);"
+    for changed in (
+        "uint4 v = w; out[i] = expf(v.x);",
+        "float4 v = w; out[i] = logf(v.x);",
+        "float4 v = w; out[i] = expf(v.y);",
+    ):
+        assert normal_digest(first, {}) != normal_digest(changed, {})
+
+
+def test_one_changed_constant_in_a_long_kernel_is_new() -> None:
+    seen, long = Novelty(), KERNEL + "\n".join(f"int f{n}(int a) {{ return a + {n}; }}" for n in range(40))
+    seen.add(long, {})
+    assert seen.why_not(long.replace("2.0f", "3.0f"), {}) == ""
+
+
 def test_similarity_runs_from_nothing_to_one() -> None:
     assert similarity(KERNEL, KERNEL) == 1.0
     assert 0.8 < similarity(KERNEL, KERNEL.replace("2.0f", "3.0f")) < 1.0

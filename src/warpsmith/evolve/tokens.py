@@ -2,7 +2,7 @@
 
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from heapq import nsmallest
 from zlib import crc32
@@ -12,8 +12,12 @@ from warpsmith.base import digest
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\.?\d[\w.]*|<<<|>>>|[-+*/%&|^=!<>]=|&&|\|\||<<|>>|->|::|\S')
 PRIME, MIX = (1 << 61) - 1, 0x9E3779B97F4A7C15  # spread hashes evenly, so that the smallest are a fair sample
+NAME = re.compile(r"[A-Za-z_]\w*")
+ENDS = frozenset("=;,)[:")
+NOT_TYPES = frozenset(("return", "else", "case", "goto", "throw", "define", "ifndef", "ifdef", "undef", "include"))
 SKETCH = 128  # hashes that stand for a source
-NEAR = 0.995  # similarity from which two kernels are one
+NEAR = 0.998  # similarity from which two kernels are one: less than a line in a hundred
+PERHAPS = 0.97  # by sketches, from which the whole sources are compared
 
 
 def tokens(source: str) -> tuple[str, ...]:
@@ -29,7 +33,21 @@ def normal_digest(source: str, macros: Mapping[str, str]) -> str:
 @lru_cache(maxsize=64)
 def _normal(source: str) -> str:
     """The hash of the tokens; a kernel on its way through a generation is asked for it several times."""
-    return digest("\0".join(tokens(source)))
+    return digest("\0".join(renamed(tokens(source))))
+
+
+def renamed(found: Sequence[str]) -> list[str]:
+    """Tokens with every name that is declared as a variable numbered in order, so that other names change nothing."""
+    known = {
+        name
+        for before, name, after in zip(found, found[1:], found[2:], strict=False)
+        if after in ENDS
+        and NAME.fullmatch(name)
+        and before not in NOT_TYPES
+        and (before in "*&>" or NAME.fullmatch(before))
+    }
+    numbers: dict[str, str] = {}
+    return [numbers.setdefault(name, f"v{len(numbers)}") if name in known else name for name in found]
 
 
 def shingles(source: str) -> frozenset[int]:
@@ -67,7 +85,7 @@ class Novelty:
         self._room = room
         self._most = digests
         self._seen: OrderedDict[str, None] = OrderedDict()
-        self._sketches: OrderedDict[str, frozenset[int]] = OrderedDict()
+        self._sketches: OrderedDict[str, tuple[frozenset[int], str]] = OrderedDict()
 
     def why_not(self, source: str, macros: Mapping[str, str]) -> str:
         """Why a kernel is not new; empty when it is. Other macros on a known source are new."""
@@ -78,7 +96,9 @@ class Novelty:
             return ""
         found = sketch(source)
         for name, other in self._sketches.items():
-            same = alike(found, other)
+            if alike(found, other[0]) < min(PERHAPS, self._near):
+                continue
+            same = similarity(source, other[1])
             if same >= self._near:
                 return f"{same:.1%} of it is kernel {name[:12]} (from {self._near:.1%} on it counts as the same)"
         return ""
@@ -88,7 +108,7 @@ class Novelty:
         key = normal_digest(source, macros)
         self._seen[key] = None
         if not macros:
-            self._sketches[key] = sketch(source)
+            self._sketches[key] = (sketch(source), source)
         while len(self._seen) > self._most:
             self._seen.popitem(last=False)
         while len(self._sketches) > self._room:
