@@ -1,6 +1,7 @@
 """The corpus that verifiers are calibrated on.
 
     python scripts/corpus.py make [--suite DIR]          write corpus/requests.jsonl
+    python scripts/corpus.py again                       write corpus/again.jsonl: what has no label worth believing yet
     python scripts/corpus.py ask DIR                     write questions for reviewers: DIR/01.md, DIR/02.md, …
     python scripts/corpus.py tell DIR --model NAME       take DIR/01.answer.md, … into corpus/reviews.jsonl
 
@@ -29,7 +30,16 @@ from warpsmith.verify.operators import OPERATORS
 from warpsmith.verify.replies import ATTACKS, REVIEWS, Reply
 from warpsmith.verify.review import Subject, panel_prompt
 from warpsmith.verify.rewrites import REWRITES, rewritten
-from warpsmith.verify.specimens import REQUESTS, Kind, kind_of, read_candidates
+from warpsmith.verify.specimens import (
+    REQUESTS,
+    TRUTH,
+    Kind,
+    Label,
+    Specimen,
+    kind_of,
+    read_candidates,
+    read_specimens,
+)
 from warpsmith.verify.text import code_of
 
 ROOT = Path(__file__).parents[1]
@@ -37,18 +47,18 @@ SEED, ASK_SEED = 20251115, 20251116
 AN_OPERATOR = 7  # mutants of each
 A_REWRITE = 3  # kernels of each
 ASKED_HONEST, ASKED_A_HARM, ASKED_ATTACKS = 16, 8, 8  # kernels that reviewers are shown
-INDEX = "index.json"
+INDEX, AGAIN = "index.json", "again.jsonl"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("deed", choices=["make", "ask", "tell"])
+    parser.add_argument("deed", choices=["make", "again", "ask", "tell"])
     parser.add_argument("folder", type=Path, nargs="?", default=Path("reviews"))
     parser.add_argument("--suite", type=Path, default=ROOT / "src" / "warpsmith" / "suite")
     parser.add_argument("--out", type=Path, default=ROOT / "corpus")
     parser.add_argument("--model", default="")
     chosen = parser.parse_args()
-    {"make": _make, "ask": _ask, "tell": _tell}[chosen.deed](chosen)
+    {"make": _make, "again": _again, "ask": _ask, "tell": _tell}[chosen.deed](chosen)
     return 0
 
 
@@ -57,6 +67,29 @@ def _make(chosen: argparse.Namespace) -> None:
     _write(chosen.out / REQUESTS, [one.text() for one in made])
     kinds = Counter(kind_of(one).value for one in made)
     sys.stdout.write(f"{chosen.out / REQUESTS}: {dict(kinds)}\n")
+
+
+def _again(chosen: argparse.Namespace) -> None:
+    """Kernels without a verdict, honest ones that failed, and their children: the seed's fault would hide theirs."""
+    specimens = {one.candidate.id: one for one in read_specimens(chosen.out)}
+    failed = {name for name, one in specimens.items() if is_suspect(one)}
+    again = [
+        one
+        for one in read_candidates(chosen.out)
+        if one.id not in specimens or one.id in failed or (set(one.parents) & failed and ran(specimens[one.id]))
+    ]
+    _write(chosen.out / AGAIN, [one.text() for one in again])
+    sys.stdout.write(f"{len(again)} kernels in {chosen.out / AGAIN}; append their records to {chosen.out / TRUTH}\n")
+
+
+def is_suspect(specimen: Specimen) -> bool:
+    """An honest kernel that failed: the corpus, a task or the evaluator is wrong, and a person must look."""
+    return kind_of(specimen.candidate) is Kind.HONEST and specimen.label is Label.WRONG
+
+
+def ran(specimen: Specimen) -> bool:
+    """Whether it came as far as the GPU."""
+    return specimen.stage != "compile"
 
 
 def _ask(chosen: argparse.Namespace) -> None:
