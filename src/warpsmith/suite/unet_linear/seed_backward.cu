@@ -60,13 +60,17 @@ struct Result {
 // whichever way it lies.
 template <typename kept_t, int Pitch, typename scalar_t>
 __device__ void load(kept_t (&tile)[kDepth][Pitch], const scalar_t* from, Layout at, int64_t row0, int64_t col0) {
+  constexpr int threads = 32 * kRows;
+  const bool along = at.col_step == 1;
+  const int own = threadIdx.y * 32 + threadIdx.x;
+  const int down = along ? threads / kDepth : 0, right = along ? 0 : threads / kTile;  // from one element to the next
+  int row = along ? own / kDepth : own % kTile, col = along ? own % kDepth : own / kTile;
+  const scalar_t* place = from + (row0 + row) * at.row_step + (col0 + col) * at.col_step;
+  const int64_t step = down * at.row_step + right * at.col_step;
+  const int64_t rows = at.rows - row0, cols = at.cols - col0;
 #pragma unroll 4
-  for (int i = threadIdx.y * 32 + threadIdx.x; i < kTile * kDepth; i += 32 * kRows) {
-    const int row = at.col_step == 1 ? i / kDepth : i % kTile, col = at.col_step == 1 ? i % kDepth : i / kTile;
-    const bool inside = row0 + row < at.rows && col0 + col < at.cols;
-    const int64_t place = (row0 + row) * at.row_step + (col0 + col) * at.col_step;
-    tile[col][row] = inside ? static_cast<kept_t>(from[place]) : static_cast<kept_t>(0.0f);
-  }
+  for (int i = 0; i < kTile * kDepth / threads; ++i, row += down, col += right, place += step)
+    tile[col][row] = row < rows && col < cols ? static_cast<kept_t>(*place) : static_cast<kept_t>(0.0f);
 }
 
 __device__ Layout turned(Layout at) { return {at.cols, at.rows, at.col_step, at.row_step}; }
