@@ -26,6 +26,8 @@ COMMANDS = (
     Command("calibrate", "calibrate", "verifiers on a labelled corpus: how often right, what saved", "Many kernels"),
     Command("audit", "audit", "attacks and honest controls: what gets through, what is refused", "Many kernels"),
     Command("optimize", "optimize", "search for a faster kernel: models, tuner, or both", "Searches"),
+    Command("ask", "ask", "the next prompts of a search as files, for whoever writes kernels", "Searches"),
+    Command("tell", "tell", "take the answers, or the records of an evaluation elsewhere", "Searches"),
     Command("runs", "runs", "the searches that the archive holds, and how they stand", "Searches"),
     Command("show", "show", "one search: its settings, how evaluations ended, the best and its lineage", "Searches"),
     Command("best", "best", "the best kernel of a search, written to a file", "Searches"),

@@ -58,6 +58,40 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
     return Session(archive, run, full, task, search, evaluator(full, "thorough", None))
 
 
+def open_dialogue(archive: "Archive", wishes: Wishes, who: str = "somebody") -> Session:
+    """A run that is answered through files: begun when its task is named, else the one that is there."""
+    from warpsmith.evolve import Search, Tools
+    from warpsmith.evolve.dialogue import Somebody
+    from warpsmith.llm import Ensemble
+
+    known = wishes.run in {run.name for run in archive.runs()}
+    if not known and not wishes.target:
+        raise UsageError(
+            f"Run {wishes.run} does not exist. --task TASK begins it; warpsmith runs lists those that are."
+        )
+    full = resumed(archive, replace(wishes, resume=True)) if known else with_defaults(wishes)
+    if not known:
+        full = replace(full, device=_wanted(full))
+    task = _task(full)
+    models = Ensemble([Somebody(who)])
+    run = archive.run(full.run) if known else _begun(archive, full, task, models)
+    one = aim(archive, run, replace(full, models=who), task)
+    one = replace(one, shape=replace(one.shape, drafts=one.shape.proposals, tuned=0.0))
+    search = Search(archive, run, one, Tools(_unwanted, models, summaries=False))
+    return Session(archive, run, full, task, search, evaluator(full, "sketch", None))
+
+
+def _wanted(wishes: Wishes) -> str:
+    """The device of a run whose kernels may be evaluated elsewhere: what is named is believed."""
+    from warpsmith.bench import settled
+
+    return wishes.device if wishes.device in ("cuda", "vgpu") else settled(wishes.device or "auto")
+
+
+def _unwanted(candidate: Candidate) -> Record:
+    raise UsageError("This run evaluates what it is told, not what it proposes.")
+
+
 def finish(session: Session, ending: "Ending") -> Record | None:
     """The winner evaluated at length, with a secret seed; the next best where one does not hold."""
     ranked = session.search.state.population.ranked()

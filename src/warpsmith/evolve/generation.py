@@ -12,7 +12,7 @@ from warpsmith.evolve.slot import Outcome, Proposal, Slot
 from warpsmith.evolve.state import Result, verdict_word
 from warpsmith.evolve.tokens import normal_digest
 from warpsmith.evolve.tune import said
-from warpsmith.llm import Answer, Ensemble, Model, Prompt
+from warpsmith.llm import Answer, Ensemble, Model, ModelError, Prompt
 from warpsmith.records import Candidate, Record
 
 Evaluate = Callable[[Candidate], Record]
@@ -56,13 +56,17 @@ class Generation:
 
     async def run(self) -> list[Result]:
         """All slots finished; what an earlier process finished is taken as it is."""
-        self.finished = {one.slot.name: one for one in self.ledger.finished(self.slots[0].generation)}
-        self.show("proposing", len(self.finished), "")
-        made = self._sifted(await self._filled())
-        chosen = self._chosen(await self._screened(self._distinct(made)))
+        chosen = await self.prepare()
         self.show("evaluating", len(self.finished), "")
         await asyncio.gather(*(self._judged(one) for one in chosen))
         return list(self.finished.values())
+
+    async def prepare(self) -> list[Made]:
+        """The candidates that are worth an evaluation; every other slot is finished."""
+        self.finished = {one.slot.name: one for one in self.ledger.finished(self.slots[0].generation)}
+        self.show("proposing", len(self.finished), "")
+        made = self._sifted(await self._filled())
+        return self._chosen(await self._screened(self._distinct(made)))
 
     async def _filled(self) -> list[Made | Proposal]:
         """What each open slot proposes, all models asked at once; what they said before a kill is not asked again."""
@@ -80,6 +84,8 @@ class Generation:
 
     def _model(self, name: str) -> Model:
         """The model of a plan; where a resumed run has others, the first of them."""
+        if not self.crew.models:
+            raise ModelError(f"{name} is not here to be asked")
         return self.crew.models[name] if name in self.crew.models.names else next(iter(self.crew.models))
 
     def _sifted(self, filled: Sequence[Made | Proposal]) -> list[Made]:

@@ -15,9 +15,9 @@ from warpsmith.evolve.slot import Proposal, Slot
 from warpsmith.evolve.state import Result
 from warpsmith.evolve.tags import cell
 from warpsmith.llm import Answer
-from warpsmith.records import Model, ModelCall, Record
+from warpsmith.records import Candidate, Model, ModelCall, Record
 
-GENERATION, LESSON = "generation", "lesson"  # of a run, and of all runs
+GENERATION, WAITING, LESSON = "generation", "waiting", "lesson"  # of a run; lessons of all runs
 PLAN, ANSWER, PROPOSAL = "plan", "answer", "proposal"  # of one generation, so that each is read by itself
 
 
@@ -25,6 +25,13 @@ class Plan(Model):
     """The slots of a generation."""
 
     slots: tuple[Slot, ...]
+
+
+class Waiting(Model):
+    """A candidate that is evaluated elsewhere."""
+
+    proposal: Proposal
+    candidate: Candidate
 
 
 @dataclass(frozen=True)
@@ -63,12 +70,22 @@ class Ledger:
         notes = self.archive.notes(self.run, _kind(ANSWER, generation))
         return {note.name: Answer.model_validate(note.body) for note in notes}
 
+    def wait(self, proposal: Proposal, candidate: Candidate) -> None:
+        """Keep a candidate that is evaluated elsewhere, until its record comes."""
+        body = _json(Waiting(proposal=proposal, candidate=candidate))
+        self.archive.note(self.run, WAITING, body, name=proposal.slot.name)
+
+    def waiting(self) -> list[Waiting]:
+        """The candidates that wait for a record."""
+        return [Waiting.model_validate(note.body) for note in self.archive.notes(self.run, WAITING)]
+
     def finish(self, result: Result) -> None:
         """Keep a finished slot: its proposal and its record, both or none."""
         slot, record = result.slot, result.record
         with self.archive.together():
             kind = _kind(PROPOSAL, slot.generation)
             self.archive.note(self.run, kind, _json(result.proposal), name=slot.name)
+            self.archive.forget(self.run, WAITING, slot.name)
             if record is not None:
                 found = fitness(record)
                 binding = found.binding if found else ""

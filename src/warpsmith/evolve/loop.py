@@ -20,7 +20,7 @@ from warpsmith.evolve.planner import Shape, plan
 from warpsmith.evolve.prompts import Subject
 from warpsmith.evolve.proposer import Proposer
 from warpsmith.evolve.slot import Slot
-from warpsmith.evolve.state import State, fold
+from warpsmith.evolve.state import Result, State, fold
 from warpsmith.evolve.stops import Limits, Progress, stop
 from warpsmith.evolve.view import Ending, View
 from warpsmith.llm import Ensemble
@@ -40,6 +40,7 @@ class Tools:
     watch: Watch = lambda view: None
     clock: Callable[[], float] = time.monotonic
     jobs: int = 2
+    summaries: bool = True  # of failed translations, by the models themselves
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,11 @@ class Search:
         self._archive.finish(self._run.name, RunState.DONE, why)
         return self._ending(why)
 
+    @property
+    def task(self) -> str:
+        """The task's name, which is also in the records."""
+        return self._aim.subject.task.name
+
     async def _generations(self) -> str:
         """Generation after generation; why it ended comes back."""
         pool = ThreadPoolExecutor(max(1, self._tools.jobs), thread_name_prefix="evaluate")
@@ -94,15 +100,28 @@ class Search:
             pool.shutdown(wait=True, cancel_futures=True)  # what is being evaluated is kept, what waits is not begun
 
     async def _generation(self, slots: Sequence[Slot], crew: Crew) -> None:
-        number = slots[0].generation
+        self._absorb(slots, await self.generation(slots, crew).run())
+
+    def generation(self, slots: Sequence[Slot], crew: Crew) -> Generation:
+        """Slots on their way, seen by whoever watches."""
 
         def show(phase: str, done: int, said: str) -> None:
-            self._tools.watch(self._view(phase, number, done, len(slots), said))
+            self._tools.watch(self._view(phase, slots[0].generation, done, len(slots), said))
 
-        one = Generation(slots, self.ledger, self.proposer(), crew, show, self._aim.shape.evaluate)
-        learned = self.state.absorb(await one.run())
-        self.ledger.close_generation(number, learned)
-        show("done", len(slots), "")
+        return Generation(slots, self.ledger, self.proposer(), crew, show, self._aim.shape.evaluate)
+
+    def close(self, slots: Sequence[Slot]) -> bool:
+        """Take a generation in, if all its slots are finished."""
+        results = self.ledger.finished(slots[0].generation)
+        if {one.slot.name for one in results} < {slot.name for slot in slots}:
+            return False
+        self._absorb(slots, results)
+        return True
+
+    def _absorb(self, slots: Sequence[Slot], results: Sequence[Result]) -> None:
+        number = slots[0].generation
+        self.ledger.close_generation(number, self.state.absorb(results))
+        self._tools.watch(self._view("done", number, len(slots), len(slots), ""))
 
     def next_slots(self) -> tuple[Slot, ...]:
         """The plan of the generation that was begun, else a new one, kept before anything of it is done."""
@@ -116,7 +135,8 @@ class Search:
 
     def proposer(self) -> Proposer:
         """Who fills slots from what is known now."""
-        return Proposer(self._aim.subject, self._aim.target, self.state, self._aim.seed, self._aim.start)
+        aim, summaries = self._aim, self._tools.summaries
+        return Proposer(aim.subject, aim.target, self.state, aim.seed, aim.start, summaries)
 
     def _why_stop(self, slots: Sequence[Slot]) -> str:
         if self.state.generation == 0 and slots:

@@ -38,10 +38,17 @@ def plan(state: State, shape: Shape, models: Sequence[str], seed: int, start: bo
         return (Slot(generation=0, place=0, operator=SEED),)
     if not state.population.members:
         return _translate(state, shape, models)
-    tunings = _tunings(state, shape.proposals if not models else max(1, int(shape.tuned * shape.proposals)), seed)
+    tunings = _tunings(state, _tuner_share(shape, models), seed)
     asked = _proposals(state, shape, models, seed, shape.proposals - len(tunings))
     slots = [*asked, *tunings]
     return tuple(slot.model_copy(update={"place": place}) for place, slot in enumerate(slots))
+
+
+def _tuner_share(shape: Shape, models: Sequence[str]) -> int:
+    """How many slots the tuner may have: all without a model, else its share, and at least one of it."""
+    if not models:
+        return shape.proposals
+    return max(1, int(shape.tuned * shape.proposals)) if shape.tuned else 0
 
 
 def _translate(state: State, shape: Shape, models: Sequence[str]) -> tuple[Slot, ...]:

@@ -37,6 +37,7 @@ class Proposer:
     state: State
     seed: int
     start: Candidate | None = None
+    summaries: bool = True  # whether a model is asked to tell the last error of a translation in its words
 
     async def fill(self, slot: Slot, ask: Ask) -> Made | Proposal:
         """The slot's candidate, or the proposal that says why there is none."""
@@ -95,11 +96,15 @@ class Proposer:
     async def _prompt(self, slot: Slot, ask: Ask, paid: list[Answer]) -> Prompt:
         """The slot's prompt; before a next attempt the last error is told in a few words by the model itself."""
         last = self.state.chains.get(slot.place) if slot.operator == TRANSLATE else None
-        if last is not None and last.source:
+        if last is not None and last.source and self.summaries:
             told = await ask(slot, summary(last), SUMMARY)
             paid.append(told)
             last = Broken(last.source, f"{told.text.strip()}\n\n{last.evidence.splitlines()[0]}")
         return self.prompt(slot, last)
+
+    def question(self, slot: Slot) -> Prompt:
+        """The prompt of a slot for somebody who is asked once: the last error as the evaluator told it."""
+        return self.prompt(slot, self.state.chains.get(slot.place) if slot.operator == TRANSLATE else None)
 
     def prompt(self, slot: Slot, last: Broken | None = None) -> Prompt:
         """The prompt of a slot as it is asked of a model."""

@@ -1,0 +1,110 @@
+"""`warpsmith ask RUN`: the next prompts of a search as files, for whoever can write kernels."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsmith.cli._letters import ANSWER, write_letters
+from warpsmith.cli._options import Jobs, Json, Trust
+from warpsmith.cli._output import console, print_json
+from warpsmith.cli._wishes import Wishes
+from warpsmith.records import Direction, Model
+
+if TYPE_CHECKING:
+    from warpsmith.cli._search import Session
+    from warpsmith.evolve.dialogue import Dialogue
+    from warpsmith.llm import Prompt
+
+
+class Asked(Model):
+    """What was written: the run, the folder, the names of the questions, and what to do next."""
+
+    run: str
+    folder: str
+    names: tuple[str, ...]
+    next: str
+
+
+def command(
+    run: Annotated[str, typer.Argument(help="The name of a run; one that is new needs --task.")],
+    out: Annotated[Path, typer.Option(help="The folder to write to.")],
+    number: Annotated[int, typer.Option("-n", min=1, max=256, help="How many proposals.")] = 8,
+    task: Annotated[str, typer.Option(help="Begin the run for this task.")] = "",
+    direction: Annotated[Direction | None, typer.Option(help="Which pass; forward by default.")] = None,
+    start: Annotated[Path | None, typer.Option("--from", help="A kernel to begin with instead of the seed.")] = None,
+    device: Annotated[str | None, typer.Option(help="Where kernels are evaluated: cuda, vgpu or auto.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="The GPU that the virtual one models.")] = None,
+    elsewhere: Annotated[
+        bool, typer.Option("--elsewhere", help="Evaluate nothing here: tell --requests, --results.")
+    ] = False,
+    reviews: Annotated[bool, typer.Option("--reviews", help="Ask for reviews of what waits for evaluation.")] = False,
+    who: Annotated[str, typer.Option(help="The name of whoever answers, for the record.")] = "somebody",
+    jobs: Jobs = 2,
+    trust: Trust = False,
+    as_json: Json = False,
+) -> int:
+    """Write self-contained prompts, one a file; `warpsmith tell RUN DIR` takes the answers."""
+    from warpsmith.archive import Archive
+    from warpsmith.cli._search import open_dialogue
+    from warpsmith.evolve.dialogue import Dialogue
+
+    wishes = Wishes(
+        target=task, direction=direction, device=device, gpu=gpu, proposals=number, run=run, start=start, trust=trust
+    )
+    with Archive.open() as archive:
+        session = open_dialogue(archive, wishes, who)
+        dialogue = Dialogue(session.search, jobs=jobs)
+        if reviews:
+            prompts = _reviews(session)
+        else:
+            waits = _begun(session, dialogue, elsewhere)
+            prompts = {} if waits else {one.slot.name: _page(one.prompt) for one in dialogue.questions()}
+    if prompts:
+        write_letters(out, run, prompts)
+    asked = Asked(run=run, folder=str(out), names=tuple(prompts), next=_next(run, out, bool(prompts)))
+    if as_json:
+        print_json(asked)
+    else:
+        _print(asked)
+    return 0
+
+
+def _begun(session: "Session", dialogue: "Dialogue", elsewhere: bool) -> bool:
+    """Evaluate the kernel that the run begins with; elsewhere it is the first to be requested."""
+    slots = session.search.next_slots()
+    first = bool(slots) and all(not slot.model for slot in slots)
+    if first and not elsewhere:
+        dialogue.evaluate(session.final)
+        return False
+    return first
+
+
+def _page(prompt: "Prompt") -> str:
+    return f"{prompt.system}\n\n{prompt.user}"
+
+
+def _reviews(session: "Session") -> dict[str, str]:
+    """A question a reviewer for each candidate that waits for its evaluation."""
+    from warpsmith.verify.review import Role, Subject, review_prompt
+
+    found: dict[str, str] = {}
+    for one in session.search.ledger.waiting():
+        subject = Subject(one.candidate, session.task)
+        for role in Role:
+            found[f"{one.proposal.slot.name}.{role}"] = _page(review_prompt(subject, role))
+    return found
+
+
+def _next(run: str, out: Path, asked: bool) -> str:
+    if asked:
+        return f"warpsmith tell {run} {out}"
+    return f"warpsmith tell {run} --requests F.jsonl"
+
+
+def _print(asked: Asked) -> None:
+    if asked.names:
+        text = f"{len(asked.names)} questions in {asked.folder}; write each answer to NAME{ANSWER} there, then:"
+    else:
+        text = "Nothing is to be asked before what is there is evaluated:"
+    console().print(f"{text}\n{asked.next}", markup=False)

@@ -1,0 +1,152 @@
+"""`warpsmith tell RUN DIR`: answers to what was asked, verified and evaluated here or elsewhere."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import ValidationError
+
+from warpsmith.base import UsageError, write_atomic
+from warpsmith.cli._letters import read_letters
+from warpsmith.cli._live import best_lines
+from warpsmith.cli._options import Jobs, Json, Trust
+from warpsmith.cli._output import console, print_json
+from warpsmith.cli._wishes import Wishes
+from warpsmith.records import Model, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from warpsmith.cli._search import Session
+    from warpsmith.evolve import Opinion
+    from warpsmith.evolve.dialogue import Dialogue, Told
+    from warpsmith.records import Candidate
+
+
+class Report(Model):
+    """What telling came to, for a program."""
+
+    run: str
+    lines: tuple[str, ...]
+    closed: bool  # whether the generation is complete
+    waiting: int  # for their evaluation elsewhere
+    unanswered: tuple[str, ...]
+    best: str = ""
+    next: str = ""
+
+
+def command(
+    run: Annotated[str, typer.Argument(help="The name of a run.")],
+    folder: Annotated[Path | None, typer.Argument(help="The folder that ask wrote, with the answers in it.")] = None,
+    requests: Annotated[Path | None, typer.Option(help="Verify here, and write what is to be evaluated.")] = None,
+    results: Annotated[Path | None, typer.Option(help="Take the records that eval-batch made of requests.")] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="Give up the questions that nobody answered.")] = False,
+    jobs: Jobs = 2,
+    trust: Trust = False,
+    as_json: Json = False,
+) -> int:
+    """Take answers or records; a question that is not answered stays open."""
+    from warpsmith.archive import Archive
+    from warpsmith.cli._search import open_dialogue
+    from warpsmith.evolve.dialogue import Dialogue
+
+    if requests is not None and results is not None:
+        raise UsageError("--requests and --results exclude each other: one before the evaluation, one after it.")
+    with Archive.open() as archive:
+        archive.run(run)
+        session = open_dialogue(archive, Wishes(target="", run=run, trust=trust))
+        texts = dict(read_letters(folder, run)) if folder is not None else {}
+        reviews = {name: texts.pop(name) for name in list(texts) if name.count(".") > 1}
+        dialogue = Dialogue(session.search, _screen(session, reviews), jobs)
+        if texts:
+            dialogue.answer(texts)
+        if drop:
+            dialogue.drop()
+        told = _told(session, dialogue, requests, results)
+        report = _report(session, told, requests)
+    if as_json:
+        print_json(report)
+    else:
+        console().print("\n".join(_lines(report)), markup=False)
+    return 0
+
+
+def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, results: Path | None) -> "Told":
+    if results is not None:
+        records, bad = read_records(results)
+        told = dialogue.results(records)
+        return type(told)((*bad, *told.lines), told.closed, told.waiting, told.unanswered)
+    if requests is None:
+        return dialogue.evaluate(session.final)
+    told = dialogue.requests()
+    lines = [one.candidate.model_copy(update={"task": session.run.target}).text() for one in told.waiting]
+    write_atomic(requests, "".join(f"{line}\n" for line in lines))
+    return told
+
+
+def read_records(path: Path) -> tuple[list[Record], list[str]]:
+    """The records of a file of results, and a line for each line that is none."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"Results {path} cannot be read: {error.strerror}.") from None
+    found: list[Record] = []
+    bad: list[str] = []
+    for number, line in enumerate(raw.split(b"\n"), 1):
+        if line.strip():
+            one = _record(line)
+            if isinstance(one, Record):
+                found.append(one)
+            else:
+                bad.append(f"line {number} of {path} holds no record: {one}")
+    return found, bad
+
+
+def _record(line: bytes) -> Record | str:
+    try:
+        return Record.parse(line)
+    except ValidationError as error:
+        text = line.decode("utf-8", "replace")
+        return text[:160] if '"error"' in text else str(error.errors()[0]["msg"])
+
+
+def _screen(session: "Session", reviews: dict[str, str]) -> "Callable[[Candidate], Opinion] | None":
+    """The verifiers before an evaluation elsewhere, with the reviews that were answered."""
+    from warpsmith.cli._reviews import screen_with
+
+    return screen_with(session, reviews) if reviews else None
+
+
+def _report(session: "Session", told: "Told", requests: Path | None) -> Report:
+    name = session.run.name
+    best = "; ".join(best_lines(session.search.state.population.best))
+    if told.waiting:
+        file = requests or Path("F.jsonl")
+        after = f"warpsmith eval-batch {file} > R.jsonl, then warpsmith tell {name} --results R.jsonl"
+    elif told.unanswered:
+        after = f"answer {', '.join(told.unanswered)} and tell again, or give them up with --drop"
+    else:
+        after = f"warpsmith ask {name} --out DIR"
+    return Report(
+        run=name,
+        lines=told.lines,
+        closed=told.closed,
+        waiting=len(told.waiting),
+        unanswered=told.unanswered,
+        best=best,
+        next=after,
+    )
+
+
+def _lines(report: Report) -> Sequence[str]:
+    def parts() -> Iterator[str]:
+        yield from (f"  {line}" for line in report.lines)
+        if report.waiting:
+            yield f"  {report.waiting} wait for their evaluation elsewhere"
+        if report.unanswered:
+            yield f"  not answered: {', '.join(report.unanswered)}"
+        yield report.best
+        yield f"next: {report.next}"
+
+    return list(parts())
