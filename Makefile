@@ -29,7 +29,7 @@ demo: setup
 	@echo
 	$(BIN)/warpsmith tasks filter layernorm
 	@echo
-	$(BIN)/warpsmith eval layernorm src/warpsmith/suite/layernorm/seed_forward.cu
+	$(BIN)/warpsmith optimize layernorm
 
 test: setup
 	$(BIN)/pytest -m "not gpu and not browser and not slow" -n 2 --dist loadfile

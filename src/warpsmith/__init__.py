@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warpsmith.bench import evaluate
+    from warpsmith.cli._api import optimize
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "evaluate"]
+__all__ = ["__version__", "evaluate", "optimize"]
 
 
 def __getattr__(name: str) -> Any:
@@ -15,4 +16,8 @@ def __getattr__(name: str) -> Any:
         from warpsmith.bench import evaluate
 
         return evaluate
+    if name == "optimize":
+        from warpsmith.cli._api import optimize
+
+        return optimize
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
