@@ -9,7 +9,22 @@ from warpsmith.evolve import Limits, Opinion, Search, Shape, Tools
 from warpsmith.evolve.fake import fake_evaluator, macro_clock
 from warpsmith.evolve.ledger import Ledger
 from warpsmith.evolve.slot import Outcome
-from warpsmith.llm import Answer, BudgetSpent, Ensemble, Finish, ModelError, Prompt, ScriptedModel, TimedOut
+from warpsmith.llm import (
+    Answer,
+    BudgetSpent,
+    EmptyText,
+    Ensemble,
+    Finish,
+    Malformed,
+    ModelError,
+    Prompt,
+    RateLimited,
+    Rejected,
+    ScriptedModel,
+    ServerFailed,
+    TimedOut,
+    Unreachable,
+)
 from warpsmith.records import Candidate, Reason, RunState, Task
 
 CLOCK = macro_clock({"BLOCK": {"64": 2.0, "128": 0.9, "512": 0.8}, "VEC": {"2": 0.7, "4": 0.5}})
@@ -123,6 +138,27 @@ def test_a_refusal_that_the_provider_marks_is_one(archive: Archive, task: Task) 
     search(archive, one, CLOCK, [ScriptedModel([refused], "m")]).run()
     found = Ledger(archive, "r").finished(1)
     assert found[0].proposal.outcome is Outcome.BAD_ANSWER and "refus" in found[0].proposal.detail
+
+
+LOST = [
+    RateLimited("m", "429 Too Many Requests"),
+    ServerFailed("m", "500 Internal Server Error"),
+    Malformed("m", "not JSON"),
+    EmptyText("m", "no text"),
+    Unreachable("m", "connection refused"),
+    Rejected("m", "401 Unauthorized"),
+]
+
+
+@pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
+def test_one_model_that_fails_does_not_keep_the_other_from_answering(
+    error: ModelError, archive: Archive, task: Task
+) -> None:
+    good, bad = ScriptedModel(Script(["4.0"]), "good"), ScriptedModel(lambda prompt: error, "bad")
+    one = aim(task, start(kernel("1.0f")), Limits(generations=2), Shape(proposals=4))
+    ending = search(archive, one, number_clock, [bad, good]).run()
+    assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
+    assert ending.funnel["model_failed"] > 0 and str(error) in ending.troubles
 
 
 def test_a_model_that_never_answers_is_given_up_and_the_tuner_goes_on(archive: Archive, task: Task) -> None:

@@ -1,6 +1,7 @@
 """The wiring of a search: archive, models, evaluator, verifiers, the kernel to start from. Prints nothing."""
 
 import os
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from warpsmith import __version__
 from warpsmith.base import UsageError, digest
 from warpsmith.cli._wishes import KEPT, Wishes, command_of, resumed, with_defaults
 from warpsmith.records import Candidate, Record, Run, Task
+from warpsmith.records.run import NAME
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
@@ -131,6 +133,10 @@ def _begun(archive: "Archive", wishes: Wishes, task: Task, models: "Ensemble") -
     first = first_candidate(wishes.target, wishes.direction, wishes.start)
     if first is None and not models:
         raise UsageError(no_start(wishes, task))
+    if wishes.run and not re.fullmatch(NAME, wishes.run):
+        raise UsageError(
+            f"Run name {wishes.run!r} cannot be a file's name: up to 100 letters, digits, '.', '_' and '-'."
+        )
     now = datetime.now(UTC)
     run = Run(
         name=wishes.run or f"{_plain(task.name)}-{wishes.direction}-{now:%Y%m%d-%H%M%S}",

@@ -1,0 +1,253 @@
+"""`optimize`, `ask` and `tell`: what they print, what they refuse, what they keep. The evaluator is a fake."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import warpsmith
+from warpsmith.archive import Archive, RunState
+from warpsmith.cli._main import run
+from warpsmith.llm import Ensemble, Prompt, ScriptedModel
+from warpsmith.records import Record
+
+sys.path.insert(0, str(Path(__file__).parent))
+from searching import judged
+
+PROGRAM = Path(__file__).parent / "searching.py"
+SEED = Path(warpsmith.__file__).parent / "suite" / "swiglu" / "seed_forward.cu"
+WORDS = ["optimize", "swiglu", "--device", "vgpu"]
+
+
+@pytest.fixture(autouse=True)
+def instant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An evaluator that answers at once, and a data folder of the test."""
+    monkeypatch.setattr("warpsmith.bench.grade", judged)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+def answered(code: str) -> str:
+    return f"Name: faster\nThought: wide loads.\n\n```cuda\n{code}\n```\n"
+
+
+class Scripted:
+    """Stands for `open_ensemble`: a model that appends a comment-proof change to the seed each time."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, text: str, spend: object = None) -> Ensemble:
+        return Ensemble([ScriptedModel(self.speak, "scripted")])
+
+    def speak(self, prompt: Prompt) -> str:
+        self.count += 1
+        return answered(f"{SEED.read_text()}\nint extra_{self.count}() {{ return {self.count}; }}")
+
+
+def test_it_ends_with_the_path_the_evidence_and_the_next_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*WORDS, "--run", "mine"]) == 0
+    shown = capsys.readouterr().out
+    assert "0.0 seed: pass" in shown and "tune VEC=4: pass" in shown
+    last = shown[shown.rindex("kernel:") :].splitlines()
+    path = Path(last[0].split()[1])
+    assert path.read_text() == SEED.read_text()
+    assert last[1].startswith("evidence: 3.76× the first kernel")
+    assert last[2].startswith(f"next:     warpsmith eval swiglu {path}") and "-DVEC=4" in last[2]
+
+
+def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*WORDS, "--run", "mine", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["gain"] == pytest.approx(3.759, abs=0.01) and found["run"]["state"] == "done"
+    assert Record.model_validate(found["record"]).candidate.macros["VEC"] == "4"
+
+
+def test_the_same_from_python(archive_url: str) -> None:
+    done = warpsmith.optimize("swiglu", device="vgpu", run="mine", generations=1)
+    assert done.state is RunState.DONE and done.why == "1 of 1 generations are done"
+    with Archive.open(archive_url) as archive:
+        assert archive.count("mine") > 1
+
+
+def test_a_name_that_is_taken_is_refused_and_resume_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*WORDS, "--run", "mine", "--generations", "1"]) == 0
+    assert run([*WORDS, "--run", "mine"]) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert run(["optimize", "--run", "mine", "--resume", "--generations", "9", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["gain"] == pytest.approx(3.759, abs=0.01)
+
+
+def test_a_kernel_of_the_user_is_where_it_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "mine.cu"
+    mine.write_text(SEED.read_text().replace("// tune:", "// no longer:"))
+    assert run([*WORDS, "--from", str(mine), "--run", "r", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["gain"] == 1.0 and found["record"]["candidate"]["origin"] == "user"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["optimize"], "Name a task"),
+        (["optimize", "nonsense"], "nonsense"),
+        (["optimize", "--resume"], "--run NAME --resume"),
+        (["optimize", "--resume", "--run", "absent"], "Run absent does not exist"),
+        ([*WORDS, "--from", "absent.cu"], "absent.cu"),
+        ([*WORDS, "--run", "a/b"], "a/b"),
+        ([*WORDS, "--generations", "-1"], "--generations"),
+        ([*WORDS, "--proposals", "0"], "--proposals"),
+        ([*WORDS, "--budget-usd", "-1"], "--budget-usd"),
+        ([*WORDS, "--device", "tpu"], "Device tpu"),
+        ([*WORDS, "--models", "openai"], "PROVIDER:MODEL"),
+        ([*WORDS, "--models", "openai:gpt-5"], "OPENAI_API_KEY"),
+        ([*WORDS, "--models", "anthropic:claude-sonnet-4-5"], "ANTHROPIC_API_KEY"),
+        ([*WORDS, "--replay", "absent.jsonl"], "absent.jsonl"),
+        (["ask", "absent", "--out", "x"], "Run absent does not exist. --task TASK begins it"),
+        (["tell", "absent"], "Run absent does not exist"),
+    ],
+)
+def test_what_cannot_be_used_is_said(
+    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    assert run(words) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_key_that_is_missing_leaves_no_run_behind(archive_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert run([*WORDS, "--models", "openai:gpt-5", "--run", "mine"]) == 2
+    with Archive.open(archive_url) as archive:
+        assert archive.runs() == ()
+
+
+def test_without_a_seed_and_without_a_model_the_ways_out_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpsmith.evolve.start.first_candidate", lambda *rest: None)
+    assert run(WORDS) == 2
+    shown = capsys.readouterr().err
+    assert all(word in shown for word in ("no seed kernel", "--models", "ANTHROPIC_API_KEY", "--from", "warpsmith ask"))
+
+
+def test_a_budget_of_zero_asks_nobody_and_tunes_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    model = "openai-compatible:m,base_url=http://127.0.0.1:9,usd_per_mtok=1"
+    assert run([*WORDS, "--models", model, "--budget-usd", "0", "--run", "r", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["gain"] == pytest.approx(3.759, abs=0.01) and found["usd"] == 0.0
+
+
+def test_an_endpoint_that_is_not_there_is_lost_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    model = "openai-compatible:m,base_url=http://127.0.0.1:9,attempts=1"
+    assert run([*WORDS, "--models", model, "--run", "r"]) == 0
+    shown = capsys.readouterr().out
+    assert "lost: " in shown and "cannot be reached" in shown and "3.76× the first kernel" in shown
+
+
+def test_traffic_is_recorded_and_replayed_without_a_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tape = tmp_path / "tape.jsonl"
+    monkeypatch.setattr("warpsmith.llm.open_ensemble", Scripted())
+    asked = [*WORDS, "--generations", "2", "--json"]
+    assert run([*asked, "--models", "x:y", "--record", str(tape), "--run", "first"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    monkeypatch.setenv("WARPSMITH_ARCHIVE", f"sqlite:///{tmp_path / 'other.sqlite'}")  # other lessons, other prompts
+    assert run([*asked, "--replay", str(tape), "--run", "again"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["record"]["candidate"] == first["record"]["candidate"]
+    assert again["evaluations"] == first["evaluations"]
+
+
+def test_a_replay_that_does_not_match_says_where_and_the_archive_is_whole(
+    tmp_path: Path, archive_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tape = tmp_path / "tape.jsonl"
+    monkeypatch.setattr("warpsmith.llm.open_ensemble", Scripted())
+    assert run([*WORDS, "--generations", "1", "--models", "x:y", "--record", str(tape), "--run", "a", "--json"]) == 0
+    capsys.readouterr()
+    assert run([*WORDS, "--generations", "1", "--replay", str(tape), "--run", "b", "--seed", "5"]) == 3
+    assert "does not hold a propose prompt" in capsys.readouterr().err
+    with Archive.open(archive_url) as archive:
+        assert archive.run("b").state is RunState.FAILED and archive.count("b") == 1
+
+
+def test_an_archive_that_cannot_be_written_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPSMITH_ARCHIVE", "sqlite:////proc/nowhere/archive.sqlite")
+    assert run([*WORDS]) == 3
+    assert "archive" in capsys.readouterr().err.lower()
+
+
+def test_ctrl_c_keeps_everything_and_prints_how_to_go_on(tmp_path: Path, archive_url: str) -> None:
+    command = [sys.executable, str(PROGRAM), "0.3", *WORDS, "--run", "mine"]
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "WARPSMITH_ARCHIVE": archive_url}
+    )
+    assert child.stdout is not None
+    for line in child.stdout:
+        if "tune" in line:
+            break
+    child.send_signal(signal.SIGINT)
+    shown = child.communicate(timeout=60)[0]
+    assert child.returncode == 130
+    assert "interrupted" in shown and "warpsmith optimize swiglu --run mine --resume" in shown
+    with Archive.open(archive_url) as archive:
+        assert archive.run("mine").state is RunState.STOPPED and archive.count("mine") >= 2
+
+
+def test_ask_and_tell_make_a_run_of_answers_in_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "letters"
+    assert run(["ask", "mine", "--task", "swiglu", "--device", "vgpu", "-n", "2", "--out", str(folder)]) == 0
+    assert "2 questions" in capsys.readouterr().out
+    pages = sorted(folder.glob("*.prompt.md"))
+    assert len(pages) == 2 and all("silu(gate)" in page.read_text() for page in pages)
+    first = pages[0].name.replace(".prompt", ".answer")
+    (folder / first).write_text(answered(SEED.read_text() + "\nint other() { return 1; }"))
+    assert run(["tell", "mine", str(folder)]) == 0
+    shown = capsys.readouterr().out
+    assert "'faster': pass" in shown and "not answered: 1.1" in shown
+    (folder / "1.1.answer.md").write_text("Wide loads would help.")
+    assert run(["tell", "mine", str(folder), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["closed"] and "bad_answer: no_code" in told["lines"][0]
+
+
+def test_evaluation_elsewhere_goes_through_two_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, asked, found = tmp_path / "letters", tmp_path / "f.jsonl", tmp_path / "r.jsonl"
+    begin = ["ask", "mine", "--task", "swiglu", "--device", "cuda", "--elsewhere", "-n", "1", "--out", str(folder)]
+    assert run(begin) == 0
+    assert "tell mine --requests" in capsys.readouterr().out and not folder.exists()
+    for expected in ("seed", "somebody"):
+        assert run(["tell", "mine", *([str(folder)] if folder.exists() else []), "--requests", str(asked)]) == 0
+        (line,) = asked.read_text().splitlines()
+        assert json.loads(line)["origin"] == expected
+        assert run(["eval-batch", str(asked), "--device", "vgpu", "--out", str(found)]) == 0
+        found.write_text(found.read_text() + "not a record\n")
+        capsys.readouterr()
+        assert run(["tell", "mine", "--results", str(found), "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["closed"] and "holds no record" in told["lines"][0] and ": pass" in told["lines"][1]
+        found.unlink()
+        assert run(["ask", "mine", "--elsewhere", "-n", "1", "--out", str(folder)]) == 0
+        name = sorted(folder.glob("*.prompt.md"))[-1].name.replace(".prompt", ".answer")
+        (folder / name).write_text(answered(SEED.read_text() + "\nint other() { return 1; }"))
+
+
+def test_letters_of_another_run_or_of_nobody_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "letters"
+    assert run(["ask", "one", "--task", "swiglu", "--device", "vgpu", "-n", "1", "--out", str(folder)]) == 0
+    assert run(["ask", "two", "--task", "swiglu", "--device", "vgpu", "-n", "1", "--out", str(tmp_path / "x")]) == 0
+    assert run(["tell", "two", str(folder)]) == 2
+    assert "questions of run one" in capsys.readouterr().err
+    (folder / "9.9.answer.md").write_text("x")
+    assert run(["tell", "one", str(folder)]) == 2
+    assert "answers to no question: 9.9.answer.md" in capsys.readouterr().err
+    assert run(["tell", "one", str(tmp_path)]) == 2
+    assert "not a folder that `warpsmith ask` wrote" in capsys.readouterr().err
