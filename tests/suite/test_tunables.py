@@ -9,6 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from warpsmith.evolve.tune import read_space
+from warpsmith.tasks.suite import folders
+
 ROOT = Path(__file__).parents[2]
 # One of each kind in every run of the tests; all of them in the slow ones.
 QUICK = ("layernorm/forward", "softmax/backward", "linear/forward", "max_pool/backward", "resnet_block/forward")
@@ -27,22 +30,24 @@ def _script() -> ModuleType:
 
 script = _script()
 SEEDS = {seed.name: seed for seed in script.seeds()}
+FILES = sorted(path for folder in folders().values() for path in folder.glob("seed_*.cu"))
+each = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.name}")
 
 
-@pytest.mark.parametrize("name", SEEDS)
-def test_it_declares_its_structure_and_a_size(name: str) -> None:
-    space = SEEDS[name].space
+@each
+def test_it_declares_its_structure_and_a_size(path: Path) -> None:
+    space = read_space(path.read_text())
     names = {one.name for one in space.tunables}
     assert not space.bad
     assert "STRATEGY" in names and names & {"BLOCK", "TILE"}
     assert FEWEST <= space.size <= MOST
 
 
-@pytest.mark.parametrize("name", SEEDS)
-def test_by_itself_it_is_the_simple_one_that_is_declared(name: str) -> None:
-    seed = SEEDS[name]
-    defined = dict(re.findall(r"^#ifndef (\w+)\n#define \1 (\S+)\n#endif$", seed.path.read_text(), re.MULTILINE))
-    assert all(defined[one.name] == one.default for one in seed.space.tunables)
+@each
+def test_by_itself_it_is_the_simple_one_that_is_declared(path: Path) -> None:
+    text = path.read_text()
+    defined = dict(re.findall(r"^#ifndef (\w+)\n#define \1 (\S+)\n#endif$", text, re.MULTILINE))
+    assert all(defined[one.name] == one.default for one in read_space(text).tunables)
     assert defined["STRATEGY"] == "0"
 
 

@@ -4,14 +4,25 @@
 #include <cuda_runtime.h>
 #include <warpsmith/abi.h>
 
+// How many blocks there are. 0: one element a thread. 1: as many as fill the GPU at once, which loop.
+// tune: STRATEGY = 0 [0, 1]
+#ifndef STRATEGY
+#define STRATEGY 0
+#endif
+// tune: BLOCK = 256 [64, 128, 256, 512]
+#ifndef BLOCK
+#define BLOCK 256
+#endif
+
 namespace {
 
-constexpr int kThreads = 256;
+// 1056: eight for each of an H200's 132 multiprocessors.
+constexpr int64_t kMostBlocks = STRATEGY == 1 ? 1056 : 1 << 20;
 
 // Blocks for a grid-stride loop over `count` items.
 int blocks_for(int64_t count) {
-  const int64_t blocks = (count + kThreads - 1) / kThreads;
-  return static_cast<int>(blocks < 1 << 20 ? blocks : 1 << 20);
+  const int64_t blocks = (count + BLOCK - 1) / BLOCK;
+  return static_cast<int>(blocks < kMostBlocks ? blocks : kMostBlocks);
 }
 
 template <typename T>
@@ -37,7 +48,7 @@ int64_t elements(const DLTensor* tensor) {
 template <typename T>
 int launch(const DLTensor* gate, const DLTensor* up, DLTensor* out, cudaStream_t stream) {
   const int64_t count = elements(gate);
-  swiglu<T><<<blocks_for(count), kThreads, 0, stream>>>(data<const T>(gate), data<const T>(up), data<T>(out), count);
+  swiglu<T><<<blocks_for(count), BLOCK, 0, stream>>>(data<const T>(gate), data<const T>(up), data<T>(out), count);
   return cudaGetLastError() == cudaSuccess ? 0 : 2;
 }
 
