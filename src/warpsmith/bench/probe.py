@@ -15,7 +15,7 @@ from warpsmith.records import Case, Direction, Group, Task
 
 WORK = 4e6  # operations of all siblings of a case together: a fraction of a second on the virtual GPU
 # Above this, when every axis is as small as it may be, a case is not probed: about two seconds. Products run faster.
-MOST_WORK, MOST_DENSE_WORK = 3e7, 8e7
+MOST_WORK, MOST_DENSE_WORK = 3e7, 1.2e8
 MOST_AXES = 3
 MOST_CASES = 3
 DENSE = 16.0  # operations a byte from which a task is a product in tiles, not a pass over rows
@@ -23,9 +23,10 @@ DENSE = 16.0  # operations a byte from which a task is a product in tiles, not a
 LONG, TILE, INNER = 16384, 128, 32
 ROWS = (144, 16)  # more rows than SMs, so that a host that splits few rows does not; fewer where that costs too much
 ALIGNED = 16
+SIDE, IMAGES = 8, 4  # small images that large ones are taken as, and how many fill a tile of pixels
 COUNTS = ("batch", "heads")  # of equal things, of which one stands for all
 ROWLIKE = ("rows", "seq", "tokens")
-FLOORS = {"inner": INNER, "hidden": INNER, "seq": 64}  # of a product; of its other axes a tile
+FLOORS = {"inner": INNER, "hidden": INNER, "seq": 64, "channels": 4}  # of a product; of its other axes a tile
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,14 @@ def _cut(task: Task, direction: Direction, case: Case, floors: Mapping[str, int]
 
 
 def _joined(case: Case) -> Mapping[str, int]:
-    """Batch and heads as heads alone: a product does the same for each pair of them."""
-    if not {"batch", "heads"} <= set(case.axes):
-        return case.axes
-    return {**case.axes, "batch": 1, "heads": case.axes["batch"] * case.axes["heads"]}
+    """Batch and heads as heads alone, large images as many small ones: a product does the same for each of them."""
+    axes = case.axes
+    if {"batch", "heads"} <= set(axes):
+        return {**axes, "batch": 1, "heads": axes["batch"] * axes["heads"]}
+    if {"batch", "height", "width"} <= set(axes) and axes["height"] % SIDE == axes["width"] % SIDE == 0:
+        parts = axes["height"] * axes["width"] // SIDE**2
+        return {**axes, "height": SIDE, "width": SIDE, "batch": axes["batch"] * parts}
+    return axes
 
 
 def _even(size: int) -> int:
@@ -116,7 +121,10 @@ def _floors(task: Task, direction: Direction, case: Case, few: int) -> dict[str,
     named = [axis.name for axis in task.axes if axis.name in case.axes]
     counts = {name: 1 for name in named if name in COUNTS and (name == "batch" or "kv_heads" not in named)}
     if dense(task, direction, case):
-        tiled = {name: FLOORS.get(name, TILE) for name in named}
+        if "height" in named:
+            counts["batch"] = IMAGES
+        floors = FLOORS if "filters" in named or "height" not in named else {}  # channels in and out are one axis there
+        tiled = {name: floors.get(name, TILE) for name in named}
         return {**counts, **{name: floor for name, floor in tiled.items() if name not in counts}}
     rows = {name: few for name in named if name in ROWLIKE}
     return {**counts, **rows, **{name: LONG for name in named if name not in counts and name not in rows}}

@@ -1,0 +1,94 @@
+"""Sketches of an evaluation: what siblings stand for, and how counters are carried to the full size."""
+
+import pytest
+
+from warpsmith.bench import Choices, grade
+from warpsmith.bench.probe import Probe, dense, probe, probes
+from warpsmith.bench.sketch import sketch_steps
+from warpsmith.check.plan import work
+from warpsmith.evolve.start import first_candidate
+from warpsmith.records import Case, CheckFacts, Direction, Dtype, Group, ModelledTime, Record, TimingFacts, Verdict
+from warpsmith.tasks.suite import suite
+
+FORWARD = Direction.FORWARD
+TASKS = {task.name: task for task in suite()}
+
+
+def case(**axes: int) -> Case:
+    return Case(name="full", group=Group.TIMING, axes=axes, dtype=Dtype.FLOAT32)
+
+
+def test_what_grows_with_the_sizes_is_carried_exactly() -> None:
+    one = Probe(case(rows=4096, cols=512), {"rows": 4096, "cols": 512}, {"rows": (16, 32), "cols": (8, 16)})
+    found = [float(3 * c.axes["rows"] * c.axes["cols"] + 7 * c.axes["rows"] + 11) for c in one.siblings()]
+    assert one.carried(found) == pytest.approx(3 * 4096 * 512 + 7 * 4096 + 11)
+
+
+def test_what_grows_with_the_square_of_a_size_is_carried_from_three() -> None:
+    one = Probe(case(seq=2048), {"seq": 2048}, {"seq": (64, 128, 256)})
+    assert one.carried([s * s / 2 + s for s in (64.0, 128.0, 256.0)]) == pytest.approx(2048**2 / 2 + 2048)
+
+
+def test_what_shrinks_is_never_carried_below_what_was_seen() -> None:
+    one = Probe(case(rows=4096), {"rows": 4096}, {"rows": (16, 32)})
+    assert one.carried([10.0, 9.0]) == 10.0
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_siblings_are_cheap_and_keep_the_rules_of_their_task(name: str) -> None:
+    task = TASKS[name]
+    found = probes(task, FORWARD)
+    assert found, "every task of the suite can be probed"
+    for one in found:
+        assert sum(work(task, FORWARD, sibling) for sibling in one.siblings()) <= 1.2e8
+        assert len({sibling.name for sibling in one.siblings()}) == len(one.siblings())
+        assert all(sibling.dtype is one.case.dtype for sibling in one.siblings())
+
+
+def test_rows_are_cut_and_columns_kept_where_rows_are_passed_over() -> None:
+    task = TASKS["softmax"]
+    found = probe(task, FORWARD, next(one for one in task.cases if one.name == "llama-scores-32x4096"))
+    assert found is not None and set(found.sizes) == {"rows"} and not dense(task, FORWARD, found.case)
+
+
+def test_a_case_that_cannot_be_made_cheap_is_not_probed() -> None:
+    task = TASKS["group_norm_silu"]
+    assert probe(task, FORWARD, next(one for one in task.cases if one.name == "sdxl-320x128x128")) is None
+
+
+def test_a_sketch_calls_each_smoke_case_and_one_twice() -> None:
+    task = TASKS["layernorm"]
+    steps = sketch_steps(task, FORWARD, 7)
+    smoke = [step for step in steps if step.trial.case.group is Group.SMOKE]
+    assert len(smoke) == len(task.group(Group.SMOKE)) + 1 and sum(step.again for step in smoke) == 1
+    assert steps == sketch_steps(task, FORWARD, 7) != sketch_steps(task, FORWARD, 8)
+
+
+def graded(effort: str) -> Record:
+    candidate = first_candidate("swiglu", FORWARD)
+    assert candidate is not None
+    return grade(candidate, Choices(device="vgpu", effort=effort))  # type: ignore[arg-type]
+
+
+def test_a_sketch_says_what_it_is_and_gives_modelled_times_of_the_timing_cases() -> None:
+    record = graded("sketch")
+    assert record.concluded is Verdict.PASS and record.options.extra["effort"] == "sketch"
+    timing = record.result("timing")
+    assert timing is not None and isinstance(timing.facts, TimingFacts)
+    names = {one.name for one in TASKS["swiglu"].group(Group.TIMING)}
+    for one in timing.facts.cases:
+        assert one.case.name in names and isinstance(one.time, ModelledTime)
+        assert one.time.us > 20 and "carried over" in one.notes[-1]  # far more than the launch of a small case
+
+
+def test_a_winner_is_checked_as_usual_and_its_score_stands_beside_the_sketches() -> None:
+    from warpsmith.records import score
+
+    sketch, whole = graded("sketch"), graded("thorough")
+    checked = whole.result("check")
+    assert checked is not None and isinstance(checked.facts, CheckFacts)
+    assert any(one.case.group is Group.HELDOUT for one in checked.facts.cases)
+    one, other = score(sketch), score(whole)
+    assert one is not None and other is not None and one.basis == other.basis
+    assert other.value == pytest.approx(one.value, rel=0.02)
+    assert sketch.key != whole.key
