@@ -16,7 +16,7 @@ from warpsmith.records import (
     StaticFacts,
     Verdict,
 )
-from warpsmith.verify.aggregate import Decision, decide
+from warpsmith.verify.aggregate import Decision, Weight, Weights, decide
 from warpsmith.verify.calibrate import Trial, calibrate, role_matrix
 from warpsmith.verify.pipeline import Verified, signals_of
 from warpsmith.verify.replies import Reply, read_attacks, read_replies, reviewed, unseen
@@ -99,6 +99,19 @@ def test_the_weights_decide_as_was_measured() -> None:
     assert weights.source == "by hand"
     go = [decide(signals_of(one.verified), weights).go for one in TRIALS]
     assert go[:6] == [True] * 6 and go[6:13] == [False] * 7 and go[13]
+
+
+def test_who_did_not_look_keeps_the_weight_it_had() -> None:
+    before = Weights(prior=0.0, verifiers={"review_memory": Weight(alarm=1.5, clear=-0.5)}, stop=0.0)
+    weights = calibrate(TRIALS, "by hand", before).weights
+    assert weights.verifiers["review_memory"] == before.verifiers["review_memory"]
+    assert weights.verifiers["virtual"].alarm > 1.5
+
+
+def test_the_threshold_leaves_room_on_both_sides() -> None:
+    weights = calibrate(TRIALS, "by hand").weights
+    caught = decide(TRIALS[6].spoken, weights).odds
+    assert decide(TRIALS[0].spoken, weights).odds + 0.5 < weights.stop < caught - 0.5
 
 
 def test_a_verifier_that_cries_wolf_raises_the_threshold() -> None:

@@ -36,7 +36,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Run the verifiers over a labelled corpus; exit code 1 when one of them stops a right kernel."""
-    from warpsmith.verify.aggregate import weights_path
+    from warpsmith.verify.aggregate import shipped_weights, weights_path
     from warpsmith.verify.calibrate import calibrate
     from warpsmith.verify.specimens import read_specimens
 
@@ -45,7 +45,7 @@ def command(
     if not specimens:
         raise UsageError(f"{folder} has no kernel with a verdict.")
     trials = [*_trials(folder, specimens, out, jobs, as_json), *_attacks(folder)]
-    found = calibrate(trials, f"{len(specimens)} kernels of {folder.name}")
+    found = calibrate(trials, f"{len(specimens)} kernels of {folder.name}", shipped_weights())
     path = save or weights_path()
     if not dry_run:
         write_atomic(path, found.weights.model_dump_json(indent=1).encode() + b"\n")

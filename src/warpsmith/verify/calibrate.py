@@ -5,7 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsmith.records import Model, StageResult, Verdict
-from warpsmith.verify.aggregate import REVIEWER, Signal, Weights, decide, stopping_odds, threshold, weight_of
+from warpsmith.verify.aggregate import (
+    REVIEWER,
+    Signal,
+    Weight,
+    Weights,
+    decide,
+    stopping_odds,
+    threshold,
+    total,
+    weight_of,
+)
 from warpsmith.verify.mutate import Harm
 from warpsmith.verify.operators import OPERATORS
 from warpsmith.verify.pipeline import Verified, signals_of
@@ -78,17 +88,25 @@ class Trial:
     verified: Verified
 
     @property
+    def spoken(self) -> tuple[Signal, ...]:
+        """What the verifiers said."""
+        return signals_of(self.verified)
+
+    @property
     def signals(self) -> Mapping[str, Signal]:
         """What each verifier said, by its name."""
-        return {signal.verifier: signal for signal in signals_of(self.verified)}
+        return {signal.verifier: signal for signal in self.spoken}
 
 
-def calibrate(trials: Sequence[Trial], source: str) -> Calibration:
-    """Matrices, weights and the threshold from a labelled corpus; attacks are there for the reviewers only."""
+def calibrate(trials: Sequence[Trial], source: str, before: Weights | None = None) -> Calibration:
+    """Matrices, weights and the threshold from a labelled corpus; attacks are there for the reviewers only.
+
+    A verifier that did not look at this corpus keeps its weight from `before`.
+    """
     names = dict.fromkeys(name for trial in trials for name in trial.signals)
     matrices = tuple(_matrix(name, trials) for name in names)
     trials = [trial for trial in trials if kind_of(trial.specimen.candidate) is not Kind.ATTACK]
-    weights = weigh(trials, matrices, source)
+    weights = weigh(trials, matrices, source, before.verifiers if before else {})
     count = {label: sum(trial.specimen.label is label for trial in trials) for label in Label}
     operators = dict.fromkeys(trial.specimen.operator for trial in trials if trial.specimen.operator in HARMS)
     return Calibration(
@@ -104,19 +122,25 @@ def calibrate(trials: Sequence[Trial], source: str) -> Calibration:
     )
 
 
-def weigh(trials: Sequence[Trial], matrices: Sequence[Matrix], source: str) -> Weights:
+def weigh(trials: Sequence[Trial], matrices: Sequence[Matrix], source: str, before: Mapping[str, Weight]) -> Weights:
     """The weights that the matrices stand for, and the threshold that lets every right kernel of the corpus go."""
-    verifiers = {one.verifier: weight_of(one.caught, _wrong(one), one.alarms, _right(one)) for one in matrices}
-    wrong = sum(trial.specimen.label is Label.WRONG for trial in trials)
-    right = sum(trial.specimen.label is Label.RIGHT for trial in trials)
-    loose = Weights(prior=math.log((wrong + 0.5) / (right + 0.5)), verifiers=verifiers, stop=0.0, source=source)
-    odds = {label: [_odds(trial, loose) for trial in trials if trial.specimen.label is label] for label in Label}
-    return loose.model_copy(update={"stop": threshold(odds[Label.RIGHT], odds[Label.WRONG])})
+    measured = {one.verifier: weight_of(one.caught, _wrong(one), one.alarms, _right(one)) for one in matrices}
+    wrong = [trial for trial in trials if trial.specimen.label is Label.WRONG]
+    right = [trial for trial in trials if trial.specimen.label is Label.RIGHT]
+    prior = math.log((len(wrong) + 0.5) / (len(right) + 0.5))
+    loose = Weights(prior=prior, verifiers={**before, **measured}, stop=0.0, source=source)
+    for_stop = [stopping_odds(trial.spoken, loose) for trial in wrong]
+    return loose.model_copy(update={"stop": threshold([_highest(trial, loose) for trial in right], for_stop)})
+
+
+def _highest(trial: Trial, weights: Weights) -> float:
+    """How near a kernel comes to being stopped; even one that nobody objects to has its odds."""
+    return max(total(trial.spoken, weights), stopping_odds(trial.spoken, weights))
 
 
 def decided(name: str, trials: Sequence[Trial], weights: Weights) -> Matrix:
     """The matrix of the decision, stop or go."""
-    stops = [not decide(list(trial.signals.values()), weights).go for trial in trials]
+    stops = [not decide(trial.spoken, weights).go for trial in trials]
     seconds = sum(trial.verified.seconds for trial in trials)
     usd = sum(trial.verified.usd for trial in trials)
     return _counted(name, trials, stops).model_copy(update={"seconds": seconds, "usd": usd})
@@ -165,7 +189,7 @@ def _counted(name: str, trials: Sequence[Trial], stops: Sequence[bool]) -> Matri
 
 def _surprises(trials: Sequence[Trial], weights: Weights) -> Iterator[Surprise]:
     for trial in trials:
-        specimen, go = trial.specimen, decide(list(trial.signals.values()), weights).go
+        specimen, go = trial.specimen, decide(trial.spoken, weights).go
         if go is not (specimen.label is Label.WRONG):
             continue
         truth = f"{specimen.stage} {specimen.reason}" if specimen.reason else ""
@@ -185,10 +209,6 @@ def _model_free(trial: Trial) -> Trial:
 
 def _of(trials: Sequence[Trial], operator: str) -> list[Trial]:
     return [trial for trial in trials if trial.specimen.operator == operator]
-
-
-def _odds(trial: Trial, weights: Weights) -> float:
-    return stopping_odds(list(trial.signals.values()), weights)
 
 
 def _seconds(trial: Trial, name: str) -> float:
