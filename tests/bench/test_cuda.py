@@ -3,11 +3,20 @@
 import pytest
 
 from warpsmith.bench import Choices
-from warpsmith.bench.cuda import _examine, _launches, _timed_cases, _unless_lacking, solver, virtual_stage
+from warpsmith.bench.cuda import (
+    _after,
+    _examine,
+    _launches,
+    _timed_cases,
+    _unless_lacking,
+    _unless_throttled,
+    solver,
+    virtual_stage,
+)
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.stages import arch_of
 from warpsmith.check import Seen, Step
-from warpsmith.device import Gpu
+from warpsmith.device import Gpu, GpuState
 from warpsmith.records import (
     Candidate,
     CompileFacts,
@@ -105,3 +114,30 @@ def test_the_virtual_gpu_does_not_stand_for_another_generation(monkeypatch: pyte
 def test_what_the_virtual_gpu_lacks_is_left_to_the_real_one(reason: Reason, verdict: Verdict) -> None:
     found = StageResult(stage="virtual", verdict=Verdict.FAIL, reason=reason, detail="a sentence")
     assert _unless_lacking(found).verdict is verdict
+
+
+def test_a_gpu_that_was_held_back_has_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = StageResult(stage="timing", verdict=Verdict.PASS)
+    monkeypatch.setattr("warpsmith.bench.cuda.state", lambda: GpuState(reasons=0x40))
+    found = _unless_throttled(passed)
+    assert (found.verdict, found.reason) == (Verdict.QUARANTINE, Reason.DISTURBED)
+    assert "heat" in found.detail
+    monkeypatch.setattr("warpsmith.bench.cuda.state", GpuState)
+    assert _unless_throttled(passed) == passed
+
+
+@pytest.mark.parametrize(
+    ("reason", "looked"), [(Reason.CRASH, True), (Reason.TIME_LIMIT, True), (Reason.WRONG_VALUE, False)]
+)
+def test_after_a_fault_the_gpu_is_looked_at(reason: Reason, looked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr("warpsmith.sandbox.health.see_healthy", lambda: seen.append(True))
+    failed = StageResult(stage="check", verdict=Verdict.FAIL, reason=reason, detail="d")
+    assert _after(failed) == failed
+    assert bool(seen) is looked
+
+
+def test_launches_on_the_virtual_gpu_have_bounded_credit() -> None:
+    row = Row(kernel="k", launches=100, grid=(1, 1, 1), block=(32, 1, 1))
+    seen = (Seen(Step(Trial(case=CASE)), 0.0, Facts(kernels=(row,))),)
+    assert _launches(desk(seen=seen), compiled(1)) == 16

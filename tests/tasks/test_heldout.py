@@ -4,8 +4,8 @@ import pytest
 
 from warpsmith.base import UsageError, evaluate
 from warpsmith.records import Dtype, Group, Heldout, Reach, Task
-from warpsmith.tasks.heldout import heldout_cases
-from warpsmith.tasks.suite import suite
+from warpsmith.tasks.heldout import heldout_cases, long_cases
+from warpsmith.tasks.suite import suite, suite_program
 
 
 def with_ranges(**changes: object) -> Task:
@@ -72,3 +72,20 @@ def test_every_suite_task_gives_held_out_cases(task: Task) -> None:
 
 def test_a_task_without_ranges_has_none() -> None:
     assert heldout_cases(suite()[0].model_copy(update={"heldout": None}), 1) == ()
+
+
+def test_long_sums_are_in_sixteen_bits_with_one_long_axis() -> None:
+    task = suite_program("linear").task
+    for seed in range(20):
+        cases = long_cases(task, seed)
+        assert [case.name for case in cases] and len(cases) <= 3
+        assert cases == long_cases(task, seed)
+        for case in cases:
+            axis = case.name.removeprefix("long_")
+            assert case.dtype.bytes == 2
+            assert case.axes[axis] >= task.heldout.axes[axis].high * 3 // 4
+            assert all(size <= 8 for name, size in case.axes.items() if name != axis)
+
+
+def test_a_task_in_float32_alone_has_no_long_sums() -> None:
+    assert long_cases(suite_program("linear_relu").task, 1) == ()

@@ -31,7 +31,7 @@ class Specimen(Model):
     attack: bool
     task: str
     direction: Direction = Direction.FORWARD
-    device: str = ""  # empty: either
+    device: str = ""  # where it shows: "cuda" only on a real GPU; what shows on the virtual one is tried on both
     caught: tuple[Expected, ...] = ()
     without: tuple[Expected, ...] = ()  # what catches it when defences are left out
     harmless: str = ""
@@ -109,7 +109,7 @@ def read_specimen(path: Path) -> Specimen | None:
 
 def audit(specimens: Sequence[Specimen], choices: Choices, jobs: int, tell: Callable[[Outcome], None]) -> Audit:
     """Evaluate the whole corpus, `jobs` at a time; `tell` hears of each outcome in order."""
-    fit = [one for one in specimens if one.device in ("", choices.device)]
+    fit = [one for one in specimens if one.device != "cuda" or choices.device == "cuda"]
     outcomes: list[Outcome] = []
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         for outcome in pool.map(lambda one: examine(one, choices), fit):
@@ -152,7 +152,10 @@ def _honest(specimen: Specimen, candidate: Candidate, choices: Choices, record: 
 
 
 def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | None = None) -> Outcome:
-    """A record held against the header; `bare` when defences were left out. A pass that gains no time is none."""
+    """A record held against the header; `bare` when defences were left out.
+
+    A pass is a success, unless the header says why this one does no harm and it gains no time.
+    """
     verdict = concluded(record)
     ended = next((one for one in record.results if one.verdict is record.verdict and one.reason), record.results[-1])
     caught = (specimen.without or specimen.caught) if bare else specimen.caught
@@ -170,7 +173,7 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
         time_us=time_us,
         honest_us=honest_us,
         expected=(as_said or (passed and not gains)) if specimen.attack else passed,
-        wrong=(passed and gains) if specimen.attack else not passed,
+        wrong=(passed and (gains or not specimen.harmless)) if specimen.attack else not passed,
     )
 
 

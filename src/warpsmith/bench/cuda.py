@@ -12,11 +12,12 @@ from warpsmith.bench.stages import Stage
 from warpsmith.check import Step, Subject, check, look
 from warpsmith.check.run import Solve
 from warpsmith.compile import Toolchain
-from warpsmith.device import gpus
-from warpsmith.records import Case, CompileFacts, Group, Reason, Record, StageResult, Trial, Verdict
+from warpsmith.device import gpus, state
+from warpsmith.records import MODES, Case, CompileFacts, Group, Reason, Record, StageResult, Trial, Verdict
 from warpsmith.sandbox import Trouble
 from warpsmith.sandbox.session import Shown
 from warpsmith.tasks.fresh import outline
+from warpsmith.tasks.heldout import LONG
 from warpsmith.tasks.opened import LocalTask, OpenTask
 from warpsmith.tasks.program import Problem, moved, problem
 from warpsmith.timing.sample import Examine
@@ -66,9 +67,19 @@ def check_stage(desk: Desk) -> Stage:
         runtime = Toolchain.find().runtime.parent
         limits = replace(LIMITS, wall_s=min(LIMITS.wall_s, CALLS_S * desk.choices.call_s))
         with CudaSession(desk.compiled(), direction.value, runtime, room, limits) as session:
-            return check(Subject(desk.task, direction, solve, desk.plain), steps, session).result
+            checked = check(Subject(desk.task, direction, solve, desk.plain), steps, session)
+        return _after(checked.result)
 
     return stage
+
+
+def _after(result: StageResult) -> StageResult:
+    """The result, once the GPU is seen to be well: a fault of one candidate never reaches the next."""
+    from warpsmith.sandbox.health import FAULTS, see_healthy
+
+    if result.verdict is Verdict.FAIL and result.reason in FAULTS:
+        see_healthy()
+    return result
 
 
 def timing_stage(desk: Desk) -> Stage:
@@ -82,18 +93,26 @@ def timing_stage(desk: Desk) -> Stage:
             desk.opened, desk.target, desk.task, direction, desk.compiled(), desk.plain, _launches(desk, record)
         )
         timer = timer_for(record.environment.hardware, record.environment.torch, desk.choices)
-        return timer.stage(timed, _timed_cases(desk), lambda case: _examine(desk, case))
+        found = _after(timer.stage(timed, _timed_cases(desk), lambda case: _examine(desk, case)))
+        return _unless_throttled(found)
 
     return stage
 
 
+def _unless_throttled(result: StageResult) -> StageResult:
+    """A GPU that was slowed down by heat or power while it was timed has told nothing."""
+    slowed = state().slowed
+    if result.verdict is not Verdict.PASS or not slowed:
+        return result
+    detail = f"the GPU was held back by {', '.join(slowed)} while it was timed; try again when it is cool"
+    return result.model_copy(update={"verdict": Verdict.QUARANTINE, "reason": Reason.DISTURBED, "detail": detail})
+
+
 def timer_for(hardware: str, torch_version: str, choices: Choices) -> "Timer":
     """The timer of these choices, over what is measured once a process."""
-    from warpsmith.timing.baselines import MODES
     from warpsmith.timing.stage import Timer
 
-    modes = choices.baselines or MODES
-    return Timer(_zeros(), hardware, torch_version, choices.tier, choices.cache, modes)
+    return Timer(_zeros(), hardware, torch_version, choices.tier, choices.cache, choices.baselines or MODES)
 
 
 @cache
@@ -117,7 +136,8 @@ def _one_a_case(steps: Iterable[Step]) -> list[Step]:
 def _timed_cases(desk: Desk) -> list[Case]:
     groups = desk.choices.cases or (Group.TIMING,)
     steps = desk.steps("cuda") if Group.HELDOUT in groups else ()
-    drawn = [step.trial.case for step in _one_a_case(steps) if step.trial.case.group is Group.HELDOUT]
+    cases = [step.trial.case for step in _one_a_case(steps)]
+    drawn = [case for case in cases if case.group is Group.HELDOUT and not case.name.startswith(LONG)]
     written = [case for case in desk.task.cases if case.group in groups]
     return [*written, *drawn] or list(desk.task.cases[:1])
 

@@ -8,7 +8,7 @@ import warpsmith
 from warpsmith.base import MachineError
 from warpsmith.compile import Toolchain
 from warpsmith.confine import probe
-from warpsmith.device import gpus
+from warpsmith.device import GpuState, gpus, state
 from warpsmith.records import Confined, Environment
 
 
@@ -16,6 +16,7 @@ def environment(device: str, gpu: str) -> Environment:
     """Where a record is made; `gpu` is the one that is modelled."""
     here = gpus() if device == "cuda" else ()
     name = here[0].name if here else f"virtual {gpu}"
+    now = state() if here else GpuState()
     return Environment(
         device=name,
         hardware=f"{device}:{here[0].name if here else gpu}",
@@ -23,6 +24,9 @@ def environment(device: str, gpu: str) -> Environment:
         toolchain=toolchain(),
         torch=importlib.metadata.version("torch"),
         python=platform.python_version(),
+        clocks_mhz=now.clocks_mhz,
+        throttling=now.told,
+        others=now.processes,
         confined=confinement(device == "cuda"),
         package=warpsmith.__version__,
     )

@@ -1,9 +1,9 @@
 """The error budget: elementwise and by norm, against a float64 reference, written so that NaN fails.
 
 For a result with reference e, torch's own result t and the kernel's f, with u the unit roundoff of the element
-type and K the length of the reduction:
+type, v that of float32, in which sums are kept whatever the element type, and K the length of the reduction:
 
-    elementwise   |f - e| <= factor * (u * sqrt(K) * (|e| + rms(e)) + max|t - e|)
+    elementwise   |f - e| <= factor * ((u + v * sqrt(K)) * (|e| + rms(e)) + max|t - e|)
     by norm       ||f - e|| <= max(norm_factor * ||t - e||, norm_floor * ||e||)
 
 sqrt(K) is how rounding errors of a sum grow when their signs are as good as random: a plain sequential float32
@@ -55,6 +55,10 @@ class Budget:
         names = {**case.axes, "size": case.dtype.bytes}
         length = max(1.0, float(evaluate(tolerance.reduction, names)))
         return cls(tolerance, sqrt(length), SUM_ROUNDOFF * length / EQUAL_SHARE if equal else 0.0)
+
+    def rounding(self, dtype: torch.dtype) -> float:
+        """The share of a value by which it may be off: its own rounding, and that of the sum behind it."""
+        return torch.finfo(dtype).eps / 2 + SUM_ROUNDOFF * self.growth + self.drift
 
     def floor(self, dtype: torch.dtype) -> float:
         """The share of the reference's norm that an error may always have."""
@@ -108,7 +112,7 @@ def _quick(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> t
     if not isfinite(largest + norm):
         return nan, nan
     last_bit = info.tiny * info.eps  # a denormal's
-    bound = expected.abs().add_(norm / sqrt(count)).mul_(info.eps / 2 * budget.growth + budget.drift)
+    bound = expected.abs().add_(norm / sqrt(count)).mul_(budget.rounding(native.dtype))
     bound.add_(largest).mul_(budget.tolerance.factor).add_(last_bit)
     error = found.double().sub_(expected).abs_()
     floor = max(budget.floor(native.dtype) * norm, last_bit * sqrt(count))
@@ -136,7 +140,7 @@ def _element_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budg
     error = torch.where(finite, (found.double() - clean).abs(), 0.0)
     own = torch.where(finite, (native.double() - clean).abs(), 0.0).nan_to_num(0.0, 0.0, 0.0).max()
     rms = clean.square().mean().sqrt()
-    rounding = (torch.finfo(native.dtype).eps / 2 * budget.growth + budget.drift) * (clean.abs() + rms)
+    rounding = budget.rounding(native.dtype) * (clean.abs() + rms)
     smallest = torch.finfo(native.dtype).tiny * torch.finfo(native.dtype).eps  # a denormal's last bit
     ratio = error / (budget.tolerance.factor * (rounding + own) + smallest)
     same = (found.double() == expected) | (found.isnan() & expected.isnan())

@@ -10,7 +10,7 @@ from typing import TypeVar
 from warpsmith.base import UsageError, evaluate
 from warpsmith.check.terms import is_product
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Task, Trial, Twist
-from warpsmith.tasks.heldout import heldout_cases
+from warpsmith.tasks.heldout import heldout_cases, long_cases
 
 SLOTS = 4
 HELDOUT_DRAWS = 2  # of each held-out shape
@@ -62,7 +62,8 @@ def chosen(task: Task, direction: Direction, scope: Scope, draw: random.Random) 
     written = tuple(case for group in scope.groups for case in task.group(group))
     if Group.HELDOUT not in scope.groups or task.heldout is None:
         return written
-    return (*written, *_heldout(task, direction, scope.heldout_work, draw))
+    drawn = _heldout(task, direction, scope.heldout_work, draw)
+    return (*written, *drawn, *([] if scope.brief else _long(task, direction, scope.heldout_work, draw)))
 
 
 def work(task: Task, direction: Direction, case: Case) -> float:
@@ -85,6 +86,12 @@ def _heldout(task: Task, direction: Direction, most: float | None, draw: random.
         pairs = zip(best, heldout_cases(task, draw.getrandbits(62)), strict=True)
         best = [old if cost(old) <= most else min(old, new, key=cost) for old, new in pairs]
     return best
+
+
+def _long(task: Task, direction: Direction, most: float | None, draw: random.Random) -> list[Case]:
+    """Long sums in 16-bit types, as far as the bound allows."""
+    cases = long_cases(task, draw.getrandbits(62))
+    return [case for case in cases if most is None or work(task, direction, case) <= most]
 
 
 def _solos(case: Case, draw: random.Random) -> list[Step]:

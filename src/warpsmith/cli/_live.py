@@ -103,6 +103,6 @@ def best_lines(best: "Member | None", lineage: tuple[str, ...] = ()) -> list[str
     if best is None:
         return ["no correct kernel yet"]
     macros = best.record.candidate.macros
-    tuned = f" with {said(macros)}" if macros else ""
+    tuned = f" with {said(macros)}" if macros and best.name != said(macros) else ""
     line = f"best: {best.gain:.2f}× the first kernel, {score_text(best.fitness.score)}: {best.name}{tuned}"
     return [line, *([f"lineage: {' → '.join(lineage)}"] if len(lineage) > 1 else [])]

@@ -21,6 +21,9 @@ Trust = Annotated[bool, typer.Option("--trust", help="Run the kernel though this
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, max=256, help="How many at once; the cores by default.")]
 Gpu = Annotated[str, typer.Option(help="The GPU that the virtual one models, or a .toml file that describes one.")]
 Macros = Annotated[list[str] | None, typer.Option("--macro", "-D", help="NAME=VALUE, as a tuner would set.")]
+Claim = Annotated[bool, typer.Option("--claim", help="Time against resident baselines, A B B A.")]
+Warm = Annotated[bool, typer.Option("--warm", help="Time without flushing the L2 before each call.")]
+Baselines = Annotated[str, typer.Option(help="Modes of torch to hold it against, with commas; all by default.")]
 Without = Annotated[str, typer.Option(help="Defences to leave out: static, link, virtual; more with commas.")]
 
 
@@ -35,6 +38,18 @@ def read_defences(text: str) -> "frozenset[Defence]":
             near = ", ".join(nearest(name, known) or known)
             raise UsageError(f"Defence {name} does not exist; these can be left out: {near}.")
     return frozenset(Defence(name) for name in names)
+
+
+def read_modes(text: str) -> tuple[str, ...]:
+    """Modes of torch by their names."""
+    from warpsmith.records import MODES
+
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in MODES:
+            near = ", ".join(nearest(name, MODES) or MODES)
+            raise UsageError(f"Baseline {name} does not exist; torch has these modes: {near}.")
+    return names
 
 
 def read_macros(texts: list[str]) -> dict[str, str]:

@@ -7,7 +7,20 @@ import typer
 
 from warpsmith.base import read_text
 from warpsmith.cli._archive import keep
-from warpsmith.cli._options import Cases, Device, Gpu, Json, Macros, Target, Trust, read_macros
+from warpsmith.cli._options import (
+    Baselines,
+    Cases,
+    Claim,
+    Device,
+    Gpu,
+    Json,
+    Macros,
+    Target,
+    Trust,
+    Warm,
+    read_macros,
+    read_modes,
+)
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._verdict import EXIT, headline
 from warpsmith.records import (
@@ -36,7 +49,9 @@ def command(
     device: Device = "auto",
     cases: Cases = None,
     gpu: Gpu = "H200",
-    claim: Annotated[bool, typer.Option("--claim", help="Time against resident baselines, A B B A.")] = False,
+    claim: Claim = False,
+    warm: Warm = False,
+    baselines: Baselines = "",
     trust: Trust = False,
     archive: Annotated[bool, typer.Option(help="Keep the record in the archive.")] = True,
     as_json: Json = False,
@@ -45,7 +60,13 @@ def command(
     from warpsmith.bench import Choices, concluded, evaluate
 
     chosen = Choices(
-        device=device, cases=(cases,) if cases else (), gpu=gpu, trust=trust, tier="claim" if claim else "search"
+        device=device,
+        cases=(cases,) if cases else (),
+        gpu=gpu,
+        trust=trust,
+        tier="claim" if claim else "search",
+        cache="warm" if warm else "cold",
+        baselines=read_modes(baselines),
     )
     named = Direction.BACKWARD if "backward" in kernel.stem else Direction.FORWARD
     macros = read_macros(macro or [])

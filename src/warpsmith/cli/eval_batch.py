@@ -8,7 +8,19 @@ import typer
 from pydantic import ValidationError
 
 from warpsmith.cli._archive import keep
-from warpsmith.cli._options import Cases, Device, Gpu, Jobs, Json, Trust, Without, read_defences
+from warpsmith.cli._options import (
+    Baselines,
+    Cases,
+    Claim,
+    Device,
+    Gpu,
+    Jobs,
+    Json,
+    Trust,
+    Without,
+    read_defences,
+    read_modes,
+)
 from warpsmith.cli._output import console
 from warpsmith.records import Record
 
@@ -22,6 +34,8 @@ def command(
     without: Without = "",
     until: Annotated[str, typer.Option(help="The last stage to run, such as check: no times then.")] = "",
     call_seconds: Annotated[float, typer.Option(min=1, help="The longest that one call may take.")] = 60.0,
+    claim: Claim = False,
+    baselines: Baselines = "",
     trust: Trust = False,
     jobs: Jobs = os.cpu_count() or 1,
     archive: Annotated[bool, typer.Option("--archive", help="Keep the records in the archive too.")] = False,
@@ -37,6 +51,8 @@ def command(
         gpu=gpu,
         trust=trust,
         without=read_defences(without),
+        tier="claim" if claim else "search",
+        baselines=read_modes(baselines),
         until=until,
         call_s=call_seconds,
     )

@@ -3,10 +3,12 @@
 from warpsmith.device.ceilings import load_ceilings, save_ceilings
 from warpsmith.device.gpu import Gpu, administers, gpus, profiling_restricted, utilization
 from warpsmith.device.roofline import arithmetic_us, floor_us, memory_us
+from warpsmith.device.state import GpuState, state
 from warpsmith.device.tools import Program, program
 
 __all__ = [
     "Gpu",
+    "GpuState",
     "Program",
     "administers",
     "arithmetic_us",
@@ -17,5 +19,6 @@ __all__ = [
     "profiling_restricted",
     "program",
     "save_ceilings",
+    "state",
     "utilization",
 ]

@@ -29,15 +29,20 @@ class Gpu:
 
 def gpus() -> tuple[Gpu, ...]:
     """The GPUs that nvidia-smi lists; none when there is no driver or it does not answer."""
+    answer = asked(f"--query-gpu={QUERY}")
+    return tuple(parse_row(line) for line in answer.splitlines() if line.count(",") == QUERY.count(","))
+
+
+def asked(query: str) -> str:
+    """What nvidia-smi says to a query; nothing when there is no driver or it does not answer."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
-        return ()
-    command = [tool, f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
+        return ""
+    command = [tool, query, "--format=csv,noheader,nounits"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
     except (subprocess.SubprocessError, OSError):
-        return ()
-    return tuple(parse_row(line) for line in answer.splitlines() if line.count(",") == QUERY.count(","))
+        return ""
 
 
 def parse_row(line: str) -> Gpu:
@@ -58,14 +63,7 @@ def profiling_restricted(parameters: Path = PARAMETERS) -> bool | None:
 
 def utilization() -> int | None:
     """How busy the first GPU is, in percent; None when nobody says."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return None
-    command = [tool, "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--id=0"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
-    except (subprocess.SubprocessError, OSError):
-        return None
+    answer = asked("--query-gpu=utilization.gpu").partition("\n")[0].strip()
     return int(answer) if answer.isdigit() else None
 
 

@@ -3,6 +3,7 @@
 from warpsmith.records.candidate import Candidate, Language
 from warpsmith.records.environment import Confined, Environment
 from warpsmith.records.facts import (
+    MODES,
     CaseCheck,
     CaseTiming,
     CheckFacts,
@@ -59,6 +60,7 @@ from warpsmith.records.times import MeasuredTime, ModelledTime
 from warpsmith.records.verdict import Reason, Verdict
 
 __all__ = [
+    "MODES",
     "Argument",
     "Axis",
     "Binding",

@@ -107,6 +107,10 @@ class CheckFacts(Model):
     findings: tuple[Finding, ...] = ()
 
 
+# Torch's ways to run a function, as baselines are named; the last two under a CUDA graph of ours.
+MODES = ("eager", "compile", "max-autotune", "eager-graph", "compile-graph")
+
+
 class Claim(StrEnum):
     """What an interval lets one say. Faster only if its lower bound is above 1.01."""
 

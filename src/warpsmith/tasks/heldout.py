@@ -1,12 +1,16 @@
 """Held-out cases: shapes drawn from a task's ranges with a secret seed when a kernel is graded. Knows no torch."""
 
 import random
+import re
 from collections.abc import Callable, Mapping
 
 from warpsmith.base import UsageError, evaluate
-from warpsmith.records import Case, Group, Heldout, Reach, Task
+from warpsmith.records import Case, Dtype, Group, Heldout, Reach, Task
 
 TRIES = 2000
+LONG = "long_"  # how names of cases begin that are there for their sums alone
+NARROW_BYTES, LONG_CASES = 2, 3
+SHORT = 8  # multiples of an axis that is not the long one
 Pick = Callable[[random.Random, int, int], int]
 
 
@@ -31,6 +35,31 @@ def heldout_cases(task: Task, seed: int) -> tuple[Case, ...]:
             )
         )
     return tuple(found)
+
+
+def long_cases(task: Task, seed: int) -> tuple[Case, ...]:
+    """Cases where one axis that a sum may run over is about as long as it can be, and the others are short.
+
+    Only in 16-bit types: there a sum kept in the element type shows when it is long, and float32 has a gate of its own.
+    """
+    if task.heldout is None or not (narrow := [dtype for dtype in task.heldout.dtypes if dtype.bytes == NARROW_BYTES]):
+        return ()
+    source = random.Random(seed)
+    summed = [axis for axis in task.heldout.axes if re.search(rf"\b{axis}\b", task.tolerance.reduction)]
+    cases = [_long(task.heldout, axis, source.choice(narrow), source) for axis in summed]
+    made = [case for case in cases if case is not None]
+    return tuple(sorted(made, key=lambda case: -evaluate(task.tolerance.reduction, case.axes))[:LONG_CASES])
+
+
+def _long(heldout: Heldout, axis: str, dtype: Dtype, source: random.Random) -> Case | None:
+    """The case for one axis; none where the task's formulas refuse every try."""
+    for _ in range(TRIES // 10):
+        axes = {
+            name: _size(reach, source, _longest if name == axis else _short) for name, reach in heldout.axes.items()
+        }
+        if all(evaluate(formula, axes) for formula in heldout.require):
+            return Case(name=f"{LONG}{axis}", group=Group.HELDOUT, axes=axes, dtype=dtype, inits=heldout.inits)
+    return None
 
 
 def _drawn(
@@ -87,6 +116,14 @@ def _prime(source: random.Random, low: int, high: int) -> int:
 
 def _one(source: random.Random, low: int, high: int) -> int:
     return low
+
+
+def _longest(source: random.Random, low: int, high: int) -> int:
+    return source.randint(max(low, high * 3 // 4), high)
+
+
+def _short(source: random.Random, low: int, high: int) -> int:
+    return source.randint(min(high, max(low, SHORT // 2)), min(high, max(low, SHORT)))
 
 
 def _is_prime(value: int) -> bool:

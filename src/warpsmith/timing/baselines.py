@@ -11,13 +11,12 @@ from pydantic import Field
 
 from warpsmith.base import HarnessError, Home, digest_json, median, write_atomic
 from warpsmith.confine import Child, Frame, FrameError, Limits, Policy, spawn
-from warpsmith.records import Case, Direction, Model, Task
+from warpsmith.records import MODES, Case, Direction, Model, Task
 from warpsmith.tasks.client import policy
 from warpsmith.tasks.opened import OpenOptions
 from warpsmith.tasks.target import Form, find
 from warpsmith.timing.torch_host import REPLY, REQUEST, Reply, Request
 
-MODES = ("eager", "compile", "max-autotune", "eager-graph", "compile-graph")
 SAMPLES = 25
 MODE_S = 300.0  # max-autotune tries many kernels
 LIMITS = Limits(wall_s=7200, cpu_s=72000, memory_bytes=64 << 30, processes=4096, open_files=4096, address_space=False)

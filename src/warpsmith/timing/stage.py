@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import Literal, Self
 
 from warpsmith.compile import Toolchain
-from warpsmith.records import Case, CaseTiming, Direction, Reason, StageResult, Task, TimingFacts, Trial, Verdict
+from warpsmith.records import MODES, Case, CaseTiming, Direction, Reason, StageResult, Task, TimingFacts, Trial, Verdict
 from warpsmith.sandbox.cuda_session import CudaSession, Room, room_for
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.baselines import MODES, SAMPLES, Baselines, TorchHost, keep, load, measure, store
+from warpsmith.timing.baselines import SAMPLES, Baselines, TorchHost, keep, load, measure, store
 from warpsmith.timing.ceilings import measure_ceilings
 from warpsmith.timing.null import measure_null
 from warpsmith.timing.rules import Doubt
