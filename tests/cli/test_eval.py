@@ -51,7 +51,7 @@ def test_a_wrong_kernel_fails_with_evidence_that_can_be_made_again(
 
 def test_a_finding_is_shown_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kernel = tmp_path / "past.cu"
-    kernel.write_text(SEED.read_text().replace("i < count", "i <= count"))
+    kernel.write_text(SEED.read_text().replace("rest < count", "rest <= count"))
     assert run(["eval", "swiglu", str(kernel), "--device", "vgpu"]) == 1
     shown = capsys.readouterr().out
     assert "check: fail (findings)" in shown and "kernel.cu:" in shown and "out_of_bounds" in shown
