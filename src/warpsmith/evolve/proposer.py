@@ -12,7 +12,7 @@ from warpsmith.evolve.planner import draw_for
 from warpsmith.evolve.prompts import Broken, Material, Subject, proposal, summary, translation
 from warpsmith.evolve.slot import Outcome, Proposal, Slot
 from warpsmith.evolve.state import State
-from warpsmith.evolve.tune import tuned
+from warpsmith.evolve.tune import said, tuned
 from warpsmith.llm import Answer, BudgetSpent, ModelError, Prompt, ReplayMismatch
 from warpsmith.records import Candidate
 
@@ -53,7 +53,7 @@ class Proposer:
         if parent is None:
             return Proposal(slot=slot, outcome=Outcome.DUPLICATE, detail="its parent is no longer among the best")
         made = tuned(parent, slot.macros).model_copy(update={"task": self.target})
-        return self._new(Made(made, _done(slot, name=f"{slot.operator} {slot.parents[0][:8]}")))
+        return self._new(Made(made, _done(slot, name=said(slot.macros))))
 
     async def _asked(self, slot: Slot, ask: Ask) -> Made | Proposal:
         paid: list[Answer] = []
