@@ -31,4 +31,5 @@ COMMANDS = (
     Command("runs", "runs", "the searches that the archive holds, and how they stand", "Searches"),
     Command("show", "show", "one search: its settings, how evaluations ended, the best and its lineage", "Searches"),
     Command("best", "best", "the best kernel of a search, written to a file", "Searches"),
+    Command("report", "report", "searches as a page: HTML, markdown or JSON; --suite: the leaderboard", "Searches"),
 )

@@ -58,7 +58,7 @@ def command(
     record = evaluate(target, source, direction or named, language, macros, choices)
     if record.concluded is not Verdict.PASS:
         return _refuse(kernel, record, as_json)
-    facts, marks = _profile(target, record, choices.device, gpu, case, trust)
+    facts, marks = profile_record(target, record, choices.device, gpu, case, trust)
     if plot is not None:
         _draw(plot, facts, marks, f"{kernel.name} for {record.candidate.task}, {record.candidate.direction}")
     if as_json:
@@ -79,9 +79,10 @@ def _refuse(kernel: Path, record: Record, as_json: bool) -> int:
     return EXIT[record.concluded]
 
 
-def _profile(
+def profile_record(
     target: str, record: Record, device: str, gpu: str, name: str | None, trust: bool
 ) -> tuple[ProfileFacts, Sequence["Mark"]]:
+    """The profile of a kernel that was found right, and what torch's modes took where that is known."""
     from warpsmith.tasks.find import open_task
     from warpsmith.tasks.opened import OpenOptions
 

@@ -1,0 +1,114 @@
+"""`warpsmith report`: searches as a page that people look at, and the leaderboard of the suite."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import ValidationError
+
+from warpsmith.base import UsageError, read_text, write_atomic
+from warpsmith.cli._options import Json, Trust
+from warpsmith.cli._output import console, print_json
+
+if TYPE_CHECKING:
+    from warpsmith.archive import Archive
+    from warpsmith.report import Calibrated, Document, ReportPage, SuitePage
+
+CALIBRATION_BYTES = 64 << 20
+
+
+def command(
+    names: Annotated[list[str] | None, typer.Argument(metavar="RUN…", help="Runs; the latest by default.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one self-contained HTML file.")] = None,
+    md: Annotated[Path | None, typer.Option(help="Write markdown.")] = None,
+    suite: Annotated[
+        bool, typer.Option("--suite", help="The leaderboard over the archive, or over folders of records.")
+    ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Profile each run's best kernel first, and keep that.")
+    ] = False,
+    calibration: Annotated[Path | None, typer.Option(help="What warpsmith calibrate --json wrote.")] = None,
+    trust: Trust = False,
+    as_json: Json = False,
+) -> int:
+    """Write a report, or print it as markdown when no file is named; exit code 4 when no kernel was right."""
+    from warpsmith.archive import Archive
+    from warpsmith.report import document, report, suite_document
+
+    if suite:
+        board = _board(names or [])
+        _put(board, suite_document(board), html, md, as_json)
+        return 0 if any(row.kind != "none" for row in board.rows) else 4
+    known = _calibration(calibration) if calibration else None
+    with Archive.open() as archive:
+        chosen = names or _latest(archive)
+        if profile:
+            _profile(archive, chosen, trust)
+        page = report(archive, chosen, known)
+    _put(page, document(page), html, md, as_json)
+    return 0 if any(one.best for one in page.runs) else 4
+
+
+def _latest(archive: "Archive") -> list[str]:
+    runs = archive.runs()
+    if not runs:
+        raise UsageError("The archive holds no run. warpsmith optimize TASK starts one.")
+    return [runs[0].name]
+
+
+def _put(page: "ReportPage | SuitePage", made: "Document", html: Path | None, md: Path | None, as_json: bool) -> None:
+    """The views that were asked for; the paths of files on stdout, so that a script can go on with them."""
+    from warpsmith.report import html as to_html
+    from warpsmith.report import markdown
+
+    written = [(path, view) for path, view in ((html, to_html), (md, markdown)) if path is not None]
+    for path, view in written:
+        write_atomic(path, view(made))
+        if not as_json:
+            console().print(str(path.absolute()), markup=False)
+    if as_json:
+        print_json(page)
+    elif not written:
+        console().print(markdown(made), markup=False)
+
+
+def _board(folders: Sequence[str]) -> "SuitePage":
+    from warpsmith.archive import Archive
+    from warpsmith.report import load_folder, suite
+    from warpsmith.tasks.suite import folders as suite_folders
+
+    tasks = sorted(suite_folders())
+    if not folders:
+        with Archive.open() as archive:
+            return suite(archive, "the archive", tasks)
+    with Archive.open("sqlite://") as archive:
+        left_out = [said for folder in folders for said in load_folder(archive, Path(folder))]
+        return suite(archive, ", ".join(Path(folder).name for folder in folders), tasks, left_out)
+
+
+def _calibration(path: Path) -> "Calibrated":
+    from warpsmith.report import Calibrated
+
+    try:
+        return Calibrated.parse(read_text(path, CALIBRATION_BYTES))
+    except ValidationError as error:
+        raise UsageError(
+            f"{path} holds no calibration ({error.errors()[0]['msg']}). warpsmith calibrate --json writes one."
+        ) from None
+
+
+def _profile(archive: "Archive", names: Sequence[str], trust: bool) -> None:
+    """Profile the best kernel of each run where it was evaluated, and keep that beside the run."""
+    from warpsmith.bench import settled
+    from warpsmith.cli.profile import profile_record
+    from warpsmith.report import PROFILE
+
+    for name in names:
+        run, best = archive.run(name), archive.best(name)
+        if best is None:
+            continue
+        gpu = best.record.options.extra.get("gpu", "H200")
+        facts, _ = profile_record(run.target, best.record, settled(run.device), gpu, None, trust)
+        archive.note(name, PROFILE, json.loads(facts.text()), name=best.candidate)

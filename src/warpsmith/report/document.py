@@ -1,0 +1,288 @@
+"""The page as a document: which sections there are and what each says. Knows no markup."""
+
+from collections.abc import Iterator
+
+from warpsmith.profile import Mark, roofline_svg
+from warpsmith.report.blocks import Block, Code, Document, Figure, Section, Table, Tree, Words
+from warpsmith.report.page import BestKernel, Calibrated, CaseRow, ReportPage, RunPage, Step, SuitePage, SuiteRow
+from warpsmith.report.svg import Bar, Dot, bars_svg, progress_svg
+from warpsmith.report.words import SHORT, macro_words, micro, percent, plural, speedup
+
+KINDS = {"pass": "good", "fail": "bad", "quarantine": "odd", "fault": "odd"}
+MOST_BARS = 24
+
+
+def document(page: ReportPage) -> Document:
+    """A report on runs."""
+    names = ", ".join(one.run.name for one in page.runs)
+    sections = [section for one in page.runs for section in _run(one, page.calibration)]
+    return Document(f"warpsmith: {names}", tuple(sections), _foot(page.made.strftime("%Y-%m-%d %H:%M"), page.package))
+
+
+def suite_document(page: SuitePage) -> Document:
+    """The leaderboard."""
+    columns = ("task", "pass", "best kernel", "vs best mode", "vs eager", "vs compile", "modelled", "of roofline")
+    right = frozenset(columns[3:])
+    table = Table((*columns, "device", "date"), tuple(_suite_row(row) for row in page.rows), right)
+    filled = sum(row.kind != "none" for row in page.rows)
+    words = Words(
+        f"{filled} of {plural(len(page.rows), 'direction')} of tasks have a right and timed kernel in {page.source}. "
+        "Speedups are measured against torch, geometric means over the cases; a modelled time is of the virtual GPU, "
+        "is never measured and claims no speedup."
+    )
+    blocks: list[Block] = [words, table, *(Words(text, "soft") for text in page.left_out)]
+    foot = _foot(page.made.strftime("%Y-%m-%d %H:%M"), page.package)
+    return Document("warpsmith: suite", (Section("Suite", tuple(blocks), level=1),), foot)
+
+
+def _suite_row(row: SuiteRow) -> tuple[str, ...]:
+    best = f"{row.best:.3f}× ({row.low:.3f}–{row.high:.3f})" if row.best and row.low and row.high else "–"
+    kernel = f"{row.kernel} {row.run}".strip() or row.score
+    numbers = (best, speedup(row.eager), speedup(row.compiled), micro(row.us), percent(row.roofline))
+    date = f"{row.date:%Y-%m-%d}" if row.date else "–"
+    return row.task, row.direction, kernel, *numbers, row.device or "–", date
+
+
+def _foot(when: str, package: str) -> str:
+    return f"made {when} UTC by warpsmith {package}"
+
+
+def _run(page: RunPage, calibration: Calibrated | None) -> Iterator[Section]:
+    yield Section(page.run.name, tuple(_head(page)), level=1)
+    if page.progress.points:
+        yield Section("Progress", tuple(_progress(page)))
+    if page.funnel:
+        yield Section("How evaluations ended", tuple(_funnel(page)))
+    if page.cases:
+        yield Section("Times a case", tuple(_cases(page)))
+        yield Section("Roofline", tuple(_roofline(page)))
+    if page.lineage:
+        yield Section("Lineage", (Words(_tree_words(page)), Tree(page.lineage)))
+    yield Section("Verifiers", tuple(_verifiers(page, calibration)))
+    yield Section("Costs", tuple(_costs(page)))
+    if page.lessons:
+        yield Section("Lessons", (_lessons(page),))
+    if page.best:
+        yield Section("Best kernel", tuple(_kernel(page.best)))
+        yield Section("Environment, and grading it again", tuple(_environment(page.best)))
+    yield Section("Settings", tuple(_settings(page)))
+
+
+def _head(page: RunPage) -> Iterator[Block]:
+    run, minutes = page.run, _minutes(page)
+    yield Words(page.headline.sentence, "strong")
+    if page.headline.kind == "modelled":
+        yield Words("Times of this run are modelled by the virtual GPU. None of them was measured.", "soft")
+    state = f"{run.state}: {run.why}" if run.why else run.state.value
+    spent = f"{plural(page.evaluations, 'evaluation')}, {page.usd:.2f} US dollars{minutes}"
+    yield Words(f"{run.task}, {run.direction}, on {run.device}. {spent}. {state}.")
+    if not page.evaluations:
+        yield Words(f"Nothing was evaluated yet. warpsmith optimize {run.target} --run {run.name} --resume goes on.")
+    yield from (Words(f"Left out: {text}", "soft") for text in page.left_out)
+
+
+def _minutes(page: RunPage) -> str:
+    run = page.run
+    return f", {(run.finished - run.started).total_seconds() / 60:.1f} minutes" if run.finished else ""
+
+
+def _progress(page: RunPage) -> Iterator[Block]:
+    progress = page.progress
+    down = "; lower is better" if progress.kind == "modelled" else "; higher is better"
+    words = [f"{point.kernel} {point.operator}: {point.value:.4g} {progress.unit}" for point in progress.points]
+    pairs = list(zip(progress.points, words, strict=True))
+    by_number = [Dot(point.evaluation, point.value, text, point.better) for point, text in pairs]
+    caption = f"{plural(progress.scored, 'evaluation')} with a score{down}. The line is the best so far."
+    yield Figure(progress_svg(by_number, "evaluations", progress.unit), caption)
+    if progress.points[-1].usd > 0:
+        by_dollars = [Dot(point.usd, point.value, text, point.better) for point, text in pairs]
+        yield Figure(progress_svg(by_dollars, "US dollars", progress.unit), "The same over what models cost.")
+    else:
+        yield Words("No model was paid: progress over dollars stands at 0.", "soft")
+    steps = [point for point in progress.points if point.better]
+    rows = tuple((str(p.evaluation), f"{p.usd:.3f}", f"{p.value:.4g}", p.kernel, p.operator) for p in steps)
+    columns = ("evaluation", "US dollars", progress.unit, "kernel", "operator")
+    yield Table(columns, rows[-MOST_BARS:], frozenset(columns[:3]))
+
+
+def _funnel(page: RunPage) -> Iterator[Block]:
+    total = sum(step.count for step in page.funnel)
+    bars = [
+        Bar(_step_name(step), step.count, str(step.count), KINDS.get(step.verdict, "plain")) for step in page.funnel
+    ]
+    caption = f"Where the way of {plural(total, 'proposal')} ended, in the order of the stages."
+    yield Figure(bars_svg(bars[:MOST_BARS], "verdicts by stage and reason"), caption)
+    rows = tuple((step.stage, step.verdict, step.reason or "–", str(step.count)) for step in page.funnel)
+    yield Table(("ended at", "verdict", "reason", "count"), rows, frozenset({"count"}))
+
+
+def _step_name(step: Step) -> str:
+    return f"{step.stage}: {step.reason or step.verdict}"
+
+
+def _cases(page: RunPage) -> Iterator[Block]:
+    modes = tuple(dict.fromkeys(mode for case in page.cases for mode in case.baselines))
+    columns = ("case", "for", "shape", "type", "time", *modes, "speedup", "of roofline", "error / bound")
+    rows = tuple(_case_row(case, modes) for case in page.cases)
+    yield Table(columns, rows, frozenset(columns[4:]))
+    yield Figure(_case_bars(page), _bars_caption(page.cases))
+    if page.gap:
+        yield Words(f"Generalization: {page.gap.sentence}")
+
+
+def _case_row(case: CaseRow, modes: tuple[str, ...]) -> tuple[str, ...]:
+    ratio = case.speedup
+    fast = f"{ratio.value:.3f}× ({ratio.low:.3f}–{ratio.high:.3f}) {case.claim or ''}".strip() if ratio else "–"
+    word = " modelled" if case.kind == "modelled" else ""
+    torch = tuple(micro(case.baselines.get(mode)) for mode in modes)
+    error = f"{case.error:.2g}" if case.error is not None else "–"
+    head = (case.name, case.group, case.shape, case.dtype, f"{micro(case.us)}{word}")
+    return *head, *torch, fast, percent(case.roofline), error
+
+
+def _case_bars(page: RunPage) -> str:
+    """Speedups where they were measured, else shares of the roofline; held-out cases in another colour."""
+    measured = any(case.speedup for case in page.cases)
+    values = [
+        (case, case.speedup.value if case.speedup else 0.0) if measured else (case, case.roofline or 0.0)
+        for case in page.cases
+    ]
+    show = speedup if measured else percent
+    bars = [
+        Bar(f"{case.name} ({case.group})", value, show(value), "odd" if case.group == "heldout" else "good")
+        for case, value in values
+    ]
+    return bars_svg(bars[:MOST_BARS], "cases", None if measured else 1.0)
+
+
+def _bars_caption(cases: tuple[CaseRow, ...]) -> str:
+    what = (
+        "Speedup over torch's best mode" if any(case.speedup for case in cases) else "Share of the roofline, modelled"
+    )
+    return f"{what}, a bar a case. Held-out cases, which the search never saw, have a colour of their own."
+
+
+def _roofline(page: RunPage) -> Iterator[Block]:
+    facts = page.profile
+    if facts is None or facts.ceilings is None:
+        yield Words(
+            f"This kernel was not profiled. warpsmith report {page.run.name} --profile does it and draws its place "
+            "under the roofline; shares of the roofline a case stand above."
+        )
+        return
+    same = next((case for case in page.cases if case.name == facts.case), None)
+    marks = [Mark(name, us) for name, us in same.baselines.items()] if same else []
+    kind = "modelled" if facts.time is not None and facts.time.kind == "modelled" else "measured"
+    yield Figure(
+        roofline_svg(facts, marks, f"{page.run.task} {page.run.direction}"),
+        f"The best kernel on case {facts.case}; times {kind}. Diamonds are torch's modes where they were measured.",
+        wide=True,
+    )
+
+
+def _tree_words(page: RunPage) -> str:
+    line = sum(node.line for node in page.lineage)
+    return (
+        f"{plural(len(page.lineage), 'kernel')} by their first parent; {line} of them lead to the best, marked ★. "
+        "A kernel opens to its children and to what changed against its parent."
+    )
+
+
+def _verifiers(page: RunPage, calibration: Calibrated | None) -> Iterator[Block]:
+    found = page.verifiers
+    saved = f", about {found.saved_s:.0f} s of evaluation saved" if found.saved_s else ""
+    yield Words(
+        f"{found.stopped} stopped before the check{saved}; {found.reached} came to the check, {found.missed} of them "
+        "failed it."
+    )
+    if page.stages:
+        columns = ("stage", "seen", "passed", "failed", "quarantined", "skipped", "our faults", "seconds each")
+        rows = tuple(
+            (
+                *(row.stage, str(row.seen), str(row.passed), str(row.failed), str(row.quarantined)),
+                *(str(row.skipped), str(row.faults), f"{row.seconds / row.seen:.2f}" if row.seen else "–"),
+            )
+            for row in page.stages
+        )
+        yield Table(columns, rows, frozenset(columns[1:]))
+    if calibration:
+        yield from _calibration(calibration)
+
+
+def _calibration(found: Calibrated) -> Iterator[Block]:
+    yield Words(f"On the labelled corpus of {found.wrong} wrong and {found.right} right kernels:")
+    columns = ("verifier", "caught", "missed", "false alarms", "cleared", "GPU seconds saved")
+    rows = tuple(
+        (one.verifier, str(one.caught), str(one.missed), str(one.alarms), str(one.cleared), f"{one.gpu_saved_s:.0f}")
+        for one in (*found.verifiers, found.together)
+    )
+    yield Table(columns, rows, frozenset(columns[1:]))
+
+
+def _costs(page: RunPage) -> Iterator[Block]:
+    if not page.calls:
+        yield Words("No model was asked: seeds and tuner were the whole search.")
+        return
+    columns = ("model", "operator", "calls", "tokens in", "tokens out", "seconds", "US dollars")
+    rows = [
+        (
+            *(one.model, one.operator or "–", str(one.calls), str(one.input_tokens), str(one.output_tokens)),
+            *(f"{one.seconds:.0f}", f"{one.usd:.4f}"),
+        )
+        for one in page.calls
+    ]
+    total = ("all", "", str(sum(one.calls for one in page.calls)), "", "", "", f"{page.usd:.4f}")
+    yield Table(columns, (*rows, total), frozenset(columns[2:]))
+
+
+def _lessons(page: RunPage) -> Table:
+    rows = tuple(
+        (one.what, f"{one.gain:.2f}× its parent" if one.gain is not None else f"failed: {one.fault}")
+        for one in page.lessons
+    )
+    return Table(("what was tried", "what came of it"), rows)
+
+
+def _kernel(best: BestKernel) -> Iterator[Block]:
+    macros = f", compiled with {macro_words(best.macros)}" if best.macros else ""
+    yield Words(f"{best.candidate[:SHORT]}, {best.language} style{macros}.")
+    if best.profile:
+        yield Code(best.profile)
+    marks = {line.place.line: f"{line.share:.0%} of {line.of}" for line in best.hot}
+    if marks:
+        yield Words("Lines where its time goes are marked with their share.", "soft")
+    lines = plural(len(best.source.splitlines()), "line")
+    yield Code(best.source, marks, numbered=True, title=f"Source, {lines}")
+
+
+def _environment(best: BestKernel) -> Iterator[Block]:
+    where = best.environment
+    confined = ", ".join(where.confined.achieved) or "nothing"
+    missing = f"; missing: {', '.join(where.confined.missing)}" if where.confined.missing else ""
+    seeds = f"{', '.join(map(str, best.seeds))} (drawn at grading)" if best.seeds else ""
+    pairs = (
+        ("device", where.device),
+        ("hardware", where.hardware),
+        ("driver", where.driver),
+        ("toolchain", where.toolchain),
+        ("torch", where.torch),
+        ("python", where.python),
+        ("clocks", f"{where.clocks_mhz[0]} MHz SM, {where.clocks_mhz[1]} MHz memory" if where.clocks_mhz else ""),
+        ("throttling", ", ".join(where.throttling)),
+        ("confinement", f"{confined}{missing}"),
+        ("package", where.package),
+        ("task version", best.task_version),
+        ("seeds", seeds),
+    )
+    yield Table(("what", "value"), tuple(pair for pair in pairs if pair[1]))
+    yield Words("To grade it again, with fresh secret seeds, where the archive is:")
+    yield Code("\n".join(best.commands))
+
+
+def _settings(page: RunPage) -> Iterator[Block]:
+    run = page.run
+    if run.command:
+        yield Code(run.command)
+    rows = [("seed", str(run.seed)), *run.settings.items(), ("started", f"{run.started:%Y-%m-%d %H:%M:%S} UTC")]
+    rows += [("finished", f"{run.finished:%Y-%m-%d %H:%M:%S} UTC")] if run.finished else []
+    yield Table(("setting", "value"), tuple(rows))

@@ -1,0 +1,244 @@
+"""The report as data: one frozen page; text, markdown, HTML and JSON are views of it. Knows no archive and no file."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from warpsmith.records import Claim, Environment, HotLine, Model, ModelCall, ProfileFacts, Ratio, Run
+
+Kind = Literal["measured", "modelled", "none"]
+
+
+class Headline(Model):
+    """What the run found, in a sentence and in numbers. A modelled time has no interval and is held against nothing."""
+
+    kind: Kind
+    sentence: str
+    value: float | None = None  # a speedup, or modelled µs
+    low: float | None = None
+    high: float | None = None
+    level: float | None = None  # of the interval of each case
+    against: str = ""
+    gain: float | None = None  # over the first kernel of the run that was right, by the same kind of time
+
+
+class Point(Model):
+    """One evaluation that has a score."""
+
+    evaluation: int  # its place in the run, from 1
+    usd: float  # spent up to then
+    value: float
+    kernel: str
+    operator: str = ""
+    better: bool = False  # than everything before it
+
+
+class Progress(Model):
+    """The scores of one ranking in the order of evaluation; of too many, all that were better and a share."""
+
+    kind: Kind = "none"
+    unit: str = ""
+    scored: int = 0
+    points: tuple[Point, ...] = ()
+
+
+class Step(Model):
+    """How many proposals or evaluations ended so."""
+
+    stage: str
+    verdict: str
+    reason: str
+    count: int
+
+
+class StageRow(Model):
+    """What one stage said over the whole run, and how long it took."""
+
+    stage: str
+    passed: int = 0
+    failed: int = 0
+    quarantined: int = 0
+    skipped: int = 0
+    faults: int = 0
+    seconds: float = 0.0
+
+    @property
+    def seen(self) -> int:
+        """Evaluations that reached it."""
+        return self.passed + self.failed + self.quarantined + self.skipped + self.faults
+
+
+class Verifiers(Model):
+    """What was stopped before the hard check, what slipped through, and what that saved."""
+
+    stopped: int = 0
+    reached: int = 0  # came to the check
+    missed: int = 0  # came to the check and failed it
+    evaluation_s: float | None = None  # of the check and what follows, the mean
+    saved_s: float | None = None
+
+
+class Confusion(Model):
+    """One verifier on the labelled corpus, as `warpsmith calibrate --json` writes it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    verifier: str
+    caught: int = 0
+    missed: int = 0
+    alarms: int = 0
+    cleared: int = 0
+    survivors: int = 0
+    usd: float = 0.0
+    gpu_saved_s: float = 0.0
+
+
+class Calibrated(Model):
+    """A calibration, as far as a report tells it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    right: int
+    wrong: int
+    verifiers: tuple[Confusion, ...]
+    together: Confusion
+
+
+class Node(Model):
+    """A kernel of the lineage: where it came from, what became of it, how it differs from its parent."""
+
+    candidate: str
+    parent: str = ""
+    others: tuple[str, ...] = ()  # further parents
+    generation: int = 0
+    operator: str = ""
+    model: str = ""
+    macros: Mapping[str, str] = Field(default_factory=dict)
+    outcome: str = ""  # the score in words, or the verdict with its reason
+    right: bool = False
+    line: bool = False  # an ancestor of the best kernel, or that kernel
+    diff: str = ""  # against the parent, macros first
+    note: str = ""  # why there is no diff
+
+
+class CaseRow(Model):
+    """One case of the best kernel: its time, torch's times, and how near the error bound it came."""
+
+    name: str
+    group: str
+    shape: str
+    dtype: str
+    kind: Kind
+    us: float
+    low_us: float | None = None
+    high_us: float | None = None
+    baselines: Mapping[str, float] = Field(default_factory=dict)  # µs
+    best: str = ""
+    speedup: Ratio | None = None
+    claim: Claim | None = None
+    floor_us: float | None = None
+    roofline: float | None = None
+    error: float | None = None  # the largest over its bound
+    notes: tuple[str, ...] = ()
+
+
+class Gap(Model):
+    """What the search saw against what was drawn at grading. Near 1: the gain is not of the seen shapes only."""
+
+    unit: str
+    seen: float | None = None
+    heldout: float | None = None
+    checked: int = 0  # held-out cases whose results were checked
+    sentence: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Held-out over seen; below 1 the kernel does worse where nobody looked."""
+        return self.heldout / self.seen if self.seen and self.heldout else None
+
+
+class Lesson(Model):
+    """What the run wrote down for later runs."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    what: str
+    gain: float | None = None
+    fault: str = ""
+
+
+class BestKernel(Model):
+    """The winner: its text, the lines where its time goes, and how to grade it again."""
+
+    candidate: str
+    language: str
+    macros: Mapping[str, str] = Field(default_factory=dict)
+    source: str
+    hot: tuple[HotLine, ...] = ()
+    profile: str = ""  # in words
+    commands: tuple[str, ...] = ()
+    environment: Environment
+    seeds: tuple[int, ...] = ()
+    task_version: str = ""
+
+
+class RunPage(Model):
+    """One run: everything that a report says of it."""
+
+    run: Run
+    evaluations: int
+    usd: float
+    headline: Headline
+    progress: Progress = Progress()
+    funnel: tuple[Step, ...] = ()
+    stages: tuple[StageRow, ...] = ()
+    verifiers: Verifiers = Verifiers()
+    cases: tuple[CaseRow, ...] = ()
+    gap: Gap | None = None
+    profile: ProfileFacts | None = None
+    lineage: tuple[Node, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
+    lessons: tuple[Lesson, ...] = ()
+    best: BestKernel | None = None
+    left_out: tuple[str, ...] = ()
+
+
+class ReportPage(Model):
+    """A report over one run or more."""
+
+    made: datetime
+    package: str
+    runs: tuple[RunPage, ...]
+    calibration: Calibrated | None = None
+
+
+class SuiteRow(Model):
+    """One direction of one task: its best kernel, or none."""
+
+    task: str
+    direction: str
+    kind: Kind = "none"
+    kernel: str = ""
+    run: str = ""
+    score: str = ""
+    eager: float | None = None  # speedups, geometric means over the cases
+    compiled: float | None = None
+    best: float | None = None
+    low: float | None = None
+    high: float | None = None
+    us: float | None = None  # modelled
+    roofline: float | None = None
+    device: str = ""
+    date: datetime | None = None
+
+
+class SuitePage(Model):
+    """The leaderboard: every task by direction."""
+
+    made: datetime
+    package: str
+    source: str
+    rows: tuple[SuiteRow, ...]
+    left_out: tuple[str, ...] = ()

@@ -1,0 +1,89 @@
+"""The leaderboard: the best kernel of every task by direction, over an archive or a folder of records."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+import warpsmith
+from warpsmith.archive import Archive, Entry
+from warpsmith.base import UsageError
+from warpsmith.records import CaseTiming, Direction, Group, MeasuredScore, ModelledScore, Record
+from warpsmith.report.page import SuitePage, SuiteRow
+from warpsmith.report.winner import timings
+from warpsmith.report.words import SHORT, geomean, score_words
+
+Pair = tuple[str, Direction]
+
+
+def suite(archive: Archive, source: str, tasks: Iterable[str] = (), left_out: Sequence[str] = ()) -> SuitePage:
+    """The best of each task and direction that has a record, and a row without one for every other of `tasks`."""
+    named = {(task, direction) for task in tasks for direction in Direction}
+    found = {(entry.task, entry.direction) for entry in archive.records()}
+    order = {direction: place for place, direction in enumerate(Direction)}
+    pairs = sorted(named | found, key=lambda pair: (pair[0], order[pair[1]]))
+    rows = tuple(_row(archive, pair) for pair in pairs)
+    package = warpsmith.__version__
+    return SuitePage(made=datetime.now(UTC), package=package, source=source, rows=rows, left_out=tuple(left_out))
+
+
+def load_folder(archive: Archive, folder: Path) -> list[str]:
+    """Add every record of the folder's .jsonl and .json files; what is no record is told, never dropped in silence."""
+    if not folder.is_dir():
+        raise UsageError(f"Folder {folder} does not exist. Name one that holds records as .jsonl or .json files.")
+    paths = sorted((*folder.rglob("*.jsonl"), *folder.rglob("*.json")))
+    if not paths:
+        raise UsageError(f"Folder {folder} has no .jsonl and no .json file. warpsmith eval-batch writes them.")
+    with archive.together():
+        return [said for path in paths if (said := _load(archive, path))]
+
+
+def _load(archive: Archive, path: Path) -> str:
+    """Add one file; a sentence when some of its lines are no records."""
+    with path.open("rb") as file:
+        lines = [line.strip() for line in file] if path.suffix == ".jsonl" else [file.read()]
+    bad = 0
+    for line in filter(None, lines):
+        try:
+            archive.add(None, Record.parse(line))
+        except ValidationError:
+            bad += 1
+    return f"{path.name}: {bad} of {len(lines)} lines hold no record and were passed over." if bad else ""
+
+
+def _row(archive: Archive, pair: Pair) -> SuiteRow:
+    task, direction = pair
+    entries = archive.elites(task=task, direction=direction, limit=1)
+    if not entries:
+        return SuiteRow(task=task, direction=direction.value, score="no right kernel yet")
+    return _filled(entries[0])
+
+
+def _filled(entry: Entry) -> SuiteRow:
+    record, score = entry.record, entry.score
+    cases = [one for one in timings(record) if one.case.group is not Group.HELDOUT]
+    measured = score if isinstance(score, MeasuredScore) else None
+    return SuiteRow(
+        task=entry.task,
+        direction=entry.direction.value,
+        kind="measured" if measured else "modelled",
+        kernel=entry.candidate[:SHORT],
+        run=entry.run,
+        score=score_words(score),
+        eager=_against(cases, "eager"),
+        compiled=_against(cases, "compile"),
+        best=measured.value if measured else None,
+        low=measured.low if measured else None,
+        high=measured.high if measured else None,
+        us=score.us if isinstance(score, ModelledScore) else None,
+        roofline=geomean(one.roofline for one in cases if one.roofline),
+        device=record.environment.device,
+        date=entry.created,
+    )
+
+
+def _against(cases: Sequence[CaseTiming], mode: str) -> float | None:
+    """The mean speedup against one mode of torch, where every case has its time."""
+    ratios = [one.baselines[mode].us / one.time.us for one in cases if mode in one.baselines and one.time.us]
+    return geomean(ratios) if ratios and len(ratios) == len(cases) else None

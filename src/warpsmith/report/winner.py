@@ -1,0 +1,181 @@
+"""The best kernel of a run: the headline with its interval, the times a case, the generalization gap, its text."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from warpsmith.archive import Entry
+from warpsmith.profile import digest
+from warpsmith.records import (
+    CaseTiming,
+    CheckFacts,
+    Claim,
+    Group,
+    HotLine,
+    MeasuredScore,
+    MeasuredTime,
+    ModelledScore,
+    ProfileFacts,
+    Record,
+    Run,
+    TimingFacts,
+)
+from warpsmith.report.page import BestKernel, CaseRow, Gap, Headline, Kind
+from warpsmith.report.words import geomean, micro, percent, plural, shape_words, speedup
+
+CLAIMS = {
+    Claim.FASTER: "faster than",
+    Claim.SLOWER: "slower than",
+    Claim.INCONCLUSIVE: "neither surely faster nor slower than",
+}
+
+
+def headline(entry: Entry | None, gain: float | None) -> Headline:
+    """What was found, held against what, how surely. Nothing right is a headline too."""
+    score = entry.score if entry else None
+    if entry is None or score is None:
+        return Headline(kind="none", sentence="No kernel was right and timed.")
+    if isinstance(score, ModelledScore):
+        return _modelled(entry, score, gain)
+    return _measured(entry, score, gain)
+
+
+def _modelled(entry: Entry, score: ModelledScore, gain: float | None) -> Headline:
+    than = f", {speedup(gain)} the speed of the kernel it began with" if gain else ""
+    text = (
+        f"{micro(score.us)} modelled (never measured) for {entry.task} {entry.direction} over "
+        f"{plural(score.cases, 'case')}{than}. Modelled times rank kernels; they claim no speedup over torch."
+    )
+    return Headline(kind="modelled", sentence=text, value=score.us, against="", gain=gain)
+
+
+def _measured(entry: Entry, score: MeasuredScore, gain: float | None) -> Headline:
+    cases = [one for one in timings(entry.record) if one.case.group is not Group.HELDOUT]
+    against = ", ".join(sorted({one.best for one in cases if one.best})) or "its best mode"
+    level = max((one.speedup.level for one in cases if one.speedup), default=None)
+    than = f"; {speedup(gain)} the speed of the kernel it began with" if gain else ""
+    sure = f"{level:.1%} interval a case" if level else "interval"
+    text = (
+        f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f}, {sure}): {CLAIMS[_claim(score)]} torch's best mode "
+        f"({against}) for {entry.task} {entry.direction} on {entry.record.environment.device} over "
+        f"{plural(score.cases, 'case')}{than}."
+    )
+    return Headline(
+        kind="measured",
+        sentence=text,
+        value=score.value,
+        low=score.low,
+        high=score.high,
+        level=level,
+        against=f"torch's best mode ({against})",
+        gain=gain,
+    )
+
+
+def _claim(score: MeasuredScore) -> Claim:
+    """What the interval of the mean lets one say, by the rule of the timing stage."""
+    if score.low > 1.01:
+        return Claim.FASTER
+    return Claim.SLOWER if score.high < 1 else Claim.INCONCLUSIVE
+
+
+def timings(record: Record) -> Sequence[CaseTiming]:
+    """The timed cases of a record."""
+    timed = record.result("timing")
+    return timed.facts.cases if timed and isinstance(timed.facts, TimingFacts) else ()
+
+
+def case_rows(record: Record) -> tuple[CaseRow, ...]:
+    """Every case that was timed, then those that were only checked are told in the gap."""
+    errors = _errors(record)
+    return tuple(_case(one, errors.get(one.case.name)) for one in timings(record))
+
+
+def _case(one: CaseTiming, error: float | None) -> CaseRow:
+    measured = one.time if isinstance(one.time, MeasuredTime) else None
+    kind: Kind = "measured" if measured else "modelled"
+    return CaseRow(
+        name=one.case.name,
+        group=one.case.group.value,
+        shape=shape_words(one.case),
+        dtype=one.case.dtype.value,
+        kind=kind,
+        us=one.time.us,
+        low_us=measured.low_us if measured else None,
+        high_us=measured.high_us if measured else None,
+        baselines={name: time.us for name, time in one.baselines.items()},
+        best=one.best,
+        speedup=one.speedup,
+        claim=one.claim,
+        floor_us=one.floor_us,
+        roofline=one.roofline,
+        error=error,
+        notes=one.notes,
+    )
+
+
+def _errors(record: Record) -> dict[str, float]:
+    checked = record.result("check")
+    facts = checked.facts if checked else None
+    cases = facts.cases if isinstance(facts, CheckFacts) else ()
+    return {one.case.name: one.worst for one in cases if one.worst is not None}
+
+
+def gap_of(record: Record) -> Gap:
+    """Seen against held-out: by speedup where it was measured, else by the share of the roofline."""
+    checked = record.result("check")
+    facts = checked.facts if checked else None
+    cases = facts.cases if isinstance(facts, CheckFacts) else ()
+    secret = sum(one.case.group is Group.HELDOUT for one in cases)
+    unit, seen, heldout = _sides(timings(record))
+    gap = Gap(unit=unit, seen=seen, heldout=heldout, checked=secret)
+    return gap.model_copy(update={"sentence": _gap_text(gap)})
+
+
+def _sides(cases: Sequence[CaseTiming]) -> tuple[str, float | None, float | None]:
+    fast = [(one.case.group is Group.HELDOUT, one.speedup.value) for one in cases if one.speedup]
+    near = [(one.case.group is Group.HELDOUT, one.roofline) for one in cases if one.roofline]
+    unit, pairs = ("speedup", fast) if fast else ("share of the roofline", near)
+    return unit, geomean(v for secret, v in pairs if not secret), geomean(v for secret, v in pairs if secret)
+
+
+def _gap_text(gap: Gap) -> str:
+    right = f"Results were right on {plural(gap.checked, 'held-out case')}, drawn at grading from a secret seed."
+    if not gap.checked:
+        right = "No held-out case was checked."
+    if gap.seen is None or gap.heldout is None or gap.ratio is None:
+        return f"{right} Held-out shapes were not timed, so the gap in speed is not known."
+    show = speedup if gap.unit == "speedup" else percent
+    return (
+        f"{right} Geometric mean of the {gap.unit}: {show(gap.seen)} on the cases that the search saw, "
+        f"{show(gap.heldout)} on held-out ones; held-out over seen {gap.ratio:.2f}."
+    )
+
+
+def best_kernel(entry: Entry, run: Run, profile: ProfileFacts | None) -> BestKernel:
+    """The winner's text with the profile's lines, and the commands that grade it again."""
+    record = entry.record
+    return BestKernel(
+        candidate=entry.candidate,
+        language=record.candidate.language.value,
+        macros=record.candidate.macros,
+        source=record.candidate.source,
+        hot=tuple(_hot(profile)) if profile else (),
+        profile=digest(profile) if profile else "",
+        commands=regrading(run, record),
+        environment=record.environment,
+        seeds=record.options.seeds,
+        task_version=record.task_version,
+    )
+
+
+def regrading(run: Run, record: Record) -> tuple[str, ...]:
+    """Write the kernel out of the archive, and grade it with fresh secret seeds."""
+    file, candidate = f"{run.name}.cu", record.candidate
+    words = ["warpsmith", "eval", run.target, file, "--direction", run.direction.value, "--device", run.device]
+    macros = [f"-D{name}={value}" for name, value in sorted(candidate.macros.items())]
+    return shlex.join(["warpsmith", "best", run.name, "--out", file]), shlex.join([*words, *macros])
+
+
+def _hot(profile: ProfileFacts) -> Iterator[HotLine]:
+    for kernel in profile.kernels:
+        yield from kernel.lines

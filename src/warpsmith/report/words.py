@@ -1,0 +1,53 @@
+"""Numbers and scores as the report says them. A modelled time is called modelled wherever it stands."""
+
+from collections.abc import Iterable, Mapping
+from math import exp, log
+
+from warpsmith.records import Case, MeasuredScore, Score
+
+SHORT = 12  # digits of an id that are shown
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def speedup(value: float | None) -> str:
+    """A ratio of times."""
+    return "–" if value is None else f"{value:.3g}×"
+
+
+def micro(value: float | None) -> str:
+    """A time in µs."""
+    return "–" if value is None else f"{value:.4g} µs"
+
+
+def percent(value: float | None) -> str:
+    """A share."""
+    return "–" if value is None else f"{value:.0%}"
+
+
+def score_words(score: Score | None) -> str:
+    """A speedup with its interval, or a modelled time."""
+    if score is None:
+        return "–"
+    if isinstance(score, MeasuredScore):
+        return f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f})"
+    return f"{score.us:.4g} µs modelled"
+
+
+def macro_words(macros: Mapping[str, str]) -> str:
+    """Macros as a compiler's flags."""
+    return " ".join(f"-D{name}={value}" for name, value in sorted(macros.items()))
+
+
+def shape_words(case: Case) -> str:
+    """The axes of a case."""
+    return " ".join(f"{name}={value}" for name, value in case.axes.items())
+
+
+def geomean(values: Iterable[float]) -> float | None:
+    """The geometric mean; None of nothing."""
+    logs = [log(value) for value in values if value > 0]
+    return exp(sum(logs) / len(logs)) if logs else None
