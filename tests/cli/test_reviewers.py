@@ -1,0 +1,73 @@
+"""Reviewers in a search: models asked before an evaluation, and reviews that come through files."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import warpsmith
+from warpsmith.base import UsageError
+from warpsmith.cli._main import run
+from warpsmith.cli._search import screen_of
+from warpsmith.cli._wishes import Wishes
+from warpsmith.llm import Ensemble, Prompt, ScriptedModel
+from warpsmith.records import Candidate, Direction
+
+SEED = (Path(warpsmith.__file__).parent / "suite" / "swiglu" / "seed_forward.cu").read_text()
+CANDIDATE = Candidate(task="swiglu", direction=Direction.FORWARD, source=SEED)
+WISHES = Wishes(target="swiglu", device="vgpu", reviewers="memory,numerical")
+
+
+def verdict(word: str) -> str:
+    body = {"verdict": word, "confidence": 0.99, "line": 40, "why": "reads past the end", "fix": "check the bound"}
+    return f"```json\n{json.dumps(body)}\n```"
+
+
+def test_without_reviewers_the_virtual_gpu_needs_no_verifier_before_it() -> None:
+    models = Ensemble([ScriptedModel([])])
+    assert screen_of(Wishes(target="swiglu", device="vgpu"), models) is None
+    assert screen_of(WISHES, Ensemble()) is None
+
+
+def test_an_unknown_reviewer_is_refused() -> None:
+    with pytest.raises(UsageError, match="Reviewer speed does not exist; there are compile, memory"):
+        screen_of(Wishes(target="swiglu", device="vgpu", reviewers="speed"), Ensemble([ScriptedModel([])]))
+
+
+@pytest.mark.parametrize(("word", "go"), [("right", True), ("wrong", False)])
+def test_models_review_what_compiles_and_their_fix_is_evidence(word: str, go: bool) -> None:
+    asked: list[Prompt] = []
+
+    def speak(prompt: Prompt) -> str:
+        asked.append(prompt)
+        return verdict(word)
+
+    screen = screen_of(WISHES, Ensemble([ScriptedModel(speak)]))
+    assert screen is not None
+    opinion = screen(CANDIDATE)
+    assert len(asked) == 2 and all(prompt.kind == "review" for prompt in asked)
+    assert opinion.confidence > 0.5 if go else "check the bound" in opinion.why
+
+
+def test_a_candidate_that_does_not_compile_is_stopped_and_nobody_is_asked() -> None:
+    model = ScriptedModel([])
+    screen = screen_of(WISHES, Ensemble([model]))
+    assert screen is not None
+    opinion = screen(CANDIDATE.model_copy(update={"source": SEED.replace("expf(", "no_such_function(")}))
+    assert not opinion.go and "no_such_function" in opinion.why and not model.asked
+
+
+def test_reviews_are_asked_and_told_through_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, reviews, asked = tmp_path / "letters", tmp_path / "reviews", tmp_path / "f.jsonl"
+    start = tmp_path / "start.cu"
+    start.write_text(SEED)
+    words = ["ask", "mine", "--task", "swiglu", "--device", "cuda", "--from", str(start), "--elsewhere"]
+    assert run([*words, "--out", str(folder)]) == 0
+    assert run(["tell", "mine", "--requests", str(asked)]) == 0
+    assert run(["ask", "mine", "--reviews", "--out", str(reviews)]) == 0
+    pages = sorted(page.name for page in reviews.glob("*.prompt.md"))
+    assert pages == [f"0.0.{role}.prompt.md" for role in ("cheating", "compile", "memory", "numerical")]
+    (reviews / "0.0.memory.answer.md").write_text(verdict("right"))
+    capsys.readouterr()
+    assert run(["tell", "mine", str(reviews), "--requests", str(asked), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["waiting"] == 1
