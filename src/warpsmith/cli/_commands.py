@@ -32,4 +32,6 @@ COMMANDS = (
     Command("show", "show", "one search: its settings, how evaluations ended, the best and its lineage", "Searches"),
     Command("best", "best", "the best kernel of a search, written to a file", "Searches"),
     Command("report", "report", "searches as a page: HTML, markdown or JSON; --suite: the leaderboard", "Searches"),
+    Command("export", "export", "a kernel that passed, as an installable Python package", "Published"),
+    Command("regrade", "regrade", "published records or kernels again, here: do they agree", "Published"),
 )

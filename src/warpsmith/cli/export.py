@@ -1,0 +1,134 @@
+"""`warpsmith export`: a kernel that passed, or the kernels of both directions, as an installable Python package."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warpsmith.base import UsageError, read_text, write_atomic
+from warpsmith.cli._options import Json, Macros, read_macros
+from warpsmith.cli._output import console, print_error, print_json
+from warpsmith.cli._published import RECORDS, kernel_candidate, read_records
+from warpsmith.records import Direction, Group, Model, Record, Trial, Verdict, score
+
+if TYPE_CHECKING:
+    from warpsmith.report.package import Package
+
+EXAMPLE_SEED = 1
+TASK_HELP = "The task as eval takes it; by default the run's, or the name of the kernel's folder."
+
+
+class Exported(Model):
+    """What was written: the folder, the package's name, the directions it has and its files."""
+
+    folder: str
+    name: str
+    directions: tuple[Direction, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A record and the task as a user would write it."""
+
+    record: Record
+    target: str
+
+
+def command(
+    subjects: Annotated[list[str], typer.Argument(help="A run, a .cu file or a record; a second for the other pass.")],
+    to: Annotated[Path, typer.Option(help="The folder to write; new or empty.")],
+    name: Annotated[str, typer.Option(help="The package's name; TASK_kernel by default.")] = "",
+    task: Annotated[str, typer.Option(help=TASK_HELP)] = "",
+    macro: Macros = None,
+    as_json: Json = False,
+) -> int:
+    """Write the package and say how to install and test it; exit code 4 for a run that has no right kernel."""
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise UsageError(f"{to} is not empty. Name a new folder with --to.")
+    found = [_found(subject, task, read_macros(macro or [])) for subject in subjects]
+    if None in found:
+        message = f"Run {subjects[found.index(None)]} has no kernel that was right and timed."
+        return print_error("none", message, 4, as_json)
+    package = _package([one for one in found if one is not None], name)
+    files = _write(package, to)
+    said = Exported(folder=str(to.absolute()), name=package.name, directions=tuple(package.records), files=files)
+    if as_json:
+        print_json(said)
+    else:
+        _print(said)
+    return 0
+
+
+def _found(subject: str, task: str, macros: dict[str, str]) -> Found | None:
+    """What a word means: a kernel's file, a record's file, or a run."""
+    path = Path(subject)
+    if path.suffix == ".cu":
+        return _of_kernel(path, task, macros)
+    if path.suffix in RECORDS:
+        records = read_records(path)
+        if len(records) != 1:
+            raise UsageError(f"{path} holds {len(records)} records; a package is made of one a direction.")
+        return Found(records[0], task or records[0].candidate.task)
+    from warpsmith.archive import Archive
+
+    with Archive.open() as archive:
+        run, entry = archive.run(subject), archive.best(subject)
+    return None if entry is None else Found(entry.record, task or run.target)
+
+
+def _of_kernel(path: Path, task: str, macros: dict[str, str]) -> Found:
+    """The kernel's record in the archive: the latest that passed, measured before modelled."""
+    from warpsmith.archive import Archive
+
+    target, candidate = kernel_candidate(path, task, macros)
+    with Archive.open() as archive:
+        entries = [*archive.records(candidate=candidate.id, verdict=Verdict.PASS)]
+    if not entries:
+        raise UsageError(
+            f"The archive has no record in which {path} passed. warpsmith eval {target} {path} makes one; "
+            "-D gives the values it was evaluated with."
+        )
+    best = max(entries, key=lambda entry: (getattr(score(entry.record), "kind", "") == "measured", entry.number))
+    return Found(best.record, target)
+
+
+def _package(found: list[Found], name: str) -> "Package":
+    from warpsmith.compile.options import HEADERS
+    from warpsmith.report.package import Package
+    from warpsmith.tasks.find import find, open_task
+
+    records = {one.record.candidate.direction: one.record for one in found}
+    if len(records) != len(found):
+        raise UsageError(f"{len(found)} kernels of one direction; a package has one kernel a direction.")
+    target = found[0].target
+    with open_task(target) as opened:
+        task = opened.describe()
+        cases = task.group(Group.SMOKE) or task.cases[:1]
+        trials = [Trial(case=case, seed=EXAMPLE_SEED) for case in cases]
+        drawn = {trial.case.name: opened.problem(Direction.FORWARD, trial).arguments for trial in trials}
+    return Package(
+        name=name or f"{task.name.lower()}_kernel",
+        task=task,
+        records={direction: records[direction] for direction in Direction if direction in records},
+        arguments=drawn,
+        abi=read_text(HEADERS / "warpsmith" / "abi.h"),
+        thing=find(target).name,
+    )
+
+
+def _write(package: "Package", to: Path) -> tuple[str, ...]:
+    from warpsmith.report.package import package_files
+
+    files = package_files(package)
+    for path, text in files.items():
+        write_atomic(to / path, text)
+    return tuple(files)
+
+
+def _print(said: Exported) -> None:
+    console().print(f"{said.folder}: {said.name}, {' and '.join(said.directions)}", style="bold", markup=False)
+    for path in said.files:
+        console().print(f"  {path}", markup=False)
+    console().print(f"pip install {said.folder}\npytest {said.folder}/tests", markup=False)

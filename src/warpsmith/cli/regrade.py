@@ -1,0 +1,156 @@
+"""`warpsmith regrade`: published records or kernels evaluated again here, and whether the two agree."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, cast
+
+import typer
+
+from warpsmith.base import UsageError
+from warpsmith.cli._archive import keep
+from warpsmith.cli._options import Device, Json, Macros, Trust, read_macros
+from warpsmith.cli._output import console, print_json, print_table
+from warpsmith.cli._published import RECORDS, kernel_candidate, read_records
+from warpsmith.records import Candidate, Group, Record, Verdict
+
+if TYPE_CHECKING:
+    from warpsmith.bench import Choices
+    from warpsmith.report.agreement import Agreement
+
+WITHIN_HELP = "The share by which times of the same hardware may differ."
+SEED_HELP = "Draw the same inputs and held-out shapes again instead of new ones."
+
+
+@dataclass(frozen=True)
+class Published:
+    """One kernel that somebody published: where it stands, and its record where there is one."""
+
+    where: str
+    target: str
+    candidate: Candidate
+    record: Record | None = None
+
+
+@dataclass(frozen=True)
+class Way:
+    """How to evaluate again."""
+
+    device: str
+    same_seed: bool
+    trust: bool
+    within: float
+
+
+def command(
+    files: Annotated[list[Path], typer.Argument(help="Records (.json, .jsonl), kernels (.cu), or folders of them.")],
+    task: Annotated[str, typer.Option(help="The task as eval takes it, where the files do not say.")] = "",
+    macro: Macros = None,
+    device: Device = "auto",
+    same_seed: Annotated[bool, typer.Option("--same-seed", help=SEED_HELP)] = False,
+    within: Annotated[float, typer.Option(min=0, help=WITHIN_HELP)] = 0.1,
+    trust: Trust = False,
+    archive: Annotated[bool, typer.Option(help="Keep the new records in the archive.")] = True,
+    as_json: Json = False,
+) -> int:
+    """Evaluate again and compare; exit code 0 all agree, 1 one disagrees, 3 our fault, 4 one has no verdict."""
+    published = [one for path in files for one in _published(path, task, read_macros(macro or []))]
+    way = Way(device, same_seed, trust, within)
+    found = []
+    for one in published:
+        found.append(_regraded(one, way))
+        if not as_json:
+            _print(found[-1])
+    if archive:
+        keep([one.record for one in found])
+    if as_json:
+        print_json(found)
+    else:
+        _print_count(found)
+    return _code(found)
+
+
+def _published(path: Path, task: str, macros: dict[str, str]) -> Iterator[Published]:
+    """The kernels of a file or of all files below a folder; a kernel's record may lie beside it."""
+    if path.is_dir():
+        below = sorted(path.rglob("*.cu")) or [one for suffix in RECORDS for one in sorted(path.rglob(f"*{suffix}"))]
+        if not below:
+            raise UsageError(f"No kernel (.cu) and no record (.json, .jsonl) below {path}.")
+        for one in below:
+            yield from _published(one, task, macros)
+    elif path.suffix == ".cu":
+        yield _kernel(path, task, macros)
+    else:
+        records = read_records(path)
+        for number, record in enumerate(records, 1):
+            where = f"{path}:{number}" if len(records) > 1 else str(path)
+            yield Published(where, task or record.candidate.task, record.candidate, record)
+
+
+def _kernel(path: Path, task: str, macros: dict[str, str]) -> Published:
+    """A kernel's file; `forward.json` beside `forward.cu` is its record when it is of the same text."""
+    beside = path.with_suffix(".json")
+    if beside.is_file() and not macros:
+        (record,) = read_records(beside)[:1]
+        target, candidate = kernel_candidate(path, task, record.candidate.macros)
+        if candidate.id != record.candidate.id:
+            raise UsageError(f"{beside} is the record of another kernel than {path}: the texts differ.")
+        return Published(str(path), target, candidate, record)
+    target, candidate = kernel_candidate(path, task, macros)
+    return Published(str(path), target, candidate)
+
+
+def _regraded(one: Published, way: Way) -> "Agreement":
+    from warpsmith.bench import grade
+    from warpsmith.report.agreement import agreement
+
+    seeds = one.record.options.seeds if one.record and way.same_seed else ()
+    asked = one.candidate.model_copy(update={"task": one.target})
+    after = grade(asked, _choices(one.record, way), seeds[0] if seeds else None)
+    return agreement(one.where, one.record, after, way.within)
+
+
+def _choices(record: Record | None, way: Way) -> "Choices":
+    """The published choices where this machine has that device; what was left out then is not left out now."""
+    from warpsmith.bench import Choices, settled
+
+    device = settled(way.device)
+    if record is None or record.options.device != device:
+        return Choices(device=device, trust=way.trust)
+    options = record.options
+    tier = "claim" if options.extra.get("tier") == "claim" else "search"
+    return Choices(
+        device=device,
+        cases=tuple(Group(name) for name in options.cases),
+        gpu=options.extra.get("gpu", "H200"),
+        trust=way.trust,
+        tier=cast(Literal["search", "claim"], tier),
+        cache="warm" if options.cache == "warm" else "cold",
+    )
+
+
+def _code(found: "list[Agreement]") -> int:
+    from warpsmith.report.agreement import Answer
+
+    answers = {one.answer for one in found}
+    if Answer.DISAGREES in answers:
+        return 1
+    if any(one.after is Verdict.FAULT for one in found):
+        return 3
+    return 4 if Answer.NO_VERDICT in answers else 0
+
+
+def _print(one: "Agreement") -> None:
+    out = console()
+    times = f"; {one.times.kind} times {one.times.ratio:.3f} of then" if one.times else ""
+    line = f"{one.answer.upper()}  {one.where}: {one.task} {one.direction}, then {one.before}, now {one.after}{times}"
+    out.print(line, markup=False)
+    for note in one.notes:
+        out.print(f"  {note}", markup=False)
+
+
+def _print_count(found: "list[Agreement]") -> None:
+    counts: dict[str, int] = {}
+    for one in found:
+        counts[one.answer] = counts.get(one.answer, 0) + 1
+    print_table(("answer", "kernels"), [(answer, str(count)) for answer, count in sorted(counts.items())])
