@@ -117,13 +117,24 @@ def _grown(one: Probe, rows: Sequence[Row]) -> Row:
     def grow(values: Sequence[float]) -> int:
         return round(one.carried(values))
 
+    blocks = grow([row.blocks for row in rows])
     counters = {name: grow([getattr(row.counters, name) for row in rows]) for name in Counters.model_fields}
+    counters["longest_thread"] = _longest(rows[-1], counters["warp_instructions"], blocks)
     classes = {name: grow([row.classes.get(name, 0) for row in rows]) for name in rows[-1].classes}
     return rows[-1].model_copy(
         update={
-            "grid": (grow([row.blocks for row in rows]), 1, 1),
+            "grid": (blocks, 1, 1),
             "launches": grow([row.launches for row in rows]),
             "counters": Counters(**counters),
             "classes": classes,
         }
     )
+
+
+def _longest(row: Row, instructions: int, blocks: int) -> int:
+    """The longest way through a grown launch: as much longer than the mean as it was in the largest sibling.
+
+    Grown by itself it would follow a loop over parts that a host bounds at some size.
+    """
+    mean = row.counters.warp_instructions / row.blocks
+    return round(row.counters.longest_thread / mean * instructions / blocks) if mean else 0
