@@ -17,14 +17,21 @@
 #define BLOCK 256
 #endif
 // Neighbours that a thread reads at once, where the row's length allows.
-// tune: VEC = 1 [1, 2, 4]
+// tune: VEC = 1 [1, 4]
 #ifndef VEC
 #define VEC 1
+#endif
+// Whether one block makes all of a small problem in one launch, a thread a row.
+// tune: FUSED = 0 [0, 1]
+#ifndef FUSED
+#define FUSED 0
 #endif
 
 namespace {
 
 constexpr int kTeam = STRATEGY == 2 ? 32 : BLOCK;  // threads that share a row
+constexpr int64_t kSmall = 1 << 13;                // logits of a small problem
+constexpr int64_t kFewClasses = 64;                // of a row that one thread has
 
 template <int Vec>
 struct alignas(sizeof(float) * Vec) Pack {
@@ -113,6 +120,20 @@ __global__ void mean(const float* losses, float* out, int64_t rows) {
   if (threadIdx.x == 0) *out = sum / static_cast<float>(rows);
 }
 
+// Losses and mean by one block.
+__global__ void mean_loss(const float* logits, const int64_t* targets, float* out, int64_t rows, int64_t classes) {
+  float total = 0.0f;
+  for (int64_t i = threadIdx.x; i < rows; i += BLOCK) {
+    const float* row = logits + i * classes;
+    float largest = -INFINITY, sum = 0.0f;
+    for (int64_t j = 0; j < classes; ++j) largest = fmaxf(largest, row[j]);
+    for (int64_t j = 0; j < classes; ++j) sum += expf(row[j] - largest);
+    total += logf(sum) + (largest - row[targets[i]]);
+  }
+  total = team_sum<BLOCK>(total);
+  if (threadIdx.x == 0) *out = total / static_cast<float>(rows);
+}
+
 }  // namespace
 
 torch::Tensor forward(torch::Tensor logits, torch::Tensor targets) {
@@ -121,6 +142,12 @@ torch::Tensor forward(torch::Tensor logits, torch::Tensor targets) {
   auto losses = torch::empty({rows}, logits.options());
   auto out = torch::empty({}, logits.options());
   const auto stream = at::cuda::getCurrentCUDAStream();
+  if (FUSED && classes <= kFewClasses && rows * classes <= kSmall) {
+    mean_loss<<<1, BLOCK, 0, stream>>>(logits.data_ptr<float>(), targets.data_ptr<int64_t>(), out.data_ptr<float>(),
+                                       rows, classes);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    return out;
+  }
   const auto row_losses = classes % VEC == 0 ? row_loss<VEC> : row_loss<1>;
   const unsigned blocks = static_cast<unsigned>((rows + BLOCK / kTeam - 1) / (BLOCK / kTeam));
   row_losses<<<blocks, BLOCK, 0, stream>>>(logits.data_ptr<float>(), targets.data_ptr<int64_t>(),
