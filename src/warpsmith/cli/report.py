@@ -66,6 +66,7 @@ def _put(page: "ReportPage | SuitePage", made: "Document", html: Path | None, md
     written = [(path, view) for path, view in ((html, to_html), (md, markdown)) if path is not None]
     for path, view in written:
         write_atomic(path, view(made))
+        path.chmod(0o644)  # a page is made to be handed on
         if not as_json:
             console().print(str(path.absolute()), markup=False)
     if as_json:

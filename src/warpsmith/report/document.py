@@ -94,15 +94,16 @@ def _progress(page: RunPage) -> Iterator[Block]:
     by_number = [Dot(point.evaluation, point.value, text, point.better) for point, text in pairs]
     caption = f"{plural(progress.scored, 'evaluation')} with a score{down}. The line is the best so far."
     yield Figure(progress_svg(by_number, "evaluations", progress.unit), caption)
-    if progress.points[-1].usd > 0:
+    paid = progress.points[-1].usd > 0
+    if paid:
         by_dollars = [Dot(point.usd, point.value, text, point.better) for point, text in pairs]
         yield Figure(progress_svg(by_dollars, "US dollars", progress.unit), "The same over what models cost.")
-    else:
-        yield Words("No model was paid: progress over dollars stands at 0.", "soft")
     steps = [point for point in progress.points if point.better]
     rows = tuple((str(p.evaluation), f"{p.usd:.3f}", f"{p.value:.4g}", p.kernel, p.operator) for p in steps)
     columns = ("evaluation", "US dollars", progress.unit, "kernel", "operator")
     yield Table(columns, rows[-MOST_BARS:], frozenset(columns[:3]))
+    if not paid:
+        yield Words("No model was paid: progress over dollars stands at 0.", "soft")
 
 
 def _funnel(page: RunPage) -> Iterator[Block]:
@@ -126,6 +127,11 @@ def _cases(page: RunPage) -> Iterator[Block]:
     rows = tuple(_case_row(case, modes) for case in page.cases)
     yield Table(columns, rows, frozenset(columns[4:]))
     yield Figure(_case_bars(page), _bars_caption(page.cases))
+    if page.checks:
+        rows = tuple((row.group, str(row.cases), str(row.calls), _error(row.worst)) for row in page.checks)
+        yield Words("Results that were checked, by what the cases are for:", "soft")
+        columns = ("cases for", "cases", "calls", "worst error / bound")
+        yield Table(columns, rows, frozenset(columns[1:]))
     if page.gap:
         yield Words(f"Generalization: {page.gap.sentence}")
 
@@ -135,9 +141,12 @@ def _case_row(case: CaseRow, modes: tuple[str, ...]) -> tuple[str, ...]:
     fast = f"{ratio.value:.3f}× ({ratio.low:.3f}–{ratio.high:.3f}) {case.claim or ''}".strip() if ratio else "–"
     word = " modelled" if case.kind == "modelled" else ""
     torch = tuple(micro(case.baselines.get(mode)) for mode in modes)
-    error = f"{case.error:.2g}" if case.error is not None else "–"
     head = (case.name, case.group, case.shape, case.dtype, f"{micro(case.us)}{word}")
-    return *head, *torch, fast, percent(case.roofline), error
+    return *head, *torch, fast, percent(case.roofline), _error(case.error)
+
+
+def _error(value: float | None) -> str:
+    return f"{value:.2g}" if value is not None else "–"
 
 
 def _case_bars(page: RunPage) -> str:
@@ -148,10 +157,7 @@ def _case_bars(page: RunPage) -> str:
         for case in page.cases
     ]
     show = speedup if measured else percent
-    bars = [
-        Bar(f"{case.name} ({case.group})", value, show(value), "odd" if case.group == "heldout" else "good")
-        for case, value in values
-    ]
+    bars = [Bar(case.name, value, show(value), "odd" if case.group == "heldout" else "good") for case, value in values]
     return bars_svg(bars[:MOST_BARS], "cases", None if measured else 1.0)
 
 

@@ -9,7 +9,7 @@ from warpsmith.records import MeasuredScore, ProfileFacts, Run, Score
 from warpsmith.report.page import Calibrated, Kind, Lesson, Point, Progress, ReportPage, RunPage
 from warpsmith.report.scan import Scan, Sight, funnel, ids, never_evaluated, scan_run
 from warpsmith.report.tree import MOST_NODES, lineage
-from warpsmith.report.winner import best_kernel, case_rows, gap_of, headline
+from warpsmith.report.winner import best_kernel, case_rows, check_rows, gap_of, headline
 from warpsmith.report.words import SHORT
 
 MOST_POINTS = 1500
@@ -42,6 +42,7 @@ def run_page(archive: Archive, run: Run) -> RunPage:
         stages=scan.rows(),
         verifiers=scan.verifiers(never.get("stopped", 0)),
         cases=case_rows(best.record) if best else (),
+        checks=check_rows(best.record) if best else (),
         gap=gap_of(best.record) if best else None,
         profile=profile,
         lineage=nodes,

@@ -144,6 +144,15 @@ class CaseRow(Model):
     notes: tuple[str, ...] = ()
 
 
+class CheckRow(Model):
+    """The cases of one purpose whose results were checked: calls, and the largest error over its bound."""
+
+    group: str
+    cases: int
+    calls: int
+    worst: float | None = None
+
+
 class Gap(Model):
     """What the search saw against what was drawn at grading. Near 1: the gain is not of the seen shapes only."""
 
@@ -196,6 +205,7 @@ class RunPage(Model):
     stages: tuple[StageRow, ...] = ()
     verifiers: Verifiers = Verifiers()
     cases: tuple[CaseRow, ...] = ()
+    checks: tuple[CheckRow, ...] = ()
     gap: Gap | None = None
     profile: ProfileFacts | None = None
     lineage: tuple[Node, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from warpsmith.archive import Entry
 from warpsmith.profile import digest
 from warpsmith.records import (
+    CaseCheck,
     CaseTiming,
     CheckFacts,
     Claim,
@@ -19,7 +20,7 @@ from warpsmith.records import (
     Run,
     TimingFacts,
 )
-from warpsmith.report.page import BestKernel, CaseRow, Gap, Headline, Kind
+from warpsmith.report.page import BestKernel, CaseRow, CheckRow, Gap, Headline, Kind
 from warpsmith.report.words import geomean, micro, percent, plural, shape_words, speedup
 
 CLAIMS = {
@@ -85,7 +86,7 @@ def timings(record: Record) -> Sequence[CaseTiming]:
 
 
 def case_rows(record: Record) -> tuple[CaseRow, ...]:
-    """Every case that was timed, then those that were only checked are told in the gap."""
+    """Every case that was timed."""
     errors = _errors(record)
     return tuple(_case(one, errors.get(one.case.name)) for one in timings(record))
 
@@ -114,18 +115,30 @@ def _case(one: CaseTiming, error: float | None) -> CaseRow:
 
 
 def _errors(record: Record) -> dict[str, float]:
-    checked = record.result("check")
-    facts = checked.facts if checked else None
-    cases = facts.cases if isinstance(facts, CheckFacts) else ()
-    return {one.case.name: one.worst for one in cases if one.worst is not None}
+    return {one.case.name: one.worst for one in checked(record) if one.worst is not None}
+
+
+def checked(record: Record) -> Sequence[CaseCheck]:
+    """The checked cases of a record."""
+    result = record.result("check")
+    return result.facts.cases if result and isinstance(result.facts, CheckFacts) else ()
+
+
+def check_rows(record: Record) -> tuple[CheckRow, ...]:
+    """What was checked, by purpose."""
+    cases = checked(record)
+    groups = dict.fromkeys(one.case.group for one in cases)
+    return tuple(_checks(group.value, [one for one in cases if one.case.group is group]) for group in groups)
+
+
+def _checks(group: str, cases: Sequence[CaseCheck]) -> CheckRow:
+    worst = max((one.worst for one in cases if one.worst is not None), default=None)
+    return CheckRow(group=group, cases=len(cases), calls=sum(one.calls for one in cases), worst=worst)
 
 
 def gap_of(record: Record) -> Gap:
     """Seen against held-out: by speedup where it was measured, else by the share of the roofline."""
-    checked = record.result("check")
-    facts = checked.facts if checked else None
-    cases = facts.cases if isinstance(facts, CheckFacts) else ()
-    secret = sum(one.case.group is Group.HELDOUT for one in cases)
+    secret = sum(one.case.group is Group.HELDOUT for one in checked(record))
     unit, seen, heldout = _sides(timings(record))
     gap = Gap(unit=unit, seen=seen, heldout=heldout, checked=secret)
     return gap.model_copy(update={"sentence": _gap_text(gap)})
@@ -159,7 +172,7 @@ def best_kernel(entry: Entry, run: Run, profile: ProfileFacts | None) -> BestKer
         language=record.candidate.language.value,
         macros=record.candidate.macros,
         source=record.candidate.source,
-        hot=tuple(_hot(profile)) if profile else (),
+        hot=tuple(_hot(profile, record.candidate.source)) if profile else (),
         profile=digest(profile) if profile else "",
         commands=regrading(run, record),
         environment=record.environment,
@@ -176,6 +189,9 @@ def regrading(run: Run, record: Record) -> tuple[str, ...]:
     return shlex.join(["warpsmith", "best", run.name, "--out", file]), shlex.join([*words, *macros])
 
 
-def _hot(profile: ProfileFacts) -> Iterator[HotLine]:
-    for kernel in profile.kernels:
-        yield from kernel.lines
+def _hot(profile: ProfileFacts, source: str) -> Iterator[HotLine]:
+    """The profile's lines that are lines of this text; those of a header are not."""
+    lines = source.splitlines()
+    for hot in (line for kernel in profile.kernels for line in kernel.lines):
+        if 0 < hot.place.line <= len(lines) and hot.code.strip() in lines[hot.place.line - 1]:
+            yield hot

@@ -1,0 +1,78 @@
+"""How long a report takes and how large it gets: `python benchmarks/report.py [RECORDS]`, 10 000 by default.
+
+The run is made up: four kilobytes of source a kernel, each from one of the kernels before it, one in five wrong.
+"""
+
+import random
+import sys
+import time
+
+from warpsmith.archive import Archive, Run
+from warpsmith.records import (
+    Candidate,
+    Case,
+    CaseTiming,
+    Direction,
+    Dtype,
+    Environment,
+    Group,
+    ModelCall,
+    ModelledTime,
+    Reason,
+    Record,
+    StageResult,
+    TimingFacts,
+    Verdict,
+)
+from warpsmith.report import document, html, report
+
+LINES = [f"  out[{place}] = in[{place}] * scale + {place};  // a line of a kernel\n" for place in range(70)]
+CASE = Case(name="case", group=Group.TIMING, axes={"n": 8}, dtype=Dtype.FLOAT32)
+
+
+def main(records: int = 10_000) -> None:
+    """Make the run, then print seconds and bytes of its report."""
+    with Archive.open("sqlite://") as archive:
+        fill(archive, "large", records)
+        start = time.perf_counter()
+        text = html(document(report(archive, ["large"])))
+        seconds = time.perf_counter() - start
+    print(f"{records} records: {seconds:.2f} s, {len(text.encode()) / 1e6:.2f} MB")
+
+
+def fill(archive: Archive, name: str, records: int) -> None:
+    """A run of so many records."""
+    draw, known = random.Random(7), [""]
+    archive.start(Run(name=name, target="softmax", task="softmax", direction=Direction.FORWARD, device="vgpu"))
+    with archive.together():
+        for number in range(records):
+            record = made(number, known[draw.randrange(max(0, len(known) - 40), len(known))], draw)
+            archive.add(name, record, generation=number // 8, operator="improve", model="m", cost_usd=0.001)
+            known.append(record.candidate.id)
+        archive.spend(name, ModelCall(model="m", operator="improve", usd=0.001 * records, calls=max(1, records)))
+
+
+def made(number: int, parent: str, draw: random.Random) -> Record:
+    """A kernel with a time that falls slowly, or a wrong one."""
+    lines = list(LINES)
+    lines[draw.randrange(len(lines))] = f"  out[0] = {number};\n"
+    wrong = StageResult(stage="check", verdict=Verdict.FAIL, reason=Reason.WRONG_VALUE, detail="3 elements are wrong")
+    times = (CaseTiming(case=CASE, time=ModelledTime(us=100 / (1 + number / 5000) + draw.random() * 40, gpu="H200")),)
+    timed = StageResult(stage="timing", verdict=Verdict.PASS, facts=TimingFacts(tier="modelled", cases=times))
+    checked = StageResult(stage="check", verdict=Verdict.PASS, seconds=1.0)
+    compiled = StageResult(stage="compile", verdict=Verdict.PASS, seconds=2.0)
+    return Record(
+        candidate=Candidate(
+            task="softmax",
+            direction=Direction.FORWARD,
+            source="".join(lines),
+            parents=(parent,) if parent else (),
+        ),
+        task_version="1",
+        environment=Environment(device="virtual H200", hardware="vgpu:H200"),
+        results=(compiled, wrong) if number % 5 == 3 else (compiled, checked, timed),
+    )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:2]))
