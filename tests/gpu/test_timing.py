@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from warpsmith.compile import CompileOptions, Toolchain, compile
+from warpsmith.device import gpus
+from warpsmith.profile import known_ceilings
 from warpsmith.records import Candidate, Case, Claim, Direction, Dtype, Group, Reason, TimingFacts, Verdict
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Shown
@@ -21,7 +23,8 @@ CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 4096}, dty
 
 @pytest.fixture(scope="module")
 def timer() -> Timer:
-    return Timer(Zeros(Toolchain.find()), "test", torch.__version__)
+    toolchain = Toolchain.find()
+    return Timer(Zeros(toolchain, known_ceilings(gpus()[0], toolchain)), "test", torch.__version__)
 
 
 def subject(change: tuple[str, str] = ("", "")) -> Subject:

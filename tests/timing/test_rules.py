@@ -4,16 +4,15 @@ import random
 
 import pytest
 
-from warpsmith.records import Claim, Ratio, Reason
+from warpsmith.records import Ceilings, Claim, Ratio, Reason
 from warpsmith.timing import (
-    Ceilings,
+    Floor,
     LaunchCost,
     StopRule,
     below_floor,
     claim,
     clocks_disagree,
     disturbed,
-    floor_us,
     hidden_work,
     measured,
     ratio,
@@ -23,7 +22,8 @@ from warpsmith.timing import (
 from warpsmith.timing.rules import slack_us
 
 COST = LaunchCost(first_us=4.0, next_us=2.0)
-H200 = Ceilings(read_bytes_us=4.3e6, flops_us=60e6, null_us=2.0, l2_bytes=60 << 20)
+CEILINGS = Ceilings(gpu="H200", measured=True, read_bytes_per_s=4.3e12, write_bytes_per_s=4e12, copy_bytes_per_s=4.2e12)
+H200 = Floor(CEILINGS, null_us=2.0, l2_bytes=60 << 20)
 
 
 def noisy(center: float, count: int = 40, spread: float = 0.01, seed: int = 0) -> list[float]:
@@ -102,12 +102,11 @@ def test_each_window_by_itself_must_be_faster() -> None:
 
 
 def test_floor_counts_cold_reads_and_spilled_writes() -> None:
-    read = floor_us(H200, read_bytes=256e6, written_bytes=0)
+    read = H200.us(read_bytes=256e6, written_bytes=0)
     assert read == pytest.approx(256e6 / 1.05 / 4.3e6)
-    assert floor_us(H200, 256e6, 60 << 20) == read
-    assert floor_us(H200, 256e6, 256e6) > read
-    assert floor_us(H200, 100, 100) == 2.0
-    assert floor_us(H200, 100, 100, flops=60e9) == pytest.approx(1000 / 1.05)
+    assert H200.us(256e6, 60 << 20) == read
+    assert H200.us(256e6, 256e6) > read
+    assert H200.us(100, 100) == 2.0
 
 
 def test_below_floor() -> None:

@@ -6,20 +6,28 @@ import pytest
 import torch
 
 from warpsmith.base import HarnessError
-from warpsmith.records import Case, Claim, Direction, Dtype, Group, Reason
+from warpsmith.records import Case, Ceilings, Claim, Direction, Dtype, Group, Reason
 from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
-from warpsmith.timing import Ceilings, LaunchCost
+from warpsmith.timing import Floor, LaunchCost
 from warpsmith.timing.baselines import Baseline, Baselines, host_policy, keep, load, measure, store
 from warpsmith.timing.null import Null
 from warpsmith.timing.sample import Samples
 from warpsmith.timing.torch_host import Reply, Request
-from warpsmith.timing.verdict import Bench, Judged, floor_of, judged
+from warpsmith.timing.verdict import Bench, Judged, Least, judged, least
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 8192}, dtype=Dtype.FLOAT32)
 NULL = Null(idle_us=10.0, queued_us=3.0, beside_us=40.0, cost=LaunchCost(7.0, 2.0))
-BENCH = Bench(NULL, Ceilings(read_bytes_us=4.3e6, flops_us=None, null_us=3.0, l2_bytes=60 << 20))
+CEILINGS = Ceilings(
+    gpu="H200",
+    measured=True,
+    read_bytes_per_s=4.3e12,
+    write_bytes_per_s=4.0e12,
+    copy_bytes_per_s=4.2e12,
+    matmul_flops_per_s={"float32": 50e12},
+)
+BENCH = Bench(NULL, Floor(CEILINGS, null_us=3.0, l2_bytes=60 << 20))
 
 
 def samples(idle_us: float, queued_us: float, wall_us: float) -> Samples:
@@ -36,7 +44,7 @@ def baseline(mode: str, us: float) -> Baseline:
 
 def case(idle_us: float, queued_us: float, wall_us: float, floor_us: float = 50.0) -> Judged:
     both = Baselines(modes=(baseline("eager", 300.0), baseline("compile", 200.0)))
-    return judged(CASE, [samples(idle_us, queued_us, wall_us)], both, BENCH, floor_us, launches=1)
+    return judged(CASE, [samples(idle_us, queued_us, wall_us)], both, BENCH, Least(floor_us, 50.0), launches=1)
 
 
 def test_an_honest_case_is_held_against_the_best_baseline() -> None:
@@ -70,26 +78,36 @@ def test_short_times_say_what_cannot_be_settled() -> None:
 def test_a_floor_is_the_bytes_that_must_be_read() -> None:
     task = suite_program("softmax").task
     x = torch.empty(4096, 8192, device="meta")
-    floor = floor_of(task, Direction.FORWARD, CASE, Problem((x,), (x,), (x,)), BENCH.ceilings)
+    found = least(task, Direction.FORWARD, CASE, Problem((x,), (x,), (x,)), BENCH.floor)
     read = x.numel() * 4
     spilled = read - (60 << 20)
-    assert floor == pytest.approx((read + spilled) / 1.05 / 4.3e6, rel=1e-3)
+    assert found.floor_us == pytest.approx((read + spilled) / 1.05 / 4.3e6, rel=1e-3)
+    assert found.roofline_us == pytest.approx(2 * read / 4.2e6, rel=1e-3)
+
+
+def test_the_roofline_of_a_product_is_its_arithmetic() -> None:
+    task = suite_program("linear").task
+    case = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "inner": 4096, "cols": 4096}, dtype=Dtype.FLOAT32)
+    out = torch.empty(4096, 4096, device="meta")
+    found = least(task, Direction.FORWARD, case, Problem((), (out,), (out,)), BENCH.floor)
+    assert found.roofline_us == pytest.approx(2 * 4096**3 / 50e6, rel=1e-2)
+    assert found.floor_us < found.roofline_us
 
 
 def test_a_good_one_is_believed_when_a_fresh_process_repeats_it() -> None:
     both, good = Baselines(modes=(baseline("eager", 200.0),)), samples(18, 10, 58)
-    once = judged(CASE, [good], both, BENCH, 5.0, launches=1)
+    once = judged(CASE, [good], both, BENCH, Least(5.0, 5.0), launches=1)
     assert [doubt.reason for doubt in once.doubts] == [Reason.TOO_GOOD]
-    assert judged(CASE, [good, good], both, BENCH, 5.0, launches=1).doubts == ()
+    assert judged(CASE, [good, good], both, BENCH, Least(5.0, 5.0), launches=1).doubts == ()
     slower = samples(29, 21, 69)
-    assert judged(CASE, [good, slower], both, BENCH, 5.0, launches=1).doubts != ()
+    assert judged(CASE, [good, slower], both, BENCH, Least(5.0, 5.0), launches=1).doubts != ()
 
 
 def test_a_winner_must_win_in_each_window() -> None:
     both = Baselines(modes=(baseline("eager", 100.0),))
     windows = [samples(88, 80, 128), samples(109, 101, 149)]
-    assert judged(CASE, windows[:1], both, BENCH, 50.0, launches=1).timing.claim is Claim.FASTER
-    assert judged(CASE, windows, both, BENCH, 50.0, launches=1).timing.claim is Claim.INCONCLUSIVE
+    assert judged(CASE, windows[:1], both, BENCH, Least(50.0, 50.0), launches=1).timing.claim is Claim.FASTER
+    assert judged(CASE, windows, both, BENCH, Least(50.0, 50.0), launches=1).timing.claim is Claim.INCONCLUSIVE
 
 
 def test_baselines_are_kept_for_what_they_depend_on(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

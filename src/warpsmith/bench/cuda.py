@@ -117,9 +117,11 @@ def timer_for(hardware: str, torch_version: str, choices: Choices) -> "Timer":
 
 @cache
 def _zeros() -> "Zeros":
+    from warpsmith.profile import known_ceilings
     from warpsmith.timing.stage import Zeros
 
-    return Zeros(Toolchain.find())
+    toolchain = Toolchain.find()
+    return Zeros(toolchain, known_ceilings(gpus()[0], toolchain))
 
 
 def solver(opened: OpenTask) -> Solve:

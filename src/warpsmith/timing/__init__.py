@@ -1,14 +1,13 @@
 """How fast: clocks, stop rule, baselines, statistics. Times are believed only as far as two clocks agree."""
 
 from warpsmith.timing.rules import (
-    Ceilings,
     Doubt,
+    Floor,
     LaunchCost,
     below_floor,
     claim,
     clocks_disagree,
     disturbed,
-    floor_us,
     hidden_work,
     measured,
     ratio,
@@ -18,15 +17,14 @@ from warpsmith.timing.rules import (
 from warpsmith.timing.stop import StopRule
 
 __all__ = [
-    "Ceilings",
     "Doubt",
+    "Floor",
     "LaunchCost",
     "StopRule",
     "below_floor",
     "claim",
     "clocks_disagree",
     "disturbed",
-    "floor_us",
     "hidden_work",
     "measured",
     "ratio",

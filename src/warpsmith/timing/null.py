@@ -40,6 +40,11 @@ class Null:
     cost: LaunchCost
 
 
+def l2_bytes() -> int:
+    """Of this GPU."""
+    return int(torch.cuda.get_device_properties(0).L2_cache_size)
+
+
 def measure_null(toolchain: Toolchain) -> Null:
     """Time the null candidates on this GPU now."""
     found = {count: _samples(toolchain, count) for count in COUNTS}

@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import ceil
 
 from warpsmith.base import bootstrap_ratio, median, quantile
-from warpsmith.records import Claim, MeasuredTime, Ratio, Reason
+from warpsmith.records import Ceilings, Claim, MeasuredTime, Ratio, Reason
 
 FASTER_ABOVE = 1.01  # the lower bound of the interval must clear this before anyone says "faster"
 LEVEL = 0.999
@@ -104,21 +104,18 @@ def slack_us(time_us: float) -> float:
 
 
 @dataclass(frozen=True)
-class Ceilings:
-    """What this GPU was measured to do: bytes a microsecond, operations a microsecond, and the null kernel's time."""
+class Floor:
+    """Below which no time is believed: what this GPU was measured to do, its null kernel's time, and its L2."""
 
-    read_bytes_us: float
-    flops_us: float | None
+    ceilings: Ceilings
     null_us: float
     l2_bytes: int
 
-
-def floor_us(ceilings: Ceilings, read_bytes: float, written_bytes: float, flops: float | None = None) -> float:
-    """The time below which no kernel can be: cold reads, and writes beyond what the L2 may still hold."""
-    spilled = max(0.0, written_bytes - ceilings.l2_bytes)
-    memory = (read_bytes / FLOOR_SLACK + spilled / FLOOR_SLACK) / ceilings.read_bytes_us
-    arithmetic = flops / (ceilings.flops_us * FLOOR_SLACK) if flops and ceilings.flops_us else 0.0
-    return max(memory, arithmetic, ceilings.null_us)
+    def us(self, read_bytes: float, written_bytes: float) -> float:
+        """Cold reads, and writes beyond what the L2 may still hold, with slack; never below the null kernel's time."""
+        spilled = max(0.0, written_bytes - self.l2_bytes)
+        memory_s = (read_bytes + spilled) / (FLOOR_SLACK * self.ceilings.read_bytes_per_s)
+        return max(memory_s * 1e6, self.null_us)
 
 
 def below_floor(time_us: float, floor: float) -> Doubt | None:

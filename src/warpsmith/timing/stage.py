@@ -11,20 +11,31 @@ from types import TracebackType
 from typing import Literal, Self
 
 from warpsmith.compile import Toolchain
-from warpsmith.records import MODES, Case, CaseTiming, Direction, Reason, StageResult, Task, TimingFacts, Trial, Verdict
+from warpsmith.records import (
+    MODES,
+    Case,
+    CaseTiming,
+    Ceilings,
+    Direction,
+    Reason,
+    StageResult,
+    Task,
+    TimingFacts,
+    Trial,
+    Verdict,
+)
 from warpsmith.sandbox.cuda_session import CudaSession, Room, room_for
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
 from warpsmith.tasks.program import Problem
 from warpsmith.timing.baselines import SAMPLES, Baselines, TorchHost, keep, load, measure, store
-from warpsmith.timing.ceilings import measure_ceilings
-from warpsmith.timing.null import measure_null
-from warpsmith.timing.rules import Doubt
+from warpsmith.timing.null import l2_bytes, measure_null
+from warpsmith.timing.rules import Doubt, Floor
 from warpsmith.timing.sample import Examine, Manner, sample
 from warpsmith.timing.stop import StopRule
 from warpsmith.timing.torch_host import Request
-from warpsmith.timing.verdict import Bench, Judged, floor_of, judged
+from warpsmith.timing.verdict import Bench, Judged, judged, least
 
 STAGE = "timing"
 Tier = Literal["search", "claim"]
@@ -95,19 +106,19 @@ class Sitting:
 
 
 class Zeros:
-    """What does not depend on a candidate: the null candidate's clocks and the ceilings of this GPU, measured once.
+    """What does not depend on a candidate: the null candidate's clocks and the floor of this GPU, measured once.
 
     A machine can fall into another gait for minutes; whoever doubts the zero has it measured again.
     """
 
-    def __init__(self, toolchain: Toolchain) -> None:
-        self.toolchain = toolchain
+    def __init__(self, toolchain: Toolchain, ceilings: Ceilings) -> None:
+        self.toolchain, self._ceilings = toolchain, ceilings
 
     @cached_property
     def bench(self) -> Bench:
         """Both."""
         null = measure_null(self.toolchain)
-        return Bench(null, measure_ceilings(null.queued_us))
+        return Bench(null, Floor(self._ceilings, null.queued_us, l2_bytes()))
 
     def again(self) -> None:
         """Measure the null candidate anew."""
@@ -157,18 +168,18 @@ class Timer:
     def _timed(self, subject: Subject, case: Case, examine: Examine, sitting: Sitting) -> Judged | Trouble:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
         calls = subject.calls(case)
-        floor = floor_of(subject.task, subject.direction, case, subject.outline(case), self.zeros.bench.ceilings)
+        bounds = least(subject.task, subject.direction, case, subject.outline(case), self.zeros.bench.floor)
         once = sample(sitting.first, calls, examine, self._manner(subject))
         if isinstance(once, Trouble):
             return once
         baselines = self._baselines(subject, case, sitting, once.flush_us)
-        outcome = judged(case, [once], baselines, self.zeros.bench, floor, subject.launches)
+        outcome = judged(case, [once], baselines, self.zeros.bench, bounds, subject.launches)
         if self.tier == "search" and Reason.TOO_GOOD not in outcome.reasons:
             return outcome
         again = sample(sitting.second, calls, examine, self._manner(subject))
         if isinstance(again, Trouble):
             return again
-        return judged(case, [once, again], baselines, self.zeros.bench, floor, subject.launches)
+        return judged(case, [once, again], baselines, self.zeros.bench, bounds, subject.launches)
 
     def _manner(self, subject: Subject) -> Manner:
         return Manner(RULES[self.tier], self.cache == "cold", subject.plain, self.zeros.bench.null.beside_us)

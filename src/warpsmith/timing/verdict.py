@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from math import prod
 
 from warpsmith.base import evaluate, median, quantile
+from warpsmith.device import floor_us
 from warpsmith.records import Case, CaseTiming, Direction, Reason, Task
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
 from warpsmith.timing.baselines import Baselines
 from warpsmith.timing.null import Null
-from warpsmith.timing.rules import Ceilings, Doubt
+from warpsmith.timing.rules import Doubt, Floor
 from warpsmith.timing.sample import Samples
 
 WALL_SETTLES_US = 20.0  # below this the judge's clock cannot confirm the worker's
@@ -19,10 +20,10 @@ WALL_SETTLES_US = 20.0  # below this the judge's clock cannot confirm the worker
 
 @dataclass(frozen=True)
 class Bench:
-    """The zeros and ceilings of this GPU, measured before candidates are."""
+    """The zeros and the floor of this GPU, measured before candidates are."""
 
     null: Null
-    ceilings: Ceilings
+    floor: Floor
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,26 @@ class Judged:
         return {doubt.reason for doubt in self.doubts}
 
 
-def floor_of(task: Task, direction: Direction, case: Case, call: Problem, ceilings: Ceilings) -> float:
-    """The floor of a case: the bytes it cannot do without, less those it writes, at the measured rate."""
-    written = sum(prod(tensor.shape) * tensor.element_size() for tensor in call.native)
-    cost = task.cost.get(direction)
-    total = float(evaluate(cost.bytes, {**case.axes, "size": case.dtype.bytes})) if cost else float(written)
-    return rules.floor_us(ceilings, max(0.0, total - written), written)
+@dataclass(frozen=True)
+class Least:
+    """The least times of one case: the floor of what is believed, and the roofline's."""
+
+    floor_us: float
+    roofline_us: float
+
+
+def least(task: Task, direction: Direction, case: Case, call: Problem, floor: Floor) -> Least:
+    """From the bytes and operations that the task's formulas say; what is written is told by the results."""
+    written = float(sum(prod(tensor.shape) * tensor.element_size() for tensor in call.native))
+    cost, names = task.cost.get(direction), {**case.axes, "size": case.dtype.bytes}
+    read = max(0.0, float(evaluate(cost.bytes, names)) - written) if cost else 0.0
+    flops = float(evaluate(cost.flops, names)) if cost else 0.0
+    ideal = floor_us(floor.ceilings, read, written, flops, "tf32" if task.precision.tf32 else case.dtype.value)
+    return Least(floor.us(read, written), ideal)
 
 
 def judged(
-    case: Case, windows: Sequence[Samples], baselines: Baselines, bench: Bench, floor_us: float, launches: int
+    case: Case, windows: Sequence[Samples], baselines: Baselines, bench: Bench, bounds: Least, launches: int
 ) -> Judged:
     """Everything that can be said of one case from its windows; more than one are of more than one process."""
     every = [window.kept() for window in windows]
@@ -66,8 +77,8 @@ def judged(
         best=fastest.mode,
         speedup=speedup,
         claim=rules.claim(speedup, ratios),
-        floor_us=floor_us,
-        roofline=floor_us / median(queued),
+        floor_us=bounds.floor_us,
+        roofline=bounds.roofline_us / median(queued),
         launches=launches,
         discarded=total - kept.count,
         notes=(*_notes(median(queued)), *baselines.notes()),
@@ -76,7 +87,7 @@ def judged(
         rules.disturbed([True] * kept.count + [False] * (total - kept.count)),
         rules.clocks_disagree(len(confirmed), len(kept.idle), kept.beside_us(), bench.null.beside_us),
         rules.hidden_work(quantile([one.event_us for one in counted], 0.25), median(queued), launches, bench.null.cost),
-        rules.below_floor(median(queued), floor_us),
+        rules.below_floor(median(queued), bounds.floor_us),
         rules.too_good(speedup, repeated=len(ratios) > 1 and min(ratios) > rules.GOOD_LIMIT),
     )
     return Judged(timing, tuple(doubt for doubt in doubts if doubt is not None))
