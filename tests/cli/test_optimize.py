@@ -157,7 +157,6 @@ def test_traffic_is_recorded_and_replayed_without_a_model(
     asked = [*WORDS, "--generations", "2", "--json"]
     assert run([*asked, "--models", "x:y", "--record", str(tape), "--run", "first"]) == 0
     first = json.loads(capsys.readouterr().out)
-    monkeypatch.setenv("WARPSMITH_ARCHIVE", f"sqlite:///{tmp_path / 'other.sqlite'}")  # other lessons, other prompts
     assert run([*asked, "--replay", str(tape), "--run", "again"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["record"]["candidate"] == first["record"]["candidate"]

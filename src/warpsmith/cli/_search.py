@@ -55,6 +55,7 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
         screen=screen_of(full, models),
         watch=watch,
         jobs=full.jobs or os.cpu_count() or 1,
+        lessons=full.record is None and full.replay is None,
     )
     search = Search(archive, run, one, tools)
     return Session(archive, run, full, task, search, evaluator(full, "thorough", None))
@@ -79,7 +80,7 @@ def open_dialogue(archive: "Archive", wishes: Wishes, who: str = "somebody") -> 
     run = archive.run(full.run) if known else _begun(archive, full, task, models)
     one = aim(archive, run, replace(full, models=who), task)
     one = replace(one, shape=replace(one.shape, drafts=one.shape.proposals, tuned=0.0))
-    search = Search(archive, run, one, Tools(_unwanted, models, summaries=False))
+    search = Search(archive, run, one, Tools(_unwanted, models, summaries=False, lessons=False))
     return Session(archive, run, full, task, search, evaluator(full, "sketch", None))
 
 

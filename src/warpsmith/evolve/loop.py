@@ -41,6 +41,7 @@ class Tools:
     clock: Callable[[], float] = time.monotonic
     jobs: int = 2
     summaries: bool = True  # of failed translations, by the models themselves
+    lessons: bool = True  # of other runs; without them prompts follow from this run alone
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Search:
         self._archive = archive
         self._began_s = tools.clock()
         self.ledger = Ledger(archive, run.name)
-        self.state = known_state(self.ledger, aim.subject.task.name, tools.models)
+        self.state = known_state(self.ledger, aim.subject.task.name, tools)
 
     def run(self) -> Ending:
         """Search; what goes wrong with the harness leaves the run marked as failed and everything finished kept."""
@@ -212,9 +213,9 @@ class Search:
         )
 
 
-def known_state(ledger: Ledger, task: str, models: Ensemble) -> State:
+def known_state(ledger: Ledger, task: str, tools: Tools) -> State:
     """What a run knows from its archive: the lessons of others, and its own complete generations."""
-    arms = [Arm(name, operator) for name in models.names for operator in OPERATORS]
-    state = State(task, Bandit(arms), lessons=ledger.lessons())
+    arms = [Arm(name, operator) for name in tools.models.names for operator in OPERATORS]
+    state = State(task, Bandit(arms), lessons=ledger.lessons() if tools.lessons else [])
     fold(state, ledger.generations())
     return state

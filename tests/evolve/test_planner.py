@@ -1,0 +1,159 @@
+"""What a generation is planned to be, and what a run knows: pure functions of what came before."""
+
+import pytest
+from evolving import KERNEL, kernel, start
+
+from warpsmith.archive import Archive, Run
+from warpsmith.evolve.bandit import Arm, Bandit
+from warpsmith.evolve.fake import fake_record
+from warpsmith.evolve.ledger import Ledger
+from warpsmith.evolve.operators import OPERATORS
+from warpsmith.evolve.planner import Shape, draw_for, plan
+from warpsmith.evolve.slot import Outcome, Proposal, Slot
+from warpsmith.evolve.state import Result, State, broken_of, fold, verdict_word
+from warpsmith.llm import Answer
+from warpsmith.records import Direction, Reason
+
+MODELS = ("m", "n")
+
+
+def state(models: tuple[str, ...] = MODELS) -> State:
+    return State("layernorm", Bandit([Arm(name, operator) for name in models for operator in OPERATORS]))
+
+
+def result(slot: Slot, told: float | Reason, source: str = KERNEL, name: str = "", usd: float = 0.0) -> Result:
+    record = fake_record(start(source).model_copy(update={"macros": dict(slot.macros), "parents": slot.parents}), told)
+    proposal = Proposal(slot=slot, outcome=Outcome.EVALUATED, candidate=record.candidate.id, name=name, usd=usd)
+    return Result(proposal, record)
+
+
+def begun(models: tuple[str, ...] = MODELS) -> State:
+    """A state with the seed taken in."""
+    known = state(models)
+    known.absorb([result(Slot(generation=0, place=0, operator="seed"), 10.0)])
+    return known
+
+
+def test_the_first_generation_is_the_start_alone() -> None:
+    (slot,) = plan(state(), Shape(), MODELS, seed=1, start=True)
+    assert slot.operator == "seed" and slot.name == "0.0"
+
+
+def test_without_a_start_drafts_are_asked_of_the_models_in_turn() -> None:
+    slots = plan(state(), Shape(drafts=3), MODELS, seed=1, start=False)
+    assert [slot.operator for slot in slots] == ["translate"] * 3 and [slot.model for slot in slots] == ["m", "n", "m"]
+
+
+def test_without_a_start_and_without_a_model_there_is_nothing_to_plan() -> None:
+    assert plan(state(()), Shape(), (), seed=1, start=False) == ()
+
+
+def test_translations_end_when_their_attempts_do() -> None:
+    known = state()
+    for generation in range(2):
+        slot = Slot(generation=generation, place=0, operator="translate", model="m")
+        known.absorb([result(slot, Reason.WRONG_VALUE)])
+    assert known.translations == 2 and known.chains[0].evidence
+    assert plan(known, Shape(attempts=2), MODELS, seed=1, start=False) == ()
+    assert plan(known, Shape(attempts=3), MODELS, seed=1, start=False) != ()
+
+
+def test_a_generation_has_places_for_models_and_for_the_tuner() -> None:
+    slots = plan(begun(), Shape(proposals=8), MODELS, seed=1, start=True)
+    assert [slot.place for slot in slots] == list(range(8))
+    tuned = [slot for slot in slots if slot.operator == "tune"]
+    assert len(tuned) == 2 and all(slot.macros and not slot.model for slot in tuned)
+    assert {slot.model for slot in slots if slot.model} == set(MODELS)
+
+
+def test_without_a_model_all_places_are_the_tuners() -> None:
+    slots = plan(begun(()), Shape(proposals=8), (), seed=1, start=True)
+    assert [slot.operator for slot in slots] == ["tune"] * 8 and len({str(slot.macros) for slot in slots}) == 8
+
+
+def test_the_same_state_and_seed_plan_the_same_and_another_seed_does_not() -> None:
+    assert plan(begun(), Shape(), MODELS, 1, True) == plan(begun(), Shape(), MODELS, 1, True)
+    assert plan(begun(), Shape(), MODELS, 1, True) != plan(begun(), Shape(), MODELS, 2, True)
+    assert draw_for(1, "a").random() == draw_for(1, "a").random() != draw_for(1, "b").random()
+
+
+def test_out_of_budget_nobody_is_asked() -> None:
+    known = begun()
+    known.out_of_budget = True
+    slots = plan(known, Shape(), MODELS, 1, True)
+    assert slots and not any(slot.model for slot in slots)
+
+
+def test_a_failed_kernel_is_given_to_one_repair() -> None:
+    known = begun()
+    known.absorb(
+        [result(Slot(generation=1, place=0, operator="improve", model="m"), Reason.WRONG_VALUE, kernel("1.0f"))]
+    )
+    assert list(known.broken) == ["1.0"]
+    slots = [slot for number in range(6) for slot in plan(known, Shape(proposals=12), MODELS, number, True)]
+    repairs = [slot for slot in slots if slot.operator == "repair"]
+    assert repairs and all(slot.broken == "1.0" for slot in repairs) and len(repairs) <= 6
+
+
+def test_the_order_inside_a_generation_changes_nothing() -> None:
+    slots = [Slot(generation=1, place=n, operator="improve", model="m") for n in range(4)]
+    results = [result(slot, 9.0 - slot.place, kernel(f"{slot.place}.5f"), f"k{slot.place}") for slot in slots]
+    one, other = begun(), begun()
+    learned, same = one.absorb(results), other.absorb(list(reversed(results)))
+    assert learned == same and one.bandit == other.bandit
+    assert [member.id for member in one.population.members] == [member.id for member in other.population.members]
+
+
+def test_money_evaluations_and_generations_are_counted() -> None:
+    known = begun()
+    known.absorb([result(Slot(generation=1, place=0, operator="improve", model="m"), 5.0, kernel("1.0f"), usd=0.25)])
+    assert (known.usd, known.evaluations, known.evolved, known.generation, known.idle) == (0.25, 2, 1, 2, 0)
+    lost = Proposal(slot=Slot(generation=2, place=0, operator="improve", model="m"), outcome=Outcome.MODEL_FAILED)
+    known.absorb([Result(lost)])
+    assert (known.evolved, known.idle, known.silent) == (2, 1, 1)
+    assert known.funnel == {"pass": 2, "model_failed": 1}
+
+
+def test_a_model_that_pays_is_told_to_the_bandit() -> None:
+    known = begun()
+    known.absorb([result(Slot(generation=1, place=0, operator="improve", model="m"), 5.0, kernel("1.0f"), usd=0.5)])
+    tally = known.bandit.tallies[Arm("m", "improve")]
+    assert tally.pulls == 1 and tally.usd == 0.5 and tally.reward == pytest.approx(1.0)
+
+
+def test_a_fault_of_ours_is_nobodys_kernel_to_repair() -> None:
+    slot = Slot(generation=1, place=0, operator="improve", model="m")
+    found = result(slot, Reason.WRONG_VALUE)
+    assert broken_of(found) is not None and verdict_word(found) == "fail (wrong_value)"
+    assert broken_of(Result(Proposal(slot=slot, outcome=Outcome.DUPLICATE))) is None
+    stopped = Proposal(slot=slot, outcome=Outcome.STOPPED, detail="no bound", source="int x;")
+    broken = broken_of(Result(stopped))
+    assert broken is not None and broken.evidence == "no bound"
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    known = begun()
+    for generation in range(1, 40):
+        slot = Slot(generation=generation, place=0, operator="improve", model="m")
+        told = Reason.WRONG_VALUE if generation % 2 else 5.0 + generation
+        known.absorb([result(slot, told, kernel(f"{generation}.0f"))])
+    assert len(known.broken) <= 16 and len(known.trials) <= 16 and len(known.population.members) <= 64
+
+
+def test_a_ledger_gives_back_what_was_kept(archive: Archive) -> None:
+    archive.start(Run(name="r", target="t", task="layernorm", direction=Direction.FORWARD, device="fake"))
+    ledger = Ledger(archive, "r")
+    seed = result(Slot(generation=0, place=0, operator="seed"), 10.0)
+    slots = tuple(Slot(generation=1, place=n, operator="improve", model="m") for n in range(2))
+    ledger.plan((seed.slot,))
+    ledger.finish(seed)
+    ledger.close_generation(0, [])
+    ledger.plan(slots)
+    ledger.answer(slots[0], Answer(text="hello", model="m", usd=0.5, input_tokens=7))
+    assert ledger.planned(1) == slots and ledger.planned(2) == ()
+    assert ledger.answers(1)["1.0"].text == "hello"
+    assert archive.spent("r")[0].usd == 0.5 and archive.spent("r")[0].input_tokens == 7
+    again = state()
+    fold(again, ledger.generations())
+    assert again.generation == 1 and again.population.best is not None
+    assert ledger.finished(1) == [] and ledger.finished(0) == [seed]
