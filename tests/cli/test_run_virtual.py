@@ -23,8 +23,8 @@ def test_a_kernel_that_leaves_the_tail_out_fails_with_evidence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel = tmp_path / "short.cu"
-    assert "i < count" in SEED.read_text()
-    kernel.write_text(SEED.read_text().replace("i < count", "i < count - 1"))
+    assert "first < packs" in SEED.read_text()
+    kernel.write_text(SEED.read_text().replace("first < packs", "first < packs - 1"))
     assert run(["run-virtual", str(kernel), "--task", "swiglu", "--case", "smoke-float32", "--json"]) == 1
     compiled, virtual = json.loads(capsys.readouterr().out)
     assert compiled["verdict"] == "pass"
