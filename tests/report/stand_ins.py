@@ -88,4 +88,4 @@ def strided(package: Any, leaves: tuple[Any, ...]) -> None:
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         main(name)
-        print(name, "fine")
+        sys.stdout.write(f"{name} fine\n")

@@ -25,7 +25,7 @@ TORCH_HEADERS = (
 )
 PLAIN_HEADERS = ("warpsmith/abi.h", "cuda_runtime.h", "algorithm", "cfloat", "cmath", "cstdint", "limits")
 UNIT = """// What is compiled: the headers, the values that the tunables were evaluated with, the kernel.
-{includes}
+{includes}{lenient}
 {macros}#include "{direction}.cu"
 """
 WRAPPER = """// Hands torch's tensors to the plain kernel as DLPack's, on torch's current stream.
@@ -91,6 +91,14 @@ void call({parameters}) {{
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("{direction}", &call); }}
 """
+# Under warpsmith's headers a check of CUDA is an expression (`return C10_CUDA_KERNEL_LAUNCH_CHECK();`); torch's is not.
+LENIENT = """
+namespace exported {
+inline void check(cudaError_t status) { C10_CUDA_CHECK(status); }
+}
+#undef C10_CUDA_KERNEL_LAUNCH_CHECK
+#define C10_CUDA_KERNEL_LAUNCH_CHECK() ::exported::check(cudaGetLastError())
+"""
 TAKEN = {
     Kind.TENSOR: "at::Tensor {0}",
     Kind.OPTIONAL_TENSOR: "std::optional<at::Tensor> {0}",
@@ -143,9 +151,11 @@ def compiled(candidate: Candidate) -> tuple[str, ...]:
 
 def _unit(candidate: Candidate) -> str:
     """The macros come after the headers, or a tunable called N would change the headers' own names."""
-    headers = TORCH_HEADERS if candidate.language is Language.TORCH else PLAIN_HEADERS
+    torch = candidate.language is Language.TORCH
+    headers = TORCH_HEADERS if torch else PLAIN_HEADERS
     return UNIT.format(
         includes="".join(f"#include <{header}>\n" for header in headers),
+        lenient=LENIENT if torch else "",
         macros="".join(f"#define {name} {value}\n" for name, value in sorted(candidate.macros.items())),
         direction=candidate.direction,
     )
