@@ -7,7 +7,7 @@ from warpsmith.archive import Archive
 from warpsmith.records import Candidate, Verdict
 from warpsmith.report.page import Node
 from warpsmith.report.scan import Sight
-from warpsmith.report.words import macro_words
+from warpsmith.report.words import SHORT, macro_words
 
 MOST_NODES = 300
 MOST_DIFFS = 120
@@ -58,7 +58,9 @@ def lineage(archive: Archive, run: str, sights: Sequence[Sight], best: str, basi
 
 def _node(sight: Sight, known: Mapping[str, Sight], line: set[str], diffs: Mapping[str, str]) -> Node:
     parent = sight.parents[0] if sight.parents and sight.parents[0] in known else ""
-    missing = f"left out: only the first {MOST_DIFFS} are compared" if parent else ""
+    missing = f"no diff: only the first {MOST_DIFFS} are compared" if parent else ""
+    if sight.parents and not parent:
+        missing = f"its parent {sight.parents[0][:SHORT]} is not shown"
     return Node(
         candidate=sight.candidate,
         parent=parent,
@@ -90,7 +92,7 @@ def _diffs(archive: Archive, run: str, sights: Sequence[Sight], known: Mapping[s
 def diff(parent: Candidate, child: Candidate) -> str:
     """What changed, as a unified diff: macros as a line before the text."""
     before, after = _lines(parent), _lines(child)
-    names = (parent.id[:12], child.id[:12])
+    names = (parent.id[:SHORT], child.id[:SHORT])
     found = "\n".join(unified_diff(before, after, *names, n=2, lineterm=""))
     if len(found) <= MOST_CHARACTERS:
         return found or "the same text"

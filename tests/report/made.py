@@ -1,0 +1,119 @@
+"""Runs that a report is made of: the saved one of the virtual GPU, and measured ones that are made up."""
+
+import json
+from pathlib import Path
+
+from warpsmith.archive import Archive, ModelCall, Run, RunState
+from warpsmith.records import (
+    Candidate,
+    Case,
+    CaseCheck,
+    CaseTiming,
+    CheckFacts,
+    Claim,
+    Direction,
+    Dtype,
+    Environment,
+    Group,
+    MeasuredTime,
+    Options,
+    Ratio,
+    Reason,
+    Record,
+    StageResult,
+    TimingFacts,
+    Verdict,
+)
+
+SAVED = Path(__file__).parent / "run.jsonl"
+NASTY = "</pre><script>window.broken = 1</script><img src=x onerror='window.broken = 1'>\n__global__ void k() {}\n"
+EAGER_US, COMPILED_US = 30.0, 24.0
+
+
+def saved(archive: Archive) -> str:
+    """A search that really ran on the virtual GPU: the tuner on layernorm, then three kernels written by hand."""
+    for line in map(json.loads, SAVED.read_text().splitlines()):
+        match line["kind"]:
+            case "run":
+                run = Run.model_validate(line["body"])
+                archive.start(run)
+            case "record":
+                archive.add(run.name, Record.model_validate(line["body"]), **line["tags"])
+            case "note":
+                archive.note(line["run"] or None, line["note"], line["body"], name=line["name"])
+            case "call":
+                archive.spend(run.name, ModelCall.model_validate(line["body"]))
+    return run.name
+
+
+def start(archive: Archive, name: str = "measured") -> str:
+    """A run with nothing in it."""
+    settings = {"generations": "2"}
+    archive.start(
+        Run(name=name, target="softmax", task="softmax", direction=Direction.FORWARD, device="cuda", settings=settings)
+    )
+    return name
+
+
+def measured(archive: Archive, name: str = "measured") -> str:
+    """A seed, a wrong kernel, one with markup in its text, and a winner with held-out times; models cost dollars."""
+    start(archive, name)
+    seed, nasty = record("seed\n", 26.0), record(NASTY, 20.0)
+    nasty = nasty.model_copy(update={"candidate": nasty.candidate.model_copy(update={"parents": (seed.candidate.id,)})})
+    archive.add(name, seed, operator="seed")
+    archive.add(name, record("wrong\n", None, seed), generation=1, operator="improve", model="m", cost_usd=0.25)
+    archive.add(name, nasty, generation=1, operator="rewrite", model="m", cost_usd=0.5)
+    archive.add(name, record(NASTY + "fast\n", 12.0, nasty), generation=2, operator="improve", model="n", cost_usd=0.25)
+    archive.spend(name, ModelCall(model="m", operator="improve", input_tokens=900, output_tokens=300, usd=0.75))
+    archive.spend(name, ModelCall(model="n", operator="improve", input_tokens=100, output_tokens=30, usd=0.25))
+    archive.finish(name, RunState.DONE, "budget")
+    return name
+
+
+def record(source: str, us: float | None, parent: Record | None = None) -> Record:
+    """A kernel that takes `us` where torch's best mode takes 24, half as fast where nobody looked; or a wrong one."""
+    wrong = StageResult(stage="check", verdict=Verdict.FAIL, reason=Reason.WRONG_VALUE, detail="<b>3 are wrong</b>")
+    seen, secret = case("seen", Group.TIMING, 64), case("drawn", Group.HELDOUT, 67)
+    results: tuple[StageResult, ...] = (StageResult(stage="compile", verdict=Verdict.PASS, seconds=2.0), wrong)
+    if us is not None:
+        checks = CheckFacts(cases=tuple(CaseCheck(case=one, calls=4, worst=0.25) for one in (seen, secret)))
+        timings = TimingFacts(tier="claim", cases=(timed(seen, us), timed(secret, 2 * us)))
+        passed = StageResult(stage="check", verdict=Verdict.PASS, facts=checks, seconds=1.0)
+        results = (results[0], passed, StageResult(stage="timing", verdict=Verdict.PASS, facts=timings, seconds=3.0))
+    return Record(
+        candidate=Candidate(
+            task="softmax",
+            direction=Direction.FORWARD,
+            source=source,
+            parents=(parent.candidate.id,) if parent else (),
+        ),
+        task_version="1",
+        environment=Environment(device="H200", hardware="cuda:H200", driver="580.1", clocks_mhz=(1980, 3201)),
+        options=Options(device="cuda", seeds=(41,)),
+        results=results,
+    )
+
+
+def case(name: str, group: Group, n: int) -> Case:
+    """A case of one axis."""
+    return Case(name=name, group=group, axes={"n": n}, dtype=Dtype.FLOAT32)
+
+
+def timed(one: Case, us: float) -> CaseTiming:
+    """A measured time with torch's beside it."""
+    ratio = COMPILED_US / us
+    return CaseTiming(
+        case=one,
+        time=span(us),
+        baselines={"eager": span(EAGER_US), "compile": span(COMPILED_US)},
+        best="compile",
+        speedup=Ratio(value=ratio, low=ratio * 0.98, high=ratio * 1.02),
+        claim=Claim.FASTER if ratio > 1.01 else Claim.SLOWER,
+        floor_us=6.0,
+        roofline=6.0 / us,
+    )
+
+
+def span(us: float) -> MeasuredTime:
+    """A time with a narrow spread."""
+    return MeasuredTime(us=us, low_us=us * 0.99, high_us=us * 1.01, samples=200)
