@@ -14,6 +14,7 @@ help:
 	@echo "make test          the tests that need neither a GPU nor a browser"
 	@echo "make test-slow     the tests that take minutes"
 	@echo "make test-gpu      the tests that need an NVIDIA GPU (uses the python on PATH)"
+	@echo "make test-browser  the tests that look at reports in Debian's Chromium"
 	@echo "make corpus        the verifiers on the whole labelled corpus (minutes)"
 	@echo "make check         format, lint, types, layers, tests"
 	@echo "make bundle PYTHON=3.12   dependencies for a GPU machine with no network"
@@ -30,6 +31,8 @@ demo: setup
 	$(BIN)/warpsmith tasks filter layernorm
 	@echo
 	$(BIN)/warpsmith optimize layernorm
+	@echo
+	$(BIN)/warpsmith report --profile --html demo-report.html
 
 test: setup
 	$(BIN)/pytest -m "not gpu and not browser and not slow" -n 2 --dist loadfile
@@ -39,6 +42,9 @@ test-slow: setup
 
 test-gpu:
 	PYTHONPATH=src$${PYTHONPATH:+:$$PYTHONPATH} $(INTERPRETER) -m pytest -m gpu -p no:cacheprovider
+
+test-browser: setup
+	$(BIN)/pytest -m browser
 
 corpus: setup
 	$(BIN)/warpsmith calibrate --dry-run

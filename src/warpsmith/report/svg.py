@@ -7,9 +7,9 @@ from math import ceil, floor, log10
 
 WIDTH, HEIGHT = 480, 270
 LEFT, TOP, RIGHT, BOTTOM = 58, 16, 468, 226
-BAR, BAR_LEFT, BAR_RIGHT = 24, 212, 410
+BAR, BAR_LEFT, BAR_RIGHT = 24, 212, 405
 LOG_FROM = 8.0  # largest over smallest, from which an axis is logarithmic
-LABEL_CHARACTERS = 25
+LABEL_CHARACTERS = 23
 
 
 @dataclass(frozen=True)
