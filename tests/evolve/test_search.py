@@ -1,10 +1,13 @@
 """The search on fakes: what it proposes, keeps, learns and survives."""
 
+import sqlite3
+from pathlib import Path
+
 import pytest
 from evolving import KERNEL, aim, answer, kernel, run_record, search, start
 
 from warpsmith.archive import Archive
-from warpsmith.base import UsageError
+from warpsmith.base import ArchiveError, UsageError
 from warpsmith.evolve import Limits, Opinion, Search, Shape, Tools
 from warpsmith.evolve.fake import fake_evaluator, macro_clock
 from warpsmith.evolve.ledger import Ledger
@@ -256,3 +259,26 @@ def test_what_models_said_is_not_asked_again_and_finished_slots_stay(archive: Ar
     ending = search(archive, one, number_clock, [ScriptedModel(script, "m")]).run()
     assert len(script.asked) == 4 and ending.evaluations == 5
     assert len(archive.candidates("r")) == archive.count("r") == 5
+
+
+def test_a_database_that_stays_locked_ends_the_run_and_what_was_kept_is_whole(tmp_path: Path, task: Task) -> None:
+    path = tmp_path / "archive.sqlite"
+    holder = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    left = [3]
+
+    def locking(candidate: Candidate) -> float | Reason:
+        left[0] -= 1
+        if left[0] == 0:
+            holder.execute("BEGIN IMMEDIATE")
+        return CLOCK(candidate)
+
+    with Archive.open(f"sqlite:///{path}", wait_s=0.2) as archive:
+        with pytest.raises(ArchiveError, match="locked"):
+            search(archive, aim(task, start()), locking).run()
+        holder.execute("ROLLBACK")
+        kept = archive.count("r")
+        assert kept >= 1
+        ending = search(archive, aim(task, start()), CLOCK).run()
+        assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
+        assert len(archive.candidates("r")) == archive.count("r") == 12
+    holder.close()

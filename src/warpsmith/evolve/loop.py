@@ -8,10 +8,11 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from warpsmith.archive import Archive
-from warpsmith.base import UsageError
+from warpsmith.base import ArchiveError, UsageError
 from warpsmith.evolve.bandit import Arm, Bandit
 from warpsmith.evolve.generation import Crew, Evaluate, Generation, Screen
 from warpsmith.evolve.ledger import Ledger
@@ -77,7 +78,8 @@ class Search:
             self._archive.finish(self._run.name, RunState.STOPPED, "interrupted")
             return self._ending("interrupted", interrupted=True)
         except BaseException as error:
-            self._archive.finish(self._run.name, RunState.FAILED, f"{type(error).__name__}: {error}"[:500])
+            with suppress(ArchiveError):  # an archive that cannot be written is what went wrong already
+                self._archive.finish(self._run.name, RunState.FAILED, f"{type(error).__name__}: {error}"[:500])
             raise
         self._archive.finish(self._run.name, RunState.DONE, why)
         return self._ending(why)
