@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -49,10 +50,13 @@ def test_a_problem_repeats_for_its_seed() -> None:
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
-def test_upstream_gradients_are_exact_in_every_type() -> None:
-    wide = upstream([torch.zeros(50)], 9)[0]
-    narrow = upstream([torch.zeros(50, dtype=torch.bfloat16)], 9)[0]
-    assert torch.equal(wide, narrow.float())
+@pytest.mark.parametrize(("dtype", "bits"), [(torch.float32, 24), (torch.float16, 11), (torch.bfloat16, 8)])
+def test_upstream_gradients_have_all_the_bits_of_their_type(dtype: torch.dtype, bits: int) -> None:
+    """A kernel that rounds only its upstream gradient to fewer bits must show."""
+    found = upstream([torch.zeros(500, dtype=dtype)], 9)[0].double() * 2**bits
+    assert torch.equal(found, found.round())
+    assert float((found % 2).mean()) > 0.4  # half of them use the last bit
+    assert -(2**bits) <= float(found.min()) and float(found.max()) < 2**bits
 
 
 def test_values_reach_into_tuples() -> None:

@@ -9,11 +9,12 @@ import torch
 from warpsmith.check.fault import Fault, findings_of, look
 from warpsmith.check.plan import Step
 from warpsmith.records import Case, CaseCheck, CheckFacts, Direction, Finding, Group, StageResult, Task, Trial, Verdict
-from warpsmith.sandbox.session import Session, Shown
+from warpsmith.sandbox.session import Mode, Session, Shown
 from warpsmith.tasks.program import Problem
 from warpsmith.vgpu import Facts
 
 STAGE = "check"
+MODES = (Mode.IDLE, Mode.QUEUED)
 Solve = Callable[[Direction, Trial], Problem]
 
 
@@ -73,7 +74,8 @@ def check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
     for step in steps:
         problem = subject.solve(subject.direction, step.trial)
         given = problem.native if subject.plain else ()
-        shown = session.call(problem.arguments, given=given, slot=step.slot)
+        mode = MODES[len(notes.seen) % len(MODES)]  # by turns: a result that is late shows behind the gate alone
+        shown = session.call(problem.arguments, given=given, slot=step.slot, mode=mode)
         looked = look(shown, problem, subject.task, subject.direction, step.trial)
         if looked.fault is not None:
             result = _failed(looked.fault, step, findings_of(shown), notes, session.device, started)

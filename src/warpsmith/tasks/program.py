@@ -107,12 +107,14 @@ def solved(program: Program, direction: Direction, arguments: Values, seed: int)
 
 
 def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
-    """Random upstream gradients for the results, from the seed: uniform in [-1, 1), exact in every element type."""
+    """Random upstream gradients for the results, from the seed: uniform in [-1, 1), with all bits that the type has."""
     words = Words(seed ^ 0x5EED)
 
     def one(result: Tensor) -> Tensor:
+        steps = round(2 / torch.finfo(result.dtype).eps)  # from 0 to 1: each is a number of the element type
         with torch.device(result.device):
-            return ((words.take(result.numel()) % 256 - 128).double() / 128).reshape(result.shape).to(result)
+            whole = words.take(result.numel()) % (2 * steps) - steps
+            return (whole.double() / steps).reshape(result.shape).to(result)
 
     return tuple(one(result) for result in results)
 
