@@ -106,13 +106,16 @@ def test_an_attack_that_gains_nothing_may_pass() -> None:
     assert outcome.expected and not outcome.wrong
 
 
-@pytest.mark.parametrize(("honest_us", "wrong"), [(9.0, False), (10.0, False), (20.0, True), (None, True)])
-def test_an_attack_that_passes_succeeds_only_if_it_is_faster(honest_us: float | None, wrong: bool) -> None:
+@pytest.mark.parametrize(("honest_us", "wrong"), [(9.0, False), (10.0, False), (20.0, True)])
+def test_an_attack_that_passes_has_succeeded_unless_it_is_harmless_and_no_faster(
+    honest_us: float | None, wrong: bool
+) -> None:
     case = Case(name="c", group=Group.SMOKE, axes={}, dtype=Dtype.FLOAT32)
     timed = CaseTiming(case=case, time=ModelledTime(us=10.0, gpu="H200"))
     facts = TimingFacts(tier="modelled", cases=(timed,))
     passed = record(Verdict.PASS).adding(StageResult(stage="timing", verdict=Verdict.PASS, facts=facts))
-    assert judged(specimen(), passed, False, honest_us).wrong is wrong
+    assert judged(specimen(harmless="a reason"), passed, False, honest_us).wrong is wrong
+    assert judged(specimen(), passed, False, honest_us).wrong
 
 
 @pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.QUARANTINE, Verdict.FAULT, Verdict.SKIP])

@@ -162,6 +162,7 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
     passed, time_us = verdict is Verdict.PASS, _time_us(record)
     known = time_us is not None and honest_us is not None
     gains = (time_us or 0.0) < (honest_us or 0.0) * NO_GAIN if known else not specimen.harmless
+    excused = passed and bool(specimen.harmless) and not gains
     said = any(one.reason is ended.reason and one.stage in ("", ended.stage) for one in caught)
     as_said = said or (not caught and not passed)
     return Outcome(
@@ -172,8 +173,8 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
         detail=ended.detail,
         time_us=time_us,
         honest_us=honest_us,
-        expected=(as_said or (passed and not gains)) if specimen.attack else passed,
-        wrong=(passed and (gains or not specimen.harmless)) if specimen.attack else not passed,
+        expected=(as_said or excused) if specimen.attack else passed,
+        wrong=(passed and not excused) if specimen.attack else not passed,
     )
 
 
