@@ -102,13 +102,14 @@ def case(name: str, group: Group, n: int) -> Case:
 def timed(one: Case, us: float) -> CaseTiming:
     """A measured time with torch's beside it."""
     ratio = COMPILED_US / us
+    claim = Claim.FASTER if ratio * 0.98 > 1.01 else Claim.SLOWER if ratio * 1.02 < 1 else Claim.INCONCLUSIVE
     return CaseTiming(
         case=one,
         time=span(us),
         baselines={"eager": span(EAGER_US), "compile": span(COMPILED_US)},
         best="compile",
         speedup=Ratio(value=ratio, low=ratio * 0.98, high=ratio * 1.02),
-        claim=Claim.FASTER if ratio > 1.01 else Claim.SLOWER,
+        claim=claim,
         floor_us=6.0,
         roofline=6.0 / us,
     )

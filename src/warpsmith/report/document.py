@@ -98,12 +98,19 @@ def _progress(page: RunPage) -> Iterator[Block]:
     if paid:
         by_dollars = [Dot(point.usd, point.value, text, point.better) for point, text in pairs]
         yield Figure(progress_svg(by_dollars, "US dollars", progress.unit), "The same over what models cost.")
-    steps = [point for point in progress.points if point.better]
-    rows = tuple((str(p.evaluation), f"{p.usd:.3f}", f"{p.value:.4g}", p.kernel, p.operator) for p in steps)
-    columns = ("evaluation", "US dollars", progress.unit, "kernel", "operator")
-    yield Table(columns, rows[-MOST_BARS:], frozenset(columns[:3]))
+    yield _steps(page, paid)
     if not paid:
         yield Words("No model was paid: progress over dollars stands at 0.", "soft")
+
+
+def _steps(page: RunPage, paid: bool) -> Table:
+    """Each evaluation that was better than all before it; the last ones where they are many."""
+    unit, steps = page.progress.unit, [point for point in page.progress.points if point.better]
+    rows = [
+        (str(p.evaluation), *([f"{p.usd:.3f}"] if paid else []), f"{p.value:.4g}", p.kernel, p.operator) for p in steps
+    ]
+    columns = ("evaluation", *(("US dollars",) if paid else ()), unit, "kernel", "operator")
+    return Table(columns, tuple(rows[-MOST_BARS:]), frozenset({"evaluation", "US dollars", unit}))
 
 
 def _funnel(page: RunPage) -> Iterator[Block]:

@@ -56,7 +56,7 @@ def _row(archive: Archive, pair: Pair) -> SuiteRow:
     task, direction = pair
     entries = archive.elites(task=task, direction=direction, limit=1)
     if not entries:
-        return SuiteRow(task=task, direction=direction.value, score="no right kernel yet")
+        return SuiteRow(task=task, direction=direction.value, score="none yet")
     return _filled(entries[0])
 
 
