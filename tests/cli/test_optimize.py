@@ -250,3 +250,16 @@ def test_letters_of_another_run_or_of_nobody_are_refused(tmp_path: Path, capsys:
     assert "answers to no question: 9.9.answer.md" in capsys.readouterr().err
     assert run(["tell", "one", str(tmp_path)]) == 2
     assert "not a folder that `warpsmith ask` wrote" in capsys.readouterr().err
+
+
+def test_a_task_in_a_file_is_found_again_from_another_folder(
+    tmp_path: Path, archive_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from warpsmith.cli._wishes import placed
+
+    foreign = Path(__file__).parents[1] / "foreign"
+    monkeypatch.chdir(foreign)
+    here = placed("kernelbench/1_Row_scale.py")
+    monkeypatch.chdir(tmp_path)
+    assert placed(here) == here == str(foreign / "kernelbench" / "1_Row_scale.py")
+    assert placed("swiglu") == "swiglu"

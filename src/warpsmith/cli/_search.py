@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from warpsmith import __version__
 from warpsmith.base import UsageError, digest
-from warpsmith.cli._wishes import KEPT, Wishes, command_of, resumed, with_defaults
+from warpsmith.cli._wishes import KEPT, Wishes, command_of, placed, resumed, with_defaults
 from warpsmith.records import Candidate, Record, Run, Task
 from warpsmith.records.run import NAME
 
@@ -44,7 +44,7 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
     from warpsmith.evolve import Search, Tools
 
     full = resumed(archive, wishes) if wishes.resume else with_defaults(wishes)
-    full = replace(full, device=settled(full.device or "auto"))
+    full = replace(full, target=placed(full.target), device=settled(full.device or "auto"))
     task = _task(full)
     models = models_of(full, _spent(archive, full) if full.resume else 0.0)
     run = archive.run(full.run) if full.resume else _begun(archive, full, task, models)
@@ -74,7 +74,7 @@ def open_dialogue(archive: "Archive", wishes: Wishes, who: str = "somebody") -> 
         )
     full = resumed(archive, replace(wishes, resume=True)) if known else with_defaults(wishes)
     if not known:
-        full = replace(full, device=_wanted(full))
+        full = replace(full, target=placed(full.target), device=_wanted(full))
     task = _task(full)
     models = Ensemble([Somebody(who)])
     run = archive.run(full.run) if known else _begun(archive, full, task, models)

@@ -61,6 +61,13 @@ KEPT = tuple(
 )
 
 
+def placed(target: str) -> str:
+    """The task in words that mean it from every folder."""
+    from warpsmith.tasks.target import find
+
+    return find(target).label
+
+
 def with_defaults(wishes: Wishes) -> Wishes:
     """Every wish that was not given, as it is by default."""
     missing = {name: value for name, value in DEFAULTS.items() if getattr(wishes, name) is None}
@@ -74,7 +81,7 @@ def resumed(archive: "Archive", wishes: Wishes) -> Wishes:
     if wishes.start is not None:
         raise UsageError(f"Run {wishes.run} has begun with a kernel of its own; --from starts a new run only.")
     run = archive.run(wishes.run)
-    if wishes.target and wishes.target != run.target:
+    if wishes.target and placed(wishes.target) != run.target:
         raise UsageError(f"Run {run.name} is of task {run.target}, not {wishes.target}.")
     saved = {name: _read(name, text) for name, text in run.settings.items() if name in KEPT}
     given = {name: getattr(wishes, name) for name in KEPT if getattr(wishes, name) is not None}
