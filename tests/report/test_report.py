@@ -1,6 +1,7 @@
 """A run as a page: what it says, in every view, and what it does with runs that have little or odd content."""
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -139,8 +140,18 @@ def test_lines_of_the_profile_are_marked_where_they_are_the_kernel_s(archive: Ar
 def test_the_best_kernel_has_its_environment_and_commands(archive: Archive) -> None:
     page = one(archive, saved(archive))
     assert page.best is not None and page.profile is not None
-    assert page.best.commands[1].startswith("warpsmith eval layernorm layernorm-tuned.cu --direction forward")
-    assert "-DVEC=4" in page.best.commands[1] and page.best.environment.device == "virtual H200"
+    assert page.best.commands[2].startswith("warpsmith eval layernorm layernorm-tuned.cu --direction forward")
+    assert "-DVEC=4" in page.best.commands[2] and page.best.record.environment.device == "virtual H200"
+
+
+def test_the_page_carries_the_record_that_regrade_reads(archive: Archive) -> None:
+    page = report(archive, [saved(archive)])
+    best = archive.best("layernorm-tuned")
+    made = html(document(page))
+    inside = made.partition('download="layernorm-tuned.record.json" href="data:application/json;base64,')[2]
+    assert best is not None and Record.parse(b64decode(inside.partition('"')[0])) == best.record
+    assert page.runs[0].best is not None and page.runs[0].best.record == best.record
+    assert "warpsmith regrade layernorm-tuned.record.json --device vgpu" in made
 
 
 def test_an_empty_run_is_a_page(archive: Archive) -> None:

@@ -44,13 +44,21 @@ class Code:
 
 
 @dataclass(frozen=True)
+class Attachment:
+    """A file that the page carries with it."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Tree:
     """Kernels by their parents."""
 
     nodes: tuple[Node, ...]
 
 
-Block: TypeAlias = Words | Table | Figure | Code | Tree
+Block: TypeAlias = Words | Table | Figure | Code | Attachment | Tree
 
 
 @dataclass(frozen=True)

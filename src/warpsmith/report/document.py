@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from warpsmith.profile import Mark, roofline_svg
-from warpsmith.report.blocks import Block, Code, Document, Figure, Section, Table, Tree, Words
+from warpsmith.records import Run
+from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
 from warpsmith.report.page import BestKernel, Calibrated, CaseRow, ReportPage, RunPage, Step, SuitePage, SuiteRow
 from warpsmith.report.svg import Bar, Dot, bars_svg, progress_svg
 from warpsmith.report.words import SHORT, macro_words, micro, percent, plural, speedup
@@ -64,7 +65,7 @@ def _run(page: RunPage, calibration: Calibrated | None) -> Iterator[Section]:
         yield Section("Lessons", (_lessons(page),))
     if page.best:
         yield Section("Best kernel", tuple(_kernel(page.best)))
-        yield Section("Environment, and grading it again", tuple(_environment(page.best)))
+        yield Section("Environment, and grading it again", tuple(_environment(page.best, page.run)))
     yield Section("Settings", tuple(_settings(page)))
 
 
@@ -268,11 +269,11 @@ def _kernel(best: BestKernel) -> Iterator[Block]:
     yield Code(best.source, marks, numbered=True, title=f"Source, {lines}")
 
 
-def _environment(best: BestKernel) -> Iterator[Block]:
-    where = best.environment
+def _environment(best: BestKernel, run: Run) -> Iterator[Block]:
+    where, seeds_drawn = best.record.environment, best.record.options.seeds
     confined = ", ".join(where.confined.achieved) or "nothing"
     missing = f"; missing: {', '.join(where.confined.missing)}" if where.confined.missing else ""
-    seeds = f"{', '.join(map(str, best.seeds))} (drawn at grading)" if best.seeds else ""
+    seeds = f"{', '.join(map(str, seeds_drawn))} (drawn at grading)" if seeds_drawn else ""
     pairs = (
         ("device", where.device),
         ("hardware", where.hardware),
@@ -284,12 +285,16 @@ def _environment(best: BestKernel) -> Iterator[Block]:
         ("throttling", ", ".join(where.throttling)),
         ("confinement", f"{confined}{missing}"),
         ("package", where.package),
-        ("task version", best.task_version),
+        ("task version", best.record.task_version),
         ("seeds", seeds),
     )
     yield Table(("what", "value"), tuple(pair for pair in pairs if pair[1]))
-    yield Words("To grade it again, with fresh secret seeds, where the archive is:")
-    yield Code("\n".join(best.commands))
+    again, *here = best.commands
+    yield Words("To grade it again on any machine, with fresh secret seeds, save the record and:")
+    yield Attachment(f"{run.name}.record.json", best.record.text())
+    yield Code(again)
+    yield Words("Where the archive is:")
+    yield Code("\n".join(here))
 
 
 def _settings(page: RunPage) -> Iterator[Block]:

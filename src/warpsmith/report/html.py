@@ -6,7 +6,7 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 
-from warpsmith.report.blocks import Block, Code, Document, Figure, Section, Table, Tree, Words
+from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
 from warpsmith.report.forest import Grown, count, grow
 from warpsmith.report.page import Node
 from warpsmith.report.words import SHORT, macro_words, plural
@@ -62,6 +62,11 @@ def _block(block: Block) -> str:
             return f'<figure><div class="{frame}">{svg}</div><figcaption>{escape(caption)}</figcaption></figure>'
         case Code():
             return _code(block)
+        case Attachment(name=name, text=text):
+            inside = b64encode(text.encode()).decode()
+            return (
+                f'<p><a download="{escape(name)}" href="data:application/json;base64,{inside}">{escape(name)}</a></p>'
+            )
         case Tree(nodes=nodes):
             return f'<ul class="tree">{"".join(_branch(root) for root in grow(nodes))}</ul>'
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from warpsmith.report.blocks import Block, Code, Document, Figure, Section, Table, Tree, Words
+from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
 from warpsmith.report.forest import Grown, grow
 from warpsmith.report.words import SHORT, macro_words
 
@@ -33,6 +33,8 @@ def _block(block: Block) -> str:
             return f"*{_plain(caption)}*"
         case Code(text=text, marks=marks):
             return _fenced(_marked(text, marks))
+        case Attachment(name=name):
+            return f"{_plain(name)}: the record, which the JSON and the HTML view of this report carry."
         case Tree(nodes=nodes):
             return "\n".join(line for root in grow(nodes) for line in _branch(root, 0))
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from warpsmith.records import Claim, Environment, HotLine, Model, ModelCall, ProfileFacts, Ratio, Run
+from warpsmith.records import Claim, HotLine, Model, ModelCall, ProfileFacts, Ratio, Record, Run
 
 Kind = Literal["measured", "modelled", "none"]
 
@@ -188,9 +188,7 @@ class BestKernel(Model):
     hot: tuple[HotLine, ...] = ()
     profile: str = ""  # in words
     commands: tuple[str, ...] = ()
-    environment: Environment
-    seeds: tuple[int, ...] = ()
-    task_version: str = ""
+    record: Record  # the whole of it, so that whoever has the page can grade the kernel again
 
 
 class RunPage(Model):

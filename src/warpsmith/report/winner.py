@@ -175,18 +175,18 @@ def best_kernel(entry: Entry, run: Run, profile: ProfileFacts | None) -> BestKer
         hot=tuple(_hot(profile, record.candidate.source)) if profile else (),
         profile=digest(profile) if profile else "",
         commands=regrading(run, record),
-        environment=record.environment,
-        seeds=record.options.seeds,
-        task_version=record.task_version,
+        record=record,
     )
 
 
 def regrading(run: Run, record: Record) -> tuple[str, ...]:
-    """Write the kernel out of the archive, and grade it with fresh secret seeds."""
+    """From the record that the page carries; or from the archive, as a file of its own."""
     file, candidate = f"{run.name}.cu", record.candidate
     words = ["warpsmith", "eval", run.target, file, "--direction", run.direction.value, "--device", run.device]
     macros = [f"-D{name}={value}" for name, value in sorted(candidate.macros.items())]
-    return shlex.join(["warpsmith", "best", run.name, "--out", file]), shlex.join([*words, *macros])
+    again = ["warpsmith", "regrade", f"{run.name}.record.json", "--device", run.device]
+    best = ["warpsmith", "best", run.name, "--out", file]
+    return tuple(shlex.join(line) for line in (again, best, [*words, *macros]))
 
 
 def _hot(profile: ProfileFacts, source: str) -> Iterator[HotLine]:
