@@ -8,7 +8,7 @@ from typing import Literal
 
 from warpsmith.profile.names import short_name
 from warpsmith.profile.units import microseconds, scaled, share
-from warpsmith.records import Ceilings, ProfileFacts, RooflinePlace
+from warpsmith.records import Ceilings, MeasuredTime, ModelledTime, ProfileFacts, RooflinePlace
 
 WIDTH = 780
 LEFT, TOP, RIGHT, BOTTOM = 110, 46, 740, 390
@@ -113,12 +113,12 @@ class _Axes:
 
 def _points(facts: ProfileFacts, marks: Sequence[Mark]) -> Iterator[_Point]:
     if facts.time is not None and facts.place is not None:
-        text = f"the call: {microseconds(facts.time.us)}, {share(facts.place.fraction)} of the roofline"
+        text = f"the call: {_time(facts.time)}, {share(facts.place.fraction)} of the roofline"
         yield from _placed("call", f"{text}{_bound(facts.place)}", facts.place)
         yield from _baselines(facts, marks)
     for kernel in sorted(facts.kernels, key=lambda one: -(one.time.us if one.time else 0.0))[:MOST_KERNELS]:
         if kernel.place is not None and kernel.time is not None:
-            words = f"{short_name(kernel.name)}: {microseconds(kernel.time.us)}{_bound(kernel.place)}"
+            words = f"{short_name(kernel.name)}: {_time(kernel.time)}{_bound(kernel.place)}"
             yield from _placed("kernel", words, kernel.place)
 
 
@@ -135,6 +135,10 @@ def _baselines(facts: ProfileFacts, marks: Sequence[Mark]) -> Iterator[_Point]:
 def _placed(kind: str, label: str, place: RooflinePlace) -> Iterator[_Point]:
     if place.intensity and place.flops_per_s:
         yield _Point(kind, label, place.intensity, place.flops_per_s)
+
+
+def _time(time: MeasuredTime | ModelledTime) -> str:
+    return microseconds(time.us) + (" modelled" if isinstance(time, ModelledTime) else "")
 
 
 def _bound(place: RooflinePlace) -> str:

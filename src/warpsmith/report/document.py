@@ -23,7 +23,7 @@ def document(page: ReportPage) -> Document:
 def suite_document(page: SuitePage) -> Document:
     """The leaderboard."""
     columns = ("task", "pass", "best kernel", "vs best mode", "vs eager", "vs compile", "modelled", "of roofline")
-    right = frozenset(columns[3:])
+    right = frozenset({*columns[3:], "date"})
     table = Table((*columns, "device", "date"), tuple(_suite_row(row) for row in page.rows), right)
     filled = sum(row.kind != "none" for row in page.rows)
     words = Words(
@@ -301,6 +301,6 @@ def _settings(page: RunPage) -> Iterator[Block]:
     run = page.run
     if run.command:
         yield Code(run.command)
-    rows = [("seed", str(run.seed)), *run.settings.items(), ("started", f"{run.started:%Y-%m-%d %H:%M:%S} UTC")]
+    rows = [*{"seed": str(run.seed), **run.settings}.items(), ("started", f"{run.started:%Y-%m-%d %H:%M:%S} UTC")]
     rows += [("finished", f"{run.finished:%Y-%m-%d %H:%M:%S} UTC")] if run.finished else []
     yield Table(("setting", "value"), tuple(rows))

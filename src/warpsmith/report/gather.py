@@ -13,7 +13,8 @@ from warpsmith.report.winner import best_kernel, case_rows, check_rows, gap_of, 
 from warpsmith.report.words import SHORT
 
 MOST_POINTS = 1500
-MOST_LESSONS = 12
+MOST_HELPED, MOST_HURT, MOST_FAULTS = 6, 2, 4  # lessons
+HELPED, HURT = 1.02, 0.98  # a gain over the parent, as the search's own lessons count it
 PROFILE = "profile"  # the note that keeps the profile of a candidate, by its id
 
 
@@ -90,12 +91,14 @@ def profile_of(archive: Archive, best: Entry) -> ProfileFacts | None:
 
 
 def lessons_of(archive: Archive, run: str) -> tuple[Lesson, ...]:
-    """What the run learned: what helped most, then what failed."""
+    """What the run learned: what helped most, what hurt most, and the last of each fault."""
     notes = [note for note in archive.notes(None, "lesson") if note.name.startswith(f"{run}:")]
     found = [Lesson.model_validate(note.body) for note in notes]
-    helped = sorted((one for one in found if one.gain), key=lambda one: -(one.gain or 0.0))
+    timed = sorted((one for one in found if one.gain), key=lambda one: -(one.gain or 0.0))
+    helped = [one for one in timed if (one.gain or 0.0) >= HELPED][:MOST_HELPED]
+    hurt = [one for one in timed if (one.gain or 0.0) <= HURT][-MOST_HURT:]
     failed = {one.fault.partition(":")[0]: one for one in found if one.fault}
-    return (*helped[: MOST_LESSONS - 4], *list(failed.values())[:4])
+    return (*helped, *hurt, *list(failed.values())[:MOST_FAULTS])
 
 
 def _progress(points: Sequence[Point], scored: int, sights: Sequence[Sight], basis: str) -> Progress:

@@ -83,7 +83,7 @@ def _table(table: Table) -> str:
 
 def _code(code: Code) -> str:
     if not code.numbered:
-        return f"<pre>{escape(code.text)}</pre>"
+        return f'<pre class="words">{escape(code.text)}</pre>'
     body = "".join(_lines(code.text, code.marks))
     return f'<details open><summary>{escape(code.title)}</summary><pre class="source">{body}</pre></details>'
 
@@ -108,7 +108,7 @@ def _branch(grown: Grown) -> str:
 def _node(node: Node) -> str:
     star = "★ " if node.line else ""
     who = " by ".join(word for word in (node.operator, node.model) if word)
-    macros = f" <code>{escape(macro_words(node.macros))}</code>" if node.macros else ""
+    macros = "".join(f" <code>{escape(flag)}</code>" for flag in macro_words(node.macros).split())
     born = f" · generation {node.generation}"
     return (
         f"{star}<code>{escape(node.candidate[:SHORT])}</code> {escape(who)}{born}{macros} "
