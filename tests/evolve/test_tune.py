@@ -64,3 +64,9 @@ def test_a_tuned_candidate_descends_from_the_one_it_tunes() -> None:
     first = start()
     child = tuned(first, {"VEC": "4"})
     assert child.parents == (first.id,) and child.macros == {"VEC": "4"} and child.id != first.id
+
+
+def test_a_child_begins_where_its_parent_was_tuned_as_far_as_it_has_the_same_choices() -> None:
+    space = read_space(KERNEL)
+    assert space.kept({"BLOCK": "512", "VEC": "8", "OTHER": "1"}) == {"BLOCK": "512"}
+    assert space.kept({"BLOCK": "256"}) == {}

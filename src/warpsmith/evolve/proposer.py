@@ -12,7 +12,7 @@ from warpsmith.evolve.planner import draw_for
 from warpsmith.evolve.prompts import Broken, Material, Subject, proposal, summary, translation
 from warpsmith.evolve.slot import Outcome, Proposal, Slot
 from warpsmith.evolve.state import State
-from warpsmith.evolve.tune import said, tuned
+from warpsmith.evolve.tune import read_space, said, tuned
 from warpsmith.llm import Answer, BudgetSpent, ModelError, Prompt, ReplayMismatch
 from warpsmith.records import Candidate
 
@@ -70,8 +70,9 @@ class Proposer:
 
     def read(self, slot: Slot, answer: Answer, usd: float) -> Made | Proposal:
         """What an answer to a slot holds: a new candidate, or why not."""
-        original = self._member(slot.parents[0]) if OPERATORS.get(slot.operator, OPERATORS["improve"]).patch else None
-        draft = _drafted(answer, original.source if original else "")
+        parent = self._member(slot.parents[0]) if slot.parents else None
+        patch = slot.operator in OPERATORS and OPERATORS[slot.operator].patch
+        draft = _drafted(answer, parent.source if parent and patch else "")
         if isinstance(draft, BadAnswer):
             detail = f"{draft.fault}: {draft.detail}"
             return Proposal(slot=slot, outcome=Outcome.BAD_ANSWER, detail=detail, usd=usd, source=answer.text[:2000])
@@ -80,7 +81,7 @@ class Proposer:
             direction=self.subject.direction,
             source=draft.code,
             language=language_of(draft.code),
-            macros=original.macros if original else {},
+            macros=read_space(draft.code).kept(parent.macros) if parent else {},
             parents=slot.parents,
             origin=slot.model,
         )

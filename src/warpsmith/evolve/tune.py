@@ -59,6 +59,11 @@ class Space:
         """Values as macros in normal form: what is as declared is not said, so that equal kernels have one id."""
         return {one.name: values[one.name] for one in self.tunables if values.get(one.name, one.default) != one.default}
 
+    def kept(self, macros: Mapping[str, str]) -> Mapping[str, str]:
+        """Of another kernel's macros those that are a choice here too: a child begins where its parent was tuned."""
+        allowed = {one.name: one.choices for one in self.tunables}
+        return self.macros({name: value for name, value in macros.items() if value in allowed.get(name, ())})
+
     def values(self, macros: Mapping[str, str]) -> Mapping[str, str]:
         """The value of every tunable under some macros."""
         return {one.name: macros.get(one.name, one.default) for one in self.tunables}
