@@ -187,11 +187,9 @@ def _roofline(page: RunPage) -> Iterator[Block]:
     same = next((case for case in page.cases if case.name == facts.case), None)
     marks = [Mark(name, us) for name, us in same.baselines.items()] if same else []
     kind = "modelled" if facts.time is not None and facts.time.kind == "modelled" else "measured"
-    yield Figure(
-        roofline_svg(facts, marks, f"{page.run.task} {page.run.direction}"),
-        f"The best kernel on case {facts.case}; times {kind}. Diamonds are torch's modes where they were measured.",
-        wide=True,
-    )
+    diamonds = " Diamonds are torch's modes." if marks else " Torch was not measured on this case."
+    caption = f"The best kernel on case {facts.case}; times {kind}.{diamonds}"
+    yield Figure(roofline_svg(facts, marks, f"{page.run.task} {page.run.direction}"), caption, wide=True)
 
 
 def _tree_words(page: RunPage) -> str:
