@@ -117,6 +117,18 @@ def test_a_diff_shows_macros() -> None:
     assert diff(before, before) == "the same text"
 
 
+def test_long_texts_are_cut_or_not_compared() -> None:
+    short, long = record("a\n", 1.0).candidate, record("b\n" * 15_000, 1.0).candidate
+    assert diff(short, long).endswith("characters more were left out") and len(diff(short, long)) < 21_000
+    assert diff(short, record("b\n" * 150_000, 1.0).candidate).startswith("not compared: a text of 300000 characters")
+
+
+def test_a_form_feed_ends_no_line(archive: Archive) -> None:
+    archive.add(start(archive), record("one\ftwo\nthree\n", 12.0))
+    made = html(document(report(archive, ["measured"])))
+    assert "Source, 2 lines" in made and "<i>2</i>three" in made
+
+
 def test_costs_are_by_model_and_operator(archive: Archive) -> None:
     page = report(archive, [measured(archive)])
     assert page.runs[0].usd == 1.0 and {call.model for call in page.runs[0].calls} == {"m", "n"}

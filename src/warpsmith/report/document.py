@@ -7,7 +7,7 @@ from warpsmith.records import Run
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
 from warpsmith.report.page import BestKernel, Calibrated, CaseRow, ReportPage, RunPage, Step, SuitePage, SuiteRow
 from warpsmith.report.svg import Bar, Dot, bars_svg, progress_svg
-from warpsmith.report.words import SHORT, macro_words, micro, percent, plural, speedup
+from warpsmith.report.words import SHORT, lines_of, macro_words, micro, percent, plural, speedup
 
 KINDS = {"pass": "good", "fail": "bad", "quarantine": "odd", "fault": "odd"}
 MOST_BARS = 24
@@ -263,7 +263,7 @@ def _kernel(best: BestKernel) -> Iterator[Block]:
     marks = {line.place.line: f"{line.share:.0%} of {line.of}" for line in best.hot}
     if marks:
         yield Words("Lines where its time goes are marked with their share.", "soft")
-    lines = plural(len(best.source.splitlines()), "line")
+    lines = plural(len(lines_of(best.source)), "line")
     yield Code(best.source, marks, numbered=True, title=f"Source, {lines}")
 
 

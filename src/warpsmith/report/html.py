@@ -9,7 +9,7 @@ from pathlib import Path
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
 from warpsmith.report.forest import Grown, count, grow
 from warpsmith.report.page import Node
-from warpsmith.report.words import SHORT, macro_words, plural
+from warpsmith.report.words import SHORT, lines_of, macro_words, plural
 
 STYLE = Path(__file__).parent / "style.css"
 SCRIPT = Path(__file__).parent / "script.js"
@@ -89,7 +89,7 @@ def _code(code: Code) -> str:
 
 
 def _lines(text: str, marks: Mapping[int, str]) -> Iterator[str]:
-    for place, line in enumerate(text.splitlines(), 1):
+    for place, line in enumerate(lines_of(text), 1):
         mark = f"<b>{escape(marks[place])}</b>" if place in marks else ""
         kind = ' class="hot"' if mark else ""
         yield f"<span{kind}><i>{place}</i>{escape(line)}{mark}\n</span>"

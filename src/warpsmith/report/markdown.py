@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
 from warpsmith.report.forest import Grown, grow
-from warpsmith.report.words import SHORT, macro_words
+from warpsmith.report.words import SHORT, lines_of, macro_words
 
 MOST_DEPTH = 12  # of the list: deeper ones stay at this depth
 
@@ -48,7 +48,7 @@ def _table(table: Table) -> str:
 def _marked(text: str, marks: Mapping[int, str]) -> str:
     if not marks:
         return text
-    lines = text.splitlines()
+    lines = lines_of(text)
     return "\n".join(f"{line}  // <- {marks[place]}" if place in marks else line for place, line in enumerate(lines, 1))
 
 

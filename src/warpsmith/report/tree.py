@@ -7,11 +7,12 @@ from warpsmith.archive import Archive
 from warpsmith.records import Candidate, Verdict
 from warpsmith.report.page import Node
 from warpsmith.report.scan import Sight
-from warpsmith.report.words import SHORT, macro_words
+from warpsmith.report.words import SHORT, lines_of, macro_words
 
 MOST_NODES = 300
 MOST_DIFFS = 120
 MOST_CHARACTERS = 20_000  # of one diff
+MOST_COMPARED = 200_000  # characters of a text; a longer one would take minutes
 
 
 def choose(sights: Sequence[Sight], best: str, basis: str, most: int = MOST_NODES) -> list[Sight]:
@@ -91,6 +92,9 @@ def _diffs(archive: Archive, run: str, sights: Sequence[Sight], known: Mapping[s
 
 def diff(parent: Candidate, child: Candidate) -> str:
     """What changed, as a unified diff: macros as a line before the text."""
+    longest = max(len(parent.source), len(child.source))
+    if longest > MOST_COMPARED:
+        return f"not compared: a text of {longest} characters, where at most {MOST_COMPARED} are"
     before, after = _lines(parent), _lines(child)
     names = (parent.id[:SHORT], child.id[:SHORT])
     found = "\n".join(unified_diff(before, after, *names, n=2, lineterm=""))
@@ -101,4 +105,4 @@ def diff(parent: Candidate, child: Candidate) -> str:
 
 def _lines(candidate: Candidate) -> list[str]:
     macros = macro_words(candidate.macros)
-    return [*([f"// compiled with {macros}"] if macros else []), *candidate.source.splitlines()]
+    return [*([f"// compiled with {macros}"] if macros else []), *lines_of(candidate.source)]

@@ -21,7 +21,7 @@ from warpsmith.records import (
     TimingFacts,
 )
 from warpsmith.report.page import BestKernel, CaseRow, CheckRow, Gap, Headline, Kind
-from warpsmith.report.words import geomean, micro, percent, plural, shape_words, speedup
+from warpsmith.report.words import geomean, lines_of, micro, percent, plural, shape_words, speedup
 
 CLAIMS = {
     Claim.FASTER: "faster than",
@@ -191,7 +191,7 @@ def regrading(run: Run, record: Record) -> tuple[str, ...]:
 
 def _hot(profile: ProfileFacts, source: str) -> Iterator[HotLine]:
     """The profile's lines that are lines of this text; those of a header are not."""
-    lines = source.splitlines()
+    lines = lines_of(source)
     for hot in (line for kernel in profile.kernels for line in kernel.lines):
         if 0 < hot.place.line <= len(lines) and hot.code.strip() in lines[hot.place.line - 1]:
             yield hot

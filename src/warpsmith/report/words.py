@@ -47,6 +47,11 @@ def shape_words(case: Case) -> str:
     return " ".join(f"{name}={value}" for name, value in case.axes.items())
 
 
+def lines_of(text: str) -> list[str]:
+    """Lines as a compiler counts them; Python's own `splitlines` also ends one at a form feed."""
+    return text.removesuffix("\n").split("\n")
+
+
 def geomean(values: Iterable[float]) -> float | None:
     """The geometric mean; None of nothing."""
     logs = [log(value) for value in values if value > 0]
