@@ -7,7 +7,7 @@ import warpsmith
 from warpsmith.archive import Archive, Entry
 from warpsmith.records import MeasuredScore, ProfileFacts, Run, Score
 from warpsmith.report.page import Calibrated, Kind, Lesson, Point, Progress, ReportPage, RunPage
-from warpsmith.report.scan import Scan, Sight, funnel, ids, never_evaluated, scan_run
+from warpsmith.report.scan import LESSON, STOPPED, Scan, Sight, funnel, ids, never_evaluated, scan_run
 from warpsmith.report.tree import MOST_NODES, lineage
 from warpsmith.report.winner import best_kernel, case_rows, check_rows, gap_of, headline
 from warpsmith.report.words import SHORT
@@ -41,7 +41,7 @@ def run_page(archive: Archive, run: Run) -> RunPage:
         progress=_progress(shown, len(points), scan.sights, basis),
         funnel=funnel(archive, run.name, never),
         stages=scan.rows(),
-        verifiers=scan.verifiers(never.get("stopped", 0)),
+        verifiers=scan.verifiers(never.get(STOPPED, 0)),
         cases=case_rows(best.record) if best else (),
         checks=check_rows(best.record) if best else (),
         gap=gap_of(best.record) if best else None,
@@ -92,7 +92,7 @@ def profile_of(archive: Archive, best: Entry) -> ProfileFacts | None:
 
 def lessons_of(archive: Archive, run: str) -> tuple[Lesson, ...]:
     """What the run learned: what helped most, what hurt most, and the last of each fault."""
-    notes = [note for note in archive.notes(None, "lesson") if note.name.startswith(f"{run}:")]
+    notes = [note for note in archive.notes(None, LESSON) if note.name.startswith(f"{run}:")]
     found = [Lesson.model_validate(note.body) for note in notes]
     timed = sorted((one for one in found if one.gain), key=lambda one: -(one.gain or 0.0))
     helped = [one for one in timed if (one.gain or 0.0) >= HELPED][:MOST_HELPED]

@@ -11,6 +11,8 @@ from warpsmith.report.page import StageRow, Step, Verifiers
 from warpsmith.report.words import score_words
 
 ORDER = ("proposal", "static", "compile", "virtual", "check", "sanitizer", "timing", "profile")
+GENERATION, PROPOSAL, LESSON = "generation", "proposal", "lesson"  # notes that a search keeps; a test holds the names
+EVALUATED, STOPPED = "evaluated", "stopped"  # what came of a proposal
 BEFORE = ("static", "compile", "virtual")  # verifiers: cheaper than the check
 COLUMNS = {
     Verdict.PASS: "passed",
@@ -107,7 +109,7 @@ class Scan:
         return Verifiers(stopped=stopped, reached=self.reached, missed=self.missed, evaluation_s=mean, saved_s=saved)
 
 
-class _Proposed(_Lean):
+class Proposed(_Lean):
     """A proposal's note, as the search keeps it."""
 
     outcome: str
@@ -124,17 +126,17 @@ def scan_run(archive: Archive, run: str) -> Scan:
 def never_evaluated(archive: Archive, run: str) -> dict[str, int]:
     """How many proposals ended before an evaluation, by outcome."""
     counts: dict[str, int] = {}
-    for generation in archive.notes(run, "generation"):
-        for note in archive.notes(run, f"proposal-{generation.name}"):
-            outcome = _Proposed.model_validate(note.body).outcome
-            if outcome != "evaluated":
+    for generation in archive.notes(run, GENERATION):
+        for note in archive.notes(run, f"{PROPOSAL}-{generation.name}"):
+            outcome = Proposed.model_validate(note.body).outcome
+            if outcome != EVALUATED:
                 counts[outcome] = counts.get(outcome, 0) + 1
     return counts
 
 
 def funnel(archive: Archive, run: str, never: Mapping[str, int]) -> tuple[Step, ...]:
     """Where the way of proposals and evaluations ended, in the order of the stages."""
-    steps = [Step(stage="proposal", verdict=word, reason="", count=count) for word, count in sorted(never.items())]
+    steps = [Step(stage=PROPOSAL, verdict=word, reason="", count=count) for word, count in sorted(never.items())]
     steps += [
         Step(stage=one.stage or "none", verdict=one.verdict.value, reason=one.reason, count=one.count)
         for one in archive.outcomes(run)
