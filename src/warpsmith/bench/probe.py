@@ -15,7 +15,7 @@ from warpsmith.records import Case, Direction, Group, Task
 
 WORK = 4e6  # operations of all siblings of a case together: a fraction of a second on the virtual GPU
 # Above this, when every axis is as small as it may be, a case is not probed: about two seconds. Products run faster.
-MOST_WORK, MOST_DENSE_WORK = 3e7, 1.2e8
+MOST_WORK, MOST_DENSE_WORK, HEAVY = 3e7, 1.2e8, 4.5e8
 MOST_AXES = 3
 MOST_CASES = 3
 DENSE = 16.0  # operations a byte from which a task is a product in tiles, not a pass over rows
@@ -26,7 +26,7 @@ ALIGNED = 16
 SIDE, IMAGES = 8, 4  # small images that large ones are taken as, and how many fill a tile of pixels
 COUNTS = ("batch", "heads")  # of equal things, of which one stands for all
 ROWLIKE = ("rows", "seq", "tokens")
-FLOORS = {"inner": INNER, "hidden": INNER, "seq": 64, "channels": 4}  # of a product; of its other axes a tile
+FLOORS = {"inner": INNER, "seq": 64, "channels": 4}  # of a product; of its other axes a tile
 
 
 @dataclass(frozen=True)
@@ -58,22 +58,30 @@ class Probe:
 
 
 def probes(task: Task, direction: Direction) -> tuple[Probe, ...]:
-    """Up to three timing cases of different shapes, small, middle and large, of those that can be cut far enough."""
+    """Up to three timing cases of different shapes, small, middle and large, of those that can be cut far enough.
+
+    Where none is cheap, the largest that can be run at all.
+    """
     found: dict[str, Probe] = {}
     for case in task.group(Group.TIMING):
         one = probe(task, direction, case)
         if one is not None:
             found.setdefault(str(sorted(case.axes.items())), one)
     ordered = sorted(found.values(), key=lambda one: work(task, direction, one.case))
-    if len(ordered) <= MOST_CASES:
-        return tuple(ordered)
-    return (ordered[len(ordered) // 3], ordered[2 * len(ordered) // 3], ordered[-1])
+    cheap = [one for one in ordered if _cost(task, direction, one) <= _most(task, direction, one.case)]
+    if not cheap:
+        return tuple(ordered[-1:])
+    if len(cheap) <= MOST_CASES:
+        return tuple(cheap)
+    return (cheap[len(cheap) // 3], cheap[2 * len(cheap) // 3], cheap[-1])
 
 
 def probe(task: Task, direction: Direction, case: Case) -> Probe | None:
     """The siblings of a case, with many rows where it can be; None when even few cost too much."""
-    found = (_cut(task, direction, case, _floors(task, direction, case, rows)) for rows in ROWS)
-    return next((one for one in found if one is not None), None)
+    tried = [_cut(task, direction, case, _floors(task, direction, case, rows)) for rows in ROWS]
+    found = [one for one in tried if one is not None]
+    cheap = (one for one in found if _cost(task, direction, one) <= _most(task, direction, case))
+    return next(cheap, found[-1] if found else None)
 
 
 def _cut(task: Task, direction: Direction, case: Case, floors: Mapping[str, int]) -> Probe | None:
@@ -88,8 +96,7 @@ def _cut(task: Task, direction: Direction, case: Case, floors: Mapping[str, int]
             base = _even(size >> (points - 1))
             chosen = replace(chosen, sizes={**chosen.sizes, name: tuple(base << step for step in range(points))})
     allowed = task.heldout is None or all(_legal(task.heldout.require, one) for one in chosen.siblings())
-    most = MOST_DENSE_WORK if dense(task, direction, case) else MOST_WORK
-    return chosen if allowed and _cost(task, direction, chosen) <= most else None
+    return chosen if allowed and _cost(task, direction, chosen) <= HEAVY else None
 
 
 def _joined(case: Case) -> Mapping[str, int]:
@@ -108,6 +115,10 @@ def _even(size: int) -> int:
     return size - size % ALIGNED if size >= ALIGNED else size
 
 
+def _most(task: Task, direction: Direction, case: Case) -> float:
+    return MOST_DENSE_WORK if dense(task, direction, case) else MOST_WORK
+
+
 def _heavy(task: Task, direction: Direction, probe: Probe) -> bool:
     return _cost(task, direction, probe) > WORK
 
@@ -123,7 +134,9 @@ def _floors(task: Task, direction: Direction, case: Case, few: int) -> dict[str,
     if dense(task, direction, case):
         if "height" in named:
             counts["batch"] = IMAGES
-        floors = FLOORS if "filters" in named or "height" not in named else {}  # channels in and out are one axis there
+        # An axis that is summed over in one product and spanned by the next one's tiles is cut to a tile at least.
+        both = {"hidden", "inner"} <= set(named) or ("height" in named and "filters" not in named)
+        floors = {} if both else FLOORS
         tiled = {name: floors.get(name, TILE) for name in named}
         return {**counts, **{name: floor for name, floor in tiled.items() if name not in counts}}
     rows = {name: few for name in named if name in ROWLIKE}
