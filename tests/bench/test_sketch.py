@@ -52,8 +52,8 @@ def test_rows_are_cut_and_columns_kept_where_rows_are_passed_over() -> None:
 
 
 def test_a_case_that_cannot_be_made_cheap_is_not_probed() -> None:
-    task = TASKS["group_norm_silu"]
-    assert probe(task, FORWARD, next(one for one in task.cases if one.name == "sdxl-320x128x128")) is None
+    task = TASKS["resnet_block"]
+    assert probe(task, FORWARD, next(one for one in task.cases if one.name == "resnet-stage-3")) is None
 
 
 def test_a_sketch_calls_each_smoke_case_and_one_twice() -> None:
