@@ -119,7 +119,9 @@ def _funnel(page: RunPage) -> Iterator[Block]:
     bars = [
         Bar(_step_name(step), step.count, str(step.count), KINDS.get(step.verdict, "plain")) for step in page.funnel
     ]
-    caption = f"Where the way of {plural(total, 'proposal')} ended, in the order of the stages."
+    caption = (
+        f"How {plural(total, 'evaluation')} ended, proposals that came to none among them, in the order of stages."
+    )
     yield Figure(bars_svg(bars[:MOST_BARS], "verdicts by stage and reason"), caption)
     rows = tuple((step.stage, step.verdict, step.reason or "–", str(step.count)) for step in page.funnel)
     yield Table(("ended at", "verdict", "reason", "count"), rows, frozenset({"count"}))

@@ -43,7 +43,7 @@ def headline(entry: Entry | None, gain: float | None) -> Headline:
 def _modelled(entry: Entry, score: ModelledScore, gain: float | None) -> Headline:
     than = f", {speedup(gain)} the speed of the kernel it began with" if gain else ""
     text = (
-        f"{micro(score.us)} modelled (never measured) for {entry.task} {entry.direction} over "
+        f"{micro(score.us)} modelled (never measured) for {entry.task} {entry.direction}, the geometric mean over "
         f"{plural(score.cases, 'case')}{than}. Modelled times rank kernels; they claim no speedup over torch."
     )
     return Headline(kind="modelled", sentence=text, value=score.us, against="", gain=gain)
