@@ -4,11 +4,14 @@ import pytest
 
 from warpsmith.bench import Choices, grade
 from warpsmith.bench.probe import Probe, dense, probe, probes
-from warpsmith.bench.sketch import sketch_steps
+from warpsmith.bench.sketch import sketch_steps, together
 from warpsmith.check.plan import work
 from warpsmith.evolve.start import first_candidate
 from warpsmith.records import Case, CheckFacts, Direction, Dtype, Group, ModelledTime, Record, TimingFacts, Verdict
 from warpsmith.tasks.suite import suite
+from warpsmith.vgpu import Row, describe, total
+from warpsmith.vgpu.cost import Transfers
+from warpsmith.vgpu.rows import Counters
 
 FORWARD = Direction.FORWARD
 TASKS = {task.name: task for task in suite()}
@@ -32,6 +35,18 @@ def test_what_grows_with_the_square_of_a_size_is_carried_from_three() -> None:
 def test_what_shrinks_is_never_carried_below_what_was_seen() -> None:
     one = Probe(case(rows=4096), {"rows": 4096}, {"rows": (16, 32)})
     assert one.carried([10.0, 9.0]) == 10.0
+
+
+def row(instructions: int) -> Row:
+    counted = Counters(warp_instructions=instructions, unique_read_bytes=1 << 28, longest_thread=10)
+    return Row(kernel="k", launches=1, grid=(4096, 1, 1), block=(256, 1, 1), blocks_per_sm=8, counters=counted)
+
+
+def test_of_kernels_that_move_the_same_bytes_the_one_that_needs_less_else_is_faster() -> None:
+    gpu = describe("H200")
+    light, heavy = (together([row(count)], gpu, Transfers()) for count in (1 << 20, 1 << 25))
+    assert light.binding == heavy.binding == "dram"
+    assert total([row(1 << 20)], gpu).us <= light.us < heavy.us < 1.3 * light.us
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -5,7 +5,7 @@ and no held-out shape. Effort `thorough`: the usual calls and the siblings, for 
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from warpsmith.bench.modelled import STAGE, doubt_of, timing_of
@@ -26,10 +26,11 @@ from warpsmith.records import (
     Verdict,
 )
 from warpsmith.vgpu import Description, Facts
-from warpsmith.vgpu.cost import Transfers, total
+from warpsmith.vgpu.cost import Transfers, cost, total
 from warpsmith.vgpu.rows import Counters, Row
 
 SEED_BITS = 62
+NORM = 4
 
 
 def sketch_steps(task: Task, direction: Direction, seed: int) -> tuple[Step, ...]:
@@ -98,11 +99,28 @@ def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[Model
         round(one.carried([fact.transfers for fact in facts])),
         round(one.carried([fact.transferred_bytes for fact in facts])),
     )
-    return total(grown, gpu, transfers), f"counters carried over from {sizes}"
+    return together(grown, gpu, transfers), f"counters carried over from {sizes}"
 
 
 def _time(facts: Facts, gpu: Description) -> ModelledTime:
-    return total(facts.kernels, gpu, Transfers(facts.transfers, facts.transferred_bytes))
+    return together(facts.kernels, gpu, Transfers(facts.transfers, facts.transferred_bytes))
+
+
+def together(rows: Sequence[Row], gpu: Description, transfers: Transfers) -> ModelledTime:
+    """The modelled time of a call, where bounds that are near each other hinder each other.
+
+    By the largest bound alone, kernels that move the same bytes are all equal, however they move them. The norm of
+    order `NORM` ranks them by what else they need, and the kernels measured in benchmarks/measurements as before.
+    """
+    plain = total(rows, gpu, transfers)
+    more = sum(_hindrance(cost(row, gpu).bounds_us.values()) * row.launches for row in rows)
+    return plain.model_copy(update={"us": plain.us + more})
+
+
+def _hindrance(bounds: Collection[float]) -> float:
+    most = max(bounds)
+    norm: float = sum((bound / most) ** NORM for bound in bounds) ** (1 / NORM) if most else 1.0
+    return most * (norm - 1.0)
 
 
 def _matched(facts: Sequence[Facts]) -> list[tuple[Row, ...]] | None:
