@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import warpsmith
-from warpsmith.compile.options import HEADERS
 from warpsmith.compile.source import language_of
 from warpsmith.records import (
     Candidate,
@@ -48,9 +47,8 @@ def package(name: str, files: tuple[str, ...] = BOTH, macros: Mapping[str, str] 
         trials = [Trial(case=case, seed=1) for case in task.group(Group.SMOKE)]
         drawn = {trial.case.name: opened.problem(Direction.FORWARD, trial).arguments for trial in trials}
     records = [passed(task, SUITE / name / file, macros) for file in files]
-    abi = (HEADERS / "warpsmith" / "abi.h").read_text()
     by_direction = {record.candidate.direction: record for record in records}
-    return Package(name=f"{name}_kernel", task=task, records=by_direction, arguments=drawn, abi=abi)
+    return Package(name=f"{name}_kernel", task=task, records=by_direction, arguments=drawn)
 
 
 def written(one: Package, folder: Path) -> Path:

@@ -50,7 +50,7 @@ def test_a_package_holds_the_kernel_as_it_was_evaluated() -> None:
     inside = "src/layernorm_kernel"
     assert files[f"{inside}/kernels/forward.cu"] == (SUITE / "layernorm" / "seed_forward.cu").read_text()
     unit = files[f"{inside}/kernels/forward_unit.cu"]
-    assert unit.index("torch/extension.h") < unit.index("#define BLOCK 512") < unit.index('#include "forward.cu"')
+    assert unit.index("torch/all.h") < unit.index("#define BLOCK 512") < unit.index('#include "forward.cu"')
     assert Record.parse(files[f"{inside}/record_backward.json"]) == one.records[Direction.BACKWARD]
     assert files["LICENSE"] == (ROOT / "LICENSE").read_text()
     assert "(mean, rstd) is computed by torch's operators" in files["README.md"] and "BLOCK=512" in files["README.md"]
@@ -65,15 +65,11 @@ def test_one_direction_has_no_gradient() -> None:
     assert "forward direction alone" in files["README.md"]
 
 
-def test_a_plain_kernel_comes_with_a_wrapper() -> None:
+def test_a_plain_kernel_gets_the_memory_of_its_results() -> None:
     files = package_files(package("max_pool", ("seed_forward.plain.cu",)))
     inside = "src/max_pool_kernel/kernels"
-    wrapper = files[f"{inside}/forward_torch.cpp"]
-    assert (
-        'extern "C" int forward(const DLTensor*, int64_t, int64_t, int64_t, DLTensor*, cudaStream_t stream);' in wrapper
-    )
+    assert "warpsmith_fill" in files[f"{inside}/forward_unit.cu"]
     assert "WARPSMITH_ABI" in files[f"{inside}/include/warpsmith/abi.h"]
-    assert '("forward_unit.cu", "forward_torch.cpp")'.replace('"', "'") in files["src/max_pool_kernel/building.py"]
     assert "_building.empty(_reference.forward, _given)" in files["src/max_pool_kernel/__init__.py"]
 
 
@@ -92,15 +88,6 @@ def test_only_what_passed_leaves() -> None:
         replace(one, records={Direction.BACKWARD: record})
     with pytest.raises(UsageError, match="Package name 'No-Name'"):
         replace(one, name="No-Name")
-
-
-def test_a_kernel_over_our_tensor_maps_is_refused() -> None:
-    one = package("softmax", ("seed_forward.cu",))
-    record = one.records[Direction.FORWARD]
-    source = "#include <warpsmith/tensor_map.h>\n" + record.candidate.source
-    other = record.model_copy(update={"candidate": record.candidate.model_copy(update={"source": source})})
-    with pytest.raises(UsageError, match="cuTensorMapEncodeTiled"):
-        package_files(replace(one, records={Direction.FORWARD: other}))
 
 
 def described(target: Path | str) -> Task:
@@ -160,4 +147,11 @@ def test_a_package_s_own_tests_run_without_a_gpu(installed: Path) -> None:
 
 def test_the_forms_are_complete() -> None:
     names = {path.name for path in FORMS.iterdir()}
-    assert names == {"LICENSE", "README.md.in", "building.py.in", "pyproject.toml.in", "test_against_reference.py.in"}
+    assert names == {
+        "LICENSE",
+        "README.md.in",
+        "building.py.in",
+        "calling.py.in",
+        "pyproject.toml.in",
+        "test_against_reference.py.in",
+    }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.base import UsageError, read_text, write_atomic
+from warpsmith.base import UsageError, write_atomic
 from warpsmith.cli._options import Json, Macros, read_macros
 from warpsmith.cli._output import console, print_error, print_json
 from warpsmith.cli._published import RECORDS, kernel_candidate, read_records
@@ -95,7 +95,6 @@ def _of_kernel(path: Path, task: str, macros: dict[str, str]) -> Found:
 
 
 def _package(found: list[Found], name: str) -> "Package":
-    from warpsmith.compile.options import HEADERS
     from warpsmith.report.package import Package
     from warpsmith.tasks.find import find, open_task
 
@@ -113,7 +112,6 @@ def _package(found: list[Found], name: str) -> "Package":
         task=task,
         records={direction: records[direction] for direction in Direction if direction in records},
         arguments=drawn,
-        abi=read_text(HEADERS / "warpsmith" / "abi.h"),
         thing=find(target).name,
     )
 

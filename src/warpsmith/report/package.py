@@ -24,14 +24,22 @@ from warpsmith.records import (
 )
 from warpsmith.report.package_operator import one_line, operators, python_names
 from warpsmith.report.package_reference import examples, reference
-from warpsmith.report.package_sources import compiled, kernel_sources
+from warpsmith.report.package_sources import header_files, kernel_sources
 
 if TYPE_CHECKING:
     from warpsmith.report.package_reference import Value
 
 FORMS = Path(__file__).parent / "exported"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
-FLAGS = ("-O3", "-lineinfo", "--expt-relaxed-constexpr", "--extended-lambda")
+# As the compile stage has them, less what makes a file of its own of it.
+FLAGS = (
+    "-O2",
+    "-std=c++17",
+    "-lineinfo",
+    "--expt-relaxed-constexpr",
+    "--extended-lambda",
+    "-Xcompiler=-fvisibility=hidden",
+)
 LINKED = {"cublas": "-lcublas", "cublaslt": "-lcublasLt", "cudnn": "-lcudnn"}
 
 
@@ -43,7 +51,6 @@ class Package:
     task: Task
     records: Mapping[Direction, Record]
     arguments: "Mapping[str, Sequence[Value]]" = field(default_factory=dict)  # forward's, by the case's name
-    abi: str = ""  # the header of plain kernels
     thing: str = ""  # what a user's file calls the function
 
     def __post_init__(self) -> None:
@@ -61,7 +68,6 @@ class Package:
 def package_files(package: Package) -> dict[str, str]:
     """Every file of the package by its path in it."""
     inside = f"src/{package.name}"
-    signatures = {d: python_names(package.task.signature(d)) for d in package.records}
     files = {
         "pyproject.toml": _filled("pyproject.toml.in", package),
         "README.md": _filled("README.md.in", package),
@@ -72,11 +78,12 @@ def package_files(package: Package) -> dict[str, str]:
             package.name, package.task, {one.direction: one.language for one in package.candidates}
         ),
         f"{inside}/building.py": _filled("building.py.in", package),
+        f"{inside}/calling.py": (FORMS / "calling.py.in").read_text(),
         f"{inside}/reference.py": reference(package.task, package.thing),
     }
+    files |= {f"{inside}/kernels/{name}": text for name, text in header_files().items()}
     for one in package.candidates:
-        sources = kernel_sources(one, signatures[one.direction], package.abi)
-        files |= {f"{inside}/kernels/{name}": text for name, text in sources.items()}
+        files |= {f"{inside}/kernels/{name}": text for name, text in kernel_sources(one).items()}
         files[f"{inside}/{_record_name(one.direction)}"] = package.records[one.direction].text() + "\n"
     return files
 
@@ -102,13 +109,13 @@ def _filled(form: str, package: Package) -> str:
     task, name = package.task, package.name
     libraries = [flag for library, flag in LINKED.items() if library in task.libraries and _mentions(package, library)]
     fast = ["--use_fast_math"] if task.precision.fast_math else []
+    allowed = [f"-DWARPSMITH_LIBRARY_{library.upper()}=1" for library in task.libraries]
     words = {
         "name": name,
         "version": "0.1.0",
         "summary": one_line(task.description),
-        "sources": {one.direction.value: compiled(one) for one in package.candidates},
         "build": digest(*(one.id for one in package.candidates))[:12],
-        "flags": [*FLAGS, *fast],
+        "flags": [*FLAGS, *fast, *allowed],
         "libraries": libraries,
         "usage": "\n".join(_usage(name, task, one.direction) for one in package.candidates),
         "gradient": _gradient(package),

@@ -121,9 +121,7 @@ def _call(direction: Direction, language: Language, likes: str, names: Sequence[
     function = "_reference.forward"
     if direction is Direction.BACKWARD:
         function = f"lambda {', '.join(names)}: [{likes}]"
-    return (
-        f'    _results = _building.empty({function}, _given)\n    _building.call("{direction}", [*_given, *_results])'
-    )
+    return f'    _results = _building.empty({function}, _given)\n    _building.call("{direction}", _given, _results)'
 
 
 def _likes(signature: Signature) -> Iterable[str]:
