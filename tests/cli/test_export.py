@@ -10,7 +10,9 @@ from warpsmith.archive import Archive, Run
 from warpsmith.cli._main import run
 from warpsmith.evolve.fake import fake_record
 from warpsmith.records import Candidate, Direction, Record
+from warpsmith.tasks.find import open_task
 from warpsmith.tasks.own import read_task
+from warpsmith.tasks.skeleton import skeleton
 
 SUITE = Path(warpsmith.__file__).parent / "suite"
 FORWARD, BACKWARD = (SUITE / "softmax" / f"seed_{direction}.cu" for direction in Direction)
@@ -62,6 +64,19 @@ def test_a_record_becomes_a_package(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text(passed(FORWARD).text())
     assert run(["export", str(tmp_path / "r.json"), "--to", str(tmp_path / "package")]) == 0
     assert (tmp_path / "package/src/softmax_kernel/record_forward.json").read_text().strip() == passed(FORWARD).text()
+
+
+def test_a_kernelbench_problem_becomes_a_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = Path(__file__).parents[1] / "foreign" / "kernelbench" / "1_Row_scale.py"
+    with open_task(str(target)) as opened:
+        task = opened.describe()
+    candidate = Candidate(task=task.name, direction=Direction.FORWARD, source=skeleton(task, Direction.FORWARD))
+    record = fake_record(candidate, 4.0).model_copy(update={"task_version": task.version})
+    (tmp_path / "r.json").write_text(record.text())
+    to = tmp_path / "package"
+    assert run(["export", str(tmp_path / "r.json"), "--task", str(target), "--to", str(to), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "kernel_1_row_scale"
+    assert "functional_call" in (to / "src/kernel_1_row_scale/reference.py").read_text()
 
 
 @pytest.mark.usefixtures("archive")

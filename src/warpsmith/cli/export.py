@@ -95,7 +95,7 @@ def _of_kernel(path: Path, task: str, macros: dict[str, str]) -> Found:
 
 
 def _package(found: list[Found], name: str) -> "Package":
-    from warpsmith.report.package import Package
+    from warpsmith.report.package import Package, default_name
     from warpsmith.tasks.find import find, open_task
 
     records = {one.record.candidate.direction: one.record for one in found}
@@ -108,7 +108,7 @@ def _package(found: list[Found], name: str) -> "Package":
         trials = [Trial(case=case, seed=EXAMPLE_SEED) for case in cases]
         drawn = {trial.case.name: opened.problem(Direction.FORWARD, trial).arguments for trial in trials}
     return Package(
-        name=name or f"{task.name.lower()}_kernel",
+        name=name or default_name(task.name),
         task=task,
         records={direction: records[direction] for direction in Direction if direction in records},
         arguments=drawn,

@@ -65,6 +65,12 @@ class Package:
         return tuple(self.records[direction].candidate for direction in Direction if direction in self.records)
 
 
+def default_name(task: str) -> str:
+    """The name of a task's package: one that Python can import."""
+    plain = re.sub(r"[^a-z0-9_]", "_", task.lower()).strip("_")
+    return f"{plain}_kernel"[:60] if plain[:1].isalpha() else f"kernel_{plain}"[:60]
+
+
 def package_files(package: Package) -> dict[str, str]:
     """Every file of the package by its path in it."""
     inside = f"src/{package.name}"
