@@ -4,12 +4,12 @@ import pytest
 
 from warpsmith.bench import Choices, grade
 from warpsmith.bench.probe import Probe, dense, probe, probes
-from warpsmith.bench.sketch import sketch_steps, together
+from warpsmith.bench.sketch import carried, sketch_steps, together
 from warpsmith.check.plan import work
 from warpsmith.evolve.start import first_candidate
 from warpsmith.records import Case, CheckFacts, Direction, Dtype, Group, ModelledTime, Record, TimingFacts, Verdict
 from warpsmith.tasks.suite import suite
-from warpsmith.vgpu import Row, describe, total
+from warpsmith.vgpu import Facts, Row, describe, total
 from warpsmith.vgpu.cost import Transfers
 from warpsmith.vgpu.rows import Counters
 
@@ -47,6 +47,23 @@ def test_of_kernels_that_move_the_same_bytes_the_one_that_needs_less_else_is_fas
     light, heavy = (together([row(count)], gpu, Transfers()) for count in (1 << 20, 1 << 25))
     assert light.binding == heavy.binding == "dram"
     assert total([row(1 << 20)], gpu).us <= light.us < heavy.us < 1.3 * light.us
+
+
+def test_launches_of_one_kernel_are_one_whether_their_sizes_are_equal_or_not() -> None:
+    one = Probe(case(rows=64), {"rows": 64}, {"rows": (1, 2)})
+    apart = Facts(kernels=(row(100), row(300).model_copy(update={"grid": (8192, 1, 1)})))
+    joined = Facts(kernels=(row(800).model_copy(update={"launches": 2, "grid": (12288, 1, 1)}),))
+    time, note = carried(one, (apart, joined), describe("H200"))
+    assert note.startswith("counters carried over") and time.us > 0
+
+
+def test_other_kernels_by_size_are_never_taken_for_faster() -> None:
+    one = Probe(case(rows=64), {"rows": 64}, {"rows": (1, 2)})
+    first, second = Facts(kernels=(row(100),)), Facts(kernels=(row(100).model_copy(update={"kernel": "other"}),))
+    time, note = carried(one, (first, second), describe("H200"))
+    assert "other kernels by size" in note and time.us > 30 * (
+        together([row(100)], describe("H200"), Transfers()).us - 4
+    )
 
 
 @pytest.mark.parametrize("name", TASKS)

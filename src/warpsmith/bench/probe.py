@@ -44,6 +44,11 @@ class Probe:
         """The cases to run, named after their sizes."""
         return [self._sibling(chosen) for chosen in product(*self.sizes.values())]
 
+    @property
+    def growth(self) -> float:
+        """How much more work the full size is than the largest sibling, roughly."""
+        return prod((self.alike[name] / sizes[-1]) ** (len(sizes) - 1) for name, sizes in self.sizes.items())
+
     def _sibling(self, chosen: Sequence[int]) -> Case:
         axes = dict(zip(self.sizes, chosen, strict=True))
         words = ",".join(f"{name}={size}" for name, size in axes.items())

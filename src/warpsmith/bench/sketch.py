@@ -91,9 +91,9 @@ def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[Model
     sizes = "; ".join(f"{name} {', '.join(map(str, parts))}" for name, parts in one.sizes.items())
     rows = _matched(facts)
     if rows is None:
-        times = [_time(fact, gpu) for fact in facts]
-        us = one.carried([time.us for time in times])
-        return times[-1].model_copy(update={"us": us}), f"times carried over from {sizes}: launches differ by size"
+        last = _time(facts[-1], gpu)
+        us = gpu.rates.launch_us + (last.us - gpu.rates.launch_us) * one.growth
+        return last.model_copy(update={"us": us}), f"time of the largest of {sizes} by its work: other kernels by size"
     grown = [_grown(one, same) for same in rows]
     transfers = Transfers(
         round(one.carried([fact.transfers for fact in facts])),
@@ -124,9 +124,28 @@ def _hindrance(bounds: Collection[float]) -> float:
 
 
 def _matched(facts: Sequence[Facts]) -> list[tuple[Row, ...]] | None:
-    """The same launch at every sibling, launch by launch; None where they differ."""
-    shapes = {tuple((row.kernel, row.block, row.in_graph) for row in fact.kernels) for fact in facts}
-    return list(zip(*(fact.kernels for fact in facts), strict=True)) if len(shapes) == 1 else None
+    """The same kernel at every sibling, kernel by kernel; None where others ran."""
+    merged = [_merged(fact.kernels) for fact in facts]
+    names = {tuple(rows) for rows in merged}
+    return list(zip(*(rows.values() for rows in merged), strict=True)) if len(names) == 1 else None
+
+
+def _merged(rows: Sequence[Row]) -> dict[tuple[str, tuple[int, int, int], bool], Row]:
+    """A row a kernel: launches of other sizes are told apart in one sibling and may be equal in the next."""
+    found: dict[tuple[str, tuple[int, int, int], bool], Row] = {}
+    for row in rows:
+        key = (row.kernel, row.block, row.in_graph)
+        found[key] = _added(found[key], row) if key in found else row
+    return dict(sorted(found.items()))
+
+
+def _added(one: Row, other: Row) -> Row:
+    launches = one.launches + other.launches
+    blocks = (one.blocks * one.launches + other.blocks * other.launches) / launches
+    counters = {name: getattr(one.counters, name) + getattr(other.counters, name) for name in Counters.model_fields}
+    classes = {name: one.classes.get(name, 0) + other.classes.get(name, 0) for name in {*one.classes, *other.classes}}
+    update = {"launches": launches, "grid": (round(blocks), 1, 1), "counters": Counters(**counters), "classes": classes}
+    return one.model_copy(update=update)
 
 
 def _grown(one: Probe, rows: Sequence[Row]) -> Row:
