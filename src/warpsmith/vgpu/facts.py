@@ -1,5 +1,6 @@
 """What the executor tells after a call, as typed values and as records."""
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -11,6 +12,13 @@ from warpsmith.records.model import Model
 from warpsmith.vgpu.cost import Transfers, cost, total
 from warpsmith.vgpu.description import Description
 from warpsmith.vgpu.rows import Row
+
+COMPILED = re.compile(r".*/warpsmith-compile-[^/]*/kernel\.cu")  # compile/build.py
+
+
+def plain_file(path: str) -> str:
+    """A file by the name its writer knows it by: the folder it was compiled in is gone by then."""
+    return "kernel.cu" if COMPILED.fullmatch(path) else path
 
 
 class Failure(StrEnum):
@@ -50,7 +58,7 @@ class RawFinding(Model):
         return Finding(
             checker=self.checker,
             message=self.message,
-            place=Place(file=self.file, line=self.line, column=self.column) if self.line else None,
+            place=Place(file=plain_file(self.file), line=self.line, column=self.column) if self.line else None,
             kernel=self.kernel,
             block=self.block if seen else None,
             thread=self.thread if seen else None,
