@@ -3,7 +3,8 @@
     python docs/walkthrough.py
 
 It needs neither a GPU nor a key: kernels are compiled by the real nvcc and run on the virtual GPU. The same calls with
-`device="cuda"` use a real one. It takes about a minute, most of it in the compiler.
+`device="cuda"` use a real one. It takes less than a minute on two cores, most of it in the compiler; the first command
+on a machine builds warpsmith's native parts before, once.
 """
 
 from pathlib import Path
