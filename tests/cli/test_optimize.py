@@ -187,7 +187,11 @@ def test_an_archive_that_cannot_be_written_is_said(
 def test_ctrl_c_keeps_everything_and_prints_how_to_go_on(tmp_path: Path, archive_url: str) -> None:
     command = [sys.executable, str(PROGRAM), "0.3", *WORDS, "--run", "mine"]
     child = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "WARPSMITH_ARCHIVE": archive_url}
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "WARPSMITH_ARCHIVE": archive_url},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background ignore it
     )
     assert child.stdout is not None
     for line in child.stdout:

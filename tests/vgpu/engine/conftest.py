@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-import shutil
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
+from warpsmith.compile import Toolchain
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parents[2] / "src/warpsmith/vgpu/native/engine"
@@ -280,9 +281,7 @@ def evaluate(gpu: Any) -> Any:
 @pytest.fixture(scope="session")
 def nvcc() -> Any:
     """CUDA text to PTX, kept by its hash."""
-    compiler = shutil.which("nvcc")
-    if compiler is None:
-        pytest.skip("nvcc is not on PATH")
+    toolchain = Toolchain.find()
 
     def compile_ptx(text: str, arch: str = "compute_90a") -> str:
         CACHE.mkdir(exist_ok=True)
@@ -292,7 +291,17 @@ def nvcc() -> Any:
             source = CACHE / f"{key}.cu"
             source.write_text(text)
             subprocess.run(
-                [compiler, f"-arch={arch}", "-std=c++17", "-lineinfo", "-ptx", str(source), "-o", str(target)],
+                [
+                    toolchain.nvcc,
+                    f"-ccbin={toolchain.host}",
+                    f"-arch={arch}",
+                    "-std=c++17",
+                    "-lineinfo",
+                    "-ptx",
+                    str(source),
+                    "-o",
+                    str(target),
+                ],
                 check=True,
             )
         return target.read_text()
