@@ -18,7 +18,7 @@ from warpsmith.timing.torch_host import Reply, Request
 from warpsmith.timing.verdict import Bench, Judged, Least, judged, least
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 8192}, dtype=Dtype.FLOAT32)
-NULL = Null(idle_us=10.0, queued_us=3.0, beside_us=40.0, cost=LaunchCost(7.0, 2.0))
+NULL = Null(queued_us=3.0, beside_us=40.0, cost=LaunchCost(7.0, 2.0))
 CEILINGS = Ceilings(
     gpu="H200",
     measured=True,

@@ -6,7 +6,7 @@ from warpsmith.base.formula import evaluate
 from warpsmith.base.hashing import digest, digest_files, digest_json
 from warpsmith.base.home import Home
 from warpsmith.base.names import nearest
-from warpsmith.base.stats import bootstrap_ratio, median, quantile, spearman
+from warpsmith.base.stats import bootstrap_ratio, geomean, median, quantile, spearman
 
 __all__ = [
     "ArchiveError",
@@ -20,6 +20,7 @@ __all__ = [
     "digest_files",
     "digest_json",
     "evaluate",
+    "geomean",
     "locked",
     "median",
     "nearest",

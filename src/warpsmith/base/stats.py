@@ -1,7 +1,8 @@
 """Order statistics, a bootstrap of a ratio of medians, rank correlation. Plain Python: samples are small."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import exp, log
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -18,6 +19,12 @@ def quantile(values: Sequence[float], share: float) -> float:
 def median(values: Sequence[float]) -> float:
     """The middle value."""
     return quantile(values, 0.5)
+
+
+def geomean(values: Iterable[float]) -> float:
+    """The geometric mean of positive values, of which there is at least one."""
+    logs = [log(value) for value in values]
+    return exp(sum(logs) / len(logs))
 
 
 def bootstrap_ratio(

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log
 
+from warpsmith.base import geomean
 from warpsmith.records import CaseTiming, Group, ModelledTime, Record, Score, TimingFacts, score
 
 NEAR_MEMORY = 0.6  # of the roofline: from there on the memory binds, below it something else does
@@ -35,7 +35,7 @@ def gain(one: Fitness, base: Fitness) -> float | None:
 
 def _roofline(cases: Sequence[CaseTiming]) -> float | None:
     shares = [case.roofline for case in cases if case.roofline]
-    return exp(sum(map(log, shares)) / len(shares)) if shares else None
+    return geomean(shares) if shares else None
 
 
 def _binding(cases: Sequence[CaseTiming]) -> str:

@@ -4,15 +4,11 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from warpsmith.base import HarnessError, Home, digest, locked
 from warpsmith.compile import Toolchain
 from warpsmith.device import Gpu, load_ceilings, save_ceilings
 from warpsmith.records import Ceilings
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SOURCE = Path(__file__).parent / "native" / "ceilings.cu"
 SIDE = 8192  # of a square product: large enough that every tile is busy
@@ -78,24 +74,15 @@ def _run(program: Path, toolchain: Toolchain) -> str:
 def _matmul_flops_per_s(name: str) -> float:
     import torch
 
+    from warpsmith.sandbox.flush import events_us
+
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
     try:
         dtype: torch.dtype = getattr(torch, "float32" if name == "tf32" else name)
         a, b = (torch.randn(SIDE, SIDE, device="cuda").to(dtype) for _ in range(2))
-        return 2.0 * SIDE**3 / (min(_matmul_ms(a, b) for _ in range(TRIES)) / 1e3)
+        torch.matmul(a, b)
+        torch.cuda.synchronize()
+        return 2.0 * SIDE**3 / (min(events_us(lambda: torch.matmul(a, b)) for _ in range(TRIES)) / 1e6)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-
-
-def _matmul_ms(a: "Tensor", b: "Tensor") -> float:
-    import torch
-
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    torch.matmul(a, b)
-    torch.cuda.synchronize()
-    begin.record()
-    torch.matmul(a, b)
-    end.record()
-    torch.cuda.synchronize()
-    return float(begin.elapsed_time(end))

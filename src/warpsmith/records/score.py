@@ -5,10 +5,9 @@ and `basis` says which scores may stand in one ranking.
 """
 
 from collections.abc import Iterable, Sequence
-from math import exp, log
 from typing import Literal, TypeAlias
 
-from warpsmith.base import digest_json
+from warpsmith.base import digest_json, geomean
 from warpsmith.records.facts import CaseTiming, Ratio, TimingFacts
 from warpsmith.records.model import Model
 from warpsmith.records.record import Record
@@ -63,9 +62,9 @@ def _measured(record: Record, cases: Sequence[CaseTiming]) -> MeasuredScore | No
     if not cases or len(ratios) != len(cases) or not all(_usable(ratio) for ratio in ratios):
         return None
     return MeasuredScore(
-        value=_geomean(ratio.value for ratio in ratios),
-        low=_geomean(ratio.low for ratio in ratios),
-        high=_geomean(ratio.high for ratio in ratios),
+        value=geomean(ratio.value for ratio in ratios),
+        low=geomean(ratio.low for ratio in ratios),
+        high=geomean(ratio.high for ratio in ratios),
         cases=len(cases),
         basis=_basis(record, "measured", record.environment.hardware, cases),
     )
@@ -76,7 +75,7 @@ def _modelled(record: Record, cases: Sequence[CaseTiming]) -> ModelledScore | No
     if not cases or len(times) != len(cases):
         return None
     gpus = ",".join(sorted({time.gpu for time in times}))
-    value = _geomean(1e6 / time.us for time in times)
+    value = geomean(1e6 / time.us for time in times)
     return ModelledScore(value=value, cases=len(cases), basis=_basis(record, "modelled", gpus, cases))
 
 
@@ -89,8 +88,3 @@ def _basis(record: Record, kind: str, hardware: str, cases: Iterable[CaseTiming]
 
 def _usable(ratio: Ratio) -> bool:
     return 0 < ratio.low <= ratio.high < float("inf") and ratio.value > 0
-
-
-def _geomean(values: Iterable[float]) -> float:
-    logs = [log(value) for value in values]
-    return exp(sum(logs) / len(logs))

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from math import exp, log
 
+from warpsmith.base import geomean
 from warpsmith.records import (
     Candidate,
     CaseTiming,
@@ -79,8 +79,7 @@ def same_times(before: Record, after: Record) -> Times | None:
     ratios = [new.time.us / old.time.us for old, new in alike if old.time.us > 0 and new.time.us > 0]
     if not ratios:
         return None
-    mean = exp(sum(map(log, ratios)) / len(ratios))
-    return Times(kind=alike[0][1].time.kind, ratio=mean, cases=len(ratios))
+    return Times(kind=alike[0][1].time.kind, ratio=geomean(ratios), cases=len(ratios))
 
 
 def _timed(record: Record) -> Sequence[CaseTiming]:

@@ -12,7 +12,7 @@ from warpsmith.base import UsageError
 from warpsmith.records import CaseTiming, Direction, Group, MeasuredScore, ModelledScore, Record
 from warpsmith.report.page import SuitePage, SuiteRow
 from warpsmith.report.winner import timings
-from warpsmith.report.words import SHORT, geomean, score_words
+from warpsmith.report.words import SHORT, mean_of, score_words
 
 Pair = tuple[str, Direction]
 
@@ -77,7 +77,7 @@ def _filled(entry: Entry) -> SuiteRow:
         low=measured.low if measured else None,
         high=measured.high if measured else None,
         us=score.us if isinstance(score, ModelledScore) else None,
-        roofline=geomean(one.roofline for one in cases if one.roofline),
+        roofline=mean_of(one.roofline for one in cases if one.roofline),
         device=record.environment.device,
         date=entry.created,
     )
@@ -86,4 +86,4 @@ def _filled(entry: Entry) -> SuiteRow:
 def _against(cases: Sequence[CaseTiming], mode: str) -> float | None:
     """The mean speedup against one mode of torch, where every case has its time."""
     ratios = [one.baselines[mode].us / one.time.us for one in cases if mode in one.baselines and one.time.us]
-    return geomean(ratios) if ratios and len(ratios) == len(cases) else None
+    return mean_of(ratios) if ratios and len(ratios) == len(cases) else None

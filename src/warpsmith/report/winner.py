@@ -21,7 +21,7 @@ from warpsmith.records import (
     TimingFacts,
 )
 from warpsmith.report.page import BestKernel, CaseRow, CheckRow, Gap, Headline, Kind
-from warpsmith.report.words import geomean, lines_of, micro, percent, plural, shape_words, speedup
+from warpsmith.report.words import lines_of, mean_of, micro, percent, plural, shape_words, speedup
 
 CLAIMS = {
     Claim.FASTER: "faster than",
@@ -148,7 +148,7 @@ def _sides(cases: Sequence[CaseTiming]) -> tuple[str, float | None, float | None
     fast = [(one.case.group is Group.HELDOUT, one.speedup.value) for one in cases if one.speedup]
     near = [(one.case.group is Group.HELDOUT, one.roofline) for one in cases if one.roofline]
     unit, pairs = ("speedup", fast) if fast else ("share of the roofline", near)
-    return unit, geomean(v for secret, v in pairs if not secret), geomean(v for secret, v in pairs if secret)
+    return unit, mean_of(v for secret, v in pairs if not secret), mean_of(v for secret, v in pairs if secret)
 
 
 def _gap_text(gap: Gap) -> str:

@@ -1,8 +1,8 @@
 """Numbers and scores as the report says them. A modelled time is called modelled wherever it stands."""
 
 from collections.abc import Iterable, Mapping
-from math import exp, log
 
+from warpsmith.base import geomean
 from warpsmith.records import Case, MeasuredScore, Score
 
 SHORT = 12  # digits of an id that are shown
@@ -52,7 +52,7 @@ def lines_of(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
-def geomean(values: Iterable[float]) -> float | None:
-    """The geometric mean; None of nothing."""
-    logs = [log(value) for value in values if value > 0]
-    return exp(sum(logs) / len(logs)) if logs else None
+def mean_of(values: Iterable[float]) -> float | None:
+    """The geometric mean of those above zero; None of nothing."""
+    positive = [value for value in values if value > 0]
+    return geomean(positive) if positive else None

@@ -34,7 +34,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 class Null:
     """The clocks of a call with one empty launch, and what further launches cost."""
 
-    idle_us: float
     queued_us: float
     beside_us: float  # what the judge waits beside the events: the lower quartile, since delays only add
     cost: LaunchCost
@@ -50,7 +49,7 @@ def measure_null(toolchain: Toolchain) -> Null:
     found = {count: _samples(toolchain, count) for count in COUNTS}
     idle = {count: median(samples.events_us(Mode.IDLE)) for count, samples in found.items()}
     queued = {count: median(samples.events_us(Mode.QUEUED)) for count, samples in found.items()}
-    return Null(idle[1], queued[1], found[1].beside_us(0.25), LaunchCost.fit(idle, queued))
+    return Null(queued[1], found[1].beside_us(0.25), LaunchCost.fit(idle, queued))
 
 
 def _samples(toolchain: Toolchain, launches: int) -> Samples:
