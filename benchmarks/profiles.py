@@ -1,6 +1,6 @@
 """How long a profile takes, what it says of kernels bound by a known resource, and its fractions against a hand's.
 
-    python benchmarks/profile.py [--device auto|cuda|vgpu] [--out profiles.jsonl]
+    python benchmarks/profiles.py [--device auto|cuda|vgpu] [--out profiles.jsonl]
 
 On a GPU it measures the ceilings first (once a machine) and profiles with ncu; without one the bindings come from the
 virtual GPU and there is no hand to compare with.
