@@ -19,10 +19,11 @@ from warpsmith.bench.cuda import timer_for
 from warpsmith.bench.environment import environment
 from warpsmith.bench.run import grade
 from warpsmith.compile import CompileOptions, compile
-from warpsmith.records import Candidate, Direction, Group, Record, TimingFacts, Verdict
+from warpsmith.records import Candidate, Claim, Direction, Group, Record, TimingFacts, Verdict
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import suite, suite_folder
+from warpsmith.timing import rules
 from warpsmith.timing.sample import Manner, sample
 from warpsmith.timing.stage import RULES, Subject
 
@@ -94,7 +95,8 @@ def against_itself(tasks: Sequence[str]) -> Part:
         for row in rows
     ]
     lines.append(
-        f"A/A: {len(good)} of {len(rows)} within 1 % (100 ns below 10 µs): {len(good) / max(1, len(rows)):.1%}"
+        f"A/A: {len(good)} of {len(rows)} within 1 % (100 ns below 10 µs): {len(good) / max(1, len(rows)):.1%}; "
+        f"called faster: {sum(row['claim'] == Claim.FASTER for row in rows)}"
     )
     return Part(lines, [json.dumps(row) for row in rows])
 
@@ -115,17 +117,19 @@ def _pairs(task: str) -> Iterator[dict[str, object]]:
                 sample(one, subject.calls(case), lambda _call, _shown: None, manner)
                 for one in (sitting.first, sitting.second)
             ]
-            times = [median([c.event_us for c in w.queued]) for w in windows if not isinstance(w, Trouble)]
+            times = [[c.event_us for c in w.queued] for w in windows if not isinstance(w, Trouble)]
             if len(times) == 2:
-                first, second = times
+                found = rules.ratio(times[0], times[1])
+                first, second = median(times[0]), median(times[1])
                 within = abs(first - second) <= (SHORT_BY_US if first < SHORT_US else SHARE * second)
                 yield {
                     "task": task,
                     "case": case.name,
                     "first_us": first,
                     "second_us": second,
-                    "ratio": first / second,
+                    "ratio": found.value,
                     "within": within,
+                    "claim": rules.claim(found, [found.value]).value,
                 }
 
 
