@@ -243,6 +243,46 @@ def test_evaluation_elsewhere_goes_through_two_files(tmp_path: Path, capsys: pyt
         (folder / name).write_text(answered(SEED.read_text() + "\nint other() { return 1; }"))
 
 
+def test_letters_are_recorded_and_replayed(
+    tmp_path: Path, archive_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, tape = tmp_path / "letters", tmp_path / "tape.jsonl"
+    begin = ["--task", "swiglu", "--device", "vgpu", "-n", "1"]
+    monkeypatch.chdir(tmp_path)
+    assert run(["ask", "mine", *begin, "--out", str(folder), "--who", "ann", "--record", "tape.jsonl"]) == 0
+    monkeypatch.chdir("/")
+    for count in range(2):
+        text = answered(f"{SEED.read_text()}\nint other_{count}() {{ return {count}; }}")
+        (folder / f"{count + 1}.0.answer.md").write_text(text)
+        assert run(["tell", "mine", str(folder)]) == 0
+        assert run(["ask", "mine", "--out", str(folder)]) == 0
+        assert not (folder / f"{count + 2}.1.prompt.md").exists()  # as many as before
+    assert run(["ask", "again", *begin, "--out", str(tmp_path / "again"), "--replay", str(tape)]) == 0
+    for count in range(2):
+        assert run(["tell", "again", str(tmp_path / "again")]) == 0
+        assert run(["ask", "again", "--out", str(tmp_path / "again")]) == 3 * count  # at the end nothing is left
+    assert "has no propose prompt left" in capsys.readouterr().err
+    with Archive.open(archive_url) as archive:
+        found = [[one.record.candidate for one in archive.records(name)] for name in ("mine", "again")]
+        assert found[0] == found[1] and len(found[0]) == 3 and found[0][-1].origin == "ann"
+        assert "warpsmith ask mine --out DIR --task swiglu" in archive.run("mine").command
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--record", "a.jsonl", "--replay", "b.jsonl"], "exclude each other"),
+        (["--record", "a.jsonl", "--elsewhere"], "evaluated here"),
+        (["--replay", "absent.jsonl"], "absent.jsonl"),
+    ],
+)
+def test_letters_that_cannot_be_recorded_are_refused(
+    words: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["ask", "one", "--task", "swiglu", "--device", "vgpu", "--out", str(tmp_path), *words]) == 2
+    assert complaint in capsys.readouterr().err
+
+
 def test_letters_of_another_run_or_of_nobody_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "letters"
     assert run(["ask", "one", "--task", "swiglu", "--device", "vgpu", "-n", "1", "--out", str(folder)]) == 0

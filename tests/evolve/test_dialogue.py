@@ -1,5 +1,7 @@
 """Ask and tell: the same slots, filled by whoever answers, evaluated here or elsewhere."""
 
+from pathlib import Path
+
 import pytest
 from evolving import aim, answer, kernel, run_record, start
 
@@ -9,7 +11,8 @@ from warpsmith.evolve import Limits, Opinion, Search, Shape, Tools
 from warpsmith.evolve.dialogue import Dialogue, Somebody
 from warpsmith.evolve.fake import fake_evaluator, fake_record
 from warpsmith.evolve.slot import Outcome
-from warpsmith.llm import Ensemble
+from warpsmith.llm import Ensemble, Recording, ReplayMismatch
+from warpsmith.llm.tape import Tape, Voice
 from warpsmith.records import Candidate, Reason, Record, Task
 
 
@@ -147,3 +150,30 @@ def test_verifiers_stop_an_answer_before_it_is_requested(archive: Archive, task:
     assert len(told.waiting) == 2 and "the factor is negative" in told.lines[0]
     stopped = [one for one in search.ledger.finished(1) if one.proposal.outcome is Outcome.STOPPED]
     assert len(stopped) == 1
+
+
+def test_a_dialogue_is_recorded_and_its_questions_are_answered_again(
+    archive: Archive, task: Task, tmp_path: Path
+) -> None:
+    path = tmp_path / "tape.jsonl"
+    search = begun(archive, task)
+    for turn in range(2):
+        names = ask(search)
+        dialogue = Dialogue(search, tape=Tape(path, [Voice(name="somebody")]))
+        dialogue.answer({name: answer(kernel(f"x[i] * {n + 2 * turn + 2}.0f")) for n, name in enumerate(names[:2])})
+        assert dialogue.drop() == 1
+        assert dialogue.evaluate(JUDGE).closed
+    with Archive.open("sqlite://") as other:
+        again = begun(other, task)
+        for _ in range(2):
+            dialogue = Dialogue(again)
+            texts = dialogue.replayed(Recording(path))
+            assert len(texts) == 2  # what was given up then is not answered now
+            dialogue.answer(dict(list(texts.items())[:1]))
+            assert dialogue.replayed(Recording(path)) == {name: texts[name] for name in list(texts)[1:]}
+            dialogue.answer(texts)
+            dialogue.drop()
+            assert dialogue.evaluate(JUDGE).closed
+        assert again.state.population.best == search.state.population.best
+        with pytest.raises(ReplayMismatch, match="has no propose prompt left"):
+            Dialogue(again).replayed(Recording(path))

@@ -20,14 +20,16 @@ class Letters(Model):
     names: tuple[str, ...]
 
 
-def write_letters(folder: Path, run: str, prompts: Mapping[str, str]) -> None:
-    """The questions as files; the manifest comes last, so that a folder with one is whole."""
+def write_letters(folder: Path, run: str, prompts: Mapping[str, str], answers: Mapping[str, str]) -> None:
+    """The questions and what is answered as files; the manifest comes last, so that a folder with one is whole."""
     before = _manifest(folder).names if (folder / MANIFEST).exists() else ()
     if before and _manifest(folder).run != run:
         raise UsageError(f"{folder} holds questions of run {_manifest(folder).run}. Name another --out.")
     for name, text in prompts.items():
         head = f"<!-- Question {name} of run {run}. Write the answer to {name}{ANSWER} in this folder. -->\n\n"
         write_atomic(folder / f"{name}{PROMPT}", head + text)
+    for name, text in answers.items():
+        write_atomic(folder / f"{name}{ANSWER}", text)
     names = tuple(dict.fromkeys((*before, *prompts)))
     write_atomic(folder / MANIFEST, Letters(run=run, names=names).text())
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 START = "start"  # the kernel that a run began with, kept with it
 FINAL = "final"  # the evaluation of the winner
+SOMEBODY = "somebody"  # who answers, when no name is given
+BOTH = "--record and --replay exclude each other: a replay makes no traffic to record."
 FINALISTS = 3  # of the best kernels, how many are evaluated at length until one passes
 
 
@@ -61,7 +63,7 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
     return Session(archive, run, full, task, search, evaluator(full, "thorough", None))
 
 
-def open_dialogue(archive: "Archive", wishes: Wishes, who: str = "somebody") -> Session:
+def open_dialogue(archive: "Archive", wishes: Wishes) -> Session:
     """A run that is answered through files: begun when its task is named, else the one that is there."""
     from warpsmith.evolve import Search, Tools
     from warpsmith.evolve.dialogue import Somebody
@@ -74,14 +76,31 @@ def open_dialogue(archive: "Archive", wishes: Wishes, who: str = "somebody") -> 
         )
     full = resumed(archive, replace(wishes, resume=True)) if known else with_defaults(wishes)
     if not known:
-        full = replace(full, target=placed(full.target), device=_wanted(full))
+        full = replace(full, target=placed(full.target), device=_wanted(full), who=_who(full))
+    who = full.who or SOMEBODY
     task = _task(full)
     models = Ensemble([Somebody(who)])
     run = archive.run(full.run) if known else _begun(archive, full, task, models)
     one = aim(archive, run, replace(full, models=who), task)
     one = replace(one, shape=replace(one.shape, drafts=one.shape.proposals, tuned=0.0))
     search = Search(archive, run, one, Tools(_unwanted, models, summaries=False, lessons=False))
-    return Session(archive, run, full, task, search, evaluator(full, "sketch", None))
+    return Session(archive, run, full, task, search, evaluator(full, "sketch", run.seed))
+
+
+def check_here(session: Session, elsewhere: bool) -> None:
+    """A recorded run draws its seeds from its own, which another machine does not do."""
+    if elsewhere and (session.wishes.record or session.wishes.replay):
+        raise UsageError(f"Run {session.run.name} is recorded or replayed, so its kernels are evaluated here.")
+
+
+def _who(wishes: Wishes) -> str:
+    """Whoever answers a new run: who is named, else who answered when it was recorded."""
+    from warpsmith.llm import Recording
+
+    if wishes.record is not None and wishes.replay is not None:
+        raise UsageError(BOTH)
+    voices = Recording(wishes.replay).voices if wishes.replay is not None else ()
+    return wishes.who or next((voice.name for voice in voices), SOMEBODY)
 
 
 def _wanted(wishes: Wishes) -> str:
@@ -181,7 +200,7 @@ def models_of(wishes: Wishes, spent_usd: float = 0.0) -> "Ensemble":
 
     if wishes.replay is not None:
         if wishes.record is not None:
-            raise UsageError("--record and --replay exclude each other: a replay makes no traffic to record.")
+            raise UsageError(BOTH)
         return Ensemble.replayed(wishes.replay)
     if not wishes.models:
         return Ensemble()
@@ -248,14 +267,18 @@ def choices_of(wishes: Wishes, effort: str) -> "Choices":
 
 
 def evaluator(wishes: Wishes, effort: str, seed: int | None) -> Callable[[Candidate], Record]:
-    """From a candidate to its record. The seed of a grading is secret, but a recorded run must ask the same again."""
+    """From a candidate to its record. The seed of a grading is secret, but a recorded run must ask the same again.
+
+    It is drawn from the kernel and not from where its task lies, so that a recording holds on another machine.
+    """
     from warpsmith.bench import grade
 
     choices = choices_of(wishes, effort)
     fixed = seed is not None and (wishes.record is not None or wishes.replay is not None)
 
     def evaluate(candidate: Candidate) -> Record:
-        drawn = int(digest(str(seed), candidate.id), 16) % 2**62 if fixed else None
+        kernel = candidate.model_copy(update={"task": ""}).id
+        drawn = int(digest(str(seed), kernel), 16) % 2**62 if fixed else None
         return grade(candidate, choices, drawn)
 
     return evaluate

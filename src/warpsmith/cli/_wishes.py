@@ -41,6 +41,7 @@ class Wishes:
     start: Path | None = None
     record: Path | None = None
     replay: Path | None = None
+    who: str | None = None  # answers a run that is asked and told; one that asks models itself has none
 
 
 DEFAULTS: dict[str, object] = {
@@ -101,8 +102,9 @@ def _read(name: str, text: str) -> object:
 
 def command_of(wishes: Wishes) -> str:
     """The command line that asks this."""
-    words = ["warpsmith", "optimize", wishes.target]
-    names = {"budget_usd": "--budget-usd", "budget_minutes": "--budget-minutes", "start": "--from"}
+    asked = ["ask", wishes.run, "--out", "DIR", "--task"]
+    words = ["warpsmith", *(asked if wishes.who else ["optimize"]), wishes.target]
+    names = {"start": "--from"} | ({"proposals": "-n"} if wishes.who else {})
     for one in (*KEPT, "start"):
         value = getattr(wishes, one)
         if value not in (None, "", DEFAULTS.get(one)):

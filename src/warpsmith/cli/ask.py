@@ -29,7 +29,9 @@ class Asked(Model):
 def command(
     run: Annotated[str, typer.Argument(help="The name of a run; one that is new needs --task.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
-    number: Annotated[int, typer.Option("-n", min=1, max=256, help="How many proposals.")] = 8,
+    number: Annotated[
+        int | None, typer.Option("-n", min=1, max=256, help="How many proposals; as before, or 8.")
+    ] = None,
     task: Annotated[str, typer.Option(help="Begin the run for this task.")] = "",
     direction: Annotated[Direction | None, typer.Option(help="Which pass; forward by default.")] = None,
     start: Annotated[Path | None, typer.Option("--from", help="A kernel to begin with instead of the seed.")] = None,
@@ -39,29 +41,44 @@ def command(
         bool, typer.Option("--elsewhere", help="Evaluate nothing here: tell --requests, --results.")
     ] = False,
     reviews: Annotated[bool, typer.Option("--reviews", help="Ask for reviews of what waits for evaluation.")] = False,
-    who: Annotated[str, typer.Option(help="The name of whoever answers, for the record.")] = "somebody",
+    who: Annotated[str | None, typer.Option(help="The name of whoever answers, for the record.")] = None,
+    record: Annotated[Path | None, typer.Option(help="Keep questions and answers of a new run in this file.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Answer a new run from such a file.")] = None,
     jobs: Jobs = 2,
     trust: Trust = False,
     as_json: Json = False,
 ) -> int:
     """Write self-contained prompts, one a file; `warpsmith tell RUN DIR` takes the answers."""
     from warpsmith.archive import Archive
-    from warpsmith.cli._search import open_dialogue
+    from warpsmith.cli._search import check_here, open_dialogue
     from warpsmith.evolve.dialogue import Dialogue
 
     wishes = Wishes(
-        target=task, direction=direction, device=device, gpu=gpu, proposals=number, run=run, start=start, trust=trust
+        target=task,
+        direction=direction,
+        device=device,
+        gpu=gpu,
+        proposals=number,
+        run=run,
+        start=start,
+        trust=trust,
+        who=who,
+        record=record and record.absolute(),
+        replay=replay and replay.absolute(),
     )
+    answers: dict[str, str] = {}
     with Archive.open() as archive:
-        session = open_dialogue(archive, wishes, who)
+        session = open_dialogue(archive, wishes)
+        check_here(session, elsewhere)
         dialogue = Dialogue(session.search, jobs=jobs)
         if reviews:
             prompts = _reviews(session)
         else:
             waits = _begun(session, dialogue, elsewhere)
             prompts = {} if waits else {one.slot.name: _page(one.prompt) for one in dialogue.questions()}
+            answers = _replayed(session, dialogue)
     if prompts:
-        write_letters(out, run, prompts)
+        write_letters(out, run, prompts, answers)
     asked = Asked(run=run, folder=str(out), names=tuple(prompts), next=_next(run, out, bool(prompts)))
     if as_json:
         print_json(asked)
@@ -78,6 +95,12 @@ def _begun(session: "Session", dialogue: "Dialogue", elsewhere: bool) -> bool:
         dialogue.evaluate(session.final)
         return False
     return first
+
+
+def _replayed(session: "Session", dialogue: "Dialogue") -> dict[str, str]:
+    from warpsmith.llm import Recording
+
+    return dialogue.replayed(Recording(session.wishes.replay)) if session.wishes.replay else {}
 
 
 def _page(prompt: "Prompt") -> str:

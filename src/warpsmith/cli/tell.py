@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from warpsmith.cli._search import Session
     from warpsmith.evolve import Opinion
     from warpsmith.evolve.dialogue import Dialogue, Told
+    from warpsmith.llm.tape import Tape
     from warpsmith.records import Candidate
 
 
@@ -48,7 +49,7 @@ def command(
 ) -> int:
     """Take answers or records; a question that is not answered stays open."""
     from warpsmith.archive import Archive
-    from warpsmith.cli._search import open_dialogue
+    from warpsmith.cli._search import check_here, open_dialogue
     from warpsmith.evolve.dialogue import Dialogue
 
     if requests is not None and results is not None:
@@ -58,7 +59,8 @@ def command(
         session = open_dialogue(archive, Wishes(target="", run=run, trust=trust))
         texts = dict(read_letters(folder, run)) if folder is not None else {}
         reviews = {name: texts.pop(name) for name in list(texts) if name.count(".") > 1}
-        dialogue = Dialogue(session.search, _screen(session, reviews), jobs)
+        check_here(session, requests is not None or results is not None)
+        dialogue = Dialogue(session.search, _screen(session, reviews), jobs, _tape(session))
         if texts:
             dialogue.answer(texts)
         if drop:
@@ -116,6 +118,14 @@ def _screen(session: "Session", reviews: dict[str, str]) -> "Callable[[Candidate
     from warpsmith.cli._reviews import screen_with
 
     return screen_with(session, reviews) if reviews else None
+
+
+def _tape(session: "Session") -> "Tape | None":
+    """Where a recorded run keeps its questions and answers."""
+    from warpsmith.llm.tape import Tape, Voice
+
+    path = session.wishes.record
+    return Tape(path, [Voice(name=session.wishes.who or "")]) if path else None
 
 
 def _report(session: "Session", told: "Told", requests: Path | None) -> Report:

@@ -16,7 +16,8 @@ from warpsmith.evolve.proposer import Made
 from warpsmith.evolve.slot import Outcome, Proposal, Slot
 from warpsmith.evolve.state import Result
 from warpsmith.evolve.tokens import normal_digest
-from warpsmith.llm import Answer, Ensemble, ModelError, Prompt
+from warpsmith.llm import Answer, Ensemble, ModelError, Prompt, Recording
+from warpsmith.llm.tape import Exchange, Failure, Tape
 from warpsmith.records import Candidate, Record
 
 UNANSWERED = "nobody answered"
@@ -54,11 +55,12 @@ class Told:
 class Dialogue:
     """A search whose slots are filled from outside."""
 
-    def __init__(self, search: Search, screen: Screen | None = None, jobs: int = 2) -> None:
+    def __init__(self, search: Search, screen: Screen | None = None, jobs: int = 2, tape: Tape | None = None) -> None:
         self._search = search
         search.state.silent = 0  # who asks anew hopes for an answer
         self._screen = screen
         self._jobs = jobs
+        self._tape = tape
 
     def questions(self) -> list[Question]:
         """The questions of the generation that is open; slots that need no answer are not among them."""
@@ -70,18 +72,31 @@ class Dialogue:
         return [Question(slot, proposer.question(slot)) for slot in left]
 
     def answer(self, texts: Mapping[str, str]) -> int:
-        """Keep answers by the names of their slots; a name that was not asked is refused."""
+        """Keep answers by the names of their slots; those of finished generations stay as they are taken.
+
+        A name that was not asked is refused.
+        """
         slots = {slot.name: slot for slot in self._search.next_slots()}
+        old = {slot.name for slot in self._before()}
         for name in texts:
-            if name not in slots or not slots[name].model:
+            if name not in old and (name not in slots or not slots[name].model):
                 open_ones = ", ".join(slots) or "none"
                 raise UsageError(f"Answer {name} is to no question of this generation; open are {open_ones}.")
         done = self._done(tuple(slots.values()))
         known = self._search.ledger.answers(next(iter(slots.values())).generation) if slots else {}
-        new = {name: text for name, text in texts.items() if name not in done and name not in known}
+        new = {name: text for name, text in texts.items() if name not in (old | done) and name not in known}
         for name, text in new.items():
-            self._search.ledger.answer(slots[name], Answer(text=text, model=slots[name].model, usd=0.0))
+            answer = Answer(text=text, model=slots[name].model, usd=0.0)
+            self._search.ledger.answer(slots[name], answer)
+            self._record(slots[name], answer)
         return len(new)
+
+    def replayed(self, recording: Recording) -> dict[str, str]:
+        """What was answered to the open questions when they were recorded; one given up then has no answer."""
+        for old in recording.exchanges[: self._asked()]:
+            recording.take(old.prompt, old.model)
+        found = {one.slot.name: recording.take(one.prompt, one.slot.model).answer for one in self.questions()}
+        return {name: answer.text for name, answer in found.items() if answer is not None}
 
     def evaluate(self, evaluate: Evaluate) -> Told:
         """Evaluate what is answered, here."""
@@ -116,7 +131,25 @@ class Dialogue:
         left = self.questions()
         for one in left:
             self._search.ledger.finish(Result(Proposal(slot=one.slot, outcome=Outcome.MODEL_FAILED, detail=UNANSWERED)))
+            self._record(one.slot, None)
         return len(left)
+
+    def _record(self, slot: Slot, answer: Answer | None) -> None:
+        """On the tape, if there is one: a question and what came of it."""
+        if self._tape is not None:
+            failure = None if answer else Failure.of(ModelError(UNANSWERED))
+            prompt = self._search.proposer().question(slot)
+            self._tape.add(Exchange(model=slot.model, prompt=prompt, answer=answer, failure=failure))
+
+    def _asked(self) -> int:
+        """How many questions of this run are answered or given up."""
+        slots = [*self._before(), *self._search.next_slots()]
+        return sum(bool(slot.model) for slot in slots) - len(self.questions())
+
+    def _before(self) -> list[Slot]:
+        """The slots of the generations that are finished."""
+        ledger = self._search.ledger
+        return [slot for number in range(self._search.state.generation) for slot in ledger.planned(number)]
 
     def _take(self, one: Waiting, record: Record) -> str:
         ours = one.candidate.model_copy(update={"task": self._search.task})  # with its ancestry, which a batch may lose

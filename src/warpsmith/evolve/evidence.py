@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from warpsmith.evolve.fitness import fitness
+from warpsmith.profile.names import short_name
 from warpsmith.records import (
     CheckFacts,
     CompileFacts,
@@ -44,13 +45,13 @@ def _findings(result: StageResult) -> Iterator[str]:
     found: tuple[Finding, ...] = facts.findings if isinstance(facts, CompileFacts | CheckFacts | VirtualFacts) else ()
     for one in found[:MOST_FINDINGS]:
         place = f"line {one.place.line}: " if one.place else ""
-        who = f" (kernel {one.kernel}, block {one.block}, thread {one.thread})" if one.block else ""
+        who = f" (kernel {short_name(one.kernel)}, block {one.block}, thread {one.thread})" if one.block else ""
         yield f"{place}{one.checker}: {one.message}{who}"
 
 
 def digest_profile(record: Record) -> str:
     """The profile in numbers: times and roofline a case, what binds, registers, spills, shared memory, launches."""
-    lines = [*_times(record), *_resources(record), *_counters(record)]
+    lines = list(dict.fromkeys((*_times(record), *_resources(record), *_counters(record))))  # types of one template
     found = fitness(record)
     if found and found.binding:
         lines.append(f"- bound by: {found.binding}")
@@ -75,8 +76,8 @@ def _resources(record: Record) -> Iterator[str]:
     for kernel in compiled.facts.kernels[:4]:
         spills = kernel.spill_store_bytes + kernel.spill_load_bytes
         spilled = f", {spills} bytes of spills" if spills else ""
-        name = kernel.name if len(kernel.name) < 60 else f"{kernel.name[:57]}..."
-        yield f"- {name}: {kernel.registers} registers{spilled}, {kernel.shared_bytes} bytes of shared memory"
+        used = f"{kernel.registers} registers{spilled}, {kernel.shared_bytes} bytes of shared memory"
+        yield f"- {short_name(kernel.name)}: {used}"
 
 
 def _counters(record: Record) -> Iterator[str]:
@@ -87,4 +88,4 @@ def _counters(record: Record) -> Iterator[str]:
             moved = kernel.global_load_bytes + kernel.global_store_bytes
             used = f", {moved / (32 * sectors):.0%} of each sector used" if sectors else ""
             fill = f"occupancy {kernel.occupancy or 0:.0%}, {kernel.bank_conflicts} bank conflicts"
-            yield f"- {kernel.name}: {fill}{used}"
+            yield f"- {short_name(kernel.name)}: {fill}{used}"
