@@ -46,7 +46,7 @@ def room_for(arguments: Values, results: Sequence[Tensor], slots: int = 4) -> Ro
     """Room for calls of this size: results three times over, and a gigabyte of scratch for the candidate."""
     taken = sum(_span(tensor) + 2 * GUARD + ALIGNMENT for tensor in (*tensors(arguments), *results))
     given = sum(_span(tensor) for tensor in results)
-    return Room(taken + GUARD, 3 * given + taken + (1 << 30), slots)
+    return Room(_aligned(taken + GUARD), 3 * given + taken + (1 << 30), slots)
 
 
 class CudaSession:
@@ -160,7 +160,7 @@ class CudaSession:
             offset = code & ((1 << ARENA_SHIFT) - 1)
             if code >> ARENA_SHIFT == 2 and at <= offset <= self._arenas[1].bytes:
                 _paint(view[at:offset], poison)
-                at = offset + (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+                at = offset + _aligned(size)
         _paint(view[at:], poison)
 
     def _look(self, placed: "_Placed", timed: Timed, poison: int, clocks: Clocks, mode: Mode) -> Shown:
@@ -203,7 +203,7 @@ class CudaSession:
             now = _bytes_of(result)
             if size and not torch.equal(self._views[2][at : at + size], now):
                 return False
-            at += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+            at += _aligned(size)
         return True
 
 
@@ -256,7 +256,7 @@ class _Placed:
     def _take(self, like: Tensor) -> Tensor:
         span = _span(like)
         start = self._at
-        self._at = (start + span + GUARD + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+        self._at = _aligned(start + span + GUARD)
         if self._at > self._region.numel():
             raise HarnessError(f"A slot of {self._region.numel()} bytes is too small for these arguments.")
         self._zones.append(((start + span + 3) // 4 * 4, self._at))
@@ -272,6 +272,11 @@ class _Placed:
             offset = copy.data_ptr() - self._region.data_ptr() + self._start
             self._codes[id(raw)] = (1 << ARENA_SHIFT) | offset
         return raw
+
+
+def _aligned(count: int) -> int:
+    """As many bytes or a few more: every tensor begins where torch's allocator would let it begin."""
+    return -(-count // ALIGNMENT) * ALIGNMENT
 
 
 def _value(value: TaskValue, pieces: list[Raw]) -> Value:

