@@ -88,6 +88,12 @@ def test_a_case_that_cannot_be_made_cheap_is_not_probed() -> None:
     assert probe(task, FORWARD, next(one for one in task.cases if one.name == "resnet-stage-3")) is None
 
 
+def test_a_task_that_calculates_little_is_counted_by_what_it_moves() -> None:
+    task = TASKS["max_pool"]
+    names = {one.case.name for one in probes(task, Direction.BACKWARD)}
+    assert names == {"mnist", "resnet50-stem", "vgg16-224"}  # planes of 512 by 512 pass the budget of instructions
+
+
 def test_a_sketch_calls_each_smoke_case_and_one_twice() -> None:
     task = TASKS["layernorm"]
     steps = sketch_steps(task, FORWARD, 7)

@@ -16,6 +16,7 @@ from warpsmith.records import Case, Direction, Group, Task
 WORK = 4e6  # operations of all siblings of a case together: a fraction of a second on the virtual GPU
 # Above this, when every axis is as small as it may be, a case is not probed: about two seconds. Products run faster.
 MOST_WORK, MOST_DENSE_WORK, HEAVY = 3e7, 1.2e8, 4.5e8
+MOVED = 0.5  # operations that stand for reading or writing a value, in a task that does hardly anything else
 MOST_AXES = 3
 MOST_CASES = 3
 DENSE = 16.0  # operations a byte from which a task is a product in tiles, not a pass over rows
@@ -150,10 +151,8 @@ def _floors(task: Task, direction: Direction, case: Case, few: int) -> dict[str,
 
 def dense(task: Task, direction: Direction, case: Case) -> bool:
     """Whether a case does much arithmetic for each byte: a product, a convolution, attention."""
-    if direction not in task.cost:
-        return False
-    moved = float(evaluate(task.cost[direction].bytes, {**case.axes, "size": case.dtype.bytes}))
-    return work(task, direction, case) / moved > DENSE
+    moved = _values(task, direction, case) * case.dtype.bytes
+    return moved > 0 and work(task, direction, case) / moved > DENSE
 
 
 def _degree(task: Task, direction: Direction, case: Case, name: str) -> int:
@@ -163,7 +162,15 @@ def _degree(task: Task, direction: Direction, case: Case, name: str) -> int:
 
 
 def _cost(task: Task, direction: Direction, probe: Probe) -> float:
-    return sum(work(task, direction, case) for case in probe.siblings())
+    """The operations of all siblings; a task that calculates little is counted by what it moves."""
+    return sum(max(work(task, direction, case), MOVED * _values(task, direction, case)) for case in probe.siblings())
+
+
+def _values(task: Task, direction: Direction, case: Case) -> float:
+    """How many elements a case reads and writes, where its task says."""
+    if direction not in task.cost:
+        return 0.0
+    return float(evaluate(task.cost[direction].bytes, {**case.axes, "size": case.dtype.bytes})) / case.dtype.bytes
 
 
 def _weights(sizes: Sequence[int], at: int) -> list[float]:
