@@ -2,6 +2,7 @@
 
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -144,7 +145,15 @@ def test_bootstrap_brackets_a_known_ratio() -> None:
     low, high = bootstrap_ratio(top, bottom)
     assert low < median(top) / median(bottom) < high
     assert high - low < 0.1
-    assert (low, high) == bootstrap_ratio(top, bottom)
+
+
+def test_the_bootstrap_is_what_many_resamples_come_to() -> None:
+    draw = random.Random(3)
+    top, bottom = [draw.gauss(20, 1) for _ in range(9)], [draw.gauss(10, 1) for _ in range(7)]
+    ratios = [median(draw.choices(top, k=9)) / median(draw.choices(bottom, k=7)) for _ in range(20_000)]
+    low, high = bootstrap_ratio(top, bottom, level=0.9)
+    assert low == pytest.approx(quantile(ratios, 0.05), rel=0.01)
+    assert high == pytest.approx(quantile(ratios, 0.95), rel=0.01)
 
 
 def test_spearman() -> None:

@@ -7,7 +7,6 @@ import pytest
 from warpsmith.records import Ceilings, Claim, Ratio, Reason
 from warpsmith.timing import (
     Floor,
-    LaunchCost,
     StopRule,
     below_floor,
     claim,
@@ -21,7 +20,6 @@ from warpsmith.timing import (
 )
 from warpsmith.timing.rules import slack_us
 
-COST = LaunchCost(first_us=4.0, next_us=2.0)
 CEILINGS = Ceilings(gpu="H200", measured=True, read_bytes_per_s=4.3e12, write_bytes_per_s=4e12, copy_bytes_per_s=4.2e12)
 H200 = Floor(CEILINGS, null_us=2.0, l2_bytes=60 << 20)
 
@@ -63,20 +61,12 @@ def test_twice_as_fast_is_faster() -> None:
     assert 1.98 < found.value < 2.02
 
 
-def test_launch_cost_is_fitted_from_null_candidates() -> None:
-    queued = {1: 3.0, 2: 4.0, 4: 6.0, 8: 10.0}
-    idle = {count: queued[count] + 4.0 + 1.5 * (count - 1) for count in queued}
-    cost = LaunchCost.fit(idle, queued)
-    assert cost.us(1) == pytest.approx(4.0)
-    assert cost.us(5) == pytest.approx(10.0)
-
-
 def test_hidden_work() -> None:
-    assert hidden_work(idle_us=50, queued_us=46, launches=1, cost=COST) is None
-    found = hidden_work(idle_us=50, queued_us=20, launches=1, cost=COST)
-    assert found is not None
-    assert found.reason is Reason.HIDDEN_WORK
-    assert hidden_work(idle_us=50, queued_us=20, launches=15, cost=COST) is None
+    assert hidden_work(idle_us=50, queued_us=43, gap_us=4) is None
+    found = hidden_work(idle_us=50, queued_us=42, gap_us=4)
+    assert found is not None and found.reason is Reason.HIDDEN_WORK
+    assert "42.0 µs" in found.detail and "4.0 µs" in found.detail
+    assert hidden_work(idle_us=50, queued_us=20, gap_us=30) is None
 
 
 @pytest.mark.parametrize(

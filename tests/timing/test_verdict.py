@@ -10,15 +10,15 @@ from warpsmith.records import Case, Ceilings, Claim, Direction, Dtype, Group, Re
 from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
-from warpsmith.timing import Floor, LaunchCost
-from warpsmith.timing.baselines import Baseline, Baselines, host_policy, keep, load, measure, store
+from warpsmith.timing import Floor
+from warpsmith.timing.baselines import Baseline, Baselines, Resident, host_policy, keep, load, measure, store
 from warpsmith.timing.null import Null
 from warpsmith.timing.sample import Samples
 from warpsmith.timing.torch_host import Reply, Request
 from warpsmith.timing.verdict import Bench, Judged, Least, judged, least
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 8192}, dtype=Dtype.FLOAT32)
-NULL = Null(queued_us=3.0, beside_us=40.0, cost=LaunchCost(7.0, 2.0))
+NULL = Null(queued_us=3.0, idle_us=10.0, beside_us=40.0)
 CEILINGS = Ceilings(
     gpu="H200",
     measured=True,
@@ -27,6 +27,7 @@ CEILINGS = Ceilings(
     copy_bytes_per_s=4.2e12,
     matmul_flops_per_s={"float32": 50e12},
 )
+REQUEST = Request(target="softmax", direction=Direction.FORWARD, case=CASE, mode="", samples=2, tf32=False)
 BENCH = Bench(NULL, Floor(CEILINGS, null_us=3.0, l2_bytes=60 << 20))
 
 
@@ -153,14 +154,13 @@ class Scripted:
 
 
 def test_a_mode_that_fails_is_said_and_not_forgotten() -> None:
-    request = Request(target="softmax", direction=Direction.FORWARD, case=CASE, mode="", samples=2, tf32=False)
     good = Reply(idle_us=(9.0, 9.0), queued_us=(5.0, 5.0), flush_us=(400.0,))
     host = Scripted(eager=good, compile=Reply(error="no module"))
-    found = measure(host, request, ["eager", "compile"])
+    found = measure(host, REQUEST, ["eager", "compile"])
     assert [one.mode for one in found.modes] == ["eager"]
     assert (found.failed, found.flush_us) == ({"compile": "no module"}, 400.0)
     with pytest.raises(HarnessError, match="No mode of torch runs softmax"):
-        measure(Scripted(compile=Reply(error="no")), request, ["compile"])
+        measure(Scripted(compile=Reply(error="no")), REQUEST, ["compile"])
 
 
 def test_the_baselines_of_somebody_elses_task_leave_nothing_behind(
@@ -172,3 +172,31 @@ def test_the_baselines_of_somebody_elses_task_leave_nothing_behind(
     assert host_policy("softmax").write != ()
     assert host_policy(f"{foreign}:Model").write == ()
     assert host_policy(f"{foreign}:Model").devices
+
+
+class Mortal:
+    """A baseline process that answers a few times and then dies."""
+
+    def __init__(self, answers: int) -> None:
+        self.answers = answers
+
+    def time(self, request: Request) -> Reply:
+        if not self.answers:
+            raise HarnessError("The baseline process was killed.")
+        self.answers -= 1
+        return Reply(queued_us=(1.0,))
+
+
+def test_the_resident_process_is_begun_once_and_again_after_its_end() -> None:
+    begun: list[Mortal] = []
+
+    def start() -> Mortal:
+        begun.append(Mortal(2))
+        return begun[-1]
+
+    resident, asked = Resident(start), REQUEST
+    assert [resident.time(asked).queued_us for _ in range(2)] == [(1.0,)] * 2
+    assert len(begun) == 1
+    with pytest.raises(HarnessError):
+        resident.time(asked)
+    assert resident.time(asked).queued_us and len(begun) == 2

@@ -1,8 +1,7 @@
 """Order statistics, a bootstrap of a ratio of medians, rank correlation. Plain Python: samples are small."""
 
-import random
 from collections.abc import Iterable, Sequence
-from math import exp, log
+from math import comb, exp, log
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -27,16 +26,44 @@ def geomean(values: Iterable[float]) -> float:
     return exp(sum(logs) / len(logs))
 
 
-def bootstrap_ratio(
-    top: Sequence[float], bottom: Sequence[float], level: float = 0.999, rounds: int = 4000, seed: int = 0
-) -> tuple[float, float]:
-    """The interval at `level` of median(top) / median(bottom), by percentile bootstrap with a fixed seed."""
-    draw = random.Random(seed)
-    ratios = [
-        median(draw.choices(top, k=len(top))) / median(draw.choices(bottom, k=len(bottom))) for _ in range(rounds)
-    ]
+def bootstrap_ratio(top: Sequence[float], bottom: Sequence[float], level: float = 0.999) -> tuple[float, float]:
+    """The interval at `level` of median(top) / median(bottom), by percentile bootstrap carried to its limit.
+
+    How often each value is the median of a resample is known exactly, so nothing needs to be drawn.
+    """
+    above, below = _medians(top).items(), _medians(bottom).items()
+    ratios = sorted((a / b, share_a * share_b) for a, share_a in above for b, share_b in below)
     tail = (1 - level) / 2
-    return quantile(ratios, tail), quantile(ratios, 1 - tail)
+    return _weighted(ratios, tail), _weighted(ratios, 1 - tail)
+
+
+def _medians(values: Sequence[float]) -> dict[float, float]:
+    """How often each value is the median of as many draws with replacement; of an even number either middle one."""
+    ordered, count = sorted(values), len(values)
+    middles = [(count - 1) // 2, count // 2]  # from 0: the order statistics that are the median
+    shares: dict[float, float] = {}
+    before = 0.0
+    for place, value in enumerate(ordered, 1):
+        upto = sum(_reached(place, count, middle) for middle in middles) / 2
+        shares[value] = shares.get(value, 0.0) + upto - before
+        before = upto
+    return shares
+
+
+def _reached(places: int, count: int, middle: int) -> float:
+    """How often more than `middle` of `count` draws fall on the first `places` values."""
+    share = places / count
+    return sum(comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(middle + 1, count + 1))
+
+
+def _weighted(pairs: Sequence[tuple[float, float]], share: float) -> float:
+    """The quantile of values with weights that sum to one."""
+    reached = 0.0
+    for value, weight in pairs:
+        reached += weight
+        if reached >= share:
+            return value
+    return pairs[-1][0]
 
 
 def ranks(values: Sequence[float]) -> list[float]:

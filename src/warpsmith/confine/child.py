@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import select
 import shutil
 import signal
 import struct
@@ -219,11 +220,21 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close()  # the end of the control pipe tells the init process to end everything
-        try:
-            self._process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
+        if not self._ended(GRACE_S):
             self._process.kill()
-            self._process.wait()
+        self._process.wait()
+
+    def _ended(self, seconds: float) -> bool:
+        """Whether the launcher ends in time; woken by its end, where `Popen.wait` would look now and then."""
+        if self._process.poll() is not None:
+            return True
+        fd = os.pidfd_open(self._process.pid)
+        try:
+            waiting = select.poll()
+            waiting.register(fd, select.POLLIN)
+            return bool(waiting.poll(seconds * 1000))
+        finally:
+            os.close(fd)
 
 
 def parse_confined(lines: str) -> Confined:

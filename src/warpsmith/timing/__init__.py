@@ -3,7 +3,6 @@
 from warpsmith.timing.rules import (
     Doubt,
     Floor,
-    LaunchCost,
     below_floor,
     claim,
     clocks_disagree,
@@ -19,7 +18,6 @@ from warpsmith.timing.stop import StopRule
 __all__ = [
     "Doubt",
     "Floor",
-    "LaunchCost",
     "StopRule",
     "below_floor",
     "claim",

@@ -1,8 +1,10 @@
 """Baselines: the best of torch's modes on a case, from a process of their own, kept for the same hardware and torch."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -14,6 +16,7 @@ from warpsmith.confine import Child, Frame, FrameError, Limits, Policy, spawn
 from warpsmith.records import MODES, Case, Direction, Model, Task
 from warpsmith.tasks.client import policy
 from warpsmith.tasks.opened import OpenOptions
+from warpsmith.tasks.suite import folders, root
 from warpsmith.tasks.target import Form, find
 from warpsmith.timing.torch_host import REPLY, REQUEST, Reply, Request
 
@@ -106,20 +109,51 @@ class TorchHost:
         return Reply.parse(found.payload.decode())
 
 
+class Resident:
+    """One baseline process for all tasks of the suite, begun when it is first needed and again after it has died.
+
+    It takes seconds to begin. The end of this process ends it.
+    """
+
+    def __init__(self, start: Callable[[], Host]) -> None:
+        self._start = start
+        self._host: Host | None = None
+
+    def time(self, request: Request) -> Reply:
+        """One mode on one case; whoever asks has the GPU to itself, so requests do not meet."""
+        self._host = self._host or self._start()
+        try:
+            return self._host.time(request)
+        except HarnessError:
+            self._host = None
+            raise
+
+
+def host_for(target: str, until: ExitStack) -> Host:
+    """A baseline process for a task: its own until the stack closes, or the resident one for a task of ours."""
+    if find(target).form is Form.SUITE:
+        return _of_suite()
+    return until.enter_context(TorchHost(target))
+
+
+@cache
+def _of_suite() -> Resident:
+    return Resident(TorchHost(next(iter(folders()))).__enter__)
+
+
 def host_policy(target: str) -> Policy:
-    """As for the task's code, with the GPU; what torch compiles for a task of ours is kept between processes."""
+    """As for the task's code, with the GPU; for one of ours with the whole suite, and what torch compiles is kept."""
     found = find(target)
     base = policy(found, OpenOptions())
+    read = base.read
     env = {**base.env, "HOME": "/tmp", "USER": "confined", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor"}
     kept: tuple[Path, ...] = ()
     if found.form is Form.SUITE:
         folder = Home.here().cache / "inductor"
         folder.mkdir(parents=True, exist_ok=True)
-        kept, env = (
-            (folder,),
-            {**env, "TORCHINDUCTOR_CACHE_DIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")},
-        )
-    return replace(base, devices=True, env=env, limits=LIMITS, write=kept)
+        read, kept = (*read, root()), (folder,)
+        env |= {"TORCHINDUCTOR_CACHE_DIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")}
+    return replace(base, devices=True, env=env, limits=LIMITS, read=read, write=kept)
 
 
 def store(

@@ -1,4 +1,4 @@
-"""Null candidates: what a call costs when it does nothing. The zero of both clocks, and the price of launches."""
+"""The null candidate: what a call of some form costs when it does nothing. The zero of both clocks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,31 +12,45 @@ from warpsmith.sandbox.cuda_session import CudaSession, room_for
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.rules import LaunchCost
 from warpsmith.timing.sample import Manner, Samples, sample
 from warpsmith.timing.stop import StopRule
 
-COUNTS = (1, 2, 4, 8)
-RULE = StopRule(width=0.0, least=9, most=9, seconds=10.0)
-ZERO_RULE = StopRule(width=0.0, least=41, most=41, seconds=10.0)  # of the one launch that is the zero of both clocks
+RULE = StopRule(width=0.0, least=31, most=31, seconds=10.0)
 SOURCE = """#include <torch/extension.h>
-__global__ void nothing(float* y) { if (y) y[0] = 0; }
-torch::Tensor forward(torch::Tensor x) {
-  auto y = torch::empty({1}, x.options());
-  for (int i = 0; i < LAUNCHES; ++i) nothing<<<1, 32, 0, at::cuda::getCurrentCUDAStream()>>>(y.data_ptr<float>());
-  return y;
+#include <vector>
+__global__ void nothing(float* y) { y[0] = 0; }
+// As many launches as x has rows, as many results as it has columns.
+std::vector<torch::Tensor> forward(torch::Tensor x) {
+  std::vector<torch::Tensor> made;
+  for (int i = 0; i < x.size(1); ++i) made.push_back(torch::empty({1}, x.options()));
+  auto stream = at::cuda::getCurrentCUDAStream();
+  for (int i = 0; i < x.size(0); ++i) nothing<<<1, 32, 0, stream>>>(made[0].data_ptr<float>());
+  return made;
 }
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 """
 
 
 @dataclass(frozen=True)
+class Form:
+    """What of a call costs time though nothing is computed."""
+
+    launches: int
+    results: int
+
+
+@dataclass(frozen=True)
 class Null:
-    """The clocks of a call with one empty launch, and what further launches cost."""
+    """The clocks of a call that does nothing, of one form."""
 
     queued_us: float
+    idle_us: float
     beside_us: float  # what the judge waits beside the events: the lower quartile, since delays only add
-    cost: LaunchCost
+
+    @property
+    def gap_us(self) -> float:
+        """How much sooner it is done when it is queued ahead: what launches cost from an idle device."""
+        return max(0.0, self.idle_us - self.queued_us)
 
 
 def l2_bytes() -> int:
@@ -44,24 +58,21 @@ def l2_bytes() -> int:
     return int(torch.cuda.get_device_properties(0).L2_cache_size)
 
 
-def measure_null(toolchain: Toolchain) -> Null:
-    """Time the null candidates on this GPU now."""
-    found = {count: _samples(toolchain, count) for count in COUNTS}
-    idle = {count: median(samples.events_us(Mode.IDLE)) for count, samples in found.items()}
-    queued = {count: median(samples.events_us(Mode.QUEUED)) for count, samples in found.items()}
-    return Null(queued[1], found[1].beside_us(0.25), LaunchCost.fit(idle, queued))
+def measure_null(toolchain: Toolchain, form: Form) -> Null:
+    """Time the null candidate on this GPU now."""
+    samples = _samples(toolchain, form)
+    idle, queued = (median(samples.events_us(mode)) for mode in (Mode.IDLE, Mode.QUEUED))
+    return Null(queued, idle, samples.beside_us(0.25))
 
 
-def _samples(toolchain: Toolchain, launches: int) -> Samples:
-    macros = {"LAUNCHES": str(launches)}
-    candidate = Candidate(task="null", direction=Direction.FORWARD, source=SOURCE, macros=macros)
+def _samples(toolchain: Toolchain, form: Form) -> Samples:
+    candidate = Candidate(task="null", direction=Direction.FORWARD, source=SOURCE)
     made = compile(candidate, None, CompileOptions(), toolchain)
     if made.artifact is None:
         raise HarnessError(f"The null candidate does not compile: {made.result.detail}")
-    manner = Manner(ZERO_RULE if launches == 1 else RULE)
-    x = torch.zeros(1, device="cuda")
+    x = torch.zeros(form.launches, max(1, form.results), device="cuda")
     with CudaSession(made.artifact, "forward", toolchain.runtime.parent, room_for((x,), (x,))) as session:
-        samples = sample(session, _zeros(x), lambda _call, _shown: None, manner)
+        samples = sample(session, _zeros(x), lambda _call, _shown: None, Manner(RULE))
     if isinstance(samples, Trouble):
         raise HarnessError(f"The null candidate does not run: {samples.detail}")
     return samples.kept()

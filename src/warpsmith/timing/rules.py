@@ -5,7 +5,6 @@ Every rule takes numbers and gives a value; none reads a clock.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil
 
 from warpsmith.base import bootstrap_ratio, median, quantile
@@ -49,36 +48,14 @@ def claim(found: Ratio, windows: Sequence[float] = ()) -> Claim:
     return Claim.SLOWER if found.high < 1 / FASTER_ABOVE else Claim.INCONCLUSIVE
 
 
-@dataclass(frozen=True)
-class LaunchCost:
-    """What launches alone cost from an idle device: `first_us` for one, `next_us` for each further one."""
-
-    first_us: float
-    next_us: float
-
-    @classmethod
-    def fit(cls, idle_us: dict[int, float], queued_us: dict[int, float]) -> "LaunchCost":
-        """From null candidates of several launch counts: what their idle time has beyond their queued time."""
-        gaps = {count: idle_us[count] - queued_us[count] for count in sorted(idle_us)}
-        slopes = [(gaps[b] - gaps[a]) / (b - a) for a, b in pairwise(gaps)]
-        step = max(0.0, median(slopes)) if slopes else 0.0
-        least = min(gaps)
-        return cls(gaps[least] - step * (least - 1), step)
-
-    def us(self, launches: int) -> float:
-        """The cost of a call with that many launches."""
-        return self.first_us + self.next_us * max(0, launches - 1)
-
-
-def hidden_work(idle_us: float, queued_us: float, launches: int, cost: LaunchCost) -> Doubt | None:
-    """A queued time may be shorter than the idle one by what launches cost, and no more."""
-    allowed = cost.us(launches) + slack_us(idle_us)
-    if queued_us >= idle_us - allowed:
+def hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Doubt | None:
+    """A queued time may be shorter than the idle one by as much as a call that does nothing is, and no more."""
+    if queued_us >= idle_us - gap_us - slack_us(idle_us):
         return None
     return Doubt(
         Reason.HIDDEN_WORK,
         f"queued behind a gate the call takes {queued_us:.1f} µs, from an idle device {idle_us:.1f} µs; "
-        f"{launches} launches explain {cost.us(launches):.1f} µs of the difference",
+        f"its launches explain {gap_us:.1f} µs of the difference",
     )
 
 

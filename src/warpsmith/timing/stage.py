@@ -2,9 +2,9 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -29,8 +29,8 @@ from warpsmith.sandbox.observation import Trouble
 from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.baselines import SAMPLES, Baselines, TorchHost, keep, load, measure, store
-from warpsmith.timing.null import l2_bytes, measure_null
+from warpsmith.timing.baselines import SAMPLES, Baselines, Host, host_for, keep, load, measure, store
+from warpsmith.timing.null import Form, Null, l2_bytes, measure_null
 from warpsmith.timing.rules import Doubt, Floor
 from warpsmith.timing.sample import Examine, Manner, sample
 from warpsmith.timing.stop import StopRule
@@ -40,6 +40,7 @@ from warpsmith.timing.verdict import Bench, Judged, judged, least
 STAGE = "timing"
 Tier = Literal["search", "claim"]
 Cache = Literal["cold", "warm"]
+CLOCKED = {Reason.CLOCKS_DISAGREE, Reason.HIDDEN_WORK}  # doubts that hang on the zero of the clocks
 # A search asks many candidates a rough question, a claim one candidate a fine one.
 RULES = {
     "search": StopRule(width=0.01, least=5, most=31, seconds=0.3),
@@ -69,10 +70,15 @@ class Subject:
 
 
 class Sitting:
-    """The processes of one candidate under the clock: two workers, the second a fresh one, and torch beside them."""
+    """The processes of one candidate under the clock: two workers, the second a fresh one, and torch beside them.
 
-    def __init__(self, subject: Subject, runtime: Path, room: Room) -> None:
-        self._subject, self._runtime, self._room = subject, runtime, room
+    `outlines` are calls of its cases, by name, of which only the shapes matter.
+    """
+
+    def __init__(self, subject: Subject, runtime: Path, outlines: Mapping[str, Problem]) -> None:
+        self._subject, self._runtime, self.outlines = subject, runtime, outlines
+        rooms = [room_for(call.arguments, call.native) for call in outlines.values()]
+        self._room = Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -94,9 +100,9 @@ class Sitting:
         return self._session()
 
     @cached_property
-    def torch(self) -> TorchHost:
+    def torch(self) -> Host:
         """The resident baselines."""
-        return self._open.enter_context(TorchHost(self._subject.target))
+        return host_for(self._subject.target, self._open)
 
     def _session(self) -> CudaSession:
         subject = self._subject
@@ -113,16 +119,26 @@ class Zeros:
 
     def __init__(self, toolchain: Toolchain, ceilings: Ceilings) -> None:
         self.toolchain, self._ceilings = toolchain, ceilings
+        self._nulls: dict[Form, Null] = {}
 
     @cached_property
-    def bench(self) -> Bench:
-        """Both."""
-        null = measure_null(self.toolchain)
-        return Bench(null, Floor(self._ceilings, null.queued_us, l2_bytes()))
+    def floor(self) -> Floor:
+        """No call is shorter than one launch."""
+        return Floor(self._ceilings, self.null(Form(1, 1)).queued_us, l2_bytes())
 
-    def again(self) -> None:
-        """Measure the null candidate anew."""
-        self.bench = replace(self.bench, null=measure_null(self.toolchain))
+    def null(self, form: Form) -> Null:
+        """The zero of the calls of a form."""
+        if form not in self._nulls:
+            self.again(form)
+        return self._nulls[form]
+
+    def again(self, form: Form) -> None:
+        """Measure it anew."""
+        self._nulls[form] = measure_null(self.toolchain, form)
+
+    def bench(self, form: Form) -> Bench:
+        """Both."""
+        return Bench(self.null(form), self.floor)
 
 
 @dataclass(frozen=True)
@@ -152,37 +168,34 @@ class Timer:
 
     def sitting(self, subject: Subject, cases: Sequence[Case]) -> Sitting:
         """Room for the largest of the cases."""
-        outlines = (subject.outline(case) for case in cases)
-        rooms = [room_for(call.arguments, call.native) for call in outlines]
-        room = Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
-        return Sitting(subject, self.zeros.toolchain.runtime.parent, room)
+        outlines = {case.name: subject.outline(case) for case in cases}
+        return Sitting(subject, self.zeros.toolchain.runtime.parent, outlines)
 
     def time_case(self, subject: Subject, case: Case, examine: Examine, sitting: Sitting) -> Judged | Trouble:
         """Sample one case and judge what came out; where the clocks disagree, once more with the zero set anew."""
-        outcome = self._timed(subject, case, examine, sitting)
-        if isinstance(outcome, Trouble) or Reason.CLOCKS_DISAGREE not in outcome.reasons:
+        form = Form(subject.launches, len(sitting.outlines[case.name].native))
+        outcome = self._timed(subject, case, examine, sitting, form)
+        if isinstance(outcome, Trouble) or not CLOCKED & outcome.reasons:
             return outcome
-        self.zeros.again()
-        return self._timed(subject, case, examine, sitting)
+        self.zeros.again(form)
+        return self._timed(subject, case, examine, sitting, form)
 
-    def _timed(self, subject: Subject, case: Case, examine: Examine, sitting: Sitting) -> Judged | Trouble:
+    def _timed(self, subject: Subject, case: Case, examine: Examine, sitting: Sitting, form: Form) -> Judged | Trouble:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
-        calls = subject.calls(case)
-        bounds = least(subject.task, subject.direction, case, subject.outline(case), self.zeros.bench.floor)
-        once = sample(sitting.first, calls, examine, self._manner(subject))
+        calls, bench = subject.calls(case), self.zeros.bench(form)
+        manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain, bench.null.beside_us)
+        bounds = least(subject.task, subject.direction, case, sitting.outlines[case.name], bench.floor)
+        once = sample(sitting.first, calls, examine, manner)
         if isinstance(once, Trouble):
             return once
         baselines = self._baselines(subject, case, sitting, once.flush_us)
-        outcome = judged(case, [once], baselines, self.zeros.bench, bounds, subject.launches)
+        outcome = judged(case, [once], baselines, bench, bounds, subject.launches)
         if self.tier == "search" and Reason.TOO_GOOD not in outcome.reasons:
             return outcome
-        again = sample(sitting.second, calls, examine, self._manner(subject))
+        again = sample(sitting.second, calls, examine, manner)
         if isinstance(again, Trouble):
             return again
-        return judged(case, [once, again], baselines, self.zeros.bench, bounds, subject.launches)
-
-    def _manner(self, subject: Subject) -> Manner:
-        return Manner(RULES[self.tier], self.cache == "cold", subject.plain, self.zeros.bench.null.beside_us)
+        return judged(case, [once, again], baselines, bench, bounds, subject.launches)
 
     def _baselines(self, subject: Subject, case: Case, sitting: Sitting, flush_us: float) -> Baselines:
         """For a search those of an earlier day, unless the GPU has drifted since; for a claim two windows now."""

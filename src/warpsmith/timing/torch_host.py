@@ -3,6 +3,7 @@
 python -m warpsmith.timing.torch_host
 """
 
+import gc
 import json
 import os
 from collections.abc import Callable
@@ -130,11 +131,18 @@ class Host:
     def _step(self, request: Request) -> Step:
         case = json.dumps([request.target, request.direction, request.case.model_dump(mode="json")])
         if case != self._case:
-            self._steps.clear()  # and with them a case's tensors
+            self._forget()
             self._case = case
         if request.mode not in self._steps:
             self._steps[request.mode] = self._build(request)
         return self._steps[request.mode]
+
+    def _forget(self) -> None:
+        """Let a case's tensors go, and what was compiled: after some shapes torch.compile falls back to eager."""
+        self._steps.clear()
+        torch._dynamo.reset()
+        gc.collect()
+        torch.cuda.empty_cache()
 
     def _build(self, request: Request) -> Step:
         task = open_task(request.target, OpenOptions(trust=True))

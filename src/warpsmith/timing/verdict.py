@@ -86,7 +86,7 @@ def judged(
     doubts = (
         rules.disturbed([True] * kept.count + [False] * (total - kept.count)),
         rules.clocks_disagree(len(confirmed), len(kept.idle), kept.beside_us(), bench.null.beside_us),
-        rules.hidden_work(quantile([one.event_us for one in counted], 0.25), median(queued), launches, bench.null.cost),
+        rules.hidden_work(quantile([one.event_us for one in counted], 0.25), median(queued), bench.null.gap_us),
         rules.below_floor(median(queued), bounds.floor_us),
         rules.too_good(speedup, repeated=len(ratios) > 1 and min(ratios) > rules.GOOD_LIMIT),
     )
