@@ -1,10 +1,12 @@
 """Runs that a report is made of: the saved one of the virtual GPU, and measured ones that are made up."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from warpsmith.archive import Archive, ModelCall, Run, RunState
 from warpsmith.records import (
+    MODES,
     Candidate,
     Case,
     CaseCheck,
@@ -70,14 +72,14 @@ def measured(archive: Archive, name: str = "measured") -> str:
     return name
 
 
-def record(source: str, us: float | None, parent: Record | None = None) -> Record:
+def record(source: str, us: float | None, parent: Record | None = None, modes: Sequence[str] = MODES) -> Record:
     """A kernel that takes `us` where torch's best mode takes 24, half as fast where nobody looked; or a wrong one."""
     wrong = StageResult(stage="check", verdict=Verdict.FAIL, reason=Reason.WRONG_VALUE, detail="<b>3 are wrong</b>")
     seen, secret = case("seen", Group.TIMING, 64), case("drawn", Group.HELDOUT, 67)
     results: tuple[StageResult, ...] = (StageResult(stage="compile", verdict=Verdict.PASS, seconds=2.0), wrong)
     if us is not None:
         checks = CheckFacts(cases=tuple(CaseCheck(case=one, calls=4, worst=0.25) for one in (seen, secret)))
-        timings = TimingFacts(tier="claim", cases=(timed(seen, us), timed(secret, 2 * us)))
+        timings = TimingFacts(tier="claim", cases=(timed(seen, us, modes), timed(secret, 2 * us, modes)))
         passed = StageResult(stage="check", verdict=Verdict.PASS, facts=checks, seconds=1.0)
         results = (results[0], passed, StageResult(stage="timing", verdict=Verdict.PASS, facts=timings, seconds=3.0))
     return Record(
@@ -99,14 +101,14 @@ def case(name: str, group: Group, n: int) -> Case:
     return Case(name=name, group=group, axes={"n": n}, dtype=Dtype.FLOAT32)
 
 
-def timed(one: Case, us: float) -> CaseTiming:
+def timed(one: Case, us: float, modes: Sequence[str] = MODES) -> CaseTiming:
     """A measured time with torch's beside it."""
     ratio = COMPILED_US / us
     claim = Claim.FASTER if ratio * 0.98 > 1.01 else Claim.SLOWER if ratio * 1.02 < 1 else Claim.INCONCLUSIVE
     return CaseTiming(
         case=one,
         time=span(us),
-        baselines={"eager": span(EAGER_US), "compile": span(COMPILED_US)},
+        baselines={**dict.fromkeys(modes, span(EAGER_US)), "compile": span(COMPILED_US)},
         best="compile",
         speedup=Ratio(value=ratio, low=ratio * 0.98, high=ratio * 1.02),
         claim=claim,

@@ -50,6 +50,13 @@ def test_a_measured_headline_has_its_interval_and_its_baseline(archive: Archive)
     assert "faster than torch's best mode (compile)" in head.sentence and "99.9% interval" in head.sentence
 
 
+def test_modes_that_nobody_measured_are_named_in_the_headline(archive: Archive) -> None:
+    archive.add(start(archive), record("k", 12.0, modes=("eager", "eager-graph")))
+    said = one(archive, "measured").headline.sentence
+    assert "faster than the best of torch's modes that were measured (compile; without max-autotune" in said
+    assert "torch's best mode" not in said
+
+
 def test_a_slower_winner_is_called_slower(archive: Archive) -> None:
     archive.add(start(archive), record("k", 30.0))
     assert "slower than torch's best mode" in one(archive, "measured").headline.sentence

@@ -22,7 +22,7 @@ def document(page: ReportPage) -> Document:
 
 def suite_document(page: SuitePage) -> Document:
     """The leaderboard."""
-    columns = ("task", "pass", "best kernel", "vs best mode", "vs eager", "vs compile", "modelled", "of roofline")
+    columns = ("task", "pass", "best kernel", "vs torch's best", "vs eager", "vs compile", "modelled", "of roofline")
     right = frozenset({*columns[3:], "date"})
     table = Table((*columns, "device", "date"), tuple(_suite_row(row) for row in page.rows), right)
     filled = sum(row.kind != "none" for row in page.rows)
