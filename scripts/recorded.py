@@ -53,9 +53,9 @@ def record(name: str, row: dict[str, str | int], work: Path) -> None:
         if answers:
             command("ask", name, "--out", str(letters))
     with Archive.open() as archive:
-        records = [entry.record.text() for entry in archive.records(name)]
+        entries = sorted(archive.records(name), key=lambda entry: entry.tags.proposal)
     (FOLDER / name / "traffic.jsonl").write_text(tape.read_text())
-    (FOLDER / name / "records.jsonl").write_text("".join(f"{one}\n" for one in records))
+    (FOLDER / name / "records.jsonl").write_text("".join(f"{one.record.text()}\n" for one in entries))
 
 
 if __name__ == "__main__":
