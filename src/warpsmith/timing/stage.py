@@ -4,11 +4,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
+
+from torch import Tensor
 
 from warpsmith.compile import Toolchain
 from warpsmith.records import (
@@ -29,6 +31,7 @@ from warpsmith.sandbox.observation import Trouble
 from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
 from warpsmith.tasks.program import Problem
+from warpsmith.tasks.values import tensors
 from warpsmith.timing.baselines import SAMPLES, Baselines, Host, host_for, keep, load, measure, store
 from warpsmith.timing.null import Form, Null, l2_bytes, measure_null
 from warpsmith.timing.rules import Doubt, Floor
@@ -43,7 +46,7 @@ Cache = Literal["cold", "warm"]
 CLOCKED = {Reason.CLOCKS_DISAGREE, Reason.HIDDEN_WORK}  # doubts that hang on the zero of the clocks
 # A search asks many candidates a rough question, a claim one candidate a fine one.
 RULES = {
-    "search": StopRule(width=0.01, least=5, most=31, seconds=0.3),
+    "search": StopRule(width=0.01, least=5, most=31, seconds=0.2),
     "claim": StopRule(width=0.005, least=15, most=101, seconds=3.0),
 }
 
@@ -172,13 +175,15 @@ class Timer:
         return Sitting(subject, self.zeros.toolchain.runtime.parent, outlines)
 
     def time_case(self, subject: Subject, case: Case, examine: Examine, sitting: Sitting) -> Judged | Trouble:
-        """Sample one case and judge what came out; where the clocks disagree, once more with the zero set anew."""
-        form = Form(subject.launches, len(sitting.outlines[case.name].native))
+        """Sample one case and judge what came out; where the clocks disagree, once more with a zero alike, set anew."""
+        outline = sitting.outlines[case.name]
+        form = Form(subject.launches, len(outline.native))
         outcome = self._timed(subject, case, examine, sitting, form)
         if isinstance(outcome, Trouble) or not CLOCKED & outcome.reasons:
             return outcome
-        self.zeros.again(form)
-        return self._timed(subject, case, examine, sitting, form)
+        alike = replace(form, moved_bytes=sum(map(_bytes, (*tensors(outline.arguments), *outline.native))))
+        self.zeros.again(alike)
+        return self._timed(subject, case, examine, sitting, alike)
 
     def _timed(self, subject: Subject, case: Case, examine: Examine, sitting: Sitting, form: Form) -> Judged | Trouble:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
@@ -228,3 +233,7 @@ class Timer:
             facts=TimingFacts(tier=self.tier, cache=self.cache, cases=tuple(cases)),
             seconds=time.monotonic() - begin,
         )
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
