@@ -222,10 +222,15 @@ def test_ask_and_tell_make_a_run_of_answers_in_files(tmp_path: Path, capsys: pyt
     assert told["closed"] and "bad_answer: no_code" in told["lines"][0]
 
 
-def test_evaluation_elsewhere_goes_through_two_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluation_elsewhere_goes_through_two_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpsmith.device.gpus", tuple)
     folder, asked, found = tmp_path / "letters", tmp_path / "f.jsonl", tmp_path / "r.jsonl"
     begin = ["ask", "mine", "--task", "swiglu", "--device", "cuda", "--elsewhere", "-n", "1", "--out", str(folder)]
     assert run(begin) == 0
+    assert "tell mine --requests" in capsys.readouterr().out and not folder.exists()
+    assert run(["ask", "mine", "--out", str(folder)]) == 0  # without a GPU the rest is elsewhere, asked for or not
     assert "tell mine --requests" in capsys.readouterr().out and not folder.exists()
     for expected in ("seed", "somebody"):
         assert run(["tell", "mine", *([str(folder)] if folder.exists() else []), "--requests", str(asked)]) == 0

@@ -88,10 +88,13 @@ def command(
 
 
 def _begun(session: "Session", dialogue: "Dialogue", elsewhere: bool) -> bool:
-    """Evaluate the kernel that the run begins with; elsewhere it is the first to be requested."""
+    """Evaluate the kernel that the run begins with; where it cannot be done here it is the first to be requested."""
+    from warpsmith.device import gpus
+
     slots = session.search.next_slots()
     first = bool(slots) and all(not slot.model for slot in slots)
-    if first and not elsewhere:
+    here = not elsewhere and (session.run.device != "cuda" or bool(gpus()))
+    if first and here:
         dialogue.evaluate(session.final)
         return False
     return first
