@@ -1,30 +1,41 @@
 """What the tuner picks without a model and without a GPU, and how good the pick is on one.
 
     python benchmarks/tuner.py pick picks.jsonl [TASK ...]        the search on the virtual GPU, one line a task
-    python benchmarks/tuner.py requests picks.jsonl all.jsonl     every point of those kernels, for a GPU machine:
-        warpsmith eval-batch all.jsonl --device cuda --cases timing > measured.jsonl
-    python benchmarks/tuner.py compare picks.jsonl measured.jsonl the pick's measured time over the best point's
+    python benchmarks/tuner.py time picks.jsonl timed.jsonl       on a GPU: every point of those kernels, a line each
+    python benchmarks/tuner.py compare picks.jsonl timed.jsonl    the pick's measured time over the best point's
 
-A pick counts as good within 1.15 of the best point that was timed.
+A pick counts as good within 1.15 of the best point. `time` compiles all points at once, then takes the median of a few
+queued calls with a cold cache for each timing case; a point with a wrong result is said to be wrong and not timed.
 """
 
 import argparse
-import random
+import os
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from pydantic import Field
+
 from warpsmith.archive import Archive
+from warpsmith.base import geomean, median
+from warpsmith.check.fault import look
 from warpsmith.cli._search import open_session
 from warpsmith.cli._wishes import Wishes
+from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.evolve.start import first_candidate
 from warpsmith.evolve.tune import read_space, said, tuned
-from warpsmith.records import Candidate, Direction, Model, Record, TimingFacts, score
+from warpsmith.records import Candidate, Direction, Group, Model, Task, Trial
+from warpsmith.sandbox.cuda_session import CudaSession, Room, room_for
+from warpsmith.sandbox.session import Mode
+from warpsmith.tasks.find import open_task
+from warpsmith.tasks.fresh import problems
+from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite
 
 GOOD = 1.15
-MOST_POINTS = 24  # of a kernel that are timed on a GPU: the pick, the defaults, and others by chance
+LEAST_CALLS, MOST_CALLS, CALLS_S = 2, 9, 0.05  # of a case of a point
 
 
 class Pick(Model):
@@ -78,29 +89,92 @@ def read(path: Path) -> list[Pick]:
     return [Pick.parse(line) for line in path.read_text().splitlines() if line.strip()]
 
 
-def points(one: Pick) -> Iterator[Candidate]:
-    """The pick, the defaults, and others of its kernel's space."""
+def points(one: Pick) -> list[Candidate]:
+    """All of the kernel's space, the pick among them."""
     first = first_candidate(one.task, one.direction)
     assert first is not None
-    others = [dict(point) for point in read_space(first.source).points()]
-    chosen = [one.macros, *([{}] if one.macros else [])]
-    rest = [point for point in others if point not in chosen]
-    chosen += random.Random(one.task).sample(rest, min(len(rest), MOST_POINTS - len(chosen)))
-    return (tuned(first, point) for point in chosen)
+    return [tuned(first, point) for point in read_space(first.source).points()]
 
 
-def requests(picks: Path, out: Path) -> None:
-    lines = [candidate.text() for one in read(picks) for candidate in points(one)]
-    out.write_text("".join(f"{line}\n" for line in lines))
-    print(f"{len(lines)} points in {out}")
+class Timed(Model):
+    """A point on a GPU: its time a timing case in µs, or why there is none."""
+
+    task: str
+    macros: dict[str, str]
+    us: dict[str, float] = Field(default_factory=dict)
+    wrong: str = ""
+
+
+def time_all(picks: Path, out: Path) -> None:
+    done = {one.task for one in timed(out)} if out.exists() else set()
+    with ThreadPoolExecutor(os.cpu_count()) as pool, out.open("a") as file:
+        jobs = {one.task: [pool.submit(built, point) for point in points(one)] for one in read(picks)}
+        for one in read(picks):
+            if one.task not in done:
+                started = time.perf_counter()
+                lines = [found.text() for found in on_gpu(one, [job.result() for job in jobs[one.task]])]
+                file.write("".join(f"{line}\n" for line in lines))
+                file.flush()
+                print(f"{one.task:16s} {len(lines)} points in {time.perf_counter() - started:.1f} s", flush=True)
+
+
+def built(candidate: Candidate) -> tuple[Candidate, Path | None]:
+    with open_task(candidate.task) as opened:
+        described = opened.describe()
+    return candidate, compile(candidate, described.forward, CompileOptions.of(described)).artifact
+
+
+def on_gpu(one: Pick, made: list[tuple[Candidate, Path | None]]) -> Iterator[Timed]:
+    with open_task(one.task) as opened:
+        task = opened.describe()
+        trials = [Trial(case=case) for case in task.group(Group.TIMING)]
+        calls = {trial.case.name: next(problems(opened, one.direction, trial, 1, "cuda")) for trial in trials}
+        rooms = [room_for(call.arguments, call.native) for call in calls.values()]
+        room = Room(max(room.slot_bytes for room in rooms), max(room.results_bytes for room in rooms))
+        for candidate, artifact in made:
+            found = Timed(task=one.task, macros=dict(candidate.macros), wrong="" if artifact else "does not compile")
+            if artifact:
+                with CudaSession(artifact, one.direction.value, Toolchain.find().runtime.parent, room) as session:
+                    for trial in trials:
+                        us = median_us(session, calls[trial.case.name], task, one.direction, trial)
+                        found = added(found, trial.case.name, us)
+                        if found.wrong:
+                            break
+            yield found
+
+
+def added(found: Timed, case: str, us: float | str) -> Timed:
+    if isinstance(us, str):
+        return found.model_copy(update={"us": {}, "wrong": f"{case}: {us}"})
+    return found.model_copy(update={"us": {**found.us, case: us}})
+
+
+def median_us(session: CudaSession, call: Problem, task: Task, direction: Direction, trial: Trial) -> float | str:
+    """The median of a few queued calls, after one that is looked at; what is wrong with that one otherwise."""
+    shown = session.call(call.arguments, mode=Mode.QUEUED)
+    if shown.trouble:
+        return shown.trouble.detail
+    if fault := look(shown, call, task, direction, trial).fault:
+        return fault.detail
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) < LEAST_CALLS or (len(times) < MOST_CALLS and time.perf_counter() - begin < CALLS_S):
+        again = session.call(call.arguments, slot=len(times) + 1, mode=Mode.QUEUED)
+        if again.clocks is None:
+            return "no answer"
+        times.append(again.clocks.event_us)
+    return median(times)
+
+
+def timed(path: Path) -> list[Timed]:
+    return [Timed.parse(line) for line in path.read_text().splitlines() if line.strip()]
 
 
 def compare(picks: Path, measured: Path) -> None:
-    records = [Record.parse(line) for line in measured.read_text().splitlines() if '"candidate"' in line]
-    good = 0
+    every, good = timed(measured), 0
     for one in read(picks):
-        own = [record for record in records if record.candidate.task == one.task]
-        times = {tuple(sorted(record.candidate.macros.items())): us for record in own if (us := geomean_us(record))}
+        own = [point for point in every if point.task == one.task]
+        times = {tuple(sorted(point.macros.items())): geomean(point.us.values()) for point in own if point.us}
         picked = times.get(tuple(sorted(one.macros.items())))
         if picked is None:
             print(f"{one.task:16s} the pick was not timed")
@@ -110,25 +184,14 @@ def compare(picks: Path, measured: Path) -> None:
         good += ratio <= GOOD
         print(
             f"{one.task:16s} pick {picked:9.2f} µs, {ratio:5.2f} × the best ({said(dict(best))}); "
-            f"{gained:5.2f}× over the defaults measured, {one.gain:5.2f}× modelled; {len(times)} points"
+            f"{gained:5.2f}× over the defaults measured, {one.gain:5.2f}× modelled; {len(times)} of {len(own)} points"
         )
     print(f"{good} of {len(read(picks))} within {GOOD}")
 
 
-def geomean_us(record: Record) -> float | None:
-    """The geometric mean of the device times; None where it did not pass."""
-    timing = record.result("timing")
-    if score(record) is None or timing is None or not isinstance(timing.facts, TimingFacts):
-        return None
-    product = 1.0
-    for case in timing.facts.cases:
-        product *= case.time.us ** (1 / len(timing.facts.cases))
-    return product
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("pick", "requests", "compare", "show"))
+    parser.add_argument("step", choices=("pick", "time", "compare", "show"))
     parser.add_argument("picks", type=Path)
     parser.add_argument("rest", nargs="*")
     parser.add_argument("--direction", type=Direction, default=Direction.FORWARD)
@@ -136,8 +199,8 @@ def main() -> None:
     match given.step:
         case "pick":
             pick(given.picks, given.rest, given.direction)
-        case "requests":
-            requests(given.picks, Path(given.rest[0]))
+        case "time":
+            time_all(given.picks, Path(given.rest[0]))
         case "compare":
             compare(given.picks, Path(given.rest[0]))
         case _:
