@@ -1,6 +1,7 @@
 """The runner: stages in order until one objects; our own faults stay in the record they happened in."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -8,6 +9,7 @@ from warpsmith.base import HarnessError, MachineError, UsageError
 from warpsmith.bench import Choices, Defence, concluded, evaluate, settled
 from warpsmith.bench import choices as choices_module
 from warpsmith.bench.desk import Desk
+from warpsmith.bench.environment import environment
 from warpsmith.bench.lease import Need
 from warpsmith.bench.run import rows_for, run
 from warpsmith.bench.table import STAGES, Row
@@ -161,3 +163,8 @@ def test_a_sign_in_the_text_is_told_and_decides_nothing() -> None:
     assert result.verdict is Verdict.PASS and result.detail == "signs: thread"
     left = rows_for(Choices(device="vgpu", without=frozenset({Defence.STATIC})))
     assert "static" not in [row.name for row in left]
+
+
+def test_a_record_says_when_it_was_made() -> None:
+    when = environment("vgpu", "H200").when
+    assert when is not None and abs(datetime.now(UTC) - when) < timedelta(minutes=1)

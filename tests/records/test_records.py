@@ -1,6 +1,7 @@
 """The data model: ids, keys, impossible states, the JSON form, the golden records and the published schema."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,11 @@ def test_id_follows_content_not_ancestry() -> None:
     assert KERNEL.model_copy(update={"macros": {"BLOCK": "128"}}).id != KERNEL.id
 
 
-def test_key_follows_hardware_and_options_not_seeds() -> None:
+def test_key_follows_hardware_and_options_not_seeds_and_not_the_hour() -> None:
     assert record(options=Options(seeds=(1, 2))).key == record().key
+    later = HERE.model_copy(update={"when": datetime(2026, 1, 2, tzinfo=UTC)})
+    assert record(environment=later).key == record().key
+    assert Record.parse(record(environment=later).text()).environment.when == later.when
     assert record(options=Options(cache="warm")).key != record().key
     assert record(environment=Environment(device="cuda", hardware="H200")).key != record().key
 

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import platform
+from datetime import UTC, datetime
 from functools import cache
 
 import warpsmith
@@ -29,6 +30,7 @@ def environment(device: str, gpu: str) -> Environment:
         others=now.processes,
         confined=confinement(device == "cuda"),
         package=warpsmith.__version__,
+        when=datetime.now(UTC).replace(microsecond=0),
     )
 
 

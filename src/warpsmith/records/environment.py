@@ -1,5 +1,7 @@
 """Where a record was made: hardware, software, and how well the candidate was confined."""
 
+from datetime import datetime
+
 from warpsmith.records.model import Model
 
 
@@ -29,3 +31,4 @@ class Environment(Model):
     others: int = 0  # other processes on the GPU
     confined: Confined = Confined()
     package: str = ""
+    when: datetime | None = None  # the evaluation began, UTC; records of before have none
