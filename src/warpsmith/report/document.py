@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from warpsmith.profile import Mark, roofline_svg
 from warpsmith.records import Run
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
-from warpsmith.report.page import BestKernel, Calibrated, CaseRow, ReportPage, RunPage, Step, SuitePage, SuiteRow
+from warpsmith.report.cases import case_table
+from warpsmith.report.page import BestKernel, Calibrated, CaseRow, ReportPage, RunPage, Step
 from warpsmith.report.svg import Bar, Dot, bars_svg, progress_svg
-from warpsmith.report.words import SHORT, lines_of, macro_words, micro, percent, plural, speedup
+from warpsmith.report.words import SHORT, error, foot, lines_of, macro_words, micro, percent, plural, speedup
 
 KINDS = {"pass": "good", "fail": "bad", "quarantine": "odd", "fault": "odd"}
 MOST_BARS = 24
@@ -17,35 +18,7 @@ def document(page: ReportPage) -> Document:
     """A report on runs."""
     names = ", ".join(one.run.name for one in page.runs)
     sections = [section for one in page.runs for section in _run(one, page.calibration)]
-    return Document(f"warpsmith: {names}", tuple(sections), _foot(page.made.strftime("%Y-%m-%d %H:%M"), page.package))
-
-
-def suite_document(page: SuitePage) -> Document:
-    """The leaderboard."""
-    columns = ("task", "pass", "best kernel", "vs torch's best", "vs eager", "vs compile", "modelled", "of roofline")
-    right = frozenset({*columns[3:], "date"})
-    table = Table((*columns, "device", "date"), tuple(_suite_row(row) for row in page.rows), right)
-    filled = sum(row.kind != "none" for row in page.rows)
-    words = Words(
-        f"{filled} of {plural(len(page.rows), 'direction')} of tasks have a right and timed kernel in {page.source}. "
-        "Speedups are measured against torch, geometric means over the cases; a modelled time is of the virtual GPU, "
-        "is never measured and claims no speedup."
-    )
-    blocks: list[Block] = [words, table, *(Words(text, "soft") for text in page.left_out)]
-    foot = _foot(page.made.strftime("%Y-%m-%d %H:%M"), page.package)
-    return Document("warpsmith: suite", (Section("Suite", tuple(blocks), level=1),), foot)
-
-
-def _suite_row(row: SuiteRow) -> tuple[str, ...]:
-    best = f"{row.best:.3f}× ({row.low:.3f}–{row.high:.3f})" if row.best and row.low and row.high else "–"
-    kernel = f"{row.kernel} {row.run}".strip() or row.score
-    numbers = (best, speedup(row.eager), speedup(row.compiled), micro(row.us), percent(row.roofline))
-    date = f"{row.date:%Y-%m-%d}" if row.date else "–"
-    return row.task, row.direction, kernel, *numbers, row.device or "–", date
-
-
-def _foot(when: str, package: str) -> str:
-    return f"made {when} UTC by warpsmith {package}"
+    return Document(f"warpsmith: {names}", tuple(sections), foot(page.made, page.package))
 
 
 def _run(page: RunPage, calibration: Calibrated | None) -> Iterator[Section]:
@@ -132,31 +105,15 @@ def _step_name(step: Step) -> str:
 
 
 def _cases(page: RunPage) -> Iterator[Block]:
-    modes = tuple(dict.fromkeys(mode for case in page.cases for mode in case.baselines))
-    columns = ("case", "for", "shape", "type", "time", *modes, "speedup", "of roofline", "error / bound")
-    rows = tuple(_case_row(case, modes) for case in page.cases)
-    yield Table(columns, rows, frozenset(columns[4:]))
+    yield case_table(page.cases)
     yield Figure(_case_bars(page), _bars_caption(page.cases))
     if page.checks:
-        rows = tuple((row.group, str(row.cases), str(row.calls), _error(row.worst)) for row in page.checks)
+        rows = tuple((row.group, str(row.cases), str(row.calls), error(row.worst)) for row in page.checks)
         yield Words("Results that were checked, by what the cases are for:", "soft")
         columns = ("cases for", "cases", "calls", "worst error / bound")
         yield Table(columns, rows, frozenset(columns[1:]))
     if page.gap:
         yield Words(f"Generalization: {page.gap.sentence}")
-
-
-def _case_row(case: CaseRow, modes: tuple[str, ...]) -> tuple[str, ...]:
-    ratio = case.speedup
-    fast = f"{ratio.value:.3f}× ({ratio.low:.3f}–{ratio.high:.3f}) {case.claim or ''}".strip() if ratio else "–"
-    word = " modelled" if case.kind == "modelled" else ""
-    torch = tuple(micro(case.baselines.get(mode)) for mode in modes)
-    head = (case.name, case.group, case.shape, case.dtype, f"{micro(case.us)}{word}")
-    return *head, *torch, fast, percent(case.roofline), _error(case.error)
-
-
-def _error(value: float | None) -> str:
-    return f"{value:.2g}" if value is not None else "–"
 
 
 def _case_bars(page: RunPage) -> str:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from warpsmith.records import Claim, HotLine, Model, ModelCall, ProfileFacts, Ratio, Record, Run
+from warpsmith.records import Claim, Environment, HotLine, Model, ModelCall, ProfileFacts, Ratio, Record, Run
 
 Kind = Literal["measured", "modelled", "none"]
 
@@ -134,6 +134,7 @@ class CaseRow(Model):
     us: float
     low_us: float | None = None
     high_us: float | None = None
+    call_us: float | None = None  # what a caller waits
     baselines: Mapping[str, float] = Field(default_factory=dict)  # µs
     best: str = ""
     speedup: Ratio | None = None
@@ -223,22 +224,31 @@ class ReportPage(Model):
 
 
 class SuiteRow(Model):
-    """One direction of one task: its best kernel, or none."""
+    """One direction of one task: its best kernel, or none. Means are geometric, over the timing cases."""
 
     task: str
     direction: str
     kind: Kind = "none"
     kernel: str = ""
+    macros: Mapping[str, str] = Field(default_factory=dict)
     run: str = ""
-    score: str = ""
-    eager: float | None = None  # speedups, geometric means over the cases
-    compiled: float | None = None
-    best: float | None = None
+    score: str = ""  # in words; where there is none, what the last record says
+    sentence: str = ""
+    against: Mapping[str, float] = Field(default_factory=dict)  # speedups by torch's modes
+    best: float | None = None  # against the best mode of each case
     low: float | None = None
     high: float | None = None
-    us: float | None = None  # modelled
+    claim: Claim | None = None
+    tier: str = ""
+    us: float | None = None  # device time, of the row's kind
+    call_us: float | None = None
     roofline: float | None = None
-    device: str = ""
+    largest: float | None = None  # the share of the roofline where it is longest
+    largest_case: str = ""
+    checks: tuple[CheckRow, ...] = ()
+    gap: Gap | None = None
+    cases: tuple[CaseRow, ...] = ()
+    environment: Environment | None = None
     date: datetime | None = None
 
 

@@ -57,7 +57,7 @@ def _measured(entry: Entry, score: MeasuredScore, gain: float | None) -> Headlin
     than = f"; {speedup(gain)} the speed of the kernel it began with" if gain else ""
     sure = f"{level:.1%} interval a case" if level else "interval"
     text = (
-        f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f}, {sure}): {CLAIMS[_claim(score)]} {against} "
+        f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f}, {sure}): {CLAIMS[claim_of(score)]} {against} "
         f"for {entry.task} {entry.direction} on {entry.record.environment.device} over "
         f"{plural(score.cases, 'case')}{than}.{_tier(entry.record)}"
     )
@@ -89,7 +89,7 @@ def _tier(record: Record) -> str:
     return ""
 
 
-def _claim(score: MeasuredScore) -> Claim:
+def claim_of(score: MeasuredScore) -> Claim:
     """What the interval of the mean lets one say, by the rule of the timing stage."""
     if score.low > 1.01:
         return Claim.FASTER
@@ -120,6 +120,7 @@ def _case(one: CaseTiming, error: float | None) -> CaseRow:
         us=one.time.us,
         low_us=measured.low_us if measured else None,
         high_us=measured.high_us if measured else None,
+        call_us=one.call.us if one.call else None,
         baselines={name: time.us for name, time in one.baselines.items()},
         best=one.best,
         speedup=one.speedup,

@@ -1,6 +1,7 @@
 """Numbers and scores as the report says them. A modelled time is called modelled wherever it stands."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from warpsmith.base import geomean
 from warpsmith.records import Case, MeasuredScore, Score
@@ -23,9 +24,26 @@ def micro(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g} µs"
 
 
+def interval(value: float | None, low: float | None, high: float | None) -> str:
+    """A ratio of times with its bounds."""
+    if value is None or low is None or high is None:
+        return "–"
+    return f"{value:.3f}× ({low:.3f}–{high:.3f})"
+
+
 def percent(value: float | None) -> str:
     """A share."""
     return "–" if value is None else f"{value:.0%}"
+
+
+def error(value: float | None) -> str:
+    """An error over its bound."""
+    return "–" if value is None else f"{value:.2g}"
+
+
+def foot(made: datetime, package: str) -> str:
+    """When and by what a page was made."""
+    return f"made {made:%Y-%m-%d %H:%M} UTC by warpsmith {package}"
 
 
 def score_words(score: Score | None) -> str:
@@ -33,7 +51,7 @@ def score_words(score: Score | None) -> str:
     if score is None:
         return "–"
     if isinstance(score, MeasuredScore):
-        return f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f})"
+        return interval(score.value, score.low, score.high)
     return f"{score.us:.4g} µs modelled"
 
 

@@ -7,7 +7,6 @@ from functools import cache
 import torch
 
 FLUSH_BYTES = 256 << 20  # more than four times the largest L2 of today
-HEAD_START_CYCLES = 200_000  # about a tenth of a millisecond
 
 
 @cache
@@ -26,12 +25,13 @@ def events_us(work: Callable[[], object]) -> float:
 
 
 def flush() -> float:
-    """Write (dirty lines would bill the candidate, so read after it) and say how long that took just now, in µs.
+    """Write and read twice, and say how long the second time took just now, in µs.
 
-    Queued behind a short sleep: the time is the memory's alone, however busy the host is.
+    Read after the write: dirty lines would bill the candidate. The first time takes out what others left dirty, and
+    keeps the device busy until all is queued, so that the time is the memory's alone, however busy the host is.
     """
     torch.cuda.synchronize()
-    torch.cuda._sleep(HEAD_START_CYCLES)  # type: ignore[no-untyped-call]
+    _write_and_read()
     return events_us(_write_and_read)
 
 
