@@ -32,12 +32,11 @@ from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import tensors
-from warpsmith.timing.baselines import SAMPLES, Baselines, Host, host_for, keep, load, measure, store
+from warpsmith.timing.baselines import Baselines, Host, asked, host_for, keep, load, measure, measure_again, store
 from warpsmith.timing.null import Form, Null, l2_bytes, measure_null
 from warpsmith.timing.rules import Doubt, Floor
 from warpsmith.timing.sample import Examine, Manner, sample
 from warpsmith.timing.stop import StopRule
-from warpsmith.timing.torch_host import Request
 from warpsmith.timing.verdict import Bench, Judged, judged, least
 
 STAGE = "timing"
@@ -203,21 +202,13 @@ class Timer:
         return judged(case, [once, again], baselines, bench, bounds, subject.launches)
 
     def _baselines(self, subject: Subject, case: Case, sitting: Sitting, flush_us: float) -> Baselines:
-        """For a search those of an earlier day, unless the GPU has drifted since; for a claim two windows now."""
+        """Those of an earlier day, unless the GPU has drifted since; for a claim two windows now of what came near."""
         cold = self.cache == "cold"
-        request = Request(
-            target=subject.target,
-            direction=subject.direction,
-            case=case,
-            mode="",
-            samples=SAMPLES,
-            tf32=subject.task.precision.tf32,
-            cold=cold,
-        )
+        request = asked(subject.target, subject.task, subject.direction, case, cold)
         path = store(self.hardware, self.torch_version, subject.task, subject.direction, case, cold, self.modes)
         found = load(path)
-        if self.tier == "search" and found and not found.drifted(flush_us):
-            return found
+        if found and not found.drifted(flush_us):
+            return found if self.tier == "search" else measure_again(sitting.torch, request, found)
         measured = measure(sitting.torch, request, self.modes).model_copy(update={"flush_us": flush_us})
         keep(path, measured)
         return measured.joined(measure(sitting.torch, request, self.modes)) if self.tier == "claim" else measured
