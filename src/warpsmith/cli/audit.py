@@ -33,7 +33,8 @@ def command(
     from warpsmith.bench import Choices, settled
     from warpsmith.bench.corpus import audit, read_corpus
 
-    chosen = Choices(device=settled(device), gpu=gpu, trust=trust, without=read_defences(without))
+    # Eager alone: an attack is held against its own honest kernel, and compiling torch's modes would take an hour.
+    chosen = Choices(device=settled(device), gpu=gpu, trust=trust, without=read_defences(without), baselines=("eager",))
     specimens = read_corpus(corpus or shipped())
     found = audit(specimens, chosen, jobs, (lambda outcome: None) if as_json else _print)
     if as_json:
