@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from warpsmith.archive import Archive, ModelCall, Run, RunState
 from warpsmith.records import (
@@ -29,7 +31,8 @@ from warpsmith.records import (
 
 SAVED = Path(__file__).parent / "run.jsonl"
 NASTY = "</pre><script>window.broken = 1</script><img src=x onerror='window.broken = 1'>\n__global__ void k() {}\n"
-EAGER_US, COMPILED_US = 30.0, 24.0
+EAGER_US, COMPILED_US, CALL_US, FLOOR_US = 30.0, 24.0, 9.0, 6.0
+WHEN = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 
 def saved(archive: Archive) -> str:
@@ -96,24 +99,53 @@ def record(source: str, us: float | None, parent: Record | None = None, modes: S
     )
 
 
+def published(task: str, direction: Direction, us: float, tier: Literal["search", "claim"] = "claim") -> Record:
+    """A record as a results folder has it: two timing cases and a held-out one, dev and held-out checked, dated."""
+    small, large = case("small", Group.TIMING, 64), case("large", Group.TIMING, 4096)
+    dev, secret = case("dev", Group.DEV, 7), case("drawn", Group.HELDOUT, 67)
+    facts = TimingFacts(tier=tier, cases=(timed(small, us), timed(large, 4 * us, scale=4.0), timed(secret, 1.25 * us)))
+    checks = CheckFacts(cases=tuple(CaseCheck(case=one, calls=4, worst=0.25) for one in (dev, secret)))
+    where = Environment(device="H200", hardware="cuda:H200", driver="580.1", torch="2.11.0", when=WHEN)
+    return Record(
+        candidate=Candidate(task=task, direction=direction, source=f"// {task} {direction} {us}\n"),
+        task_version="1",
+        environment=where,
+        options=Options(device="cuda", seeds=(41,), extra={"tier": tier}),
+        results=(
+            StageResult(stage="check", verdict=Verdict.PASS, facts=checks),
+            StageResult(stage="timing", verdict=Verdict.PASS, facts=facts),
+        ),
+    )
+
+
+def quarantined(record: Record) -> Record:
+    """The same kernel, whose times nobody may believe yet."""
+    timing = record.results[-1].model_copy(
+        update={"verdict": Verdict.QUARANTINE, "reason": Reason.HIDDEN_WORK, "detail": "too fast behind a gate"}
+    )
+    return record.model_copy(update={"results": (*record.results[:-1], timing)})
+
+
 def case(name: str, group: Group, n: int) -> Case:
     """A case of one axis."""
     return Case(name=name, group=group, axes={"n": n}, dtype=Dtype.FLOAT32)
 
 
-def timed(one: Case, us: float, modes: Sequence[str] = MODES) -> CaseTiming:
-    """A measured time with torch's beside it."""
-    ratio = COMPILED_US / us
+def timed(one: Case, us: float, modes: Sequence[str] = MODES, scale: float = 1.0) -> CaseTiming:
+    """A measured time with torch's beside it; the work is `scale` times the usual."""
+    eager, compiled, floor = scale * EAGER_US, scale * COMPILED_US, scale * FLOOR_US
+    ratio = compiled / us
     claim = Claim.FASTER if ratio * 0.98 > 1.01 else Claim.SLOWER if ratio * 1.02 < 1 else Claim.INCONCLUSIVE
     return CaseTiming(
         case=one,
         time=span(us),
-        baselines={**dict.fromkeys(modes, span(EAGER_US)), "compile": span(COMPILED_US)},
+        call=span(CALL_US),
+        baselines={**dict.fromkeys(modes, span(eager)), "compile": span(compiled)},
         best="compile",
         speedup=Ratio(value=ratio, low=ratio * 0.98, high=ratio * 1.02),
         claim=claim,
-        floor_us=6.0,
-        roofline=6.0 / us,
+        floor_us=floor,
+        roofline=floor / us,
     )
 
 

@@ -1,6 +1,7 @@
 """`warpsmith report`: searches as a page that people look at, and the leaderboard of the suite."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -86,7 +87,9 @@ def _board(folders: Sequence[str]) -> "SuitePage":
             return suite(archive, "the archive", tasks)
     with Archive.open("sqlite://") as archive:
         left_out = [said for folder in folders for said in load_folder(archive, Path(folder))]
-        return suite(archive, ", ".join(Path(folder).name for folder in folders), tasks, left_out)
+        source = ", ".join(Path(folder).name for folder in folders)
+        page = suite(archive, source, tasks, left_out, loaded=True)
+    return page.model_copy(update={"command": shlex.join(["warpsmith", "report", "--suite", *folders])})
 
 
 def _calibration(path: Path) -> "Calibrated":

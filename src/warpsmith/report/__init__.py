@@ -1,7 +1,8 @@
 """Records to pages that people look at: one frozen page; text, markdown, HTML and JSON are its views."""
 
 from warpsmith.report.blocks import Document
-from warpsmith.report.document import document, suite_document
+from warpsmith.report.board import suite_document
+from warpsmith.report.document import document
 from warpsmith.report.gather import PROFILE, report, run_page
 from warpsmith.report.html import html
 from warpsmith.report.markdown import markdown

@@ -8,7 +8,7 @@ from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, S
 from warpsmith.report.cases import case_table
 from warpsmith.report.page import BestKernel, Calibrated, CaseRow, ReportPage, RunPage, Step
 from warpsmith.report.svg import Bar, Dot, bars_svg, progress_svg
-from warpsmith.report.words import SHORT, error, foot, lines_of, macro_words, micro, percent, plural, speedup
+from warpsmith.report.words import SHORT, error, foot, lines_of, macro_words, percent, plural, speedup
 
 KINDS = {"pass": "good", "fail": "bad", "quarantine": "odd", "fault": "odd"}
 MOST_BARS = 24

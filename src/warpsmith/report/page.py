@@ -258,5 +258,6 @@ class SuitePage(Model):
     made: datetime
     package: str
     source: str
+    command: str = ""  # that makes it again
     rows: tuple[SuiteRow, ...]
     left_out: tuple[str, ...] = ()

@@ -9,21 +9,26 @@ from pydantic import ValidationError
 import warpsmith
 from warpsmith.archive import Archive, Entry
 from warpsmith.base import UsageError
-from warpsmith.records import CaseTiming, Direction, Group, MeasuredScore, ModelledScore, Record
+from warpsmith.records import MODES, CaseTiming, Direction, Group, MeasuredScore, Record, TimingFacts
 from warpsmith.report.page import SuitePage, SuiteRow
-from warpsmith.report.winner import timings
+from warpsmith.report.winner import case_rows, check_rows, claim_of, gap_of, headline, timings
 from warpsmith.report.words import SHORT, mean_of, score_words
 
 Pair = tuple[str, Direction]
 
 
-def suite(archive: Archive, source: str, tasks: Iterable[str] = (), left_out: Sequence[str] = ()) -> SuitePage:
-    """The best of each task and direction that has a record, and a row without one for every other of `tasks`."""
+def suite(
+    archive: Archive, source: str, tasks: Iterable[str] = (), left_out: Sequence[str] = (), *, loaded: bool = False
+) -> SuitePage:
+    """The best of each task and direction that has a record, and a row without one for every other of `tasks`.
+
+    `loaded`: the archive was filled from files just now, so its dates are not those of the records.
+    """
+    last = {(entry.task, entry.direction): _ended(entry) for entry in archive.records()}
     named = {(task, direction) for task in tasks for direction in Direction}
-    found = {(entry.task, entry.direction) for entry in archive.records()}
     order = {direction: place for place, direction in enumerate(Direction)}
-    pairs = sorted(named | found, key=lambda pair: (pair[0], order[pair[1]]))
-    rows = tuple(_row(archive, pair) for pair in pairs)
+    pairs = sorted(named | set(last), key=lambda pair: (pair[0], order[pair[1]]))
+    rows = tuple(_row(archive, pair, last.get(pair, ""), loaded) for pair in pairs)
     package = warpsmith.__version__
     return SuitePage(made=datetime.now(UTC), package=package, source=source, rows=rows, left_out=tuple(left_out))
 
@@ -52,35 +57,63 @@ def _load(archive: Archive, path: Path) -> str:
     return f"{path.name}: {bad} of {len(lines)} lines hold no record and were passed over." if bad else ""
 
 
-def _row(archive: Archive, pair: Pair) -> SuiteRow:
+def _ended(entry: Entry) -> str:
+    """What a record without a score says."""
+    reason = f" ({entry.reason})" if entry.reason else ""
+    return f"{entry.verdict} at {entry.stage}{reason}" if entry.stage else entry.verdict.value
+
+
+def _row(archive: Archive, pair: Pair, last: str, loaded: bool) -> SuiteRow:
     task, direction = pair
     entries = archive.elites(task=task, direction=direction, limit=1)
     if not entries:
-        return SuiteRow(task=task, direction=direction.value, score="none yet")
-    return _filled(entries[0])
+        score = f"none yet: {last}" if last else "none yet"
+        return SuiteRow(task=task, direction=direction.value, score=score)
+    created = None if loaded else entries[0].created
+    return _filled(entries[0], created)
 
 
-def _filled(entry: Entry) -> SuiteRow:
+def _filled(entry: Entry, created: datetime | None) -> SuiteRow:
     record, score = entry.record, entry.score
     cases = [one for one in timings(record) if one.case.group is not Group.HELDOUT]
     measured = score if isinstance(score, MeasuredScore) else None
+    largest = max(cases, key=_allowed_us, default=None)
     return SuiteRow(
         task=entry.task,
         direction=entry.direction.value,
         kind="measured" if measured else "modelled",
         kernel=entry.candidate[:SHORT],
+        macros=record.candidate.macros,
         run=entry.run,
         score=score_words(score),
-        eager=_against(cases, "eager"),
-        compiled=_against(cases, "compile"),
+        sentence=headline(entry, None).sentence,
+        against={mode: mean for mode in MODES if (mean := _against(cases, mode)) is not None},
         best=measured.value if measured else None,
         low=measured.low if measured else None,
         high=measured.high if measured else None,
-        us=score.us if isinstance(score, ModelledScore) else None,
+        claim=claim_of(measured) if measured else None,
+        tier=_tier(record),
+        us=mean_of(one.time.us for one in cases),
+        call_us=mean_of(one.call.us for one in cases if one.call),
         roofline=mean_of(one.roofline for one in cases if one.roofline),
-        device=record.environment.device,
-        date=entry.created,
+        largest=largest.roofline if largest else None,
+        largest_case=largest.case.name if largest else "",
+        checks=check_rows(record),
+        gap=gap_of(record),
+        cases=case_rows(record),
+        environment=record.environment,
+        date=record.environment.when or created,
     )
+
+
+def _tier(record: Record) -> str:
+    timing = record.result("timing")
+    return timing.facts.tier if timing and isinstance(timing.facts, TimingFacts) else ""
+
+
+def _allowed_us(one: CaseTiming) -> float:
+    """What the roofline allows: the size of a case in one number."""
+    return (one.roofline or 0.0) * one.time.us
 
 
 def _against(cases: Sequence[CaseTiming], mode: str) -> float | None:
