@@ -67,6 +67,58 @@ def test_a_tree_of_kernels_with_and_without_records(tmp_path: Path, capsys: pyte
     assert {(one.task, one.direction) for one, _, _ in ASKED} == {("swiglu", "forward"), ("swiglu", "backward")}
 
 
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Kernels of both passes of swiglu, and an empty folder of results where a project has it."""
+    (tmp_path / "docs" / "results" / "h200").mkdir(parents=True)
+    (tmp_path / "kernels" / "swiglu").mkdir(parents=True)
+    (tmp_path / "kernels" / "swiglu" / "forward.cu").write_text("fast")
+    (tmp_path / "kernels" / "swiglu" / "backward.cu").write_text("fast too")
+    return tmp_path
+
+
+def on_a_gpu(candidate: Candidate, us: float, tier: str) -> Record:
+    """A record of another machine."""
+    record = fake_record(candidate, us)
+    there = record.environment.model_copy(update={"hardware": "cuda:NVIDIA H200"})
+    options = record.options.model_copy(update={"device": "cuda", "extra": {"tier": tier}})
+    return record.model_copy(update={"environment": there, "options": options})
+
+
+@pytest.mark.usefixtures("evaluator")
+def test_a_folder_of_kernels_is_held_against_the_published_results(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = project / "docs" / "results" / "h200"
+    tuned = kernel().model_copy(update={"macros": {"BLOCK": "128"}})
+    lines = [on_a_gpu(kernel(), 4.0, "search").text(), on_a_gpu(tuned, 3.0, "claim").text()]
+    (results / "records.jsonl").write_text("\n".join(lines) + "\n")
+    (results / "noise.json").write_text('{"pairs": 20}')
+    assert run(["regrade", str(project / "kernels"), "--device", "vgpu", "--no-archive"]) == 0
+    backward, forward = capsys.readouterr().out.split("AGREES  ")[1:]
+    assert "then on cuda:NVIDIA H200, now on fake:0: times not compared" in forward
+    assert "published without a record: it should pass" in backward
+    assert [dict(one.macros) for one, _, _ in ASKED] == [{}, {"BLOCK": "128"}]
+
+
+@pytest.mark.usefixtures("evaluator")
+def test_a_kernel_that_changed_since_its_record_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "r.jsonl").write_text(fake_record(kernel("as it was"), 4.0).text() + "\n")
+    path = str(project / "kernels" / "swiglu" / "forward.cu")
+    assert run(["regrade", path, "--against", str(project), "--device", "vgpu", "--no-archive"]) == 0
+    assert "has a record of another text of it" in capsys.readouterr().out
+    assert run(["regrade", path, "--against", str(project / "nowhere"), "--device", "vgpu"]) == 2
+    assert "--against names one" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("evaluator")
+def test_macros_that_are_named_ask_for_the_record_that_has_them(project: Path) -> None:
+    (project / "docs" / "results" / "r.json").write_text(fake_record(kernel(), 9.0).text())
+    path = str(project / "kernels" / "swiglu" / "forward.cu")
+    assert run(["regrade", path, "--device", "vgpu", "--no-archive"]) == 1
+    assert run(["regrade", path, "-DBLOCK=64", "--device", "vgpu", "--no-archive"]) == 0
+
+
 @pytest.mark.usefixtures("evaluator")
 def test_the_same_seed_and_the_same_choices(tmp_path: Path) -> None:
     record = fake_record(kernel(), 4.0)

@@ -9,6 +9,7 @@ from warpsmith.base import UsageError, read_text
 from warpsmith.records import Candidate, Direction, Record
 
 RECORDS = (".json", ".jsonl")
+RESULTS = Path("docs", "results")
 MOST_BYTES = 1 << 30
 
 
@@ -27,6 +28,29 @@ def read_records(path: Path) -> list[Record]:
     if not found:
         raise UsageError(f"{path} holds no record. A record is what warpsmith eval --json prints.")
     return found
+
+
+def results_for(path: Path, named: Path | None) -> Path | None:
+    """Where records of a kernel lie: the named folder, or docs/results beside the folder of kernels."""
+    if named is not None:
+        if not named.is_dir():
+            raise UsageError(f"Folder {named} does not exist. --against names one that holds records.")
+        return named
+    above = path.absolute().parents  # kernels/TASK/DIRECTION.cu
+    usual = above[2] / RESULTS if len(above) > 2 else None
+    return usual if usual and usual.is_dir() else None
+
+
+def records_below(folder: Path) -> tuple[Record, ...]:
+    """Every record of a folder, in the order of its files. What is no record stands there for another reader."""
+    paths = sorted(one for suffix in RECORDS for one in folder.rglob(f"*{suffix}"))
+    lines = (line for path in paths for line in _lines(path) if line.strip())
+    return tuple(one for line in lines if isinstance(one := _record(line), Record))
+
+
+def _lines(path: Path) -> list[str]:
+    text = read_text(path, MOST_BYTES)
+    return text.splitlines() if path.suffix == ".jsonl" else [text]
 
 
 def kernel_candidate(path: Path, task: str, macros: Mapping[str, str]) -> tuple[str, Candidate]:

@@ -1,7 +1,7 @@
 """`warpsmith regrade`: published records or kernels evaluated again here, and whether the two agree."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -11,7 +11,7 @@ from warpsmith.base import UsageError
 from warpsmith.cli._archive import keep
 from warpsmith.cli._options import Device, Json, Macros, Trust, read_macros
 from warpsmith.cli._output import console, print_json, print_table
-from warpsmith.cli._published import RECORDS, kernel_candidate, read_records
+from warpsmith.cli._published import RECORDS, kernel_candidate, read_records, records_below, results_for
 from warpsmith.records import Candidate, Group, Record, Verdict
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from warpsmith.report.agreement import Agreement
 
 WITHIN_HELP = "The share by which times of the same hardware may differ."
+AGAINST_HELP = "A folder of records to hold kernels against; docs/results beside the folder of kernels by default."
 SEED_HELP = "Draw the same inputs and held-out shapes again instead of new ones."
 
 
@@ -30,6 +31,16 @@ class Published:
     target: str
     candidate: Candidate
     record: Record | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user says of all files: their task, values of tunables, and where records lie."""
+
+    task: str
+    macros: dict[str, str]
+    against: Path | None
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,7 @@ class Way:
 
 def command(
     files: Annotated[list[Path], typer.Argument(help="Records (.json, .jsonl), kernels (.cu), or folders of them.")],
+    against: Annotated[Path | None, typer.Option(help=AGAINST_HELP)] = None,
     task: Annotated[str, typer.Option(help="The task as eval takes it, where the files do not say.")] = "",
     macro: Macros = None,
     device: Device = "auto",
@@ -54,7 +66,8 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Evaluate again and compare; exit code 0 all agree, 1 one disagrees, 3 our fault, 4 one has no verdict."""
-    published = [one for path in files for one in _published(path, task, read_macros(macro or []))]
+    asked = Asked(task, read_macros(macro or []), against)
+    published = [one for path in files for one in _published(path, asked)]
     way = Way(device, same_seed, trust, within)
     found = []
     for one in published:
@@ -70,34 +83,53 @@ def command(
     return _code(found)
 
 
-def _published(path: Path, task: str, macros: dict[str, str]) -> Iterator[Published]:
-    """The kernels of a file or of all files below a folder; a kernel's record may lie beside it."""
+def _published(path: Path, asked: Asked) -> Iterator[Published]:
+    """The kernels of a file or of all files below a folder; a folder of kernels and records is one of kernels."""
     if path.is_dir():
         below = sorted(path.rglob("*.cu")) or [one for suffix in RECORDS for one in sorted(path.rglob(f"*{suffix}"))]
         if not below:
             raise UsageError(f"No kernel (.cu) and no record (.json, .jsonl) below {path}.")
         for one in below:
-            yield from _published(one, task, macros)
+            yield from _published(one, asked)
     elif path.suffix == ".cu":
-        yield _kernel(path, task, macros)
+        yield _kernel(path, asked)
     else:
         records = read_records(path)
         for number, record in enumerate(records, 1):
             where = f"{path}:{number}" if len(records) > 1 else str(path)
-            yield Published(where, task or record.candidate.task, record.candidate, record)
+            yield Published(where, asked.task or record.candidate.task, record.candidate, record)
 
 
-def _kernel(path: Path, task: str, macros: dict[str, str]) -> Published:
-    """A kernel's file; `forward.json` beside `forward.cu` is its record when it is of the same text."""
+def _kernel(path: Path, asked: Asked) -> Published:
+    """A kernel's file with its record: `forward.json` beside `forward.cu`, else the one of its text in a folder."""
     beside = path.with_suffix(".json")
-    if beside.is_file() and not macros:
+    if beside.is_file() and not asked.macros:
         (record,) = read_records(beside)[:1]
-        target, candidate = kernel_candidate(path, task, record.candidate.macros)
+        target, candidate = kernel_candidate(path, asked.task, record.candidate.macros)
         if candidate.id != record.candidate.id:
             raise UsageError(f"{beside} is the record of another kernel than {path}: the texts differ.")
         return Published(str(path), target, candidate, record)
-    target, candidate = kernel_candidate(path, task, macros)
-    return Published(str(path), target, candidate)
+    target, candidate = kernel_candidate(path, asked.task, asked.macros)
+    results = results_for(path, asked.against)
+    if results is None:
+        return Published(str(path), target, candidate)
+    return _known(Published(str(path), target, candidate), results, bool(asked.macros))
+
+
+def _known(one: Published, results: Path, exact: bool) -> Published:
+    """The kernel with its record of a folder, a claim's rather; tunables are the record's unless the user names some."""
+    pairs = [found for found in records_below(results) if _same_work(found.candidate, one.candidate)]
+    same = [found for found in pairs if found.candidate.source == one.candidate.source]
+    if exact:
+        same = [found for found in same if found.candidate.id == one.candidate.id]
+    if same:
+        record = max(same, key=lambda found: found.options.extra.get("tier") == "claim")
+        return replace(one, candidate=record.candidate, record=record)
+    return replace(one, note=f"{results} has a record of another text of it") if pairs else one
+
+
+def _same_work(one: Candidate, other: Candidate) -> bool:
+    return (one.task, one.direction) == (other.task, other.direction)
 
 
 def _regraded(one: Published, way: Way) -> "Agreement":
@@ -107,7 +139,8 @@ def _regraded(one: Published, way: Way) -> "Agreement":
     seeds = one.record.options.seeds if one.record and way.same_seed else ()
     asked = one.candidate.model_copy(update={"task": one.target})
     after = grade(asked, _choices(one.record, way), seeds[0] if seeds else None)
-    return agreement(one.where, one.record, after, way.within)
+    found = agreement(one.where, one.record, after, way.within)
+    return found.model_copy(update={"notes": (*found.notes, one.note)}) if one.note else found
 
 
 def _choices(record: Record | None, way: Way) -> "Choices":
