@@ -9,7 +9,7 @@ from warpsmith.base import UsageError, WarpsmithError, read_text
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.run import concluded, grade
 from warpsmith.compile.source import language_of
-from warpsmith.records import Candidate, Direction, Model, Reason, Record, TimingFacts, Verdict
+from warpsmith.records import Candidate, Direction, Model, Reason, Record, StageResult, TimingFacts, Verdict
 
 HEADER = re.compile(r"^//\s*([a-z]+):\s*(.*?)\s*$")
 NO_GAIN = 0.99  # of the honest kernel's time: above this an attack has gained nothing
@@ -158,13 +158,9 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
     """
     verdict = concluded(record)
     ended = next((one for one in record.results if one.verdict is record.verdict and one.reason), record.results[-1])
-    caught = (specimen.without or specimen.caught) if bare else specimen.caught
     passed, time_us = verdict is Verdict.PASS, _time_us(record)
-    known = time_us is not None and honest_us is not None
-    gains = (time_us or 0.0) < (honest_us or 0.0) * NO_GAIN if known else not specimen.harmless
-    excused = passed and bool(specimen.harmless) and not gains
-    said = any(one.reason is ended.reason and one.stage in ("", ended.stage) for one in caught)
-    as_said = said or (not caught and not passed)
+    caught = (specimen.without or specimen.caught) if bare else specimen.caught
+    excused = passed and _harmless(specimen, time_us, honest_us)
     return Outcome(
         specimen=specimen,
         verdict=verdict,
@@ -173,9 +169,22 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
         detail=ended.detail,
         time_us=time_us,
         honest_us=honest_us,
-        expected=(as_said or excused) if specimen.attack else passed,
+        expected=(excused or _as_said(ended, caught, passed)) if specimen.attack else passed,
         wrong=(passed and not excused) if specimen.attack else not passed,
     )
+
+
+def _harmless(specimen: Specimen, time_us: float | None, honest_us: float | None) -> bool:
+    """Whether the header excuses a pass, and no time is gained over the honest kernel inside where both are known."""
+    known = time_us is not None and honest_us is not None
+    return bool(specimen.harmless) and not (known and (time_us or 0.0) < (honest_us or 0.0) * NO_GAIN)
+
+
+def _as_said(ended: StageResult, caught: Sequence[Expected], passed: bool) -> bool:
+    """Whether it ended where the header says; a header that says nothing asks only that it does not pass."""
+    if not caught:
+        return not passed
+    return any(one.reason is ended.reason and one.stage in ("", ended.stage) for one in caught)
 
 
 def _time_us(record: Record) -> float | None:
