@@ -117,7 +117,7 @@ def _kernel(path: Path, asked: Asked) -> Published:
 
 
 def _known(one: Published, results: Path, exact: bool) -> Published:
-    """The kernel with its record of a folder, a claim's rather; tunables are the record's unless the user names some."""
+    """The kernel with its record of a folder, a claim before others; tunables as recorded unless named."""
     pairs = [found for found in records_below(results) if _same_work(found.candidate, one.candidate)]
     same = [found for found in pairs if found.candidate.source == one.candidate.source]
     if exact:
