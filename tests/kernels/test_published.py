@@ -1,0 +1,54 @@
+"""The published kernels: each stands where its task and direction say, compiles, and is right on the virtual GPU."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from warpsmith.bench import Choices, grade
+from warpsmith.cli._published import kernel_candidate
+from warpsmith.records import Direction, Group, Verdict
+from warpsmith.tasks.suite import folders
+
+KERNELS = Path(__file__).parents[2] / "kernels"
+PATHS = sorted(KERNELS.rglob("*.cu"))
+QUICK = ("cross_entropy/forward.cu", "rope/backward.cu")  # of these every `make test` sees that they compile and run
+
+
+def name_of(path: Path) -> str:
+    """How a test names a kernel."""
+    return path.relative_to(KERNELS).as_posix()
+
+
+def test_there_are_kernels_and_the_quick_ones_are_among_them() -> None:
+    assert set(QUICK) <= set(map(name_of, PATHS))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=name_of)
+def test_its_place_names_a_task_of_the_suite_and_a_direction(path: Path) -> None:
+    task, file = path.relative_to(KERNELS).parts
+    assert task in folders() and file in {f"{direction}.cu" for direction in Direction}
+    target, candidate = kernel_candidate(path, "", {})
+    assert (target, candidate.task, f"{candidate.direction}.cu") == (task, task, file)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=name_of)
+def test_its_text_begins_with_what_it_does(path: Path) -> None:
+    text = path.read_text()
+    assert text.startswith("// ") and text.endswith("\n")
+    assert not re.search(r"\bTODO\b|\bFIXME\b|https?://", text)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=() if name_of(path) in QUICK else pytest.mark.slow, id=name_of(path)) for path in PATHS],
+)
+def test_it_compiles_and_is_right_on_the_virtual_gpu(path: Path) -> None:
+    _, candidate = kernel_candidate(path, "", {})
+    record = grade(candidate, Choices(device="vgpu", cases=(Group.SMOKE,), until="check"))
+    compiled, checked = record.result("compile"), record.result("check")
+    assert compiled is not None and compiled.verdict is Verdict.PASS, record.results[-1].detail
+    assert checked is not None
+    if checked.verdict is Verdict.SKIP:  # an instruction that the virtual GPU does not have
+        pytest.skip(checked.detail)
+    assert checked.verdict is Verdict.PASS, f"{checked.reason}: {checked.detail}"
