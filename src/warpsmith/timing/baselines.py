@@ -18,6 +18,7 @@ from warpsmith.tasks.client import policy
 from warpsmith.tasks.opened import OpenOptions
 from warpsmith.tasks.suite import folders, root
 from warpsmith.tasks.target import Form, find
+from warpsmith.timing.compiled import compiled_folder
 from warpsmith.timing.torch_host import REPLY, REQUEST, Reply, Request
 
 SAMPLES = 25
@@ -176,8 +177,7 @@ def host_policy(target: str, compilers: int = 0) -> Policy:
         env["TORCHINDUCTOR_COMPILE_THREADS"] = str(compilers)
     kept: tuple[Path, ...] = ()
     if found.form is Form.SUITE:
-        folder = Home.here().cache / "inductor"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = compiled_folder()
         read, kept = (*read, root()), (folder,)
         env |= {"TORCHINDUCTOR_CACHE_DIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")}
     return replace(base, devices=True, env=env, limits=LIMITS, read=read, write=kept)

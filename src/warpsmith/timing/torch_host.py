@@ -29,7 +29,7 @@ WARM_CALLS = 3
 
 
 class Request(Model):
-    """One mode of torch on one case."""
+    """One mode of torch on one case; no samples: only prepare it, beside others on the GPU."""
 
     target: str
     direction: Direction
@@ -93,6 +93,28 @@ def captured(step: Step) -> Step:
     return graph.replay
 
 
+def disbelieve() -> None:
+    """From now on keep no choice that torch makes by timing: the GPU is shared, and such a choice a worse one.
+
+    What the autotuner picks among a kernel's configurations is forgotten with this process. Where a choice would become
+    part of the compiled graph, as the padding of a product does, compiling fails and nothing is kept.
+    """
+    from torch._inductor.fx_passes import pad_mm
+    from torch._inductor.runtime.autotune_cache import AutotuneCache
+
+    _replace(AutotuneCache, "save", lambda *_arguments, **_options: None)
+    _replace(pad_mm, "get_do_bench", lambda: _refuse)
+
+
+def _replace(owner: Any, name: str, instead: Callable[..., Any]) -> None:
+    getattr(owner, name)  # a torch that names it otherwise prepares nothing
+    setattr(owner, name, instead)
+
+
+def _refuse(*_arguments: Any, **_options: Any) -> float:
+    raise RuntimeError("torch chooses by timing here, and the GPU is shared")
+
+
 class Times:
     """Times a step as the judge times a candidate: single calls, idle and queued, the cache as it is asked for."""
 
@@ -119,6 +141,8 @@ class Host:
 
     def answer(self, request: Request) -> Reply:
         """Time one mode."""
+        if not request.samples:
+            disbelieve()
         torch.backends.cuda.matmul.allow_tf32 = request.tf32
         torch.backends.cudnn.allow_tf32 = request.tf32
         step, times = self._step(request), Times(request.cold)
@@ -164,6 +188,7 @@ def reply(host: Host, request: Request) -> Reply:
 
 def main() -> None:
     """Answer requests until the judge closes."""
+    os.umask(0)  # what is compiled here is for the next process too, which is somebody else: see `compiled`
     channel = [
         os.dup2(fd, HIGH + fd, inheritable=False) for fd in (REQUESTS, REPLIES)
     ]  # not for the compiler's workers
