@@ -20,13 +20,15 @@ EXTRA = {
     "eval": VIRTUAL,
     "profile": VIRTUAL,
     "eval-batch": VIRTUAL,
+    "baselines": ["softmax", "--direction", "forward", "--baselines", "eager"],
     "audit": [str(ROOT / "tests" / "honest" / "plain_style.cu"), *VIRTUAL],
     "calibrate": ["--sample", "1", "--dry-run", "--corpus", str(ROOT / "corpus"), "--out", "said.jsonl"],
     "optimize": [*VIRTUAL, "--run", "RUN", "--generations", "1", "--proposals", "1"],
     "ask": ["-n", "1"],
     "regrade": VIRTUAL,
 }
-CODES = {"tasks filter": (0, 1)}  # 1: a task of the folder is not worth a kernel, which is an answer
+# 1: a task of the folder is not worth a kernel, which is an answer; 3: without a GPU torch is not timed
+CODES = {"tasks filter": (0, 1), "baselines": (0, 3)}
 
 
 def commands() -> list[list[str]]:

@@ -23,6 +23,7 @@ COMMANDS = (
     Command("eval", "eval", "is a kernel right, and how fast: the verdict with its evidence", "One kernel"),
     Command("profile", "profile", "what binds a kernel, in numbers; its place under the roofline", "One kernel"),
     Command("eval-batch", "eval_batch", "many kernels as JSON lines; goes on after a kill", "Many kernels"),
+    Command("baselines", "baselines", "torch's modes measured once, for all later evaluations", "Many kernels"),
     Command("calibrate", "calibrate", "verifiers on a labelled corpus: how often right, what saved", "Many kernels"),
     Command("audit", "audit", "attacks and honest controls: what gets through, what is refused", "Many kernels"),
     Command("optimize", "optimize", "search for a faster kernel: models, tuner, or both", "Searches"),

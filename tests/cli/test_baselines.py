@@ -1,0 +1,121 @@
+"""`warpsmith baselines` with a fake torch: a line a case, what is kept is left, an interrupt loses nothing."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from warpsmith.bench import baselines as bench
+from warpsmith.cli._main import run
+from warpsmith.device import Gpu
+from warpsmith.timing import baselines as timing
+from warpsmith.timing.torch_host import Reply, Request
+
+ARGV = ["baselines", "softmax", "--direction", "forward", "--baselines", "eager,compile,max-autotune", "-j", "2"]
+TIMES_US = {"eager": 5.0, "compile": 4.0}
+
+
+@dataclass
+class Torch:
+    """Baseline processes that answer from a table; at one case the user loses patience."""
+
+    interrupted: str = ""
+    broken: str = ""
+    asked: list[Request] = field(default_factory=list)
+
+    def time(self, request: Request) -> Reply:
+        self.asked.append(request)
+        if request.samples and request.case.name == self.interrupted:
+            raise KeyboardInterrupt
+        if request.mode not in TIMES_US or request.case.name == self.broken:
+            return Reply(error="out of memory")
+        times = (TIMES_US[request.mode],) * request.samples
+        return Reply(idle_us=times, queued_us=times)
+
+    @contextmanager
+    def hosted(self, _target: str, _compilers: int) -> Iterator["Torch"]:
+        yield self
+
+
+@pytest.fixture
+def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Torch:
+    """A machine with a GPU, as far as this command can tell."""
+    fake = Torch()
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    gpu = Gpu(name="H200", driver="580", memory_mib=1, capability="9.0")
+    monkeypatch.setattr("warpsmith.device.gpus", lambda: (gpu,))
+    monkeypatch.setattr(bench, "usual_flush_us", lambda: 400.0)
+    monkeypatch.setattr(bench, "environment", lambda *_: Named())
+    monkeypatch.setattr(timing, "TorchHost", fake.hosted)
+    monkeypatch.setattr(timing, "_of_suite", lambda: fake)
+    return fake
+
+
+@dataclass
+class Named:
+    """Of an environment, what baselines are kept under."""
+
+    hardware: str = "cuda:H200"
+    torch: str = "2.11"
+
+
+def test_a_line_a_case_and_a_second_time_they_are_left(torch: Torch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(ARGV) == 0
+    shown = capsys.readouterr().out.splitlines()
+    compiled = [line for line in shown if line.startswith("compiled ")]
+    timed = [line for line in shown if line not in compiled]
+    assert len(compiled) == len(timed) == 6
+    assert "max-autotune not yet: out of memory" in compiled[0]
+    assert timed[0] == (
+        "softmax forward mnist: eager 5.00, compile 4.00 µs; best compile; "
+        "torch's max-autotune gave no time: out of memory"
+    )
+    torch.asked.clear()
+    assert run(ARGV) == 0
+    assert torch.asked == []
+    assert capsys.readouterr().out.count("kept from earlier, --again measures it") == 6
+    assert run([*ARGV, "--again"]) == 0
+    assert len(torch.asked) == 6 * (2 + 3)  # two modes are compiled before, three are timed
+
+
+def test_rows_for_a_program(torch: Torch, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.broken = "mnist"
+    assert run([*ARGV, "--json"]) == 3
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 6
+    assert rows[0]["baselines"] is None
+    assert rows[0]["error"].startswith("No mode of torch runs softmax forward on case mnist")
+    assert rows[1]["error"] == ""
+    assert [one["mode"] for one in rows[1]["baselines"]["modes"]] == ["eager", "compile"]
+
+
+def test_an_interrupt_keeps_what_is_done(torch: Torch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*ARGV, "--json"]) == 0
+    cases = [row["case"] for row in json.loads(capsys.readouterr().out)]
+    torch.interrupted = cases[2]
+    other = [*ARGV[:5], "eager", "-j", "1"]
+    assert run(other) == 130
+    assert capsys.readouterr().out.count("best eager") == 2
+    torch.interrupted = ""
+    assert run(other) == 0
+    shown = capsys.readouterr().out
+    assert (shown.count("kept from earlier"), shown.count("best eager")) == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "words"),
+    [
+        (["softmacks"], 2, "Did you mean softmax"),
+        (["softmax", "--baselines", "compiled"], 2, "Baseline compiled does not exist"),
+        (["softmax"], 3, "this machine has none"),
+    ],
+)
+def test_what_cannot_be_measured(
+    argv: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("warpsmith.device.gpus", lambda: ())
+    assert run(["baselines", *argv]) == code
+    assert words in capsys.readouterr().err

@@ -1,0 +1,45 @@
+"""Baselines of one small case on a real GPU: compiled beside others without a choice kept, then measured and found."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from warpsmith.base import Home
+from warpsmith.bench.baselines import Place, measure_each, prepare, usual_flush_us, wanted
+from warpsmith.bench.lease import Need, lease
+from warpsmith.records import MODES, Direction
+from warpsmith.timing.baselines import Host, TorchHost
+
+pytestmark = pytest.mark.gpu
+
+
+def picks(home: Path) -> int:
+    """How many choices of the autotuner are kept."""
+    return len(list(home.rglob("*.best_config")))
+
+
+def test_a_case_is_prepared_measured_and_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = SimpleNamespace(here=lambda: Home(tmp_path / "data", tmp_path / "cache"))
+    for user in ("baselines", "compiled"):
+        monkeypatch.setattr(f"warpsmith.timing.{user}.Home", found)
+    one = wanted(["softmax"], Direction.FORWARD)[1]
+    (prepared,) = prepare([one], MODES, lambda: TorchHost("softmax", 2), jobs=1)
+    assert dict(prepared.failed) == {}
+    assert list(tmp_path.glob("cache/inductor/torch-*/fxgraph/*")), "what torch compiled was not kept"
+    assert picks(tmp_path) == 0
+
+    with lease(Need.ALONE):
+        flush_us = usual_flush_us()
+    place = Place.here()
+    with TorchHost("softmax") as host:
+
+        def hosts(_target: str, _until: object) -> Host:
+            return host
+
+        (row,) = measure_each([one], place, flush_us, usual_flush_us, hosts)
+        (again,) = measure_each([one], place, flush_us, usual_flush_us, hosts)
+    assert row.baselines is not None, row.error
+    assert {baseline.mode for baseline in row.baselines.modes} == set(MODES), dict(row.baselines.failed)
+    assert not row.baselines.drifted(flush_us)
+    assert again.left and again.baselines == row.baselines
