@@ -106,7 +106,7 @@ def test_a_kernel_that_changed_since_its_record_is_told(project: Path, capsys: p
     (project / "r.jsonl").write_text(fake_record(kernel("as it was"), 4.0).text() + "\n")
     path = str(project / "kernels" / "swiglu" / "forward.cu")
     assert run(["regrade", path, "--against", str(project), "--device", "vgpu", "--no-archive"]) == 0
-    assert "has a record of another text of it" in capsys.readouterr().out
+    assert "has a record of another text for this task" in capsys.readouterr().out
     assert run(["regrade", path, "--against", str(project / "nowhere"), "--device", "vgpu"]) == 2
     assert "--against names one" in capsys.readouterr().err
 
@@ -117,6 +117,17 @@ def test_macros_that_are_named_ask_for_the_record_that_has_them(project: Path) -
     path = str(project / "kernels" / "swiglu" / "forward.cu")
     assert run(["regrade", path, "--device", "vgpu", "--no-archive"]) == 1
     assert run(["regrade", path, "-DBLOCK=64", "--device", "vgpu", "--no-archive"]) == 0
+
+
+@pytest.mark.usefixtures("evaluator")
+@pytest.mark.parametrize("place", [".", "kernels", "kernels/swiglu"])
+def test_results_are_found_from_wherever_the_command_is_typed(
+    place: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "docs" / "results" / "r.json").write_text(fake_record(kernel(), 9.0).text())
+    monkeypatch.chdir(project / place)
+    path = (project / "kernels" / "swiglu" / "forward.cu").relative_to(project / place)
+    assert run(["regrade", str(path), "--device", "vgpu", "--no-archive"]) == 1
 
 
 @pytest.mark.usefixtures("evaluator")

@@ -1,5 +1,6 @@
 """What a user means by TASK."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -61,11 +62,22 @@ def test_a_path_that_is_no_task_says_what_would_be(text: str, said: str) -> None
         find(str(FOREIGN / text))
 
 
-def test_a_name_that_is_also_a_path_is_ambiguous(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "softmax").mkdir()
+def test_a_name_that_is_also_a_task_s_folder_is_ambiguous(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(suite_folder("rope"), tmp_path / "softmax")
+    shutil.copytree(suite_folder("rope"), tmp_path / "rope" / "mine")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"Write \./softmax for the path"):
-        find("softmax")
+    for name in ("softmax", "rope"):
+        with pytest.raises(UsageError, match=rf"Write \./{name}"):
+            find(name)
+
+
+def test_a_folder_of_kernels_named_after_a_task_does_not_hide_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "softmax").mkdir()
+    (tmp_path / "softmax" / "forward.cu").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert find("softmax") == Target(Form.SUITE, suite_folder("softmax"))
 
 
 def test_a_folder_of_many_gives_all_of_them_in_the_order_of_their_numbers(tmp_path: Path) -> None:

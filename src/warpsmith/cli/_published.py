@@ -10,6 +10,7 @@ from warpsmith.records import Candidate, Direction, Record
 
 RECORDS = (".json", ".jsonl")
 RESULTS = Path("docs", "results")
+DEPTH = 2  # of kernels/TASK/DIRECTION.cu below the folder that has RESULTS too
 MOST_BYTES = 1 << 30
 
 
@@ -36,8 +37,8 @@ def results_for(path: Path, named: Path | None) -> Path | None:
         if not named.is_dir():
             raise UsageError(f"Folder {named} does not exist. --against names one that holds records.")
         return named
-    above = path.absolute().parents  # kernels/TASK/DIRECTION.cu
-    usual = above[2] / RESULTS if len(above) > 2 else None
+    above = path.parents if len(path.parents) > DEPTH else path.absolute().parents
+    usual = above[DEPTH] / RESULTS if len(above) > DEPTH else None
     return usual if usual and usual.is_dir() else None
 
 

@@ -125,7 +125,7 @@ def _known(one: Published, results: Path, exact: bool) -> Published:
     if same:
         record = max(same, key=lambda found: found.options.extra.get("tier") == "claim")
         return replace(one, candidate=record.candidate, record=record)
-    return replace(one, note=f"{results} has a record of another text of it") if pairs else one
+    return replace(one, note=f"{results} has a record of another text for this task and direction") if pairs else one
 
 
 def _same_work(one: Candidate, other: Candidate) -> bool:

@@ -54,7 +54,7 @@ def find(text: str) -> Target:
         return _named(Path(file), name)
     path = Path(text)
     if text in folders():
-        if path.exists():
+        if path.is_dir() and next(_holds(path.resolve()), None):  # a folder of a task's kernels is not meant
             raise UsageError(f"'{text}' is a task of the suite and a path here. Write ./{text} for the path.")
         return Target(Form.SUITE, suite_folder(text))
     if path.is_dir():
@@ -95,6 +95,12 @@ def _folder(path: Path) -> Target:
         shown = ", ".join(inside[:3]) + (", …" if len(inside) > 3 else "")
         raise UsageError(f"Folder {path} holds {len(inside)} tasks; name one: {shown}.")
     raise UsageError(f"No task in {path}. {_what_is()}")
+
+
+def _holds(folder: Path) -> Iterator[Target]:
+    """The tasks that a folder is or has."""
+    form = _form(folder)
+    yield from (Target(form, folder),) if form else _below(folder)
 
 
 def _form(folder: Path) -> Form | None:
