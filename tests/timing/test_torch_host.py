@@ -1,5 +1,6 @@
 """The baseline process: a request without samples leaves no choice behind that was made on a shared GPU."""
 
+import pickle
 from types import SimpleNamespace
 
 import pytest
@@ -35,3 +36,7 @@ def test_choices_by_timing_are_forgotten_or_refused(monkeypatch: pytest.MonkeyPa
     assert saved() == []
     with pytest.raises(RuntimeError, match="the GPU is shared"):
         pad_mm.get_do_bench()(lambda: None)
+    in_a_graph = pickle.dumps(AutotuneCache("hash").save)
+    monkeypatch.undo()
+    assert pickle.loads(in_a_graph).__func__ is AutotuneCache.save
+    assert saved() == ["key.best_config"]

@@ -23,7 +23,15 @@ from warpsmith.timing.torch_host import REPLY, REQUEST, Reply, Request
 
 SAMPLES = 25
 MODE_S = 300.0  # max-autotune tries many kernels
-LIMITS = Limits(wall_s=7200, cpu_s=72000, memory_bytes=64 << 30, processes=4096, open_files=4096, address_space=False)
+LIMITS = Limits(
+    wall_s=7200,
+    cpu_s=72000,
+    memory_bytes=64 << 30,
+    processes=4096,
+    open_files=4096,
+    file_bytes=32 << 30,  # what all baseline processes of the whole suite compile lies in one folder
+    address_space=False,
+)
 DRIFT = 0.05  # of the judge's own flush, past which kept baselines are of another day
 NEAR = 1.15  # times the best kept mode: what took longer is not measured again for a claim
 

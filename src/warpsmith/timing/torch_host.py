@@ -108,6 +108,7 @@ def disbelieve() -> None:
 
 def _replace(owner: Any, name: str, instead: Callable[..., Any]) -> None:
     getattr(owner, name)  # a torch that names it otherwise prepares nothing
+    instead.__name__ = name  # pickled by its name into the compiled graph, it is torch's own where that is loaded
     setattr(owner, name, instead)
 
 
