@@ -11,8 +11,8 @@ def case_table(cases: Sequence[CaseRow]) -> Table:
     """A row a case; torch's modes and the call time have a column where some case has them."""
     modes = tuple(dict.fromkeys(mode for case in cases for mode in case.baselines))
     calls = any(case.call_us is not None for case in cases)
-    head, told = ("case", "for", "shape", "type"), ("speedup", "of roofline", "error / bound")
-    columns = (*head, "time", *(("call",) if calls else ()), *modes, *told)
+    head, told = ("case", "for", "shape", "type"), ("speedup", "of roofline")
+    columns = (*head, "time", *(("call",) if calls else ()), *told, *modes, "error / bound")
     rows = tuple(_row(case, modes, calls) for case in cases)
     return Table(columns, rows, frozenset(columns[len(head) :]))
 
@@ -23,7 +23,7 @@ def _row(case: CaseRow, modes: Sequence[str], calls: bool) -> tuple[str, ...]:
     call = (micro(case.call_us),) if calls else ()
     torch = tuple(micro(case.baselines.get(mode)) for mode in modes)
     head = (case.name, case.group, case.shape, case.dtype, _time(case))
-    return *head, *call, *torch, fast, percent(case.roofline), error(case.error)
+    return *head, *call, fast, percent(case.roofline), *torch, error(case.error)
 
 
 def _time(case: CaseRow) -> str:
