@@ -107,6 +107,10 @@ def test_the_suite_over_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (folder / "r.jsonl").write_text(record("k", 5.0).text() + "\n")
     assert run(["report", "--suite", str(folder), "--html", str(tmp_path / "board.html")]) == 0
     assert "5 µs" in (tmp_path / "board.html").read_text()
+    assert run(["report", "--suite", str(folder), "--md", str(folder / "README.md")]) == 0
+    made = (folder / "README.md").read_text()
+    assert f"warpsmith report --suite {folder}" in made and "#### softmax forward" in made
+    assert run(["report", "--suite", str(folder), "--html", str(tmp_path / "board.html")]) == 0
     capsys.readouterr()
     assert run(["report", "--suite", str(tmp_path / "nowhere"), "--json"]) == 2
     assert "does not exist" in json.loads(capsys.readouterr().out)["error"]["message"]
