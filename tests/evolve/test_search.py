@@ -215,6 +215,11 @@ def test_a_start_that_is_wrong_and_no_model_is_said(archive: Archive, task: Task
         search(archive, aim(task, start()), lambda candidate: Reason.WRONG_VALUE).run()
 
 
+def test_a_start_that_we_could_not_evaluate_says_what_this_machine_lacks(archive: Archive, task: Task) -> None:
+    with pytest.raises(UsageError, match=r"no correct kernel to search from: .*harness"):
+        search(archive, aim(task, start()), lambda candidate: Reason.HARNESS).run()
+
+
 def test_a_broken_proposal_is_repaired_from_its_evidence(archive: Archive, task: Task) -> None:
     seen: list[Prompt] = []
 

@@ -53,7 +53,7 @@ class State:
     trials: OrderedDict[str, Trials] = field(default_factory=OrderedDict)
     ideas: Counter[str] = field(default_factory=Counter)
     funnel: Counter[str] = field(default_factory=Counter)
-    failures: deque[str] = field(default_factory=lambda: deque(maxlen=8))  # the last words of models that failed
+    failures: deque[str] = field(default_factory=lambda: deque(maxlen=8))  # last words of models, and our own faults
     generation: int = 0  # the next one
     evolved: int = 0  # generations after the first kernel was there
     translations: int = 0  # rounds of translation
@@ -80,6 +80,7 @@ class State:
         if proposal.outcome in (Outcome.MODEL_FAILED, Outcome.OUT_OF_BUDGET):
             self.failures.append(proposal.detail)
             self.out_of_budget |= proposal.outcome is Outcome.OUT_OF_BUDGET
+        self.failures.extend(our_fault(one))
         member = self._record(one) if one.record is not None else None
         self._fault(one, member)
         over = self._over_parent(slot, member)
@@ -150,12 +151,17 @@ class State:
 def broken_of(one: Result) -> Broken | None:
     """The failed kernel of a slot with its evidence; None when it has none to repair."""
     if one.record is not None:
-        result = failing(one.record)
-        ours = result is not None and result.verdict is Verdict.FAULT
-        return None if result is None or ours else Broken(one.record.candidate.source, evidence(one.record))
+        blameless = failing(one.record) is None or our_fault(one)
+        return None if blameless else Broken(one.record.candidate.source, evidence(one.record))
     if one.proposal.outcome in (Outcome.BAD_ANSWER, Outcome.STOPPED):
         return Broken(one.proposal.source, one.proposal.detail)
     return None
+
+
+def our_fault(one: Result) -> tuple[str, ...]:
+    """What went wrong on our side in a slot's evaluation, if anything: no kernel is to be blamed or repaired for it."""
+    result = failing(one.record) if one.record is not None else None
+    return (result.detail,) if result is not None and result.verdict is Verdict.FAULT else ()
 
 
 def verdict_word(one: Result) -> str:
