@@ -44,10 +44,11 @@ def desk(*cases: Group, seen: tuple[Seen, ...] = ()) -> Desk:
     return Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda", cases=cases), seed=3, seen=seen)
 
 
-def compiled(kernels: int) -> Record:
+def compiled(kernels: int, libraries: tuple[str, ...] = ()) -> Record:
     record = Record(candidate=CANDIDATE, task_version="1", environment=Environment(device="d", hardware="h"))
     resources = tuple(KernelResources(name=str(n), registers=8) for n in range(kernels))
-    return record.adding(StageResult(stage="compile", verdict=Verdict.PASS, facts=CompileFacts(kernels=resources)))
+    facts = CompileFacts(kernels=resources, libraries=libraries)
+    return record.adding(StageResult(stage="compile", verdict=Verdict.PASS, facts=facts))
 
 
 @pytest.mark.parametrize("group", [Group.TIMING, Group.DEV, Group.SMOKE])
@@ -100,6 +101,12 @@ def test_the_virtual_gpu_does_not_stand_for_another_generation(monkeypatch: pyte
     monkeypatch.setattr("warpsmith.bench.cuda.gpus", lambda: (Gpu("a GPU", "580", 1, "12.0"),))
     result = virtual_stage(desk())(compiled(1))
     assert result.verdict is Verdict.SKIP and "12.0" in result.detail
+
+
+def test_the_virtual_gpu_runs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.bench.cuda.gpus", lambda: (Gpu("a GPU", "580", 1, "9.0"),))
+    result = virtual_stage(desk())(compiled(1, ("libcublas.so.13",)))
+    assert result.verdict is Verdict.SKIP and "libcublas.so.13" in result.detail
 
 
 @pytest.mark.parametrize(

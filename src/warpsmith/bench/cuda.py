@@ -21,7 +21,7 @@ from warpsmith.tasks.heldout import LONG
 from warpsmith.tasks.opened import LocalTask, OpenTask
 from warpsmith.tasks.program import Problem, moved, problem
 from warpsmith.timing.sample import Examine
-from warpsmith.vgpu import describe
+from warpsmith.vgpu import Description, describe
 
 if TYPE_CHECKING:
     from warpsmith.timing.stage import Timer, Zeros
@@ -37,14 +37,22 @@ def virtual_stage(desk: Desk) -> Stage:
     checked = stages.virtual_stage(desk, "virtual")
 
     def stage(record: Record) -> StageResult:
-        modelled = describe(desk.choices.gpu)
-        here = gpus()[0].capability
-        if here.partition(".")[0] == str(modelled.capability[0]):
-            return _unless_lacking(checked(record))
-        detail = f"The virtual {modelled.name} cannot stand for a GPU of compute capability {here}."
-        return StageResult(stage="virtual", verdict=Verdict.SKIP, detail=detail)
+        why = _unfit(describe(desk.choices.gpu), record)
+        if why:
+            return StageResult(stage="virtual", verdict=Verdict.SKIP, detail=why)
+        return _unless_lacking(checked(record))
 
     return stage
+
+
+def _unfit(modelled: Description, record: Record) -> str:
+    """Why the virtual GPU cannot say anything of this candidate; empty when it can."""
+    here = gpus()[0].capability
+    if here.partition(".")[0] != str(modelled.capability[0]):
+        return f"The virtual {modelled.name} cannot stand for a GPU of compute capability {here}."
+    compiled = record.result("compile")
+    called = compiled.facts.libraries if compiled and isinstance(compiled.facts, CompileFacts) else ()
+    return f"It calls {', '.join(called)}, which the virtual GPU does not run." if called else ""
 
 
 def _unless_lacking(result: StageResult) -> StageResult:
