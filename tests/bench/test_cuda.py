@@ -62,6 +62,13 @@ def test_held_out_cases_are_drawn_before_they_are_timed() -> None:
     assert len(found) == 3 and all(case.group is Group.HELDOUT for case in found)
 
 
+def test_a_claim_times_held_out_cases_too() -> None:
+    claimed = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda", tier="claim"), seed=3)
+    found = _timed_cases(claimed)
+    assert found[: len(TASK.group(Group.TIMING))] == list(TASK.group(Group.TIMING))
+    assert [case.group for case in found[len(TASK.group(Group.TIMING)) :]] == [Group.HELDOUT] * 3
+
+
 def test_launches_are_those_that_the_virtual_gpu_counted() -> None:
     row = Row(kernel="k", launches=3, grid=(1, 1, 1), block=(32, 1, 1))
     seen = (Seen(Step(Trial(case=CASE)), 0.0, Facts(kernels=(row, row))),)

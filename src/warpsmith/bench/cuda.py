@@ -144,7 +144,9 @@ def _one_a_case(steps: Iterable[Step]) -> list[Step]:
 
 
 def _timed_cases(desk: Desk) -> list[Case]:
-    groups = desk.choices.cases or (Group.TIMING,)
+    """The chosen groups; else the timing cases, and for a claim shapes that nobody has seen as well."""
+    claimed = (Group.TIMING, Group.HELDOUT) if desk.choices.tier == "claim" else (Group.TIMING,)
+    groups = desk.choices.cases or claimed
     steps = desk.steps("cuda") if Group.HELDOUT in groups else ()
     cases = [step.trial.case for step in _one_a_case(steps)]
     drawn = [case for case in cases if case.group is Group.HELDOUT and not case.name.startswith(LONG)]

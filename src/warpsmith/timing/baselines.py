@@ -223,6 +223,11 @@ def asked(target: str, task: Task, direction: Direction, case: Case, cold: bool 
     )
 
 
+def uncompiled(modes: Sequence[str]) -> tuple[str, ...]:
+    """Of some modes those that compile nothing; all of them when there is none."""
+    return tuple(mode for mode in modes if mode.startswith("eager")) or tuple(modes)
+
+
 def measure(host: Host, request: Request, modes: Sequence[str] = MODES) -> Baselines:
     """Time every mode on the request's case."""
     found = _window(host, request, modes)

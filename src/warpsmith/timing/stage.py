@@ -19,6 +19,7 @@ from warpsmith.records import (
     CaseTiming,
     Ceilings,
     Direction,
+    Group,
     Reason,
     StageResult,
     Task,
@@ -32,7 +33,18 @@ from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import tensors
-from warpsmith.timing.baselines import Baselines, Host, asked, host_for, keep, load, measure, measure_again, store
+from warpsmith.timing.baselines import (
+    Baselines,
+    Host,
+    asked,
+    host_for,
+    keep,
+    load,
+    measure,
+    measure_again,
+    store,
+    uncompiled,
+)
 from warpsmith.timing.null import Form, Null, l2_bytes, measure_null
 from warpsmith.timing.rules import Doubt, Floor
 from warpsmith.timing.sample import Examine, Manner, sample
@@ -202,9 +214,14 @@ class Timer:
         return judged(case, [once, again], baselines, bench, bounds, subject.launches)
 
     def _baselines(self, subject: Subject, case: Case, sitting: Sitting, flush_us: float) -> Baselines:
-        """Those of an earlier day, unless the GPU has drifted since; for a claim two windows now of what came near."""
+        """Those of an earlier day, unless the GPU has drifted since; for a claim two windows now of what came near.
+
+        A shape that was drawn for this evaluation comes never again: nothing is compiled for it, and nothing kept.
+        """
         cold = self.cache == "cold"
         request = asked(subject.target, subject.task, subject.direction, case, cold)
+        if case.group is Group.HELDOUT:
+            return measure(sitting.torch, request, uncompiled(self.modes))
         path = store(self.hardware, self.torch_version, subject.task, subject.direction, case, cold, self.modes)
         found = load(path)
         if found and not found.drifted(flush_us):
