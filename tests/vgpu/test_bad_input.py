@@ -31,7 +31,7 @@ VERDICTS = (
     ("null_pointer", Reason.FINDINGS, "scale_kernel"),
     ("host_pointer", Reason.FINDINGS, "scale_kernel"),
     ("endless", Reason.INSTRUCTION_BUDGET, "endless_kernel"),
-    ("unknown_instruction", Reason.UNKNOWN_INSTRUCTION, "wgmma"),
+    ("unknown_instruction", Reason.UNKNOWN_INSTRUCTION, "m8n8k4"),
     ("unknown_call", Reason.UNKNOWN_CALL, "cudaCreateTextureObject"),
     ("trapped", Reason.DEVICE_TRAP, "trap"),
     ("host_reads_device", Reason.CRASH, "crash"),

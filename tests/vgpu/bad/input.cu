@@ -61,15 +61,16 @@ torch::Tensor flood(torch::Tensor x) {
   return torch::zeros_like(x);
 }
 
-// A matrix instruction of whole warp groups, which is not modelled.
-__global__ void group_kernel(float* out) {
-  asm volatile("wgmma.fence.sync.aligned;");
-  asm volatile("wgmma.commit_group.sync.aligned;");
-  out[threadIdx.x] = 1.f;
+// A matrix instruction on doubles, which is not modelled.
+__global__ void double_kernel(float* out) {
+  double sums[2] = {};
+  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%2}, {%0, %1};"
+               : "+d"(sums[0]), "+d"(sums[1]) : "d"(1.0));
+  out[threadIdx.x] = static_cast<float>(sums[0]);
 }
 torch::Tensor unknown_instruction(torch::Tensor x) {
   auto out = torch::zeros_like(x);
-  group_kernel<<<1, 128, 0, stream()>>>(out.data_ptr<float>());
+  double_kernel<<<1, 32, 0, stream()>>>(out.data_ptr<float>());
   return out;
 }
 

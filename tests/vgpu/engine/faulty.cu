@@ -100,6 +100,17 @@ KERNEL(forgotten_wait) { __shared__ float4 s[64]; unsigned to = (unsigned)__cvta
   y[threadIdx.x] = s[63 - threadIdx.x].x; // FAULT forgotten_wait
 }
 BOTH(forgotten_wait)
+// Both warps of the block multiply; the second fills the tile again before the product is waited for.
+KERNEL(reused_tile) { __shared__ __align__(128) float s[576]; __shared__ float sum[64]; int t = threadIdx.x;
+  for (int i = t; i < 576; i += 64) s[i] = x[i % 128]; __syncthreads();
+  unsigned long long at = __cvta_generic_to_shared(s), a = 8ull << 16 | 16ull << 32 | at >> 4; float d[4] = {};
+  asm volatile("{ .reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0,%1,%2,%3}, %4, %5, p, 1, 1; }" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a), "l"(a + 128)); // FAULT reused_tile
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  if (!bad) asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  __syncthreads(); if (t >= 32) s[512 + t - 32] = t; sum[t] = d[0] + d[3];
+  if (bad) asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  __syncthreads(); y[t] = sum[63 - t]; }
+BOTH(reused_tile)
 // ---- barrier
 KERNEL(half_block) { __shared__ float s[64]; s[threadIdx.x] = 1; if (!bad || threadIdx.x < 16)
   asm volatile("bar.sync 0;" ::: "memory"); // FAULT half_block

@@ -23,6 +23,7 @@ CASES = {
         "everyone_adds",
         "unfenced_last",
         "forgotten_wait",
+        "reused_tile",
     ],
     "barrier": ["half_block", "two_barriers", "diverged", "odd_count"],
     "shuffle": ["absent_lane", "own_bit", "diverged_mask"],

@@ -79,11 +79,11 @@ def test_damaged_text_never_crashes(gpu: Any, nvcc: Any) -> None:
 
 def test_unknown_instruction_is_named_when_reached(gpu: Any) -> None:
     body = ".reg .pred %p<2>; .reg .b32 %r<4>;\nld.param.u32 %r0, [p];\nsetp.eq.u32 %p0, %r0, 0;\n"
-    body += "@%p0 bra DONE;\nwgmma.fence.sync.aligned;\nDONE: ret;"
+    body += "@%p0 bra DONE;\ntcgen05.fence::before_thread_sync;\nDONE: ret;"
     module = gpu.load(entry(body))
     assert gpu.launch(module, "k", 1, 32, np.uint64(0)).status == "done"
     outcome = gpu.launch(module, "k", 1, 32, np.uint64(1))
-    assert (outcome.status, outcome.detail) == ("unknown", "wgmma.fence.sync.aligned")
+    assert (outcome.status, outcome.detail) == ("unknown", "tcgen05.fence::before_thread_sync")
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,27 @@ __global__ void lanes_apart(const float* x, float* out, int n) {
   out[threadIdx.x] = v + tile[63 - threadIdx.x];
 }
 
+// Half of the cluster's threads wait for the cluster, the others for their block: nobody goes on.
+template <bool kFixed>
+__global__ void __cluster_dims__(2) half_a_cluster(const float* x, float* out, int n) {
+  if (kFixed || threadIdx.x >= 64) {
+    asm volatile("barrier.cluster.arrive;" ::: "memory");
+    asm volatile("barrier.cluster.wait;" ::: "memory");  // fault: half_a_cluster
+  }
+  if constexpr (!kFixed)
+    if (threadIdx.x < 64) __syncthreads();  // fault: half_a_cluster
+  out[blockIdx.x * 128 + threadIdx.x] = x[threadIdx.x];
+}
+
+// Arrives twice and waits once.
+template <bool kFixed>
+__global__ void __cluster_dims__(2) arrives_twice(const float* x, float* out, int n) {
+  if constexpr (!kFixed) asm volatile("barrier.cluster.arrive;" ::: "memory");
+  asm volatile("barrier.cluster.arrive;" ::: "memory");  // fault: arrives_twice
+  asm volatile("barrier.cluster.wait;" ::: "memory");
+  out[blockIdx.x * 128 + threadIdx.x] = x[threadIdx.x];
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("forward", RUN(in_one_branch<true>, 1, 128, 0));
   TWINS(in_one_branch, 1, 128, 0);
@@ -98,4 +119,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   TWINS(odd_count, 1, 64, 0);
   TWINS(crossed_barriers, 1, 64, 0);
   TWINS(lanes_apart, 1, 64, 0);
+  TWINS(half_a_cluster, 2, 128, 0);
+  TWINS(arrives_twice, 2, 128, 0);
 }

@@ -1,4 +1,6 @@
 // Accesses beyond what was allocated. A trailing mark with a fault's name is on the line that the finding must name.
+#include <cooperative_groups.h>
+
 #include "fault.h"
 
 template <bool kFixed>
@@ -103,6 +105,48 @@ torch::Tensor use_after_free(torch::Tensor x) {
   return out;
 }
 
+// A block reads the shared memory of one that has left, or of one that there is not.
+template <bool kFixed>
+__global__ void __cluster_dims__(2) departed_block(const float* x, float* out, int n) {
+  __shared__ float tile[64];
+  cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
+  tile[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];
+  cluster.sync();
+  const float* other = cluster.map_shared_rank(tile, cluster.block_rank() ^ 1);
+  out[blockIdx.x * 64 + threadIdx.x] = other[63 - threadIdx.x];  // fault: departed_block
+  if constexpr (kFixed) cluster.sync();
+}
+
+template <bool kFixed>
+__global__ void __cluster_dims__(2) absent_block(const float* x, float* out, int n) {
+  __shared__ float tile[64];
+  cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
+  tile[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];
+  cluster.sync();
+  const float* other = cluster.map_shared_rank(tile, kFixed ? cluster.block_rank() ^ 1 : 2 + n / 4096);
+  out[blockIdx.x * 64 + threadIdx.x] = other[63 - threadIdx.x];  // fault: absent_block
+  cluster.sync();
+}
+
+// A descriptor that leads a product of a warp group past the end of shared memory.
+template <bool kFixed>
+__global__ void far_operand(const float* x, float* out, int n) {
+  __shared__ __align__(128) float tile[576];
+  for (int i = threadIdx.x; i < 576; i += 128) tile[i] = x[i];
+  asm volatile("fence.proxy.async;" ::: "memory");
+  __syncthreads();
+  const uint64_t at = __cvta_generic_to_shared(tile), a = uint64_t(128 >> 4) << 16 | uint64_t(256 >> 4) << 32 | at >> 4;
+  const uint64_t b = a + (kFixed ? 2048 : 2176) / 16;
+  float d[4] = {};
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  asm volatile("{ .reg .pred p; setp.eq.u32 p, 0, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0, %1, %2, %3}, %4, %5, p, 1, 1; }"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a), "l"(b));  // fault: far_operand
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  out[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("forward", RUN(read_past_end<true>, 4, 256, 0));
   TWINS(read_past_end, 4, 256, 0);
@@ -115,4 +159,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   TWINS(atomic_past_end, 4, 256, 0);
   TWINS(async_copy_past_end, 1, 64, 0);
   HOST_TWINS(use_after_free);
+  TWINS(departed_block, 2, 64, 0);
+  TWINS(absent_block, 2, 64, 0);
+  TWINS(far_operand, 1, 128, 0);
 }

@@ -1,4 +1,6 @@
 // Two threads, blocks or streams at one place with nothing that orders them. Either line of a pair may be named.
+#include <cooperative_groups.h>
+
 #include "fault.h"
 
 template <bool kFixed>
@@ -182,6 +184,19 @@ torch::Tensor unordered_input(torch::Tensor x) {
   return out;
 }
 
+// Blocks of a cluster look into each other's shared memory before it is written.
+template <bool kFixed>
+__global__ void __cluster_dims__(2) unmet_cluster(const float* x, float* out, int n) {
+  __shared__ float tile[64];
+  cooperative_groups::cluster_group cluster = cooperative_groups::this_cluster();
+  tile[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];  // fault: unmet_cluster
+  if constexpr (kFixed) cluster.sync();
+  else __syncthreads();
+  const float* other = cluster.map_shared_rank(tile, cluster.block_rank() ^ 1);
+  out[blockIdx.x * 64 + threadIdx.x] = other[63 - threadIdx.x];  // fault: unmet_cluster
+  cluster.sync();
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("forward", RUN(missing_barrier<true>, 1, 128, 0));
   TWINS(missing_barrier, 1, 128, 0);
@@ -198,4 +213,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   HOST_TWINS(two_streams);
   HOST_TWINS(memset_beside_kernel);
   HOST_TWINS(unordered_input);
+  TWINS(unmet_cluster, 2, 64, 0);
 }

@@ -72,6 +72,26 @@ torch::Tensor short_first_pass(torch::Tensor x) {
   return out;
 }
 
+// A product of a warp group whose second operand has a column too few.
+template <bool kFixed>
+__global__ void short_operand(const float* x, float* out, int n) {
+  __shared__ __align__(128) float left[512], right[64];
+  for (int i = threadIdx.x; i < 512; i += 128) left[i] = x[i];
+  if (threadIdx.x < (kFixed ? 64 : 60)) right[threadIdx.x] = x[threadIdx.x];
+  asm volatile("fence.proxy.async;" ::: "memory");
+  __syncthreads();
+  const uint64_t offsets = uint64_t(128 >> 4) << 16 | uint64_t(256 >> 4) << 32;
+  const uint64_t a = offsets | __cvta_generic_to_shared(left) >> 4, b = offsets | __cvta_generic_to_shared(right) >> 4;
+  float d[4] = {};
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  asm volatile("{ .reg .pred p; setp.eq.u32 p, 0, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0, %1, %2, %3}, %4, %5, p, 1, 1; }"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a), "l"(b));  // fault: short_operand
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  out[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("forward", RUN(shared_tail<true>, 1, 64, 0));
   TWINS(shared_tail, 1, 64, 0);
@@ -80,4 +100,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   HOST_TWINS(accumulate_into_empty);
   HOST_TWINS(atomic_into_empty);
   HOST_TWINS(short_first_pass);
+  TWINS(short_operand, 1, 128, 0);
 }

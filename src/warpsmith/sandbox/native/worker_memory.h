@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda_calls.h"
+#include "tensor_maps.h"
 #include "warpsmith/abi.h"
 #include "worker_arena.h"
 
@@ -80,6 +81,8 @@ inline WsHost lend(Memory* memory, void* stream) {
   host.scratch = [](void* context, size_t bytes) { return static_cast<Memory*>(context)->scratch(bytes); };
   host.complain = [](void* context, const char* text) { static_cast<Memory*>(context)->complain(text); };
   host.blas = [](void*) -> void* { return nullptr; };
+  if (find_encoder())
+    host.encode_tensor_map = [](void*, void* map, const WsTiledMap* wanted) { return encode(map, *wanted); };
   return host;
 }
 

@@ -56,6 +56,7 @@ constexpr Row kRows[] = {
         "attempt to terminate a thread-local capture sequence from another thread"},
     {910, "cudaErrorGraphExecUpdateFailure",
         "the graph update was not performed because it included changes which violated constraints"},
+    {912, "cudaErrorInvalidClusterSize", "invalid cluster size"},
     {999, "cudaErrorUnknown", "unknown error"},
 };
 

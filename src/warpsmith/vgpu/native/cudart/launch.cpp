@@ -29,7 +29,8 @@ int launch(const void* function, const Shape& shape, void** arguments, uint64_t 
   std::vector<uint8_t> bytes = packed(*kernel, arguments);
   int error = say(Call::Launch,
              {stream, kernel->function, wire::pack(shape.grid.x, shape.grid.y), wire::pack(shape.grid.z, shape.block.x),
-              wire::pack(shape.block.y, shape.block.z), shape.shared, extras.flags,
+              wire::pack(shape.block.y, shape.block.z), shape.shared,
+              extras.flags | (kernel->large_clusters ? wire::kNonPortable : 0),
               wire::pack(extras.cluster.x, extras.cluster.y), extras.cluster.z},
              bytes.data(), bytes.size());
   // From version 13 on an impossible shape is an invalid argument.
@@ -121,10 +122,11 @@ int cudaFuncGetAttributes(FunctionAttributes* attributes, const void* function) 
 }
 
 int cudaFuncSetAttribute(const void* function, int attribute, int value) {
-  constexpr int kMaxDynamicShared = 8, kLast = 15;
+  constexpr int kMaxDynamicShared = 8, kLargeClusters = 14, kLast = 15;
   Kernel* kernel = kernel_of(function);
   if (!kernel) return last_error(false);
   if (attribute < kMaxDynamicShared || attribute > kLast || value < -1) return settle(cuda::kInvalidValue);
+  if (attribute == kLargeClusters) kernel->large_clusters = value > 0;
   if (attribute != kMaxDynamicShared) return cuda::kSuccess;  // carve-outs and cluster hints change no result here
   return say(Call::AllowShared, {kernel->function, uint64_t(value)});
 }

@@ -22,6 +22,7 @@ struct Kernel {
   std::string name;
   bool known = false;  // to the executor, with the three below
   uint64_t function = 0, parameter_bytes = 0;
+  bool large_clusters = false;  // cudaFuncAttributeNonPortableClusterSizeAllowed
   std::vector<Parameter> parameters;
 };
 

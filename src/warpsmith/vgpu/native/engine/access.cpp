@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cluster.h"
 #include "shadow.h"
 
 namespace vgpu {
@@ -291,6 +292,61 @@ bool resolve_global(Warp& w, const Inst& inst, Space space, const Request& r, Ac
   return true;
 }
 
+// The lanes of `part`, which name one block of the cluster; those that may touch its memory.
+uint32_t resolve_member(Warp& w, const Inst& inst, const Request& r, uint32_t part, Access* access) {
+  Grid& g = *w.grid;
+  int lane = __builtin_ctz(part);
+  Block* owner = owner_of(w, r.address[lane]);
+  if (!owner || !owner->live_threads) {
+    std::string rank = std::to_string((r.address[lane] >> kRankShift) - 1);
+    out_of_bounds(w, inst, lane, Space::Shared, r, r.address[lane], [&] {
+      return owner ? "in block " + rank + " of the cluster, which has exited"
+                   : "in block " + rank + " of a cluster of " + std::to_string(w.block->cluster->blocks.size());
+    });
+    return 0;
+  }
+  Request piece = r;
+  for (int i = 0; i < 32; ++i) piece.address[i] = r.address[part >> i & 1 ? i : lane] & kSharedOffset;
+  uint32_t good = honest_lanes(w, inst, Space::Shared, piece, part, g.shared_bytes);
+  each(good, [&](int i) {
+    access->storage[i] = owner->shared.data() - w.block->shared.data() + int64_t(piece.address[i]);
+  });
+  ++g.counters.shared_requests;
+  ++g.counters.shared_wavefronts;
+  if (!g.check || !good) return good;
+  for (int i = 0; i < 32; ++i)
+    if (!(good >> i & 1)) piece.address[i] = piece.address[__builtin_ctz(good)];
+  Memo m;
+  learn(m, piece, good);
+  View v = shared_view(w, *owner, int64_t(piece.address[m.first]));
+  if (r.write) shadow_write(w, inst, v, m, r.bytes, r.strength, access);
+  else shadow_read(w, inst, v, m, r.bytes, r.strength);
+  return good;
+}
+
+// A request that reaches into the shared memory of other blocks of the cluster.
+bool resolve_cluster(Warp& w, const Inst& inst, const Request& r, Access* access) {
+  access->shape = Shape::Scattered;
+  access->base = w.block->shared.data();
+  access->delta = access->storage;
+  uint32_t good = 0;
+  for (uint32_t left = access->mask; left;) {
+    Address rank = r.address[__builtin_ctz(left)] >> kRankShift;
+    uint32_t part = 0;
+    each(left, [&](int lane) { part |= uint32_t(r.address[lane] >> kRankShift == rank) << lane; });
+    good |= resolve_member(w, inst, r, part, access);
+    left &= ~part;
+  }
+  access->mask = good;
+  return good != 0;
+}
+
+bool reaches_out(const Request& r, uint32_t mask) {
+  bool out = false;
+  each(mask, [&](int lane) { out |= r.address[lane] >= kRankUnit && r.address[lane] >> kRankShift <= 0xff; });
+  return out;
+}
+
 bool resolve_shared(Warp& w, const Inst& inst, const Request& r, Access* access) {
   Grid& g = *w.grid;
   Memo& m = *inst.memo;
@@ -303,6 +359,7 @@ bool resolve_shared(Warp& w, const Inst& inst, const Request& r, Access* access)
   bool bad =
       first + m.low < 0 || first + m.high > int64_t(g.shared_bytes) || !m.aligned || (first & int64_t(r.bytes - 1));
   if (__builtin_expect(bad, 0)) {
+    if (g.clustered && reaches_out(r, access->mask)) return resolve_cluster(w, inst, r, access);
     access->mask = honest_lanes(w, inst, Space::Shared, r, access->mask, g.shared_bytes);
     access->shape = Shape::Scattered;
     return access->mask != 0;
@@ -313,7 +370,7 @@ bool resolve_shared(Warp& w, const Inst& inst, const Request& r, Access* access)
   g.counters.bank_conflicts += uint64_t(std::max(0, m.wavefronts - least));
   ++g.counters.shared_requests;
   if (g.check) {
-    View v = shared_view(w, first);
+    View v = shared_view(w, *w.block, first);
     if (r.write) shadow_write(w, inst, v, m, r.bytes, r.strength, access);
     else shadow_read(w, inst, v, m, r.bytes, r.strength);
   }
@@ -363,7 +420,7 @@ void accuse(Warp& w, const Inst& inst, const Access& access, const Request& r, u
   int lane = __builtin_ctz(lanes_that_differ);
   bool shared = access.space == Space::Shared;
   report(w, inst, lane, {"race", r.address[lane], r.bytes, space_name(access.space), false}, [&] {
-    std::string other = access.prior ? rival(w, shared, access.prior) + (access.prior_read ? " read" : " wrote")
+    std::string other = access.prior ? rival(w, shared && !w.grid->clustered, access.prior) + (access.prior_read ? " read" : " wrote")
                                      : std::string("another lane of this warp writes too");
     return std::string("writes ") + space_name(access.space) + " memory at " + hex(r.address[lane]) + " that " + other +
            " with nothing that orders the two";

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "alu.h"
+#include "async.h"
 #include "control.h"
 #include "shadow.h"
 #include "transfer.h"
@@ -82,7 +83,7 @@ void complete(Warp& w, F due) {
     }
     std::memcpy(w.block->shared.data() + c.to, c.data, c.bytes);
     if (w.grid->check)
-      mark_cells(w, c.to, c.bytes, (w.clock - w.block->clock_base) << 11 | uint32_t(w.index) << 6 | c.lane);
+      mark_cells(w, c.to, c.bytes, shared_view(w, *w.block, 0).own | c.lane);
   }
   w.copies.resize(kept);
 }
@@ -132,7 +133,7 @@ void on_barriers(Warp& w, const Inst& inst, bool release, F f) {
         uint32_t seen[32];
         std::copy(w.seen, w.seen + 32, seen);
         seen[w.index] = w.clock;
-        w.grid->races->release(w, location(w, ptx::Space::Shared, r.address[lane]), false, seen);
+        w.grid->races->release(w, location(w, ptx::Space::Shared, r.address[lane]), w.grid->clustered, seen);
         w.released = true;
       }
       f(s, lane, r.address[lane]);
@@ -154,7 +155,7 @@ void mbarrier_arrive(Warp& w, const Inst& i) {
   const uint32_t* count = i.v[0] == kNoLane ? nullptr : in<uint32_t>(w, i.v[0]);
   const uint32_t* tx = i.v[1] == kNoLane ? nullptr : in<uint32_t>(w, i.v[1]);
   uint64_t before[32] = {};
-  on_barriers(w, i, !(i.v[3] & 2), [&](State& s, int lane, Address) {
+  on_barriers(w, i, i.v[3] != 2 && i.v[3] != 3, [&](State& s, int lane, Address) {
     before[lane] = s.bits;
     int32_t bytes = s.bytes() + (i.v[3] & 1 ? int32_t(tx[lane]) : i.v[3] & 4 ? -int32_t(tx[lane]) : 0);
     uint32_t arrivals = i.v[3] & 2 ? 0 : count ? count[lane] : 1;
@@ -275,8 +276,38 @@ void bulk_copy(Warp& w, const Inst& i) {
   set_mask(w, mask);
 }
 
+}  // namespace
+
+bool lower_completion(Lowering& l, const ptx::Operand& barrier, int32_t bytes) {
+  if (barrier.kind != ptx::Operand::Address) return false;
+  int32_t place = barrier.reg >= 0 ? l.slots->place[size_t(barrier.reg)] : 0;
+  auto symbol = l.symbols->find(barrier.name);
+  if (barrier.reg < 0 && symbol == l.symbols->end()) return false;
+  bool wide = barrier.reg >= 0 && l.function->registers[size_t(barrier.reg)].width == 8;
+  Inst done;
+  done.fn = mbarrier_arrive;
+  done.a = place;
+  done.imm = barrier.offset + (barrier.reg < 0 ? int64_t(symbol->second.address) : 0);
+  done.flags = barrier.reg < 0 ? kNoBase : wide ? kWide : 0;
+  done.c = int32_t(ptx::Space::Shared);
+  done.memo = l.memo();
+  done.v[0] = kNoLane;
+  done.v[1] = bytes;
+  done.v[2] = kNoLane;
+  done.v[3] = 2 | 4;
+  l.emit(mbarrier_arrive) = done;
+  return true;
+}
+
+namespace {
+
 bool lower_bulk(Lowering& l) {
-  if (l.has("tensor") || l.has("prefetch") || l.has_prefix("multicast") || l.has("reduce")) return false;
+  if (l.has("prefetch") && l.has("tensor")) {
+    l.emit(mbarrier_nothing);
+    return true;
+  }
+  if (l.has("tensor")) return lower_tensor_copy(l);
+  if (l.has("prefetch") || l.has_prefix("multicast") || l.has("reduce")) return false;
   if (l.has("commit_group") || l.has("wait_group")) {
     l.emit(mbarrier_nothing);
     return true;
@@ -300,25 +331,7 @@ bool lower_bulk(Lowering& l) {
   copy.memo = l.memo();
   copy.table = l.memo();
   l.emit(bulk_copy) = copy;
-  if (!to_shared) return true;
-  const ptx::Operand& barrier = l.operand(3);
-  if (barrier.kind != ptx::Operand::Address) return false;
-  Inst done;
-  int32_t place = barrier.reg >= 0 ? l.slots->place[size_t(barrier.reg)] : 0;
-  auto symbol = l.symbols->find(barrier.name);
-  if (barrier.reg < 0 && symbol == l.symbols->end()) return false;
-  done.fn = mbarrier_arrive;
-  done.a = place;
-  done.imm = barrier.offset + (barrier.reg < 0 ? int64_t(symbol->second.address) : 0);
-  done.flags = barrier.reg < 0 ? kNoBase : width(barrier) == 8 ? kWide : 0;
-  done.c = int32_t(ptx::Space::Shared);
-  done.memo = l.memo();
-  done.v[0] = kNoLane;
-  done.v[1] = copy.v[2];
-  done.v[2] = kNoLane;
-  done.v[3] = 2 | 4;
-  l.emit(mbarrier_arrive) = done;
-  return true;
+  return !to_shared || lower_completion(l, l.operand(3), copy.v[2]);
 }
 
 bool lower_copy(Lowering& l) {

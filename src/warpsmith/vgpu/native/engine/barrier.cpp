@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "cluster.h"
 #include "control.h"
 
 namespace vgpu {
@@ -140,11 +141,10 @@ void exit_threads(Warp& w, uint32_t mask) {
   w.block->live_threads -= uint32_t(__builtin_popcount(mask));
   w.mask = 0;
   if (w.block->live_threads) check_barriers(*w.block);
+  leave_cluster(w, mask);
 }
 
-bool settle(Block& b) {
-  for (Warp& w : b.warps)
-    if (wake(w)) return true;
+bool report_stuck(Block& b) {
   for (Barrier& bar : b.barriers) {
     if (!bar.arrived) continue;
     const Barrier::Waiter& waiter = bar.waiters.front();
@@ -156,7 +156,7 @@ bool settle(Block& b) {
              " threads reach; the others wait elsewhere: the block never goes on";
     });
     b.grid->outcome.detail = "a block waits at a barrier for ever";
-    return false;
+    return true;
   }
   return false;
 }

@@ -273,6 +273,7 @@ class Builder {
         block.control = Control::Trap;
         return;
       case Kind::Barrier:
+      case Kind::ClusterWait:
       case Kind::WarpSync:
       case Kind::Straight: return straight(s, k, block, where);
     }
@@ -305,12 +306,14 @@ class Builder {
       return;
     }
     count(block, lowering_.kind);
-    if (k == Kind::Barrier || k == Kind::WarpSync) {
+    if (k != Kind::Straight) {
       // The instruction itself is the last; what prepares its operands goes before it.
       block.last = lowering_.emitted.back();
       block.last.where = where;
       lowering_.emitted.pop_back();
-      block.control = k == Kind::Barrier ? Control::Barrier : Control::WarpSync;
+      block.control = k == Kind::Barrier       ? Control::Barrier
+                      : k == Kind::ClusterWait ? Control::ClusterWait
+                                               : Control::WarpSync;
     }
     for (Inst& i : lowering_.emitted) append(i, where);
   }

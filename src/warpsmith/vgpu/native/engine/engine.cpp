@@ -279,7 +279,8 @@ void Engine::ordered(std::function<bool(Operation, Operation)> predicate) {
   impl_->races.ordered = std::move(predicate);
 }
 
-Outcome Engine::launch(const Launch& launch) {
+Outcome Engine::launch(const Launch& asked) {
+  Launch launch = asked;
   Grid g;
   g.launch = &launch;
   g.gpu = &impl_->gpu;
@@ -293,6 +294,10 @@ Outcome Engine::launch(const Launch& launch) {
   Loaded* m = impl_->loaded(launch.module);
   const ptx::Function* f = m ? impl_->entry(*m, launch.entry) : nullptr;
   if (!f) return refuse("there is no entry named " + launch.entry);
+  const uint32_t* named = f->cluster;
+  bool plain = launch.cluster.x * launch.cluster.y * launch.cluster.z == 1;
+  if (named[0] && plain) launch.cluster = {named[0], named[1], named[2]};
+  g.clustered = launch.cluster.x * launch.cluster.y * launch.cluster.z > 1;
   Program* p = impl_->program(*m, *f);
   auto resources = m->resources.count(f->name) ? m->resources[f->name] : std::pair<int, size_t>{0, 0};
   std::string why = check_limits(impl_->gpu, launch, *p, *f, resources);

@@ -28,7 +28,7 @@ bool is_warp_sync(std::string_view op) {
   auto starts = [&](std::string_view p) { return op.substr(0, p.size()) == p; };
   return starts("shfl.sync") || starts("vote.sync") || starts("match.") || starts("redux.sync") ||
          starts("bar.warp.sync") || starts("elect.sync") || starts("mma.sync") || starts("ldmatrix") ||
-         starts("stmatrix") || starts("movmatrix") || starts("wmma.") || starts("activemask");
+         starts("stmatrix") || starts("wgmma.") || starts("movmatrix") || starts("wmma.") || starts("activemask");
 }
 
 Kind kind_of(const Statement& s) {
@@ -40,6 +40,7 @@ Kind kind_of(const Statement& s) {
   if (op == "exit") return Kind::Exit;
   if (op == "trap") return Kind::Trap;
   if (is_warp_sync(op)) return Kind::WarpSync;
+  if (begins(op, "barrier.cluster.wait")) return Kind::ClusterWait;
   if (begins(op, "bar.") || begins(op, "barrier.cta") || begins(op, "barrier.sync") || begins(op, "barrier.red") ||
       begins(op, "barrier.arrive"))
     return Kind::Barrier;
@@ -92,7 +93,7 @@ Flow control_flow(const ptx::Function& f) {
     Kind k = kind_of(s);
     if (k == Kind::Straight) continue;
     leads(n + 1);
-    if (k == Kind::WarpSync || k == Kind::Barrier) leads(n);
+    if (k == Kind::WarpSync || k == Kind::Barrier || k == Kind::ClusterWait) leads(n);
     if (k == Kind::Jump) {
       if (s.operands.empty() || s.operands[0].kind != Operand::Symbol)
         throw ptx::ReadError(s.line, "bra without a label");
@@ -164,9 +165,10 @@ void visit(const Node& n, Use use, Def def) {
     if (i == 0 && target) continue;
     registers_of(s.operands[i], use);
   }
+  bool adds = begins(s.opcode, "wgmma.mma_async");  // to what its target holds
   if (target)
     registers_of(s.operands[0], [&](size_t r) {
-      if (s.guard >= 0) use(r);
+      if (s.guard >= 0 || adds) use(r);
       def(r);
     });
 }

@@ -21,7 +21,7 @@ struct Flow {
   std::vector<std::vector<uint32_t>> successors;
 };
 
-enum class Kind : uint8_t { Straight, Jump, Index, Call, Return, Exit, Barrier, WarpSync, Trap };
+enum class Kind : uint8_t { Straight, Jump, Index, Call, Return, Exit, Barrier, ClusterWait, WarpSync, Trap };
 Kind kind_of(const ptx::Statement& s);
 
 Flow control_flow(const ptx::Function& f);  // throws ptx::ReadError on a label that is not there

@@ -25,6 +25,7 @@ struct Grid {
   std::string* printed = nullptr;
   std::function<const char*(Address)> function_name;
   bool check = true;
+  bool clustered = false;  // shared memory is seen by other blocks: its cells hold segments, as those of global memory
   bool stop = false;
   uint32_t stopped_at = UINT32_MAX;  // the place of the instruction that stopped the launch
   bool stalled = false;              // a warp asked to be set aside: it spins or sleeps
@@ -57,5 +58,10 @@ Dim3 thread_of(const Warp& w, int lane);
 std::string name_thread(const Grid& g, uint32_t block, int warp, int lane);
 void resolve_place(const Program& p, uint32_t where, Finding* f);
 std::string hex(uint64_t value);
+
+inline uint32_t rank_in_cluster(const Warp& w) {
+  const Dim3 &b = w.block->id, &c = w.grid->launch->cluster;
+  return b.x % c.x + c.x * (b.y % c.y + c.y * (b.z % c.z));
+}
 
 }  // namespace vgpu

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 
+#include "cluster.h"
 #include "control.h"
 
 namespace vgpu {
@@ -41,14 +42,17 @@ class Residents {
  public:
   explicit Residents(Grid& g) : g_(g) {
     const Dim3 &grid = g.launch->grid, &block = g.launch->block;
-    total_ = uint64_t(grid.x) * grid.y * grid.z;
+    const Dim3& cluster = g.launch->cluster;
+    across_ = {grid.x / cluster.x, grid.y / cluster.y, grid.z / cluster.z};
+    members_ = cluster.x * cluster.y * cluster.z;
+    total_ = uint64_t(across_.x) * across_.y * across_.z;
     threads_ = block.x * block.y * block.z;
     size_t resident = co_resident(*g.gpu, threads_, g.shared_bytes, 0);
     // Blocks that wait for one another are all kept, in about a gigabyte; a cooperative grid whatever it takes.
     size_t bytes =
         (g.program->register_bytes + g.program->local_bytes * 32) * ((threads_ + 31) / 32) + g.shared_bytes * 3;
     if (!g.launch->cooperative) resident = std::min(resident, (size_t(1) << 30) / (bytes + 1));
-    limit_ = std::max<size_t>(1, std::min<uint64_t>(total_, resident));
+    limit_ = std::max<size_t>(1, std::min<uint64_t>(total_, resident / members_));
     fill_tids(g, threads_);
   }
 
@@ -60,10 +64,10 @@ class Residents {
   }
 
  private:
-  // The front block runs until it is done or its turn is over; then it goes to the back and a new one may come.
+  // The front cluster, mostly one block, runs until it is done or its turn is over; then it goes to the back and a new
+  // one may come.
   void turn() {
-    Block& b = *resident_.front();
-    bool finished = advance(b);
+    bool finished = advance(*resident_.front());
     if (g_.stop) return;
     if (finished) {
       spare_.push_back(std::move(resident_.front()));
@@ -78,32 +82,44 @@ class Residents {
     }
   }
 
-  bool advance(Block& b) {
+  bool advance(Cluster& c) {
     for (int pass = 0; pass < kPasses; ++pass) {
-      bool any = false;
+      bool any = false, live = false;
       g_.stalled = false;
-      for (Warp& w : b.warps) {
-        if (!w.live) continue;
-        uint64_t before = w.executed;
-        Ran ran = vgpu::run(w, kQuantum);
-        spend(w.executed - before);
+      for (auto& b : c.blocks) {
+        any |= advance(*b);
         if (g_.stop) return true;
-        any |= ran != Ran::Blocked || w.executed != before;
-        if (ran == Ran::Finished) leave(w);
+        live |= b->live_threads != 0;
       }
-      if (!b.live_threads) return true;
-      if (!any && !any_ready(b) && !settle(b)) return true;
+      if (!live) return true;
+      if (!any && !any_ready(c) && !settle(c)) return true;
       if (g_.stalled) return false;
     }
     return false;
   }
 
-  static bool any_ready(const Block& b) {
-    for (const Warp& w : b.warps) {
-      if (w.mask) return true;
-      for (int i = 0; i < w.group_count; ++i)
-        if (w.groups[i].state == GroupState::Ready) return true;
+  // Every warp has a turn; false when none moved.
+  bool advance(Block& b) {
+    bool any = false;
+    for (Warp& w : b.warps) {
+      if (!w.live) continue;
+      uint64_t before = w.executed;
+      Ran ran = vgpu::run(w, kQuantum);
+      spend(w.executed - before);
+      if (g_.stop) return true;
+      any |= ran != Ran::Blocked || w.executed != before;
+      if (ran == Ran::Finished) leave(w);
     }
+    return any;
+  }
+
+  static bool any_ready(const Cluster& c) {
+    for (auto& b : c.blocks)
+      for (const Warp& w : b->warps) {
+        if (w.mask) return true;
+        for (int i = 0; i < w.group_count; ++i)
+          if (w.groups[i].state == GroupState::Ready) return true;
+      }
     return false;
   }
 
@@ -122,29 +138,37 @@ class Residents {
   }
 
   void endless() {
-    Block& b = *resident_.front();
-    for (Warp& w : b.warps) {
-      if (!w.live || !w.mask) continue;
-      const BasicBlock& at = g_.program->blocks[w.at];
-      Inst inst = at.last;
-      if (at.count) inst = g_.program->code[at.first];
-      report(w, inst, __builtin_ctz(w.mask), {"endless", 0, 0, "", false},
-             [&] { return "still runs here when " + g_.outcome.detail + ": an endless loop, or one far too long"; });
-      return;
-    }
+    for (auto& b : resident_.front()->blocks)
+      for (Warp& w : b->warps)
+        if (w.live && w.mask) return endless(w);
+  }
+
+  void endless(Warp& w) {
+    const BasicBlock& at = g_.program->blocks[w.at];
+    Inst inst = at.last;
+    if (at.count) inst = g_.program->code[at.first];
+    report(w, inst, __builtin_ctz(w.mask), {"endless", 0, 0, "", false},
+           [&] { return "still runs here when " + g_.outcome.detail + ": an endless loop, or one far too long"; });
   }
 
   void admit() {
-    std::unique_ptr<Block> b;
+    std::unique_ptr<Cluster> c;
     if (!spare_.empty()) {
-      b = std::move(spare_.back());
+      c = std::move(spare_.back());
       spare_.pop_back();
-    } else {
-      b = std::make_unique<Block>();
-      provide(*b);
+    } else c = provide();
+    begin(*c, next_++);
+    resident_.push_back(std::move(c));
+  }
+
+  std::unique_ptr<Cluster> provide() {
+    auto c = std::make_unique<Cluster>();
+    for (uint32_t rank = 0; rank < members_; ++rank) {
+      c->blocks.push_back(std::make_unique<Block>());
+      c->blocks.back()->cluster = c.get();
+      provide(*c->blocks.back());
     }
-    begin(*b, uint32_t(next_++));
-    resident_.push_back(std::move(b));
+    return c;
   }
 
   void provide(Block& b) {
@@ -175,10 +199,19 @@ class Residents {
     }
   }
 
-  void begin(Block& b, uint32_t linear) {
+  void begin(Cluster& c, uint64_t number) {
+    const Dim3& k = g_.launch->cluster;
+    uint32_t n = uint32_t(number), x = n % across_.x, y = n / across_.x % across_.y, z = n / across_.x / across_.y;
+    c.arrived = 0;
+    c.released = 0;
+    for (uint32_t rank = 0; rank < members_; ++rank)
+      begin(*c.blocks[rank], {x * k.x + rank % k.x, y * k.y + rank / k.x % k.y, z * k.z + rank / k.x / k.y});
+  }
+
+  void begin(Block& b, Dim3 id) {
     const Dim3& grid = g_.launch->grid;
-    b.linear = linear;
-    b.id = {linear % grid.x, linear / grid.x % grid.y, linear / grid.x / grid.y};
+    b.linear = id.x + grid.x * (id.y + grid.y * id.z);
+    b.id = id;
     b.live_threads = threads_;
     if (b.cells.wrote) b.cells.clear();
     for (Barrier& bar : b.barriers)
@@ -188,7 +221,10 @@ class Residents {
       w.group_count = 0;
       w.executed = 0;
       w.alone = false;
+      w.cluster_pending = w.cluster_passes = 0;
       w.copies.clear();
+      w.products.clear();
+      w.product_group = 0;
       std::fill(w.copy_group, w.copy_group + 32, 0);
       std::fill(w.depth, w.depth + 32, 0);
       w.preds[0] = 0;
@@ -202,10 +238,11 @@ class Residents {
 
   Grid& g_;
   uint64_t total_ = 0, next_ = 0;
-  uint32_t threads_ = 0;
+  uint32_t threads_ = 0, members_ = 1;
+  Dim3 across_;
   size_t limit_ = 1;
-  std::deque<std::unique_ptr<Block>> resident_;
-  std::vector<std::unique_ptr<Block>> spare_;
+  std::deque<std::unique_ptr<Cluster>> resident_;
+  std::vector<std::unique_ptr<Cluster>> spare_;
 };
 
 }  // namespace
@@ -221,6 +258,11 @@ std::string check_limits(const Gpu& gpu, const Launch& l, const Program& p, cons
     return beyond("the number of threads in a block", threads, uint64_t(gpu.max_threads_per_block));
   if (l.grid.x > 2147483647u) return beyond("the first side of the grid", l.grid.x, 2147483647u);
   if (l.grid.y > 65535 || l.grid.z > 65535) return beyond("a side of the grid", std::max(l.grid.y, l.grid.z), 65535);
+  const Dim3& k = l.cluster;
+  if (k.x * k.y * k.z > 16) return beyond("the number of blocks in a cluster", k.x * k.y * k.z, 16);
+  if (l.grid.x % k.x || l.grid.y % k.y || l.grid.z % k.z)
+    return "a side of the grid is not a multiple of the cluster's, (" + std::to_string(k.x) + "," + std::to_string(k.y) +
+           "," + std::to_string(k.z) + ")";
   if (f.max_threads && threads > uint64_t(f.max_threads))
     return beyond("the number of threads in a block", threads, uint64_t(f.max_threads)) + " by __launch_bounds__";
   if (l.dynamic_shared > std::max(l.max_dynamic_shared, size_t(0)))

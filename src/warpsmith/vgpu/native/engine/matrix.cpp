@@ -37,8 +37,6 @@ bool fragment_targets(Lowering& l, const ptx::Operand& o, int width, size_t coun
   return true;
 }
 
-namespace {
-
 bool whole_warp(Warp& w, const Inst& i) {
   if (w.mask == UINT32_MAX) return true;
   stop(w, i, Status::Faulted, w.grid->program->places[i.where].opcode + " by part of a warp");
@@ -47,6 +45,8 @@ bool whole_warp(Warp& w, const Inst& i) {
   });
   return false;
 }
+
+namespace {
 
 // ---- 8x8 matrices of 16-bit elements in shared memory ----
 
@@ -296,9 +296,11 @@ bool lower_mma(Lowering& l) {
 }  // namespace
 
 bool lower_wmma(Lowering& l);
+bool lower_wgmma(Lowering& l);
 
 const LowerEntry kMatrixOps[] = {{"ldmatrix", lower_ldmatrix},   {"stmatrix", lower_stmatrix},
                                  {"movmatrix", lower_movmatrix}, {"mma", lower_mma},
-                                 {"wmma", lower_wmma},           {nullptr, nullptr}};
+                                 {"wmma", lower_wmma},           {"wgmma", lower_wgmma},
+                                 {nullptr, nullptr}};
 
 }  // namespace vgpu

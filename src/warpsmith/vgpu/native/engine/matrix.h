@@ -7,6 +7,7 @@
 
 namespace vgpu {
 
+bool whole_warp(Warp& w, const Inst& i);  // false, and told, when lanes are missing
 const std::vector<uint32_t>& places_of(const Inst& i);
 Inst& emit_matrix(Lowering& l, Handler fn, std::vector<uint32_t> places);
 bool fragment_sources(Lowering& l, const ptx::Operand& o, int width, size_t count, std::vector<uint32_t>* places);

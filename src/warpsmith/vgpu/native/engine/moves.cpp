@@ -1,6 +1,7 @@
 // mov and address conversions.
 #include "access.h"
 #include "alu.h"
+#include "cluster.h"
 #include "control.h"
 
 namespace vgpu {
@@ -136,7 +137,10 @@ bool lower_cvta(Lowering& l) {
 void isspacep(Warp& w, const Inst& i) {
   const uint64_t* a = in<uint64_t>(w, i.a);
   uint32_t r = 0;
-  each(w.mask, [&](int l) { r |= uint32_t(generic_space(a[l]) == ptx::Space(i.imm)) << l; });
+  each(w.mask, [&](int l) {
+    bool own = !i.n || owner_of(w, a[l] & (kWindowBytes - 1)) == w.block;
+    r |= uint32_t(generic_space(a[l]) == ptx::Space(i.imm) && own) << l;
+  });
   pred_out(w, i.d, r);
 }
 
@@ -146,6 +150,7 @@ bool lower_isspacep(Lowering& l) {
   Inst& i = l.emit(l.has("const") ? nullptr : isspacep);
   i.a = a;
   i.d = d;
+  i.n = window == kSharedWindow && !l.has("shared::cluster");
   i.imm = int64_t(window == kSharedWindow  ? ptx::Space::Shared
                   : window == kLocalWindow ? ptx::Space::Local
                   : window == kParamWindow ? ptx::Space::Param
@@ -153,18 +158,42 @@ bool lower_isspacep(Lowering& l) {
   return true;
 }
 
-// A cluster of one block: every rank's shared memory is one's own. Larger clusters are not modelled.
+// The same place in the shared memory of another block of the cluster. Alone, a block keeps its plain addresses.
 template <class T>
 void mapa(Warp& w, const Inst& i) {
-  const Dim3& c = w.grid->launch->cluster;
-  if (c.x * c.y * c.z > 1) return unknown_instruction(w, i);
-  unary<T, Same<T>>(w, i);
+  const T* a = in<T>(w, i.a);
+  const uint32_t* rank = in<uint32_t>(w, i.b);
+  bool alone = !w.grid->clustered;
+  lanes<T>(w, i.d, [=](int l) {
+    if (alone && !rank[l]) return a[l];
+    T window = sizeof(T) == 8 ? T(a[l] & ~T(kWindowBytes - 1)) : T(0);
+    return T(window | T(rank[l] + 1) << kRankShift | T(a[l] & T(kSharedOffset)));
+  });
 }
 
 bool lower_mapa(Lowering& l) {
   int width = type_width(l.type());
-  int32_t a = l.source(1, width), d = l.target(size_t(0), width);
+  int32_t a = l.source(1, width), b = l.source(2, 4), d = l.target(size_t(0), width);
   Inst& i = l.emit(width == 8 ? mapa<uint64_t> : mapa<uint32_t>);
+  i.a = a;
+  i.b = b;
+  i.d = d;
+  return true;
+}
+
+// The rank of the block that an address of shared memory lies in.
+void rank_of(Warp& w, const Inst& i) {
+  const uint64_t* a = in<uint64_t>(w, i.a);
+  uint32_t own = rank_in_cluster(w);
+  lanes<uint32_t>(w, i.d, [=](int l) {
+    uint32_t rank = uint32_t(a[l] >> kRankShift) & 0xff;
+    return rank ? rank - 1 : own;
+  });
+}
+
+bool lower_rank(Lowering& l) {
+  int32_t a = l.source(1, 8), d = l.target(size_t(0), 4);
+  Inst& i = l.emit(rank_of);
   i.a = a;
   i.d = d;
   return true;
@@ -203,6 +232,7 @@ const LowerEntry kMoveOps[] = {{"mov", lower_mov},
                                {"cvta", lower_cvta},
                                {"isspacep", lower_isspacep},
                                {"mapa", lower_mapa},
+                               {"getctarank", lower_rank},
                                {"prefetch", lower_nothing},
                                {"prefetchu", lower_nothing},
                                {"discard", lower_nothing},

@@ -42,6 +42,7 @@ enum class Control : uint8_t {
   Return,
   Exit,
   Barrier,
+  ClusterWait,
   WarpSync,
   Trap,
   Unknown,

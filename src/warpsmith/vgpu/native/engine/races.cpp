@@ -108,6 +108,11 @@ void set_safe(Warp& w) {
 }
 }  // namespace
 
+void begin_stretch(Warp& w) {
+  ++w.clock;
+  set_safe(w);
+}
+
 void synchronize_warp(Warp& w) {
   w.seen[w.index] = w.clock;
   ++w.clock;
@@ -163,6 +168,8 @@ void rebase_clocks(Block& b, uint32_t clock) {
 
 void start_clocks(Block& b) {
   b.clock_base = 0;
+  std::fill(b.cluster_arriving, b.cluster_arriving + 32, 0);
+  std::fill(b.cluster_arrived, b.cluster_arrived + 32, 0);
   for (Warp& w : b.warps) {
     w.clock = 1;
     std::fill(w.seen, w.seen + 32, 0);

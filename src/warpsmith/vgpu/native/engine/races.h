@@ -49,6 +49,7 @@ class Races {
   void acquire(Warp& w, Address location);
   bool released_to(const Warp& w, uint32_t block, uint32_t warp, uint32_t clock) const;
   bool any_release() const { return time_ > 0; }
+  uint64_t now() const { return time_; }
 
  private:
   std::vector<Segment> segments_{Segment{}};
@@ -58,6 +59,7 @@ class Races {
   uint64_t time_ = 0;
 };
 
+void begin_stretch(Warp& w);     // what follows is told apart from what was released or learned
 void synchronize_warp(Warp& w);  // __syncwarp and kin: the warp's clock ticks
 struct Passed {
   int warp;

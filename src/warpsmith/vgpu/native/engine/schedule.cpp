@@ -1,5 +1,6 @@
 // The interpreter's loop over basic blocks of one warp.
 #include "access.h"
+#include "cluster.h"
 #include "control.h"
 
 namespace vgpu {
@@ -160,6 +161,10 @@ Ran run(Warp& w, int64_t quantum) {
       case Control::Return: return_from(w); break;
       case Control::Exit: exit_threads(w, w.mask); break;
       case Control::Barrier: arrive(w, b.last); break;
+      case Control::ClusterWait:
+        ran = wait_cluster(w, b.last);
+        if (ran) advance(w, w.at + 1);
+        break;
       case Control::WarpSync:
         ran = warp_sync(w, b, w.alone);
         if (ran) advance(w, w.at + 1);

@@ -2,7 +2,28 @@
 
 namespace vgpu {
 
-View shared_view(Warp& w, int64_t origin) {
+namespace {
+
+View segment_view(Warp& w, Cells* cells) {
+  Races& races = *w.grid->races;
+  if (!w.segment) w.segment = races.segment(w.block->linear, uint32_t(w.index), w.clock);
+  View v;
+  v.cells = cells;
+  v.own = w.segment << 6;
+  v.safe = races.safe;
+  return v;
+}
+
+}  // namespace
+
+View shared_view(Warp& w, Block& owner, int64_t origin) {
+  if (w.grid->clustered) {
+    View v = segment_view(w, &owner.cells);
+    v.origin = origin;
+    v.first = Address(origin);
+    v.space = "shared";
+    return v;
+  }
   // The pending mark takes the last clock; a warp that gets there starts the count again.
   if (w.clock - w.block->clock_base >= kPendingClock - 1) rebase_clocks(*w.block, w.clock);
   View v;
@@ -12,18 +33,14 @@ View shared_view(Warp& w, int64_t origin) {
   v.own = (w.clock - w.block->clock_base) << 11 | uint32_t(w.index) << 6;
   v.safe = w.shared_safe;
   v.shared = true;
+  v.space = "shared";
   return v;
 }
 
 View global_view(Warp& w, Allocation* a, Address first) {
-  Races& races = *w.grid->races;
-  if (!w.segment) w.segment = races.segment(w.block->linear, uint32_t(w.index), w.clock);
-  View v;
-  v.cells = &a->cells;
+  View v = segment_view(w, &a->cells);
   v.origin = int64_t(first - a->start);
   v.first = first;
-  v.own = w.segment << 6;
-  v.safe = races.safe;
   return v;
 }
 
@@ -41,6 +58,7 @@ bool shared_before(Warp& w, uint32_t cell, int lane) {
 bool global_before(Warp& w, uint32_t cell, int lane) {
   uint32_t stamp = cell >> 6;
   Races& races = *w.grid->races;
+  if (stamp >> 5 == kPendingClock) return false;
   if (stamp < races.first) return races.unordered_span(stamp) == nullptr;
   if (stamp != w.judged_stamp) {
     const Segment& s = races.at(stamp);
@@ -66,8 +84,8 @@ struct Touch {
 
 void uninitialized(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes) {
   Address at = v.first + Address(t.delta);
-  report(w, inst, t.lane, {"uninitialized", at, bytes, v.shared ? "shared" : "global", false}, [&] {
-    return std::string("reads ") + std::to_string(bytes) + " bytes of " + (v.shared ? "shared" : "global") +
+  report(w, inst, t.lane, {"uninitialized", at, bytes, v.space, false}, [&] {
+    return std::string("reads ") + std::to_string(bytes) + " bytes of " + v.space +
            " memory at " + hex(at) + " that nobody has written";
   });
 }
@@ -75,8 +93,8 @@ void uninitialized(Warp& w, const Inst& inst, const View& v, const Touch& t, uin
 void race(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes, uint32_t cell, const char* doing,
           const char* done) {
   Address at = v.first + Address(t.delta);
-  report(w, inst, t.lane, {"race", at, bytes, v.shared ? "shared" : "global", false}, [&] {
-    return std::string(doing) + " " + (v.shared ? "shared" : "global") + " memory at " + hex(at) + " that " +
+  report(w, inst, t.lane, {"race", at, bytes, v.space, false}, [&] {
+    return std::string(doing) + " " + v.space + " memory at " + hex(at) + " that " +
            rival(w, v.shared, cell) + " " + done + " with nothing that orders the two";
   });
 }
@@ -215,7 +233,7 @@ bool ordered_before(Warp& w, bool shared, uint32_t cell, int lane) {
 std::string rival(Warp& w, bool shared, uint32_t cell) {
   uint32_t stamp = cell >> 6;
   const Grid& g = *w.grid;
-  if (shared && stamp >> 5 == kPendingClock)
+  if (stamp >> 5 == kPendingClock)
     return "an unfinished cp.async of " + name_thread(g, w.block->linear, int(stamp & 31), int(cell & 31));
   if (shared) return name_thread(g, w.block->linear, int(stamp & 31), int(cell & 31));
   if (const OperationSpan* span = g.races->unordered_span(stamp))

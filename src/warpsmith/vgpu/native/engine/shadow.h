@@ -11,10 +11,11 @@ struct View {
   Address first = 0;   // its address, for messages
   uint32_t own = 0;    // this warp's stamp << 6
   uint32_t safe = 0;
-  bool shared = false;
+  bool shared = false;  // the cells count clocks of warps; else they hold segments
+  const char* space = "global";
 };
 
-View shared_view(Warp& w, int64_t origin);
+View shared_view(Warp& w, Block& owner, int64_t origin);
 View global_view(Warp& w, Allocation* a, Address first);
 void shadow_read(Warp& w, const Inst& inst, const View& v, const Memo& m, uint32_t bytes, Strength strength);
 void shadow_write(Warp& w, const Inst& inst, const View& v, const Memo& m, uint32_t bytes, Strength strength,

@@ -57,8 +57,7 @@ void cluster_ctaid(Warp& w, const Inst& i) {
   all(w, i, [v](int) { return v; });
 }
 void cluster_rank(Warp& w, const Inst& i) {
-  const Dim3 &b = w.block->id, &c = w.grid->launch->cluster;
-  uint32_t v = b.x % c.x + c.x * (b.y % c.y + c.y * (b.z % c.z));
+  uint32_t v = rank_in_cluster(w);
   all(w, i, [v](int) { return v; });
 }
 void cluster_ranks(Warp& w, const Inst& i) {
@@ -67,8 +66,7 @@ void cluster_ranks(Warp& w, const Inst& i) {
   all(w, i, [v](int) { return v; });
 }
 void explicit_cluster(Warp& w, const Inst& i) {
-  (void)i;
-  pred_out(w, i.d, 0);
+  pred_out(w, i.d, w.grid->clustered ? ~0u : 0);
 }
 
 template <uint32_t Value>

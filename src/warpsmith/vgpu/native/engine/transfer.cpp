@@ -76,7 +76,8 @@ void before_strong_store(Warp& w, const Inst& inst, Space space, const Request& 
   else std::copy(w.fence_cta, w.fence_cta + 32, seen);
   seen[w.index] = w.clock;  // the releasing access itself is released
   each(mask, [&](int lane) {
-    w.grid->races->release(w, location(w, space, r.address[lane]), gpu && space != Space::Shared, seen);
+    bool outside = space != Space::Shared || w.grid->clustered;
+    w.grid->races->release(w, location(w, space, r.address[lane]), gpu && outside, seen);
   });
   w.released = true;
 }

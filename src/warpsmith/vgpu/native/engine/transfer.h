@@ -2,6 +2,7 @@
 #pragma once
 
 #include "access.h"
+#include "cluster.h"
 #include "lower.h"
 
 namespace vgpu {
@@ -53,7 +54,9 @@ void in_spaces(Warp& w, const Inst& inst, Request& r, F f) {
 
 // The name of a location for the race checker: shared memory of different blocks is different.
 inline Address location(const Warp& w, ptx::Space space, Address at) {
-  return space == ptx::Space::Shared ? at + (uint64_t(w.block->linear) + 1) * kWindowBytes : at;
+  if (space != ptx::Space::Shared) return at;
+  const Block* owner = owner_of(w, at);
+  return (at & kSharedOffset) + (uint64_t((owner ? owner : w.block)->linear) + 1) * kWindowBytes;
 }
 void after_strong_load(Warp& w, ptx::Space space, const Request& r, uint32_t mask);
 void after_release(Warp& w);  // the stretch that was released has ended

@@ -18,6 +18,7 @@ namespace vgpu {
 
 struct Grid;
 struct Block;
+struct Cluster;
 
 enum class GroupState : uint8_t { Ready, AtBarrier, AtWarpSync };
 
@@ -35,6 +36,13 @@ struct PendingCopy {
   bool committed = false;
   uint32_t group = 0;
   uint8_t data[16];
+};
+
+// A wgmma whose group nobody has waited for, with its descriptors.
+struct PendingProduct {
+  const Inst* inst = nullptr;
+  uint64_t a = 0, b = 0;
+  uint32_t group = 0;
 };
 
 struct Warp {
@@ -74,10 +82,13 @@ struct Warp {
   uint32_t fence_gpu[32], fence_cta[32];
   bool fenced_gpu = false, fenced_cta = false;
   bool released = false;
+  uint32_t cluster_pending = 0, cluster_passes = 0;  // lanes that have arrived; those that may go on
   int spins = 0;  // strong loads in this turn
 
   std::vector<PendingCopy> copies;
   uint32_t copy_group[32];
+  std::vector<PendingProduct> products;
+  uint32_t product_group = 0;
 
   const uint32_t* tid[3];
 };
@@ -186,6 +197,7 @@ struct ReleaseList {
 
 struct Block {
   Grid* grid = nullptr;
+  Cluster* cluster = nullptr;
   uint32_t linear = 0;
   Dim3 id;
   int warp_count = 0;
@@ -198,6 +210,7 @@ struct Block {
   Cells cells;  // shadow of shared memory
   Barrier barriers[16];
   ReleaseList cta_releases;
+  uint32_t cluster_arriving[32], cluster_arrived[32];  // clocks told to the cluster's barrier: now, and when complete
   uint32_t clock_base = 0;  // shared cells count clocks from here
   int passes = 0;
 };

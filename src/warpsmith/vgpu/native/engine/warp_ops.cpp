@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "alu.h"
+#include "cluster.h"
 #include "control.h"
 
 namespace vgpu {
@@ -261,7 +262,12 @@ bool lower_bar(Lowering& l) {
     l.emit(sync_warp).v[7] = m;
     return true;
   }
-  if (l.has("cluster")) return false;
+  if (l.has("cluster")) {
+    bool arrives = l.has("arrive");
+    if (!arrives && !l.has("wait")) return false;
+    l.emit(arrives ? arrive_cluster : nothing).flags = l.has("relaxed") ? kRelaxed : 0;
+    return true;
+  }
   bool red = l.has("red"), arrive = l.has("arrive"), barrier = l.parts[0] == "barrier";
   size_t at = red ? 1 : 0, count = l.operands() - at - (red ? 1 : 0);
   if (l.operands() <= at || count < 1 || count > 2 || (arrive && count != 2)) return false;

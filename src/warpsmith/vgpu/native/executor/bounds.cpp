@@ -9,6 +9,7 @@ constexpr size_t kReservedShared = 1024;   // a block, on compute capability 8 a
 constexpr uint32_t kWarp = 32;
 constexpr size_t kRegisterUnit = 256;      // registers are given to a warp in units of 8 a thread
 constexpr size_t kSharedUnit = 128;
+constexpr uint64_t kPortableCluster = 8, kMostCluster = 16;
 constexpr uint32_t kMaxGridX = 2147483647, kMaxGridYZ = 65535, kMaxBlockZ = 64;
 
 size_t rounded(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
@@ -56,6 +57,17 @@ int threads_at_most(const vgpu::Gpu& gpu, const Needs& needs) {
   while (most > int(kWarp) && registers_per_block(needs, uint32_t(most)) > size_t(gpu.registers_per_sm))
     most -= int(kWarp);
   return most;
+}
+
+Refusal check_cluster(const vgpu::Launch& launch, bool large) {
+  const vgpu::Dim3 &grid = launch.grid, &cluster = launch.cluster;
+  uint64_t blocks = uint64_t(cluster.x) * cluster.y * cluster.z, most = large ? kMostCluster : kPortableCluster;
+  if (blocks > most)
+    return {cuda::kInvalidClusterSize, over("The number of blocks in a cluster", blocks, most) +
+                                           (large ? "" : " cudaFuncAttributeNonPortableClusterSizeAllowed raises it to 16.")};
+  if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
+    return {cuda::kInvalidConfiguration, "A side of the grid is not a multiple of the cluster's."};
+  return {};
 }
 
 Refusal check_launch(const vgpu::Gpu& gpu, const Needs& needs, const vgpu::Launch& launch) {

@@ -24,6 +24,7 @@ struct Refusal {
 size_t registers_per_block(const Needs& needs, uint32_t threads);
 int blocks_per_sm(const vgpu::Gpu& gpu, const Needs& needs, uint32_t threads, size_t dynamic_shared);
 int threads_at_most(const vgpu::Gpu& gpu, const Needs& needs);
+Refusal check_cluster(const vgpu::Launch& launch, bool large);
 Refusal check_launch(const vgpu::Gpu& gpu, const Needs& needs, const vgpu::Launch& launch);
 
 }  // namespace executor

@@ -41,6 +41,7 @@ enum Error : int {
   kStreamCaptureImplicit = 906,
   kCapturedEvent = 907,
   kGraphExecUpdateFailure = 910,
+  kInvalidClusterSize = 912,
   kUnknown = 999,
 };
 

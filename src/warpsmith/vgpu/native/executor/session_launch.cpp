@@ -53,7 +53,8 @@ cuda::Error Session::kernel(const uint64_t* at, Bytes parameters, Kernel* made) 
   launch.max_dynamic_shared = function->needs.max_dynamic_shared;
   launch.parameters = std::move(parameters);
   if (launch.parameters.size() != function->parameter_bytes) return cuda::kInvalidValue;
-  Refusal refusal = check_launch(setup_.gpu, function->needs, launch);
+  Refusal refusal = check_cluster(launch, at[5] & wire::kNonPortable);
+  if (!refusal.error) refusal = check_launch(setup_.gpu, function->needs, launch);
   if (refusal.error) return refuse(refusal.error, "launch", function->name, refusal.sentence);
   return cuda::kSuccess;
 }

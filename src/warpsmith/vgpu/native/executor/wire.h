@@ -90,6 +90,7 @@ enum Flag : uint64_t {
   kBlocking = 1,     // the host waits for this operation
   kLazySource = 2,   // CopyIn: pinned memory, read when the copy runs
   kCooperative = 4,
+  kNonPortable = 8,  // clusters of more than eight blocks are allowed
 };
 
 struct Request {
