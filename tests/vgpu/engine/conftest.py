@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import tempfile
@@ -28,7 +29,7 @@ def compile_object(source: Path, key: str) -> Path:
     """One object file, kept by the hash of everything it may include."""
     target = CACHE / f"{source.stem}-{key}.o"
     if not target.exists():
-        partial = target.with_suffix(".part")
+        partial = target.with_suffix(f".{os.getpid()}.part")  # several test processes may build at once
         subprocess.run(["g++", *FLAGS, f"-I{SOURCES}", "-c", str(source), "-o", str(partial)], check=True)
         partial.rename(target)
     return target
@@ -59,7 +60,9 @@ def build_library() -> Path:
         objects = list(pool.map(compile_object, sources, keys))
     library = CACHE / f"engine-{hashlib.sha256(''.join(keys).encode()).hexdigest()[:16]}.so"
     if not library.exists():
-        subprocess.run(["g++", "-shared", "-o", str(library), *map(str, objects)], check=True)
+        partial = library.with_suffix(f".{os.getpid()}.part")
+        subprocess.run(["g++", "-shared", "-o", str(partial), *map(str, objects)], check=True)
+        partial.rename(library)
     return library
 
 

@@ -29,7 +29,8 @@ bool fits(const vgpu::TensorMap& map, const uint64_t* sizes, const uint64_t* str
 extern "C" int cudaStandinTensorMapEncodeTiled(void* to, int type, uint32_t rank, void* address, const uint64_t* sizes,
                                                const uint64_t* strides, const uint32_t* box, const uint32_t* steps,
                                                int interleave, int swizzle, int, int fill) {
-  if (!to || !sizes || !box || !steps || rank < 1 || rank > vgpu::kMostAxes || (rank > 1 && !strides)) return kInvalidValue;
+  if (!to || !sizes || !box || !steps || (rank > 1 && !strides)) return kInvalidValue;
+  if (rank < 1 || rank > vgpu::kMostAxes) return kInvalidValue;
   if (type < 0 || type >= int(sizeof kElementBytes) || swizzle < 0) return kInvalidValue;
   if (!kElementBytes[type] || interleave || fill || swizzle >= int(sizeof kSwizzleBytes)) return kNotSupported;
   vgpu::TensorMap map;

@@ -418,9 +418,9 @@ bool resolve(Warp& w, const Inst& inst, Space space, const Request& r, Access* a
 
 void accuse(Warp& w, const Inst& inst, const Access& access, const Request& r, uint32_t lanes_that_differ) {
   int lane = __builtin_ctz(lanes_that_differ);
-  bool shared = access.space == Space::Shared;
+  bool clocks = access.space == Space::Shared && !w.grid->clustered;
   report(w, inst, lane, {"race", r.address[lane], r.bytes, space_name(access.space), false}, [&] {
-    std::string other = access.prior ? rival(w, shared && !w.grid->clustered, access.prior) + (access.prior_read ? " read" : " wrote")
+    std::string other = access.prior ? rival(w, clocks, access.prior) + (access.prior_read ? " read" : " wrote")
                                      : std::string("another lane of this warp writes too");
     return std::string("writes ") + space_name(access.space) + " memory at " + hex(r.address[lane]) + " that " + other +
            " with nothing that orders the two";

@@ -20,7 +20,7 @@ Ran run(Warp& w, int64_t quantum);
 
 void arrive(Warp& w, const Inst& inst);  // at a barrier, with the active group
 void check_barriers(Block& b);           // after a thread has exited
-bool report_stuck(Block& b);             // nobody can run: tells of a barrier that never fills; false when there is none
+bool report_stuck(Block& b);             // tells of a barrier that never fills; false when there is none
 void exit_threads(Warp& w, uint32_t mask);
 
 // Groups of lanes.

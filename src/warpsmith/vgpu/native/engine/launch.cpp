@@ -261,7 +261,7 @@ std::string check_limits(const Gpu& gpu, const Launch& l, const Program& p, cons
   const Dim3& k = l.cluster;
   if (k.x * k.y * k.z > 16) return beyond("the number of blocks in a cluster", k.x * k.y * k.z, 16);
   if (l.grid.x % k.x || l.grid.y % k.y || l.grid.z % k.z)
-    return "a side of the grid is not a multiple of the cluster's, (" + std::to_string(k.x) + "," + std::to_string(k.y) +
+    return "a side of the grid is no multiple of the cluster's, (" + std::to_string(k.x) + "," + std::to_string(k.y) +
            "," + std::to_string(k.z) + ")";
   if (f.max_threads && threads > uint64_t(f.max_threads))
     return beyond("the number of threads in a block", threads, uint64_t(f.max_threads)) + " by __launch_bounds__";

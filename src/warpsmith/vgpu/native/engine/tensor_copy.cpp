@@ -4,10 +4,10 @@
 // swizzle (descriptor.h). Elements outside the tensor are zeros when they are read, and not written.
 #include <algorithm>
 
+#include "../executor/tensor_map.h"
 #include "async.h"
 #include "control.h"
 #include "descriptor.h"
-#include "../executor/tensor_map.h"
 #include "transfer.h"
 
 namespace vgpu {
@@ -61,7 +61,9 @@ bool read_map(Warp& w, const Inst& i, int lane, TensorMap* map) {
   std::memcpy(map, from, sizeof *map);
   if (map->magic != TensorMap::kMagic) return refuse_map(w, i, lane, at, "which no encoder has filled"), false;
   if (map->rank != i.n)
-    return refuse_map(w, i, lane, at, "of " + std::to_string(map->rank) + " axes, by an instruction for " + std::to_string(i.n)), false;
+    return refuse_map(w, i, lane, at,
+                      "of " + std::to_string(map->rank) + " axes, by an instruction for " + std::to_string(i.n)),
+           false;
   return true;
 }
 
@@ -93,7 +95,8 @@ void copy_box(Warp& w, const Inst& i, const Box& box, Address shared) {
       uint32_t linear = uint32_t(shared) + row * row_bytes + at;
       Address here = swizzled(linear, box.map.swizzle_bytes);
       uint8_t* near = touch(w, i, ptx::Space::Shared, here, unit, i.flags);
-      uint8_t* far = inside && near ? touch(w, global, ptx::Space::Global, base + uint64_t(along), unit, !i.flags) : nullptr;
+      uint8_t* far =
+          inside && near ? touch(w, global, ptx::Space::Global, base + uint64_t(along), unit, !i.flags) : nullptr;
       if (!near || (inside && !far)) return;
       if (!inside) std::memset(near, 0, unit);
       else std::memcpy(i.flags ? near : far, i.flags ? far : near, unit);
@@ -136,7 +139,8 @@ int axes(const Lowering& l) {
 bool lower_tensor_copy(Lowering& l) {
   bool in = l.has("global") && l.has_prefix("shared::") && l.has_prefix("mbarrier::complete_tx");
   bool out = !in && l.has("bulk_group");
-  if ((!in && !out) || l.has_prefix("im2col") || l.has_prefix("tile::") || l.has_prefix("multicast") || l.has_prefix("cta_group"))
+  if ((!in && !out) || l.has_prefix("im2col") || l.has_prefix("tile::") || l.has_prefix("multicast") ||
+      l.has_prefix("cta_group"))
     return false;
   const ptx::Operand &shared = l.operand(in ? 0 : 1), &map = l.operand(in ? 1 : 0);
   int n = axes(l);

@@ -124,7 +124,7 @@ void load_sums(const Warp& w, const uint32_t* places, const Product& p, uint32_t
       Spot s = spot(t, e);
       double& v = c.at[s.row][s.column];
       if (!(kept >> t & 1)) v = 0;
-      else if (HalfAcc) v = to_float(Half{uint16_t(in<uint32_t>(w, int32_t(places[e / 2]))[t] >> (16 * (e & 1)))});
+      else if (HalfAcc) v = to_float(Half{uint16_t(in<uint32_t>(w, int32_t(places[e / 2]))[t] >> (16 *(e& 1)))});
       else v = in<float>(w, int32_t(places[e]))[t];
     }
 }
@@ -153,8 +153,7 @@ struct Reads {
 Reads reads_of(const Warp& w, const Inst& i, uint64_t a, uint64_t b) {
   Product p(i);
   Reads r;
-  if (i.imm & kAFromShared)
-    r.a = chunks(Descriptor(a), i.imm & kTransA, uint32_t(w.index) % 4 * 16, 16, p);
+  if (i.imm & kAFromShared) r.a = chunks(Descriptor(a), i.imm & kTransA, uint32_t(w.index) % 4 * 16, 16, p);
   r.b = chunks(Descriptor(b), i.imm & kTransB, 0, p.n, p);
   return r;
 }
@@ -213,7 +212,8 @@ uint32_t columns(const Lowering& l, uint32_t depth) {
 
 Handler handler(const std::vector<std::string>& t) {  // d, a, b
   if (t.size() != 3 || t[1] != t[2]) return nullptr;
-  if (t[1] == "f16") return t[0] == "f32" ? mma_async<half_bits, false> : t[0] == "f16" ? mma_async<half_bits, true> : nullptr;
+  if (t[1] == "f16")
+    return t[0] == "f32" ? mma_async<half_bits, false> : t[0] == "f16" ? mma_async<half_bits, true> : nullptr;
   if (t[0] != "f32") return nullptr;
   return t[1] == "bf16" ? mma_async<brain_bits, false> : t[1] == "tf32" ? mma_async<tf32_bits, false> : nullptr;
 }
