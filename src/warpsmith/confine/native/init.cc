@@ -253,6 +253,9 @@ void Init::finish() {
   rusage all = {};
   getrusage(RUSAGE_CHILDREN, &all);
   const uint64_t largest_bytes = 1024 * static_cast<uint64_t>(all.ru_maxrss);
+  // What outran the watch was stopped by the bound on its data, at twice the limit; files it maps are not its memory.
+  const uint64_t outrun_bytes = spec_.limits.memory_bytes + spec_.limits.memory_bytes / 2;
+  if (stop_ == kNotStopped && spec_.limits.memory_bytes && spec_.limits.address_space && largest_bytes > outrun_bytes) stop_ = kMemory;
   const OutcomePayload outcome = {
       signaled,    value,   stop_, 0, std::max(peak_bytes_, largest_bytes),
       peak_tasks_, seconds, to_s(all.ru_utime) + to_s(all.ru_stime)};
