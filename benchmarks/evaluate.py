@@ -19,7 +19,7 @@ from warpsmith.bench.cuda import timer_for
 from warpsmith.bench.environment import environment
 from warpsmith.bench.run import grade
 from warpsmith.compile import CompileOptions, compile
-from warpsmith.records import Candidate, Claim, Direction, Group, Record, TimingFacts, Verdict
+from warpsmith.records import Candidate, Claim, Direction, Group, Record, Verdict
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import suite, suite_folder
@@ -147,8 +147,7 @@ def prepare(tasks: Sequence[str]) -> None:
     """Everything that is measured once a machine: native parts, the null candidate, ceilings, baselines."""
     for task in tasks:
         record = grade(fresh(task), CHOICES)
-        timing = record.result("timing")
-        cases = len(timing.facts.cases) if timing and isinstance(timing.facts, TimingFacts) else 0
+        cases = len(record.timing.cases) if record.timing else 0
         print(f"prepared {task}: {_stages(record)}, {cases} cases", flush=True)
 
 

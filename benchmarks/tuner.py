@@ -27,7 +27,7 @@ from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.evolve.start import first_candidate
 from warpsmith.evolve.tune import read_space, said, tuned
 from warpsmith.records import Candidate, Direction, Group, Model, Task, Trial
-from warpsmith.sandbox.cuda_session import CudaSession, Room, room_for
+from warpsmith.sandbox.cuda_session import CudaSession, room_for_all
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import problems
@@ -108,14 +108,14 @@ class Timed(Model):
 def time_all(picks: Path, out: Path) -> None:
     done = {one.task for one in timed(out)} if out.exists() else set()
     with ThreadPoolExecutor(os.cpu_count()) as pool, out.open("a") as file:
-        jobs = {one.task: [pool.submit(built, point) for point in points(one)] for one in read(picks)}
-        for one in read(picks):
-            if one.task not in done:
-                started = time.perf_counter()
-                lines = [found.text() for found in on_gpu(one, [job.result() for job in jobs[one.task]])]
-                file.write("".join(f"{line}\n" for line in lines))
-                file.flush()
-                print(f"{one.task:16s} {len(lines)} points in {time.perf_counter() - started:.1f} s", flush=True)
+        left = [one for one in read(picks) if one.task not in done]
+        jobs = [[pool.submit(built, point) for point in points(one)] for one in left]
+        for one, building in zip(left, jobs, strict=True):
+            started = time.perf_counter()
+            lines = [found.text() for found in on_gpu(one, [job.result() for job in building])]
+            file.write("".join(f"{line}\n" for line in lines))
+            file.flush()
+            print(f"{one.task:16s} {len(lines)} points in {time.perf_counter() - started:.1f} s", flush=True)
 
 
 def built(candidate: Candidate) -> tuple[Candidate, Path | None]:
@@ -129,8 +129,7 @@ def on_gpu(one: Pick, made: list[tuple[Candidate, Path | None]]) -> Iterator[Tim
         task = opened.describe()
         trials = [Trial(case=case) for case in task.group(Group.TIMING)]
         calls = {trial.case.name: next(problems(opened, one.direction, trial, 1, "cuda")) for trial in trials}
-        rooms = [room_for(call.arguments, call.native) for call in calls.values()]
-        room = Room(max(room.slot_bytes for room in rooms), max(room.results_bytes for room in rooms))
+        room = room_for_all(calls.values())
         for candidate, artifact in made:
             found = Timed(task=one.task, macros=dict(candidate.macros), wrong="" if artifact else "does not compile")
             if artifact:

@@ -10,7 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 
-from warpsmith.base import HarnessError, UsageError, evaluate, quantile
+from warpsmith.base import HarnessError, UsageError, evaluate
 from warpsmith.bench.environment import environment
 from warpsmith.bench.lease import Need, lease
 from warpsmith.check.terms import is_product
@@ -161,8 +161,9 @@ def measure_each(
 def usual_flush_us() -> float:
     """The judge's own flush now, as a timed candidate's record has it."""
     from warpsmith.sandbox.flush import flush
+    from warpsmith.timing.sample import usual_us
 
-    return quantile([flush() for _ in range(FLUSHES)], 0.25)
+    return usual_us([flush() for _ in range(FLUSHES)])
 
 
 def _timed(task: Task) -> tuple[Case, ...]:
@@ -171,7 +172,7 @@ def _timed(task: Task) -> tuple[Case, ...]:
 
 def _intensity(task: Task, direction: Direction, case: Case) -> float:
     """Operations a byte; one that nobody has counted may be anything."""
-    cost, names = task.cost.get(direction), {**case.axes, "size": case.dtype.bytes}
+    cost, names = task.cost.get(direction), case.variables
     return float(evaluate(cost.flops, names)) / float(evaluate(cost.bytes, names)) if cost else float("inf")
 
 

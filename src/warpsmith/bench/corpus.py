@@ -9,7 +9,7 @@ from warpsmith.base import UsageError, WarpsmithError, read_text
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.run import concluded, grade
 from warpsmith.compile.source import language_of
-from warpsmith.records import Candidate, Direction, Model, Reason, Record, StageResult, TimingFacts, Verdict
+from warpsmith.records import Candidate, Direction, Model, Reason, Record, StageResult, Verdict
 
 HEADER = re.compile(r"^//\s*([a-z]+):\s*(.*?)\s*$")
 NO_GAIN = 0.99  # of the honest kernel's time: above this an attack has gained nothing
@@ -188,8 +188,7 @@ def _as_said(ended: StageResult, caught: Sequence[Expected], passed: bool) -> bo
 
 
 def _time_us(record: Record) -> float | None:
-    timing = record.result("timing")
-    cases = timing.facts.cases if timing and isinstance(timing.facts, TimingFacts) else ()
+    cases = record.timing.cases if record.timing else ()
     return sum(case.time.us for case in cases) or None
 
 

@@ -65,16 +65,14 @@ def check_stage(desk: Desk) -> Stage:
     """The plan's calls on the GPU."""
 
     def stage(record: Record) -> StageResult:
-        from warpsmith.sandbox.cuda_session import LIMITS, CudaSession, Room, room_for
+        from warpsmith.sandbox.cuda_session import LIMITS, CudaSession, room_for_all
 
         direction, steps = record.candidate.direction, desk.steps("cuda")
         solve = solver(desk.opened)
         outlines = (outline(desk.opened, direction, step.trial) for step in _one_a_case(steps))
-        rooms = [room_for(one.arguments, one.native) for one in outlines]
-        room = Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
         runtime = Toolchain.find().runtime.parent
         limits = replace(LIMITS, wall_s=min(LIMITS.wall_s, CALLS_S * desk.choices.call_s))
-        with CudaSession(desk.compiled(), direction.value, runtime, room, limits) as session:
+        with CudaSession(desk.compiled(), direction.value, runtime, room_for_all(outlines), limits) as session:
             checked = check(Subject(desk.task, direction, solve, desk.plain), steps, session)
         return _after(checked.result)
 

@@ -67,8 +67,8 @@ def timing_of(
 def _floor_us(task: Task, direction: Direction, case: Case, gpu: Description) -> float | None:
     if direction not in task.cost:
         return None
-    names = {**case.axes, "size": case.dtype.bytes}
-    return float(evaluate(task.cost[direction].bytes, names)) / gpu.rates.copy_bytes_per_s * 1e6 + gpu.rates.launch_us
+    moved = float(evaluate(task.cost[direction].bytes, case.variables))
+    return moved / gpu.rates.copy_bytes_per_s * 1e6 + gpu.rates.launch_us
 
 
 def doubt_of(seen: Sequence[Seen]) -> str | None:

@@ -170,7 +170,7 @@ def _values(task: Task, direction: Direction, case: Case) -> float:
     """How many elements a case reads and writes, where its task says."""
     if direction not in task.cost:
         return 0.0
-    return float(evaluate(task.cost[direction].bytes, {**case.axes, "size": case.dtype.bytes})) / case.dtype.bytes
+    return float(evaluate(task.cost[direction].bytes, case.variables)) / case.dtype.bytes
 
 
 def _weights(sizes: Sequence[int], at: int) -> list[float]:

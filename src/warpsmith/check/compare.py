@@ -52,8 +52,7 @@ class Budget:
     @classmethod
     def of(cls, tolerance: Tolerance, case: Case, equal: bool = False) -> "Budget":
         """The budget for the sizes of a case; `equal` when most terms of a sum may be."""
-        names = {**case.axes, "size": case.dtype.bytes}
-        length = max(1.0, float(evaluate(tolerance.reduction, names)))
+        length = max(1.0, float(evaluate(tolerance.reduction, case.variables)))
         return cls(tolerance, sqrt(length), SUM_ROUNDOFF * length / EQUAL_SHARE if equal else 0.0)
 
     def rounding(self, dtype: torch.dtype) -> float:

@@ -68,9 +68,8 @@ def chosen(task: Task, direction: Direction, scope: Scope, draw: random.Random) 
 
 def work(task: Task, direction: Direction, case: Case) -> float:
     """How much a case costs: its operations by the task's formula, else the product of its axes."""
-    names = {**case.axes, "size": case.dtype.bytes}
     if direction in task.cost:
-        return float(evaluate(task.cost[direction].flops, names))
+        return float(evaluate(task.cost[direction].flops, case.variables))
     return float(prod(case.axes.values()))
 
 

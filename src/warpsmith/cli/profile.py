@@ -143,7 +143,7 @@ def _largest(task: Task) -> Case:
     smallest = (*task.group(Group.SMOKE), *task.cases)[0]
     if not known:
         return smallest
-    work = [float(evaluate(known[0].flops, {**case.axes, "size": case.dtype.bytes})) for case in task.cases]
+    work = [float(evaluate(known[0].flops, case.variables)) for case in task.cases]
     able = [pair for pair in zip(work, task.cases, strict=True) if pair[0] <= VIRTUAL_FLOPS]
     return max(able, key=lambda pair: pair[0])[1] if able else smallest
 

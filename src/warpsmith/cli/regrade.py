@@ -1,7 +1,8 @@
 """`warpsmith regrade`: published records or kernels evaluated again here, and whether the two agree."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -36,11 +37,12 @@ class Published:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user says of all files: their task, values of tunables, and where records lie."""
+    """What the user says of all files: their task, values of tunables, and where records lie; how those are read."""
 
     task: str
     macros: dict[str, str]
     against: Path | None
+    read: Callable[[Path], tuple[Record, ...]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Evaluate again and compare; exit code 0 all agree, 1 one disagrees, 3 our fault, 4 one has no verdict."""
-    asked = Asked(task, read_macros(macro or []), against)
+    asked = Asked(task, read_macros(macro or []), against, cache(records_below))
     published = [one for path in files for one in _published(path, asked)]
     way = Way(device, same_seed, trust, within)
     found = []
@@ -113,14 +115,14 @@ def _kernel(path: Path, asked: Asked) -> Published:
     results = results_for(path, asked.against)
     if results is None:
         return Published(str(path), target, candidate)
-    return _known(Published(str(path), target, candidate), results, bool(asked.macros))
+    return _known(Published(str(path), target, candidate), results, asked)
 
 
-def _known(one: Published, results: Path, exact: bool) -> Published:
+def _known(one: Published, results: Path, asked: Asked) -> Published:
     """The kernel with its record of a folder, a claim before others; tunables as recorded unless named."""
-    pairs = [found for found in records_below(results) if _same_work(found.candidate, one.candidate)]
+    pairs = [found for found in asked.read(results) if _same_work(found.candidate, one.candidate)]
     same = [found for found in pairs if found.candidate.source == one.candidate.source]
-    if exact:
+    if asked.macros:
         same = [found for found in same if found.candidate.id == one.candidate.id]
     if same:
         record = max(same, key=lambda found: found.options.extra.get("tier") == "claim")

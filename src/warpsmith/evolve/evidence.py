@@ -11,7 +11,6 @@ from warpsmith.records import (
     MeasuredTime,
     Record,
     StageResult,
-    TimingFacts,
     Verdict,
     VirtualFacts,
 )
@@ -59,10 +58,9 @@ def digest_profile(record: Record) -> str:
 
 
 def _times(record: Record) -> Iterator[str]:
-    timing = record.result("timing")
-    if timing is None or not isinstance(timing.facts, TimingFacts):
+    if record.timing is None:
         return
-    for case in timing.facts.cases[:8]:
+    for case in record.timing.cases[:8]:
         share = f", {case.roofline:.0%} of what the memory allows" if case.roofline else ""
         kind = "measured" if isinstance(case.time, MeasuredTime) else "modelled"
         launches = f", {case.launches} launches" if case.launches else ""

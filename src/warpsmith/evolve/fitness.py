@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.base import geomean
-from warpsmith.records import CaseTiming, Group, ModelledTime, Record, Score, TimingFacts, score
+from warpsmith.records import CaseTiming, Group, ModelledTime, Record, Score, score
 
 NEAR_MEMORY = 0.6  # of the roofline: from there on the memory binds, below it something else does
 
@@ -21,10 +21,9 @@ class Fitness:
 def fitness(record: Record) -> Fitness | None:
     """The fitness of a record that was right and timed; None for every other."""
     found = score(record)
-    timing = record.result("timing")
-    if found is None or timing is None or not isinstance(timing.facts, TimingFacts):
+    if found is None or record.timing is None:
         return None
-    cases = [case for case in timing.facts.cases if case.case.group is not Group.HELDOUT]
+    cases = [case for case in record.timing.cases if case.case.group is not Group.HELDOUT]
     return Fitness(found, _roofline(cases), _binding(cases))
 
 

@@ -133,7 +133,7 @@ def call_place(
     job: Job, time: MeasuredTime | ModelledTime, rows: Sequence[KernelProfile], ceilings: Ceilings
 ) -> RooflinePlace:
     """The call under the roofline by the task's own formulas; bound by what binds the kernel it spends most time in."""
-    written = float(sum(result.numel() * result.element_size() for result in job.problem.native))
+    written = float(sum(result.nbytes for result in job.problem.native))
     total, flops = _work(job, written)
     floor = floor_us(ceilings, max(0.0, total - written), written, flops, dtype_of(job))
     longest = max(rows, key=_spent_us, default=None)
@@ -159,7 +159,7 @@ def _work(job: Job, written: float) -> tuple[float, float]:
     cost = job.task.cost.get(job.direction)
     if cost is None:
         return _size(job) + written, 0.0
-    names = {**job.trial.case.axes, "size": job.trial.case.dtype.bytes}
+    names = job.trial.case.variables
     return float(evaluate(cost.bytes, names)), float(evaluate(cost.flops, names))
 
 
@@ -167,7 +167,7 @@ def _size(job: Job) -> int:
     """Bytes of the arguments."""
     from warpsmith.tasks.values import tensors
 
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors(job.problem.arguments))
+    return sum(tensor.nbytes for tensor in tensors(job.problem.arguments))
 
 
 def _whole(rows: Sequence[KernelProfile]) -> MeasuredTime | None:

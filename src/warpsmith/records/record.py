@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from warpsmith.base import digest_json
 from warpsmith.records.candidate import Candidate
 from warpsmith.records.environment import Environment
-from warpsmith.records.facts import Facts
+from warpsmith.records.facts import Facts, TimingFacts
 from warpsmith.records.model import Model
 from warpsmith.records.verdict import Reason, Verdict
 
@@ -79,3 +79,9 @@ class Record(Model):
     def result(self, stage: str) -> StageResult | None:
         """What a stage said, if it ran."""
         return next((r for r in self.results if r.stage == stage), None)
+
+    @property
+    def timing(self) -> TimingFacts | None:
+        """The times, where it was timed."""
+        found = self.result("timing")
+        return found.facts if found and isinstance(found.facts, TimingFacts) else None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from warpsmith.base import digest_json, geomean
-from warpsmith.records.facts import CaseTiming, Ratio, TimingFacts
+from warpsmith.records.facts import CaseTiming, Ratio
 from warpsmith.records.model import Model
 from warpsmith.records.record import Record
 from warpsmith.records.task import Group
@@ -49,11 +49,10 @@ Score: TypeAlias = MeasuredScore | ModelledScore
 
 def score(record: Record) -> Score | None:
     """The score of a kernel that was checked, found right and timed; None for every other record."""
-    timing = record.result("timing")
-    if record.concluded is not Verdict.PASS or timing is None or not isinstance(timing.facts, TimingFacts):
+    if record.concluded is not Verdict.PASS or record.timing is None:
         return None
     # Held-out shapes are drawn anew for every record: their times say nothing of two kernels.
-    cases = [case for case in timing.facts.cases if case.case.group is not Group.HELDOUT]
+    cases = [case for case in record.timing.cases if case.case.group is not Group.HELDOUT]
     return _measured(record, cases) or _modelled(record, cases)
 
 

@@ -124,6 +124,11 @@ class Case(Model):
         """The values of the named axes, in that order."""
         return tuple(self.axes[name] for name in names)
 
+    @property
+    def variables(self) -> dict[str, int]:
+        """What a task's formulas are written in: the axes, and the bytes of an element as `size`."""
+        return {**self.axes, "size": self.dtype.bytes}
+
 
 class Twist(StrEnum):
     """What is done to drawn inputs, so that what a kernel remembers of other inputs shows."""

@@ -12,7 +12,6 @@ from warpsmith.records import (
     Model,
     ModelledTime,
     Record,
-    TimingFacts,
     Verdict,
 )
 
@@ -84,10 +83,9 @@ def same_times(before: Record, after: Record) -> Times | None:
 
 def _timed(record: Record) -> Sequence[CaseTiming]:
     """Held-out shapes are drawn anew for every record, so their times are of other work."""
-    timing = record.result("timing")
-    if timing is None or not isinstance(timing.facts, TimingFacts):
+    if record.timing is None:
         return ()
-    return [case for case in timing.facts.cases if case.case.group is not Group.HELDOUT]
+    return [case for case in record.timing.cases if case.case.group is not Group.HELDOUT]
 
 
 def _kind(case: CaseTiming) -> tuple[str, str]:

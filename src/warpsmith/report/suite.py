@@ -9,7 +9,7 @@ from pydantic import ValidationError
 import warpsmith
 from warpsmith.archive import Archive, Entry
 from warpsmith.base import UsageError
-from warpsmith.records import MODES, CaseTiming, Direction, Group, MeasuredScore, Record, TimingFacts
+from warpsmith.records import MODES, CaseTiming, Direction, Group, MeasuredScore, Record
 from warpsmith.report.page import SuitePage, SuiteRow
 from warpsmith.report.winner import case_rows, check_rows, claim_of, gap_of, headline, timings
 from warpsmith.report.words import SHORT, mean_of, score_words
@@ -92,7 +92,7 @@ def _filled(entry: Entry, created: datetime | None) -> SuiteRow:
         low=measured.low if measured else None,
         high=measured.high if measured else None,
         claim=claim_of(measured) if measured else None,
-        tier=_tier(record),
+        tier=record.timing.tier if record.timing else "",
         us=mean_of(one.time.us for one in cases),
         call_us=mean_of(one.call.us for one in cases if one.call),
         roofline=mean_of(one.roofline for one in cases if one.roofline),
@@ -104,11 +104,6 @@ def _filled(entry: Entry, created: datetime | None) -> SuiteRow:
         environment=record.environment,
         date=record.environment.when or created,
     )
-
-
-def _tier(record: Record) -> str:
-    timing = record.result("timing")
-    return timing.facts.tier if timing and isinstance(timing.facts, TimingFacts) else ""
 
 
 def _allowed_us(one: CaseTiming) -> float:

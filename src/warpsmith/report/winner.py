@@ -19,7 +19,6 @@ from warpsmith.records import (
     ProfileFacts,
     Record,
     Run,
-    TimingFacts,
 )
 from warpsmith.report.page import BestKernel, CaseRow, CheckRow, Gap, Headline, Kind
 from warpsmith.report.words import lines_of, mean_of, micro, percent, plural, shape_words, speedup
@@ -83,8 +82,7 @@ def _against(cases: Sequence[CaseTiming]) -> str:
 
 
 def _tier(record: Record) -> str:
-    timed = record.result("timing")
-    if timed and isinstance(timed.facts, TimingFacts) and timed.facts.tier == "search":
+    if record.timing and record.timing.tier == "search":
         return " Measured as a search does, against baselines that may be of another hour; --claim settles it."
     return ""
 
@@ -98,8 +96,7 @@ def claim_of(score: MeasuredScore) -> Claim:
 
 def timings(record: Record) -> Sequence[CaseTiming]:
     """The timed cases of a record."""
-    timed = record.result("timing")
-    return timed.facts.cases if timed and isinstance(timed.facts, TimingFacts) else ()
+    return record.timing.cases if record.timing else ()
 
 
 def case_rows(record: Record) -> tuple[CaseRow, ...]:

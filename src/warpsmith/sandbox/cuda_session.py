@@ -2,7 +2,7 @@
 
 import secrets
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from warpsmith.sandbox.protocol import Answer, Claim, Kind, Malformed, Timed, ca
 from warpsmith.sandbox.session import Clocks, Mode, Shown
 from warpsmith.sandbox.values import DTYPES, Raw, Value
 from warpsmith.sandbox.worker import Conversation, Silence, environment, start, worker
+from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import Value as TaskValue
 from warpsmith.tasks.values import Values, tensors
 
@@ -47,6 +48,12 @@ def room_for(arguments: Values, results: Sequence[Tensor], slots: int = 4) -> Ro
     taken = sum(_span(tensor) + 2 * GUARD + ALIGNMENT for tensor in (*tensors(arguments), *results))
     given = sum(_span(tensor) for tensor in results)
     return Room(_aligned(taken + GUARD), 3 * given + taken + (1 << 30), slots)
+
+
+def room_for_all(calls: Iterable[Problem]) -> Room:
+    """Room for the largest of several calls."""
+    rooms = [room_for(call.arguments, call.native) for call in calls]
+    return Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
 
 
 class CudaSession:

@@ -140,7 +140,7 @@ def _check_case(where: str, manifest: Manifest, case: CaseEntry) -> None:
 
 def _check_formulas(path: Path, manifest: Manifest) -> None:
     case = manifest.every_case()[0]
-    names = {**case.axes, "size": case.dtype.bytes}
+    names = case.variables
     formulas = [part for cost in manifest.cost.values() for part in (cost.flops, cost.bytes)]
     requires = manifest.heldout.require if manifest.heldout else ()
     try:

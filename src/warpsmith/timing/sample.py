@@ -19,6 +19,11 @@ WARM_CALLS = 3  # not counted: a first call may tune itself
 MOST_TURNS = 4  # times the most samples of one mode, before a candidate that no clock confirms is given up
 
 
+def usual_us(flushes_us: Sequence[float]) -> float:
+    """What tells one day from another: the lower quartile, since whatever disturbs a flush only adds."""
+    return quantile(flushes_us, 0.25)
+
+
 @dataclass(frozen=True)
 class Samples:
     """The clocks of the calls that count, by mode."""
@@ -63,8 +68,8 @@ class Samples:
 
     @property
     def flush_us(self) -> float:
-        """What the judge's own flushes took: the lower quartile, since whatever disturbs only adds."""
-        return quantile([clocks.flush_us for clocks in (*self.idle, *self.queued)], 0.25)
+        """What the judge's own flushes took."""
+        return usual_us([clocks.flush_us for clocks in (*self.idle, *self.queued)])
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from torch import Tensor
-
 from warpsmith.compile import Toolchain
 from warpsmith.records import (
     MODES,
@@ -27,7 +25,7 @@ from warpsmith.records import (
     Trial,
     Verdict,
 )
-from warpsmith.sandbox.cuda_session import CudaSession, Room, room_for
+from warpsmith.sandbox.cuda_session import CudaSession, room_for_all
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
@@ -91,8 +89,7 @@ class Sitting:
 
     def __init__(self, subject: Subject, runtime: Path, outlines: Mapping[str, Problem]) -> None:
         self._subject, self._runtime, self.outlines = subject, runtime, outlines
-        rooms = [room_for(call.arguments, call.native) for call in outlines.values()]
-        self._room = Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
+        self._room = room_for_all(outlines.values())
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -192,7 +189,7 @@ class Timer:
         outcome = self._timed(subject, case, examine, sitting, form)
         if isinstance(outcome, Trouble) or not CLOCKED & outcome.reasons:
             return outcome
-        alike = replace(form, moved_bytes=sum(map(_bytes, (*tensors(outline.arguments), *outline.native))))
+        alike = replace(form, moved_bytes=sum(one.nbytes for one in (*tensors(outline.arguments), *outline.native)))
         self.zeros.again(alike)
         return self._timed(subject, case, examine, sitting, alike)
 
@@ -241,7 +238,3 @@ class Timer:
             facts=TimingFacts(tier=self.tier, cache=self.cache, cases=tuple(cases)),
             seconds=time.monotonic() - begin,
         )
-
-
-def _bytes(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from warpsmith.base import evaluate, median, quantile
 from warpsmith.device import floor_us
@@ -49,8 +48,8 @@ class Least:
 
 def least(task: Task, direction: Direction, case: Case, call: Problem, floor: Floor) -> Least:
     """From the bytes and operations that the task's formulas say; what is written is told by the results."""
-    written = float(sum(prod(tensor.shape) * tensor.element_size() for tensor in call.native))
-    cost, names = task.cost.get(direction), {**case.axes, "size": case.dtype.bytes}
+    written = float(sum(tensor.nbytes for tensor in call.native))
+    cost, names = task.cost.get(direction), case.variables
     read = max(0.0, float(evaluate(cost.bytes, names)) - written) if cost else 0.0
     flops = float(evaluate(cost.flops, names)) if cost else 0.0
     ideal = floor_us(floor.ceilings, read, written, flops, "tf32" if task.precision.tf32 else case.dtype.value)
