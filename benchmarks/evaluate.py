@@ -110,7 +110,7 @@ def _pairs(task: str) -> Iterator[dict[str, object]]:
     place = environment("cuda", "")
     timer = timer_for(place.hardware, place.torch, CHOICES)
     subject = Subject(opened, task, described, Direction.FORWARD, made.artifact, False, 1)
-    manner = Manner(RULES["claim"], null_beside_us=timer.zeros.null(Form(1, 1)).beside_us)
+    manner = Manner(RULES["claim"], null=timer.zeros.null(Form(1, 1)))
     cases = described.group(Group.TIMING)
     with timer.sitting(subject, cases) as sitting:
         for case in cases:

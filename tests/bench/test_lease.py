@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.bench.lease import Need, lease
+from warpsmith.bench.lease import CHECKS, Need, lease
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +44,24 @@ def held_together(first: Need, second: Need) -> bool:
 )
 def test_who_may_have_it_together(first: Need, second: Need, together: bool) -> None:
     assert held_together(first, second) is together
+
+
+def test_few_checks_are_at_it_at_once() -> None:
+    here, most = list[int](), list[int]()
+
+    def check() -> None:
+        with lease(Need.SHARED):
+            here.append(1)
+            most.append(len(here))
+            time.sleep(0.05)
+            here.pop()
+
+    threads = [threading.Thread(target=check) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == CHECKS
 
 
 def test_a_stream_of_checks_does_not_keep_a_clock_waiting() -> None:

@@ -1,22 +1,20 @@
-"""What nvidia-smi says of the moment, read."""
+"""What a GPU does at this moment."""
 
 import pytest
 
-from warpsmith.device import GpuState
-from warpsmith.device.state import parse_state
+from warpsmith.device import GpuState, gpus, state
 
 
-@pytest.mark.parametrize(
-    ("line", "apps", "expected"),
-    [
-        ("1980, 3201, 0x0000000000000000", "", GpuState((1980, 3201), 0, 0)),
-        ("1665, 3201, 0x0000000000000064", "4711\n4712\n", GpuState((1665, 3201), 0x64, 2)),
-        ("[N/A], [N/A], [N/A]", "No running processes found", GpuState(None, 0, 0)),
-        ("", "", GpuState()),
-    ],
-)
-def test_answers_are_read(line: str, apps: str, expected: GpuState) -> None:
-    assert parse_state(line, apps) == expected
+@pytest.mark.gpu
+def test_a_gpu_says_its_clocks_and_who_is_there() -> None:
+    found = state()
+    assert found.clocks_mhz and all(100 < clock < 10_000 for clock in found.clocks_mhz)
+    assert found.processes < 100
+
+
+@pytest.mark.skipif(bool(gpus()), reason="there is a GPU")
+def test_without_a_gpu_nothing_is_said() -> None:
+    assert state() == GpuState()
 
 
 def test_the_power_cap_is_told_and_heat_makes_times_worthless() -> None:

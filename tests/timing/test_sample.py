@@ -14,10 +14,11 @@ from warpsmith.sandbox.session import Clocks, Mode, Shown
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import Values
 from warpsmith.timing import StopRule
-from warpsmith.timing.sample import MOST_TURNS, WARM_CALLS, Manner, Samples, sample
+from warpsmith.timing.sample import MOST_TURNS, WARM_CALLS, Manner, Null, Samples, sample
 
 RULE = StopRule(width=0.0, least=4, most=4, seconds=9)
 MANNER = Manner(RULE)
+NULL = Null(queued_us=3.0, idle_us=10.0, beside_us=30.0)
 X = torch.ones(2)
 
 
@@ -33,7 +34,13 @@ class FakeSession:
     colds: list[bool] = field(default_factory=list)
 
     def call(
-        self, arguments: Values, given: Sequence[Tensor] = (), slot: int = 0, mode: Mode = Mode.IDLE, cold: bool = True
+        self,
+        arguments: Values,
+        given: Sequence[Tensor] = (),
+        slot: int = 0,
+        mode: Mode = Mode.IDLE,
+        cold: bool = True,
+        rehearsed: bool = False,
     ) -> Shown:
         self.calls.append((slot, mode, len(given)))
         self.colds.append(cold)
@@ -118,17 +125,34 @@ def test_a_call_is_confirmed_when_the_judge_waited_no_longer_than_it_explains() 
 def test_a_machine_that_delays_some_calls_is_given_more() -> None:
     late = Clocks(10.0, 2.0, 90.0, 400.0)
     session = FakeSession([late] * 3 + [late, late] * 4 + [clocks(), clocks()] * 9)
-    found = sample(session, endless(), fine, Manner(RULE, null_beside_us=30.0))
+    found = sample(session, endless(), fine, Manner(RULE, null=NULL))
     assert isinstance(found, Samples)
     assert len(found.confirmed(30.0)) >= 3
     assert found.count > 2 * RULE.most
 
 
 def test_a_candidate_that_no_clock_confirms_is_given_up() -> None:
-    found = sample(FakeSession([Clocks(10.0, 2.0, 90.0, 400.0)]), endless(), fine, Manner(RULE, null_beside_us=30.0))
+    found = sample(FakeSession([Clocks(10.0, 2.0, 90.0, 400.0)]), endless(), fine, Manner(RULE, null=NULL))
     assert isinstance(found, Samples)
     assert found.count == MOST_TURNS * RULE.most
     assert found.confirmed(30.0) == []
+
+
+def test_a_call_that_hides_nothing_is_given_as_many_calls_as_it_takes_to_show_that() -> None:
+    slow, soon, queued = Clocks(60.0, 9.0, 90.0, 400.0), Clocks(48.0, 9.0, 78.0, 400.0), clocks(40.0)
+    session = FakeSession([slow, queued] * 7 + [soon, queued] * 9)
+    found = sample(session, endless(), fine, Manner(RULE, null=NULL))
+    assert isinstance(found, Samples)
+    assert found.soonest_us(NULL) == 48.0
+    assert 2 * RULE.most < found.count < MOST_TURNS * RULE.most
+
+
+def test_a_call_that_hides_work_is_given_up() -> None:
+    session = FakeSession([Clocks(60.0, 9.0, 90.0, 400.0), clocks(40.0)])
+    found = sample(session, endless(), fine, Manner(RULE, null=NULL))
+    assert isinstance(found, Samples)
+    assert found.count == MOST_TURNS * RULE.most
+    assert found.soonest_us(NULL) == 60.0
 
 
 def test_warm_calls_do_not_flush() -> None:

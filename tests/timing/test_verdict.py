@@ -12,8 +12,7 @@ from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
 from warpsmith.timing import Floor
 from warpsmith.timing.baselines import Baseline, Baselines, Resident, host_policy, keep, load, measure, store
-from warpsmith.timing.null import Null
-from warpsmith.timing.sample import Samples
+from warpsmith.timing.sample import Null, Samples
 from warpsmith.timing.torch_host import Reply, Request
 from warpsmith.timing.verdict import Bench, Judged, Least, judged, least
 

@@ -1,7 +1,7 @@
 """Errors, hashing, atomic files, order statistics. Knows nothing of kernels."""
 
 from warpsmith.base.errors import ArchiveError, HarnessError, MachineError, UsageError, WarpsmithError
-from warpsmith.base.files import locked, read_text, write_atomic
+from warpsmith.base.files import locked, one_of, read_text, write_atomic
 from warpsmith.base.formula import evaluate
 from warpsmith.base.hashing import digest, digest_files, digest_json
 from warpsmith.base.home import Home
@@ -24,6 +24,7 @@ __all__ = [
     "locked",
     "median",
     "nearest",
+    "one_of",
     "quantile",
     "read_text",
     "spearman",

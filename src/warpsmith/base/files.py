@@ -3,7 +3,8 @@
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -34,6 +35,22 @@ def locked(path: Path, shared: bool = False) -> Iterator[None]:
     with path.open("a") as handle:
         fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def one_of(paths: Sequence[Path], wait_s: float = 0.02) -> Iterator[None]:
+    """Hold a lock on whichever of `paths` is free first."""
+    while True:
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a") as handle:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
+                yield
+                return
+        time.sleep(wait_s)
 
 
 def read_text(path: Path, limit_bytes: int = 1 << 20) -> str:

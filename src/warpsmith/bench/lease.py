@@ -4,7 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 
-from warpsmith.base import Home, locked
+from warpsmith.base import Home, locked, one_of
+
+# At once: a GPU serves the processes that share it in turn, so that more of them only wait for each other; but one that
+# hangs shall not stop the others.
+CHECKS = 2
 
 
 class Need(StrEnum):
@@ -27,10 +31,13 @@ def lease(need: Need) -> Iterator[None]:
             yield
         return
     folder = Home.here().data / "leases"
-    with locked(folder / "gpu-0.door"):
-        use = locked(folder / "gpu-0.lock", shared=need is Need.SHARED)
-        use.__enter__()
-    try:
-        yield
-    finally:
-        use.__exit__(None, None, None)
+    shared = need is Need.SHARED
+    places = [folder / f"gpu-0.check-{number}" for number in range(CHECKS)]
+    with one_of(places) if shared else nullcontext():
+        with locked(folder / "gpu-0.door"):
+            use = locked(folder / "gpu-0.lock", shared=shared)
+            use.__enter__()
+        try:
+            yield
+        finally:
+            use.__exit__(None, None, None)

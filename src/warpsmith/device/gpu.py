@@ -27,9 +27,18 @@ class Gpu:
         return f"sm_{major}{minor}" + ("a" if major.isdigit() and int(major) >= 9 else "")
 
 
+_known: dict[str | None, tuple[Gpu, ...]] = {}  # by the tool that was asked: a machine keeps its GPUs
+
+
 def gpus() -> tuple[Gpu, ...]:
     """The GPUs that nvidia-smi lists; none when there is no driver or it does not answer."""
-    answer = asked(f"--query-gpu={QUERY}")
+    tool = shutil.which("nvidia-smi")
+    found = _known.get(tool) or _listed(asked(f"--query-gpu={QUERY}"))
+    _known[tool] = found
+    return found
+
+
+def _listed(answer: str) -> tuple[Gpu, ...]:
     return tuple(parse_row(line) for line in answer.splitlines() if line.count(",") == QUERY.count(","))
 
 

@@ -1,14 +1,13 @@
 """What the first GPU is doing at this moment: clocks, what holds them back, who computes on it."""
 
-import re
+from ctypes import CDLL, byref, c_uint, c_ulonglong, c_void_p
 from dataclasses import dataclass
-
-from warpsmith.device.gpu import asked
+from functools import cache
 
 # nvml.h, nvmlClocksEventReason…: those that make times worth nothing, and those that are only told.
 SLOWED = {0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat in hardware", 0x80: "the power brake"}
 TOLD = {0x4: "the power cap", 0x10: "a sync boost group"}
-STATE_QUERY = "clocks.sm,clocks.mem,clocks_event_reasons.active"
+SM, MEMORY = 1, 2  # nvmlClockType_t
 
 
 @dataclass(frozen=True)
@@ -32,17 +31,30 @@ class GpuState:
 
 def state() -> GpuState:
     """Of the first GPU; empty where nothing answers."""
-    clocks = asked(f"--query-gpu={STATE_QUERY}")
-    apps = asked("--query-compute-apps=pid")
-    return parse_state(clocks.splitlines()[0] if clocks else "", apps)
+    library = _nvml()
+    if library is None:
+        return GpuState()
+    device, reasons, count = c_void_p(), c_ulonglong(), c_uint()
+    if library.nvmlDeviceGetHandleByIndex_v2(0, byref(device)):
+        return GpuState()
+    clocks = [_clock(library, device, kind) for kind in (SM, MEMORY)]
+    library.nvmlDeviceGetCurrentClocksThrottleReasons(device, byref(reasons))
+    # Without room for the list the answer is how long it would be.
+    library.nvmlDeviceGetComputeRunningProcesses_v3(device, byref(count), None)
+    known = (clocks[0], clocks[1]) if all(clocks) else None
+    return GpuState(known, int(reasons.value), int(count.value))
 
 
-def parse_state(line: str, apps: str) -> GpuState:
-    """nvidia-smi's two answers; what it does not know is left out."""
-    parts = [part.strip() for part in line.split(",")]
-    pids = [pid for pid in apps.split() if pid.isdigit()]
-    if len(parts) != STATE_QUERY.count(",") + 1:
-        return GpuState(processes=len(pids))
-    clocks = (int(parts[0]), int(parts[1])) if parts[0].isdigit() and parts[1].isdigit() else None
-    reasons = int(parts[2], 16) if re.fullmatch(r"0x[0-9a-fA-F]+", parts[2]) else 0
-    return GpuState(clocks, reasons, len(pids))
+def _clock(library: CDLL, device: c_void_p, kind: int) -> int:
+    found = c_uint()
+    return 0 if library.nvmlDeviceGetClockInfo(device, kind, byref(found)) else int(found.value)
+
+
+@cache
+def _nvml() -> CDLL | None:
+    """The driver's own library: an evaluation asks several times, and nvidia-smi takes a tenth of a second to start."""
+    try:
+        library = CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    return None if library.nvmlInit_v2() else library

@@ -29,6 +29,7 @@ from warpsmith.tasks.values import Values, tensors
 
 GUARD, ALIGNMENT = 1024, 256
 ARENA_SHIFT = 56
+REHEARSED_US = 1000.0  # a call that takes less is rehearsed
 FIRST_FD = 5  # where a child finds what it was passed
 LIMITS = Limits(wall_s=600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
 EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}
@@ -67,6 +68,7 @@ class CudaSession:
         self._open = ExitStack()
         self._trouble: Trouble | None = None
         self._live: tuple[tuple[int, int], ...] = ()
+        self._last_us = REHEARSED_US  # of the last call
 
     def __enter__(self) -> Self:
         sizes = (self._room.slot_bytes * self._room.slots, self._room.results_bytes, self._room.results_bytes)
@@ -104,9 +106,12 @@ class CudaSession:
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
+        rehearsed: bool = False,
     ) -> Shown:
         """One call on the buffers of a slot, everything fresh."""
         if self._trouble is not None:
+            return Shown(self._trouble)
+        if rehearsed and not self._rehearse():
             return Shown(self._trouble)
         poison = _poison()
         placed = self._fill(slot, arguments, given, poison)
@@ -120,8 +125,21 @@ class CudaSession:
         timed = self._timed(exchanged.answer)
         if timed is None:
             return Shown(self._trouble)
+        self._last_us = timed.event_us
         clocks = Clocks(timed.event_us, timed.host_us, exchanged.seconds * 1e6, flush_us)
         return self._look(placed, timed, poison, clocks, mode)
+
+    def _rehearse(self) -> bool:
+        """The last call once more, as it was: what the host does for it is in the caches then; false: it failed.
+
+        Where a call takes long the host's microseconds do not matter.
+        """
+        if self._last_us >= REHEARSED_US:
+            return True
+        timed = self._timed(self._talk.exchange(Frame(Kind.GO, go(False)), Kind.TIMED))
+        if timed is not None:
+            self._live = _kept(timed)
+        return timed is not None
 
     def _start(self) -> Child:
         readable = (*system_paths(), self._runtime, worker().parent, self._artifact)
@@ -176,8 +194,7 @@ class CudaSession:
             self._trouble = Trouble(Reason.BAD_ANSWER, f"Result {found.index(None)} does not lie in the shared memory.")
             return Shown(self._trouble)
         results = [tensor for tensor in found if tensor is not None]
-        given_back = [claim.address for claim in timed.answer.results]
-        self._live = tuple(b for b in timed.blocks if not any(b[0] <= code < b[0] + b[1] for code in given_back))
+        self._live = _kept(timed)
         return Shown(
             trouble=None,
             results=tuple(tensor.clone() for tensor in results),
@@ -279,6 +296,12 @@ class _Placed:
             offset = copy.data_ptr() - self._region.data_ptr() + self._start
             self._codes[id(raw)] = (1 << ARENA_SHIFT) | offset
         return raw
+
+
+def _kept(timed: Timed) -> tuple[tuple[int, int], ...]:
+    """The blocks that a candidate says it holds after a call, less those of the results."""
+    given_back = [claim.address for claim in timed.answer.results]
+    return tuple(b for b in timed.blocks if not any(b[0] <= code < b[0] + b[1] for code in given_back))
 
 
 def _aligned(count: int) -> int:

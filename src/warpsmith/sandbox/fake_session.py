@@ -30,6 +30,7 @@ class FakeSession:
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
+        rehearsed: bool = False,
     ) -> Shown:
         """What the function says."""
         self.slots.append(slot)

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import torch
 
-from warpsmith.base import HarnessError, median
+from warpsmith.base import HarnessError, median, quantile
 from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.records import Candidate, Direction
 from warpsmith.sandbox.cuda_session import CudaSession, room_for
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.sample import Manner, Samples, sample
+from warpsmith.timing.sample import Manner, Null, Samples, sample
 from warpsmith.timing.stop import StopRule
 
 RULE = StopRule(width=0.0, least=31, most=31, seconds=10.0)
@@ -46,30 +46,16 @@ class Form:
     moved_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class Null:
-    """The clocks of a call of one form that computes nothing."""
-
-    queued_us: float
-    idle_us: float
-    beside_us: float  # what the judge waits beside the events: the lower quartile, since delays only add
-
-    @property
-    def gap_us(self) -> float:
-        """How much sooner it is done when it is queued ahead: what launches cost from an idle device."""
-        return max(0.0, self.idle_us - self.queued_us)
-
-
 def l2_bytes() -> int:
     """Of this GPU."""
     return int(torch.cuda.get_device_properties(0).L2_cache_size)
 
 
 def measure_null(toolchain: Toolchain, form: Form) -> Null:
-    """Time the null candidate on this GPU now."""
+    """Time the null candidate on this GPU now; delays only add, so from an idle device the lower quartiles count."""
     samples = _samples(toolchain, form)
-    idle, queued = (median(samples.events_us(mode)) for mode in (Mode.IDLE, Mode.QUEUED))
-    return Null(queued, idle, samples.beside_us(0.25))
+    idle_us, queued_us = quantile(samples.events_us(Mode.IDLE), 0.25), median(samples.events_us(Mode.QUEUED))
+    return Null(queued_us, idle_us, samples.beside_us(0.25))
 
 
 def _samples(toolchain: Toolchain, form: Form) -> Samples:

@@ -6,22 +6,36 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from warpsmith.base import quantile
+from warpsmith.base import median, quantile
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode, Session, Shown
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.rules import least_confirmed, slack_us, undisturbed
+from warpsmith.timing.rules import hidden_work, least_confirmed, slack_us, undisturbed
 from warpsmith.timing.stop import StopRule
 
 # What is wrong with a call, if anything: the check room's judgement, passed in.
 Examine = Callable[[Problem, Shown], Trouble | None]
 WARM_CALLS = 3  # not counted: a first call may tune itself
-MOST_TURNS = 4  # times the most samples of one mode, before a candidate that no clock confirms is given up
+MOST_TURNS = 4  # times the most samples of one mode, before a candidate that the clocks do not confirm is given up
 
 
 def usual_us(flushes_us: Sequence[float]) -> float:
     """What tells one day from another: the lower quartile, since whatever disturbs a flush only adds."""
     return quantile(flushes_us, 0.25)
+
+
+@dataclass(frozen=True)
+class Null:
+    """The clocks of a call of one form that computes nothing: the zero of the others."""
+
+    queued_us: float
+    idle_us: float
+    beside_us: float  # what the judge waits beside the events
+
+    @property
+    def gap_us(self) -> float:
+        """How much sooner it is done when it is queued ahead: what launches cost from an idle device."""
+        return max(0.0, self.idle_us - self.queued_us)
 
 
 @dataclass(frozen=True)
@@ -66,6 +80,13 @@ class Samples:
         """
         return [one for one in self.idle if one.beside_us <= null_beside_us + slack_us(one.event_us)]
 
+    def soonest_us(self, null: Null) -> float:
+        """The shortest call from an idle device, of the confirmed ones if there are any.
+
+        Whatever disturbs a call only adds, and none can be shorter than its work.
+        """
+        return min(one.event_us for one in self.confirmed(null.beside_us) or self.idle)
+
     @property
     def flush_us(self) -> float:
         """What the judge's own flushes took."""
@@ -74,20 +95,23 @@ class Samples:
 
 @dataclass(frozen=True)
 class Manner:
-    """How calls are made: when to stop, cold or warm, with results given, and the null candidate's wait."""
+    """How calls are made: when to stop, cold or warm, with results given, and the zero of the clocks."""
 
     rule: StopRule
     cold: bool = True
     given: bool = False
-    null_beside_us: float | None = None  # none: no call needs to be confirmed
+    null: Null | None = None  # none: no call needs to be confirmed
 
     def done(self, samples: Samples, elapsed_s: float) -> bool:
-        """The rule, and enough calls confirmed; where they will not be, twice the most that the rule grants."""
-        if not self.rule.done(samples.events_us(Mode.QUEUED), elapsed_s):
+        """The rule, and both clocks content; where they will not be, twice the most that the rule grants."""
+        queued = samples.events_us(Mode.QUEUED)
+        if not self.rule.done(queued, elapsed_s):
             return False
-        if self.null_beside_us is None or samples.count >= MOST_TURNS * self.rule.most:
+        if self.null is None or samples.count >= MOST_TURNS * self.rule.most:
             return True
-        return len(samples.confirmed(self.null_beside_us)) >= least_confirmed(len(samples.idle))
+        if len(samples.confirmed(self.null.beside_us)) < least_confirmed(len(samples.idle)):
+            return False
+        return hidden_work(samples.soonest_us(self.null), median(queued), self.null.gap_us) is None
 
 
 def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner: Manner) -> Samples | Trouble:
@@ -107,5 +131,5 @@ def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner:
 def one(session: Session, call: Problem, examine: Examine, number: int, mode: Mode, manner: Manner) -> Shown | Trouble:
     """One call, examined."""
     results: Sequence[Tensor] = call.native if manner.given else ()
-    shown = session.call(call.arguments, results, slot=number, mode=mode, cold=manner.cold)
+    shown = session.call(call.arguments, results, slot=number, mode=mode, cold=manner.cold, rehearsed=True)
     return shown.trouble or examine(call, shown) or shown

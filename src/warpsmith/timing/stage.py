@@ -43,9 +43,9 @@ from warpsmith.timing.baselines import (
     store,
     uncompiled,
 )
-from warpsmith.timing.null import Form, Null, l2_bytes, measure_null
+from warpsmith.timing.null import Form, l2_bytes, measure_null
 from warpsmith.timing.rules import Doubt, Floor
-from warpsmith.timing.sample import Examine, Manner, sample
+from warpsmith.timing.sample import Examine, Manner, Null, sample
 from warpsmith.timing.stop import StopRule
 from warpsmith.timing.verdict import Bench, Judged, judged, least
 
@@ -196,7 +196,7 @@ class Timer:
     def _timed(self, subject: Subject, case: Case, examine: Examine, sitting: Sitting, form: Form) -> Judged | Trouble:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
         calls, bench = subject.calls(case), self.zeros.bench(form)
-        manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain, bench.null.beside_us)
+        manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain, bench.null)
         bounds = least(subject.task, subject.direction, case, sitting.outlines[case.name], bench.floor)
         once = sample(sitting.first, calls, examine, manner)
         if isinstance(once, Trouble):

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpsmith.base import evaluate, median, quantile
+from warpsmith.base import evaluate, median
 from warpsmith.device import floor_us
 from warpsmith.records import Case, CaseTiming, Direction, Reason, Task
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
 from warpsmith.timing.baselines import Baselines
-from warpsmith.timing.null import Null
 from warpsmith.timing.rules import Doubt, Floor
-from warpsmith.timing.sample import Samples
+from warpsmith.timing.sample import Null, Samples
 
 WALL_SETTLES_US = 20.0  # below this the judge's clock cannot confirm the worker's
 
@@ -85,7 +84,7 @@ def judged(
     doubts = (
         rules.disturbed([True] * kept.count + [False] * (total - kept.count)),
         rules.clocks_disagree(len(confirmed), len(kept.idle), kept.beside_us(), bench.null.beside_us),
-        rules.hidden_work(quantile([one.event_us for one in counted], 0.25), median(queued), bench.null.gap_us),
+        rules.hidden_work(kept.soonest_us(bench.null), median(queued), bench.null.gap_us),
         rules.below_floor(median(queued), bounds.floor_us),
         rules.too_good(speedup, repeated=len(ratios) > 1 and min(ratios) > rules.GOOD_LIMIT),
     )

@@ -2,6 +2,7 @@
 #include "fault.h"
 
 #include <cuda_fp16.h>
+#include <warpsmith/tensor_map.h>
 
 template <bool kFixed>
 __global__ void float4_off_by_one(const float* x, float* out, int n) {
@@ -58,6 +59,34 @@ __global__ void async_copy(const float* x, float* out, int n) {
   out[threadIdx.x] = tile[threadIdx.x];
 }
 
+// A box of 32 floats of a tensor, by the copy engine, from a place that is not a multiple of 16 bytes.
+__global__ void box(const __grid_constant__ CUtensorMap from, int first, float* out) {
+  __shared__ __align__(128) float tile[32];
+  __shared__ __align__(8) unsigned long long ready;
+  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(tile)), barrier = static_cast<unsigned>(__cvta_generic_to_shared(&ready));
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" ::"r"(barrier) : "memory");
+    asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3}], [%2];" ::"r"(to), "l"(&from), "r"(barrier), "r"(first) : "memory");  // fault: tensor_box
+  }
+  __syncwarp();
+  unsigned done = 0;
+  while (!done)
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(barrier) : "memory");
+  out[threadIdx.x] = tile[threadIdx.x];
+}
+
+template <bool kFixed>
+torch::Tensor tensor_box(torch::Tensor x) {
+  auto out = torch::zeros_like(x);
+  const uint64_t sizes[] = {1024}, strides[] = {0};
+  const uint32_t boxes[] = {32}, steps[] = {1};
+  const auto from = warpsmith::encode_tiled({}, 1, x.data_ptr(), sizes, strides, boxes, steps);
+  box<<<1, 32, 0, stream()>>>(from, kFixed ? 4 : 2, out.data_ptr<float>());
+  return out;
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("forward", RUN(float4_off_by_one<true>, 1, 64, 0));
   TWINS(float4_off_by_one, 1, 64, 0);
@@ -67,4 +96,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   TWINS(half2_at_odd, 1, 64, 0);
   TWINS(wide_atomic, 1, 64, 0);
   TWINS(async_copy, 1, 32, 0);
+  HOST_TWINS(tensor_box);
 }

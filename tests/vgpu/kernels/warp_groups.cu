@@ -129,8 +129,12 @@ __device__ void wait_for(uint32_t barrier, uint32_t parity) {
                  : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
 }
 
-// A box of 4 x 8 x 16 floats from a corner that may lie outside, through shared memory and out again one place on.
-__global__ void boxes(const __grid_constant__ CUtensorMap from, const __grid_constant__ CUtensorMap to, int x, int y, int z, float* seen) {
+struct Corner {
+  int x, y, z;
+};
+
+// A box of 4 x 8 x 16 floats from a corner that may lie outside, through shared memory and out again at another.
+__global__ void boxes(const __grid_constant__ CUtensorMap from, const __grid_constant__ CUtensorMap to, Corner a, Corner b, float* seen) {
   __shared__ __align__(1024) float box[512];
   __shared__ __align__(8) uint64_t ready;
   const uint32_t at = shared_address(box), barrier = shared_address(&ready);
@@ -140,23 +144,23 @@ __global__ void boxes(const __grid_constant__ CUtensorMap from, const __grid_con
     asm volatile("prefetch.tensormap [%0];" ::"l"(&from) : "memory");
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 2048;" ::"r"(barrier) : "memory");
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(at),
-                 "l"(&from), "r"(barrier), "r"(x), "r"(y), "r"(z) : "memory");
+                 "l"(&from), "r"(barrier), "r"(a.x), "r"(a.y), "r"(a.z) : "memory");
   }
   __syncthreads();
   wait_for(barrier, 0);
   for (int i = threadIdx.x; i < 512; i += 128) seen[i] = box[i];
   __syncthreads();
   if (threadIdx.x == 0) {
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&to), "r"(at), "r"(x + 4), "r"(y + 1), "r"(z) : "memory");
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&to), "r"(at), "r"(b.x), "r"(b.y), "r"(b.z) : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
   }
 }
-std::vector<torch::Tensor> tensor_boxes(torch::Tensor x, int64_t corner_x, int64_t corner_y, int64_t corner_z) {
+std::vector<torch::Tensor> tensor_boxes(torch::Tensor x, std::vector<int64_t> a, std::vector<int64_t> b) {
   auto out = torch::zeros_like(x), seen = torch::empty({4, 8, 16}, x.options());
   const auto from = map_of<float>(x, {16, 8, 4}, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
   const auto to = map_of<float>(out, {16, 8, 4}, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
-  boxes<<<1, 128, 0, stream()>>>(from, to, int(corner_x), int(corner_y), int(corner_z), seen.data_ptr<float>());
+  boxes<<<1, 128, 0, stream()>>>(from, to, {int(a[0]), int(a[1]), int(a[2])}, {int(b[0]), int(b[1]), int(b[2])}, seen.data_ptr<float>());
   return {seen, out};
 }
 

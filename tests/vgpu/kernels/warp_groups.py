@@ -30,18 +30,20 @@ def wgmma_registers(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (1 - a.double() @ b.double().t()).half()
 
 
-def _boxes(x: torch.Tensor, cx: int, cy: int, cz: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Zeros outside; what is stored lies four and one places on, and only inside."""
+def _boxes(x: torch.Tensor, a: list[int], b: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Zeros outside; what is stored lies at the other corner, and only inside."""
     padded = torch.nn.functional.pad(x, (32, 32, 32, 32, 32, 32))
-    seen = padded[cz + 32 : cz + 36, cy + 32 : cy + 40, cx + 32 : cx + 48]
+    seen = padded[a[2] + 32 : a[2] + 36, a[1] + 32 : a[1] + 40, a[0] + 32 : a[0] + 48]
     room = torch.zeros_like(padded)
-    room[cz + 32 : cz + 36, cy + 33 : cy + 41, cx + 36 : cx + 52] = seen
+    room[b[2] + 32 : b[2] + 36, b[1] + 32 : b[1] + 40, b[0] + 32 : b[0] + 48] = seen
     return seen, room[32:-32, 32:-32, 32:-32]
 
 
-tensor_boxes = sample("tensor_boxes", whole(6, 20, 28), 4, 3, 1)(_boxes)
-tensor_boxes_over = sample("tensor_boxes", whole(6, 20, 28), 18, 15, 4, tag="over")(_boxes)
-tensor_boxes_before = sample("tensor_boxes", whole(6, 20, 28), -5, -2, -1, tag="before")(_boxes)
+_x = whole(6, 20, 28)
+tensor_boxes = sample("tensor_boxes", _x, [4, 3, 1], [8, 4, 1])(_boxes)
+tensor_boxes_over = sample("tensor_boxes", _x, [16, 15, 4], [20, 16, 4], tag="over")(_boxes)
+tensor_boxes_load_before = sample("tensor_boxes", _x, [-4, -2, -1], [0, 1, 1], tag="load_before")(_boxes)
+tensor_boxes_store_before = sample("tensor_boxes", _x, [4, 3, 1], [-4, -2, -1], tag="store_before")(_boxes)
 
 
 @sample("tensor_pipeline", whole(64, 232, dtype=BRAIN), whole(32, 232, seed=1, dtype=BRAIN))

@@ -225,10 +225,14 @@ int wake(Device* device) {
   return 0;
 }
 
-// Everything in place and the device idle, with this process's context on it: a call now costs what it costs.
-Outcome arm(const Artifact& artifact, Armed* armed, Device* device) {
+void release_results(Device* device) {
   for (uint64_t block : device->results) device->memory.release(reinterpret_cast<void*>(block));
   device->results.clear();
+}
+
+// Everything in place and the device idle, with this process's context on it: a call now costs what it costs.
+Outcome arm(const Artifact& artifact, Armed* armed, Device* device) {
+  release_results(device);
   if (Outcome read = read_call(artifact, armed); read.status != kDone) return read;
   if (int error = place(&armed->arguments, device->arenas, &device->memory)) return cuda_failure(error, "when the arguments were placed");
   int error = wake(device);
@@ -284,9 +288,8 @@ Outcome make_timed(const Artifact& artifact, const Armed& armed, bool queued, De
   return outcome;
 }
 
-Outcome go(const Artifact& artifact, const Armed& armed, const frames::Frame& frame, Device* device) {
-  Reader from(frame.payload.data(), frame.payload.size());
-  const bool queued = from.take<uint32_t>() & kQueued;
+Outcome go(const Artifact& artifact, const Armed& armed, bool queued, Device* device) {
+  release_results(device);
   Outcome outcome;
   try {
     outcome = make_timed(artifact, armed, queued, device);
@@ -297,9 +300,15 @@ Outcome go(const Artifact& artifact, const Armed& armed, const frames::Frame& fr
   return outcome;
 }
 
-// A process that sleeps is woken late by tens of microseconds, which would stand on the judge's clock: once armed it
-// waits for the go awake, for a bounded time.
-void await_go() {
+bool is_queued(const frames::Frame& frame) {
+  Reader from(frame.payload.data(), frame.payload.size());
+  return from.take<uint32_t>() & kQueued;
+}
+
+// A process that sleeps is woken late by tens of microseconds, and finds the candidate's code gone from the caches of its
+// core: both would stand on the clocks. Once armed, and between one timed call and the next, it waits awake, for a
+// bounded time.
+void stay_awake() {
   pollfd request{kRequests, POLLIN, 0};
   for (auto begin = std::chrono::steady_clock::now(); microseconds(begin) < kSpin_us;)
     if (poll(&request, 1, 0) != 0) return;
@@ -336,11 +345,11 @@ int main() {
         case kLoad: outcome = load_guarded(frame, &device, &artifact); break;
         case kCall: outcome = call(artifact, frame, &device); break;
         case kArm: outcome = arm(artifact, &armed, &device); break;
-        case kGo: outcome = go(artifact, armed, frame, &device); break;
+        case kGo: outcome = go(artifact, armed, is_queued(frame), &device); break;
       }
     answer(kind, outcome);
-    if (frame.kind == kArm) await_go();
-    else device.memory.end_call();
+    if (frame.kind != kArm) device.memory.end_call();
+    if (frame.kind == kArm || frame.kind == kGo) stay_awake();
   }
   _exit(0);  // no destructors of the candidate's after the last answer
 }

@@ -112,6 +112,16 @@ bool aligned(Warp& w, const Inst& i, int lane, Address shared) {
   return false;
 }
 
+// The copy engine moves 16 bytes at a time from where the box begins in its row; a GPU stops with an illegal instruction.
+bool begins_evenly(Warp& w, const Inst& i, int lane, const Box& box) {
+  int64_t along = box.corner[0] * box.map.element_bytes;
+  if (along % 16 == 0) return true;
+  report(w, i, lane, {"misaligned", box.map.address + uint64_t(along), 16, "global", true}, [&] {
+    return "copies a box that begins " + std::to_string(along) + " bytes into its row, which is not a multiple of 16";
+  });
+  return false;
+}
+
 void tensor_copy(Warp& w, const Inst& i) {
   uint32_t mask = w.mask;
   each(mask, [&](int lane) {
@@ -121,6 +131,7 @@ void tensor_copy(Warp& w, const Inst& i) {
     if (w.grid->stop || !read_map(w, i, lane, &map) || !aligned(w, i, lane, shared)) return;
     Box box{map, {}};
     for (int k = 0; k < map.rank; ++k) box.corner[k] = in<int32_t>(w, i.v[1 + k])[lane];
+    if (!begins_evenly(w, i, lane, box)) return;
     set_mask(w, 1u << lane);
     copy_box(w, i, box, shared);
     if (i.flags) out<uint32_t>(w, i.v[6])[lane] = box.rows() * box.row_bytes();
