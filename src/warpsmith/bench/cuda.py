@@ -1,7 +1,6 @@
 """The stages on a real GPU: the same check through shared memory, and times that two clocks agree on."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from warpsmith.timing.stage import Timer, Zeros
 
 LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
-CALLS_S = 10  # a check's worker lives at most this many times as long as one call may take
 MOST_COUNTED = 16  # launches of a call that are given credit
 MOST_LAUNCHES = 8  # believed of a candidate that the virtual GPU could not run
 
@@ -65,14 +63,13 @@ def check_stage(desk: Desk) -> Stage:
     """The plan's calls on the GPU."""
 
     def stage(record: Record) -> StageResult:
-        from warpsmith.sandbox.cuda_session import LIMITS, CudaSession, room_for_all
+        from warpsmith.sandbox.cuda_session import CudaSession, room_for_all
 
         direction, steps = record.candidate.direction, desk.steps("cuda")
         solve = solver(desk.opened)
         outlines = (outline(desk.opened, direction, step.trial) for step in _one_a_case(steps))
-        runtime = Toolchain.find().runtime.parent
-        limits = replace(LIMITS, wall_s=min(LIMITS.wall_s, CALLS_S * desk.choices.call_s))
-        with CudaSession(desk.compiled(), direction.value, runtime, room_for_all(outlines), limits) as session:
+        runtime, room, call_s = Toolchain.find().runtime.parent, room_for_all(outlines), desk.choices.call_s
+        with CudaSession(desk.compiled(), direction.value, runtime, room, call_s) as session:
             checked = check(Subject(desk.task, direction, solve, desk.plain), steps, session)
         return _after(checked.result)
 
@@ -118,7 +115,8 @@ def timer_for(hardware: str, torch_version: str, choices: Choices) -> "Timer":
     """The timer of these choices, over what is measured once a process."""
     from warpsmith.timing.stage import Timer
 
-    return Timer(_zeros(), hardware, torch_version, choices.tier, choices.cache, choices.baselines or MODES)
+    modes = choices.baselines or MODES
+    return Timer(_zeros(), hardware, torch_version, choices.tier, choices.cache, modes, choices.call_s)
 
 
 @cache

@@ -8,7 +8,7 @@ from warpsmith.base import Home, locked, one_of
 
 # At once: a GPU serves the processes that share it in turn, so that more of them only wait for each other; but one that
 # hangs shall not stop the others.
-CHECKS = 2
+CHECKS = 4
 
 
 class Need(StrEnum):

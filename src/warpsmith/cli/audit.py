@@ -15,6 +15,7 @@ from warpsmith.records import Verdict
 if TYPE_CHECKING:
     from warpsmith.bench.corpus import Outcome
 
+GPU_CALL_S = 10.0
 SHIPPED = ("tests/exploits", "tests/honest")
 
 
@@ -27,6 +28,7 @@ def command(
     gpu: Gpu = "H200",
     trust: Trust = False,
     jobs: Jobs = os.cpu_count() or 1,
+    out: Annotated[Path | None, typer.Option(help="Append each outcome to this file, a line of JSON each.")] = None,
     as_json: Json = False,
 ) -> int:
     """Try a corpus; exit code 1 when an attack succeeds or a control fails."""
@@ -34,9 +36,26 @@ def command(
     from warpsmith.bench.corpus import audit, read_corpus
 
     # Eager alone: an attack is held against its own honest kernel, and compiling torch's modes would take an hour.
-    chosen = Choices(device=settled(device), gpu=gpu, trust=trust, without=read_defences(without), baselines=("eager",))
+    # On a GPU a call takes milliseconds, and the corpus has many that hang.
+    here = settled(device)
+    chosen = Choices(
+        device=here,
+        gpu=gpu,
+        trust=trust,
+        without=read_defences(without),
+        baselines=("eager",),
+        call_s=GPU_CALL_S if here == "cuda" else Choices.call_s,
+    )
     specimens = read_corpus(corpus or shipped())
-    found = audit(specimens, chosen, jobs, (lambda outcome: None) if as_json else _print)
+
+    def tell(outcome: "Outcome") -> None:
+        if out is not None:
+            with out.open("a") as file:
+                file.write(f"{outcome.text()}\n")
+        if not as_json:
+            _print(outcome)
+
+    found = audit(specimens, chosen, jobs, tell)
     if as_json:
         print_json(found)
     else:

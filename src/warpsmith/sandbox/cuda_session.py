@@ -31,6 +31,7 @@ GUARD, ALIGNMENT = 1024, 256
 ARENA_SHIFT = 56
 REHEARSED_US = 1000.0  # a call that takes less is rehearsed
 FIRST_FD = 5  # where a child finds what it was passed
+CALL_S = 60.0  # the longest that one call may take
 LIMITS = Limits(wall_s=600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
 EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}
 
@@ -62,9 +63,9 @@ class CudaSession:
 
     device = "cuda"
 
-    def __init__(self, artifact: Path, entry: str, runtime: Path, room: Room, limits: Limits = LIMITS) -> None:
+    def __init__(self, artifact: Path, entry: str, runtime: Path, room: Room, call_s: float = CALL_S) -> None:
         self._artifact, self._entry, self._runtime = artifact, entry, runtime
-        self._room, self._limits = room, limits
+        self._room, self._call_s = room, call_s
         self._open = ExitStack()
         self._trouble: Trouble | None = None
         self._live: tuple[tuple[int, int], ...] = ()
@@ -75,7 +76,7 @@ class CudaSession:
         self._arenas = [self._open.enter_context(Arena(size)) for size in sizes]
         self._views = [arena.view() for arena in self._arenas]
         self._child = self._open.enter_context(self._start())
-        self._talk = Conversation(self._child, self._limits.wall_s)
+        self._talk = Conversation(self._child, self._call_s)
         shared = [(FIRST_FD + place, arena.bytes) for place, arena in enumerate(self._arenas)]
         self._settle(self._talk.ask(Frame(Kind.SHARE, share(shared)), Kind.LOADED))
         if self._trouble is not None:
@@ -144,7 +145,7 @@ class CudaSession:
     def _start(self) -> Child:
         readable = (*system_paths(), self._runtime, worker().parent, self._artifact)
         env = environment(self._runtime, EAGER)
-        policy = Policy(read=readable, limits=self._limits, devices=True, env=env)
+        policy = Policy(read=readable, limits=LIMITS, devices=True, env=env)
         return start(policy, [arena.fd for arena in self._arenas])
 
     def _timed(self, answer: Frame | FrameError) -> Timed | None:

@@ -25,7 +25,7 @@ from warpsmith.records import (
     Trial,
     Verdict,
 )
-from warpsmith.sandbox.cuda_session import CudaSession, room_for_all
+from warpsmith.sandbox.cuda_session import CALL_S, CudaSession, room_for_all
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
@@ -87,8 +87,8 @@ class Sitting:
     `outlines` are calls of its cases, by name, of which only the shapes matter.
     """
 
-    def __init__(self, subject: Subject, runtime: Path, outlines: Mapping[str, Problem]) -> None:
-        self._subject, self._runtime, self.outlines = subject, runtime, outlines
+    def __init__(self, subject: Subject, runtime: Path, outlines: Mapping[str, Problem], call_s: float) -> None:
+        self._subject, self._runtime, self.outlines, self._call_s = subject, runtime, outlines, call_s
         self._room = room_for_all(outlines.values())
         self._open = ExitStack()
 
@@ -118,7 +118,7 @@ class Sitting:
     def _session(self) -> CudaSession:
         subject = self._subject
         return self._open.enter_context(
-            CudaSession(subject.artifact, subject.direction.value, self._runtime, self._room)
+            CudaSession(subject.artifact, subject.direction.value, self._runtime, self._room, self._call_s)
         )
 
 
@@ -162,6 +162,7 @@ class Timer:
     tier: Tier = "search"
     cache: Cache = "cold"
     modes: tuple[str, ...] = MODES
+    call_s: float = CALL_S
 
     def stage(self, subject: Subject, cases: Sequence[Case], examine: Callable[[Case], Examine]) -> StageResult:
         """The result of timing all cases; the first wrong output or doubt decides the verdict."""
@@ -180,7 +181,7 @@ class Timer:
     def sitting(self, subject: Subject, cases: Sequence[Case]) -> Sitting:
         """Room for the largest of the cases."""
         outlines = {case.name: subject.outline(case) for case in cases}
-        return Sitting(subject, self.zeros.toolchain.runtime.parent, outlines)
+        return Sitting(subject, self.zeros.toolchain.runtime.parent, outlines, self.call_s)
 
     def time_case(self, subject: Subject, case: Case, examine: Examine, sitting: Sitting) -> Judged | Trouble:
         """Sample one case and judge what came out; where the clocks disagree, once more with a zero alike, set anew."""
