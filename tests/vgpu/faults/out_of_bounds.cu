@@ -3,6 +3,8 @@
 
 #include "fault.h"
 
+#include <warpsmith/tensor_map.h>
+
 template <bool kFixed>
 __global__ void read_past_end(const float* x, float* out, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -147,6 +149,30 @@ __global__ void far_operand(const float* x, float* out, int n) {
   out[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
 }
 
+// A box that begins before its tensor: it may be read, with zeros outside, and not written.
+__global__ void box(const __grid_constant__ CUtensorMap map, const float* x, int first) {
+  __shared__ __align__(128) float tile[32];
+  tile[threadIdx.x] = x[threadIdx.x];
+  asm volatile("fence.proxy.async;" ::: "memory");
+  __syncwarp();
+  if (threadIdx.x == 0) {
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(tile));
+    asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%0, {%2}], [%1];" ::"l"(&map), "r"(from), "r"(first) : "memory");  // fault: box_before
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  }
+}
+
+template <bool kFixed>
+torch::Tensor box_before(torch::Tensor x) {
+  auto out = torch::zeros_like(x);
+  const uint64_t sizes[] = {1024}, strides[] = {0};
+  const uint32_t boxes[] = {32}, steps[] = {1};
+  const auto map = warpsmith::encode_tiled({}, 1, out.data_ptr(), sizes, strides, boxes, steps);
+  box<<<1, 32, 0, stream()>>>(map, x.data_ptr<float>(), kFixed ? 1000 : -4);
+  return out;
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("forward", RUN(read_past_end<true>, 4, 256, 0));
   TWINS(read_past_end, 4, 256, 0);
@@ -162,4 +188,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   TWINS(departed_block, 2, 64, 0);
   TWINS(absent_block, 2, 64, 0);
   TWINS(far_operand, 1, 128, 0);
+  HOST_TWINS(box_before);
 }

@@ -31,7 +31,7 @@ def wgmma_registers(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _boxes(x: torch.Tensor, a: list[int], b: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Zeros outside; what is stored lies at the other corner, and only inside."""
+    """Zeros outside; what is stored lies at the other corner, and only inside. No box may be stored before a tensor."""
     padded = torch.nn.functional.pad(x, (32, 32, 32, 32, 32, 32))
     seen = padded[a[2] + 32 : a[2] + 36, a[1] + 32 : a[1] + 40, a[0] + 32 : a[0] + 48]
     room = torch.zeros_like(padded)
@@ -42,8 +42,7 @@ def _boxes(x: torch.Tensor, a: list[int], b: list[int]) -> tuple[torch.Tensor, t
 _x = whole(6, 20, 28)
 tensor_boxes = sample("tensor_boxes", _x, [4, 3, 1], [8, 4, 1])(_boxes)
 tensor_boxes_over = sample("tensor_boxes", _x, [16, 15, 4], [20, 16, 4], tag="over")(_boxes)
-tensor_boxes_load_before = sample("tensor_boxes", _x, [-4, -2, -1], [0, 1, 1], tag="load_before")(_boxes)
-tensor_boxes_store_before = sample("tensor_boxes", _x, [4, 3, 1], [-4, -2, -1], tag="store_before")(_boxes)
+tensor_boxes_before = sample("tensor_boxes", _x, [-4, -2, -1], [0, 1, 1], tag="before")(_boxes)
 
 
 @sample("tensor_pipeline", whole(64, 232, dtype=BRAIN), whole(32, 232, seed=1, dtype=BRAIN))

@@ -122,6 +122,17 @@ bool begins_evenly(Warp& w, const Inst& i, int lane, const Box& box) {
   return false;
 }
 
+// A box that is read may begin before the tensor and has zeros there; one that is written may only end behind it.
+bool begins_inside(Warp& w, const Inst& i, int lane, const Box& box) {
+  int axis = 0;
+  while (axis < box.map.rank && box.corner[axis] >= 0) ++axis;
+  if (i.flags || axis == box.map.rank) return true;
+  report(w, i, lane, {"out_of_bounds", box.map.address, box.row_bytes(), "global", true}, [&] {
+    return "writes a box that begins at " + std::to_string(box.corner[axis]) + " on axis " + std::to_string(axis) + " of its tensor";
+  });
+  return false;
+}
+
 void tensor_copy(Warp& w, const Inst& i) {
   uint32_t mask = w.mask;
   each(mask, [&](int lane) {
@@ -131,7 +142,7 @@ void tensor_copy(Warp& w, const Inst& i) {
     if (w.grid->stop || !read_map(w, i, lane, &map) || !aligned(w, i, lane, shared)) return;
     Box box{map, {}};
     for (int k = 0; k < map.rank; ++k) box.corner[k] = in<int32_t>(w, i.v[1 + k])[lane];
-    if (!begins_evenly(w, i, lane, box)) return;
+    if (!begins_evenly(w, i, lane, box) || !begins_inside(w, i, lane, box)) return;
     set_mask(w, 1u << lane);
     copy_box(w, i, box, shared);
     if (i.flags) out<uint32_t>(w, i.v[6])[lane] = box.rows() * box.row_bytes();
