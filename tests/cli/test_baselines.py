@@ -93,16 +93,22 @@ def test_rows_for_a_program(torch: Torch, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_an_interrupt_keeps_what_is_done(torch: Torch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*ARGV, "--json"]) == 0
-    cases = [row["case"] for row in json.loads(capsys.readouterr().out)]
-    torch.interrupted = cases[2]
-    other = [*ARGV[:5], "eager", "-j", "1"]
-    assert run(other) == 130
+    eager = [*ARGV[:5], "eager", "-j", "1"]
+    torch.interrupted = "gpt2-scores-8x12x1024-float16"  # the third
+    assert run(eager) == 130
     assert capsys.readouterr().out.count("best eager") == 2
     torch.interrupted = ""
-    assert run(other) == 0
+    assert run(eager) == 0
     shown = capsys.readouterr().out
     assert (shown.count("kept from earlier"), shown.count("best eager")) == (2, 6)
+
+
+def test_a_mode_more_is_measured_beside_those_that_are_kept(torch: Torch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*ARGV[:5], "eager"]) == 0
+    torch.asked.clear()
+    assert run([*ARGV[:5], "eager,compile"]) == 0
+    assert {one.mode for one in torch.asked if one.samples} == {"compile"}
+    assert capsys.readouterr().out.count("compile 4.00, eager 5.00 µs; best compile") == 6
 
 
 @pytest.mark.parametrize(

@@ -98,9 +98,9 @@ def timed(tier: Tier, torch: Torch, flush_us: float) -> Baselines:
         ("search", False, 400.0, dict.fromkeys(MODES, 1)),
         ("search", True, 400.0, {}),
         ("search", True, 440.0, dict.fromkeys(MODES, 1)),
-        ("claim", False, 400.0, dict.fromkeys(MODES, 2)),
+        ("claim", False, 400.0, {**dict.fromkeys(MODES, 1), "compile": 3, "max-autotune": 3, "compile-graph": 3}),
         ("claim", True, 400.0, {"compile": 2, "max-autotune": 2, "compile-graph": 2}),
-        ("claim", True, 440.0, dict.fromkeys(MODES, 2)),
+        ("claim", True, 440.0, {**dict.fromkeys(MODES, 1), "compile": 3, "max-autotune": 3, "compile-graph": 3}),
     ],
 )
 def test_kept_baselines_save_what_they_can(
@@ -117,6 +117,25 @@ def test_kept_baselines_save_what_they_can(
     after = load(path)
     assert after is not None and after.kept == ()  # what is kept was measured in one go
     assert after.flush_us == (400.0 if flush_us == 400.0 else 440.0)
+
+
+def test_only_the_modes_that_nobody_tried_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    path = store("H200", "2.11", open_task("softmax").describe(), Direction.FORWARD, CASE)
+    keep(path, baselines({"eager": 30.0}, failed=("max-autotune",)))
+    torch = Torch(THEN)
+    found = timed("search", torch, 404.0)
+    assert torch.asked == {"compile": 1, "eager-graph": 1, "compile-graph": 1}
+    assert {one.mode for one in found.modes} == set(MODES) - {"max-autotune"}
+    assert set(found.failed) == {"max-autotune"}
+    after = load(path)
+    assert after is not None and (after.flush_us, after.kept) == (400.0, ())
+
+
+def test_of_the_kept_modes_only_those_count_that_were_asked_for() -> None:
+    few = baselines(THEN, failed=("max-autotune",)).only(("eager", "eager-graph"))
+    assert ({one.mode for one in few.modes}, dict(few.failed)) == ({"eager", "eager-graph"}, {})
+    assert few.lacking(("eager", "compile")) == ("compile",)
 
 
 def test_the_compilers_of_a_baseline_process_can_be_few() -> None:

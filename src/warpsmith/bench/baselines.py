@@ -18,7 +18,7 @@ from warpsmith.records import MODES, Case, Direction, Group, Model, Task
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import folders
 from warpsmith.tasks.target import Form, find
-from warpsmith.timing.baselines import Baselines, Host, Resident, asked, host_for, keep, load, measure, store
+from warpsmith.timing.baselines import Baselines, Host, Resident, asked, completed, host_for, keep, load, store
 
 FLUSHES = 25
 INTENSE = 8.0  # operations a byte: norms and gates stay below, products of matrices and convolutions do not
@@ -58,12 +58,17 @@ class Place:
 
     def path(self, one: Wanted) -> Path:
         """Where an evaluation looks for them."""
-        return store(self.hardware, self.torch_version, one.task, one.direction, one.case, modes=self.modes)
+        return store(self.hardware, self.torch_version, one.task, one.direction, one.case)
 
     def kept(self, one: Wanted, flush_us: float) -> Baselines | None:
-        """What an evaluation would find and believe now."""
+        """What an evaluation would find and believe now, of whichever modes."""
         found = load(self.path(one))
         return None if found is None or found.drifted(flush_us) else found
+
+    def whole(self, one: Wanted, flush_us: float) -> bool:
+        """Whether it would find every mode."""
+        found = self.kept(one, flush_us)
+        return found is not None and not found.lacking(self.modes)
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,10 @@ def measure_each(
             host = Resident(partial(hosts, target, until))
             for one in cases:
                 kept = None if believed_us is None else place.kept(one, believed_us)
-                yield _row(one, kept) if kept else _measured(one, place, host, flush_us)
+                if kept and not kept.lacking(place.modes):
+                    yield _row(one, kept.only(place.modes))
+                else:
+                    yield _measured(one, place, host, kept, flush_us)
 
 
 def usual_flush_us() -> float:
@@ -204,15 +212,15 @@ def _prepared(one: Wanted, host: Host, modes: Sequence[str]) -> Prepared:
     return Prepared(one, time.monotonic() - begin, failed)
 
 
-def _measured(one: Wanted, place: Place, host: Host, flush_us: Callable[[], float]) -> Row:
+def _measured(one: Wanted, place: Place, host: Host, kept: Baselines | None, flush_us: Callable[[], float]) -> Row:
     try:
         with lease(Need.ALONE):
             request = asked(one.target, one.task, one.direction, one.case)
-            found = measure(host, request, place.modes).model_copy(update={"flush_us": flush_us()})
+            found = completed(host, request, kept, place.modes, flush_us())
     except HarnessError as fault:  # the next case has its own chance
         return _row(one, error=str(fault))
     keep(place.path(one), found)
-    return _row(one, found, left=False)
+    return _row(one, found.only(place.modes), left=False)
 
 
 def _row(one: Wanted, baselines: Baselines | None = None, left: bool = True, error: str = "") -> Row:

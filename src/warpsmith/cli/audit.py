@@ -15,7 +15,7 @@ from warpsmith.records import Verdict
 if TYPE_CHECKING:
     from warpsmith.bench.corpus import Outcome
 
-GPU_CALL_S = 10.0
+GPU_CALL_S = 5.0
 SHIPPED = ("tests/exploits", "tests/honest")
 
 

@@ -37,7 +37,7 @@ def command(
     place = Place.here(modes)
     with lease(Need.ALONE):
         flush_us = usual_flush_us()
-    kept = {one.name for one in every if not again and place.kept(one, flush_us)}
+    kept = {one.name for one in every if not again and place.whole(one, flush_us)}
     _prepare([one for one in every if one.name not in kept], modes, jobs, as_json)
     rows = []
     for row in measure_each(every, place, None if again else flush_us, usual_flush_us):

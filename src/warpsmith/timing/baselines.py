@@ -78,6 +78,17 @@ class Baselines(Model):
         """Whether this GPU's memory is faster or slower now than when they were measured."""
         return bool(self.flush_us and flush_us) and abs(flush_us / self.flush_us - 1) > DRIFT
 
+    def lacking(self, modes: Sequence[str]) -> tuple[str, ...]:
+        """Of some modes those that nobody has tried here."""
+        tried = {*(one.mode for one in self.modes), *self.failed}
+        return tuple(mode for mode in modes if mode not in tried)
+
+    def only(self, modes: Sequence[str]) -> "Baselines":
+        """Of these modes what there is."""
+        chosen = tuple(one for one in self.modes if one.mode in modes)
+        failed = {mode: why for mode, why in self.failed.items() if mode in modes}
+        return self.model_copy(update={"modes": chosen, "failed": failed})
+
     def near(self) -> tuple[str, ...]:
         """The modes that may be the best another time: within reach of the best one, or without a time so far."""
         reach_us = NEAR * self.best.us
@@ -87,9 +98,11 @@ class Baselines(Model):
         """These, and of an earlier day the modes that were not asked now."""
         asked = {*(one.mode for one in self.modes), *self.failed}
         others = tuple(one for one in kept.modes if one.mode not in asked)
+        failed = {mode: why for mode, why in kept.failed.items() if mode not in asked}
         return self.model_copy(
             update={
                 "modes": (*self.modes, *others),
+                "failed": {**failed, **self.failed},
                 "kept": tuple(one.mode for one in others),
                 "flush_us": kept.flush_us,
             }
@@ -198,10 +211,9 @@ def store(
     direction: Direction,
     case: Case,
     cold: bool = True,
-    modes: Sequence[str] = MODES,
 ) -> Path:
     """Where the baselines of a case lie: what they depend on is in the name."""
-    key = digest_json([hardware, torch_version, task.version, direction, case.model_dump(mode="json"), modes, cold, 2])
+    key = digest_json([hardware, torch_version, task.version, direction, case.model_dump(mode="json"), cold, 3])
     return Home.here().data / "baselines" / f"{key}.json"
 
 
@@ -230,7 +242,20 @@ def uncompiled(modes: Sequence[str]) -> tuple[str, ...]:
 
 def measure(host: Host, request: Request, modes: Sequence[str] = MODES) -> Baselines:
     """Time every mode on the request's case."""
-    found = _window(host, request, modes)
+    return _running(_window(host, request, modes), request)
+
+
+def completed(host: Host, request: Request, kept: Baselines | None, modes: Sequence[str], flush_us: float) -> Baselines:
+    """What is kept, and of the modes that are asked for those that are not, measured now."""
+    lacking = tuple(modes) if kept is None else kept.lacking(modes)
+    now = _window(host, request, lacking).model_copy(update={"flush_us": flush_us})
+    found = now.beside(kept).model_copy(update={"kept": ()}) if kept else now
+    _running(found.only(modes), request)
+    return found
+
+
+def _running(found: Baselines, request: Request) -> Baselines:
+    """These, if there is one among them."""
     if not found.modes:
         raise HarnessError(
             f"No mode of torch runs {request.target} {request.direction} on case {request.case.name}: "

@@ -15,7 +15,7 @@ from warpsmith.timing.stop import StopRule
 
 # What is wrong with a call, if anything: the check room's judgement, passed in.
 Examine = Callable[[Problem, Shown], Trouble | None]
-WARM_CALLS = 3  # not counted: a first call may tune itself
+WARM_CALLS = 2  # not counted, and each is rehearsed: a first call may tune itself
 MOST_TURNS = 4  # times the most samples of one mode, before a candidate that the clocks do not confirm is given up
 
 

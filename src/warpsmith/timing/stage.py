@@ -35,6 +35,7 @@ from warpsmith.timing.baselines import (
     Baselines,
     Host,
     asked,
+    completed,
     host_for,
     keep,
     load,
@@ -45,7 +46,7 @@ from warpsmith.timing.baselines import (
 )
 from warpsmith.timing.null import Form, l2_bytes, measure_null
 from warpsmith.timing.rules import Doubt, Floor
-from warpsmith.timing.sample import Examine, Manner, Null, sample
+from warpsmith.timing.sample import Examine, Manner, Null, Samples, sample
 from warpsmith.timing.stop import StopRule
 from warpsmith.timing.verdict import Bench, Judged, judged, least
 
@@ -184,32 +185,34 @@ class Timer:
         return Sitting(subject, self.zeros.toolchain.runtime.parent, outlines, self.call_s)
 
     def time_case(self, subject: Subject, case: Case, examine: Examine, sitting: Sitting) -> Judged | Trouble:
-        """Sample one case and judge what came out; where the clocks disagree, once more with a zero alike, set anew."""
-        outline = sitting.outlines[case.name]
-        form = Form(subject.launches, len(outline.native))
-        outcome = self._timed(subject, case, examine, sitting, form)
-        if isinstance(outcome, Trouble) or not CLOCKED & outcome.reasons:
-            return outcome
-        alike = replace(form, moved_bytes=sum(one.nbytes for one in (*tensors(outline.arguments), *outline.native)))
-        self.zeros.again(alike)
-        return self._timed(subject, case, examine, sitting, alike)
+        """A, or A B B A for a claim; what seems too good in a fresh process as well.
 
-    def _timed(self, subject: Subject, case: Case, examine: Examine, sitting: Sitting, form: Form) -> Judged | Trouble:
-        """A, or A B B A for a claim; what seems too good in a fresh process as well."""
-        calls, bench = subject.calls(case), self.zeros.bench(form)
-        manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain, bench.null)
-        bounds = least(subject.task, subject.direction, case, sitting.outlines[case.name], bench.floor)
-        once = sample(sitting.first, calls, examine, manner)
+        Where the clocks disagree, the samples are held against a zero that is more alike, set anew.
+        """
+        outline, calls = sitting.outlines[case.name], subject.calls(case)
+        form = Form(subject.launches, len(outline.native))
+        once = sample(sitting.first, calls, examine, self._manner(subject, form))
         if isinstance(once, Trouble):
             return once
         baselines = self._baselines(subject, case, sitting, once.flush_us)
-        outcome = judged(case, [once], baselines, bench, bounds, subject.launches)
-        if self.tier == "search" and Reason.TOO_GOOD not in outcome.reasons:
+        bounds = least(subject.task, subject.direction, case, outline, self.zeros.floor)
+
+        def conclude(windows: Sequence[Samples]) -> Judged:
+            return judged(case, windows, baselines, self.zeros.bench(form), bounds, subject.launches)
+
+        outcome = conclude([once])
+        if CLOCKED & outcome.reasons:
+            moved_bytes = sum(one.nbytes for one in (*tensors(outline.arguments), *outline.native))
+            form = replace(form, moved_bytes=moved_bytes)
+            self.zeros.again(form)
+            outcome = conclude([once])
+        if CLOCKED & outcome.reasons or (self.tier == "search" and Reason.TOO_GOOD not in outcome.reasons):
             return outcome
-        again = sample(sitting.second, calls, examine, manner)
-        if isinstance(again, Trouble):
-            return again
-        return judged(case, [once, again], baselines, bench, bounds, subject.launches)
+        again = sample(sitting.second, calls, examine, self._manner(subject, form))
+        return again if isinstance(again, Trouble) else conclude([once, again])
+
+    def _manner(self, subject: Subject, form: Form) -> Manner:
+        return Manner(RULES[self.tier], self.cache == "cold", subject.plain, self.zeros.null(form))
 
     def _baselines(self, subject: Subject, case: Case, sitting: Sitting, flush_us: float) -> Baselines:
         """Those of an earlier day, unless the GPU has drifted since; for a claim two windows now of what came near.
@@ -220,13 +223,14 @@ class Timer:
         request = asked(subject.target, subject.task, subject.direction, case, cold)
         if case.group is Group.HELDOUT:
             return measure(sitting.torch, request, uncompiled(self.modes))
-        path = store(self.hardware, self.torch_version, subject.task, subject.direction, case, cold, self.modes)
-        found = load(path)
-        if found and not found.drifted(flush_us):
-            return found if self.tier == "search" else measure_again(sitting.torch, request, found)
-        measured = measure(sitting.torch, request, self.modes).model_copy(update={"flush_us": flush_us})
-        keep(path, measured)
-        return measured.joined(measure(sitting.torch, request, self.modes)) if self.tier == "claim" else measured
+        path = store(self.hardware, self.torch_version, subject.task, subject.direction, case, cold)
+        kept = load(path)
+        if kept is None or kept.drifted(flush_us) or kept.lacking(self.modes):
+            still = None if kept is None or kept.drifted(flush_us) else kept
+            kept = completed(sitting.torch, request, still, self.modes, flush_us)
+            keep(path, kept)
+        chosen = kept.only(self.modes)
+        return chosen if self.tier == "search" else measure_again(sitting.torch, request, chosen)
 
     def _result(
         self, begin: float, cases: list[CaseTiming], verdict: Verdict, why: Trouble | Doubt | None
