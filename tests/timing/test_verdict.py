@@ -12,6 +12,7 @@ from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
 from warpsmith.timing import Floor
 from warpsmith.timing.baselines import Baseline, Baselines, Resident, host_policy, keep, load, measure, store
+from warpsmith.timing.rules import Doubt
 from warpsmith.timing.sample import Null, Samples
 from warpsmith.timing.torch_host import Reply, Request
 from warpsmith.timing.verdict import Bench, Judged, Least, judged, least
@@ -30,9 +31,9 @@ REQUEST = Request(target="softmax", direction=Direction.FORWARD, case=CASE, mode
 BENCH = Bench(NULL, Floor(CEILINGS, null_us=3.0, l2_bytes=60 << 20))
 
 
-def samples(idle_us: float, queued_us: float, wall_us: float) -> Samples:
+def samples(idle_us: float, queued_us: float, wall_us: float, rehearsal_us: float | None = None) -> Samples:
     def some(event_us: float) -> list[Clocks]:
-        return [Clocks(event_us * (1 + 0.001 * (i % 5)), 5.0, wall_us, 400.0) for i in range(25)]
+        return [Clocks(event_us * (1 + 0.001 * (i % 5)), 5.0, wall_us, 400.0, rehearsal_us) for i in range(25)]
 
     return Samples(some(idle_us), some(queued_us))
 
@@ -45,6 +46,15 @@ def baseline(mode: str, us: float) -> Baseline:
 def case(idle_us: float, queued_us: float, wall_us: float, floor_us: float = 50.0) -> Judged:
     both = Baselines(modes=(baseline("eager", 300.0), baseline("compile", 200.0)))
     return judged(CASE, [samples(idle_us, queued_us, wall_us)], both, BENCH, Least(floor_us, 50.0), launches=1)
+
+
+def test_work_that_is_moved_off_the_clock_shows_there() -> None:
+    def doubts(rehearsal_us: float) -> tuple[Doubt, ...]:
+        window = samples(108, 100, 148, rehearsal_us)
+        return judged(CASE, [window], Baselines(modes=(baseline("eager", 300.0),)), BENCH, Least(50.0, 50.0), 1).doubts
+
+    assert doubts(104.0) == ()
+    assert [doubt.reason for doubt in doubts(107.0)] == [Reason.HIDDEN_WORK]
 
 
 def test_an_honest_case_is_held_against_the_best_baseline() -> None:

@@ -112,7 +112,8 @@ class CudaSession:
         """One call on the buffers of a slot, everything fresh."""
         if self._trouble is not None:
             return Shown(self._trouble)
-        if rehearsed and not self._rehearse():
+        rehearsal_us = self._rehearse(cold) if rehearsed else None
+        if self._trouble is not None:
             return Shown(self._trouble)
         poison = _poison()
         placed = self._fill(slot, arguments, given, poison)
@@ -127,20 +128,24 @@ class CudaSession:
         if timed is None:
             return Shown(self._trouble)
         self._last_us = timed.event_us
-        clocks = Clocks(timed.event_us, timed.host_us, exchanged.seconds * 1e6, flush_us)
+        clocks = Clocks(timed.event_us, timed.host_us, exchanged.seconds * 1e6, flush_us, rehearsal_us)
         return self._look(placed, timed, poison, clocks, mode)
 
-    def _rehearse(self) -> bool:
-        """The last call once more, as it was: what the host does for it is in the caches then; false: it failed.
+    def _rehearse(self, cold: bool) -> float | None:
+        """The last call once more, as it was, behind the gate: what the host does for it is in the caches then.
 
-        Where a call takes long the host's microseconds do not matter.
+        Where a call takes long the host's microseconds do not matter, and there is none.
         """
         if self._last_us >= REHEARSED_US:
-            return True
-        timed = self._timed(self._talk.exchange(Frame(Kind.GO, go(False)), Kind.TIMED))
-        if timed is not None:
-            self._live = _kept(timed)
-        return timed is not None
+            return None
+        if cold:
+            flush()
+        torch.cuda.synchronize()
+        timed = self._timed(self._talk.exchange(Frame(Kind.GO, go(True)), Kind.TIMED))
+        if timed is None:
+            return None
+        self._live = _kept(timed)
+        return timed.event_us
 
     def _start(self) -> Child:
         readable = (*system_paths(), self._runtime, worker().parent, self._artifact)

@@ -35,6 +35,9 @@ class Clocks:
     host_us: float  # until the candidate's function returned
     wall_us: float  # from the judge's go to the worker's answer
     flush_us: float  # the judge's own flush just before; longer than usual means a disturbed GPU
+    rehearsal_us: float | None = (
+        None  # the call before, once more, behind the gate: no score, but no place for work either
+    )
 
     @property
     def beside_us(self) -> float:

@@ -59,6 +59,16 @@ def hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Doubt | None
     )
 
 
+def rehearsed_work(rehearsal_us: float | None, queued_us: float) -> Doubt | None:
+    """The same call off the clock takes as long as on it: else work was moved there."""
+    if rehearsal_us is None or rehearsal_us <= queued_us + slack_us(queued_us):
+        return None
+    return Doubt(
+        Reason.HIDDEN_WORK,
+        f"behind a gate the call takes {queued_us:.1f} µs, and {rehearsal_us:.1f} µs when it is rehearsed off the clock",
+    )
+
+
 def clocks_disagree(confirmed: int, calls: int, beside_us: float, null_beside_us: float) -> Doubt | None:
     """Of the calls from an idle device, enough must be such that the judge waited no longer than the claim explains."""
     if confirmed >= least_confirmed(calls):

@@ -88,6 +88,12 @@ class Samples:
         return min(one.event_us for one in self.confirmed(null.beside_us) or self.idle)
 
     @property
+    def rehearsal_us(self) -> float | None:
+        """What the calls took that were made once more off the clock, if there were any."""
+        found = [one.rehearsal_us for one in (*self.idle, *self.queued) if one.rehearsal_us is not None]
+        return median(found) if found else None
+
+    @property
     def flush_us(self) -> float:
         """What the judge's own flushes took."""
         return usual_us([clocks.flush_us for clocks in (*self.idle, *self.queued)])
