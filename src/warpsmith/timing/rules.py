@@ -65,7 +65,7 @@ def rehearsed_work(rehearsal_us: float | None, queued_us: float) -> Doubt | None
         return None
     return Doubt(
         Reason.HIDDEN_WORK,
-        f"behind a gate the call takes {queued_us:.1f} µs, and {rehearsal_us:.1f} µs when it is rehearsed off the clock",
+        f"behind a gate the call takes {queued_us:.1f} µs, and {rehearsal_us:.1f} µs in a rehearsal off the clock",
     )
 
 
