@@ -1,7 +1,8 @@
 // Mean cross-entropy in one launch. Every logit is read once, with a running maximum and sum in each thread; the block
 // that finishes last adds up the losses of all blocks, always in the same order.
 //  - one block, a thread a row, for a small batch of few classes;
-//  - a warp a row up to WARP_PACKS packs of 16 bytes, a block a row above.
+//  - a warp a row, all of it in registers, up to 256 packs of 16 bytes;
+//  - a warp a row up to WARP_PACKS packs, a block a row above.
 // Rows that do not begin on 16 bytes are read through a window of aligned packs whose ends are masked.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
@@ -107,12 +108,15 @@ __device__ void finish(float loss, float* losses, float* out, int64_t rows) {
   __shared__ bool last;
   if (threadIdx.x == 0) {
     losses[blockIdx.x] = loss;
-    __threadfence();
-    last = atomicInc(&finished, gridDim.x - 1) == gridDim.x - 1;
+    unsigned before;  // release and acquire in one: cheaper than two fences
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(__cvta_generic_to_global(&finished)), "r"(gridDim.x - 1)
+                 : "memory");
+    last = before == gridDim.x - 1;
   }
   __syncthreads();
   if (!last) return;
-  __threadfence();
   float sum = 0.0f;
   for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) sum += __ldcg(losses + i);
   sum = block_sum(sum);
@@ -132,10 +136,47 @@ __global__ void __launch_bounds__(WARP_BLOCK)
   if (row < rows) {
     const int64_t start = row * classes;
     const int head = Aligned ? 0 : past_pack(logits + start);
-    const float target = lane == 0 ? logits[start + targets[row]] : 0.0f;  // asked for early, used at the end
+    const int64_t chosen = targets[row];
     const float2 part = running<32, Unroll, Aligned>(logits + start - head, head, head + classes);
+    const float target = logits[start + chosen];
     loss = row_loss(warp_join(part.x, part.y), target);
   }
+  if (lane == 0) partial[warp] = loss;
+  __syncthreads();
+  loss = 0.0f;
+  if (threadIdx.x == 0)
+    for (int i = 0; i < WARP_BLOCK / 32; ++i) loss += partial[i];
+  finish(loss, losses, out, rows);
+}
+
+// Aligned rows of at most 256 packs, straight on: everything is asked for before anything is waited for.
+__global__ void __launch_bounds__(WARP_BLOCK)
+    held_rows(const float* logits, const int64_t* targets, float* losses, float* out, int64_t rows, int classes) {
+  __shared__ float partial[WARP_BLOCK / 32];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (WARP_BLOCK / 32) + warp;
+  const int64_t there = min(row, rows - 1);  // no branch around the shuffles
+  const float* from = logits + there * classes;
+  float4 packs[8];
+#pragma unroll
+  for (int u = 0; u < 8; ++u) {
+    const int at = (u * 32 + lane) * 4;
+    packs[u] = at < classes ? __ldcs(reinterpret_cast<const float4*>(from + at))
+                            : make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
+  }
+  const float target = from[targets[there]];  // the index comes along with the row, the logit then from the L1 or L2
+  float own = -FLT_MAX, sum = 0.0f;
+#pragma unroll
+  for (int u = 0; u < 8; ++u)
+    own = fmaxf(fmaxf(fmaxf(own, packs[u].x), fmaxf(packs[u].y, packs[u].z)), packs[u].w);
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) own = fmaxf(own, __shfl_xor_sync(0xffffffffu, own, step));
+#pragma unroll
+  for (int u = 0; u < 8; ++u)
+    sum += (power_of_two((packs[u].x - own) * kLog2e) + power_of_two((packs[u].y - own) * kLog2e)) +
+           (power_of_two((packs[u].z - own) * kLog2e) + power_of_two((packs[u].w - own) * kLog2e));
+  sum = warp_sum(sum);
+  float loss = row < rows ? row_loss(make_float2(own, sum), target) : 0.0f;
   if (lane == 0) partial[warp] = loss;
   __syncthreads();
   loss = 0.0f;
@@ -204,7 +245,8 @@ torch::Tensor forward(torch::Tensor logits, torch::Tensor targets) {
   const bool aligned = classes % 4 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0, by_warp = classes <= 4 * WARP_PACKS;
   const int64_t blocks = by_warp ? (rows + WARP_BLOCK / 32 - 1) / (WARP_BLOCK / 32) : rows;
   auto losses = torch::empty({blocks}, logits.options());
-  const auto kernel = by_warp ? (aligned ? warp_rows<8, true> : warp_rows<8, false>)
+  const auto kernel = by_warp && aligned && classes <= 1024 ? held_rows
+                      : by_warp ? (aligned ? warp_rows<8, true> : warp_rows<8, false>)
                               : (aligned ? block_rows<UNROLL, true> : block_rows<UNROLL, false>);
   kernel<<<static_cast<unsigned>(blocks), by_warp ? WARP_BLOCK : BLOCK, 0, stream>>>(
       from, chosen, losses.data_ptr<float>(), to, rows, static_cast<int>(classes));

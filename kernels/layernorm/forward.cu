@@ -1,8 +1,11 @@
-// LayerNorm over the last axis; every element of x is read once and written once.
+// LayerNorm over the last axis; every element of x is read once (but for swept rows) and written once.
 //  - held:   a team (warp or block) holds a row in registers.
-//  - spread: rows of megabytes, two at a time over the whole GPU: one lies in registers, one in shared memory, and the
-//            rest of the shared memory already fetches the next rows while the grid agrees on mean and variance. Two
-//            rows share one reading of gain and bias, which would else take more L2 traffic than the rows themselves.
+//  - swept:  a few rows of megabytes. Every block has a strip of columns of all rows and goes over it twice: once for mean
+//            and variance, which the grid then agrees on, once to write. Gain and bias are read once. The second sweep goes
+//            backwards: it begins with what shared memory and the L2 still have of the first.
+//  - spread: the same read only once, two rows at a time over the whole GPU: one lies in registers, one in shared memory, and
+//            the rest of the shared memory already fetches the next rows while the grid agrees on mean and variance. But
+//            every two rows read gain and bias anew, from the L2 at best.
 //  - looped: anything else.
 // Rows that do not begin on 16 bytes are read through a window of aligned packs whose ends are masked.
 #include <ATen/cuda/CUDAContext.h>
@@ -13,7 +16,6 @@
 #include <algorithm>
 
 // Threads of a block whose warps have a row each.
-// tune: WARP_BLOCK = 128 [128, 256]
 #ifndef WARP_BLOCK
 #define WARP_BLOCK 128
 #endif
@@ -23,12 +25,21 @@
 #define HELD 32
 #endif
 // Up to this many rows a row is spread over as many threads as possible: there is no other row to hide behind.
-// tune: FEW_ROWS = 1024 [0, 1024]
 #ifndef FEW_ROWS
 #define FEW_ROWS 1024
 #endif
+// Rows of megabytes: 1 sweeps over them twice, 0 spreads two at a time.
+// tune: STRATEGY = 1 [0, 1]
+#ifndef STRATEGY
+#define STRATEGY 1
+#endif
+// Whether the L2 is told what will be read again (gain and bias, the end of the first sweep) and what will not.
+// tune: HINTS = 1 [0, 1]
+#ifndef HINTS
+#define HINTS 1
+#endif
 
-// Rows of at least this many packs are spread over the whole GPU.
+// Rows of at least this many packs are swept or spread over the whole GPU.
 #ifndef SPREAD_PACKS
 #define SPREAD_PACKS 65536
 #endif
@@ -38,6 +49,20 @@
 #endif
 #ifndef MOST_BLOCKS
 #define MOST_BLOCKS 65536
+#endif
+#ifndef SWEEP_THREADS
+#define SWEEP_THREADS 512
+#endif
+// Packs that a thread of a sweep keeps in shared memory from the first sweep to the second: 224 KB in all.
+#ifndef SWEEP_SLOTS
+#define SWEEP_SLOTS 28
+#endif
+// Rows that it asks for at once, and the steps that are left to the L2: 17 MB each of 16 rows.
+#ifndef SWEEP_BATCH
+#define SWEEP_BATCH 8
+#endif
+#ifndef WARM_STEPS
+#define WARM_STEPS 2
 #endif
 
 #define DISPATCH(TENSOR, NAME, ...)                                          \
@@ -50,6 +75,7 @@ namespace {
 
 constexpr int kPacks = 8;   // that a thread has of a spread row
 constexpr int kSlots = 14;  // of 16 bytes a thread: 224 KB
+constexpr int kSweepRows = 16;
 
 template <typename scalar_t>
 constexpr int kVec = 16 / sizeof(scalar_t);
@@ -153,12 +179,12 @@ __device__ Pack<scalar_t> normalized(const Pack<scalar_t>& x, const Pack<scalar_
 }
 
 template <typename scalar_t, int Team, int Packs, bool Aligned>
-__global__ void __launch_bounds__(block_of(Team), resident(Team, Packs * kVec<scalar_t>, Aligned)) held(const scalar_t* x, const scalar_t* weight, const scalar_t* bias,
-                                                       scalar_t* out, int64_t rows, int cols, float eps) {
+__global__ void __launch_bounds__(block_of(Team), resident(Team, Packs * kVec<scalar_t>, Aligned))
+    held(const scalar_t* x, const scalar_t* weight, const scalar_t* bias, scalar_t* out, int64_t rows, int cols, float eps) {
   constexpr int vec = kVec<scalar_t>;
   constexpr bool early = Packs <= 2;  // else they would cost blocks on the SM
   const int64_t row = static_cast<int64_t>(blockIdx.x) * (block_of(Team) / Team) + threadIdx.x / Team;
-  if (row >= rows) return;  // whole warps only
+  if (Team == 32 && row >= rows) return;  // whole warps only
   const Window w = window<scalar_t, Aligned>(row, cols);
   const int first = threadIdx.x % Team * vec;
   Pack<scalar_t> packs[Packs], gains[early ? Packs : 1], biases[early ? Packs : 1];
@@ -217,17 +243,61 @@ struct Spread {
   float eps;
 };
 
+// The L2 shall give up these lines first. Gain and bias have the ordinary rank, so they outlast the rows that stream by and
+// are no more than any other line to the next kernel.
+__device__ uint64_t policy_drop() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+__device__ uint64_t policy_normal() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+// A policy, not a branch between two loads, so that a batch of them stays one.
+__device__ uint4 load_hinted(const uint4* from, uint64_t policy) {
+#if HINTS
+  uint4 pack;
+  asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(pack.x), "=r"(pack.y), "=r"(pack.z), "=r"(pack.w)
+               : "l"(__cvta_generic_to_global(from)), "l"(policy));
+  return pack;
+#else
+  return *from;
+#endif
+}
+
+template <typename scalar_t>
+__device__ void store_hinted(scalar_t* to, const Pack<scalar_t>& pack, uint64_t policy) {
+#if HINTS
+  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(__cvta_generic_to_global(to)),
+               "r"(pack.bits.x), "r"(pack.bits.y), "r"(pack.bits.z), "r"(pack.bits.w), "l"(policy)
+               : "memory");
+#else
+  __stcs(reinterpret_cast<uint4*>(to), pack.bits);
+#endif
+}
+
 // Pack i of those that a thread reads: of each pair of rows, those of the first row, then those of the second. A thread
 // reads only what it copied itself, so no barrier guards the slots. Every call makes one group, also an empty one.
 template <typename scalar_t>
 __device__ __forceinline__ void copy(const Spread<scalar_t>& s, uint32_t slot, const scalar_t* from, int row, int mine,
-                                     int i) {
+                                     int i, uint64_t policy) {
   const int k = i % kPacks;
   row += i / kPacks;
   if (row < s.rows && k * SPREAD_THREADS < mine)
+#if HINTS
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(slot),
+                 "l"(__cvta_generic_to_global(from + row * s.cols + k * (SPREAD_THREADS * kVec<scalar_t>))), "l"(policy)
+                 : "memory");
+#else
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(slot),
                  "l"(__cvta_generic_to_global(from + row * s.cols + k * (SPREAD_THREADS * kVec<scalar_t>)))
                  : "memory");
+#endif
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
@@ -267,6 +337,126 @@ __device__ float warp_sum(float sum) {
   return sum;
 }
 
+// Mean and sum of squares about it of several sets of numbers, as one set (Chan's formula).
+struct Moments {
+  float count, mean, square;
+};
+
+__device__ Moments warp_join(const Moments& own) {
+  const float count = warp_sum(own.count);
+  if (count == 0.0f) return {0.0f, 0.0f, 0.0f};
+  const float mean = warp_sum(own.mean * own.count) / count, apart = own.mean - mean;
+  return {count, mean, warp_sum(own.square + apart * apart * own.count)};
+}
+
+// A row's mean and sum of squares about it, by one warp, from those of the blocks' slices of it.
+__device__ float2 join(const float2* parts, int slice, int packs, int vec) {
+  Moments own = {0.0f, 0.0f, 0.0f};
+#pragma unroll 4
+  for (int i = threadIdx.x % 32; i < gridDim.x; i += 32) {
+    const float2 part = __ldcg(parts + i);
+    const float more = static_cast<float>(max(0, min(slice, packs - i * slice))) * static_cast<float>(vec);
+    if (more > 0.0f) {
+      const float share = more / (own.count + more), apart = part.x - own.mean;
+      own.mean += apart * share;
+      own.square += part.y + apart * apart * own.count * share;
+      own.count += more;
+    }
+  }
+  own = warp_join(own);
+  return make_float2(own.mean, own.square);
+}
+
+template <typename scalar_t>
+__global__ void __launch_bounds__(SWEEP_THREADS, 1) swept(Spread<scalar_t> s) {
+  constexpr int vec = kVec<scalar_t>, warps = SWEEP_THREADS / 32;
+  extern __shared__ uint4 slots[];  // what the first sweep reads last
+  __shared__ float2 partial[warps][kSweepRows], agreed[kSweepRows];
+  __shared__ float counts[warps];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int begin = blockIdx.x * s.slice, end = min(begin + s.slice, s.packs);
+  const auto* x = reinterpret_cast<const uint4*>(s.x);
+  // Whether a row is kept in shared memory where that many steps are left, and where.
+  const auto kept = [](int left, int row) { return left * kSweepRows + row < SWEEP_SLOTS; };
+  const auto slot = [&](int left, int row) -> uint4& {
+    return slots[(left * kSweepRows + row) * SWEEP_THREADS + threadIdx.x];
+  };
+
+  const uint64_t drop = policy_drop(), normal = policy_normal();
+  float mean[kSweepRows] = {}, square[kSweepRows] = {}, steps = 0.0f;
+  int last = begin + static_cast<int>(threadIdx.x);
+  for (int pack = last; pack < end; pack += SWEEP_THREADS) {
+    last = pack;
+    const int left = (end - 1 - pack) / SWEEP_THREADS;
+    const uint64_t policy = left > WARM_STEPS + SWEEP_SLOTS / kSweepRows ? drop : normal;
+    steps += 1.0f;
+    const float share = 1.0f / steps, between = (steps - 1.0f) * share * vec;
+#pragma unroll
+    for (int first = 0; first < kSweepRows; first += SWEEP_BATCH) {
+      Pack<scalar_t> some[SWEEP_BATCH];
+#pragma unroll
+      for (int i = 0; i < SWEEP_BATCH; ++i)
+        if (first + i < s.rows) {
+          const auto* from = x + static_cast<int64_t>(first + i) * s.packs + pack;
+          some[i].bits = load_hinted(from, policy);
+        }
+#pragma unroll
+      for (int i = 0; i < SWEEP_BATCH; ++i) {
+        if (kept(left, first + i)) slot(left, first + i) = some[i].bits;
+        const float middle = sum_of(some[i]) / vec, apart = middle - mean[first + i];
+        mean[first + i] += apart * share;
+        square[first + i] += squares_about(some[i], middle) + apart * apart * between;
+      }
+    }
+  }
+  // Memory shall not idle while the grid meets: the gains and biases that come first, a line of 128 bytes a call.
+  if (threadIdx.x % 8 == 0)
+    for (int left = 0; left < 4; ++left) {
+      const int pack = last - left * SWEEP_THREADS;
+      if (pack < begin || pack >= end) break;
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(s.weight + static_cast<int64_t>(pack) * vec)));
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(s.bias + static_cast<int64_t>(pack) * vec)));
+    }
+#pragma unroll
+  for (int row = 0; row < kSweepRows; ++row) {
+    const auto joined = warp_join({steps * vec, mean[row], square[row]});
+    if (lane == 0) partial[warp][row] = make_float2(joined.mean, joined.square), counts[warp] = joined.count;
+  }
+  __syncthreads();
+  for (int row = warp; row < s.rows; row += warps) {
+    const float2 part = lane < warps ? partial[lane][row] : make_float2(0.0f, 0.0f);
+    const auto joined = warp_join({lane < warps ? counts[lane] : 0.0f, part.x, part.y});
+    if (lane == 0) s.parts[static_cast<int64_t>(row) * gridDim.x + blockIdx.x] = make_float2(joined.mean, joined.square);
+  }
+  cooperative_groups::this_grid().sync();
+  for (int row = warp; row < s.rows; row += warps) {
+    const auto joined = join(s.parts + static_cast<int64_t>(row) * gridDim.x, s.slice, s.packs, vec);
+    if (lane == 0) agreed[row] = make_float2(joined.x, rsqrtf(joined.y / static_cast<float>(s.cols) + s.eps));
+  }
+  __syncthreads();
+  for (int pack = last, left = 0; pack >= begin && pack < end; pack -= SWEEP_THREADS, ++left) {
+    Pack<scalar_t> gain, shift;
+    gain.bits = __ldcs(reinterpret_cast<const uint4*>(s.weight) + pack);
+    shift.bits = __ldcs(reinterpret_cast<const uint4*>(s.bias) + pack);
+#pragma unroll
+    for (int first = 0; first < kSweepRows; first += SWEEP_BATCH) {
+      Pack<scalar_t> some[SWEEP_BATCH];
+#pragma unroll
+      for (int i = 0; i < SWEEP_BATCH; ++i)
+        if (first + i < s.rows)
+          some[i].bits = kept(left, first + i) ? slot(left, first + i)
+                                               : __ldcs(x + static_cast<int64_t>(first + i) * s.packs + pack);
+#pragma unroll
+      for (int i = 0; i < SWEEP_BATCH; ++i)
+        if (first + i < s.rows) {
+          const float2 row = agreed[first + i];
+          __stcs(reinterpret_cast<uint4*>(s.out) + static_cast<int64_t>(first + i) * s.packs + pack,
+                 normalized(some[i], gain, shift, row.x, row.y).bits);
+        }
+    }
+  }
+}
+
 template <typename scalar_t>
 __global__ void __launch_bounds__(SPREAD_THREADS, 1) spread(Spread<scalar_t> s) {
   constexpr int vec = kVec<scalar_t>, stride = SPREAD_THREADS * 16;
@@ -281,9 +471,10 @@ __global__ void __launch_bounds__(SPREAD_THREADS, 1) spread(Spread<scalar_t> s) 
   const int mine = length(blockIdx.x) - static_cast<int>(threadIdx.x);  // pack k is there if k threads' strides fit in it
   const auto present = [&](int k) { return k * SPREAD_THREADS < mine; };
   const float count = static_cast<float>(length(blockIdx.x)) * vec, whole = static_cast<float>(s.cols);
+  const uint64_t drop = policy_drop();
   uint32_t slot = begin;
 #pragma unroll
-  for (int i = 0; i < kSlots; ++i) copy(s, begin + i * stride, s.x + first, 0, mine, i);
+  for (int i = 0; i < kSlots; ++i) copy(s, begin + i * stride, s.x + first, 0, mine, i, drop);
   for (int row = 0; row < s.rows; row += 2) {
     const bool paired = row + 1 < s.rows;
     Pack<scalar_t> one[kPacks];
@@ -292,7 +483,7 @@ __global__ void __launch_bounds__(SPREAD_THREADS, 1) spread(Spread<scalar_t> s) 
     for (int k = 0; k < kPacks; ++k) {
       asm volatile("cp.async.wait_group %0;" ::"n"(kSlots - 1) : "memory");
       one[k] = read<scalar_t>(slot, present(k));
-      copy(s, slot, s.x + first, row, mine, k + kSlots);  // into the slot just read
+      copy(s, slot, s.x + first, row, mine, k + kSlots, drop);  // into the slot just read
       slot = after(slot);
       sum.x += sum_of(one[k]);
     }
@@ -319,29 +510,28 @@ __global__ void __launch_bounds__(SPREAD_THREADS, 1) spread(Spread<scalar_t> s) 
       s.parts[static_cast<int64_t>(row) * gridDim.x + blockIdx.x] = make_float2(sum.x, square.x);
       if (paired) s.parts[static_cast<int64_t>(row + 1) * gridDim.x + blockIdx.x] = make_float2(sum.y, square.y);
     }
-    grid.sync();
-    // The first warp joins the slices of both rows: the mean first, then the squares about it.
-    if (threadIdx.x < 32) {
-      for (int other = 0; other <= (paired ? 1 : 0); ++other) {
-        const float2* parts = s.parts + static_cast<int64_t>(row + other) * gridDim.x;
-        float mean = 0.0f, squares = 0.0f;
-        for (int i = threadIdx.x; i < gridDim.x; i += 32)
-          mean += __ldcg(parts + i).x * (static_cast<float>(length(i)) * vec / whole);
-        mean = warp_sum(mean);
-        for (int i = threadIdx.x; i < gridDim.x; i += 32) {
-          const float2 part = __ldcg(parts + i);
-          squares += part.y + (part.x - mean) * (part.x - mean) * (static_cast<float>(length(i)) * vec);
+    // Memory shall not idle while the grid meets: gain and bias come to the L2, a line of 128 bytes a call.
+    if (threadIdx.x % 8 == 0) {
+#pragma unroll
+      for (int k = 0; k < kPacks; ++k)
+        if (present(k)) {
+          const int64_t at = first + k * (SPREAD_THREADS * vec);
+          asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(s.weight + at)));
+          asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(s.bias + at)));
         }
-        squares = warp_sum(squares);
-        if (threadIdx.x == 0) agreed[other] = make_float2(mean, rsqrtf(squares / whole + s.eps));
-      }
+    }
+    grid.sync();
+    // One warp a row joins its slices.
+    for (int other = threadIdx.x / 32; other <= (paired ? 1 : 0); other += SPREAD_THREADS / 32) {
+      const auto joined = join(s.parts + static_cast<int64_t>(row + other) * gridDim.x, s.slice, s.packs, vec);
+      if (threadIdx.x % 32 == 0) agreed[other] = make_float2(joined.x, rsqrtf(joined.y / whole + s.eps));
     }
     __syncthreads();
     const float2 a = agreed[0], b = agreed[paired ? 1 : 0];
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
       const auto two = read<scalar_t>(slot, paired && present(k));
-      copy(s, slot, s.x + first, row, mine, kPacks + k + kSlots);
+      copy(s, slot, s.x + first, row, mine, kPacks + k + kSlots, drop);
       slot = after(slot);
       if (!present(k)) continue;
       const int64_t at = first + k * (SPREAD_THREADS * vec);
@@ -349,8 +539,8 @@ __global__ void __launch_bounds__(SPREAD_THREADS, 1) spread(Spread<scalar_t> s) 
       gain.bits = __ldg(reinterpret_cast<const uint4*>(s.weight + at));
       shift.bits = __ldg(reinterpret_cast<const uint4*>(s.bias + at));
       scalar_t* to = s.out + row * s.cols + at;
-      __stcs(reinterpret_cast<uint4*>(to), normalized(one[k], gain, shift, a.x, a.y).bits);
-      if (paired) __stcs(reinterpret_cast<uint4*>(to + s.cols), normalized(two, gain, shift, b.x, b.y).bits);
+      store_hinted(to, normalized(one[k], gain, shift, a.x, a.y), drop);
+      if (paired) store_hinted(to + s.cols, normalized(two, gain, shift, b.x, b.y), drop);
     }
   }
 }
@@ -390,15 +580,16 @@ struct Launch {
   }
 
   // All blocks must be there at once, so the launch is a cooperative one.
+  template <bool Swept>
   void run_spread(int blocks, int packs) const {
-    constexpr int bytes = kSlots * SPREAD_THREADS * 16;
+    constexpr int threads = Swept ? SWEEP_THREADS : SPREAD_THREADS, bytes = (Swept ? SWEEP_SLOTS : kSlots) * threads * 16;
     auto parts = torch::empty({rows, blocks, 2}, options.dtype(torch::kFloat32));
     Spread<scalar_t> s = {x, weight, bias, out, reinterpret_cast<float2*>(parts.template data_ptr<float>()),
                           static_cast<int>(rows), packs, (packs + blocks - 1) / blocks, cols, eps};
     void* arguments[] = {&s};
-    const auto kernel = reinterpret_cast<const void*>(&spread<scalar_t>);
+    const auto kernel = reinterpret_cast<const void*>(Swept ? &swept<scalar_t> : &spread<scalar_t>);
     C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    C10_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, dim3(blocks), dim3(SPREAD_THREADS), arguments, bytes, stream));
+    C10_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, dim3(blocks), dim3(threads), arguments, bytes, stream));
   }
 
   void run() const {
@@ -408,8 +599,11 @@ struct Launch {
     const bool aligned = cols % vec == 0;
     const int64_t packs = aligned ? cols / vec : (cols + vec - 1) / vec + 1;  // one more where a row begins within one
     const int64_t room = std::min(at::cuda::getCurrentDeviceProperties()->multiProcessorCount, MOST_BLOCKS);
-    if (places % 16 == 0 && aligned && packs >= SPREAD_PACKS && packs <= room * SPREAD_THREADS * kPacks)
-      return run_spread(static_cast<int>(room), static_cast<int>(packs));
+    if (places % 16 == 0 && aligned && packs >= SPREAD_PACKS && packs < (1 << 30)) {
+      if (STRATEGY == 1 && rows <= kSweepRows) return run_spread<true>(static_cast<int>(room), static_cast<int>(packs));
+      if (packs <= room * SPREAD_THREADS * kPacks)
+        return run_spread<false>(static_cast<int>(room), static_cast<int>(packs));
+    }
     if (places % 16 != 0 || packs > 4096)
       looped<<<static_cast<unsigned>(rows), 1024, 0, stream>>>(x, weight, bias, out, cols, eps);
     else if (!aligned)

@@ -1,8 +1,9 @@
-// Gradients of RMSNorm in one cooperative launch; every element is read once and written once.
-// Resident blocks, made of teams of threads that have a row at a time. A thread always has the same columns, so
+// Gradients of RMSNorm in one launch, a cooperative one where there is much to do; there every element is read once and
+// written once. Resident blocks, made of teams of threads that have a row at a time. A thread always has the same columns, so
 // it keeps their gains and sums their gradients in registers over all rows of its team. It prefetches its own packs of
 // the rows to come with cp.async, so memory stays busy during a row's reduction. At the end the blocks leave their column
 // sums in global memory, meet at a grid barrier and add them up, always in the same order.
+// Where there is little to do, no block waits for another: some have a row each, others a strip of columns of all rows.
 // Rows that do not begin on 16 bytes are read element by element; rows too long for a team take two plain kernels.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
@@ -21,6 +22,11 @@
 // tune: SLOTS = 12 [8, 12]
 #ifndef SLOTS
 #define SLOTS 12
+#endif
+// Elements up to which no block waits for another.
+// tune: SMALL = 1048576 [0, 1048576]
+#ifndef SMALL
+#define SMALL 1048576
 #endif
 // Blocks at most, whatever the GPU has room for.
 #ifndef MOST_BLOCKS
@@ -197,6 +203,68 @@ __global__ void __launch_bounds__(1024, 1) fused(Rows<scalar_t> r) {
   }
 }
 
+// The gains' gradients need no sum over a row, as rstd is given: reading everything a second time, mostly from the L2, costs
+// less than a grid that meets. The first `strips` blocks have 64 bytes of each row, four threads a row; the others have a
+// row each, a pack a thread. Little code: it is cold as well.
+template <typename scalar_t, int Threads>
+__global__ void __launch_bounds__(Threads, 1280 / Threads) small(Rows<scalar_t> r, int strips, float share) {
+  constexpr int vec = 16 / sizeof(scalar_t), warps = Threads / 32, width = 4 * vec;
+  using Some = Pack<scalar_t, vec>;
+  __shared__ float partial[warps * width];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (blockIdx.x < strips) {
+    const int column = blockIdx.x * width + threadIdx.x % 4 * vec;
+    float sums[vec] = {};
+    if (column < r.cols) {
+#pragma unroll 4
+      for (int row = threadIdx.x / 4; row < r.rows; row += Threads / 4) {
+        const auto grad = *reinterpret_cast<const Some*>(r.grad_out + row * r.cols + column);
+        const auto x = *reinterpret_cast<const Some*>(r.x + row * r.cols + column);
+        const float rstd = r.rstd[row];
+#pragma unroll
+        for (int j = 0; j < vec; ++j) sums[j] += static_cast<float>(grad.at[j]) * (static_cast<float>(x.at[j]) * rstd);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < vec; ++j) {
+#pragma unroll
+      for (int step = 16; step >= 4; step /= 2) sums[j] += __shfl_xor_sync(0xffffffffu, sums[j], step);
+      if (lane < 4) partial[warp * width + lane * vec + j] = sums[j];
+    }
+    __syncthreads();
+    if (threadIdx.x >= width || blockIdx.x * width + threadIdx.x >= r.cols) return;
+    float sum = 0.0f;
+    for (int i = 0; i < warps; ++i) sum += partial[i * width + threadIdx.x];
+    r.grad_weight[blockIdx.x * width + threadIdx.x] = static_cast<scalar_t>(sum);
+    return;
+  }
+  const int row = blockIdx.x - strips, column = threadIdx.x * vec, at = row * r.cols + column;
+  const bool present = column < r.cols;
+  Some grad = {}, x = {}, gain = {};
+  if (present) {
+    grad = *reinterpret_cast<const Some*>(r.grad_out + at);
+    x = *reinterpret_cast<const Some*>(r.x + at);
+    gain = *reinterpret_cast<const Some*>(r.weight + column);
+  }
+  const float rstd = r.rstd[row];
+  float inner[vec], hat[vec], turned = 0.0f;
+#pragma unroll
+  for (int j = 0; j < vec; ++j) {
+    inner[j] = static_cast<float>(grad.at[j]) * static_cast<float>(gain.at[j]);
+    hat[j] = static_cast<float>(x.at[j]) * rstd;
+    turned += inner[j] * hat[j];
+  }
+  turned = warp_sum(turned);
+  if (lane == 0) partial[warp] = turned;
+  __syncthreads();
+  turned = warp_sum(lane < warps ? partial[lane] : 0.0f) * share;
+  if (!present) return;
+  Some result;
+#pragma unroll
+  for (int j = 0; j < vec; ++j) result.at[j] = static_cast<scalar_t>((inner[j] - hat[j] * turned) * rstd);
+  *reinterpret_cast<Some*>(r.grad_x + at) = result;
+}
+
 // Rows of any length, a block each.
 template <typename scalar_t>
 __global__ void __launch_bounds__(1024) long_rows(Rows<scalar_t> r) {
@@ -256,6 +324,17 @@ void run(Rows<scalar_t> r, torch::Tensor grad_weight, cudaStream_t stream) {
   const auto places = reinterpret_cast<uintptr_t>(r.grad_out) | reinterpret_cast<uintptr_t>(r.x) |
                       reinterpret_cast<uintptr_t>(r.weight) | reinterpret_cast<uintptr_t>(r.grad_x);
   const bool aligned = r.cols % vec == 0 && places % 16 == 0;
+  const int packs = (r.cols + vec - 1) / vec, strips = (packs + 3) / 4;
+  if (aligned && static_cast<int64_t>(r.rows) * r.cols <= SMALL && packs <= 1024) {
+    const int threads = packs <= 128 ? 128 : packs <= 256 ? 256 : packs <= 512 ? 512 : 1024;
+    const auto kernel = packs <= 128   ? small<scalar_t, 128>
+                        : packs <= 256 ? small<scalar_t, 256>
+                        : packs <= 512 ? small<scalar_t, 512>
+                                       : small<scalar_t, 1024>;
+    kernel<<<static_cast<unsigned>(strips + r.rows), threads, 0, stream>>>(r, strips, 1.0f / static_cast<float>(r.cols));
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    return;
+  }
   if (aligned && r.cols <= vec * 1024 && r.cols < LONG_COLS)
     return run_fused<vec, 1, true>(r, grad_weight, stream);
   if (aligned && vec == 4 && r.cols <= vec * 2048 && r.cols < LONG_COLS)

@@ -123,11 +123,11 @@ constexpr int resident(int team, int elements, bool aligned) {
 
 template <typename scalar_t, int Team, int Packs, bool Aligned>
 __global__ void __launch_bounds__(block_of(Team), resident(Team, Packs * kVec<scalar_t>, Aligned))
-    held(const scalar_t* x, const scalar_t* weight, scalar_t* out, int64_t rows, int cols, float eps) {
+    held(const scalar_t* x, const scalar_t* weight, scalar_t* out, int64_t rows, int cols, float share, float eps) {
   constexpr int vec = kVec<scalar_t>;
   constexpr bool early = Packs <= 2;  // else they would cost blocks on the SM
   const int64_t row = static_cast<int64_t>(blockIdx.x) * (block_of(Team) / Team) + threadIdx.x / Team;
-  if (row >= rows) return;  // whole warps only
+  if (Team == 32 && row >= rows) return;  // whole warps only
   const Window w = window<scalar_t, Aligned>(row, cols);
   const int first = threadIdx.x % Team * vec;
   Pack<scalar_t> packs[Packs], gains[early ? Packs : 1];
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(block_of(Team), resident(Team, Packs * kVec<sc
   for (int k = 0; k < Packs; ++k)
 #pragma unroll
     for (int j = 0; j < vec; ++j) square += static_cast<float>(packs[k].at[j]) * static_cast<float>(packs[k].at[j]);
-  const float rstd = rsqrtf(team_sum<Team>(square) / static_cast<float>(cols) + eps);
+  const float rstd = rsqrtf(team_sum<Team>(square) * share + eps);  // a division would be more code than all else
 #pragma unroll
   for (int k = 0; k < Packs; ++k) {
     const int at = first + k * Team * vec;
@@ -182,7 +182,8 @@ struct Launch {
   void run_held() const {
     constexpr int together = block_of(Team) / Team;
     held<scalar_t, Team, Packs, Aligned><<<static_cast<unsigned>((rows + together - 1) / together), block_of(Team), 0,
-                                           stream>>>(x, weight, out, rows, static_cast<int>(cols), eps);
+                                           stream>>>(x, weight, out, rows, static_cast<int>(cols),
+                                                     1.0f / static_cast<float>(cols), eps);
   }
 
   void run() const {

@@ -1,4 +1,5 @@
 // Gradient of softmax from its output, out * (grad - sum(grad * out)): every element is read once and written once.
+//  - tiny:   up to 32 columns, an element a lane; next to no code, as a cold kernel waits for its instructions too.
 //  - held:   a team (warp or block) holds both rows in registers.
 //  - ring:   long rows. One resident block an SM; each thread prefetches its own packs of the rows to come with cp.async,
 //            so memory stays busy while the present row is reduced and written. Of that row, shares lie in registers
@@ -231,6 +232,21 @@ __global__ void __launch_bounds__(kRingThreads, 1)
   }
 }
 
+// Rows of at most Lanes columns. Lanes without an element take part in the shuffles.
+template <typename scalar_t, int Lanes>
+__global__ void __launch_bounds__(128)
+    tiny(const scalar_t* grad_out, const scalar_t* out, scalar_t* grad_x, unsigned rows, unsigned cols) {
+  const unsigned thread = blockIdx.x * 128 + threadIdx.x, row = thread / Lanes, col = thread % Lanes;
+  const unsigned at = row * cols + col;
+  const bool present = row < rows && col < cols;
+  const float grad = present ? static_cast<float>(grad_out[at]) : 0.0f;
+  const float share = present ? static_cast<float>(out[at]) : 0.0f;
+  float sum = grad * share;
+#pragma unroll
+  for (int step = Lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  if (present) grad_x[at] = static_cast<scalar_t>(share * (grad - sum));
+}
+
 // Any row, by one block, read twice.
 template <typename scalar_t>
 __global__ void __launch_bounds__(512)
@@ -277,7 +293,12 @@ struct Launch {
     const bool based = places % 16 == 0;
     const bool aligned = cols % vec == 0;
     const int64_t packs = aligned ? cols / vec : (cols + vec - 1) / vec + 1;  // one more where a row begins within one
-    if (!based || packs > (wide ? 8192 : 4096))
+    if (cols <= 32 && rows < (1 << 26)) {
+      const int lanes = cols <= 16 ? 16 : 32;
+      const auto kernel = cols <= 16 ? tiny<scalar_t, 16> : tiny<scalar_t, 32>;
+      kernel<<<static_cast<unsigned>((rows * lanes + 127) / 128), 128, 0, stream>>>(
+          grad_out, out, grad_x, static_cast<unsigned>(rows), static_cast<unsigned>(cols));
+    } else if (!based || packs > (wide ? 8192 : 4096))
       looped<<<static_cast<unsigned>(rows), 512, 0, stream>>>(grad_out, out, grad_x, cols);
     else if (!aligned)
       if (packs <= 32) run_held<32, 1, false>();

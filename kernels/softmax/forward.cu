@@ -1,4 +1,5 @@
 // Softmax over the last axis: every element is read once and written once.
+//  - tiny:   up to 32 columns, an element a lane; next to no code, as a cold kernel waits for its instructions too.
 //  - held:   a team (warp or block) holds a row in registers; one joint reduction of maximum and sum.
 //  - ring:   long rows. One resident block an SM; each thread prefetches its own packs of the rows to come with cp.async,
 //            so memory stays busy while the present row, held in registers, is reduced and written.
@@ -230,6 +231,24 @@ __global__ void __launch_bounds__(kRingThreads, 1) ringed(const scalar_t* x, sca
   }
 }
 
+// Rows of at most Lanes columns. Lanes without an element take part in the shuffles.
+template <typename scalar_t, int Lanes>
+__global__ void __launch_bounds__(128) tiny(const scalar_t* x, scalar_t* out, unsigned rows, unsigned cols) {
+  const unsigned thread = blockIdx.x * 128 + threadIdx.x, row = thread / Lanes, col = thread % Lanes;
+  const unsigned at = row * cols + col;
+  const bool present = row < rows && col < cols;
+  const float value = present ? static_cast<float>(x[at]) : -INFINITY;
+  float largest = value;
+#pragma unroll
+  for (int step = Lanes / 2; step > 0; step /= 2)
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, step));
+  const float power = power_of_two((value - largest) * kLog2e);
+  float sum = power;
+#pragma unroll
+  for (int step = Lanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  if (present) out[at] = static_cast<scalar_t>(__fdividef(power, sum));  // the sum lies between 1 and 32
+}
+
 // Any row, by one block, read twice.
 template <typename scalar_t>
 __global__ void __launch_bounds__(512) looped(const scalar_t* x, scalar_t* out, int64_t cols) {
@@ -278,7 +297,12 @@ struct Launch {
     const bool based = reinterpret_cast<uintptr_t>(x) % 16 == 0 && reinterpret_cast<uintptr_t>(out) % 16 == 0;
     const bool aligned = cols % vec == 0;
     const int64_t packs = aligned ? cols / vec : (cols + vec - 1) / vec + 1;  // one more where a row begins within one
-    if (!based || packs > (wide ? 8192 : 4096))
+    if (cols <= 32 && rows < (1 << 26)) {
+      const int lanes = cols <= 16 ? 16 : 32;
+      const auto kernel = cols <= 16 ? tiny<scalar_t, 16> : tiny<scalar_t, 32>;
+      kernel<<<static_cast<unsigned>((rows * lanes + 127) / 128), 128, 0, stream>>>(x, out, static_cast<unsigned>(rows),
+                                                                                  static_cast<unsigned>(cols));
+    } else if (!based || packs > (wide ? 8192 : 4096))
       looped<<<static_cast<unsigned>(rows), 512, 0, stream>>>(x, out, cols);
     else if (!aligned)
       if (packs <= 32) run_held<32, 1, false>();

@@ -8,7 +8,7 @@ import pytest
 from warpsmith.bench import Choices, grade
 from warpsmith.cli._published import kernel_candidate
 from warpsmith.records import Direction, Group, Verdict
-from warpsmith.tasks.suite import folders
+from warpsmith.tasks.suite import folders, suite
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 PATHS = sorted(KERNELS.rglob("*.cu"))
@@ -20,8 +20,9 @@ def name_of(path: Path) -> str:
     return path.relative_to(KERNELS).as_posix()
 
 
-def test_there_are_kernels_and_the_quick_ones_are_among_them() -> None:
-    assert set(QUICK) <= set(map(name_of, PATHS))
+def test_every_task_and_direction_has_one() -> None:
+    every = {f"{task.name}/{direction}.cu" for task in suite() for direction in task.directions}
+    assert set(map(name_of, PATHS)) == every >= set(QUICK)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=name_of)

@@ -1,0 +1,444 @@
+// Convolution with bias as an implicit product on tensor cores. One launch puts images (channels last) and weights into
+// the layout that copies 16 bytes at a time; the other multiplies, fed by asynchronous copies several steps ahead.
+// float16 by m16n8k16, float32 by three TF32 products of split numbers with float32 sums outside the tensor core.
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAException.h>
+#include <cuda_fp16.h>
+#include <torch/extension.h>
+
+// Steps that are on their way to shared memory or in it.
+// tune: STAGES = 3 [3, 4]
+#ifndef STAGES
+#define STAGES 3
+#endif
+// Tile of a block, filters by places: 0: 128 by 128, 1: 64 by 128, 2: 64 by 64, -1: by the shape.
+// tune: TILES = -1 [-1, 0, 1, 2]
+#ifndef TILES
+#define TILES -1
+#endif
+
+namespace {
+
+// ---- copies to shared memory and tensor-core products -------------------------------------------------------------
+
+__device__ __forceinline__ unsigned smem_of(const void* p) { return static_cast<unsigned>(__cvta_generic_to_shared(p)); }
+
+// 16 bytes to shared memory in the background; zeros where not `inside` (nothing is read then).
+__device__ __forceinline__ void copy16(void* to, const void* from, bool inside) {
+  const int bytes = inside ? 16 : 0;
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(smem_of(to)), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Left>
+__device__ __forceinline__ void copies_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
+}
+
+__device__ __forceinline__ void ldmatrix4(unsigned (&r)[4], const void* p) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(smem_of(p))
+               : "memory");
+}
+__device__ __forceinline__ void ldmatrix4_trans(unsigned (&r)[4], const void* p) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(smem_of(p))
+               : "memory");
+}
+
+__device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __half) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __nv_bfloat16) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// A float32 as the sum of two TF32 numbers, exact to about 2^-21: the nearest one and what is left of it (the tensor core
+// does not look at the 13 lowest bits). Three products of the parts then give the float32 product to about its roundoff.
+__device__ __forceinline__ void split(unsigned x, unsigned& big, unsigned& small) {
+  big = (x + 0x1000u) & 0xffffe000u;
+  small = __float_as_uint(__uint_as_float(x) - __uint_as_float(big));
+}
+template <int N>
+__device__ __forceinline__ void split(const unsigned (&x)[N], unsigned (&big)[N], unsigned (&small)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) split(x[i], big[i], small[i]);
+}
+
+// ---- convolution as a product without its matrix: rows are filters, columns are places, the sum goes over taps and
+// channels. The source lies with its channels last (padded to whole steps by zeros), weights as [row][tap][channel], so
+// that every copy to shared memory is 16 bytes wide. ------------------------------------------------------------------
+
+constexpr int kStages = STAGES;
+constexpr int kPitch = 144;  // bytes of a row of 128 in shared memory: matrix loads meet no bank twice
+
+template <typename T>
+constexpr int kStep = 128 / static_cast<int>(sizeof(T));  // channels summed at once
+
+template <typename T>
+int padded(int64_t channels) {
+  return static_cast<int>((channels + kStep<T> - 1) / kStep<T> * kStep<T>);
+}
+
+// Where place (y, x) finds tap (i, j): y·mul + top + i·step, likewise x; the weights' tap is (first + i·stride).
+struct Taps {
+  int down, across, mul, top, left, step, first_down, first_across, stride;
+};
+
+// Source with channels last.
+struct Source {
+  int height, width, depth, kernel;
+};
+
+template <typename T, int BM, int BN, int WM, int WN>
+constexpr int conv_bytes() {
+  return kStages * (BM + BN) * kPitch;
+}
+
+__device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float to_float(__half x) { return __half2float(x); }
+__device__ __forceinline__ void put(float* to, float x) { *to = x; }
+__device__ __forceinline__ void put(__half* to, float x) { *to = __float2half_rn(x); }
+__device__ __forceinline__ void put2(float* to, float x, float y) { *reinterpret_cast<float2*>(to) = make_float2(x, y); }
+__device__ __forceinline__ void put2(__half* to, float x, float y) {
+  *reinterpret_cast<__half2*>(to) = __floats2half2_rn(x, y);
+}
+
+// One step of a block's product from shared memory: a has BM rows of 128 bytes, b has BN.
+template <int MT, int NT>
+__device__ __forceinline__ void multiply(float (&acc)[MT][NT][4], const unsigned char* a, const unsigned char* b,
+                                         __half) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int kk = 0; kk < 4; ++kk) {
+    unsigned left[MT][4];
+#pragma unroll
+    for (int m = 0; m < MT; ++m) ldmatrix4(left[m], a + (m * 16 + lane % 16) * kPitch + kk * 32 + lane / 16 * 16);
+#pragma unroll
+    for (int n = 0; n < NT; n += 2) {
+      unsigned right[4];
+      ldmatrix4(right, b + (n * 8 + lane % 8 + lane / 16 * 8) * kPitch + kk * 32 + lane / 8 % 2 * 16);
+#pragma unroll
+      for (int m = 0; m < MT; ++m) {
+        mma(acc[m][n], left[m], right[0], right[1], __half());
+        mma(acc[m][n + 1], left[m], right[2], right[3], __half());
+      }
+    }
+  }
+}
+
+// The same of float32 by split numbers. The tensor core truncates what it adds up, so a step has sums of its own, and
+// those are added in float32.
+template <int MT, int NT>
+__device__ __forceinline__ void multiply(float (&acc)[MT][NT][4], const unsigned char* a, const unsigned char* b,
+                                         float) {
+  const int lane = threadIdx.x % 32;
+  float part[MT][NT][4] = {};
+#pragma unroll
+  for (int kk = 0; kk < 4; ++kk) {
+    unsigned big[MT][4], small[MT][4];
+#pragma unroll
+    for (int m = 0; m < MT; ++m) {
+      unsigned left[4];
+      ldmatrix4(left, a + (m * 16 + lane % 16) * kPitch + kk * 32 + lane / 16 * 16);
+      split(left, big[m], small[m]);
+    }
+#pragma unroll
+    for (int n = 0; n < NT; n += 2) {
+      unsigned right[4];
+      ldmatrix4(right, b + (n * 8 + lane % 8 + lane / 16 * 8) * kPitch + kk * 32 + lane / 8 % 2 * 16);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const unsigned both[2] = {right[i * 2], right[i * 2 + 1]};
+        unsigned b_big[2], b_small[2];
+        split(both, b_big, b_small);
+#pragma unroll
+        for (int m = 0; m < MT; ++m) mma_tf32(part[m][n + i], small[m], b_big);
+#pragma unroll
+        for (int m = 0; m < MT; ++m) mma_tf32(part[m][n + i], big[m], b_small);
+#pragma unroll
+        for (int m = 0; m < MT; ++m) mma_tf32(part[m][n + i], big[m], b_big);
+      }
+    }
+  }
+#pragma unroll
+  for (int m = 0; m < MT; ++m)
+#pragma unroll
+    for (int n = 0; n < NT; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) acc[m][n][i] += part[m][n][i];
+}
+
+// Job says which places the columns are, which taps they have (blockIdx.z: a class of places), and what becomes of sums.
+template <typename T, int BM, int BN, int WM, int WN, typename Job>
+__global__ __launch_bounds__(BM / WM * (BN / WN) * 32, sizeof(T) == 2 ? 2 : 1) void conv(const T* weights, const T* source, Source s, Job job,
+                                                               int rows, int row_tiles) {
+  constexpr int threads = BM / WM * (BN / WN) * 32, each = 16 / sizeof(T), down = threads / 8;
+  constexpr int MT = WM / 16, NT = WN / 8;
+  extern __shared__ __align__(16) unsigned char room[];
+  const Taps taps = job.taps();
+  const int columns = job.columns();
+  const int row0 = static_cast<int>(blockIdx.x) % row_tiles * BM, col0 = static_cast<int>(blockIdx.x) / row_tiles * BN;
+  if (col0 >= columns) return;
+  const int piece = threadIdx.x % 8, line = threadIdx.x / 8;
+
+  int image[BN / down], top[BN / down], left[BN / down];
+#pragma unroll
+  for (int u = 0; u < BN / down; ++u) {
+    int y = 0, x = 0;
+    const int col = col0 + line + u * down;
+    image[u] = 0;
+    if (col < columns) job.place(col, image[u], y, x);
+    top[u] = col < columns ? y * taps.mul + taps.top : -(1 << 24);  // outside for every tap
+    left[u] = x * taps.mul + taps.left;
+  }
+  const int64_t pitch = static_cast<int64_t>(s.kernel) * s.kernel * s.depth;
+
+  int i = 0, j = 0, c0 = 0;  // the step that is loaded next
+  const auto load = [&](int stage) {
+    unsigned char* const a = room + stage * (BM + BN) * kPitch;
+    unsigned char* const b = a + BM * kPitch;
+    const int tap = (taps.first_down + i * taps.stride) * s.kernel + taps.first_across + j * taps.stride;
+    const int channel = c0 + piece * each;
+#pragma unroll
+    for (int u = 0; u < BM / down; ++u) {
+      const int row = line + u * down;
+      const bool inside = row0 + row < rows;
+      copy16(a + row * kPitch + piece * 16, inside ? weights + (row0 + row) * pitch + tap * s.depth + channel : weights,
+             inside);
+    }
+#pragma unroll
+    for (int u = 0; u < BN / down; ++u) {
+      const int y = top[u] + i * taps.step, x = left[u] + j * taps.step;
+      const bool inside = y >= 0 && y < s.height && x >= 0 && x < s.width;
+      const int64_t at = (static_cast<int64_t>(image[u]) * s.height + y) * s.width + x;
+      copy16(b + (line + u * down) * kPitch + piece * 16, inside ? source + at * s.depth + channel : source, inside);
+    }
+    c0 += kStep<T>;
+    if (c0 == s.depth) {
+      c0 = 0;
+      if (++j == taps.across) {
+        j = 0;
+        ++i;
+      }
+    }
+  };
+
+  float acc[MT][NT][4] = {};
+  const int steps = taps.down * taps.across * (s.depth / kStep<T>);
+#pragma unroll
+  for (int stage = 0; stage < kStages - 1; ++stage) {
+    if (stage < steps) load(stage);
+    copies_commit();
+  }
+  const int warp = threadIdx.x / 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
+  int read = 0, write = kStages - 1;
+  for (int step = 0; step < steps; ++step) {
+    copies_wait<kStages - 2>();
+    __syncthreads();
+    if (step + kStages - 1 < steps) load(write);
+    copies_commit();
+    const unsigned char* const a = room + read * (BM + BN) * kPitch;
+    multiply<MT, NT>(acc, a + wm * kPitch, a + (BM + wn) * kPitch, T());
+    read = read + 1 == kStages ? 0 : read + 1;
+    write = write + 1 == kStages ? 0 : write + 1;
+  }
+  job.template store<MT, NT>(acc, row0 + wm, col0 + wn, rows, columns);
+}
+
+// Places in the order of an image: column = (image, y, x).
+struct Dense {
+  int batch, height, width;
+  __device__ __forceinline__ int columns() const { return batch * height * width; }
+  __device__ __forceinline__ void place(int col, int& image, int& y, int& x) const {
+    const int area = height * width;
+    image = col / area;
+    const int at = col - image * area;
+    y = at / width;
+    x = at - y * width;
+  }
+};
+
+inline Taps plain_taps(int kernel, int stride, int padding) {
+  return {kernel, kernel, stride, -padding, -padding, 1, 0, 0, 1};
+}
+
+// Launches the tile that keeps the multiprocessors busiest.
+template <typename T, int BM, int BN, int WM, int WN, typename Job>
+void conv_launch(const T* weights, const T* source, Source s, Job job, int rows, int columns, int classes,
+                 cudaStream_t stream) {
+  constexpr int bytes = conv_bytes<T, BM, BN, WM, WN>(), threads = BM / WM * (BN / WN) * 32;
+  const auto kernel = &conv<T, BM, BN, WM, WN, Job>;
+  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  const int row_tiles = (rows + BM - 1) / BM, col_tiles = (columns + BN - 1) / BN;
+  kernel<<<dim3(static_cast<unsigned>(row_tiles * col_tiles), 1, static_cast<unsigned>(classes)), threads, bytes,
+           stream>>>(weights, source, s, job, rows, row_tiles);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+// A tile's cost: rounds over the multiprocessors, `slots` blocks on each, by its size and how well it reuses what it
+// loads.
+inline double tile_cost(int rows, int columns, int classes, int bm, int bn, int slots, double speed) {
+  const int64_t tiles = static_cast<int64_t>((rows + bm - 1) / bm) * ((columns + bn - 1) / bn) * classes;
+  const int64_t full = tiles / (132 * slots), rest = tiles % (132 * slots);
+  const double tail = rest == 0 ? 0.0 : (rest + 131) / 132 == 1 && slots > 1 ? 0.6 * slots : (rest + 131) / 132;
+  return (static_cast<double>(full) * slots + tail) * bm * bn / speed;
+}
+
+template <typename T, typename Job>
+void conv_any(const T* weights, const T* source, Source s, Job job, int rows, int columns, int classes,
+              cudaStream_t stream) {
+  const double wide = tile_cost(rows, columns, classes, 128, 128, sizeof(T) == 4 ? 1 : 2, 1.0);
+  const double flat = tile_cost(rows, columns, classes, 64, 128, 2, 0.95);
+  const double small = tile_cost(rows, columns, classes, 64, 64, 4, 0.8);
+  const int choice = TILES >= 0 ? TILES : wide <= flat && wide <= small ? 0 : flat <= small ? 1 : 2;
+  if (choice == 0)
+    conv_launch<T, 128, 128, 64, 32>(weights, source, s, job, rows, columns, classes, stream);
+  else if (choice == 1)
+    conv_launch<T, 64, 128, 64, 32>(weights, source, s, job, rows, columns, classes, stream);
+  else
+    conv_launch<T, 64, 64, 32, 32>(weights, source, s, job, rows, columns, classes, stream);
+}
+
+// ---- layouts ---------------------------------------------------------------------------------------------------------
+
+// One block's part of: images to channels last. 32 channels by 64 places through shared memory; block 256 threads.
+template <typename T>
+__device__ __forceinline__ void channels_last(const T* from, T* to, int channels, int area, int depth, int block,
+                                              float (*tile)[65]) {
+  const int places = (area + 63) / 64, groups = depth / 32;
+  const int place0 = block % places * 64, c0 = block / places % groups * 32;
+  const int64_t image = block / places / groups;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+  for (int c = warp; c < 32; c += 8) {
+    const T* const line = from + (image * channels + c0 + c) * area + place0;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int p = lane + half * 32;
+      tile[c][p] = c0 + c < channels && place0 + p < area ? to_float(line[p]) : 0.0f;
+    }
+  }
+  __syncthreads();
+  for (int p = warp; p < 64 && place0 + p < area; p += 8)
+    put(to + (image * area + place0 + p) * depth + c0 + lane, tile[lane][p]);
+}
+
+// One block's part of: weights [row][channel][tap] to [row][tap][depth]; a warp has 32 channels of one row.
+template <typename T>
+__device__ __forceinline__ void weights_by_row(const T* from, T* to, int rows, int channels, int taps, int depth,
+                                               int block) {
+  const int lane = threadIdx.x % 32, groups = depth / 32;
+  const int64_t item = block * 8ll + threadIdx.x / 32;
+  const int64_t row = item / groups;
+  const int c = static_cast<int>(item % groups) * 32 + lane;
+  if (row >= rows) return;
+  for (int tap = 0; tap < taps; ++tap) {
+    T value;
+    put(&value, 0.0f);
+    if (c < channels) value = from[(row * channels + c) * taps + tap];
+    to[(row * taps + tap) * depth + c] = value;
+  }
+}
+
+inline int channels_last_blocks(int batch, int area, int depth) { return batch * ((area + 63) / 64) * (depth / 32); }
+inline int weights_by_row_blocks(int rows, int depth) { return (rows * (depth / 32) + 7) / 8; }
+
+// Both layouts in one launch: the first blocks have images, the others weights.
+template <typename T>
+__global__ __launch_bounds__(256) void prepare(const T* x, T* images, const T* weight, T* weights, int channels, int area,
+                                               int depth, int filters, int taps, int image_blocks) {
+  __shared__ float tile[32][65];
+  const int block = static_cast<int>(blockIdx.x);
+  if (block < image_blocks)
+    channels_last(x, images, channels, area, depth, block, tile);
+  else
+    weights_by_row(weight, weights, filters, channels, taps, depth, block - image_blocks);
+}
+
+template <typename T>
+struct Output : Dense {
+  Taps window;
+  const T* bias;
+  T* out;
+  __device__ __forceinline__ Taps taps() const { return window; }
+
+  template <int MT, int NT>
+  __device__ __forceinline__ void store(const float (&acc)[MT][NT][4], int row0, int col0, int rows, int columns) const {
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, area = height * width;
+#pragma unroll
+    for (int m = 0; m < MT; ++m)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = row0 + m * 16 + g + half * 8;
+        if (row >= rows) continue;
+        const float shift = to_float(bias[row]);
+#pragma unroll
+        for (int n = 0; n < NT; ++n) {
+          const int col = col0 + n * 8 + t * 2, image = col / area, at = col - image * area;
+          if (col >= columns) continue;
+          T* const to = out + (static_cast<int64_t>(image) * rows + row) * area + at;
+          const float a = acc[m][n][half * 2] + shift, b = acc[m][n][half * 2 + 1] + shift;
+          if (area % 2 == 0) {
+            put2(to, a, b);
+          } else {
+            put(to, a);
+            if (col + 1 < columns) put(at + 1 < area ? to + 1 : out + (static_cast<int64_t>(image + 1) * rows + row) * area, b);
+          }
+        }
+      }
+  }
+};
+
+template <typename T>
+void convolve(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, torch::Tensor out, int stride, int padding) {
+  const int batch = static_cast<int>(x.size(0)), channels = static_cast<int>(x.size(1));
+  const int height = static_cast<int>(x.size(2)), width = static_cast<int>(x.size(3));
+  const int filters = static_cast<int>(weight.size(0)), kernel = static_cast<int>(weight.size(2));
+  const int depth = padded<T>(channels), area = height * width, taps = kernel * kernel;
+  auto images = torch::empty({static_cast<int64_t>(batch) * area, depth}, x.options());
+  auto weights = torch::empty({static_cast<int64_t>(filters) * taps, depth}, x.options());
+  T *const last = static_cast<T*>(images.data_ptr()), *const by = static_cast<T*>(weights.data_ptr());
+  const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+
+  const int image_blocks = channels_last_blocks(batch, area, depth);
+  prepare<T><<<static_cast<unsigned>(image_blocks + weights_by_row_blocks(filters, depth)), 256, 0, stream>>>(
+      static_cast<const T*>(x.data_ptr()), last, static_cast<const T*>(weight.data_ptr()), by, channels, area, depth,
+      filters, taps, image_blocks);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+
+  const Dense places = {batch, static_cast<int>(out.size(2)), static_cast<int>(out.size(3))};
+  const Output<T> job = {places, plain_taps(kernel, stride, padding), static_cast<const T*>(bias.data_ptr()),
+                         static_cast<T*>(out.data_ptr())};
+  conv_any<T>(by, last, {height, width, depth, kernel}, job, filters, batch * places.height * places.width, 1, stream);
+}
+
+}  // namespace
+
+torch::Tensor forward(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, int64_t stride, int64_t padding) {
+  TORCH_CHECK(x.is_contiguous() && weight.is_contiguous() && bias.is_contiguous(), "tensors must be contiguous");
+  const int64_t reach = 2 * padding - weight.size(2);
+  auto out = torch::empty({x.size(0), weight.size(0), (x.size(2) + reach) / stride + 1, (x.size(3) + reach) / stride + 1},
+                          x.options());
+  if (out.numel() == 0) return out;
+  if (x.scalar_type() == at::kFloat)
+    convolve<float>(x, weight, bias, out, static_cast<int>(stride), static_cast<int>(padding));
+  else
+    convolve<__half>(x, weight, bias, out, static_cast<int>(stride), static_cast<int>(padding));
+  return out;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
