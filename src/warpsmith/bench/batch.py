@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 
 from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read_text
 from warpsmith.bench.choices import Choices, settled
+from warpsmith.bench.pool import pool
 from warpsmith.bench.run import grade
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Model, Record
@@ -56,13 +56,13 @@ def read_requests(path: Path) -> list[Request]:
 def run_batch(requests: Sequence[Request], choices: Choices, jobs: int, judge: Judge = grade) -> Iterator[str]:
     """A line for each request, in order, as soon as it and those before are done; `jobs` at a time."""
     fixed = replace(choices, device=settled(choices.device))
-    with ThreadPoolExecutor(max(1, jobs)) as pool:
+    with pool(jobs) as threads:
         waiting = iter(requests)
-        flying = [pool.submit(_line, one, fixed, judge) for one in islice(waiting, 2 * jobs)]
+        flying = [threads.submit(_line, one, fixed, judge) for one in islice(waiting, 2 * jobs)]
         try:
             while flying:
                 yield flying.pop(0).result()
-                flying += [pool.submit(_line, one, fixed, judge) for one in islice(waiting, 1)]
+                flying += [threads.submit(_line, one, fixed, judge) for one in islice(waiting, 1)]
         finally:
             for future in flying:
                 future.cancel()

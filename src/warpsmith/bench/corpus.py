@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from warpsmith.base import UsageError, WarpsmithError, read_text
 from warpsmith.bench.choices import Choices
+from warpsmith.bench.pool import pool
 from warpsmith.bench.run import concluded, grade
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Direction, Model, Reason, Record, StageResult, Verdict
@@ -111,8 +111,8 @@ def audit(specimens: Sequence[Specimen], choices: Choices, jobs: int, tell: Call
     """Evaluate the whole corpus, `jobs` at a time; `tell` hears of each outcome in order."""
     fit = [one for one in specimens if one.device != "cuda" or choices.device == "cuda"]
     outcomes: list[Outcome] = []
-    with ThreadPoolExecutor(max(1, jobs)) as pool:
-        for outcome in pool.map(lambda one: examine(one, choices), fit):
+    with pool(jobs) as threads:
+        for outcome in threads.map(lambda one: examine(one, choices), fit):
             tell(outcome)
             outcomes.append(outcome)
     return Audit(outcomes=tuple(outcomes), skipped=tuple(one for one in specimens if one not in fit))

@@ -1,0 +1,24 @@
+"""Threads for many candidates at once."""
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+SWITCH_S = 0.0005
+
+
+@contextmanager
+def pool(jobs: int) -> Iterator[ThreadPoolExecutor]:
+    """So many threads, between which the interpreter changes quickly.
+
+    They exchange many short messages with other processes. At Python's usual 5 ms a thread that computes keeps each of
+    the others waiting that long after every answer.
+    """
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        with ThreadPoolExecutor(max(1, jobs)) as made:
+            yield made
+    finally:
+        sys.setswitchinterval(usual)
