@@ -78,3 +78,13 @@ def test_without_a_driver_the_message_names_the_way_out(monkeypatch: pytest.Monk
     monkeypatch.setattr(torch, "zeros", lambda *_, **__: None)
     with pytest.raises(MachineError, match="--device vgpu"):
         Arena(1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.uint8, torch.int64])
+@pytest.mark.parametrize("count", [1, 3, 8, 64])
+def test_one_byte_makes_a_difference_wherever_a_tensor_begins(dtype: torch.dtype, count: int) -> None:
+    tensor = torch.arange(count + 3).to(dtype)[3:]
+    other = tensor.clone()
+    assert session._same(session._bytes_of(tensor), session._bytes_of(other))
+    other[-1] += 1
+    assert not session._same(session._bytes_of(tensor), session._bytes_of(other))

@@ -28,6 +28,7 @@ from warpsmith.tasks.values import Value as TaskValue
 from warpsmith.tasks.values import Values, tensors
 
 GUARD, ALIGNMENT = 1024, 256
+TAIL = 64 << 20  # of a slot behind the last argument: painted and watched, where a slot has room for larger cases
 ARENA_SHIFT = 56
 REHEARSED_US = 1000.0  # a call that takes less is rehearsed
 FIRST_FD = 5  # where a child finds what it was passed
@@ -47,9 +48,14 @@ class Room:
 
 def room_for(arguments: Values, results: Sequence[Tensor], slots: int = 4) -> Room:
     """Room for calls of this size: results three times over, and a gigabyte of scratch for the candidate."""
-    taken = sum(_span(tensor) + 2 * GUARD + ALIGNMENT for tensor in (*tensors(arguments), *results))
+    taken = _taken((*tensors(arguments), *results))
     given = sum(_span(tensor) for tensor in results)
-    return Room(_aligned(taken + GUARD), 3 * given + taken + (1 << 30), slots)
+    return Room(_aligned(taken), 3 * given + taken + (1 << 30), slots)
+
+
+def _taken(placed: Sequence[Tensor]) -> int:
+    """Bytes of these tensors with the guard zones around them."""
+    return GUARD + sum(_span(tensor) + 2 * GUARD + ALIGNMENT for tensor in placed)
 
 
 def room_for_all(calls: Iterable[Problem]) -> Room:
@@ -176,7 +182,8 @@ class CudaSession:
     def _fill(self, slot: int, arguments: Values, given: Sequence[Tensor], poison: int) -> "_Placed":
         """Fresh arguments between poisoned guard zones, and poison over whatever the candidate does not hold."""
         start = slot % self._room.slots * self._room.slot_bytes
-        region = self._views[0][start : start + self._room.slot_bytes]
+        taken = min(self._room.slot_bytes, _aligned(_taken((*tensors(arguments), *given)) + TAIL))
+        region = self._views[0][start : start + taken]
         _paint(region, poison)
         self._poison_free(poison)
         placed = _Placed(region, start, poison)
@@ -231,7 +238,7 @@ class CudaSession:
             if at + size > self._arenas[2].bytes:
                 return True
             now = _bytes_of(result)
-            if size and not torch.equal(self._views[2][at : at + size], now):
+            if size and not _same(self._views[2][at : at + size], now):
                 return False
             at += _aligned(size)
         return True
@@ -275,7 +282,7 @@ class _Placed:
 
     def changed(self) -> tuple[int, ...]:
         """Positions of arguments whose bytes are not what they were."""
-        found = [place for place, copy, own in self._kept if not torch.equal(_bytes_of(copy), _bytes_of(own))]
+        found = [place for place, copy, own in self._kept if not _same(_bytes_of(copy), _bytes_of(own))]
         return tuple(dict.fromkeys(found))
 
     def overrun(self) -> bool:
@@ -373,6 +380,12 @@ def _bytes_of(tensor: Tensor) -> Tensor:
         return torch.empty(0, dtype=torch.uint8, device=tensor.device)
     count = _span(tensor) // tensor.element_size()
     return tensor.as_strided((count,), (1,)).view(torch.uint8)
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether two stretches of bytes are equal; eight at a time, where both begin and end so."""
+    wide = not any(raw.numel() % 8 or raw.storage_offset() % 8 or raw.data_ptr() % 8 for raw in (one, other))
+    return torch.equal(one.view(torch.int64), other.view(torch.int64)) if wide else torch.equal(one, other)
 
 
 def _aliased(results: Sequence[Tensor], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
