@@ -2,6 +2,7 @@
 
 Run: python benchmarks/evaluate.py [--parts latency,batch,scale,aa] [--tasks a,b] [--prepared] [--out FOLDER]
 Every text is compiled cold; baselines are measured before the clock starts. Records go to FOLDER as JSON lines.
+`aa` takes the published kernels, all else the seeds.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from warpsmith.timing.null import Form
 from warpsmith.timing.sample import Manner, sample
 from warpsmith.timing.stage import RULES, Subject
 
+KERNELS = Path(__file__).parents[1] / "kernels"
 EIGHT = ("softmax", "layernorm", "llama_rmsnorm", "swiglu", "rope", "cross_entropy", "max_pool", "linear_relu")
 CHOICES = Choices(device="cuda", baselines=("eager",))  # kept ones: which they are does not matter here
 MOST_S, BATCH_S = 8.0, 20.0  # the aims: median of one kernel, eight at once
@@ -46,6 +48,12 @@ def fresh(task: str, direction: Direction = Direction.FORWARD) -> Candidate:
     """The seed of a task with a text that nobody compiled before."""
     source = (suite_folder(task) / f"seed_{direction}.cu").read_text()
     return Candidate(task=task, direction=direction, source=f"{source}\n// {time.time_ns()}\n", origin="seed")
+
+
+def published(task: str) -> Candidate:
+    """The published kernel of a task, forward."""
+    source = (KERNELS / task / "forward.cu").read_text()
+    return Candidate(task=task, direction=Direction.FORWARD, source=source)
 
 
 def latency(tasks: Sequence[str]) -> Part:
@@ -103,7 +111,7 @@ def against_itself(tasks: Sequence[str]) -> Part:
 
 
 def _pairs(task: str) -> Iterator[dict[str, object]]:
-    candidate, opened = fresh(task), open_task(task)
+    candidate, opened = published(task), open_task(task)
     described = opened.describe()
     made = compile(candidate, described.forward, CompileOptions.of(described))
     assert made.artifact is not None, made.result.detail
