@@ -25,7 +25,6 @@ from warpsmith.sandbox.observation import Trouble
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import suite, suite_folder
 from warpsmith.timing import rules
-from warpsmith.timing.null import Form
 from warpsmith.timing.sample import Manner, sample
 from warpsmith.timing.stage import RULES, Subject
 
@@ -118,7 +117,7 @@ def _pairs(task: str) -> Iterator[dict[str, object]]:
     place = environment("cuda", "")
     timer = timer_for(place.hardware, place.torch, CHOICES)
     subject = Subject(opened, task, described, Direction.FORWARD, made.artifact, False, 1)
-    manner = Manner(RULES["claim"], null=timer.zeros.null(Form(1, 1)))
+    manner = Manner(RULES["claim"])
     cases = described.group(Group.TIMING)
     with timer.sitting(subject, cases) as sitting:
         for case in cases:
