@@ -59,6 +59,12 @@ __global__ void async_copy(const float* x, float* out, int n) {
   out[threadIdx.x] = tile[threadIdx.x];
 }
 
+template <bool kFixed>
+__global__ void vector_sum(const float* x, float* out, int n) {
+  float* to = out + threadIdx.x * 4 + (kFixed ? 0 : 1);
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %1};" ::"l"(to), "f"(x[threadIdx.x]) : "memory");  // fault: vector_sum
+}
+
 // A box of 32 floats of a tensor, by the copy engine, from a place that is not a multiple of 16 bytes.
 __global__ void box(const __grid_constant__ CUtensorMap from, int first, float* out) {
   __shared__ __align__(128) float tile[32];
@@ -96,5 +102,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   TWINS(half2_at_odd, 1, 64, 0);
   TWINS(wide_atomic, 1, 64, 0);
   TWINS(async_copy, 1, 32, 0);
+  TWINS(vector_sum, 1, 64, 0);
   HOST_TWINS(tensor_box);
 }

@@ -72,3 +72,9 @@ def atomic_results(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 @sample("spin_lock", torch.zeros(1, dtype=torch.int32))
 def spin_lock(like: torch.Tensor) -> torch.Tensor:
     return torch.tensor([8, (3**8 - 1) // 2], dtype=torch.int32)
+
+
+@sample("vector_atomics", whole(100))
+def vector_atomics(x: torch.Tensor) -> torch.Tensor:
+    total, count = x.sum(), torch.tensor(100.0)
+    return torch.stack([total, 2 * total, torch.tensor(0.0), torch.tensor(0.0), total, count, total, count])

@@ -208,6 +208,37 @@ torch::Tensor tensor_pipeline(torch::Tensor x, torch::Tensor y) {
   return out;
 }
 
+// Each of four blocks brings one quarter of x to all of them, and adds up what the four have brought.
+__global__ void __cluster_dims__(4) shared_copies(const __grid_constant__ CUtensorMap from, float* out) {
+  __shared__ __align__(1024) float quarters[4][256];
+  __shared__ __align__(8) uint64_t ready;
+  const uint32_t barrier = shared_address(&ready), rank = blockIdx.x % 4;
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 4096;" ::"r"(barrier) : "memory");
+  }
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  if (threadIdx.x == 0)
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(
+            shared_address(quarters[rank])),
+        "l"(&from), "r"(barrier), "r"(0), "r"(rank * 8), "h"(static_cast<uint16_t>(15)) : "memory");
+  wait_for(barrier, 0);
+  float sum = 0;
+  for (int q = 0; q < 4; ++q) sum += quarters[q][threadIdx.x] * float(q + 1);
+  out[blockIdx.x * 256 + threadIdx.x] = sum;
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+torch::Tensor tensor_multicast(torch::Tensor x) {
+  auto out = torch::empty({4, 256}, x.options());
+  const auto from = map_of<float>(x, {32, 8}, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
+  shared_copies<<<4, 256, 0, stream()>>>(from, out.data_ptr<float>());
+  return out;
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("forward", &tensor_pipeline);
   m.def("wgmma_plain", &run<__half, 16, false, false>);
@@ -222,4 +253,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("wgmma_registers", &wgmma_registers);
   m.def("tensor_boxes", &tensor_boxes);
   m.def("tensor_pipeline", &tensor_pipeline);
+  m.def("tensor_multicast", &tensor_multicast);
 }

@@ -48,3 +48,9 @@ tensor_boxes_before = sample("tensor_boxes", _x, [-4, -2, -1], [0, 1, 1], tag="b
 @sample("tensor_pipeline", whole(64, 232, dtype=BRAIN), whole(32, 232, seed=1, dtype=BRAIN))
 def tensor_pipeline(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return (x.double() @ y.double().t()).float()
+
+
+@sample("tensor_multicast", whole(32, 32))
+def tensor_multicast(x: torch.Tensor) -> torch.Tensor:
+    weighted = (x.reshape(4, 256) * torch.arange(1.0, 5).unsqueeze(1)).sum(0)
+    return weighted.expand(4, 256)

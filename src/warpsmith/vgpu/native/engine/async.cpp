@@ -164,6 +164,27 @@ void mbarrier_arrive(Warp& w, const Inst& i) {
   if (i.v[2] != kNoLane) lanes<uint64_t>(w, i.v[2], [&](int l) { return before[l]; });
 }
 
+// An arrival at the same mbarrier of several blocks of the cluster. v[4] their mask, v[5] a place for addresses.
+void multicast_arrive(Warp& w, const Inst& i) {
+  const uint16_t* blocks = in<uint16_t>(w, i.v[4]);
+  Request r;
+  addresses(w, i, &r);
+  const uint32_t all = w.mask;
+  Inst one = i;
+  one.a = i.v[5];
+  one.imm = 0;
+  one.flags = 0;
+  for (uint32_t rank = 0; rank < 16; ++rank) {
+    uint32_t part = 0;
+    each(all, [&](int lane) { part |= uint32_t(blocks[lane] >> rank & 1) << lane; });
+    if (!part) continue;
+    set_mask(w, part);
+    lanes<uint32_t>(w, i.v[5], [&](int lane) { return uint32_t(in_block(w, r.address[lane], rank)); });
+    mbarrier_arrive(w, one);
+  }
+  set_mask(w, all);
+}
+
 // v[0] state or parity, n is 1 for parity; d the predicate.
 void mbarrier_wait(Warp& w, const Inst& i) {
   uint32_t done = 0;
@@ -278,14 +299,15 @@ void bulk_copy(Warp& w, const Inst& i) {
 
 }  // namespace
 
-bool lower_completion(Lowering& l, const ptx::Operand& barrier, int32_t bytes) {
+bool lower_completion(Lowering& l, const ptx::Operand& barrier, int32_t bytes, int32_t blocks) {
   if (barrier.kind != ptx::Operand::Address) return false;
   int32_t place = barrier.reg >= 0 ? l.slots->place[size_t(barrier.reg)] : 0;
   auto symbol = l.symbols->find(barrier.name);
   if (barrier.reg < 0 && symbol == l.symbols->end()) return false;
   bool wide = barrier.reg >= 0 && l.function->registers[size_t(barrier.reg)].width == 8;
+  Handler arrive = blocks == kNoLane ? mbarrier_arrive : multicast_arrive;
   Inst done;
-  done.fn = mbarrier_arrive;
+  done.fn = arrive;
   done.a = place;
   done.imm = barrier.offset + (barrier.reg < 0 ? int64_t(symbol->second.address) : 0);
   done.flags = barrier.reg < 0 ? kNoBase : wide ? kWide : 0;
@@ -295,7 +317,9 @@ bool lower_completion(Lowering& l, const ptx::Operand& barrier, int32_t bytes) {
   done.v[1] = bytes;
   done.v[2] = kNoLane;
   done.v[3] = 2 | 4;
-  l.emit(mbarrier_arrive) = done;
+  done.v[4] = blocks;
+  done.v[5] = blocks == kNoLane ? kNoLane : l.temporary(4);
+  l.emit(arrive) = done;
   return true;
 }
 

@@ -132,6 +132,49 @@ int operation(const Lowering& l) {
   return -1;
 }
 
+// n elements, each by itself; together they must be aligned as a whole. v[4]: their bytes.
+void vector_aligned(Warp& w, const Inst& i) {
+  Request r;
+  addresses(w, i, &r);
+  each(w.mask, [&](int lane) {
+    if (r.address[lane] % uint32_t(i.v[4]) == 0) return;
+    report(w, i, lane, {"misaligned", r.address[lane], uint32_t(i.v[4]), "global", true}, [&] {
+      return "adds " + std::to_string(i.v[4]) + " bytes to global memory at " + hex(r.address[lane]) +
+             ", which is not a multiple of " + std::to_string(i.v[4]);
+    });
+  });
+}
+
+// red of two, four or eight elements: one after the other.
+bool lower_vector_red(Lowering& l) {
+  std::string t = l.type();
+  AddressForm a;
+  if (l.operands() < 2 || !address_form(l, l.operand(0), &a) || a.space != ptx::Space::Global) return false;
+  Handler fn = by_type(t, operation(l));
+  const auto& parts = l.operand(1).parts;
+  if (!fn || operation(l) != Add || parts.size() < 2) return false;
+  l.kind = Class::Atomic;
+  Inst form;
+  form.a = a.base;
+  form.imm = a.imm;
+  form.c = int32_t(a.space);
+  form.flags = uint8_t(a.flags | strength_flags(l) | kStrong);
+  form.bytes = uint8_t(type_bytes(t));
+  form.n = 0;
+  form.v[4] = int32_t(parts.size()) * type_bytes(t);
+  form.fn = vector_aligned;
+  form.memo = l.memo();
+  l.emit(vector_aligned) = form;
+  for (const ptx::Operand& part : parts) {
+    form.fn = fn;
+    form.v[1] = form.v[2] = l.source(part, type_width(t), t[0]);
+    form.memo = l.memo();
+    l.emit(fn) = form;
+    form.imm += type_bytes(t);
+  }
+  return true;
+}
+
 bool lower_atomic(Lowering& l, bool returns) {
   std::string t = l.type();
   int op = operation(l), width = type_width(t);
@@ -161,7 +204,10 @@ bool lower_atomic(Lowering& l, bool returns) {
 }
 
 bool lower_atom(Lowering& l) { return lower_atomic(l, true); }
-bool lower_red(Lowering& l) { return lower_atomic(l, false); }
+bool lower_red(Lowering& l) {
+  bool vector = l.has("v2") || l.has("v4") || l.has("v8");
+  return vector && !l.has("async") ? lower_vector_red(l) : lower_atomic(l, false);
+}
 
 }  // namespace
 

@@ -28,6 +28,12 @@ inline Block* owner_of(const Warp& w, Address shared) {
   return !rank ? w.block : rank <= blocks.size() ? blocks[rank - 1].get() : nullptr;
 }
 
+// The same place in the shared memory of a block of the cluster. Alone, a block keeps its plain addresses.
+inline Address in_block(const Warp& w, Address shared, uint32_t rank) {
+  Address offset = shared & kSharedOffset;
+  return !w.grid->clustered && !rank ? offset : Address(rank + 1) << kRankShift | offset;
+}
+
 // flags of barrier.cluster.arrive
 constexpr uint8_t kRelaxed = 1;
 

@@ -15,7 +15,8 @@ namespace vgpu {
 namespace {
 
 // Fields: a the map's address, b its offset; v[0] shared address, v[1..5] coordinates, v[6] where the count of bytes
-// goes; n axes; flags: to shared memory; bytes: the width of the shared address; memo, table: memos of both sides.
+// goes, v[7] the mask of blocks that a copy goes to or kNoLane; n axes; flags: to shared memory; bytes: the width of the
+// shared address; memo, table: memos of both sides.
 struct Box {
   const TensorMap& map;
   int64_t corner[kMostAxes] = {};
@@ -80,7 +81,8 @@ uint8_t* touch(Warp& w, const Inst& i, ptx::Space space, Address at, uint32_t by
   return access.base + access.delta[__builtin_ctz(w.mask)];
 }
 
-void copy_box(Warp& w, const Inst& i, const Box& box, Address shared) {
+// Between global memory and the places in shared memory that are given: more than one for a copy to several blocks.
+void copy_box(Warp& w, const Inst& i, const Box& box, const std::vector<Address>& places) {
   Inst global = i;
   global.memo = static_cast<Memo*>(const_cast<void*>(i.table));
   uint32_t unit = box.unit(), row_bytes = box.row_bytes();
@@ -92,14 +94,15 @@ void copy_box(Warp& w, const Inst& i, const Box& box, Address shared) {
       int64_t along = first + at;
       bool inside = inside_row && along >= 0 && along < end;
       if (!inside && !i.flags) continue;
-      uint32_t linear = uint32_t(shared) + row * row_bytes + at;
-      Address here = swizzled(linear, box.map.swizzle_bytes);
-      uint8_t* near = touch(w, i, ptx::Space::Shared, here, unit, i.flags);
-      uint8_t* far =
-          inside && near ? touch(w, global, ptx::Space::Global, base + uint64_t(along), unit, !i.flags) : nullptr;
-      if (!near || (inside && !far)) return;
-      if (!inside) std::memset(near, 0, unit);
-      else std::memcpy(i.flags ? near : far, i.flags ? far : near, unit);
+      uint8_t* far = inside ? touch(w, global, ptx::Space::Global, base + uint64_t(along), unit, !i.flags) : nullptr;
+      if (inside && !far) return;
+      for (Address shared : places) {
+        Address here = swizzled(uint32_t(shared) + row * row_bytes + at, box.map.swizzle_bytes);
+        uint8_t* near = touch(w, i, ptx::Space::Shared, here, unit, i.flags);
+        if (!near) return;
+        if (!inside) std::memset(near, 0, unit);
+        else std::memcpy(i.flags ? near : far, i.flags ? far : near, unit);
+      }
     }
   }
 }
@@ -133,6 +136,15 @@ bool begins_inside(Warp& w, const Inst& i, int lane, const Box& box) {
   return false;
 }
 
+// The same place in each block that the mask names; the one place without a mask.
+std::vector<Address> places_of(Warp& w, const Inst& i, int lane, Address shared) {
+  if (i.v[7] == kNoLane) return {shared};
+  std::vector<Address> found;
+  for (uint32_t rank = 0; rank < 16; ++rank)
+    if (in<uint16_t>(w, i.v[7])[lane] >> rank & 1) found.push_back(in_block(w, shared, rank));
+  return found;
+}
+
 void tensor_copy(Warp& w, const Inst& i) {
   uint32_t mask = w.mask;
   each(mask, [&](int lane) {
@@ -144,7 +156,7 @@ void tensor_copy(Warp& w, const Inst& i) {
     for (int k = 0; k < map.rank; ++k) box.corner[k] = in<int32_t>(w, i.v[1 + k])[lane];
     if (!begins_evenly(w, i, lane, box) || !begins_inside(w, i, lane, box)) return;
     set_mask(w, 1u << lane);
-    copy_box(w, i, box, shared);
+    copy_box(w, i, box, places_of(w, i, lane, shared));
     if (i.flags) out<uint32_t>(w, i.v[6])[lane] = box.rows() * box.row_bytes();
   });
   set_mask(w, mask);
@@ -161,8 +173,8 @@ int axes(const Lowering& l) {
 bool lower_tensor_copy(Lowering& l) {
   bool in = l.has("global") && l.has_prefix("shared::") && l.has_prefix("mbarrier::complete_tx");
   bool out = !in && l.has("bulk_group");
-  if ((!in && !out) || l.has_prefix("im2col") || l.has_prefix("tile::") || l.has_prefix("multicast") ||
-      l.has_prefix("cta_group"))
+  bool many = l.has_prefix("multicast");
+  if ((!in && !out) || (many && !in) || l.has_prefix("im2col") || l.has_prefix("tile::") || l.has_prefix("cta_group"))
     return false;
   const ptx::Operand &shared = l.operand(in ? 0 : 1), &map = l.operand(in ? 1 : 0);
   int n = axes(l);
@@ -179,13 +191,14 @@ bool lower_tensor_copy(Lowering& l) {
   copy.bytes = width(shared);
   for (int k = 0; k < n; ++k) copy.v[1 + k] = l.source(map.parts[0].parts[size_t(k)], 4);
   copy.v[6] = l.temporary(4);
+  copy.v[7] = many ? l.source(l.operand(3), 2) : kNoLane;
   copy.n = uint8_t(n);
   copy.flags = in;
   copy.memo = l.memo();
   copy.table = l.memo();
   note_narrow_shared(l, ptx::Space::Shared, 2);
   l.emit(tensor_copy) = copy;
-  return !in || lower_completion(l, l.operand(2), copy.v[6]);
+  return !in || lower_completion(l, l.operand(2), copy.v[6], copy.v[7]);
 }
 
 }  // namespace vgpu
