@@ -24,9 +24,10 @@ X = torch.ones(2)
 
 @dataclass
 class FakeSession:
-    """Answers with the clocks it was given, over and over."""
+    """Answers with the clocks it was given, over and over; a queued call with its own, if there are any."""
 
     clocks: list[Clocks]
+    queued: Clocks | None = None
     trouble: Trouble | None = None
     device: str = "cuda"
     confined: Confined = field(default_factory=Confined)
@@ -44,7 +45,10 @@ class FakeSession:
     ) -> Shown:
         self.calls.append((slot, mode, len(given)))
         self.colds.append(cold)
-        return Shown(self.trouble, (X,), clocks=self.clocks[(len(self.calls) - 1) % len(self.clocks)])
+        if mode is Mode.QUEUED and self.queued is not None:
+            return Shown(self.trouble, (X,), clocks=self.queued)
+        made = sum(1 for _, earlier, _ in self.calls if self.queued is None or earlier is mode)
+        return Shown(self.trouble, (X,), clocks=self.clocks[(made - 1) % len(self.clocks)])
 
     def __enter__(self) -> Self:
         return self
@@ -74,7 +78,7 @@ def test_modes_alternate_over_slots_and_warm_calls_do_not_count() -> None:
     assert isinstance(found, Samples)
     assert len(found.queued) == 4
     assert found.count == len(session.calls) - WARM_CALLS
-    assert [mode for _, mode, _ in session.calls[:4]] == [Mode.IDLE, Mode.QUEUED] * 2
+    assert [mode for _, mode, _ in session.calls[:6]] == [Mode.IDLE, Mode.QUEUED, Mode.QUEUED] * 2
     assert [slot for slot, _, _ in session.calls] == list(range(len(session.calls)))
 
 
@@ -86,7 +90,7 @@ def test_a_plain_candidate_is_given_its_results() -> None:
 
 def test_trouble_ends_it() -> None:
     crash = Trouble(Reason.CRASH, "it crashed")
-    assert sample(FakeSession([clocks()], crash), endless(), fine, MANNER) is crash
+    assert sample(FakeSession([clocks()], trouble=crash), endless(), fine, MANNER) is crash
 
 
 def test_a_wrong_output_of_a_timed_call_ends_it() -> None:
@@ -124,7 +128,7 @@ def test_a_call_is_confirmed_when_the_judge_waited_no_longer_than_it_explains() 
 
 def test_a_machine_that_delays_some_calls_is_given_more() -> None:
     late = Clocks(10.0, 2.0, 90.0, 400.0)
-    session = FakeSession([late] * 3 + [late, late] * 4 + [clocks(), clocks()] * 9)
+    session = FakeSession([late] * 3 + [clocks()] * 9, clocks())
     found = sample(session, endless(), fine, Manner(RULE, null=NULL))
     assert isinstance(found, Samples)
     assert len(found.confirmed(30.0)) >= 3
@@ -139,8 +143,8 @@ def test_a_candidate_that_no_clock_confirms_is_given_up() -> None:
 
 
 def test_a_call_that_hides_nothing_is_given_as_many_calls_as_it_takes_to_show_that() -> None:
-    slow, soon, queued = Clocks(60.0, 9.0, 90.0, 400.0), Clocks(48.0, 9.0, 78.0, 400.0), clocks(40.0)
-    session = FakeSession([slow, queued] * 7 + [soon, queued] * 9)
+    slow, soon = Clocks(60.0, 9.0, 90.0, 400.0), Clocks(48.0, 9.0, 78.0, 400.0)
+    session = FakeSession([slow] * 4 + [soon] * 9, clocks(40.0))
     found = sample(session, endless(), fine, Manner(RULE, null=NULL))
     assert isinstance(found, Samples)
     assert found.soonest_us(NULL) == 48.0
@@ -148,7 +152,7 @@ def test_a_call_that_hides_nothing_is_given_as_many_calls_as_it_takes_to_show_th
 
 
 def test_a_call_that_hides_work_is_given_up() -> None:
-    session = FakeSession([Clocks(60.0, 9.0, 90.0, 400.0), clocks(40.0)])
+    session = FakeSession([Clocks(60.0, 9.0, 90.0, 400.0)], clocks(40.0))
     found = sample(session, endless(), fine, Manner(RULE, null=NULL))
     assert isinstance(found, Samples)
     assert found.count == MOST_TURNS * RULE.most

@@ -16,6 +16,7 @@ from warpsmith.timing.stop import StopRule
 # What is wrong with a call, if anything: the check room's judgement, passed in.
 Examine = Callable[[Problem, Shown], Trouble | None]
 WARM_CALLS = 2  # not counted, and each is rehearsed: a first call may tune itself
+IDLE_EVERY = 3  # one call from an idle device confirms two that are queued
 MOST_TURNS = 4  # times the most samples of one mode, before a candidate that the clocks do not confirm is given up
 
 
@@ -124,7 +125,7 @@ def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner:
     """Call until it is enough; the first wrong output ends it."""
     samples, begin, number = Samples(), time.monotonic(), 0
     while not manner.done(samples, time.monotonic() - begin):
-        mode = Mode.QUEUED if number % 2 else Mode.IDLE
+        mode = Mode.QUEUED if number % IDLE_EVERY else Mode.IDLE
         shown = one(session, next(calls), examine, number, mode, manner)
         if isinstance(shown, Trouble):
             return shown
