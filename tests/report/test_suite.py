@@ -77,6 +77,15 @@ def test_a_row_has_times_limits_checks_and_the_gap(tmp_path: Path) -> None:
     assert [case.name for case in row.cases] == ["small", "large", "drawn"] and row.cases[0].call_us == 9.0
 
 
+def test_the_headline_says_when_a_mode_of_torch_is_missing(tmp_path: Path) -> None:
+    page = board(tmp_path, published("softmax", Direction.FORWARD, 12.0))
+    assert "× torch's best mode, the geometric mean of" in markdown(suite_document(page))
+    few = tuple(row.model_copy(update={"against": {"eager": 2.5}}) for row in page.rows)
+    text = markdown(suite_document(page.model_copy(update={"rows": few})))
+    assert "× the best of the modes of torch that were measured, the geometric mean of" in text
+    assert "Not every mode of torch was measured" in text
+
+
 def test_a_record_without_a_date_has_none_in_a_folder_and_the_archive_s_in_an_archive(tmp_path: Path) -> None:
     assert board(tmp_path, record("k", 12.0)).rows[-1].date is None
     with Archive.open("sqlite://") as archive:

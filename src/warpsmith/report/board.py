@@ -49,10 +49,17 @@ def _speeds(page: SuitePage, filled: Sequence[SuiteRow]) -> Iterator[Block]:
 def _means(rows: Sequence[SuiteRow]) -> Iterator[str]:
     """One number a direction."""
     for direction in dict.fromkeys(row.direction for row in rows):
-        found = [row.best for row in rows if row.direction == direction and row.best]
-        if found:
-            kernels = plural(len(found), "kernel")
-            yield f"{direction}: {geomean(found):.3f}× torch's best mode, the geometric mean of {kernels}."
+        some = [row for row in rows if row.direction == direction and row.best]
+        if some:
+            kernels, every = plural(len(some), "kernel"), all(_whole(row) for row in some)
+            best = "torch's best mode" if every else "the best of the modes of torch that were measured"
+            mean = geomean([row.best for row in some if row.best])
+            yield f"{direction}: {mean:.3f}× {best}, the geometric mean of {kernels}."
+
+
+def _whole(row: SuiteRow) -> bool:
+    """Whether it was held against every mode of torch."""
+    return not set(MODES) - set(row.against)
 
 
 def _doubts(rows: Sequence[SuiteRow]) -> Iterator[str]:
@@ -60,7 +67,7 @@ def _doubts(rows: Sequence[SuiteRow]) -> Iterator[str]:
     measured = [row for row in rows if row.kind == "measured"]
     slower = [row for row in measured if row.claim is Claim.SLOWER]
     unsure = [row for row in measured if row.claim is Claim.INCONCLUSIVE]
-    partly = [row for row in measured if set(MODES) - set(row.against)]
+    partly = [row for row in measured if not _whole(row)]
     search = [row for row in measured if row.tier == "search"]
     for text, which in (
         ("Torch's best mode is faster", slower),
