@@ -1038,6 +1038,58 @@ void side(const Side<T>& h, cudaStream_t stream) {
   }
 }
 
+constexpr int kFewTokens = 32;
+
+// Few tokens: a block a head, every share in shared memory. A slope is P_ij * sum_k P_ik (dP_ij - dP_ik): where one share is
+// near 1, the usual dP_ij - delta_i would be the difference of two numbers that are all but equal.
+template <typename T>
+__global__ void __launch_bounds__(512) few_tokens(const T* grad_out, const T* q, const T* k, const T* v, T* grad_q, T* grad_k,
+                                                  T* grad_v, int seq, int dim, float scale) {
+  __shared__ float shares[kFewTokens][kFewTokens + 1], products[kFewTokens][kFewTokens + 1], slopes[kFewTokens][kFewTokens + 1];
+  const int64_t base = static_cast<int64_t>(blockIdx.x) * seq * dim;
+  const int lane = threadIdx.x % 32, thread = static_cast<int>(threadIdx.x);
+  for (int pair = thread / 32; pair < seq * seq; pair += 16) {
+    const int i = pair / seq, j = pair % seq;
+    if (j > i) continue;
+    float score = 0, product = 0;
+    for (int d = lane; d < dim; d += 32) {
+      score += static_cast<float>(q[base + i * dim + d]) * static_cast<float>(k[base + j * dim + d]);
+      product += static_cast<float>(grad_out[base + i * dim + d]) * static_cast<float>(v[base + j * dim + d]);
+    }
+    for (int step = 16; step > 0; step /= 2) {
+      score += __shfl_xor_sync(0xffffffffu, score, step);
+      product += __shfl_xor_sync(0xffffffffu, product, step);
+    }
+    if (lane == 0) shares[i][j] = score * scale, products[i][j] = product;
+  }
+  __syncthreads();
+  if (thread < seq) {
+    float top = -INFINITY, sum = 0;
+    for (int j = 0; j <= thread; ++j) top = fmaxf(top, shares[thread][j]);
+    for (int j = 0; j <= thread; ++j) sum += shares[thread][j] = expf(shares[thread][j] - top);
+    for (int j = 0; j <= thread; ++j) shares[thread][j] /= sum;
+  }
+  __syncthreads();
+  for (int at = thread; at < seq * seq; at += 512) {
+    const int i = at / seq, j = at % seq;
+    if (j > i) continue;
+    float slope = 0;
+    for (int o = 0; o <= i; ++o) slope += shares[i][o] * (products[i][j] - products[i][o]);
+    slopes[i][j] = shares[i][j] * slope * scale;
+  }
+  __syncthreads();
+  for (int at = thread; at < seq * dim; at += 512) {
+    const int row = at / dim, d = at % dim;
+    float to_q = 0, to_k = 0, to_v = 0;
+    for (int o = 0; o <= row; ++o) to_q += slopes[row][o] * static_cast<float>(k[base + o * dim + d]);
+    for (int o = row; o < seq; ++o) {
+      to_k += slopes[o][row] * static_cast<float>(q[base + o * dim + d]);
+      to_v += shares[o][row] * static_cast<float>(grad_out[base + o * dim + d]);
+    }
+    grad_q[base + at] = static_cast<T>(to_q), grad_k[base + at] = static_cast<T>(to_k), grad_v[base + at] = static_cast<T>(to_v);
+  }
+}
+
 template <typename T>
 void gradients(torch::Tensor grad_out, torch::Tensor q, torch::Tensor k, torch::Tensor v, torch::Tensor out,
                torch::Tensor lse, torch::Tensor delta, torch::Tensor grad_q, torch::Tensor grad_k, torch::Tensor grad_v) {
@@ -1049,6 +1101,11 @@ void gradients(torch::Tensor grad_out, torch::Tensor q, torch::Tensor k, torch::
   const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
   const float* const sums = lse.data_ptr<float>();
   float* const deltas = delta.data_ptr<float>();
+  if (seq <= kFewTokens) {
+    few_tokens<T><<<heads, 512, 0, stream>>>(in(grad_out), in(q), in(k), in(v), to(grad_q), to(grad_k), to(grad_v), seq, dim, scale);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    return;
+  }
 #if STRATEGY == 1
   if constexpr (sizeof(T) == 2) {
     bool fits = true;
