@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import torch
 
 from warpsmith.check.fault import Fault, findings_of, look
 from warpsmith.check.plan import Step
+from warpsmith.check.threads import one_thread
 from warpsmith.records import Case, CaseCheck, CheckFacts, Direction, Finding, Group, StageResult, Task, Trial, Verdict
 from warpsmith.sandbox.session import Mode, Session, Shown
 from warpsmith.tasks.program import Problem
@@ -70,6 +72,11 @@ def cases_of(seen: Sequence[Seen]) -> list[Case]:
 
 def check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
     """Make the calls in order until one is wrong."""
+    with one_thread() if session.device == "vgpu" else nullcontext():
+        return _check(subject, steps, session)
+
+
+def _check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
     started, notes = time.perf_counter(), _Notes()
     for step in steps:
         problem = subject.solve(subject.direction, step.trial)
