@@ -10,7 +10,7 @@ from warpsmith.records import Binding, Ceilings, KernelProfile, Metric, Roofline
 from warpsmith.vgpu import Cost, Description, Row, cost
 
 SECTOR_BYTES = 32
-WARP_FLOPS = {"fp32": 64, "tensor": 4096}  # of a warp instruction: fused multiply-adds; an mma of 16x8x16
+WARP_FLOPS = {"fp32": 64, "tensor": 4096, "wgmma": 4096}  # fused multiply-adds of a warp; a product of 16x8x16
 LANES = 128  # fp32 lanes of an SM
 NAMES: Mapping[str, Binding] = {
     "dram": Binding.DRAM,
@@ -22,6 +22,7 @@ NAMES: Mapping[str, Binding] = {
     "shared": Binding.SHARED,
     "shared pipe": Binding.SHARED,
     "tensor pipe": Binding.TENSOR,
+    "wgmma pipe": Binding.TENSOR,
     "latency": Binding.LATENCY,
     "launch": Binding.LATENCY,
 }
@@ -69,7 +70,7 @@ def _kernel(row: Row, gpu: Description) -> KernelProfile:
         bank_conflicts=counts.bank_conflicts / launches,
         flops=_flops(row),
         issue_active=spent.bounds_us["issue"] / spent.us,
-        tensor_active=spent.bounds_us.get("tensor pipe", 0.0) / spent.us,
+        tensor_active=sum(spent.bounds_us.get(f"{name} pipe", 0.0) for name in ("tensor", "wgmma")) / spent.us,
         occupancy=resident(row, gpu),
         occupancy_limit=row.occupancy(gpu),
         limiter=limiter(row, gpu),
@@ -86,7 +87,7 @@ def place(row: Row, spent: Cost, gpu: Description) -> RooflinePlace:
     ceilings, flops = datasheet(gpu), _flops(row)
     arithmetic = [
         WARP_FLOPS[name] * row.classes.get(name, 0) / launches / ceilings.matmul_flops_per_s[dtype] * 1e6
-        for name, dtype in (("fp32", "float32"), ("tensor", "bfloat16"))
+        for name, dtype in (("fp32", "float32"), ("tensor", "bfloat16"), ("wgmma", "bfloat16"))
     ]
     floor = max(memory_us(ceilings, read, written), *arithmetic)
     return RooflinePlace(

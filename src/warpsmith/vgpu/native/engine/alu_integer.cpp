@@ -352,10 +352,12 @@ bool lower_sad(Lowering& l) {
   std::string t = l.type();
   return emit_sources(l, VGPU_BY_INTEGER(t, ternary, Sad), type_width(t), 3, t[0]);
 }
-bool lower_rem(Lowering& l) {
+bool lower_division(Lowering& l, Handler fn) {
   std::string t = l.type();
-  return emit_sources(l, VGPU_BY_INTEGER(t, binary, Rem), type_width(t), 2, t[0]);
+  l.times = type_width(t) == 8 ? 80 : 22;  // what ptxas writes for it on compute capability 9.0
+  return emit_sources(l, fn, type_width(t), 2, t[0]);
 }
+bool lower_rem(Lowering& l) { return lower_division(l, VGPU_BY_INTEGER(l.type(), binary, Rem)); }
 
 }  // namespace
 
@@ -367,7 +369,7 @@ bool lower_integer(Lowering& l) {
   if (op == "sub") return lower_add_sub(l, true);
   if (op == "mul") return lower_mul(l);
   if (op == "mad") return lower_mad(l);
-  if (op == "div") return emit_sources(l, VGPU_BY_INTEGER(t, binary, Div), width, 2, t[0]);
+  if (op == "div") return lower_division(l, VGPU_BY_INTEGER(t, binary, Div));
   if (op == "abs") return emit_sources(l, VGPU_BY_INTEGER(t, unary, Abs), width, 1, t[0]);
   if (op == "neg") return emit_sources(l, VGPU_BY_INTEGER(t, unary, Neg), width, 1, t[0]);
   if (op == "min") return lower_min_max(l, false);

@@ -15,8 +15,8 @@ using ptx::Space;
 using ptx::Statement;
 
 const char* class_name(Class c) {
-  static const char* names[] = {"int",     "fp32", "fp64",   "fp16",   "sfu",   "tensor", "convert", "move",
-                                "control", "sync", "global", "shared", "local", "param",  "atomic",  "warp"};
+  static const char* names[] = {"int",     "fp32", "fp64",   "fp16",   "sfu",   "tensor", "wgmma",  "convert", "move",
+                                "control", "sync", "global", "shared", "local", "param",  "atomic", "warp"};
   return names[size_t(c)];
 }
 
@@ -279,7 +279,7 @@ class Builder {
     }
   }
 
-  void count(BasicBlock& block, Class c) { ++block.classes[size_t(c)]; }
+  void count(BasicBlock& block, Class c, uint16_t times = 1) { block.classes[size_t(c)] += times; }
 
   void straight(const Statement& s, Kind k, BasicBlock& block, uint32_t where) {
     Statement bare;
@@ -305,7 +305,7 @@ class Builder {
       count(block, Class::Control);
       return;
     }
-    count(block, lowering_.kind);
+    count(block, lowering_.kind, lowering_.times);
     if (k != Kind::Straight) {
       // The instruction itself is the last; what prepares its operands goes before it.
       block.last = lowering_.emitted.back();

@@ -291,8 +291,21 @@ Handler find(const std::string& d, const std::string& a, bool sat) {
                        : real_from_real<double>(a);
 }
 
+// What compute capability 9.0 makes of it: halves are shifted, packed or added to zero, integers to f32 have a fast form.
+Class kind_of(const std::vector<std::string>& types) {
+  if (types.size() != 2) return Class::Int;  // cvt.pack
+  const std::string &d = types[0], &a = types[1];
+  auto real = [](const std::string& t) { return t[0] == 'f' || t[0] == 'b' || t[0] == 't' || t[0] == 'e'; };
+  auto wide = [](const std::string& t) { return t == "f64" || t[0] == 'e'; };
+  if (a == "f16" && d == "f32") return Class::Fp16;
+  if (!real(a) && !real(d)) return Class::Int;
+  bool rounded = a == d && real(a);
+  bool fast = real(d) && !wide(a) && !wide(d) && !rounded && (real(a) || (d == "f32" && type_width(a) <= 4));
+  return fast ? Class::Int : Class::Convert;
+}
+
 bool lower_cvt(Lowering& l) {
-  l.kind = Class::Convert;
+  l.kind = kind_of(l.types());
   bool packed = false;
   bool lowered = lower_packed_convert(l, &packed);
   if (packed) return lowered;

@@ -83,6 +83,7 @@ void Lowering::start(const ptx::Statement& s) {
   refused_ = false;
   used_temporaries_ = 0;
   kind = Class::Int;
+  times = 1;
 }
 
 bool Lowering::finish() {

@@ -35,6 +35,7 @@ class Lowering {
   std::vector<std::string_view> parts;  // of the opcode
   std::vector<Inst> emitted;
   Class kind = Class::Int;
+  uint16_t times = 1;  // what its class counts it as
 
   explicit Lowering(Program& p) : program(p) {}
   void start(const ptx::Statement& s);

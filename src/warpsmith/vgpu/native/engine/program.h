@@ -56,8 +56,9 @@ enum class Class : uint8_t {
   Fp64,
   Fp16,
   Sfu,
-  Tensor,
-  Convert,
+  Tensor,  // in products of 16x8x16 halves, as mma.sync does them
+  Wgmma,   // likewise
+  Convert,  // only what needs the unit of the special functions
   Move,
   Control,
   Sync,

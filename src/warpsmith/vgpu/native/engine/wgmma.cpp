@@ -247,6 +247,8 @@ bool lower_product(Lowering& l) {
   int32_t a = a_shared ? l.source(1, 8) : 0, b = l.source(2, 8);
   int32_t keep = l.predicate_source(l.operand(3), &negated);
   Inst& i = emit_matrix(l, fn, places);
+  l.kind = Class::Wgmma;
+  l.times = uint16_t(n / 8);  // a warp has 16 of the 64 rows
   i.a = a;
   i.b = b;
   i.v[0] = keep;
@@ -258,7 +260,7 @@ bool lower_product(Lowering& l) {
 }  // namespace
 
 bool lower_wgmma(Lowering& l) {
-  l.kind = Class::Tensor;
+  l.kind = Class::Sync;
   if (l.has("mma_async")) return lower_product(l);
   int64_t left = 0;
   bool waits = l.has("wait_group");

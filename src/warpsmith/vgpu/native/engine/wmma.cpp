@@ -217,6 +217,7 @@ bool lower_multiply(Lowering& l) {
       !fragment_sources(l, l.operand(3), 4, half_c ? 4 : 8, &places))
     return false;
   Inst& i = emit_matrix(l, multiply, places);
+  l.times = 2;
   i.v[0] = d.m;
   i.v[1] = d.n;
   i.v[2] = d.k;
