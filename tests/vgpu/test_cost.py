@@ -53,6 +53,9 @@ def test_a_stream_of_a_gigabyte_runs_at_the_copy_rate() -> None:
         ),
         (row(classes={"sfu": 10**9}), "sfu pipe"),
         (row(classes={"tensor": 10**9}), "tensor pipe"),
+        (row(classes={"wgmma": 10**9}), "wgmma pipe"),
+        (row(classes={"move": 10**9}), "launch"),
+        (row(global_store_sectors=10**8, global_store_bytes=4 * 10**8), "stores"),
         (row(warp_instructions=10**10), "issue"),
         (row(blocks=1, longest_thread=10**7), "latency"),
         (row(global_load_sectors=10**9, global_load_requests=10**6), "l2"),
@@ -79,6 +82,25 @@ def test_one_block_more_than_a_wave_costs_a_wave() -> None:
     full = cost(row(blocks=slots, warp_instructions=10**9), H200).us
     over = cost(row(blocks=slots + 1, warp_instructions=10**9), H200).us
     assert 1.5 < over / full < 2.1
+
+
+def test_a_last_wave_has_the_memory_to_itself() -> None:
+    slots = H200.sm_count * 8
+    full, over = (cost(streaming(1 << 28).model_copy(update={"grid": (n, 1, 1)}), H200) for n in (slots, slots + 1))
+    assert full.bounds_us["dram"] == over.bounds_us["dram"] and full.bounds_us["l1"] < over.bounds_us["l1"]
+
+
+def test_stores_that_fill_their_sectors_cost_less_than_those_that_do_not() -> None:
+    full, parts = (row(global_store_sectors=10**8, global_store_bytes=n * 10**8) for n in (32, 4))
+    assert 2 * cost(full, H200).us < cost(parts, H200).us
+
+
+def test_a_division_takes_the_slots_of_what_it_becomes_and_a_move_none() -> None:
+    plain = row(warp_instructions=2 * 10**8, classes={"fp32": 10**8, "move": 10**8})
+    divided = row(warp_instructions=2 * 10**8, classes={"fp32": 13 * 10**8, "move": 10**8})
+    alone = row(warp_instructions=10**8, classes={"fp32": 10**8})
+    assert cost(plain, H200).bounds_us["issue"] == cost(alone, H200).bounds_us["issue"]
+    assert isclose(cost(divided, H200).bounds_us["issue"], 13 * cost(plain, H200).bounds_us["issue"])
 
 
 def test_few_blocks_leave_sms_idle() -> None:

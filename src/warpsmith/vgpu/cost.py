@@ -1,6 +1,6 @@
 """The cost model: counters of a launch to a modelled time, and the resource that binds it.
 
-Each resource gives a lower bound for one launch; the largest binds. Throughput bounds are stretched by the last
+Each resource gives a lower bound for one launch; the largest binds. What an SM has of its own is stretched by the last
 wave of blocks, which leaves SMs idle. Judged only by rank within a task and shape, never as a clock.
 """
 
@@ -20,6 +20,8 @@ LOADS_IN_FLIGHT = 4.0  # independent loads that a compiler keeps going in a warp
 LANE_BYTES = 4  # what an atomic touches
 SLICE_BYTES = 4096  # of consecutive memory lie in one slice of the L2, as far as atomics show
 SLICES = 64
+FOLDED = ("move", "param")  # PTX that becomes operands of other instructions: renamed registers, constant memory
+UNSLOTTED = (*FOLDED, "wgmma")  # wgmma is counted by how much it multiplies, not by instructions
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,8 @@ class _Shape:
 def cost(row: Row, gpu: Description) -> Cost:
     """The cost of one launch of a row: counters are means over its launches."""
     shape = _Shape.of(row, gpu)
-    bounds = {name: us * shape.stretch for name, us in (_memory(row, gpu, shape) | _pipes(row, gpu, shape)).items()}
-    bounds["latency"] = _latency(row, gpu, shape)
+    own = {name: us * shape.stretch for name, us in (_inside(row, gpu, shape) | _pipes(row, gpu, shape)).items()}
+    bounds = _memory(row, gpu) | own | {"latency": _latency(row, gpu, shape)}
     return Cost(bounds, gpu.rates.graph_node_us if row.in_graph else gpu.rates.launch_us)
 
 
@@ -97,20 +99,33 @@ def total(rows: Iterable[Row], gpu: Description, transfers: Transfers = NO_TRANS
     return ModelledTime(us=sum(shares.values()), gpu=gpu.name, binding=max(shares, key=shares.__getitem__))
 
 
-def _memory(row: Row, gpu: Description, shape: _Shape) -> dict[str, float]:
+def _memory(row: Row, gpu: Description) -> dict[str, float]:
+    """What all SMs share: the blocks of a last wave have it to themselves."""
     counts, launches = row.counters, row.launches
-    clocks = gpu.clock_mhz * shape.sms  # SM-clocks a microsecond
-    loaded, stored = (SECTOR_BYTES * n for n in (counts.global_load_sectors, counts.global_store_sectors))
+    loaded = SECTOR_BYTES * counts.global_load_sectors
     missed = counts.unique_read_bytes + max(0, loaded - counts.unique_read_bytes) * L1_MISS
     unique = counts.unique_read_bytes + counts.unique_written_bytes
     return {
         "dram": unique * 1e6 / gpu.rates.copy_bytes_per_s / launches,
         "l2": missed * 1e6 / gpu.rates.l2_bytes_per_s / launches,
-        "stores": stored * 1e6 / gpu.rates.l2_store_bytes_per_s / launches,  # they pass the L1 by
-        "l1": (loaded + stored + counts.local_bytes) / launches / (L1_BYTES_PER_CLOCK * clocks),
-        "shared": counts.shared_wavefronts / launches / clocks,
+        "stores": _stores_us(row, gpu) / launches,
         "atomics": _atomics_us(row, gpu) / launches,
     }
+
+
+def _stores_us(row: Row, gpu: Description) -> float:
+    """Stores pass the L1 by; where they fill only parts of sectors, the L2 has to read what it merges them with."""
+    counts = row.counters
+    stored = counts.global_store_sectors * SECTOR_BYTES
+    parts = max(0, stored - counts.global_store_bytes)
+    return 1e6 * max(stored / gpu.rates.l2_bytes_per_s, parts / gpu.rates.l2_store_bytes_per_s)
+
+
+def _inside(row: Row, gpu: Description, shape: _Shape) -> dict[str, float]:
+    """What each SM has of its own."""
+    counts, clocks = row.counters, gpu.clock_mhz * shape.sms * row.launches  # SM-clocks a microsecond
+    moved = SECTOR_BYTES * (counts.global_load_sectors + counts.global_store_sectors) + counts.local_bytes
+    return {"l1": moved / (L1_BYTES_PER_CLOCK * clocks), "shared": counts.shared_wavefronts / clocks}
 
 
 def _atomics_us(row: Row, gpu: Description) -> float:
@@ -145,10 +160,18 @@ def _pipes(row: Row, gpu: Description, shape: _Shape) -> dict[str, float]:
     found = {
         f"{name} pipe": count / row.launches / gpu.pipes.get(name, ISSUE_PER_CLOCK) / clocks
         for name, count in row.classes.items()
+        if name not in FOLDED
     }
-    issued = row.counters.warp_instructions / row.launches
+    issued = _issued(row) / row.launches
     few = min(1.0, shape.resident_warps / ISSUE_PER_CLOCK)  # fewer warps than schedulers leave some idle
     return found | {"issue": issued / (ISSUE_PER_CLOCK * few) / clocks}
+
+
+def _issued(row: Row) -> float:
+    """Warp instructions as the GPU has them, not as PTX has them: classes count a division as what it becomes."""
+    if not row.classes:
+        return row.counters.warp_instructions
+    return sum(count for name, count in row.classes.items() if name not in UNSLOTTED)
 
 
 def _latency(row: Row, gpu: Description, shape: _Shape) -> float:
@@ -156,6 +179,7 @@ def _latency(row: Row, gpu: Description, shape: _Shape) -> float:
     counts = row.counters
     warps = max(1, row.blocks * row.warps_per_block)
     loads = counts.global_load_requests / row.launches / warps
-    steps = counts.longest_thread / row.launches * gpu.rates.instruction_latency_clocks
+    written = _issued(row) / counts.warp_instructions if counts.warp_instructions else 1.0
+    steps = counts.longest_thread / row.launches * written * gpu.rates.instruction_latency_clocks
     waits = loads / _in_flight(row) * _load_clocks(row, gpu)
     return shape.waves * (steps + waits) / gpu.clock_mhz
