@@ -14,14 +14,17 @@ from warpsmith.check.plan import work
 from warpsmith.records import Case, Direction, Group, Task
 
 WORK = 4e6  # operations of all siblings of a case together: a fraction of a second on the virtual GPU
-# Above this, when every axis is as small as it may be, a case is not probed: about two seconds. Products run faster.
-MOST_WORK, MOST_DENSE_WORK, HEAVY = 3e7, 1.2e8, 4.5e8
+# Above this, when every axis is as small as it may be, a case is not probed: a few seconds. Products run faster.
+MOST_WORK, MOST_DENSE_WORK, MOST_FILLED_WORK, HEAVY = 3e7, 2.4e8, 1e9, 4.5e8
 MOVED = 0.5  # operations that stand for reading or writing a value, in a task that does hardly anything else
 MOST_AXES = 3
 MOST_CASES = 3
 DENSE = 16.0  # operations a byte from which a task is a product in tiles, not a pass over rows
 # How small an axis may be cut: below, tiles are not filled, or rows that did not fit into registers suddenly do.
-LONG, TILE, INNER = 16384, 128, 32
+LONG, TILE, INNER = 16384, 128, 64
+# The sides of a product that have tiles for every multiprocessor: for less, hosts take other kernels, so that what is
+# seen of smaller ones says nothing of large ones. One size stands for such an axis.
+FILLED = 1536
 ROWS = (144, 16)  # more rows than SMs, so that a host that splits few rows does not; fewer where that costs too much
 ALIGNED = 16
 SIDE, IMAGES = 8, 4  # small images that large ones are taken as, and how many fill a tile of pixels
@@ -32,14 +35,16 @@ FLOORS = {"inner": INNER, "seq": 64, "channels": 4}  # of a product; of its othe
 
 @dataclass(frozen=True)
 class Probe:
-    """A case and the sizes that stand for it: two or three an axis that is cut.
+    """A case and the sizes that stand for it: two or three an axis that is cut, one where all grows in proportion.
 
-    `alike` are the axes that it is looked at with: of two counts of equal things, one may stand for both.
+    `alike` are the axes that it is looked at with: of two counts of equal things, one may stand for both. `moved` is
+    how many times more bytes the full size moves than the largest sibling, where the sizes do not tell.
     """
 
     case: Case
     alike: Mapping[str, int]
     sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    moved: float | None = None
 
     def siblings(self) -> list[Case]:
         """The cases to run, named after their sizes."""
@@ -48,7 +53,7 @@ class Probe:
     @property
     def growth(self) -> float:
         """How much more work the full size is than the largest sibling, roughly."""
-        return prod((self.alike[name] / sizes[-1]) ** (len(sizes) - 1) for name, sizes in self.sizes.items())
+        return prod((self.alike[name] / sizes[-1]) ** max(1, len(sizes) - 1) for name, sizes in self.sizes.items())
 
     def _sibling(self, chosen: Sequence[int]) -> Case:
         axes = dict(zip(self.sizes, chosen, strict=True))
@@ -74,7 +79,7 @@ def probes(task: Task, direction: Direction) -> tuple[Probe, ...]:
         if one is not None:
             found.setdefault(str(sorted(case.axes.items())), one)
     ordered = sorted(found.values(), key=lambda one: work(task, direction, one.case))
-    cheap = [one for one in ordered if _cost(task, direction, one) <= _most(task, direction, one.case)]
+    cheap = [one for one in ordered if _cheap(task, direction, one)]
     if not cheap:
         return tuple(ordered[-1:])
     if len(cheap) <= MOST_CASES:
@@ -82,11 +87,22 @@ def probes(task: Task, direction: Direction) -> tuple[Probe, ...]:
     return (cheap[len(cheap) // 3], cheap[2 * len(cheap) // 3], cheap[-1])
 
 
+def timed(task: Task, direction: Direction) -> tuple[Probe, ...]:
+    """Every timing case that is cheap, and those of `probes`."""
+    few = probes(task, direction)
+    names = {one.case.name for one in few}
+    found = (probe(task, direction, case) for case in task.group(Group.TIMING) if case.name not in names)
+    return (*few, *(one for one in found if one and _cheap(task, direction, one)))
+
+
 def probe(task: Task, direction: Direction, case: Case) -> Probe | None:
     """The siblings of a case, with many rows where it can be; None when even few cost too much."""
+    filled = _filled(task, direction, case)
+    if filled is not None:
+        return filled
     tried = [_cut(task, direction, case, _floors(task, direction, case, rows)) for rows in ROWS]
     found = [one for one in tried if one is not None]
-    cheap = (one for one in found if _cost(task, direction, one) <= _most(task, direction, case))
+    cheap = (one for one in found if _cheap(task, direction, one))
     return next(cheap, found[-1] if found else None)
 
 
@@ -96,13 +112,29 @@ def _cut(task: Task, direction: Direction, case: Case, floors: Mapping[str, int]
     chosen = Probe(case, alike)
     for name, floor in floors.items():
         points = _degree(task, direction, case, name) + 1
-        size = alike[name]
-        while size >= floor << points and len({*chosen.sizes, name}) <= MOST_AXES and _heavy(task, direction, chosen):
-            size //= 2
+        size, least = alike[name], floor << (points - 1)
+        while size > least and len({*chosen.sizes, name}) <= MOST_AXES and _heavy(task, direction, chosen):
+            size = max(size // 2, least)
             base = _even(size >> (points - 1))
             chosen = replace(chosen, sizes={**chosen.sizes, name: tuple(base << step for step in range(points))})
     allowed = task.heldout is None or all(_legal(task.heldout.require, one) for one in chosen.siblings())
     return chosen if allowed and _cost(task, direction, chosen) <= HEAVY else None
+
+
+def _filled(task: Task, direction: Direction, case: Case) -> Probe | None:
+    """Two siblings of a plain product, of another depth; None for anything else, and where its own tiles are few."""
+    axes, rows = case.axes, "tokens" if "tokens" in case.axes else "rows"
+    plain = {*axes, "batch"} == {"batch", rows, "inner", "cols"} and dense(task, direction, case)
+    if not plain or direction is not Direction.FORWARD:
+        return None
+    alike = {**axes, "batch": 1, rows: axes["batch"] * axes[rows]} if "batch" in axes else axes
+    across = min(axes["cols"], FILLED)
+    down = _even(FILLED**2 // across)
+    if alike[rows] < down or axes["inner"] <= 2 * INNER:
+        return None
+    chosen = Probe(case, alike, {rows: (down,), "cols": (across,), "inner": (INNER, 2 * INNER)})
+    full, largest = (_values(task, direction, one) for one in (case, chosen.siblings()[-1]))
+    return replace(chosen, moved=full / largest)
 
 
 def _joined(case: Case) -> Mapping[str, int]:
@@ -121,8 +153,10 @@ def _even(size: int) -> int:
     return size - size % ALIGNED if size >= ALIGNED else size
 
 
-def _most(task: Task, direction: Direction, case: Case) -> float:
-    return MOST_DENSE_WORK if dense(task, direction, case) else MOST_WORK
+def _cheap(task: Task, direction: Direction, one: Probe) -> bool:
+    """Whether a search can afford the siblings; products of full tiles run fastest."""
+    most = MOST_DENSE_WORK if dense(task, direction, one.case) else MOST_WORK
+    return _cost(task, direction, one) <= (most if one.moved is None else MOST_FILLED_WORK)
 
 
 def _heavy(task: Task, direction: Direction, probe: Probe) -> bool:
@@ -142,6 +176,7 @@ def _floors(task: Task, direction: Direction, case: Case, few: int) -> dict[str,
             counts["batch"] = IMAGES
         # An axis that is summed over in one product and spanned by the next one's tiles is cut to a tile at least.
         both = {"hidden", "inner"} <= set(named) or ("height" in named and "filters" not in named)
+        both = both or (direction is Direction.BACKWARD and {"inner", "cols"} <= set(named))
         floors = {} if both else FLOORS
         tiled = {name: floors.get(name, TILE) for name in named}
         return {**counts, **{name: floor for name, floor in tiled.items() if name not in counts}}
@@ -174,5 +209,7 @@ def _values(task: Task, direction: Direction, case: Case) -> float:
 
 
 def _weights(sizes: Sequence[int], at: int) -> list[float]:
-    """Lagrange's weights for the value at `at`."""
+    """Lagrange's weights for the value at `at`; of one size, proportion."""
+    if len(sizes) == 1:
+        return [at / sizes[0]]
     return [prod((at - other) / (size - other) for other in sizes if other != size) for size in sizes]

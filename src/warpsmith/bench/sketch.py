@@ -86,24 +86,28 @@ def _whole(one: Probe, seen: Mapping[str, Seen]) -> str:
 
 def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[ModelledTime, str]:
     """The time at the full size, and how it was come by."""
-    if not one.sizes:
-        return _time(facts[0], gpu), "counted at its own size"
+    rows, transfers = full_call(one, facts)
     sizes = "; ".join(f"{name} {', '.join(map(str, parts))}" for name, parts in one.sizes.items())
+    if not sizes:
+        note = "counted at its own size"
+    elif _matched(facts) is None:
+        note = f"counters of the largest of {sizes} by its work: other kernels by size"
+    else:
+        note = f"counters carried over from {sizes}"
+    return together(rows, gpu, transfers), note
+
+
+def full_call(one: Probe, facts: Sequence[Facts]) -> tuple[Sequence[Row], Transfers]:
+    """What a call of the full size does."""
+    if not one.sizes:
+        return facts[0].kernels, Transfers(facts[0].transfers, facts[0].transferred_bytes)
     rows = _matched(facts)
-    if rows is None:
-        last = _time(facts[-1], gpu)
-        us = gpu.rates.launch_us + (last.us - gpu.rates.launch_us) * one.growth
-        return last.model_copy(update={"us": us}), f"time of the largest of {sizes} by its work: other kernels by size"
-    grown = [_grown(one, same) for same in rows]
+    grown = [_grown(one, same) for same in rows] if rows else [_more(row, one.growth) for row in facts[-1].kernels]
     transfers = Transfers(
         round(one.carried([fact.transfers for fact in facts])),
         round(one.carried([fact.transferred_bytes for fact in facts])),
     )
-    return together(grown, gpu, transfers), f"counters carried over from {sizes}"
-
-
-def _time(facts: Facts, gpu: Description) -> ModelledTime:
-    return together(facts.kernels, gpu, Transfers(facts.transfers, facts.transferred_bytes))
+    return grown, transfers
 
 
 def together(rows: Sequence[Row], gpu: Description, transfers: Transfers) -> ModelledTime:
@@ -156,6 +160,10 @@ def _grown(one: Probe, rows: Sequence[Row]) -> Row:
 
     blocks = grow([row.blocks for row in rows])
     counters = {name: grow([getattr(row.counters, name) for row in rows]) for name in Counters.model_fields}
+    if one.moved is not None:
+        last = rows[-1].counters
+        counters["unique_read_bytes"] = round(last.unique_read_bytes * one.moved)
+        counters["unique_written_bytes"] = round(last.unique_written_bytes * one.moved)
     counters["longest_thread"] = _longest(rows[-1], counters["warp_instructions"], blocks)
     classes = {name: grow([row.classes.get(name, 0) for row in rows]) for name in rows[-1].classes}
     return rows[-1].model_copy(
@@ -166,6 +174,15 @@ def _grown(one: Probe, rows: Sequence[Row]) -> Row:
             "classes": classes,
         }
     )
+
+
+def _more(row: Row, growth: float) -> Row:
+    """A launch of that many times as many equal blocks."""
+    counts = {name: round(value * growth) for name, value in row.counters.model_dump().items()}
+    counts["longest_thread"] = row.counters.longest_thread
+    classes = {name: round(count * growth) for name, count in row.classes.items()}
+    grid = (round(row.blocks * growth), 1, 1)
+    return row.model_copy(update={"grid": grid, "counters": Counters(**counts), "classes": classes})
 
 
 def _longest(row: Row, instructions: int, blocks: int) -> int:
