@@ -1,10 +1,12 @@
 """How well modelled times rank kernels: Spearman's correlation with measured times within each task and shape.
 
-    python benchmarks/vgpu_model.py MEASUREMENTS.jsonl [--gpu H200] [--least 3]
+    python benchmarks/vgpu_model.py MEASUREMENTS.jsonl [--gpu H200] [--least 3] [--noise 0.02]
 
 One JSON object a line: `task`, `case`, `direction` (forward when absent), `measured_us`, and one of
-`modelled_us`; `kernels` (rows of counters as the executor writes them: modelled anew, no run needed); or
-`source` (the path of a kernel, beside the file or absolute: compiled and run on the virtual GPU).
+`modelled_us`; `kernels` (rows of counters as the executor writes them, with `transfers`, a count and bytes: modelled
+anew as a search does, no run needed); or `source` (the path of a kernel, beside the file or absolute: compiled and run
+on the virtual GPU). With `--noise`, measured times that differ by less than that share count as equal: which of them is
+lower is chance.
 """
 
 import argparse
@@ -17,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.base import UsageError, median, read_text, spearman
+from warpsmith.bench.sketch import together
 from warpsmith.records import Direction
-from warpsmith.vgpu import Description, Row, describe, total
+from warpsmith.vgpu import Description, Row, describe
+from warpsmith.vgpu.cost import Transfers
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ def modelled_us(row: dict[str, Any], folder: Path, gpu: Description) -> float | 
     if "modelled_us" in row:
         return float(row["modelled_us"])
     if "kernels" in row:
-        return total([Row.model_validate(kernel) for kernel in row["kernels"]], gpu).us
+        rows = [Row.model_validate(kernel) for kernel in row["kernels"]]
+        return together(rows, gpu, Transfers(*row.get("transfers", (0, 0)))).us
     return run_us(row, folder / row["source"], gpu)
 
 
@@ -88,16 +93,30 @@ def run_us(row: dict[str, Any], source: Path, gpu: Description) -> float | None:
     return facts.modelled.us
 
 
-def lines(found: Iterable[Pair], least: int) -> list[Line]:
+def lines(found: Iterable[Pair], least: int, noise: float = 0.0) -> list[Line]:
     """One line for each group of at least `least` kernels."""
     groups: dict[tuple[str, str, str], list[Pair]] = defaultdict(list)
     for pair in found:
         groups[pair.group].append(pair)
     return [
-        Line(group, len(members), spearman([p.modelled_us for p in members], [p.measured_us for p in members]))
+        Line(
+            group,
+            len(members),
+            spearman([p.modelled_us for p in members], steps([p.measured_us for p in members], noise)),
+        )
         for group, members in sorted(groups.items())
         if len(members) >= least
     ]
+
+
+def steps(times: Sequence[float], noise: float) -> list[float]:
+    """The times, each as low as the lowest that it is no more than noise away from, one after the other."""
+    lowest: dict[float, float] = {}
+    before = -math.inf
+    for time in sorted(times):
+        lowest[time] = lowest[before] if time <= before * (1.0 + noise) else time
+        before = time
+    return [lowest[time] for time in times]
 
 
 def summary(found: Sequence[Line]) -> str:
@@ -113,19 +132,28 @@ def summary(found: Sequence[Line]) -> str:
     )
 
 
+def pairs_of_two(found: Sequence[Line]) -> str:
+    """Groups of two kernels, where a rank says only whether their order is right."""
+    two = [line for line in found if line.kernels == 2 and not math.isnan(line.rank)]
+    return f"{len(two)} groups of two: {sum(line.rank > 0 for line in two)} in the right order"
+
+
 def main() -> None:
     """Read the file, print the table and the summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measurements", type=Path)
     parser.add_argument("--gpu", default="H200")
     parser.add_argument("--least", type=int, default=3, help="kernels a group must have")
+    parser.add_argument("--noise", type=float, default=0.0, help="share by which measured times must differ")
     options = parser.parse_args()
-    found = lines(pairs(options.measurements, describe(options.gpu)), options.least)
+    measured = list(pairs(options.measurements, describe(options.gpu)))
+    found = lines(measured, options.least, options.noise)
     print(f"{'task':<20} {'direction':<9} {'case':<24} {'kernels':>7} {'Spearman':>8}")
     for line in found:
         task, direction, case = line.group
         print(f"{task:<20} {direction:<9} {case:<24} {line.kernels:>7} {line.rank:>8.3f}")
     print(summary(found))
+    print(pairs_of_two(lines(measured, 2, options.noise)))
 
 
 if __name__ == "__main__":

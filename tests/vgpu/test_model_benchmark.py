@@ -52,6 +52,23 @@ def test_counters_are_modelled_anew(script: ModuleType, tmp_path: Path) -> None:
     assert found[0].rank == 1.0
 
 
+def test_measured_times_within_the_noise_are_equal(script: ModuleType, tmp_path: Path) -> None:
+    rows = [{"task": "a", "case": "s", "measured_us": m, "modelled_us": i} for i, m in ((2, 10), (1, 10.1), (3, 20))]
+    found = list(script.pairs(written(tmp_path / "m.jsonl", rows), describe("H200")))
+    assert script.steps([10.1, 20.0, 10.0], 0.02) == [10.0, 20.0, 10.0]
+    assert script.lines(found, 3)[0].rank == 0.5
+    assert script.lines(found, 3, 0.02)[0].rank > 0.8
+
+
+def test_groups_of_two_are_said_apart(script: ModuleType) -> None:
+    found = [
+        script.Pair(("a", "forward", case), m, 10.0 * i)
+        for case, *ms in (("s", 1, 2), ("t", 2, 1))
+        for i, m in enumerate(ms, 1)
+    ]
+    assert script.pairs_of_two(script.lines(found, 2)) == "2 groups of two: 1 in the right order"
+
+
 def test_too_few_kernels_are_no_group(script: ModuleType) -> None:
     assert script.lines([script.Pair(("a", "forward", "s"), 1.0, 1.0)], 3) == []
     assert "no group" in script.summary([])
@@ -61,6 +78,15 @@ def test_a_line_that_is_no_measurement_is_named(script: ModuleType, tmp_path: Pa
     path = written(tmp_path / "m.jsonl", [{"task": "a"}])
     with pytest.raises(UsageError, match=r"m\.jsonl:1"):
         list(script.pairs(path, describe("H200")))
+
+
+def test_the_model_ranks_the_kernels_of_the_suite(script: ModuleType) -> None:
+    measured = SCRIPT.parent / "measurements" / "h200_suite.jsonl"
+    found = list(script.pairs(measured, describe("H200")))
+    ranked = script.lines(found, 3, 0.02)
+    two = [line for line in script.lines(found, 2, 0.02) if line.kernels == 2 and line.rank == line.rank]
+    assert sum(line.rank >= 0.7 for line in ranked) / len(ranked) > 0.85
+    assert sum(line.rank > 0 for line in two) / len(two) > 0.9
 
 
 def test_the_model_ranks_the_shipped_measurements(script: ModuleType) -> None:
