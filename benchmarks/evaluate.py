@@ -19,6 +19,7 @@ from warpsmith.bench.batch import Request, run_batch
 from warpsmith.bench.cuda import timer_for
 from warpsmith.bench.environment import environment
 from warpsmith.bench.run import grade
+from warpsmith.cli._published import kernel_candidate
 from warpsmith.compile import CompileOptions, compile
 from warpsmith.records import Candidate, Claim, Direction, Group, Record, Verdict
 from warpsmith.sandbox.observation import Trouble
@@ -47,12 +48,6 @@ def fresh(task: str, direction: Direction = Direction.FORWARD) -> Candidate:
     """The seed of a task with a text that nobody compiled before."""
     source = (suite_folder(task) / f"seed_{direction}.cu").read_text()
     return Candidate(task=task, direction=direction, source=f"{source}\n// {time.time_ns()}\n", origin="seed")
-
-
-def published(task: str) -> Candidate:
-    """The published kernel of a task, forward."""
-    source = (KERNELS / task / "forward.cu").read_text()
-    return Candidate(task=task, direction=Direction.FORWARD, source=source)
 
 
 def latency(tasks: Sequence[str]) -> Part:
@@ -110,7 +105,7 @@ def against_itself(tasks: Sequence[str]) -> Part:
 
 
 def _pairs(task: str) -> Iterator[dict[str, object]]:
-    candidate, opened = published(task), open_task(task)
+    (_, candidate), opened = kernel_candidate(KERNELS / task / "forward.cu", "", {}), open_task(task)
     described = opened.describe()
     made = compile(candidate, described.forward, CompileOptions.of(described))
     assert made.artifact is not None, made.result.detail

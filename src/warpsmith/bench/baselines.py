@@ -18,7 +18,7 @@ from warpsmith.records import MODES, Case, Direction, Group, Model, Task
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import folders
 from warpsmith.tasks.target import Form, find
-from warpsmith.timing.baselines import Baselines, Host, Resident, asked, completed, host_for, keep, load, store
+from warpsmith.timing.baselines import Baselines, Host, Resident, asked, believed, completed, host_for, keep, store
 
 FLUSHES = 25
 INTENSE = 8.0  # operations a byte: norms and gates stay below, products of matrices and convolutions do not
@@ -62,8 +62,7 @@ class Place:
 
     def kept(self, one: Wanted, flush_us: float) -> Baselines | None:
         """What an evaluation would find and believe now, of whichever modes."""
-        found = load(self.path(one))
-        return None if found is None or found.drifted(flush_us) else found
+        return believed(self.path(one), flush_us)
 
     def whole(self, one: Wanted, flush_us: float) -> bool:
         """Whether it would find every mode."""

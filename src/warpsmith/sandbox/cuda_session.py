@@ -123,8 +123,7 @@ class CudaSession:
             return Shown(self._trouble)
         poison = _poison()
         placed = self._fill(slot, arguments, given, poison)
-        flush_us = flush() if cold else 0.0
-        torch.cuda.synchronize()
+        flush_us = _quiet(cold)
         payload = call(self._entry, placed.raws, placed.address)
         ready = self._talk.ask(Frame(Kind.ARM, payload), Kind.READY)
         if not self._settle(ready):
@@ -144,9 +143,7 @@ class CudaSession:
         """
         if self._last_us >= REHEARSED_US:
             return None
-        if cold:
-            flush()
-        torch.cuda.synchronize()
+        _quiet(cold)
         timed = self._timed(self._talk.exchange(Frame(Kind.GO, go(True)), Kind.TIMED))
         if timed is None:
             return None
@@ -309,6 +306,13 @@ class _Placed:
             offset = copy.data_ptr() - self._region.data_ptr() + self._start
             self._codes[id(raw)] = (1 << ARENA_SHIFT) | offset
         return raw
+
+
+def _quiet(cold: bool) -> float:
+    """Nothing left to do on the device, and for a cold call nothing in its cache; what the flush took."""
+    flush_us = flush() if cold else 0.0
+    torch.cuda.synchronize()
+    return flush_us
 
 
 def _kept(timed: Timed) -> tuple[tuple[int, int], ...]:

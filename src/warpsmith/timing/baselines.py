@@ -222,6 +222,12 @@ def load(path: Path) -> Baselines | None:
     return Baselines.parse(path.read_text()) if path.exists() else None
 
 
+def believed(path: Path, flush_us: float) -> Baselines | None:
+    """What was measured before, unless the GPU has drifted since."""
+    found = load(path)
+    return None if found is None or found.drifted(flush_us) else found
+
+
 def asked(target: str, task: Task, direction: Direction, case: Case, cold: bool = True) -> Request:
     """The question for a case; the mode is named when it is asked."""
     return Request(

@@ -10,7 +10,7 @@ from warpsmith.base import median, quantile
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode, Session, Shown
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.rules import hidden_work, least_confirmed, slack_us, undisturbed
+from warpsmith.timing.rules import Doubt, hidden_work, least_confirmed, slack_us, undisturbed
 from warpsmith.timing.stop import StopRule
 
 # What is wrong with a call, if anything: the check room's judgement, passed in.
@@ -88,6 +88,10 @@ class Samples:
         """
         return min(one.event_us for one in self.confirmed(null.beside_us) or self.idle)
 
+    def hidden(self, null: Null) -> Doubt | None:
+        """Whether the queued calls are shorter than those from an idle device allow."""
+        return hidden_work(self.soonest_us(null), median(self.events_us(Mode.QUEUED)), null.gap_us)
+
     @property
     def rehearsal_us(self) -> float | None:
         """What the calls took that were made once more off the clock, if there were any."""
@@ -111,14 +115,13 @@ class Manner:
 
     def done(self, samples: Samples, elapsed_s: float) -> bool:
         """The rule, and both clocks content; where they will not be, twice the most that the rule grants."""
-        queued = samples.events_us(Mode.QUEUED)
-        if not self.rule.done(queued, elapsed_s):
+        if not self.rule.done(samples.events_us(Mode.QUEUED), elapsed_s):
             return False
         if self.null is None or samples.count >= MOST_TURNS * self.rule.most:
             return True
         if len(samples.confirmed(self.null.beside_us)) < least_confirmed(len(samples.idle)):
             return False
-        return hidden_work(samples.soonest_us(self.null), median(queued), self.null.gap_us) is None
+        return samples.hidden(self.null) is None
 
 
 def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner: Manner) -> Samples | Trouble:

@@ -35,10 +35,10 @@ from warpsmith.timing.baselines import (
     Baselines,
     Host,
     asked,
+    believed,
     completed,
     host_for,
     keep,
-    load,
     measure,
     measure_again,
     store,
@@ -224,10 +224,9 @@ class Timer:
         if case.group is Group.HELDOUT:
             return measure(sitting.torch, request, uncompiled(self.modes))
         path = store(self.hardware, self.torch_version, subject.task, subject.direction, case, cold)
-        kept = load(path)
-        if kept is None or kept.drifted(flush_us) or kept.lacking(self.modes):
-            still = None if kept is None or kept.drifted(flush_us) else kept
-            kept = completed(sitting.torch, request, still, self.modes, flush_us)
+        kept = believed(path, flush_us)
+        if kept is None or kept.lacking(self.modes):
+            kept = completed(sitting.torch, request, kept, self.modes, flush_us)
             keep(path, kept)
         chosen = kept.only(self.modes)
         return chosen if self.tier == "search" else measure_again(sitting.torch, request, chosen)

@@ -84,7 +84,7 @@ def judged(
     doubts = (
         rules.disturbed([True] * kept.count + [False] * (total - kept.count)),
         rules.clocks_disagree(len(confirmed), len(kept.idle), kept.beside_us(), bench.null.beside_us),
-        rules.hidden_work(kept.soonest_us(bench.null), median(queued), bench.null.gap_us),
+        kept.hidden(bench.null),
         rules.rehearsed_work(kept.rehearsal_us, median(queued)),
         rules.below_floor(median(queued), bounds.floor_us),
         rules.too_good(speedup, repeated=len(ratios) > 1 and min(ratios) > rules.GOOD_LIMIT),

@@ -30,8 +30,7 @@ inline Block* owner_of(const Warp& w, Address shared) {
 
 // The same place in the shared memory of a block of the cluster. Alone, a block keeps its plain addresses.
 inline Address in_block(const Warp& w, Address shared, uint32_t rank) {
-  Address offset = shared & kSharedOffset;
-  return !w.grid->clustered && !rank ? offset : Address(rank + 1) << kRankShift | offset;
+  return !w.grid->clustered && !rank ? shared : Address(rank + 1) << kRankShift | (shared & kSharedOffset);
 }
 
 // flags of barrier.cluster.arrive

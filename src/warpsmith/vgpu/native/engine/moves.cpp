@@ -158,16 +158,13 @@ bool lower_isspacep(Lowering& l) {
   return true;
 }
 
-// The same place in the shared memory of another block of the cluster. Alone, a block keeps its plain addresses.
 template <class T>
 void mapa(Warp& w, const Inst& i) {
   const T* a = in<T>(w, i.a);
   const uint32_t* rank = in<uint32_t>(w, i.b);
-  bool alone = !w.grid->clustered;
-  lanes<T>(w, i.d, [=](int l) {
-    if (alone && !rank[l]) return a[l];
+  lanes<T>(w, i.d, [&](int l) {
     T window = sizeof(T) == 8 ? T(a[l] & ~T(kWindowBytes - 1)) : T(0);
-    return T(window | T(rank[l] + 1) << kRankShift | T(a[l] & T(kSharedOffset)));
+    return T(window | T(in_block(w, a[l], rank[l])));
   });
 }
 
