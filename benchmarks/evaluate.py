@@ -27,7 +27,8 @@ from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import suite, suite_folder
 from warpsmith.timing import rules
 from warpsmith.timing.sample import Manner, sample
-from warpsmith.timing.stage import RULES, Subject
+from warpsmith.timing.sitting import Subject
+from warpsmith.timing.stage import RULES
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 EIGHT = ("softmax", "layernorm", "llama_rmsnorm", "swiglu", "rope", "cross_entropy", "max_pool", "linear_relu")
@@ -118,7 +119,7 @@ def _pairs(task: str) -> Iterator[dict[str, object]]:
         for case in cases:
             windows = [
                 sample(one, subject.calls(case), lambda _call, _shown: None, manner)
-                for one in (sitting.first, sitting.second)
+                for one in (sitting.worker(0), sitting.worker(1))
             ]
             times = [[c.event_us for c in w.queued] for w in windows if not isinstance(w, Trouble)]
             if len(times) == 2:

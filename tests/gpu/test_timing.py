@@ -15,7 +15,8 @@ from warpsmith.tasks.suite import suite_folder
 from warpsmith.timing import ratio
 from warpsmith.timing.rules import claim
 from warpsmith.timing.sample import Examine
-from warpsmith.timing.stage import Subject, Timer, Zeros
+from warpsmith.timing.sitting import Subject, Zeros
+from warpsmith.timing.stage import Timer
 
 pytestmark = pytest.mark.gpu
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 4096}, dtype=Dtype.FLOAT32)

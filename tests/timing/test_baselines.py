@@ -11,7 +11,8 @@ from warpsmith.base import HarnessError
 from warpsmith.records import MODES, Case, Direction, Dtype, Group
 from warpsmith.tasks.find import open_task
 from warpsmith.timing.baselines import Baseline, Baselines, asked, host_policy, keep, load, measure_again, store
-from warpsmith.timing.stage import Sitting, Subject, Tier, Timer, Zeros
+from warpsmith.timing.sitting import Sitting, Subject, Zeros
+from warpsmith.timing.stage import Tier, Timer
 from warpsmith.timing.torch_host import Reply, Request
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 8192}, dtype=Dtype.FLOAT32)

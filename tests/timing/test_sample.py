@@ -1,62 +1,19 @@
 """Sampling over a session that is a fake: modes by turns, every output examined, disturbed calls left out."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
+from collections.abc import Iterator
 
-import torch
-from torch import Tensor
+from tests.timing.faking import FakeSession, X
 
-from warpsmith.records import Confined, Reason
+from warpsmith.records import Reason
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode, Shown
 from warpsmith.tasks.program import Problem
-from warpsmith.tasks.values import Values
 from warpsmith.timing import StopRule
 from warpsmith.timing.sample import MOST_TURNS, WARM_CALLS, Manner, Null, Samples, sample
 
 RULE = StopRule(width=0.0, least=4, most=4, seconds=9)
 MANNER = Manner(RULE)
 NULL = Null(queued_us=3.0, idle_us=10.0, beside_us=30.0)
-X = torch.ones(2)
-
-
-@dataclass
-class FakeSession:
-    """Answers with the clocks it was given, over and over; a queued call with its own, if there are any."""
-
-    clocks: list[Clocks]
-    queued: Clocks | None = None
-    trouble: Trouble | None = None
-    device: str = "cuda"
-    confined: Confined = field(default_factory=Confined)
-    calls: list[tuple[int, Mode, int]] = field(default_factory=list)
-    colds: list[bool] = field(default_factory=list)
-
-    def call(
-        self,
-        arguments: Values,
-        given: Sequence[Tensor] = (),
-        slot: int = 0,
-        mode: Mode = Mode.IDLE,
-        cold: bool = True,
-        rehearsed: bool = False,
-    ) -> Shown:
-        self.calls.append((slot, mode, len(given)))
-        self.colds.append(cold)
-        if mode is Mode.QUEUED and self.queued is not None:
-            return Shown(self.trouble, (X,), clocks=self.queued)
-        made = sum(1 for _, earlier, _ in self.calls if self.queued is None or earlier is mode)
-        return Shown(self.trouble, (X,), clocks=self.clocks[(made - 1) % len(self.clocks)])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to end."""
 
 
 def clocks(event_us: float = 10.0, flush_us: float = 400.0) -> Clocks:
@@ -133,6 +90,20 @@ def test_a_machine_that_delays_some_calls_is_given_more() -> None:
     assert isinstance(found, Samples)
     assert len(found.confirmed(30.0)) >= 3
     assert found.count > 2 * RULE.most
+
+
+def test_a_call_that_was_disturbed_confirms_nothing() -> None:
+    session = FakeSession([clocks()] * 2 + [clocks(flush_us=900.0)] * 2 + [clocks()], clocks())
+    found = sample(session, endless(), fine, Manner(RULE, null=NULL))
+    assert isinstance(found, Samples)
+    assert len(found.kept().confirmed(NULL.beside_us)) == 3
+    assert len(found.idle) == 5
+
+
+def test_where_every_call_of_a_mode_was_disturbed_they_are_all_there_is() -> None:
+    odd, usual = clocks(flush_us=900.0), clocks()
+    kept = Samples([odd], [usual, usual, usual, odd]).kept()
+    assert (kept.idle, kept.queued) == ([odd], [usual, usual, usual])
 
 
 def test_a_candidate_that_no_clock_confirms_is_given_up() -> None:

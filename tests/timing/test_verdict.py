@@ -15,7 +15,8 @@ from warpsmith.timing.baselines import Baseline, Baselines, Resident, host_polic
 from warpsmith.timing.rules import Doubt
 from warpsmith.timing.sample import Null, Samples
 from warpsmith.timing.torch_host import Reply, Request
-from warpsmith.timing.verdict import Bench, Judged, Least, judged, least
+from warpsmith.timing.verdict import Judged, Least, judged, least
+from warpsmith.timing.window import Window
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 8192}, dtype=Dtype.FLOAT32)
 NULL = Null(queued_us=3.0, idle_us=10.0, beside_us=40.0)
@@ -28,14 +29,14 @@ CEILINGS = Ceilings(
     matmul_flops_per_s={"float32": 50e12},
 )
 REQUEST = Request(target="softmax", direction=Direction.FORWARD, case=CASE, mode="", samples=2, tf32=False)
-BENCH = Bench(NULL, Floor(CEILINGS, null_us=3.0, l2_bytes=60 << 20))
+FLOOR = Floor(CEILINGS, null_us=3.0, l2_bytes=60 << 20)
 
 
-def samples(idle_us: float, queued_us: float, wall_us: float, rehearsal_us: float | None = None) -> Samples:
+def window(idle_us: float, queued_us: float, wall_us: float, rehearsal_us: float | None = None) -> Window:
     def some(event_us: float) -> list[Clocks]:
         return [Clocks(event_us * (1 + 0.001 * (i % 5)), 5.0, wall_us, 400.0, rehearsal_us) for i in range(25)]
 
-    return Samples(some(idle_us), some(queued_us))
+    return Window(Samples(some(idle_us), some(queued_us)), NULL)
 
 
 def baseline(mode: str, us: float) -> Baseline:
@@ -45,13 +46,13 @@ def baseline(mode: str, us: float) -> Baseline:
 
 def case(idle_us: float, queued_us: float, wall_us: float, floor_us: float = 50.0) -> Judged:
     both = Baselines(modes=(baseline("eager", 300.0), baseline("compile", 200.0)))
-    return judged(CASE, [samples(idle_us, queued_us, wall_us)], both, BENCH, Least(floor_us, 50.0), launches=1)
+    return judged(CASE, [window(idle_us, queued_us, wall_us)], both, Least(floor_us, 50.0), launches=1)
 
 
 def test_work_that_is_moved_off_the_clock_shows_there() -> None:
     def doubts(rehearsal_us: float) -> tuple[Doubt, ...]:
-        window = samples(108, 100, 148, rehearsal_us)
-        return judged(CASE, [window], Baselines(modes=(baseline("eager", 300.0),)), BENCH, Least(50.0, 50.0), 1).doubts
+        once = window(108, 100, 148, rehearsal_us)
+        return judged(CASE, [once], Baselines(modes=(baseline("eager", 300.0),)), Least(50.0, 50.0), 1).doubts
 
     assert doubts(104.0) == ()
     assert [doubt.reason for doubt in doubts(107.0)] == [Reason.HIDDEN_WORK]
@@ -88,7 +89,7 @@ def test_short_times_say_what_cannot_be_settled() -> None:
 def test_a_floor_is_the_bytes_that_must_be_read() -> None:
     task = suite_program("softmax").task
     x = torch.empty(4096, 8192, device="meta")
-    found = least(task, Direction.FORWARD, CASE, Problem((x,), (x,), (x,)), BENCH.floor)
+    found = least(task, Direction.FORWARD, CASE, Problem((x,), (x,), (x,)), FLOOR)
     read = x.numel() * 4
     spilled = read - (60 << 20)
     assert found.floor_us == pytest.approx((read + spilled) / 1.05 / 4.3e6, rel=1e-3)
@@ -99,25 +100,32 @@ def test_the_roofline_of_a_product_is_its_arithmetic() -> None:
     task = suite_program("linear").task
     case = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "inner": 4096, "cols": 4096}, dtype=Dtype.FLOAT32)
     out = torch.empty(4096, 4096, device="meta")
-    found = least(task, Direction.FORWARD, case, Problem((), (out,), (out,)), BENCH.floor)
+    found = least(task, Direction.FORWARD, case, Problem((), (out,), (out,)), FLOOR)
     assert found.roofline_us == pytest.approx(2 * 4096**3 / 50e6, rel=1e-2)
     assert found.floor_us < found.roofline_us
 
 
 def test_a_good_one_is_believed_when_a_fresh_process_repeats_it() -> None:
-    both, good = Baselines(modes=(baseline("eager", 200.0),)), samples(18, 10, 58)
-    once = judged(CASE, [good], both, BENCH, Least(5.0, 5.0), launches=1)
+    both, good = Baselines(modes=(baseline("eager", 200.0),)), window(18, 10, 58)
+    once = judged(CASE, [good], both, Least(5.0, 5.0), launches=1)
     assert [doubt.reason for doubt in once.doubts] == [Reason.TOO_GOOD]
-    assert judged(CASE, [good, good], both, BENCH, Least(5.0, 5.0), launches=1).doubts == ()
-    slower = samples(29, 21, 69)
-    assert judged(CASE, [good, slower], both, BENCH, Least(5.0, 5.0), launches=1).doubts != ()
+    assert judged(CASE, [good, good], both, Least(5.0, 5.0), launches=1).doubts == ()
+    slower = window(29, 21, 69)
+    assert judged(CASE, [good, slower], both, Least(5.0, 5.0), launches=1).doubts != ()
+
+
+def test_an_honest_process_covers_for_no_other() -> None:
+    both, honest, hiding = Baselines(modes=(baseline("eager", 200.0),)), window(108, 100, 148), window(160, 100, 200)
+    assert judged(CASE, [honest, honest], both, Least(50.0, 50.0), launches=1).doubts == ()
+    found = judged(CASE, [honest, hiding], both, Least(50.0, 50.0), launches=1)
+    assert [doubt.reason for doubt in found.doubts] == [Reason.HIDDEN_WORK]
 
 
 def test_a_winner_must_win_in_each_window() -> None:
     both = Baselines(modes=(baseline("eager", 100.0),))
-    windows = [samples(88, 80, 128), samples(109, 101, 149)]
-    assert judged(CASE, windows[:1], both, BENCH, Least(50.0, 50.0), launches=1).timing.claim is Claim.FASTER
-    assert judged(CASE, windows, both, BENCH, Least(50.0, 50.0), launches=1).timing.claim is Claim.INCONCLUSIVE
+    windows = [window(88, 80, 128), window(109, 101, 149)]
+    assert judged(CASE, windows[:1], both, Least(50.0, 50.0), launches=1).timing.claim is Claim.FASTER
+    assert judged(CASE, windows, both, Least(50.0, 50.0), launches=1).timing.claim is Claim.INCONCLUSIVE
 
 
 def test_baselines_are_kept_for_what_they_depend_on(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,11 @@ from warpsmith.timing.sample import Examine
 from warpsmith.vgpu import Description, describe
 
 if TYPE_CHECKING:
-    from warpsmith.timing.stage import Timer, Zeros
+    from warpsmith.timing.sitting import Zeros
+    from warpsmith.timing.stage import Timer
 
 LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
+TOGETHER = "cudaLaunchCooperativeKernel"
 MOST_COUNTED = 16  # launches of a call that are given credit
 MOST_LAUNCHES = 8  # believed of a candidate that the virtual GPU could not run
 
@@ -89,12 +91,11 @@ def timing_stage(desk: Desk) -> Stage:
     """Times of the timing cases, or of the cases that were chosen."""
 
     def stage(record: Record) -> StageResult:
-        from warpsmith.timing.stage import Subject as Timed
+        from warpsmith.timing.sitting import Subject as Timed
 
-        direction = record.candidate.direction
-        timed = Timed(
-            desk.opened, desk.target, desk.task, direction, desk.compiled(), desk.plain, _launches(desk, record)
-        )
+        direction, made = record.candidate.direction, _compile_facts(record)
+        launches, together = _launches(desk, made), TOGETHER in made.symbols
+        timed = Timed(desk.opened, desk.target, desk.task, direction, desk.compiled(), desk.plain, launches, together)
         timer = timer_for(record.environment.hardware, record.environment.torch, desk.choices)
         found = _after(timer.stage(timed, _timed_cases(desk), lambda case: _examine(desk, case)))
         return _unless_throttled(found)
@@ -122,7 +123,7 @@ def timer_for(hardware: str, torch_version: str, choices: Choices) -> "Timer":
 @cache
 def _zeros() -> "Zeros":
     from warpsmith.profile import known_ceilings
-    from warpsmith.timing.stage import Zeros
+    from warpsmith.timing.sitting import Zeros
 
     toolchain = Toolchain.find()
     return Zeros(toolchain, known_ceilings(gpus()[0], toolchain))
@@ -158,7 +159,13 @@ def _examine(desk: Desk, case: Case) -> Examine:
     return examine
 
 
-def _launches(desk: Desk, record: Record) -> int:
+def _compile_facts(record: Record) -> CompileFacts:
+    compiled = record.result("compile")
+    facts = compiled.facts if compiled else None
+    return facts if isinstance(facts, CompileFacts) else CompileFacts()
+
+
+def _launches(desk: Desk, made: CompileFacts) -> int:
     """A call's launches as the virtual GPU counted them; else as many as the artifact has kernels.
 
     Bounded: a candidate that knows the virtual GPU could launch nothing there a hundred times, for the credit.
@@ -166,6 +173,4 @@ def _launches(desk: Desk, record: Record) -> int:
     counted = [sum(row.launches for row in one.facts.kernels) for one in desk.seen if one.facts]
     if counted:
         return min(MOST_COUNTED, max(counted))
-    compiled = record.result("compile")
-    facts = compiled.facts if compiled else None
-    return min(MOST_LAUNCHES, len(facts.kernels)) if isinstance(facts, CompileFacts) else 1
+    return min(MOST_LAUNCHES, max(1, len(made.kernels)))

@@ -22,15 +22,22 @@ __global__ void nothing(float* y) { y[0] = 0; }
 __global__ void move(const float4* from, float4* to, long count) {
   for (long i = blockIdx.x * 512L + threadIdx.x; i < count; i += gridDim.x * 512L) to[i] = from[i];
 }
-// As many launches as x has rows, as many results as it has columns; the last launch copies z.
+// As many launches as x has rows, as many results as it has columns; the last launch copies z. Where x has a third
+// axis, that is a grid that can wait for itself.
 std::vector<torch::Tensor> forward(torch::Tensor x, torch::Tensor z) {
   std::vector<torch::Tensor> made = {torch::empty_like(z)};
   for (int i = 1; i < x.size(1); ++i) made.push_back(torch::empty({1}, x.options()));
   auto stream = at::cuda::getCurrentCUDAStream();
   for (int i = 1; i < x.size(0); ++i) nothing<<<1, 32, 0, stream>>>(made[0].data_ptr<float>());
-  long count = z.numel() / 4, blocks = (count + 511) / 512;
-  move<<<blocks < 2048 ? blocks : 2048, 512, 0, stream>>>(
-      (const float4*)z.data_ptr<float>(), (float4*)made[0].data_ptr<float>(), count);
+  const float4* from = (const float4*)z.data_ptr<float>();
+  float4* to = (float4*)made[0].data_ptr<float>();
+  long count = z.numel() / 4, blocks = (count + 511) / 512, most = x.dim() == 3 ? 128 : 2048;
+  dim3 grid(blocks < most ? blocks : most);
+  void* arguments[] = {&from, &to, &count};
+  if (x.dim() == 3)
+    cudaLaunchCooperativeKernel((const void*)move, grid, dim3(512), arguments, 0, stream);
+  else
+    move<<<grid, 512, 0, stream>>>(from, to, count);
   return made;
 }
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
@@ -39,11 +46,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 
 @dataclass(frozen=True)
 class Form:
-    """What of a call costs time though nothing is computed: launches, results, and the bytes that go in and out."""
+    """What of a call costs time though nothing is computed: launches and their kind, results, bytes in and out."""
 
     launches: int
     results: int
     moved_bytes: int = 0
+    together: bool = False  # by a launch whose blocks can wait for each other
 
 
 def l2_bytes() -> int:
@@ -63,7 +71,8 @@ def _samples(toolchain: Toolchain, form: Form) -> Samples:
     made = compile(candidate, None, CompileOptions(), toolchain)
     if made.artifact is None:
         raise HarnessError(f"The null candidate does not compile: {made.result.detail}")
-    x = torch.zeros(max(1, form.launches), max(1, form.results), device="cuda")
+    axes = (max(1, form.launches), max(1, form.results))
+    x = torch.zeros((*axes, 1) if form.together else axes, device="cuda")
     z = torch.zeros(max(1, form.moved_bytes // 32) * 4, device="cuda")  # half is read, half is written
     with CudaSession(made.artifact, "forward", toolchain.runtime.parent, room_for((x, z), (x, z))) as session:
         samples = sample(session, _zeros(x, z), lambda _call, _shown: None, Manner(RULE))

@@ -51,10 +51,11 @@ class Samples:
         (self.idle if mode is Mode.IDLE else self.queued).append(clocks)
 
     def kept(self) -> "Samples":
-        """Without the calls during which the GPU was disturbed."""
+        """Without the calls during which the GPU was disturbed; where that leaves none of a mode, with all of it."""
         every = [*self.idle, *self.queued]
         good = dict(zip(map(id, every), undisturbed([clocks.flush_us for clocks in every]), strict=True))
-        return Samples([c for c in self.idle if good[id(c)]], [c for c in self.queued if good[id(c)]])
+        idle, queued = ([c for c in mode if good[id(c)]] for mode in (self.idle, self.queued))
+        return Samples(idle or self.idle, queued or self.queued)
 
     @classmethod
     def all(cls, windows: Sequence["Samples"]) -> "Samples":
@@ -114,14 +115,20 @@ class Manner:
     null: Null | None = None  # none: no call needs to be confirmed
 
     def done(self, samples: Samples, elapsed_s: float) -> bool:
-        """The rule, and both clocks content; where they will not be, twice the most that the rule grants."""
-        if not self.rule.done(samples.events_us(Mode.QUEUED), elapsed_s):
-            return False
-        if self.null is None or samples.count >= MOST_TURNS * self.rule.most:
+        """The rule, and both clocks content; where they will not be, `MOST_TURNS` times what the rule grants at most.
+
+        Only calls count that the verdict will count.
+        """
+        if samples.count >= MOST_TURNS * self.rule.most:
             return True
-        if len(samples.confirmed(self.null.beside_us)) < least_confirmed(len(samples.idle)):
+        kept = samples.kept() if samples.count else samples
+        if not self.rule.done(kept.events_us(Mode.QUEUED), elapsed_s):
             return False
-        return samples.hidden(self.null) is None
+        if self.null is None:
+            return True
+        if len(kept.confirmed(self.null.beside_us)) < least_confirmed(len(kept.idle)):
+            return False
+        return kept.hidden(self.null) is None
 
 
 def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner: Manner) -> Samples | Trouble:

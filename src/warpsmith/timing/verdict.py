@@ -11,17 +11,10 @@ from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
 from warpsmith.timing.baselines import Baselines
 from warpsmith.timing.rules import Doubt, Floor
-from warpsmith.timing.sample import Null, Samples
+from warpsmith.timing.sample import Samples
+from warpsmith.timing.window import Window
 
 WALL_SETTLES_US = 20.0  # below this the judge's clock cannot confirm the worker's
-
-
-@dataclass(frozen=True)
-class Bench:
-    """The zeros and the floor of this GPU, measured before candidates are."""
-
-    null: Null
-    floor: Floor
 
 
 @dataclass(frozen=True)
@@ -55,17 +48,13 @@ def least(task: Task, direction: Direction, case: Case, call: Problem, floor: Fl
     return Least(floor.us(read, written), ideal)
 
 
-def judged(
-    case: Case, windows: Sequence[Samples], baselines: Baselines, bench: Bench, bounds: Least, launches: int
-) -> Judged:
-    """Everything that can be said of one case from its windows; more than one are of more than one process."""
-    every = [window.kept() for window in windows]
-    kept, total = Samples.all(every), sum(window.count for window in windows)
-    queued, confirmed = kept.events_us(Mode.QUEUED), kept.confirmed(bench.null.beside_us)
+def judged(case: Case, windows: Sequence[Window], baselines: Baselines, bounds: Least, launches: int) -> Judged:
+    """Everything that can be said of one case from its windows."""
+    kept, total = Samples.all([window.kept for window in windows]), sum(window.every.count for window in windows)
+    queued, counted = kept.events_us(Mode.QUEUED), [clocks for window in windows for clocks in window.counted]
     fastest = baselines.best
     speedup = rules.ratio(fastest.queued_us, queued)
-    ratios = [fastest.us / median(window.events_us(Mode.QUEUED)) for window in every]
-    counted = confirmed or kept.idle
+    ratios = [fastest.us / window.us for window in windows]
     timing = CaseTiming(
         case=case,
         time=rules.measured(queued),
@@ -83,9 +72,7 @@ def judged(
     )
     doubts = (
         rules.disturbed([True] * kept.count + [False] * (total - kept.count)),
-        rules.clocks_disagree(len(confirmed), len(kept.idle), kept.beside_us(), bench.null.beside_us),
-        kept.hidden(bench.null),
-        rules.rehearsed_work(kept.rehearsal_us, median(queued)),
+        *(doubt for window in windows for doubt in window.doubts()),
         rules.below_floor(median(queued), bounds.floor_us),
         rules.too_good(speedup, repeated=len(ratios) > 1 and min(ratios) > rules.GOOD_LIMIT),
     )

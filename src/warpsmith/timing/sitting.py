@@ -1,0 +1,118 @@
+"""Who sits under the clock: a compiled candidate, its processes, and what of this GPU does not depend on it."""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from warpsmith.compile import Toolchain
+from warpsmith.records import Case, Ceilings, Direction, Task, Trial
+from warpsmith.sandbox.cuda_session import CudaSession, room_for_all
+from warpsmith.tasks.fresh import outline, problems
+from warpsmith.tasks.opened import OpenTask
+from warpsmith.tasks.program import Problem
+from warpsmith.tasks.values import tensors
+from warpsmith.timing.baselines import Host, host_for
+from warpsmith.timing.null import Form, l2_bytes, measure_null
+from warpsmith.timing.rules import Floor
+from warpsmith.timing.sample import Null
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A compiled candidate and what it is for."""
+
+    opened: OpenTask
+    target: str
+    task: Task
+    direction: Direction
+    artifact: Path
+    plain: bool
+    launches: int  # a call's, as the virtual GPU counted them
+    together: bool = False  # whether it can launch a grid that waits for itself
+
+    def calls(self, case: Case) -> Iterator[Problem]:
+        """Endless fresh calls of a case."""
+        return problems(self.opened, self.direction, Trial(case=case), secrets.randbits(31), "cuda")
+
+    def outline(self, case: Case) -> Problem:
+        """The shapes of such a call."""
+        return outline(self.opened, self.direction, Trial(case=case))
+
+
+class Sitting:
+    """The processes of one candidate under the clock: a worker a window, and torch beside them.
+
+    `outlines` are calls of its cases, by name, of which only the shapes matter.
+    """
+
+    def __init__(self, subject: Subject, runtime: Path, outlines: Mapping[str, Problem], call_s: float) -> None:
+        self._subject, self._runtime, self.outlines, self._call_s = subject, runtime, outlines, call_s
+        self._room = room_for_all(outlines.values())
+        self._workers: dict[int, CudaSession] = {}
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def worker(self, number: int) -> CudaSession:
+        """The worker of a window: each has one of its own."""
+        if number not in self._workers:
+            self._workers[number] = self._session()
+        return self._workers[number]
+
+    def forms(self, outline: Problem) -> tuple[Form, Form]:
+        """What a call costs that does nothing: by its launches and results, and by all that is known of it."""
+        moved_bytes = sum(one.nbytes for one in (*tensors(outline.arguments), *outline.native))
+        form = Form(self._subject.launches, len(outline.native))
+        return form, replace(form, moved_bytes=moved_bytes, together=self._subject.together)
+
+    def renew(self, number: int) -> None:
+        """Let a fresh worker have a window."""
+        self._workers.pop(number, None)
+
+    @cached_property
+    def torch(self) -> Host:
+        """The resident baselines."""
+        return host_for(self._subject.target, self._open)
+
+    def _session(self) -> CudaSession:
+        subject = self._subject
+        return self._open.enter_context(
+            CudaSession(subject.artifact, subject.direction.value, self._runtime, self._room, self._call_s)
+        )
+
+
+class Zeros:
+    """What does not depend on a candidate: the null candidate's clocks and the floor of this GPU, measured once.
+
+    A machine can fall into another gait for minutes; whoever doubts the zero has it measured again.
+    """
+
+    def __init__(self, toolchain: Toolchain, ceilings: Ceilings) -> None:
+        self.toolchain, self._ceilings = toolchain, ceilings
+        self._nulls: dict[Form, Null] = {}
+
+    @cached_property
+    def floor(self) -> Floor:
+        """No call is shorter than one launch."""
+        return Floor(self._ceilings, self.null(Form(1, 1)).queued_us, l2_bytes())
+
+    def null(self, form: Form) -> Null:
+        """The zero of the calls of a form."""
+        if form not in self._nulls:
+            self.again(form)
+        return self._nulls[form]
+
+    def again(self, form: Form) -> None:
+        """Measure it anew."""
+        self._nulls[form] = measure_null(self.toolchain, form)

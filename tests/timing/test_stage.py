@@ -1,0 +1,113 @@
+"""A case under the clock with sessions that are fakes: what is doubted once has a second chance in another process."""
+
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tests.timing.faking import FakeSession
+
+from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Reason, Trial
+from warpsmith.sandbox.cuda_session import CudaSession
+from warpsmith.sandbox.session import Clocks
+from warpsmith.tasks.find import open_task
+from warpsmith.tasks.fresh import outline
+from warpsmith.timing.baselines import Baseline, Baselines, keep, store
+from warpsmith.timing.null import Form
+from warpsmith.timing.rules import Floor
+from warpsmith.timing.sample import Null
+from warpsmith.timing.sitting import Sitting, Subject, Zeros
+from warpsmith.timing.stage import Tier, Timer
+from warpsmith.timing.verdict import Judged
+
+CASE = Case(name="c", group=Group.TIMING, axes={"rows": 512, "cols": 64}, dtype=Dtype.FLOAT32)
+OPENED = open_task("softmax")
+NULL = Null(queued_us=3.0, idle_us=6.0, beside_us=10.0)
+RATES = Ceilings(gpu="H200", measured=True, read_bytes_per_s=4e12, write_bytes_per_s=4e12, copy_bytes_per_s=4e12)
+HONEST, QUEUED = Clocks(16.0, 6.0, 27.0, 400.0), Clocks(12.0, 6.0, 27.0, 400.0)
+LATE, HIDING = Clocks(16.0, 6.0, 60.0, 400.0), Clocks(40.0, 6.0, 51.0, 400.0)
+
+
+@dataclass
+class Zero:
+    """Of the zeros, clocks that never change; and which forms were measured anew."""
+
+    anew: list[Form] = field(default_factory=list)
+    floor: Floor = field(default_factory=lambda: Floor(RATES, 3.0, 50 << 20))
+
+    def null(self, _form: Form) -> Null:
+        return NULL
+
+    def again(self, form: Form) -> None:
+        self.anew.append(form)
+
+
+class Faked(Sitting):
+    """Workers with these clocks from an idle device, in the order in which they are begun."""
+
+    def __init__(self, *idle: Clocks, together: bool = False) -> None:
+        task = OPENED.describe()
+        subject = Subject(OPENED, "softmax", task, Direction.FORWARD, Path("x.so"), False, 1, together)
+        super().__init__(subject, Path(), {"c": outline(OPENED, Direction.FORWARD, Trial(case=CASE))}, 1.0)
+        self.subject, self.fakes, self.begun = subject, [FakeSession([one], QUEUED) for one in idle], 0
+
+    def _session(self) -> CudaSession:
+        self.begun += 1
+        return cast(CudaSession, self.fakes[self.begun - 1])
+
+
+def timed(sitting: Faked, tier: Tier, home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Judged, Zero]:
+    monkeypatch.setenv("WARPSMITH_HOME", str(home))
+    monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(sitting.outlines["c"]))
+    monkeypatch.setattr("warpsmith.timing.stage.measure_again", lambda _torch, _request, chosen: chosen)
+    monkeypatch.setattr(Faked, "torch", None)
+    kept = Baseline(mode="eager", idle_us=(30.0,) * 9, queued_us=(24.0,) * 9)
+    path = store("H200", "2", OPENED.describe(), Direction.FORWARD, CASE)
+    keep(path, Baselines(modes=(kept,), flush_us=400.0))
+    zero = Zero()
+    timer = Timer(cast(Zeros, zero), "H200", "2", tier, modes=("eager",))
+    outcome = timer.time_case(sitting.subject, CASE, lambda _call, _shown: None, sitting)
+    assert isinstance(outcome, Judged)
+    return outcome, zero
+
+
+def test_an_honest_search_needs_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sitting = Faked(HONEST, HONEST)
+    found, zero = timed(sitting, "search", tmp_path, monkeypatch)
+    assert (found.doubts, sitting.begun, zero.anew) == ((), 1, [])
+    assert found.timing.time.us == 12.0
+
+
+@pytest.mark.parametrize("first", [LATE, HIDING])
+def test_a_doubt_has_a_second_chance_which_alone_counts(
+    first: Clocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sitting = Faked(first, HONEST)
+    found, _ = timed(sitting, "search", tmp_path, monkeypatch)
+    assert (found.doubts, sitting.begun) == ((), 2)
+    assert (found.timing.idle.low_us, found.timing.idle.high_us) == (16.0, 16.0)
+    assert sitting.worker(0) is cast(CudaSession, sitting.fakes[1]), "the next case begins where the clocks agreed"
+
+
+@pytest.mark.parametrize(("clocks", "reason"), [(LATE, Reason.CLOCKS_DISAGREE), (HIDING, Reason.HIDDEN_WORK)])
+@pytest.mark.parametrize("tier", ["search", "claim"])
+def test_whoever_is_doubted_twice_is_not_believed(
+    clocks: Clocks, reason: Reason, tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, _ = timed(Faked(clocks, clocks), tier, tmp_path, monkeypatch)
+    assert [doubt.reason for doubt in found.doubts] == [reason]
+
+
+@pytest.mark.parametrize(("third", "doubts"), [(HONEST, []), (HIDING, [Reason.HIDDEN_WORK])])
+def test_a_claim_needs_two_processes_that_hide_nothing(
+    third: Clocks, doubts: list[Reason], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sitting = Faked(HONEST, HIDING, third)
+    found, _ = timed(sitting, "claim", tmp_path, monkeypatch)
+    assert ([doubt.reason for doubt in found.doubts], sitting.begun) == (doubts, 3)
+
+
+def test_the_zero_of_a_doubt_is_like_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, zero = timed(Faked(HIDING, HONEST, together=True), "search", tmp_path, monkeypatch)
+    assert zero.anew == [Form(1, 1, moved_bytes=2 * 512 * 64 * 4, together=True)]
