@@ -1,11 +1,15 @@
 """The comparison passes honest rounding and fails everything else, NaN first."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 
 from warpsmith.check import compare
 from warpsmith.check.compare import Budget, _slow
-from warpsmith.records import Case, Dtype, Group, Reason, Tolerance
-from warpsmith.tasks.program import Problem
+from warpsmith.records import Case, Direction, Dtype, Group, Reason, Tolerance
+from warpsmith.tasks.program import Problem, solved
+from warpsmith.tasks.suite import suite_program
 
 CASE = Case(name="c", group=Group.SMOKE, axes={"k": 4096}, dtype=Dtype.FLOAT32)
 TOLERANCE = Tolerance(norm_floor={Dtype.FLOAT32: 2e-6}, reduction="k")
@@ -17,6 +21,10 @@ def product() -> tuple[torch.Tensor, torch.Tensor, Problem]:
     b = torch.randn(4096, 8, generator=source)
     expected = a.double() @ b.double()
     return a, b, Problem((a, b), (a @ b,), (expected,))
+
+
+def chopped(x: torch.Tensor) -> torch.Tensor:
+    return (x.view(torch.int32) & ~0x1FFF).view(torch.float32)  # the ten bits that TF32 keeps
 
 
 def judge(found: torch.Tensor, problem: Problem) -> Reason | None:
@@ -33,10 +41,6 @@ def test_sequential_accumulation_passes() -> None:
 
 def test_reduced_mantissa_fails() -> None:
     a, b, problem = product()
-
-    def chopped(x: torch.Tensor) -> torch.Tensor:
-        return (x.view(torch.int32) & ~0x1FFF).view(torch.float32)  # the ten bits that TF32 keeps
-
     assert judge(chopped(a) @ chopped(b), problem) is Reason.WRONG_VALUE
 
 
@@ -126,3 +130,51 @@ def test_the_quick_way_and_the_slow_way_agree() -> None:
     slow = _slow("out", found, problem.native[0], problem.expected[0], Budget.of(TOLERANCE, CASE))
     assert quick.passed and slow.passed
     assert abs(quick.worst / slow.worst - 1) < 1e-9
+
+
+def cancelling(length: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two rows whose product has terms near one and a sum near zero."""
+    source = torch.Generator().manual_seed(seed)
+    x, w = (torch.rand(1, length, generator=source) + 0.5 for _ in range(2))
+    x[:, 1::2], w[:, 1::2] = -x[:, ::2], w[:, ::2] * (1 + 1e-6)
+    return x, w
+
+
+def sequential(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    total = torch.zeros(1, 1)
+    for one, other in zip(x[0], w[0], strict=True):
+        total = total + one * other
+    return total
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_one_result_whose_terms_cancel_may_be_off_by_what_its_terms_are(seed: int) -> None:
+    program = suite_program("linear")
+    length, (x, w) = 512, cancelling(512, seed)
+    case = Case(
+        name="c", group=Group.SMOKE, axes={"rows": 1, "inner": length, "cols": 1, "batch": 1}, dtype=Dtype.FLOAT32
+    )
+    one = solved(program, Direction.FORWARD, (x, w, torch.zeros(1)), 0)
+    one = replace(one, native=(one.expected[0].float(),))  # torch may happen to be exact
+
+    def judged(found: torch.Tensor) -> Reason | None:
+        return compare([found], one, ["out"], program.task.tolerance, case).reason
+
+    assert judged(sequential(x, w)) is None
+    assert judged(sequential(chopped(x), chopped(w))) is Reason.WRONG_VALUE
+    assert judged(one.native[0] + 1e-3) is Reason.WRONG_VALUE
+
+
+def test_a_gradient_s_terms_are_known_by_their_signs() -> None:
+    program = suite_program("linear")
+    source = torch.Generator().manual_seed(3)
+    x, w = torch.randn(64, 8, generator=source), torch.randn(4, 8, generator=source)
+    one = solved(program, Direction.BACKWARD, (x, w, torch.zeros(4)), 5)
+    names = program.task.signature(Direction.BACKWARD).results
+    sizes = dict(zip(names, one.sizes() or (), strict=True))
+    grad = one.arguments[0]
+    assert isinstance(grad, torch.Tensor)
+    terms = (grad.double().square().T @ x.double().square()).sqrt()
+    found = sizes[next(name for name in names if "weight" in name or name.endswith("_w"))]
+    assert 0.7 < float((found / terms).mean()) < 1.3
+    assert float(found.min()) > 0.2 * float(terms.min())

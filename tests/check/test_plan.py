@@ -7,7 +7,6 @@ import pytest
 from warpsmith.base import UsageError
 from warpsmith.check import Scope, Step, plan
 from warpsmith.check.plan import work
-from warpsmith.check.terms import is_product
 from warpsmith.records import Direction, Dtype, Family, Group, Precision, Task, Twist
 from warpsmith.tasks.own import read_task
 from warpsmith.tasks.suite import folders, suite_folder
@@ -88,8 +87,8 @@ def test_one_shape_is_called_many_times_in_a_row() -> None:
 
 
 def test_a_product_takes_two_tensors() -> None:
-    assert is_product(LINEAR.forward)
-    assert not is_product(read_task(suite_folder("softmax")).forward)
+    assert LINEAR.forward.is_product
+    assert not read_task(suite_folder("softmax")).forward.is_product
 
 
 def test_a_group_without_cases_is_refused() -> None:

@@ -13,7 +13,6 @@ from threading import Thread
 from warpsmith.base import HarnessError, UsageError, evaluate
 from warpsmith.bench.environment import environment
 from warpsmith.bench.lease import Need, lease
-from warpsmith.check.terms import is_product
 from warpsmith.records import MODES, Case, Direction, Group, Model, Task
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import folders
@@ -118,7 +117,7 @@ def preparable(one: Wanted, modes: Sequence[str]) -> tuple[str, ...]:
 
 def multiplies(task: Task) -> bool:
     """Whether a task may be a product of matrices or a convolution: two tensors, and much work a byte."""
-    if not is_product(task.forward):
+    if not task.forward.is_product:
         return False
     intense = [_intensity(task, way, case) > INTENSE for way in task.directions for case in _timed(task)]
     return any(intense)

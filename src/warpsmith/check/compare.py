@@ -3,13 +3,15 @@
 For a result with reference e, torch's own result t and the kernel's f, with u the unit roundoff of the element
 type, v that of float32, in which sums are kept whatever the element type, and K the length of the reduction:
 
-    elementwise   |f - e| <= factor * ((u + v * sqrt(K)) * (|e| + rms(e)) + max|t - e|)
-    by norm       ||f - e|| <= max(norm_factor * ||t - e||, norm_floor * ||e||)
+    elementwise   |f - e| <= factor * ((u + v * sqrt(K)) * (|e| + rms(e)) + v * sqrt(K) * s + max|t - e|)
+    by norm       ||f - e|| <= max(norm_factor * ||t - e||, norm_floor * ||e||, factor * v * sqrt(K) * ||s||)
 
 sqrt(K) is how rounding errors of a sum grow when their signs are as good as random: a plain sequential float32
-accumulation passes. Where the terms of a sum are equal (`equal_terms`) every addition in a binade rounds the same way
-and the error grows as K: K/8 roundoffs of float32 are added to sqrt(K), and both bounds have them. Torch's own error is
-only ever a floor, since it can be exactly zero.
+accumulation passes. s is the size of the terms that a result sums, the root of the sum of their squares
+(`tasks/signs.py`). Most results have about that size themselves, so s is asked for only where a result would be wrong
+without it: terms that cancel leave their rounding errors behind. Where the terms of a sum are equal (`equal_terms`)
+every addition in a binade rounds the same way and the error grows as K: K/8 roundoffs of float32 are added to sqrt(K),
+and both bounds have them. Torch's own error is only ever a floor, since it can be exactly zero.
 """
 
 from collections.abc import Sequence
@@ -55,9 +57,14 @@ class Budget:
         length = max(1.0, float(evaluate(tolerance.reduction, case.variables)))
         return cls(tolerance, sqrt(length), SUM_ROUNDOFF * length / EQUAL_SHARE if equal else 0.0)
 
+    @property
+    def sums(self) -> float:
+        """The share of its terms' size by which a sum may be off."""
+        return SUM_ROUNDOFF * self.growth
+
     def rounding(self, dtype: torch.dtype) -> float:
         """The share of a value by which it may be off: its own rounding, and that of the sum behind it."""
-        return torch.finfo(dtype).eps / 2 + SUM_ROUNDOFF * self.growth + self.drift
+        return torch.finfo(dtype).eps / 2 + self.sums + self.drift
 
     def floor(self, dtype: torch.dtype) -> float:
         """The share of the reference's norm that an error may always have."""
@@ -77,8 +84,11 @@ def compare(
         detail = f"returned {len(found)} tensors; the task has {len(problem.expected)}: {', '.join(names)}"
         return Comparison(Reason.BAD_ANSWER, detail, float("inf"))
     budget, worst = Budget.of(tolerance, case, equal), 0.0
-    for name, result, native, expected in zip(names, found, problem.native, problem.expected, strict=True):
+    for place, (name, result) in enumerate(zip(names, found, strict=True)):
+        native, expected = problem.native[place], problem.expected[place]
         outcome = _one(name, result, native, expected, budget)
+        if outcome.reason is Reason.WRONG_VALUE and (sizes := problem.sizes()) is not None:
+            outcome = _slow(name, result, native, expected, budget, sizes[place].to(expected.device))
         if not outcome.passed:
             return outcome
         worst = max(worst, outcome.worst)
@@ -119,27 +129,30 @@ def _quick(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> t
     return float(error.div_(bound).max()), share
 
 
-def _slow(name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> Comparison:
-    """The same with infinities in the reference, and with the evidence."""
-    ratio = _element_ratio(found, native, expected, budget)
+def _slow(
+    name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget, sizes: Tensor | None = None
+) -> Comparison:
+    """The same with infinities in the reference, with the sizes of the terms, and with the evidence."""
+    sums = budget.sums * (torch.zeros_like(expected) if sizes is None else sizes)
+    ratio = _element_ratio(found, native, expected, budget, sums)
     worst = float(ratio.max())
     if not worst <= 1:
         return Comparison(Reason.WRONG_VALUE, _evidence(name, found, expected, ratio), worst)
-    share = _norm_ratio(found, native, expected, budget)
+    share = _norm_ratio(found, native, expected, budget, sums)
     if not share <= 1:
         detail = f"{name}: the error's norm is {share:.3g} times what the tolerance allows"
         return Comparison(Reason.WRONG_VALUE, detail, share)
     return Comparison(None, "", max(worst, share))
 
 
-def _element_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> Tensor:
+def _element_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget, sums: Tensor) -> Tensor:
     """Error over bound, elementwise; not-a-number and a wrong infinity count as infinitely wrong."""
     finite = torch.isfinite(expected)
     clean = torch.where(finite, expected, 0.0)
     error = torch.where(finite, (found.double() - clean).abs(), 0.0)
     own = torch.where(finite, (native.double() - clean).abs(), 0.0).nan_to_num(0.0, 0.0, 0.0).max()
     rms = clean.square().mean().sqrt()
-    rounding = budget.rounding(native.dtype) * (clean.abs() + rms)
+    rounding = budget.rounding(native.dtype) * (clean.abs() + rms) + sums
     smallest = torch.finfo(native.dtype).tiny * torch.finfo(native.dtype).eps  # a denormal's last bit
     ratio = error / (budget.tolerance.factor * (rounding + own) + smallest)
     same = (found.double() == expected) | (found.isnan() & expected.isnan())
@@ -147,7 +160,7 @@ def _element_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budg
     return torch.where(finite, torch.where(ratio.isnan(), wrong, ratio), torch.where(same, 0.0, wrong))
 
 
-def _norm_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> float:
+def _norm_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget, sums: Tensor) -> float:
     finite = torch.isfinite(expected)
     clean = expected[finite]
     error = float((found.double()[finite] - clean).norm())
@@ -155,7 +168,9 @@ def _norm_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget)
     floor = budget.floor(native.dtype) * float(clean.norm())
     info = torch.finfo(native.dtype)
     last_bits = info.tiny * info.eps * sqrt(clean.numel())  # where all is zero, a denormal's last bit each
-    allowed = max(budget.tolerance.norm_factor * own, floor, last_bits)
+    allowed = max(
+        budget.tolerance.norm_factor * own, floor, last_bits, budget.tolerance.factor * float(sums[finite].norm())
+    )
     return error / allowed if allowed else (0.0 if error == 0 else float("inf"))
 
 

@@ -8,7 +8,6 @@ from math import prod
 from typing import TypeVar
 
 from warpsmith.base import UsageError, evaluate
-from warpsmith.check.terms import is_product
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Task, Trial, Twist
 from warpsmith.tasks.heldout import heldout_cases, long_cases
 
@@ -126,7 +125,7 @@ def _streak(task: Task, direction: Direction, cases: Sequence[Case], draw: rando
 def _precise(task: Task, cases: Sequence[Case], draw: random.Random) -> list[Step]:
     """The precision gate: full mantissas, and one-hot rows where float32 is all but exact and TF32 is off by 2e-4."""
     wide = [case for case in cases if case.dtype is Dtype.FLOAT32]
-    if task.precision.tf32 or not wide or not is_product(task.forward):
+    if task.precision.tf32 or not wide or not task.forward.is_product:
         return []
     case = draw.choice(wide)
     return [Step(_trial(case, draw, case.inits[0], family), draw.randrange(SLOTS)) for family in GATE]

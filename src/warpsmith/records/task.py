@@ -52,6 +52,9 @@ class Role(StrEnum):
     SAVED = "saved"  # what forward saved for backward
 
 
+PRODUCT_TENSORS = 2  # a product multiplies at least two tensors
+
+
 class Argument(Model):
     """One argument of a kernel."""
 
@@ -59,12 +62,22 @@ class Argument(Model):
     kind: Kind
     role: Role
 
+    @property
+    def multiplies(self) -> bool:
+        """Whether it is a tensor that a gradient flows to."""
+        return self.kind in (Kind.TENSOR, Kind.OPTIONAL_TENSOR) and self.role in (Role.INPUT, Role.PARAMETER)
+
 
 class Signature(Model):
     """The arguments of one direction in order, and the names of the tensors it returns."""
 
     arguments: tuple[Argument, ...]
     results: tuple[str, ...]
+
+    @property
+    def is_product(self) -> bool:
+        """Whether forward can multiply tensors with each other: it takes two that a gradient flows to."""
+        return sum(argument.multiplies for argument in self.arguments) >= PRODUCT_TENSORS
 
 
 class Group(StrEnum):

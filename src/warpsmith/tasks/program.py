@@ -4,7 +4,7 @@ Whatever format a task was written in, it becomes a `Program`; nothing above thi
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Direction, Kind, Role, Signature, Task, Trial
+from warpsmith.tasks import signs
 from warpsmith.tasks.draw import Words
 from warpsmith.tasks.twist import twisted
 from warpsmith.tasks.values import Value, Values, mapped, outputs, tensors, widened
@@ -68,6 +69,7 @@ class Problem:
     arguments: Values
     native: tuple[Tensor, ...]
     expected: tuple[Tensor, ...]
+    sizes: Callable[[], tuple[Tensor, ...] | None] = lambda: None  # of the terms of each result, where they are known
 
 
 def problem(program: Program, direction: Direction, trial: Trial, device: str = "cpu") -> Problem:
@@ -81,7 +83,8 @@ def problem(program: Program, direction: Direction, trial: Trial, device: str = 
 def moved(one: Problem, device: str) -> Problem:
     """The same problem with its tensors on a device."""
     native, expected = (tuple(tensor.to(device) for tensor in part) for part in (one.native, one.expected))
-    return Problem(mapped(one.arguments, lambda tensor: tensor.to(device)), native, expected)
+    arguments = mapped(one.arguments, lambda tensor: tensor.to(device))
+    return replace(one, arguments=arguments, native=native, expected=expected)
 
 
 def sided(program: Program, direction: Direction) -> Program:
@@ -92,18 +95,22 @@ def sided(program: Program, direction: Direction) -> Program:
 def solved(program: Program, direction: Direction, arguments: Values, seed: int) -> Problem:
     """The call for these arguments of `sided(...)`, on whatever device they are; `seed` draws upstream gradients."""
     if direction is Direction.FORWARD:
-        native = program.forward(arguments)
-        return Problem(arguments, native, program.forward(widened(arguments)))
+        terms = partial(signs.of_product, program.forward, program.task.forward, arguments, seed)
+        return Problem(arguments, program.forward(arguments), program.forward(widened(arguments)), terms)
     grads = upstream(program.forward(arguments), seed)
-    wide = [grad.double() for grad in grads]
     signature = program.task.forward
     given = program.backward_arguments(arguments, grads)
     kept = given[len(grads) + len(arguments) :]
     settled = partial(program.chosen, kept=kept) if isinstance(program, Choosing) else program.forward
     order = gradient_order(signature, arguments, program.task.signature(direction).results)
     native = gradients(program.forward, signature, arguments, grads)
-    expected = gradients(settled, signature, widened(arguments), wide)
-    return Problem(given, tuple(native[i] for i in order), tuple(expected[i] for i in order))
+
+    def truth(upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        found = gradients(settled, signature, widened(arguments), [grad.double() for grad in upstream])
+        return tuple(found[i] for i in order)
+
+    sizes = partial(signs.of_linear, truth, grads, seed)
+    return Problem(given, tuple(native[i] for i in order), truth(grads), sizes)
 
 
 def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
