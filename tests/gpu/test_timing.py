@@ -8,15 +8,16 @@ from warpsmith.device import gpus
 from warpsmith.profile import known_ceilings
 from warpsmith.records import Candidate, Case, Claim, Direction, Dtype, Group, Reason, TimingFacts, Verdict
 from warpsmith.sandbox.observation import Trouble
-from warpsmith.sandbox.session import Shown
+from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_folder
 from warpsmith.timing import ratio
 from warpsmith.timing.rules import claim
-from warpsmith.timing.sample import Examine
+from warpsmith.timing.sample import Examine, Manner
 from warpsmith.timing.sitting import Subject, Zeros
-from warpsmith.timing.stage import Timer
+from warpsmith.timing.stage import RULES, Timer
+from warpsmith.timing.window import Window, Windows
 
 pytestmark = pytest.mark.gpu
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 4096}, dtype=Dtype.FLOAT32)
@@ -60,13 +61,15 @@ def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
     assert found.speedup is not None
 
 
-def test_a_kernel_against_itself_is_inconclusive(timer: Timer) -> None:
-    times = []
-    for _ in range(2):
-        one = subject()
-        with timer.sitting(one, [CASE]) as sitting:
-            outcome = timer.time_case(one, CASE, close, sitting)
-        assert not isinstance(outcome, Trouble)
-        times.append(outcome.timing.time)
-    assert abs(times[0].us / times[1].us - 1) < 0.02
-    assert claim(ratio([times[0].us] * 9, [times[1].us] * 9)) is Claim.INCONCLUSIVE
+def test_a_kernel_against_itself_is_never_faster(timer: Timer) -> None:
+    one, rule = subject(), RULES["claim"]
+    with timer.sitting(one, [CASE]) as sitting:
+        outline = sitting.outlines[CASE.name]
+        making = Windows(sitting, timer.zeros, one.calls(CASE), close, Manner(rule))
+        first, second = (making.window(number, outline) for number in range(2))
+    assert isinstance(first, Window) and isinstance(second, Window)
+    assert first.agrees and second.agrees
+    assert abs(first.us / second.us - 1) < 0.02
+    times = [window.kept.events_us(Mode.QUEUED) for window in (first, second)]
+    assert claim(ratio(times[0], times[1]), [first.us / second.us]) is not Claim.FASTER
+    assert claim(ratio(times[1], times[0]), [second.us / first.us]) is not Claim.FASTER

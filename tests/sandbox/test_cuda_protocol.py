@@ -29,6 +29,18 @@ def test_a_short_or_swollen_answer_is_malformed(payload: bytes) -> None:
         parse_timed(payload)
 
 
+@pytest.mark.parametrize("claimed", [0.0, -5.0])
+def test_a_claim_of_no_time_is_one_of_a_nanosecond(claimed: float) -> None:
+    found = parse_timed(struct.pack("<ddI", claimed, claimed, 0) + ANSWER)
+    assert (found.event_us, found.host_us) == (0.001, 0.001)
+
+
+@pytest.mark.parametrize("claimed", [float("nan"), float("inf")])
+def test_a_claim_that_is_no_number_is_malformed(claimed: float) -> None:
+    with pytest.raises(Malformed, match="times of"):
+        parse_timed(struct.pack("<ddI", claimed, 1.0, 0) + ANSWER)
+
+
 def test_requests_are_packed_as_the_worker_reads_them() -> None:
     assert share([(5, 4096)]) == struct.pack("<IiQ", 1, 5, 4096)
     assert (go(True), go(False)) == (b"\x01\0\0\0", b"\0\0\0\0")

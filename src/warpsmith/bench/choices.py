@@ -32,6 +32,7 @@ class Choices:
     cache: Literal["cold", "warm"] = "cold"  # the L2 before a timed call
     baselines: tuple[str, ...] = ()  # modes of torch; empty: all of them
     call_s: float = 60.0  # the longest that one call may take
+    most_cases: int | None = None  # of the timing cases, as the task lists them; none: all
     until: str = ""  # the last stage to run; empty: all of them
     effort: Literal["usual", "sketch", "thorough"] = "usual"  # of the virtual GPU; see `sketch`
 
@@ -44,6 +45,8 @@ class Choices:
             extra["effort"] = self.effort
         if self.until:
             extra["until"] = self.until
+        if self.most_cases is not None:
+            extra["most_cases"] = str(self.most_cases)
         if self.baselines:
             extra["baselines"] = ",".join(self.baselines)
         cases = tuple(group.value for group in self.cases)

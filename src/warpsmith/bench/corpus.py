@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import as_completed
 from pathlib import Path
 
 from warpsmith.base import UsageError, WarpsmithError, read_text
@@ -108,14 +109,14 @@ def read_specimen(path: Path) -> Specimen | None:
 
 
 def audit(specimens: Sequence[Specimen], choices: Choices, jobs: int, tell: Callable[[Outcome], None]) -> Audit:
-    """Evaluate the whole corpus, `jobs` at a time; `tell` hears of each outcome in order."""
+    """Evaluate the whole corpus, `jobs` at a time; `tell` hears of each outcome when it is there."""
     fit = [one for one in specimens if one.device != "cuda" or choices.device == "cuda"]
-    outcomes: list[Outcome] = []
     with pool(jobs) as threads:
-        for outcome in threads.map(lambda one: examine(one, choices), fit):
-            tell(outcome)
-            outcomes.append(outcome)
-    return Audit(outcomes=tuple(outcomes), skipped=tuple(one for one in specimens if one not in fit))
+        trials = [threads.submit(examine, one, choices) for one in fit]
+        for done in as_completed(trials):
+            tell(done.result())
+    outcomes = tuple(one.result() for one in trials)
+    return Audit(outcomes=outcomes, skipped=tuple(one for one in specimens if one not in fit))
 
 
 def examine(specimen: Specimen, choices: Choices, seed: int | None = None) -> Outcome:

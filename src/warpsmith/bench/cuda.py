@@ -148,7 +148,7 @@ def _timed_cases(desk: Desk) -> list[Case]:
     cases = [step.trial.case for step in _one_a_case(steps)]
     drawn = [case for case in cases if case.group is Group.HELDOUT and not case.name.startswith(LONG)]
     written = [case for case in desk.task.cases if case.group in groups]
-    return [*written, *drawn] or list(desk.task.cases[:1])
+    return [*written[: desk.choices.most_cases], *drawn] or list(desk.task.cases[:1])
 
 
 def _examine(desk: Desk, case: Case) -> Examine:

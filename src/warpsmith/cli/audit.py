@@ -15,7 +15,7 @@ from warpsmith.records import Verdict
 if TYPE_CHECKING:
     from warpsmith.bench.corpus import Outcome
 
-GPU_CALL_S = 5.0
+GPU_CALL_S, GPU_CASES = 5.0, 2
 SHIPPED = ("tests/exploits", "tests/honest")
 
 
@@ -36,7 +36,8 @@ def command(
     from warpsmith.bench.corpus import audit, read_corpus
 
     # Eager alone: an attack is held against its own honest kernel, and compiling torch's modes would take an hour.
-    # On a GPU a call takes milliseconds, and the corpus has many that hang.
+    # On a GPU a call takes milliseconds, and the corpus has many that hang. A small case and a usual one: the honest
+    # kernel inside an attack is slow on purpose, and takes most of a second for the largest.
     here = settled(device)
     chosen = Choices(
         device=here,
@@ -45,6 +46,7 @@ def command(
         without=read_defences(without),
         baselines=("eager",),
         call_s=GPU_CALL_S if here == "cuda" else Choices.call_s,
+        most_cases=GPU_CASES if here == "cuda" else None,
     )
     specimens = read_corpus(corpus or shipped())
 

@@ -4,6 +4,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from math import isfinite
 from typing import Any
 
 from warpsmith.sandbox.values import DTYPES, NAMES, Raw, Value
@@ -16,6 +17,7 @@ RESULT = struct.Struct("<iidII")
 CLOCKS = struct.Struct("<ddI")
 MOST_DIMENSIONS, MOST_BLOCKS = 16, 1 << 16
 RETURN_BYTES, QUEUED = 1, 1
+LEAST_US = 0.001
 
 Placed = Callable[[Raw], int]  # a tensor to its device address; 0 sends the bytes along
 
@@ -146,13 +148,15 @@ class Timed:
 
 
 def parse_timed(payload: bytes) -> Timed:
-    """The answer in a TIMED frame, or `Malformed`."""
+    """The answer in a TIMED frame, or `Malformed`. A claim to have taken no time is one of a nanosecond."""
     reader = _Reader(payload)
     event_us, host_us, count = reader.unpack(CLOCKS)
     if count > MOST_BLOCKS:
         raise Malformed(f"{count} live blocks")
+    if not (isfinite(event_us) and isfinite(host_us)):
+        raise Malformed(f"times of {event_us} and {host_us} µs")
     blocks = tuple((address, size) for address, size in (reader.unpack(PLACE) for _ in range(count)))
-    return Timed(parse(reader.take(reader.left)), event_us, host_us, blocks)
+    return Timed(parse(reader.take(reader.left)), max(event_us, LEAST_US), max(host_us, LEAST_US), blocks)
 
 
 def parse(payload: bytes) -> Answer:

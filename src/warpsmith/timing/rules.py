@@ -12,7 +12,8 @@ from warpsmith.records import Ceilings, Claim, MeasuredTime, Ratio, Reason
 
 FASTER_ABOVE = 1.01  # the lower bound of the interval must clear this before anyone says "faster"
 LEVEL = 0.999
-CLOCK_SHARE, CLOCK_FLOOR_US = 0.05, 3.0  # how far two clocks may differ
+CLOCK_SHARE, CLOCK_FLOOR_US = 0.05, 3.0  # how far two ways to make a call may differ
+WALL_SHARE = 0.01  # how far two clocks of one call may differ: what is called faster must be faster by more
 CONFIRMED_SHARE, LEAST_CONFIRMED = 0.25, 3
 GOOD_LIMIT = 10.0  # times the best baseline, past which a second evaluation must repeat it
 FLOOR_SLACK = 1.05  # the measured read ceiling may be passed by this much
@@ -86,8 +87,13 @@ def least_confirmed(calls: int) -> int:
 
 
 def slack_us(time_us: float) -> float:
-    """How far two clocks may differ at this time."""
+    """How far the times of two ways to make a call may differ."""
     return max(CLOCK_SHARE * time_us, CLOCK_FLOOR_US)
+
+
+def wall_slack_us(time_us: float) -> float:
+    """How far two clocks may differ at this time: what is beside a call does not grow with it."""
+    return max(WALL_SHARE * time_us, CLOCK_FLOOR_US)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from warpsmith.base import median, quantile
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode, Session, Shown
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.rules import Doubt, hidden_work, least_confirmed, slack_us, undisturbed
+from warpsmith.timing.rules import Doubt, hidden_work, least_confirmed, undisturbed, wall_slack_us
 from warpsmith.timing.stop import StopRule
 
 # What is wrong with a call, if anything: the check room's judgement, passed in.
@@ -80,7 +80,7 @@ class Samples:
 
         One that was delayed on its way and one whose claim is too small look alike, and neither counts.
         """
-        return [one for one in self.idle if one.beside_us <= null_beside_us + slack_us(one.event_us)]
+        return [one for one in self.idle if one.beside_us <= null_beside_us + wall_slack_us(one.event_us)]
 
     def soonest_us(self, null: Null) -> float:
         """The shortest call from an idle device, of the confirmed ones if there are any.
