@@ -5,7 +5,8 @@
     python benchmarks/tuner.py compare picks.jsonl timed.jsonl    the pick's measured time over the best point's
 
 A pick counts as good within 1.15 of the best point. `time` compiles all points at once, then takes the median of a few
-queued calls with a cold cache for each timing case; a point with a wrong result is said to be wrong and not timed.
+queued calls with a cold cache for each timing case, one point at a time; a point far behind the best has one call, and
+one with a wrong result is said to be wrong and not timed.
 """
 
 import argparse
@@ -14,7 +15,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from pathlib import Path
+from threading import Lock
 
 from pydantic import Field
 
@@ -36,6 +39,8 @@ from warpsmith.tasks.suite import suite
 
 GOOD = 1.15
 LEAST_CALLS, MOST_CALLS, CALLS_S = 2, 9, 0.05  # of a case of a point
+LOST, LONG_US = 1.5, 500.0  # times the best so far: a long call this far behind is timed once
+SESSIONS = 4  # are begun at once; one at a time is on the clock
 
 
 class Pick(Model):
@@ -125,21 +130,28 @@ def built(candidate: Candidate) -> tuple[Candidate, Path | None]:
 
 
 def on_gpu(one: Pick, made: list[tuple[Candidate, Path | None]]) -> Iterator[Timed]:
-    with open_task(one.task) as opened:
+    with open_task(one.task) as opened, ThreadPoolExecutor(SESSIONS) as pool:
         task = opened.describe()
         trials = [Trial(case=case) for case in task.group(Group.TIMING)]
         calls = {trial.case.name: next(problems(opened, one.direction, trial, 1, "cuda")) for trial in trials}
-        room = room_for_all(calls.values())
-        for candidate, artifact in made:
+        room, clock, best = room_for_all(calls.values()), Lock(), dict[str, float]()
+
+        def on_clock(candidate: Candidate, artifact: Path | None) -> Timed:
             found = Timed(task=one.task, macros=dict(candidate.macros), wrong="" if artifact else "does not compile")
-            if artifact:
-                with CudaSession(artifact, one.direction.value, Toolchain.find().runtime.parent, room) as session:
-                    for trial in trials:
-                        us = median_us(session, calls[trial.case.name], task, one.direction, trial)
-                        found = added(found, trial.case.name, us)
-                        if found.wrong:
-                            break
-            yield found
+            if artifact is None:
+                return found
+            with CudaSession(artifact, one.direction.value, Toolchain.find().runtime.parent, room) as session, clock:
+                for trial in trials:
+                    name = trial.case.name
+                    lost_us = LOST * best.get(name, inf)
+                    us = median_us(session, calls[name], task, one.direction, trial, lost_us)
+                    found = added(found, name, us)
+                    if isinstance(us, str):
+                        break
+                    best[name] = min(best.get(name, inf), us)
+            return found
+
+        yield from pool.map(on_clock, *zip(*made, strict=True))
 
 
 def added(found: Timed, case: str, us: float | str) -> Timed:
@@ -148,13 +160,17 @@ def added(found: Timed, case: str, us: float | str) -> Timed:
     return found.model_copy(update={"us": {**found.us, case: us}})
 
 
-def median_us(session: CudaSession, call: Problem, task: Task, direction: Direction, trial: Trial) -> float | str:
+def median_us(
+    session: CudaSession, call: Problem, task: Task, direction: Direction, trial: Trial, lost_us: float
+) -> float | str:
     """The median of a few queued calls, after one that is looked at; what is wrong with that one otherwise."""
     shown = session.call(call.arguments, mode=Mode.QUEUED)
     if shown.trouble:
         return shown.trouble.detail
     if fault := look(shown, call, task, direction, trial).fault:
         return fault.detail
+    if shown.clocks is not None and shown.clocks.event_us > max(lost_us, LONG_US):
+        return shown.clocks.event_us
     times: list[float] = []
     begin = time.perf_counter()
     while len(times) < LEAST_CALLS or (len(times) < MOST_CALLS and time.perf_counter() - begin < CALLS_S):
