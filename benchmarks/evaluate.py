@@ -140,7 +140,7 @@ def _pairs(subject: Subject) -> Iterator[dict[str, object]]:
                     "second_us": second,
                     "ratio": found.value,
                     "within": within,
-                    "claim": rules.claim(found, [found.value]).value,
+                    "claim": rules.claim(found, [found.value], abs(first - second)).value,
                 }
 
 

@@ -1,7 +1,9 @@
 """Sampling over a session that is a fake: modes by turns, every output examined, disturbed calls left out."""
 
 from collections.abc import Iterator
+from itertools import count
 
+import pytest
 from tests.timing.faking import FakeSession, X
 
 from warpsmith.records import Reason
@@ -9,7 +11,7 @@ from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode, Shown
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import StopRule
-from warpsmith.timing.sample import MOST_TURNS, WARM_CALLS, Manner, Null, Samples, sample
+from warpsmith.timing.sample import LEAST_TURNS, MOST_TURNS, PATIENCE, WARM_CALLS, Manner, Null, Samples, sample
 
 RULE = StopRule(width=0.0, least=4, most=4, seconds=9)
 MANNER = Manner(RULE)
@@ -111,6 +113,15 @@ def test_a_candidate_that_no_clock_confirms_is_given_up() -> None:
     assert isinstance(found, Samples)
     assert found.count == MOST_TURNS * RULE.most
     assert found.confirmed(30.0) == []
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(2.0, PATIENCE * 2 - WARM_CALLS - 1), (0.1, LEAST_TURNS * 4)])
+def test_patience_with_a_slow_candidate_ends(seconds: float, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.timing.sample.time.monotonic", count(step=1.0).__next__)  # a second a call
+    manner = Manner(StopRule(width=0.0, least=4, most=40, seconds=seconds), null=NULL)
+    found = sample(FakeSession([Clocks(10.0, 2.0, 90.0, 400.0)]), endless(), fine, manner)
+    assert isinstance(found, Samples)
+    assert found.count == calls
 
 
 def test_a_call_that_hides_nothing_is_given_as_many_calls_as_it_takes_to_show_that() -> None:

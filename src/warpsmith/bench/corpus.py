@@ -1,9 +1,11 @@
 """A corpus of attacks and honest controls: their headers, what was expected of them, and what came out."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
+
+from pydantic import Field
 
 from warpsmith.base import UsageError, WarpsmithError, read_text
 from warpsmith.bench.choices import Choices
@@ -48,6 +50,7 @@ class Outcome(Model):
     detail: str = ""
     time_us: float | None = None  # of all cases together, modelled or measured
     honest_us: float | None = None  # of the slow kernel inside an attack that passed, on the same inputs
+    seconds: Mapping[str, float] = Field(default_factory=dict)  # that each stage took
     expected: bool
     wrong: bool  # an attack that got through, or a control that did not
 
@@ -170,6 +173,7 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
         detail=ended.detail,
         time_us=time_us,
         honest_us=honest_us,
+        seconds={one.stage: round(one.seconds, 2) for one in record.results},
         expected=(excused or _as_said(ended, caught, passed)) if specimen.attack else passed,
         wrong=(passed and not excused) if specimen.attack else not passed,
     )

@@ -5,12 +5,13 @@ Every rule takes numbers and gives a value; none reads a clock.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 
 from warpsmith.base import bootstrap_ratio, median, quantile
 from warpsmith.records import Ceilings, Claim, MeasuredTime, Ratio, Reason
 
 FASTER_ABOVE = 1.01  # the lower bound of the interval must clear this before anyone says "faster"
+APART_US = 0.5  # and the times must differ by this: one short kernel in two processes was seen to differ by 0.4 µs
 LEVEL = 0.999
 CLOCK_SHARE, CLOCK_FLOOR_US = 0.05, 3.0  # how far two ways to make a call may differ
 WALL_SHARE = 0.01  # how far two clocks of one call may differ: what is called faster must be faster by more
@@ -42,8 +43,13 @@ def ratio(baseline: Sequence[float], candidate: Sequence[float], level: float = 
     return Ratio(value=median(baseline) / median(candidate), low=low, high=high, level=level)
 
 
-def claim(found: Ratio, windows: Sequence[float] = ()) -> Claim:
-    """Faster or slower only where the whole interval says so, and each window's ratio by itself; else inconclusive."""
+def claim(found: Ratio, windows: Sequence[float] = (), apart_us: float = inf) -> Claim:
+    """Faster or slower only where the whole interval says so, and each window's ratio by itself; else inconclusive.
+
+    `apart_us` is how far apart the times are.
+    """
+    if apart_us < APART_US:
+        return Claim.INCONCLUSIVE
     if found.low > FASTER_ABOVE and all(one > FASTER_ABOVE for one in windows):
         return Claim.FASTER
     return Claim.SLOWER if found.high < 1 / FASTER_ABOVE else Claim.INCONCLUSIVE

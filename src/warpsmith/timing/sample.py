@@ -17,7 +17,9 @@ from warpsmith.timing.stop import StopRule
 Examine = Callable[[Problem, Shown], Trouble | None]
 WARM_CALLS = 2  # not counted, and each is rehearsed: a first call may tune itself
 IDLE_EVERY = 3  # one call from an idle device confirms two that are queued
-MOST_TURNS = 4  # times the most samples of one mode, before a candidate that the clocks do not confirm is given up
+# Before a candidate that the clocks do not confirm is given up: times the most samples of the rule, or its seconds, but
+# not before three times its least samples. A kernel of a second a call shall not keep the others waiting for minutes.
+MOST_TURNS, PATIENCE, LEAST_TURNS = 4, 8, 3
 
 
 def usual_us(flushes_us: Sequence[float]) -> float:
@@ -115,11 +117,8 @@ class Manner:
     null: Null | None = None  # none: no call needs to be confirmed
 
     def done(self, samples: Samples, elapsed_s: float) -> bool:
-        """The rule, and both clocks content; where they will not be, `MOST_TURNS` times what the rule grants at most.
-
-        Only calls count that the verdict will count.
-        """
-        if samples.count >= MOST_TURNS * self.rule.most:
+        """The rule, and both clocks content, or the end of patience. Only calls count that the verdict will count."""
+        if self._tired(samples.count, elapsed_s):
             return True
         kept = samples.kept() if samples.count else samples
         if not self.rule.done(kept.events_us(Mode.QUEUED), elapsed_s):
@@ -129,6 +128,10 @@ class Manner:
         if len(kept.confirmed(self.null.beside_us)) < least_confirmed(len(kept.idle)):
             return False
         return kept.hidden(self.null) is None
+
+    def _tired(self, calls: int, elapsed_s: float) -> bool:
+        long = elapsed_s >= PATIENCE * self.rule.seconds and calls >= LEAST_TURNS * self.rule.least
+        return long or calls >= MOST_TURNS * self.rule.most
 
 
 def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner: Manner) -> Samples | Trouble:

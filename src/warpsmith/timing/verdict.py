@@ -63,7 +63,7 @@ def judged(case: Case, windows: Sequence[Window], baselines: Baselines, bounds: 
         baselines={baseline.mode: rules.measured(baseline.queued_us) for baseline in baselines.modes},
         best=fastest.mode,
         speedup=speedup,
-        claim=rules.claim(speedup, ratios),
+        claim=rules.claim(speedup, ratios, abs(fastest.us - median(queued))),
         floor_us=bounds.floor_us,
         roofline=bounds.roofline_us / median(queued),
         launches=launches,
