@@ -1,8 +1,9 @@
 // Gradients of causal attention from the saved output and log-sum-exp. 16-bit heads of width 64 or 128 by warp groups, see
-// side_groups. Others in two launches without atomics: one has a tile of queries
-// a block and walks over keys (grad_q, and the rows' sums of grad_out · out on the way), the next has a tile of keys and
-// walks over queries (grad_k, grad_v). Shares and their gradients stay in registers: the product's result is the next
-// one's left operand. 16-bit types by m16n8k16; float32 by three TF32 products of split numbers, summed in short chains.
+// side_groups; float32 by three TF32 products of split numbers, summed in short chains, in one walk over the queries of
+// each tile of keys (fused32), or by small blocks if there is little work (split32). Others by m16n8k16 in two launches
+// without atomics: one has a tile of queries a block and walks over keys (grad_q, and the rows' sums of grad_out · out on
+// the way), the next has a tile of keys and walks over queries (grad_k, grad_v). Shares and their gradients stay in
+// registers: the product's result is the next one's left operand.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_bf16.h>
@@ -10,6 +11,7 @@
 #include <torch/extension.h>
 #include <warpsmith/tensor_map.h>
 
+#include <algorithm>
 #include <vector>
 
 // Heads whose tiles run together.
@@ -27,9 +29,18 @@
 #ifndef GROUPS_SEQ
 #define GROUPS_SEQ 128
 #endif
-// STRATEGY 1: whether float32 sums are added to two at once (red.v2), or one by one.
+// Whether float32 sums are added to two at once (red.v2), or one by one.
 #ifndef PAIRED_ADDS
 #define PAIRED_ADDS 1
+#endif
+// float32: up to how many tiles of 128 rows, of all heads, are split into blocks of 16 rows.
+#ifndef SPLIT_TILES
+#define SPLIT_TILES 64
+#endif
+// float32: 1: one walk with five products, grad_q by atomics; 0: a walk of each side, seven products, without.
+// tune: FUSED = 1 [0, 1]
+#ifndef FUSED
+#define FUSED 1
 #endif
 // 16-bit: rows of the walked-over side at once.
 #ifndef OTHERS16
@@ -124,17 +135,17 @@ __device__ __forceinline__ void put(__nv_bfloat16* to, float x) { *to = __float2
 // Rows of a head to shared memory, zeros past the end and past the head's width. With Vec a row is a whole number of
 // 16-byte pieces, copied in the background; else element by element.
 template <int Rows, int D, int Pitch, int Threads, bool Vec, typename T>
-__device__ __forceinline__ void load_rows(T* to, const T* head, int row0, int seq, int dim) {
+__device__ __forceinline__ void load_rows(T* to, const T* head, int row0, int seq, int dim, int thread) {
   if constexpr (Vec) {
     constexpr int each = 16 / sizeof(T), across = D / each;
 #pragma unroll
-    for (int i = threadIdx.x; i < Rows * across; i += Threads) {
+    for (int i = thread; i < Rows * across; i += Threads) {
       const int row = i / across, col = i % across * each;
       const bool inside = row0 + row < seq && col < dim;
       copy16(to + row * Pitch + col, inside ? head + static_cast<int64_t>(row0 + row) * dim + col : head, inside);
     }
   } else {
-    for (int i = threadIdx.x; i < Rows * D; i += Threads) {
+    for (int i = thread; i < Rows * D; i += Threads) {
       const int row = i / D, col = i % D;
       const bool inside = row0 + row < seq && col < dim;
       T value;
@@ -151,11 +162,12 @@ struct Job {
   int64_t head;
   int tile;
 };
-__device__ __forceinline__ Job job_of(int heads, int tiles) {
-  const int per = GROUP * tiles, group = blockIdx.x / per, within = blockIdx.x % per;
-  const int wide = min(GROUP, heads - group * GROUP);
-  return {static_cast<int64_t>(group) * GROUP + within % wide, within / wide};
+__device__ __forceinline__ Job job_at(int number, int heads, int tiles, int together) {
+  const int per = together * tiles, group = number / per, within = number % per;
+  const int wide = min(together, heads - group * together);
+  return {static_cast<int64_t>(group) * together + within % wide, within / wide};
 }
+__device__ __forceinline__ Job job_of(int heads, int tiles) { return job_at(blockIdx.x, heads, tiles, GROUP); }
 
 constexpr float kLog2e = 1.4426950408889634f;
 
@@ -194,13 +206,13 @@ struct Walk {
     tiles = ((Keys ? h.seq : min(row0 + BM, h.seq)) + BN - 1) / BN;
   }
   __device__ __forceinline__ void load_own() const {
-    load_rows<BM, D, P, Threads, Vec>(own, h.own + first, row0, h.seq, h.dim);
-    load_rows<BM, D, P, Threads, Vec>(own_grad, h.own_grad + first, row0, h.seq, h.dim);
+    load_rows<BM, D, P, Threads, Vec>(own, h.own + first, row0, h.seq, h.dim, threadIdx.x);
+    load_rows<BM, D, P, Threads, Vec>(own_grad, h.own_grad + first, row0, h.seq, h.dim, threadIdx.x);
   }
   __device__ __forceinline__ void load(int tile) const {
     T* const to = others + tile % 2 * 2 * BN * P;
-    load_rows<BN, D, P, Threads, Vec>(to, h.other + first, tile * BN, h.seq, h.dim);
-    load_rows<BN, D, P, Threads, Vec>(to + BN * P, h.other_grad + first, tile * BN, h.seq, h.dim);
+    load_rows<BN, D, P, Threads, Vec>(to, h.other + first, tile * BN, h.seq, h.dim, threadIdx.x);
+    load_rows<BN, D, P, Threads, Vec>(to + BN * P, h.other_grad + first, tile * BN, h.seq, h.dim, threadIdx.x);
     if (Keys && threadIdx.x < BN) {
       const int row = tile * BN + threadIdx.x;
       float* const at = stats + tile % 2 * 2 * BN + threadIdx.x;
@@ -420,6 +432,7 @@ __device__ __forceinline__ void accumulate32(float (&acc)[D / 8][4], const float
 }
 
 constexpr int kWarps32 = 8, kOthers32 = 32;
+constexpr int kFusedPitch = kWarps32 * 16 + 4;  // of a query's gradients of shares
 
 template <int D, bool Keys, bool Vec>
 __global__ __launch_bounds__(kWarps32 * 32) void side32(Side<float> h) {
@@ -461,6 +474,256 @@ __global__ __launch_bounds__(kWarps32 * 32) void side32(Side<float> h) {
   }
   walk.store(h.to, acc, h.scale);
   if constexpr (Keys) walk.store(h.to_grad, acc_grad, 1.0f);
+}
+
+__device__ __forceinline__ void add_two(float* to, float x, float y) {
+#if PAIRED_ADDS
+  asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
+#else
+  atomicAdd(to, x);
+  atomicAdd(to + 1, y);
+#endif
+}
+
+// Both sides in one: the keys' walk, whose tiles also add to grad_q, so that scores and gradients of shares are made once.
+// For that the gradients of shares go through shared memory, query by query; each warp then makes 16 queries by a quarter
+// of the width from all 128 keys, in sums of 32, and adds it to grad_q (which is zero before).
+template <int D, bool Vec>
+__global__ __launch_bounds__(kWarps32 * 32) void fused32(Side<float> h, float* grad_q) {
+  constexpr int BN = kOthers32, P = D + 4, NT = BN / 8, DT = D / 8, QT = D / 32, PK = kFusedPitch;
+  extern __shared__ __align__(16) unsigned char room[];
+  using Keys = Walk<float, D, true, Vec, kWarps32, BN, P>;
+  const Keys walk(h, room);
+  float* const through = reinterpret_cast<float*>(room + Keys::bytes);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int row0 = walk.row0 + warp * 16, to_row = warp % 2 * 16, to_col = warp / 2 * (D / 4);
+  float acc[DT][4] = {}, acc_grad[DT][4] = {};
+  walk.load_own();
+  walk.load(walk.tile);
+  copies_commit();
+
+#pragma unroll 1
+  for (int tile = walk.tile; tile < walk.tiles; ++tile) {
+    const int col0 = tile * BN;
+    copies_wait<0>();
+    __syncthreads();
+    if (tile + 1 < walk.tiles) walk.load(tile + 1);
+    copies_commit();
+    const float* const other = walk.others + tile % 2 * 2 * BN * P;
+    const float* const other_grad = other + BN * P;
+    const float* const stats = walk.stats + tile % 2 * 2 * BN;
+
+    float s[NT][4] = {}, ds[NT][4] = {};
+    if (col0 + BN > row0) {  // else all of the warp's keys are ahead
+      products32<D, P, NT>(s, walk.own + warp * 16 * P, other);
+      products32<D, P, NT>(ds, walk.own_grad + warp * 16 * P, other_grad);
+      const float none[2] = {};
+#pragma unroll
+      for (int n = 0; n < NT; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int in_tile = n * 8 + t * 2 + i % 2;
+          shares<true, BN>(s[n][i], ds[n][i], row0 + g + i / 2 * 8, col0 + in_tile, in_tile, none, none, i / 2, stats,
+                           h.scale);
+        }
+    }
+#pragma unroll
+    for (int n = 0; n < NT; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) through[(n * 8 + t * 2 + i % 2) * PK + warp * 16 + g + i / 2 * 8] = ds[n][i];
+    if (col0 + BN > row0) {
+      accumulate32<D, P, NT>(acc_grad, s, other_grad);
+      accumulate32<D, P, NT>(acc, ds, other);
+    }
+    __syncthreads();
+
+    // The product's column t is key 2t, t + 4 is 2t + 1, as in accumulate32.
+    float dq[QT][4] = {};
+#pragma unroll 1
+    for (int chunk = 0; chunk < kWarps32 * 16; chunk += 32) {
+      if (walk.row0 + chunk >= col0 + BN) break;  // keys ahead
+      float high[QT][4] = {}, mixed[QT][4] = {};
+#pragma unroll
+      for (int kk = 0; kk < 4; ++kk) {
+        const int key = chunk + kk * 8 + t * 2;
+        const float2 x = *reinterpret_cast<const float2*>(through + (to_row + g) * PK + key);
+        const float2 y = *reinterpret_cast<const float2*>(through + (to_row + g + 8) * PK + key);
+        const unsigned a[4] = {__float_as_uint(x.x), __float_as_uint(y.x), __float_as_uint(x.y), __float_as_uint(y.y)};
+        unsigned big[4], small[4];
+        split(a, big, small);
+#pragma unroll
+        for (int d = 0; d < QT; ++d) {
+          const float* const at = walk.own + key * P + to_col + d * 8 + g;
+          const unsigned both[2] = {__float_as_uint(at[0]), __float_as_uint(at[P])};
+          unsigned b_big[2], b_small[2];
+          split(both, b_big, b_small);
+          mma_tf32(mixed[d], small, b_big);
+          mma_tf32(mixed[d], big, b_small);
+          mma_tf32(high[d], big, b_big);
+        }
+      }
+#pragma unroll
+      for (int d = 0; d < QT; ++d)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) dq[d][i] += high[d][i] + mixed[d][i];
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = col0 + to_row + g + half * 8;
+      if (row >= h.seq) continue;
+      float* const to = grad_q + walk.first + static_cast<int64_t>(row) * h.dim;
+#pragma unroll
+      for (int d = 0; d < QT; ++d) {
+        const int col = to_col + d * 8 + t * 2;
+        const float x = dq[d][half * 2] * h.scale, y = dq[d][half * 2 + 1] * h.scale;
+        if constexpr (Vec) {
+          if (col < h.dim) add_two(to + col, x, y);
+        } else {
+          if (col < h.dim) atomicAdd(to + col, x);
+          if (col + 1 < h.dim) atomicAdd(to + col + 1, y);
+        }
+      }
+    }
+  }
+  walk.store(h.to, acc, h.scale);
+  walk.store(h.to_grad, acc_grad, 1.0f);
+}
+
+// Before it: sums of grad_out · out, and zeros in grad_q. A warp has a row.
+__global__ void __launch_bounds__(256) before32(Side<float> h, float* grad_q) {
+  const int lane = threadIdx.x % 32;
+  const int64_t row = blockIdx.x * 8ll + threadIdx.x / 32;
+  if (row >= static_cast<int64_t>(h.heads) * h.seq) return;
+  float sum = 0.0f;
+  for (int col = lane; col < h.dim; col += 32) {
+    sum += h.other_grad[row * h.dim + col] * h.out[row * h.dim + col];
+    grad_q[row * h.dim + col] = 0.0f;
+  }
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  if (lane == 0) h.delta[row] = sum;
+}
+
+// Few heads of few tokens: blocks of 16 rows, whose eight warps share the other rows among them, 16 at a time, and add up
+// what each has. Both sides in one launch: the keys' blocks make the queries' sums of grad_out · out themselves.
+constexpr int kSplitWarps = 8, kSplitRows = 16;
+template <int D>
+constexpr int split_bytes() {
+  return ((2 + 2 * kSplitWarps) * kSplitRows * (D + 4) + kSplitWarps * 2 * kSplitRows) * 4;
+}
+
+// Log-sum-exp and grad_out · out of 16 queries from row0 on, by a warp: eight lanes a row.
+template <bool Vec>
+__device__ __forceinline__ void query_stats(float* to, const float* grad, const float* out, const float* lse, int row0,
+                                            int seq, int dim) {
+  const int lane = threadIdx.x % 32, part = lane % 8;
+  constexpr int each = Vec ? 4 : 1;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int row = row0 + i * 4 + lane / 8;
+    const int64_t first = static_cast<int64_t>(row) * dim;
+    float sum = 0.0f;
+    if (row < seq)
+      for (int col = part * each; col < dim; col += 8 * each) {
+        if constexpr (Vec) {
+          const float4 a = *reinterpret_cast<const float4*>(grad + first + col);
+          const float4 b = *reinterpret_cast<const float4*>(out + first + col);
+          sum += a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+        } else {
+          sum += grad[first + col] * out[first + col];
+        }
+      }
+#pragma unroll
+    for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (part == 0) {
+      to[i * 4 + lane / 8] = row < seq ? lse[row] : INFINITY;  // past the end: no share
+      to[kSplitRows + i * 4 + lane / 8] = sum;
+    }
+  }
+}
+
+template <int D, bool Keys, bool Vec>
+__device__ __forceinline__ void split_side(const Side<float>& h, int64_t head, int row0, float* room) {
+  constexpr int W = kSplitWarps, BN = kSplitRows, P = D + 4, NT = BN / 8, DT = D / 8;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int64_t first = head * h.seq * h.dim;
+  float* const own = room;
+  float* const own_grad = own + BN * P;
+  float* const others = own_grad + BN * P;
+  float* const other = others + warp * 2 * BN * P;
+  float* const other_grad = other + BN * P;
+  float* const stats = others + W * 2 * BN * P + warp * 2 * BN;
+  const int begin = Keys ? row0 / BN : 0, end = Keys ? (h.seq + BN - 1) / BN : row0 / BN + 1;
+  const float* const grad = (Keys ? h.other_grad : h.own_grad) + first;
+  const auto load = [&](int tile) {
+    if (tile < end) {
+      load_rows<BN, D, P, 32, Vec>(other, h.other + first, tile * BN, h.seq, h.dim, lane);
+      load_rows<BN, D, P, 32, Vec>(other_grad, h.other_grad + first, tile * BN, h.seq, h.dim, lane);
+    }
+    copies_commit();
+    if (tile < end && Keys) query_stats<Vec>(stats, grad, h.out + first, h.lse + head * h.seq, tile * BN, h.seq, h.dim);
+  };
+  load_rows<BN, D, P, W * 32, Vec>(own, h.own + first, row0, h.seq, h.dim, threadIdx.x);
+  load_rows<BN, D, P, W * 32, Vec>(own_grad, h.own_grad + first, row0, h.seq, h.dim, threadIdx.x);
+  load(begin + warp);
+  if (!Keys) query_stats<Vec>(stats, grad, h.out + first, h.lse + head * h.seq, row0, h.seq, h.dim);
+  copies_wait<0>();
+  __syncthreads();
+  float lse[2], delta[2], acc[DT][4] = {}, acc_grad[Keys ? DT : 1][4] = {};
+  for (int half = 0; half < 2 && !Keys; ++half) {
+    lse[half] = stats[g + half * 8];
+    delta[half] = stats[BN + g + half * 8];
+  }
+#pragma unroll 1
+  for (int tile = begin + warp; tile < end; tile += W) {
+    float s[NT][4] = {}, ds[NT][4] = {};
+    products32<D, P, NT>(s, own, other);
+    products32<D, P, NT>(ds, own_grad, other_grad);
+#pragma unroll
+    for (int n = 0; n < NT; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int in_tile = n * 8 + t * 2 + i % 2;
+        shares<Keys, BN>(s[n][i], ds[n][i], row0 + g + i / 2 * 8, tile * BN + in_tile, in_tile, lse, delta, i / 2, stats,
+                         h.scale);
+      }
+    if constexpr (Keys) accumulate32<D, P, NT>(acc_grad, s, other_grad);
+    accumulate32<D, P, NT>(acc, ds, other);
+    __syncwarp();
+    if (tile + W < end) {
+      load(tile + W);
+      copies_wait<0>();
+      __syncwarp();
+    }
+  }
+  // Sums of the warps, in their order. A warp's part lies where its other rows were.
+  const auto leave = [&](float* to, const float (&x)[DT][4]) {
+#pragma unroll
+    for (int d = 0; d < DT; ++d) {
+      *reinterpret_cast<float2*>(to + g * P + d * 8 + t * 2) = make_float2(x[d][0], x[d][1]);
+      *reinterpret_cast<float2*>(to + (g + 8) * P + d * 8 + t * 2) = make_float2(x[d][2], x[d][3]);
+    }
+  };
+  leave(other, acc);
+  if constexpr (Keys) leave(other_grad, acc_grad);
+  __syncthreads();
+  const int parts = min(W, end - begin);
+  for (int i = threadIdx.x; i < (Keys ? 2 : 1) * BN * h.dim; i += W * 32) {
+    const int col = i % h.dim, row = i / h.dim % BN, which = i / h.dim / BN;
+    if (row0 + row >= h.seq) continue;
+    float sum = 0.0f;
+    for (int w = 0; w < parts; ++w) sum += others[(w * 2 + which) * BN * P + row * P + col];
+    (which ? h.to_grad : h.to)[first + static_cast<int64_t>(row0 + row) * h.dim + col] = which ? sum : sum * h.scale;
+  }
+}
+
+template <int D, bool Vec>
+__global__ void __launch_bounds__(kSplitWarps * 32, D == 64 ? 2 : 1) split32(Side<float> queries, Side<float> keys) {
+  extern __shared__ __align__(16) unsigned char room[];
+  const int number = blockIdx.x / 2, row0 = number % queries.tiles * kSplitRows, head = number / queries.tiles;
+  if (blockIdx.x % 2 == 0)
+    split_side<D, false, Vec>(queries, head, row0, reinterpret_cast<float*>(room));
+  else
+    split_side<D, true, Vec>(keys, head, row0, reinterpret_cast<float*>(room));
 }
 
 // ---- 16-bit by warp groups ----------------------------------------------------------------------------------------
@@ -580,14 +843,6 @@ __device__ __forceinline__ void expect(uint32_t at, int bytes) {
   asm volatile("{ .reg .b64 s; mbarrier.arrive.expect_tx.shared::cta.b64 s, [%0], %1; }" ::"r"(at), "r"(bytes) : "memory");
 }
 __device__ __forceinline__ void copies_begun(uint32_t) {}
-__device__ __forceinline__ void add_two(float* to, float x, float y) {
-#if PAIRED_ADDS
-  asm volatile("red.relaxed.gpu.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
-#else
-  atomicAdd(to, x);
-  atomicAdd(to + 1, y);
-#endif
-}
 
 __device__ __forceinline__ void make_barrier(uint32_t at, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
@@ -1021,11 +1276,39 @@ void launch(Side<T> h, cudaStream_t stream) {
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
+// Whether rows are whole 16-byte pieces.
+template <typename T>
+bool vectors(const Side<T>& h) {
+  const auto fits = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
+  return h.dim * sizeof(T) % 16 == 0 && fits(h.own) && fits(h.own_grad) && fits(h.other) && fits(h.other_grad) &&
+         fits(h.out) && fits(h.to) && fits(h.to_grad);
+}
+
+template <int D, bool Vec>
+void launch_split(const Side<float>& queries, const Side<float>& keys, cudaStream_t stream) {
+  C10_CUDA_CHECK(cudaFuncSetAttribute(split32<D, Vec>, cudaFuncAttributeMaxDynamicSharedMemorySize, split_bytes<D>()));
+  const int blocks = 2 * queries.heads * queries.tiles;
+  split32<D, Vec><<<static_cast<unsigned>(blocks), kSplitWarps * 32, split_bytes<D>(), stream>>>(queries, keys);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+template <int D, bool Vec>
+void launch_fused(Side<float> keys, float* grad_q, cudaStream_t stream) {
+  constexpr int rows = kWarps32 * 16;
+  constexpr int bytes = Walk<float, D, true, Vec, kWarps32, kOthers32, D + 4>::bytes + kOthers32 * kFusedPitch * 4;
+  const int64_t all = static_cast<int64_t>(keys.heads) * keys.seq;
+  before32<<<static_cast<unsigned>((all + 7) / 8), 256, 0, stream>>>(keys, grad_q);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  C10_CUDA_CHECK(cudaFuncSetAttribute(fused32<D, Vec>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  keys.tiles = (keys.seq + rows - 1) / rows;
+  const int64_t blocks = static_cast<int64_t>(keys.heads) * keys.tiles;
+  fused32<D, Vec><<<static_cast<unsigned>(blocks), kWarps32 * 32, bytes, stream>>>(keys, grad_q);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
 template <typename T, bool Keys>
 void side(const Side<T>& h, cudaStream_t stream) {
-  const auto fits = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
-  const bool vec = h.dim * sizeof(T) % 16 == 0 && fits(h.own) && fits(h.own_grad) && fits(h.other) && fits(h.other_grad) &&
-                   fits(h.to) && fits(h.to_grad);
+  const bool vec = vectors(h);
   if (h.dim > 128) {
     wide<T, Keys><<<static_cast<unsigned>((static_cast<int64_t>(h.heads) * h.seq + 3) / 4), 128, 0, stream>>>(h);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -1127,11 +1410,33 @@ void gradients(torch::Tensor grad_out, torch::Tensor q, torch::Tensor k, torch::
     }
   }
 #endif
-  side<T, false>({in(q), in(grad_out), in(k), in(v), in(out), sums, deltas, to(grad_q), nullptr, heads, seq, dim, 0, scale},
-                 stream);
-  side<T, true>({in(k), in(v), in(q), in(grad_out), in(out), sums, deltas, to(grad_k), to(grad_v), heads, seq, dim, 0,
-                 scale},
-                stream);
+  Side<T> queries = {in(q), in(grad_out), in(k), in(v), in(out), sums,  deltas, to(grad_q), nullptr,
+                     heads, seq,          dim,   0,     scale};
+  Side<T> keys = {in(k), in(v), in(q), in(grad_out), in(out), sums, deltas, to(grad_k), to(grad_v),
+                  heads, seq,   dim,   0,            scale};
+  if constexpr (sizeof(T) == 4) {
+    if (dim <= 128 && static_cast<int64_t>(heads) * ((seq + 127) / 128) <= SPLIT_TILES) {
+      queries.tiles = keys.tiles = (seq + kSplitRows - 1) / kSplitRows;
+      if (!vectors(queries) || !vectors(keys))
+        launch_split<128, false>(queries, keys, stream);
+      else if (dim <= 64)
+        launch_split<64, true>(queries, keys, stream);
+      else
+        launch_split<128, true>(queries, keys, stream);
+      return;
+    }
+    if (dim <= 128 && FUSED) {
+      if (!vectors(queries) || !vectors(keys))
+        launch_fused<128, false>(keys, queries.to, stream);
+      else if (dim <= 64)
+        launch_fused<64, true>(keys, queries.to, stream);
+      else
+        launch_fused<128, true>(keys, queries.to, stream);
+      return;
+    }
+  }
+  side<T, false>(queries, stream);
+  side<T, true>(keys, stream);
 }
 
 }  // namespace

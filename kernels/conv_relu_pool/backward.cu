@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 #include <torch/extension.h>
 
+#include <algorithm>
 #include <vector>
 
 // Steps that are on their way to shared memory or in it.
@@ -836,6 +837,112 @@ __global__ __launch_bounds__(256) void join_images(const float* parts, float* gr
   if (lane == 0) (entry < entries ? grad_weight + entry : grad_bias + entry - entries)[0] = sum;
 }
 
+// ---- few results: a warp each, summed in float64 -----------------------------------------------------------------------
+// An error is held against the results' size, and a few of them may all be small beside their terms, of which split TF32
+// numbers lose 2^-21.
+
+// At most so many results, or products with no sum longer than SHORT_SUM.
+#ifndef FEW_RESULTS
+#define FEW_RESULTS 128
+#endif
+#ifndef SHORT_SUM
+#define SHORT_SUM 32
+#endif
+
+struct Layer {
+  int batch, channels, height, width, filters, kernel, stride, padding, out_height, out_width;
+  __host__ __device__ int64_t images() const { return static_cast<int64_t>(batch) * channels * height * width; }
+  __host__ __device__ int64_t entries() const { return static_cast<int64_t>(filters) * channels * kernel * kernel; }
+  __host__ __device__ int64_t places() const { return static_cast<int64_t>(batch) * out_height * out_width; }
+};
+
+inline bool is_few(const Layer& s, int64_t results) {
+  const int64_t taps = static_cast<int64_t>(s.kernel) * s.kernel, longest = std::max(s.channels, s.filters) * taps;
+  if (s.places() * s.entries() > 1 << 24) return false;
+  return results <= FEW_RESULTS || std::max(longest, s.places()) <= SHORT_SUM;
+}
+
+__device__ __forceinline__ double warp_total(double x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+
+// Entry `result` of the images' gradient, in every lane. `grad(i, filter)` is element i of the convolution's gradient.
+template <typename Grad>
+__device__ __forceinline__ double exact_image(const Layer& s, const Grad& grad, const float* weight, int64_t result) {
+  const int taps = s.kernel * s.kernel, col = static_cast<int>(result % s.width);
+  const int row = static_cast<int>(result / s.width % s.height);
+  const int64_t plane = result / s.width / s.height, image = plane / s.channels, channel = plane % s.channels;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.filters * taps; i += 32) {
+    const int filter = i / taps, tap = i % taps, down = row + s.padding - tap / s.kernel;
+    const int right = col + s.padding - tap % s.kernel, y = down / s.stride, x = right / s.stride;
+    if (down < 0 || right < 0 || down % s.stride || right % s.stride || y >= s.out_height || x >= s.out_width) continue;
+    const int64_t at = ((image * s.filters + filter) * s.out_height + y) * s.out_width + x;
+    sum = fma(grad(at, filter), static_cast<double>(weight[(filter * s.channels + channel) * taps + tap]), sum);
+  }
+  return warp_total(sum);
+}
+
+// Entry `result` of the weights' gradient, in every lane.
+template <typename Grad>
+__device__ __forceinline__ double exact_weight(const Layer& s, const Grad& grad, const float* images, int64_t result) {
+  const int taps = s.kernel * s.kernel, tap = static_cast<int>(result % taps);
+  const int channel = static_cast<int>(result / taps % s.channels), filter = static_cast<int>(result / taps / s.channels);
+  const int area = s.out_height * s.out_width;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.places(); i += 32) {
+    const int64_t image = i / area;
+    const int place = i % area, y = place / s.out_width, x = place % s.out_width;
+    const int row = y * s.stride - s.padding + tap / s.kernel, col = x * s.stride - s.padding + tap % s.kernel;
+    if (row < 0 || row >= s.height || col < 0 || col >= s.width) continue;
+    const double value = images[((image * s.channels + channel) * s.height + row) * s.width + col];
+    sum = fma(grad((image * s.filters + filter) * area + place, filter), value, sum);
+  }
+  return warp_total(sum);
+}
+
+// The sum of `grad` over all places of a filter, in every lane.
+template <typename Grad>
+__device__ __forceinline__ double exact_bias(const Layer& s, const Grad& grad, int64_t filter) {
+  const int area = s.out_height * s.out_width;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.places(); i += 32)
+    sum += grad((i / area * s.filters + filter) * area + i % area, static_cast<int>(filter));
+  return warp_total(sum);
+}
+
+// All three gradients; `grad` as above.
+template <typename Grad>
+__global__ __launch_bounds__(256) void gradients_exactly(Grad grad, const float* x, const float* weight, float* grad_x,
+                                                         float* grad_weight, float* grad_bias, Layer s) {
+  int64_t result = static_cast<int64_t>(blockIdx.x) * 8 + threadIdx.x / 32;
+  const bool first = threadIdx.x % 32 == 0;
+  if (result < s.images()) {
+    const double sum = exact_image(s, grad, weight, result);
+    if (first) grad_x[result] = static_cast<float>(sum);
+  } else if ((result -= s.images()) < s.entries()) {
+    const double sum = exact_weight(s, grad, x, result);
+    if (first) grad_weight[result] = static_cast<float>(sum);
+  } else if ((result -= s.entries()) < s.filters) {
+    const double sum = exact_bias(s, grad, result);
+    if (first) grad_bias[result] = static_cast<float>(sum);
+  }
+}
+
+// The convolution's gradient: the window's, where the place has won it and the gate is open.
+struct Won {
+  const float *grad, *out;
+  const int64_t* indices;
+  int high, wide, down, across;
+  __device__ double operator()(int64_t i, int) const {
+    const int x = static_cast<int>(i % wide), y = static_cast<int>(i / wide % high);
+    if (y / 2 >= down || x / 2 >= across) return 0.0;
+    const int64_t at = (i / wide / high * down + y / 2) * across + x / 2;
+    return out[at] > 0.0f && indices[at] == static_cast<int64_t>(y) * wide + x ? grad[at] : 0.0;
+  }
+};
+
 }  // namespace
 
 std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, torch::Tensor weight, torch::Tensor bias,
@@ -850,6 +957,15 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, tor
   auto grad_x = torch::empty_like(x), grad_weight = torch::empty_like(weight), grad_bias = torch::empty_like(bias);
   const auto at = [](const torch::Tensor& tensor) { return tensor.data_ptr<float>(); };
   const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+
+  const Layer layer = {batch, channels, height, width, filters, kernel, 1, pad, high, wide};
+  if (is_few(layer, std::min(layer.images(), layer.entries()))) {
+    const Won won = {at(grad_out), at(out), indices.data_ptr<int64_t>(), high, wide, down, across};
+    const auto blocks = static_cast<unsigned>((layer.images() + layer.entries() + filters + 7) / 8);
+    gradients_exactly<<<blocks, 256, 0, stream>>>(won, at(x), at(weight), at(grad_x), at(grad_weight), at(grad_bias), layer);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    return {grad_x, grad_weight, grad_bias};
+  }
 
   // Shared memory of the way for few channels; the rest goes to as many filters' winners as fit.
   const int64_t kept = 4ll * (channels * ((height + 2 * pad) * (width + 2 * pad) + area) + filters * channels * 9);

@@ -1,5 +1,7 @@
 // GroupNorm and SiLU. A group is read once: the registers of one block, or of a cluster of blocks that exchange their
-// moments, hold it until it is written. Shapes whose planes do not split into packs take scalar kernels.
+// moments, hold it until it is written. Where there are more groups than fit on the GPU, the blocks stay and take one
+// after another; shared memory already fetches the next groups while one is reduced and written. Shapes whose planes do
+// not split into packs take scalar kernels.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_bf16.h>
@@ -15,10 +17,23 @@
 #ifndef PACKS
 #define PACKS 8
 #endif
-// Warps of a block, before a group is split among the blocks of a cluster; at most 20 where the split ends.
-// tune: MOST_WARPS = 10 [5, 10, 20]
-#ifndef MOST_WARPS
-#define MOST_WARPS 10
+// Packs that a lane has in all warps of a block, before a group is split among the blocks of a cluster (40 KB); at most 20
+// warps where the split ends.
+// tune: TILE = 80 [40, 80]
+#ifndef TILE
+#define TILE 80
+#endif
+// Whether blocks stay and fetch groups ahead.
+// tune: AHEAD = 0 [0, 1]
+#ifndef AHEAD
+#define AHEAD 0
+#endif
+// Blocks that stay, on an SM; and how many SMs are used at most.
+#ifndef RESIDENT
+#define RESIDENT 2
+#endif
+#ifndef MOST_SMS
+#define MOST_SMS 65536
 #endif
 // The largest cluster; 8 is what every GPU with clusters has.
 #ifndef CLUSTER
@@ -134,36 +149,60 @@ struct Plan {
   int packs, warps, blocks;
 };
 
-Plan plan_for(int64_t count, int64_t plane, int64_t groups, int vec, int most_packs) {
-  for (int packs = most_packs; packs >= 2; packs /= 2) {
-    const int64_t chunk = packs * 32 * vec, chunks = count / chunk;
-    if (plane % chunk != 0 || chunks > CLUSTER * kMostWarps) continue;
-    if (packs > 2 && plane % (chunk / 2) == 0 && chunks * groups < FEW_WARPS && 2 * chunks <= CLUSTER * kMostWarps)
-      continue;  // too few warps to fill the GPU: smaller pieces
-    for (int blocks = 1; blocks <= CLUSTER; blocks *= 2) {
-      if (chunks % blocks != 0) break;
-      const int64_t warps = chunks / blocks;
-      if (warps <= (2 * blocks > CLUSTER || chunks % (2 * blocks) != 0 ? kMostWarps : MOST_WARPS))
-        return {packs, static_cast<int>(warps), blocks};
-    }
+Plan plan_with(int packs, int64_t count, int64_t plane, int64_t groups, int vec) {
+  const int64_t chunk = packs * 32 * vec, chunks = count / chunk;
+  if (plane % chunk != 0 || chunks > CLUSTER * kMostWarps) return {0, 0, 0};
+  if (packs > 2 && plane % (chunk / 2) == 0 && chunks * groups < FEW_WARPS && 2 * chunks <= CLUSTER * kMostWarps)
+    return {0, 0, 0};  // too few warps to fill the GPU: smaller pieces
+  for (int blocks = 1; blocks <= CLUSTER && chunks % blocks == 0; blocks *= 2) {
+    const int64_t warps = chunks / blocks;
+    const bool ends = 2 * blocks > CLUSTER || chunks % (2 * blocks) != 0;
+    if (warps <= (ends ? kMostWarps : std::min(TILE / packs, kMostWarps))) return {packs, static_cast<int>(warps), blocks};
   }
   return {0, 0, 0};
 }
 
-// One block a group, or a cluster of them.
+// The usual number of packs, or fewer, or more where the group is too long.
+Plan plan_for(int64_t count, int64_t plane, int64_t groups, int vec) {
+  Plan plan = {0, 0, 0};
+  for (int packs = PACKS; packs >= 2 && plan.packs == 0; packs /= 2) plan = plan_with(packs, count, plane, groups, vec);
+  for (int packs = 2 * PACKS; packs <= 8 && plan.packs == 0; packs *= 2) plan = plan_with(packs, count, plane, groups, vec);
+  return plan;
+}
+
+// How many blocks or clusters work on the groups. If not all groups fit on the GPU at once, as many as do, or fewer if
+// those need no more rounds. An odd rest of SMs is left out, as a cluster needs its SMs close together.
+int64_t staying(const Plan& plan, int64_t groups) {
+  int64_t sms = std::min(at::cuda::getCurrentDeviceProperties()->multiProcessorCount, MOST_SMS);
+  if (sms > 2 * plan.blocks) sms -= sms % (2 * plan.blocks);
+  const int64_t room = std::max<int64_t>(RESIDENT * sms / plan.blocks, 1);
+  if (!AHEAD || groups <= room) return groups;
+  const int64_t rounds = (groups + room - 1) / room;
+  return (groups + rounds - 1) / rounds;
+}
+
+// `count` blocks, or clusters of them.
 template <typename... Formal, typename... Actual>
-void launch_plan(void (*kernel)(Formal...), const Plan& plan, int64_t groups, Actual... arguments) {
+void launch_plan(void (*kernel)(Formal...), const Plan& plan, int64_t count, int bytes, Actual... arguments) {
   cudaLaunchAttribute cluster;
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim.x = static_cast<unsigned>(plan.blocks);
   cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(groups * plan.blocks));
+  config.gridDim = dim3(static_cast<unsigned>(count * plan.blocks));
   config.blockDim = dim3(static_cast<unsigned>(plan.warps * 32));
+  config.dynamicSmemBytes = bytes;
   config.stream = at::cuda::getCurrentCUDAStream();
   config.attrs = &cluster;
   config.numAttrs = plan.blocks > 1 ? 1 : 0;
+  if (bytes > 0) C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
+__device__ void copy16(void* to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(to))),
+               "l"(__cvta_generic_to_global(from))
+               : "memory");
 }
 
 template <typename scalar_t>
@@ -181,67 +220,142 @@ __device__ float activated(float x, float mean, float scale, float shift) {
   return y * sigmoid(y);
 }
 
-// Enough to hold the packs; more would let the compiler interleave more, at the price of blocks side by side.
-template <int Packs>
-constexpr int kRegisters = Packs > 4 ? 64 : 48;
+// SiLU of a pack's entries, scaled and shifted. With 16-bit entries the special function unit is nearly as busy as memory,
+// so two of them share a reciprocal: e^-y is cut off where no 16-bit result can tell, and the product stays finite. There
+// the mean may go into the shift, too: the entries themselves are rounded more coarsely than their product with the scale.
+template <typename scalar_t>
+__device__ void activate(float (&v)[kVec<scalar_t>], float mean, float scale, float shift) {
+  if constexpr (sizeof(scalar_t) == 4) {
+#pragma unroll
+    for (int j = 0; j < kVec<scalar_t>; ++j) v[j] = activated(v[j], mean, scale, shift);
+  } else {
+    const float offset = shift - mean * scale;
+#pragma unroll
+    for (int j = 0; j < kVec<scalar_t>; j += 2) {
+      const float a = v[j] * scale + offset, b = v[j + 1] * scale + offset;
+      float ea, eb, inverse;
+      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(ea) : "f"(fminf(-1.44269504f * a, 60.0f)));
+      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(eb) : "f"(fminf(-1.44269504f * b, 60.0f)));
+      ea += 1.0f, eb += 1.0f;
+      asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(ea * eb));
+      v[j] = a * (eb * inverse), v[j + 1] = b * (ea * inverse);
+    }
+  }
+}
 
-// The group in registers. The variance is taken around the mean, so that it loses no digits; blocks of a cluster have
-// equal shares, whose means and squares around them join exactly.
-template <typename scalar_t, int Packs, bool Clustered>
-__global__ void __maxnreg__(kRegisters<Packs>) group_held(Groups<scalar_t> g, int blocks) {
+// Mean and sum of squares around it, of equally many entries each: of a thread's packs, then of a warp's lanes, by Chan's
+// formula. It loses no digits, and equal entries have their own value as mean.
+template <typename scalar_t, int Packs>
+__device__ float2 warp_moments(const uint4 (&held)[Packs]) {
   constexpr int Vec = kVec<scalar_t>;
-  __shared__ float sums[32], squares[32];
-  __shared__ float2 moments[8];
+  float mean = 0.0f, square = 0.0f;
+#pragma unroll
+  for (int k = 0; k < Packs; ++k) {
+    float v[Vec], sums[Vec], own = 0.0f;
+    unpack<scalar_t>(held[k], v);
+#pragma unroll
+    for (int j = 0; j < Vec; ++j) sums[j] = v[j];
+#pragma unroll
+    for (int step = Vec / 2; step > 0; step /= 2)
+#pragma unroll
+      for (int j = 0; j < step; ++j) sums[j] += sums[j + step];
+    const float middle = sums[0] * (1.0f / Vec), apart = middle - mean;
+#pragma unroll
+    for (int j = 0; j < Vec; ++j) own += (v[j] - middle) * (v[j] - middle);
+    mean += apart * (1.0f / (k + 1));
+    square += own + apart * apart * (Vec * static_cast<float>(k) / (k + 1));
+  }
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const float other = __shfl_xor_sync(kAll, mean, step), apart = other - mean;
+    square += __shfl_xor_sync(kAll, square, step) + apart * apart * (0.5f * Packs * Vec * step);
+    mean = 0.5f * (mean + other);
+  }
+  return make_float2(mean, square);
+}
+
+// The same of `count` warps that had `each` entries, by every warp for itself.
+__device__ float2 join_moments(const float2* moments, int count, float each) {
+  const int lane = threadIdx.x % 32;
+  const float pivot = moments[0].x;
+  float mean = 0.0f, square = 0.0f;
+  for (int i = lane; i < count; i += 32) mean += moments[i].x - pivot;
+  mean = pivot + warp_sum(mean) / static_cast<float>(count);
+  for (int i = lane; i < count; i += 32) square += moments[i].y + each * (moments[i].x - mean) * (moments[i].x - mean);
+  return make_float2(mean, warp_sum(square));
+}
+
+// Enough to hold the packs; more would let the compiler interleave more, at the price of blocks side by side.
+template <int Packs, bool Ahead>
+constexpr int kRegisters = Packs <= 4 ? 48 : Ahead ? 96 : 64;
+constexpr int kStages = 2;  // groups that are fetched ahead
+
+// The group in registers. Every warp tells its moments to all blocks of the cluster, so there is one barrier a group.
+template <typename scalar_t, int Packs, bool Clustered, bool Ahead>
+__global__ void __maxnreg__((kRegisters<Packs, Ahead>)) group_held(Groups<scalar_t> g, int blocks, int total) {
+  constexpr int Vec = kVec<scalar_t>;
+  extern __shared__ uint4 slots[];
+  __shared__ float2 told[2][8 * kMostWarps];  // of this group and the next
   unsigned rank = 0;
   if constexpr (Clustered) {
     rank = cluster_rank();
     cluster_arrive();  // before anything is told to a block, it must have begun
   }
-  const int lane = threadIdx.x % 32, chunk = rank * (blockDim.x / 32) + threadIdx.x / 32;
-  const int group = blockIdx.x / blocks;
-  const int64_t start = group * g.count() + static_cast<int64_t>(chunk) * (Packs * 32 * Vec) + lane * Vec;
-  uint4 held[Packs];
+  const int lane = threadIdx.x % 32, warps = blockDim.x / 32, chunk = rank * warps + threadIdx.x / 32;
+  const int begin = blockIdx.x / blocks, step = gridDim.x / blocks;
+  const int within = chunk / static_cast<int>(g.plane / (Packs * 32 * Vec));  // the channel's place in the group
+  const int each = static_cast<int>(g.count() / Vec);  // packs of a group; those of all are fewer than 2^31
+  const auto place = [&](int group) { return group * each + chunk * (Packs * 32) + lane; };
+  // A thread reads only what it copied itself, so no barrier guards the slots. Every call makes one group of copies.
+  const auto slot = [&](int stage, int k) { return slots + (stage * Packs + k) * blockDim.x + threadIdx.x; };
+  const auto prefetch = [&](int group, int stage) {
+    if (group < total) {
+      const uint4* from = reinterpret_cast<const uint4*>(g.x) + place(group);
 #pragma unroll
-  for (int k = 0; k < Packs; ++k) held[k] = __ldcs(reinterpret_cast<const uint4*>(g.x + start + k * 32 * Vec));
-  const int channel = group % g.groups * g.share + chunk / static_cast<int>(g.plane / (Packs * 32 * Vec));
-  const float gain = static_cast<float>(g.weight[channel]), shift = static_cast<float>(g.bias[channel]);
-
-  float v[Vec], sum = 0.0f, square = 0.0f;
+      for (int k = 0; k < Packs; ++k) copy16(slot(stage, k), from + k * 32);
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+  if constexpr (Ahead) {
 #pragma unroll
-  for (int k = 0; k < Packs; ++k) {
-    unpack<scalar_t>(held[k], v);
-#pragma unroll
-    for (int j = 0; j < Vec; ++j) sum += v[j];
+    for (int stage = 0; stage < kStages; ++stage) prefetch(begin + stage * step, stage);
   }
-  const float part = static_cast<float>(blockDim.x * Packs * Vec);
-  float mean = block_sum(sum, sums) / part;
-  keep_packed(held);
+  int stage = 0, half = 0;
+  for (int group = begin; group < total; group += step, half ^= 1) {
+    uint4 held[Packs];
+    const int channel = group % g.groups * g.share + within;
+    const scalar_t gain = g.weight[channel], shift = g.bias[channel];
+    if constexpr (Ahead) {
+      asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 1) : "memory");
 #pragma unroll
-  for (int k = 0; k < Packs; ++k) {
-    unpack<scalar_t>(held[k], v);
+      for (int k = 0; k < Packs; ++k) held[k] = *slot(stage, k);
+      keep_packed(held);  // read before the slot is written again
+      prefetch(group + kStages * step, stage);
+      stage = stage + 1 == kStages ? 0 : stage + 1;
+    } else {
 #pragma unroll
-    for (int j = 0; j < Vec; ++j) square += (v[j] - mean) * (v[j] - mean);
-  }
-  square = block_sum(square, squares);
-  if constexpr (Clustered) {
-    cluster_wait();
-    if (threadIdx.x < blocks) tell(&moments[rank], threadIdx.x, make_float2(mean, square));
-    cluster_arrive();
-    cluster_wait();
-    mean = square = 0.0f;
-    for (int i = 0; i < blocks; ++i) mean += moments[i].x;
-    mean /= static_cast<float>(blocks);
-    for (int i = 0; i < blocks; ++i)
-      square += moments[i].y + part * (moments[i].x - mean) * (moments[i].x - mean);
-  }
-  const float rstd = rsqrtf(square / (part * static_cast<float>(blocks)) + g.eps);
-  keep_packed(held);
+      for (int k = 0; k < Packs; ++k) held[k] = __ldcs(reinterpret_cast<const uint4*>(g.x) + place(group) + k * 32);
+    }
+    const float2 own = warp_moments<scalar_t>(held);
+    if constexpr (Clustered) {
+      if (group == begin) cluster_wait();
+      if (lane < blocks) tell(&told[half][chunk], lane, own);
+      cluster_arrive();
+      cluster_wait();
+    } else {
+      if (lane == 0) told[half][chunk] = own;
+      __syncthreads();
+    }
+    const float2 moments = join_moments(told[half], warps * blocks, Packs * 32 * Vec);
+    const float rstd = rsqrtf(moments.y / static_cast<float>(g.count()) + g.eps);
+    keep_packed(held);
 #pragma unroll
-  for (int k = 0; k < Packs; ++k) {
-    unpack<scalar_t>(held[k], v);
-#pragma unroll
-    for (int j = 0; j < Vec; ++j) v[j] = activated(v[j], mean, gain * rstd, shift);
-    __stcs(reinterpret_cast<uint4*>(g.out + start + k * 32 * Vec), packed<scalar_t>(v));
+    for (int k = 0; k < Packs; ++k) {
+      float v[Vec];
+      unpack<scalar_t>(held[k], v);
+      activate<scalar_t>(v, moments.x, static_cast<float>(gain) * rstd, static_cast<float>(shift));
+      __stcs(reinterpret_cast<uint4*>(g.out) + place(group) + k * 32, packed<scalar_t>(v));
+    }
   }
 }
 
@@ -340,8 +454,12 @@ __global__ void __launch_bounds__(kPartThreads) part_finish(Groups<scalar_t> g, 
 
 template <typename scalar_t, int Packs>
 void launch_held(const Groups<scalar_t>& g, const Plan& plan, int64_t groups) {
-  launch_plan(plan.blocks > 1 ? group_held<scalar_t, Packs, true> : group_held<scalar_t, Packs, false>, plan, groups, g,
-              plan.blocks);
+  const int64_t count = staying(plan, groups);
+  const bool ahead = count < groups;
+  launch_plan(plan.blocks > 1 ? ahead ? group_held<scalar_t, Packs, true, true> : group_held<scalar_t, Packs, true, false>
+              : ahead         ? group_held<scalar_t, Packs, false, true>
+                              : group_held<scalar_t, Packs, false, false>,
+              plan, count, ahead ? kStages * Packs * plan.warps * 512 : 0, g, plan.blocks, static_cast<int>(groups));
 }
 
 template <typename scalar_t>
@@ -349,9 +467,9 @@ void launch(const Groups<scalar_t>& g, int64_t groups, torch::Tensor x) {
   const auto stream = at::cuda::getCurrentCUDAStream();
   const int64_t count = g.share * g.plane;
   const bool aligned = reinterpret_cast<uintptr_t>(g.x) % 16 == 0 && reinterpret_cast<uintptr_t>(g.out) % 16 == 0;
-  const Plan plan = plan_for(count, g.plane, groups, kVec<scalar_t>, PACKS);
+  const Plan plan = plan_for(count, g.plane, groups, kVec<scalar_t>);
   if (groups == 0 || count == 0) return;
-  if (aligned && plan.packs > 0) {
+  if (aligned && plan.packs > 0 && groups * count / kVec<scalar_t> < INT32_MAX) {
     const auto run = plan.packs == 8   ? launch_held<scalar_t, 8>
                      : plan.packs == 4 ? launch_held<scalar_t, 4>
                                        : launch_held<scalar_t, 2>;

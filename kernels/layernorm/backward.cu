@@ -7,10 +7,12 @@
 // Rows that do not begin on 16 bytes are read element by element; rows too long for a team take two plain kernels.
 // A few rows of megabytes are cut into strips of columns instead: a thread has all rows of its columns, so column sums
 // need nobody else. Row sums need a first reading of everything and a grid barrier; the second reading goes backwards, so
-// that it begins with what shared memory and the L2 still have.
+// that it begins with what the L2 still has.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cooperative_groups.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <torch/extension.h>
 
 #include <algorithm>
@@ -25,6 +27,11 @@
 // tune: SLOTS = 12 [8, 12]
 #ifndef SLOTS
 #define SLOTS 12
+#endif
+// Whether 16-bit rows of a few KB have one warp each, which needs no barrier, instead of a pack a thread.
+// tune: ALONE = 1 [0, 1]
+#ifndef ALONE
+#define ALONE 1
 #endif
 // Elements up to which no block waits for another.
 #ifndef SMALL
@@ -57,6 +64,52 @@ template <typename scalar_t, int Vec>
 struct alignas(sizeof(scalar_t) * Vec) Pack {
   scalar_t at[Vec];
 };
+
+// Sixteen bytes as floats, and back, rounded to nearest; two 16-bit numbers of a word at once.
+template <typename scalar_t, int Vec>
+__device__ __forceinline__ void widen(uint4 bits, float (&v)[Vec]) {
+  const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    if constexpr (std::is_same_v<scalar_t, float>) {
+      v[j] = __uint_as_float(words[j]);
+    } else if constexpr (std::is_same_v<scalar_t, at::Half>) {
+      const float2 two = __half22float2(*reinterpret_cast<const __half2*>(&words[j]));
+      v[2 * j] = two.x, v[2 * j + 1] = two.y;
+    } else {
+      v[2 * j] = __uint_as_float(words[j] << 16), v[2 * j + 1] = __uint_as_float(words[j] & 0xffff0000u);
+    }
+  }
+}
+
+template <typename scalar_t, int Vec>
+__device__ __forceinline__ uint4 narrow(const float (&v)[Vec]) {
+  uint32_t words[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    if constexpr (std::is_same_v<scalar_t, float>) {
+      words[j] = __float_as_uint(v[j]);
+    } else if constexpr (std::is_same_v<scalar_t, at::Half>) {
+      const __half2 two = __floats2half2_rn(v[2 * j], v[2 * j + 1]);
+      words[j] = *reinterpret_cast<const uint32_t*>(&two);
+    } else {
+      const __nv_bfloat162 two = __floats2bfloat162_rn(v[2 * j], v[2 * j + 1]);
+      words[j] = *reinterpret_cast<const uint32_t*>(&two);
+    }
+  }
+  return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+// The same of a pack of any size.
+template <typename scalar_t, int Vec>
+__device__ __forceinline__ void widen(const Pack<scalar_t, Vec>& pack, float (&v)[Vec]) {
+  if constexpr (sizeof(pack) == 16) {
+    widen<scalar_t>(reinterpret_cast<const uint4&>(pack), v);
+  } else {
+#pragma unroll
+    for (int j = 0; j < Vec; ++j) v[j] = static_cast<float>(pack.at[j]);
+  }
+}
 
 template <typename scalar_t>
 struct Rows {
@@ -92,23 +145,47 @@ __device__ __forceinline__ void copy16(void* to, const void* from) {
                : "memory");
 }
 
+// A pack stays one: else the compiler keeps the widened numbers from one use to the next, in twice the registers.
+template <typename Some>
+__device__ __forceinline__ void stay_packed(Some& pack) {
+  uint4 bits = reinterpret_cast<const uint4&>(pack);
+  asm volatile("" : "+r"(bits.x), "+r"(bits.y), "+r"(bits.z), "+r"(bits.w));
+  pack = reinterpret_cast<const Some&>(bits);
+}
+
+// Teams of one warp hold so much that fewer threads fit.
+constexpr bool alone(int vec, int packs) { return vec == 8 && packs > 2; }
+constexpr int most_threads(int vec, int packs) { return !alone(vec, packs) ? 1024 : packs > 3 ? 384 : 512; }
+constexpr int stages_of(int vec, int packs) { return alone(vec, packs) ? 4 : SLOTS / (2 * packs); }
+
+// With a policy for the L2.
+__device__ __forceinline__ void copy16(void* to, const void* from, uint64_t policy) {
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+               "l"(__cvta_generic_to_global(from)), "l"(policy)
+               : "memory");
+}
+
 template <typename scalar_t, int Vec, int Packs, bool Prefetched>
-__global__ void __launch_bounds__(1024, 1) fused(Rows<scalar_t> r) {
+__global__ void __launch_bounds__(most_threads(Vec, Packs), 1) fused(Rows<scalar_t> r) {
   using Some = Pack<scalar_t, Vec>;
-  constexpr int stages = Prefetched ? SLOTS / (2 * Packs) : 1;
+  constexpr int stages = Prefetched ? stages_of(Vec, Packs) : 1;
   extern __shared__ uint4 memory[];
   const int team = threadIdx.x / r.team, member = threadIdx.x - team * r.team;
   const int stride = gridDim.x * r.teams;
   const auto column = [&](int k) { return (k * r.team + member) * Vec; };
 
-  float gain[Packs][Vec], gains[Packs][Vec], biases[Packs][Vec];
+  Some gain[Packs];
+  float gains[Packs][Vec], biases[Packs][Vec];
 #pragma unroll
-  for (int k = 0; k < Packs; ++k)
+  for (int k = 0; k < Packs; ++k) {
+    if (column(k) < r.cols) gain[k] = *reinterpret_cast<const Some*>(r.weight + column(k));
 #pragma unroll
     for (int j = 0; j < Vec; ++j) {
-      gain[k][j] = column(k) < r.cols ? static_cast<float>(r.weight[column(k) + j]) : 0.0f;
+      if (column(k) >= r.cols) gain[k].at[j] = static_cast<scalar_t>(0.0f);
       gains[k][j] = biases[k][j] = 0.0f;
     }
+  }
 
   // A thread reads only what it copied itself, so no barrier guards the slots. Every call makes one group.
   const auto prefetch = [&](int row, int stage) {
@@ -150,33 +227,38 @@ __global__ void __launch_bounds__(1024, 1) fused(Rows<scalar_t> r) {
       prefetch(row + stages * stride, stage);  // into the slots just read
       stage = stage + 1 == stages ? 0 : stage + 1;
     }
-    float inner[Packs][Vec], hat[Packs][Vec];
     float2 turned = {0.0f, 0.0f};
 #pragma unroll
-    for (int k = 0; k < Packs; ++k)
+    for (int k = 0; k < Packs; ++k) {
+      float g[Vec], v[Vec], w[Vec];
+      widen(grad[k], g), widen(x[k], v), widen(gain[k], w);
 #pragma unroll
       for (int j = 0; j < Vec; ++j) {
-        const float g = static_cast<float>(grad[k].at[j]);
-        hat[k][j] = (static_cast<float>(x[k].at[j]) - mean) * rstd;
-        inner[k][j] = g * gain[k][j];  // zero where there is no element, as g is
-        gains[k][j] += g * hat[k][j];
-        biases[k][j] += g;
-        turned.x += inner[k][j];
-        turned.y += inner[k][j] * hat[k][j];
+        const float hat = (v[j] - mean) * rstd, inner = g[j] * w[j];  // zero where there is no element, as g is
+        gains[k][j] += g[j] * hat;
+        biases[k][j] += g[j];
+        turned.x += inner;
+        turned.y += inner * hat;
       }
+    }
     turned = team_sum(turned, team, r.team, half);
     turned.x /= static_cast<float>(r.cols), turned.y /= static_cast<float>(r.cols);
+    if constexpr (alone(Vec, Packs)) {
+#pragma unroll
+      for (int k = 0; k < Packs; ++k) stay_packed(grad[k]), stay_packed(x[k]), stay_packed(gain[k]);
+    }
 #pragma unroll
     for (int k = 0; k < Packs; ++k) {
       if (column(k) >= r.cols) continue;
-      Some result;
+      float g[Vec], v[Vec], w[Vec];
+      widen(grad[k], g), widen(x[k], v), widen(gain[k], w);
 #pragma unroll
-      for (int j = 0; j < Vec; ++j)
-        result.at[j] = static_cast<scalar_t>((inner[k][j] - turned.x - hat[k][j] * turned.y) * rstd);
+      for (int j = 0; j < Vec; ++j) v[j] = (g[j] * w[j] - turned.x - (v[j] - mean) * rstd * turned.y) * rstd;
+      scalar_t* to = r.grad_x + start + column(k);
       if constexpr (sizeof(Some) == 16)
-        __stcs(reinterpret_cast<uint4*>(r.grad_x + start + column(k)), reinterpret_cast<const uint4&>(result));
+        __stcs(reinterpret_cast<uint4*>(to), narrow<scalar_t>(v));
       else
-        *reinterpret_cast<Some*>(r.grad_x + start + column(k)) = result;
+        for (int j = 0; j < Vec; ++j) to[j] = static_cast<scalar_t>(v[j]);
     }
   }
 
@@ -198,51 +280,73 @@ __global__ void __launch_bounds__(1024, 1) fused(Rows<scalar_t> r) {
   }
   cooperative_groups::this_grid().sync();
 
-  // The sums of all blocks: 32 columns a block at a time, its warps share the parts.
+  // The sums of all blocks: 8 columns a block at a time, and quarters of its warps share the parts.
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
-  for (int first = blockIdx.x * 32; first < r.cols; first += gridDim.x * 32) {
-    const int col = first + lane;
+  for (int first = blockIdx.x * 8; first < r.cols; first += gridDim.x * 8) {
+    const int col = first + lane % 8;
     float2 sum = {0.0f, 0.0f};
     if (col < r.cols)
-      for (int i = warp; i < gridDim.x; i += warps) {
+      for (int i = warp * 4 + lane / 8; i < gridDim.x; i += warps * 4) {
         const float2 part = __ldcg(r.parts + static_cast<int64_t>(i) * r.cols + col);
         sum.x += part.x, sum.y += part.y;
       }
-    shared[threadIdx.x] = sum;
-    __syncthreads();
-    if (warp == 0 && col < r.cols) {
-      for (int i = 1; i < warps; ++i) sum.x += shared[i * 32 + lane].x, sum.y += shared[i * 32 + lane].y;
-      r.grad_weight[col] = static_cast<scalar_t>(sum.x);
-      r.grad_bias[col] = static_cast<scalar_t>(sum.y);
+#pragma unroll
+    for (int step = 8; step < 32; step *= 2) {
+      sum.x += __shfl_xor_sync(0xffffffffu, sum.x, step);
+      sum.y += __shfl_xor_sync(0xffffffffu, sum.y, step);
     }
+    __syncthreads();  // the shared memory may still be read
+    if (lane < 8) shared[warp * 8 + lane] = sum;
     __syncthreads();
+    for (int i = warp; i < 8; i += warps) {  // then a warp a column
+      sum = lane < warps ? shared[lane * 8 + i] : make_float2(0.0f, 0.0f);
+      sum.x = warp_sum(sum.x), sum.y = warp_sum(sum.y);
+      if (lane == 0 && first + i < r.cols) {
+        r.grad_weight[first + i] = static_cast<scalar_t>(sum.x);
+        r.grad_bias[first + i] = static_cast<scalar_t>(sum.y);
+      }
+    }
   }
 }
 
 constexpr int kStripRows = 16, kStripThreads = 256, kStripBlocks = 2;  // blocks on an SM
-constexpr int kBatch = 4;                                              // rows that a thread asks for at once
-constexpr int kKeptRows = 13;  // whose packs of the last step stay in shared memory: 104 KB a block
-
-// A policy for the L2, not a branch between two loads, so that a batch of them stays one.
-__device__ __forceinline__ float4 load(const float4* from, uint64_t policy) {
-  float4 pack;
-  asm volatile("ld.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
-               : "=f"(pack.x), "=f"(pack.y), "=f"(pack.z), "=f"(pack.w)
-               : "l"(__cvta_generic_to_global(from)), "l"(policy));
-  return pack;
-}
+constexpr int kBatch = 4, kBatches = kStripRows / kBatch, kAhead = 3;  // rows that a thread asks for at once; batches of them
+                                                                           // that are on their way: 96 KB a block
 
 // Few and very long rows of floats. `sums` has kStripRows pairs of each block.
 __global__ void __launch_bounds__(kStripThreads, kStripBlocks) strips(Rows<float> r, float2* sums) {
-  extern __shared__ float4 slots[];  // gradients and elements that the first reading ended with
+  extern __shared__ float4 slots[];  // gradients and elements on their way
   __shared__ float2 partial[kStripThreads / 32][kStripRows], known[kStripRows], turned[kStripRows];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int packs = r.cols / 4, slice = (packs + gridDim.x - 1) / gridDim.x;
   const int begin = blockIdx.x * slice, end = min(begin + slice, packs);
   const auto *grads = reinterpret_cast<const float4*>(r.grad_out), *values = reinterpret_cast<const float4*>(r.x);
   const auto place = [&](int row, int pack) { return static_cast<int64_t>(row) * packs + pack; };
-  const auto slot = [&](int row, int which) -> float4& {
-    return slots[(2 * row + which) * kStripThreads + threadIdx.x];
+  const auto slot = [&](int stage, int i, int which) -> float4& {
+    return slots[((stage * kBatch + i) * 2 + which) * kStripThreads + threadIdx.x];
+  };
+  // A thread reads only what it copied itself, so no barrier guards the slots. Every call makes one group of copies.
+  const auto ask = [&](int stage, int batch, int pack, uint64_t policy) {
+    if (pack >= begin && pack < end) {
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i)
+        if (const int row = batch * kBatch + i; row < r.rows) {
+          copy16(&slot(stage, i, 0), grads + place(row, pack), policy);
+          copy16(&slot(stage, i, 1), values + place(row, pack), policy);
+        }
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+  // The next batch, whose slots then take the one that is kAhead after it; `step` is how far away its columns are.
+  const auto take = [&](int& stage, int batch, int pack, int step, uint64_t policy, float4(&g)[kBatch], float4(&x)[kBatch]) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kAhead - 1) : "memory");
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i)
+      if (batch * kBatch + i < r.rows) g[i] = slot(stage, i, 0), x[i] = slot(stage, i, 1);
+      else g[i] = x[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    const int next = batch + kAhead;
+    ask(stage, next % kBatches, next < kBatches ? pack : pack + step, policy);
+    stage = stage + 1 == kAhead ? 0 : stage + 1;
   };
   if (threadIdx.x < kStripRows)
     known[threadIdx.x] = threadIdx.x < r.rows ? make_float2(r.mean[threadIdx.x], r.rstd[threadIdx.x])
@@ -253,28 +357,26 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) strips(Rows<float
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(drop));
   asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
   float2 own[kStripRows] = {};
-  int last = begin + threadIdx.x;
+  int last = begin + threadIdx.x, stage = 0;
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) ask(i, i, last, drop);
   for (int pack = last; pack < end; pack += kStripThreads) {
     last = pack;
-    const int left = (end - 1 - pack) / kStripThreads;
-    const uint64_t policy = left > 1 ? drop : normal;  // a step of 16 rows is 35 MB: the L2 shall keep one
+    const uint64_t policy = (end - 1 - pack) / kStripThreads > 1 ? drop : normal;  // the L2 shall keep a step: 35 MB
     const float4 w = __ldg(reinterpret_cast<const float4*>(r.weight) + pack);
     float4 gain = {}, bias = {};
 #pragma unroll
-    for (int first = 0; first < kStripRows; first += kBatch) {
-      float4 g[kBatch] = {}, x[kBatch] = {};
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i)
-        if (first + i < r.rows)
-          g[i] = load(grads + place(first + i, pack), policy), x[i] = load(values + place(first + i, pack), policy);
+    for (int batch = 0; batch < kBatches; ++batch) {
+      float4 g[kBatch], x[kBatch];
+      take(stage, batch, pack, kStripThreads, policy, g, x);
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        if (left == 0 && first + i < kKeptRows) slot(first + i, 0) = g[i], slot(first + i, 1) = x[i];
-        const float2 k = known[first + i];
+        const int row = batch * kBatch + i;
+        const float2 k = known[row];
         const auto add = [&](float grad, float value, float weight, float& to_gain, float& to_bias) {
           const float hat = (value - k.x) * k.y, inner = grad * weight;
           to_gain += grad * hat, to_bias += grad;
-          own[first + i].x += inner, own[first + i].y += inner * hat;
+          own[row].x += inner, own[row].y += inner * hat;
         };
         add(g[i].x, x[i].x, w.x, gain.x, bias.x), add(g[i].y, x[i].y, w.y, gain.y, bias.y);
         add(g[i].z, x[i].z, w.z, gain.z, bias.z), add(g[i].w, x[i].w, w.w, gain.w, bias.w);
@@ -283,6 +385,11 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) strips(Rows<float
     __stcs(reinterpret_cast<float4*>(r.grad_weight) + pack, gain);
     __stcs(reinterpret_cast<float4*>(r.grad_bias) + pack, bias);
   }
+  // Memory shall not idle while the grid meets: the first batches of the second reading.
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) ask(i, i, last, drop);
+  stage = 0;
 #pragma unroll
   for (int row = 0; row < kStripRows; ++row) {
     const float2 sum = make_float2(warp_sum(own[row].x), warp_sum(own[row].y));
@@ -310,22 +417,18 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) strips(Rows<float
   for (int pack = last; pack >= begin && pack < end; pack -= kStripThreads) {
     const float4 w = __ldg(reinterpret_cast<const float4*>(r.weight) + pack);
 #pragma unroll
-    for (int first = kStripRows - kBatch; first >= 0; first -= kBatch) {
-      float4 g[kBatch] = {}, x[kBatch] = {};
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i)
-        if (pack == last && first + i < kKeptRows)
-          g[i] = slot(first + i, 0), x[i] = slot(first + i, 1);
-        else if (first + i < r.rows)
-          g[i] = __ldcs(grads + place(first + i, pack)), x[i] = __ldcs(values + place(first + i, pack));
+    for (int batch = 0; batch < kBatches; ++batch) {
+      float4 g[kBatch], x[kBatch];
+      take(stage, batch, pack, -kStripThreads, drop, g, x);
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        if (first + i >= r.rows) continue;
-        const float2 k = known[first + i], t = turned[first + i];
+        const int row = batch * kBatch + i;
+        if (row >= r.rows) continue;
+        const float2 k = known[row], t = turned[row];
         const auto gradient = [&](float grad, float value, float weight) {
           return (grad * weight - t.x - (value - k.x) * k.y * t.y) * k.y;
         };
-        __stcs(reinterpret_cast<float4*>(r.grad_x) + static_cast<int64_t>(first + i) * packs + pack,
+        __stcs(reinterpret_cast<float4*>(r.grad_x) + place(row, pack),
                make_float4(gradient(g[i].x, x[i].x, w.x), gradient(g[i].y, x[i].y, w.y),
                            gradient(g[i].z, x[i].z, w.z), gradient(g[i].w, x[i].w, w.w)));
       }
@@ -451,13 +554,14 @@ __global__ void __launch_bounds__(1024) long_columns(Rows<scalar_t> r) {
 
 template <int Vec, int Packs, bool Prefetched, typename scalar_t>
 void run_fused(Rows<scalar_t> r, torch::Tensor grad_weight, cudaStream_t stream) {
+  constexpr int most = std::min(THREADS, most_threads(Vec, Packs));
   r.team = (r.cols + Vec * Packs * 32 - 1) / (Vec * Packs * 32) * 32;
   const int room = std::min(at::cuda::getCurrentDeviceProperties()->multiProcessorCount *
-                                (r.team <= THREADS ? 1024 / THREADS : 1), MOST_BLOCKS);
+                                (r.team <= THREADS && !alone(Vec, Packs) ? 1024 / THREADS : 1), MOST_BLOCKS);
   // As many teams as fit, but rather a block on every SM than all rows in few blocks.
-  r.teams = std::max(1, std::min({THREADS / r.team, kMostTeams, r.rows / room}));
+  r.teams = std::max(1, std::min({most / r.team, r.team > 32 ? kMostTeams : 32, r.rows / room}));
   const int blocks = std::min(room, (r.rows + r.teams - 1) / r.teams), threads = r.team * r.teams;
-  const int slots = Prefetched ? SLOTS / (2 * Packs) * (2 * Packs) : 0;
+  const int slots = Prefetched ? stages_of(Vec, Packs) * 2 * Packs : 0;
   const int bytes = std::max({slots * threads * 16, r.teams * r.cols * 8, threads * 8});
   auto parts = torch::empty({blocks, r.cols, 2}, grad_weight.options().dtype(torch::kFloat32));
   r.parts = reinterpret_cast<float2*>(parts.template data_ptr<float>());
@@ -472,7 +576,7 @@ void run_strips(Rows<float> r, torch::Tensor grad_weight, cudaStream_t stream) {
   auto sums = torch::empty({room, kStripRows, 2}, grad_weight.options());
   auto* pairs = reinterpret_cast<float2*>(sums.data_ptr<float>());
   void* arguments[] = {&r, &pairs};
-  constexpr int bytes = 2 * kKeptRows * kStripThreads * 16;
+  constexpr int bytes = 2 * kBatch * kAhead * kStripThreads * 16;
   const auto kernel = reinterpret_cast<const void*>(&strips);
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   C10_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, dim3(room), dim3(kStripThreads), arguments, bytes, stream));
@@ -497,6 +601,11 @@ void run(Rows<scalar_t> r, torch::Tensor grad_weight, cudaStream_t stream) {
     kernel<<<static_cast<unsigned>(strips + r.rows), threads, 0, stream>>>(r, strips, 1.0f / static_cast<float>(r.cols));
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     return;
+  }
+  if constexpr (vec == 8) {
+    const bool warps = ALONE && aligned && r.cols < LONG_COLS;
+    if (warps && packs > 64 && packs <= 96) return run_fused<8, 3, true>(r, grad_weight, stream);
+    if (warps && packs > 96 && packs <= 128) return run_fused<8, 4, true>(r, grad_weight, stream);
   }
   if (aligned && r.cols <= vec * 1024 && r.cols < LONG_COLS)
     return run_fused<vec, 1, true>(r, grad_weight, stream);

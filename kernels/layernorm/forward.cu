@@ -1,5 +1,6 @@
 // LayerNorm over the last axis; every element of x is read once (but for swept rows) and written once.
 //  - held:   a team (warp or block) holds a row in registers.
+//  - marched: the same by warps that stay and take row after row of a few KB, whose next rows shared memory already fetches.
 //  - swept:  a few rows of megabytes. Every block has a strip of columns of all rows and goes over it twice: once for mean
 //            and variance, which the grid then agrees on, once to write. Gain and bias are read once. The second sweep goes
 //            backwards: it begins with what shared memory and the L2 still have of the first.
@@ -11,6 +12,8 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cooperative_groups.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <torch/extension.h>
 
 #include <algorithm>
@@ -27,6 +30,14 @@
 // Up to this many rows a row is spread over as many threads as possible: there is no other row to hide behind.
 #ifndef FEW_ROWS
 #define FEW_ROWS 1024
+#endif
+// Whether warps stay where 16-bit rows are short and many, and how many rows ahead they fetch.
+// tune: MARCH = 1 [0, 1]
+#ifndef MARCH
+#define MARCH 1
+#endif
+#ifndef MARCH_ROWS
+#define MARCH_ROWS 3
 #endif
 // Rows of megabytes: 1 sweeps over them twice, 0 spreads two at a time.
 // tune: STRATEGY = 1 [0, 1]
@@ -87,6 +98,41 @@ union Pack {
   __device__ Pack() : bits(make_uint4(0, 0, 0, 0)) {}
 };
 
+// Sixteen bytes as floats, and back, rounded to nearest; two 16-bit numbers of a word at once.
+template <typename scalar_t, int Vec>
+__device__ __forceinline__ void widen(uint4 bits, float (&v)[Vec]) {
+  const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    if constexpr (std::is_same_v<scalar_t, float>) {
+      v[j] = __uint_as_float(words[j]);
+    } else if constexpr (std::is_same_v<scalar_t, at::Half>) {
+      const float2 two = __half22float2(*reinterpret_cast<const __half2*>(&words[j]));
+      v[2 * j] = two.x, v[2 * j + 1] = two.y;
+    } else {
+      v[2 * j] = __uint_as_float(words[j] << 16), v[2 * j + 1] = __uint_as_float(words[j] & 0xffff0000u);
+    }
+  }
+}
+
+template <typename scalar_t, int Vec>
+__device__ __forceinline__ uint4 narrow(const float (&v)[Vec]) {
+  uint32_t words[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    if constexpr (std::is_same_v<scalar_t, float>) {
+      words[j] = __float_as_uint(v[j]);
+    } else if constexpr (std::is_same_v<scalar_t, at::Half>) {
+      const __half2 two = __floats2half2_rn(v[2 * j], v[2 * j + 1]);
+      words[j] = *reinterpret_cast<const uint32_t*>(&two);
+    } else {
+      const __nv_bfloat162 two = __floats2bfloat162_rn(v[2 * j], v[2 * j + 1]);
+      words[j] = *reinterpret_cast<const uint32_t*>(&two);
+    }
+  }
+  return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
 // A row within its window: elements [head, end) after `base`, which lies on 16 bytes.
 struct Window {
   int64_t base;
@@ -142,6 +188,49 @@ __device__ float team_sum(float sum) {
   return sum;
 }
 
+// Mean and sum of squares about it of equally many numbers each, by Chan's formula: of a thread's packs, of a warp's lanes
+// and of a team's warps. It loses no digits, equal numbers have their own value as mean, and there is one barrier.
+template <int Team, typename scalar_t, int Packs>
+__device__ float2 team_moments(const Pack<scalar_t> (&packs)[Packs]) {
+  constexpr int vec = kVec<scalar_t>;
+  float mean = 0.0f, square = 0.0f;
+#pragma unroll
+  for (int k = 0; k < Packs; ++k) {
+    float v[vec], sums[vec], own = 0.0f;
+    widen<scalar_t>(packs[k].bits, v);
+#pragma unroll
+    for (int j = 0; j < vec; ++j) sums[j] = v[j];
+#pragma unroll
+    for (int step = vec / 2; step > 0; step /= 2)
+#pragma unroll
+      for (int j = 0; j < step; ++j) sums[j] += sums[j + step];
+    const float middle = sums[0] * (1.0f / vec), apart = middle - mean;
+#pragma unroll
+    for (int j = 0; j < vec; ++j) own += (v[j] - middle) * (v[j] - middle);
+    mean += apart * (1.0f / (k + 1));
+    square += own + apart * apart * (vec * static_cast<float>(k) / (k + 1));
+  }
+  const auto join = [&](int step, float each) {  // with the lane that far away; both have so many numbers
+    const float other = __shfl_xor_sync(0xffffffffu, mean, step), apart = other - mean;
+    square += __shfl_xor_sync(0xffffffffu, square, step) + apart * apart * (0.5f * each);
+    mean = 0.5f * (mean + other);
+  };
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) join(step, static_cast<float>(Packs * vec * step));
+  if constexpr (Team > 32) {
+    constexpr int warps = Team / 32;
+    static_assert((warps & (warps - 1)) == 0, "halves of halves");
+    __shared__ float2 partial[warps];
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = make_float2(mean, square);
+    __syncthreads();
+    const float2 part = partial[threadIdx.x % warps];
+    mean = part.x, square = part.y;
+#pragma unroll
+    for (int step = 1; step < warps; step *= 2) join(step, static_cast<float>(Packs * vec * 32 * step));
+  }
+  return make_float2(mean, square);
+}
+
 // Gains or biases of the columns from `at` on, or zeros where there are none. They are read again by every row: no streaming.
 template <bool Aligned, typename scalar_t>
 __device__ Pack<scalar_t> parameters(const scalar_t* from, int at, int head, int end) {
@@ -162,24 +251,26 @@ __device__ Pack<scalar_t> parameters(const scalar_t* from, int at, int head, int
 constexpr int block_of(int team) { return team == 32 ? WARP_BLOCK : team; }
 
 // Blocks that shall fit on an SM: the fewer elements a thread holds, the more threads it takes to keep memory busy.
-constexpr int resident(int team, int elements, bool aligned) {
-  const int threads = !aligned ? 0 : elements <= 16 ? 1280 : elements <= 32 ? 768 : 512;
+constexpr int resident(int team, int elements, bool aligned, bool packed) {
+  const int threads = !aligned ? 0 : elements <= 16 ? 1280 : elements <= 32 ? packed ? 1024 : 768 : 512;
   return threads < block_of(team) ? 1 : threads / block_of(team);
 }
 
 template <typename scalar_t>
 __device__ Pack<scalar_t> normalized(const Pack<scalar_t>& x, const Pack<scalar_t>& gain, const Pack<scalar_t>& bias,
                                      float mean, float rstd) {
-  Pack<scalar_t> result;
+  float v[kVec<scalar_t>], gains[kVec<scalar_t>], biases[kVec<scalar_t>];
+  widen<scalar_t>(x.bits, v), widen<scalar_t>(gain.bits, gains), widen<scalar_t>(bias.bits, biases);
 #pragma unroll
-  for (int j = 0; j < kVec<scalar_t>; ++j)
-    result.at[j] = static_cast<scalar_t>((static_cast<float>(x.at[j]) - mean) * rstd * static_cast<float>(gain.at[j]) +
-                                         static_cast<float>(bias.at[j]));
+  for (int j = 0; j < kVec<scalar_t>; ++j) v[j] = (v[j] - mean) * rstd * gains[j] + biases[j];
+  Pack<scalar_t> result;
+  result.bits = narrow<scalar_t>(v);
   return result;
 }
 
-template <typename scalar_t, int Team, int Packs, bool Aligned>
-__global__ void __launch_bounds__(block_of(Team), resident(Team, Packs * kVec<scalar_t>, Aligned))
+// Full: the team's packs are exactly the row.
+template <typename scalar_t, int Team, int Packs, bool Aligned, bool Full>
+__global__ void __launch_bounds__(block_of(Team), resident(Team, Packs * kVec<scalar_t>, Aligned, Full && kVec<scalar_t> == 8))
     held(const scalar_t* x, const scalar_t* weight, const scalar_t* bias, scalar_t* out, int64_t rows, int cols, float eps) {
   constexpr int vec = kVec<scalar_t>;
   constexpr bool early = Packs <= 2;  // else they would cost blocks on the SM
@@ -197,21 +288,28 @@ __global__ void __launch_bounds__(block_of(Team), resident(Team, Packs * kVec<sc
       biases[k] = parameters<Aligned>(bias, first + k * Team * vec, w.head, w.end);
     }
   }
-  float sum = 0.0f, square = 0.0f;
+  float mean, square = 0.0f;
+  if constexpr (Full) {
+    const float2 moments = team_moments<Team>(packs);
+    mean = moments.x, square = moments.y;
+  } else {
+    float sum = 0.0f;
 #pragma unroll
-  for (int k = 0; k < Packs; ++k)
+    for (int k = 0; k < Packs; ++k)
 #pragma unroll
-    for (int j = 0; j < vec; ++j) sum += static_cast<float>(packs[k].at[j]);  // zero where there is no element
-  const float mean = team_sum<Team, 0>(sum) / static_cast<float>(cols);
+      for (int j = 0; j < vec; ++j) sum += static_cast<float>(packs[k].at[j]);  // zero where there is no element
+    mean = team_sum<Team, 0>(sum) / static_cast<float>(cols);
 #pragma unroll
-  for (int k = 0; k < Packs; ++k)
+    for (int k = 0; k < Packs; ++k)
 #pragma unroll
-    for (int j = 0; j < vec; ++j) {
-      const int at = first + k * Team * vec + (Aligned ? 0 : j);
-      const float apart = static_cast<float>(packs[k].at[j]) - mean;
-      if (at < w.end && (Aligned || at >= w.head)) square += apart * apart;
-    }
-  const float rstd = rsqrtf(team_sum<Team, 1>(square) / static_cast<float>(cols) + eps);
+      for (int j = 0; j < vec; ++j) {
+        const int at = first + k * Team * vec + (Aligned ? 0 : j);
+        const float apart = static_cast<float>(packs[k].at[j]) - mean;
+        if (at < w.end && (Aligned || at >= w.head)) square += apart * apart;
+      }
+    square = team_sum<Team, 1>(square);
+  }
+  const float rstd = rsqrtf(square / static_cast<float>(cols) + eps);
   Pack<scalar_t> gain = gains[0], shift = biases[0];
   if constexpr (!early) {
     gain = parameters<Aligned>(weight, first, w.head, w.end);
@@ -230,6 +328,57 @@ __global__ void __launch_bounds__(block_of(Team), resident(Team, Packs * kVec<sc
       }
     }
     store<Aligned>(out + w.base, at, w.head, w.end, result);
+  }
+}
+
+// Warps that stay, with a row each; a row is exactly its packs. A thread reads only rows that it copied itself, so no
+// barrier guards them. Gain and bias lie in shared memory, too: they would cost too many registers.
+constexpr int kMarchThreads = 256, kMarchBlocks = 4;  // blocks on an SM
+
+template <int Packs>
+constexpr int kMarchBytes = (MARCH_ROWS * kMarchThreads + 2 * 32) * Packs * 16;
+
+template <typename scalar_t, int Packs>
+__global__ void __launch_bounds__(kMarchThreads, kMarchBlocks)
+    marched(const uint4* x, const uint4* weight, const uint4* bias, uint4* out, int rows, float eps) {
+  constexpr int length = Packs * 32;  // packs of a row
+  extern __shared__ uint4 ahead[];
+  uint4 *gains = ahead + MARCH_ROWS * kMarchThreads * Packs, *biases = gains + length;
+  const int lane = threadIdx.x % 32, stride = gridDim.x * (kMarchThreads / 32);
+  const auto slot = [&](int stage, int k) { return ahead + (stage * Packs + k) * kMarchThreads + threadIdx.x; };
+  const auto prefetch = [&](int row, int stage) {  // every call makes one group of copies
+    if (row < rows) {
+      const uint4* from = x + static_cast<int64_t>(row) * length + lane;
+#pragma unroll
+      for (int k = 0; k < Packs; ++k)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                         static_cast<uint32_t>(__cvta_generic_to_shared(slot(stage, k)))),
+                     "l"(__cvta_generic_to_global(from + k * 32))
+                     : "memory");
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+  int row = blockIdx.x * (kMarchThreads / 32) + threadIdx.x / 32, stage = 0;
+#pragma unroll
+  for (int i = 0; i < MARCH_ROWS; ++i) prefetch(row + i * stride, i);
+  for (int i = threadIdx.x; i < length; i += kMarchThreads) gains[i] = weight[i], biases[i] = bias[i];
+  __syncthreads();
+  for (; row < rows; row += stride) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(MARCH_ROWS - 1) : "memory");
+    Pack<scalar_t> packs[Packs];
+#pragma unroll
+    for (int k = 0; k < Packs; ++k) packs[k].bits = *slot(stage, k);
+    prefetch(row + MARCH_ROWS * stride, stage);  // into the slots just read
+    stage = stage + 1 == MARCH_ROWS ? 0 : stage + 1;
+    const float2 moments = team_moments<32>(packs);
+    const float rstd = rsqrtf(moments.y / (length * kVec<scalar_t>) + eps);
+#pragma unroll
+    for (int k = 0; k < Packs; ++k) {
+      Pack<scalar_t> gain, shift;
+      gain.bits = gains[k * 32 + lane], shift.bits = biases[k * 32 + lane];
+      __stcs(out + static_cast<int64_t>(row) * length + k * 32 + lane,
+             normalized(packs[k], gain, shift, moments.x, rstd).bits);
+    }
   }
 }
 
@@ -314,20 +463,19 @@ __device__ __forceinline__ Pack<scalar_t> read(uint32_t slot, bool present) {
 
 template <typename scalar_t>
 __device__ float sum_of(const Pack<scalar_t>& pack) {
-  float sum = 0.0f;
+  float v[kVec<scalar_t>], sum = 0.0f;
+  widen<scalar_t>(pack.bits, v);
 #pragma unroll
-  for (int j = 0; j < kVec<scalar_t>; ++j) sum += static_cast<float>(pack.at[j]);
+  for (int j = 0; j < kVec<scalar_t>; ++j) sum += v[j];
   return sum;
 }
 
 template <typename scalar_t>
 __device__ float squares_about(const Pack<scalar_t>& pack, float mean) {
-  float sum = 0.0f;
+  float v[kVec<scalar_t>], sum = 0.0f;
+  widen<scalar_t>(pack.bits, v);
 #pragma unroll
-  for (int j = 0; j < kVec<scalar_t>; ++j) {
-    const float apart = static_cast<float>(pack.at[j]) - mean;
-    sum += apart * apart;
-  }
+  for (int j = 0; j < kVec<scalar_t>; ++j) sum += (v[j] - mean) * (v[j] - mean);
   return sum;
 }
 
@@ -575,8 +723,23 @@ struct Launch {
   template <int Team, int Packs, bool Aligned>
   void run_held() const {
     constexpr int together = block_of(Team) / Team;
-    held<scalar_t, Team, Packs, Aligned><<<static_cast<unsigned>((rows + together - 1) / together), block_of(Team), 0,
-                                           stream>>>(x, weight, bias, out, rows, static_cast<int>(cols), eps);
+    const auto kernel = Aligned && cols == Team * Packs * kVec<scalar_t> ? held<scalar_t, Team, Packs, Aligned, Aligned>
+                                                                         : held<scalar_t, Team, Packs, Aligned, false>;
+    kernel<<<static_cast<unsigned>((rows + together - 1) / together), block_of(Team), 0, stream>>>(
+        x, weight, bias, out, rows, static_cast<int>(cols), eps);
+  }
+
+  template <int Packs>
+  void run_marched() const {
+    if constexpr (kVec<scalar_t> == 8) {
+      const int64_t room = kMarchBlocks * std::min(at::cuda::getCurrentDeviceProperties()->multiProcessorCount, MOST_BLOCKS);
+      const auto blocks = static_cast<unsigned>(std::min<int64_t>(room, (rows + kMarchThreads / 32 - 1) / (kMarchThreads / 32)));
+      const auto kernel = marched<scalar_t, Packs>;
+      const auto packs = [](const scalar_t* at) { return reinterpret_cast<const uint4*>(at); };
+      C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMarchBytes<Packs>));
+      kernel<<<blocks, kMarchThreads, kMarchBytes<Packs>, stream>>>(packs(x), packs(weight), packs(bias),
+                                                                    reinterpret_cast<uint4*>(out), static_cast<int>(rows), eps);
+    }
   }
 
   // All blocks must be there at once, so the launch is a cooperative one.
@@ -604,7 +767,11 @@ struct Launch {
       if (packs <= room * SPREAD_THREADS * kPacks)
         return run_spread<false>(static_cast<int>(room), static_cast<int>(packs));
     }
-    if (places % 16 != 0 || packs > 4096)
+    const bool march = MARCH && vec == 8 && places % 16 == 0 && aligned && rows > FEW_ROWS && rows < (1 << 30) &&
+                       packs % 32 == 0 && packs > 32 && packs <= 128;
+    if (march)
+      packs == 64 ? run_marched<2>() : packs == 96 ? run_marched<3>() : run_marched<4>();
+    else if (places % 16 != 0 || packs > 4096)
       looped<<<static_cast<unsigned>(rows), 1024, 0, stream>>>(x, weight, bias, out, cols, eps);
     else if (!aligned)
       if (packs <= 32) run_held<32, 1, false>();

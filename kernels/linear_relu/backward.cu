@@ -27,6 +27,13 @@
 #ifndef TINY_STEPS
 #define TINY_STEPS (48 << 20)
 #endif
+// At most so many float32 results are summed in float64, or products with no axis longer than SHORT_AXIS.
+#ifndef FEW_RESULTS
+#define FEW_RESULTS 128
+#endif
+#ifndef SHORT_AXIS
+#define SHORT_AXIS 32
+#endif
 // At least so many tiles of 128 by 128 are worth the large tile.
 #ifndef BIG_TILES
 #define BIG_TILES 96
@@ -135,11 +142,21 @@ __device__ __forceinline__ void load(float (&value)[V], const T* from, int64_t l
   }
 }
 
+__device__ __forceinline__ double value_of(double x) { return x; }
+__device__ __forceinline__ double value_of(float x) { return x; }
+__device__ __forceinline__ double value_of(at::Half x) { return static_cast<float>(x); }
+__device__ __forceinline__ double value_of(at::BFloat16 x) { return static_cast<float>(x); }
+template <typename T>
+__device__ __forceinline__ T rounded(double value) {
+  if constexpr (std::is_same_v<T, double>) return value;
+  return static_cast<T>(static_cast<float>(value));
+}
+
 // The results as they are; of a sum in parts, each part as float32 at a place of its own. `sums` gets the sums of the
 // first operand over the sum's axis, where wanted.
 template <typename T, bool Sums = false>
 struct Plain {
-  static constexpr bool kPaired = false, kSums = Sums, kWide = false;
+  static constexpr bool kPaired = false, kSums = Sums, kWide = false, kBias = false;
   T* out;
   int64_t m, n;
   float* parts = nullptr;
@@ -153,7 +170,12 @@ struct Plain {
     else
       store(out + row * n + col, value, n - col, n % 8 == 0);
   }
-  __device__ void change(int64_t, float (&)[2]) const {}
+  __device__ void put_exact(int64_t row, int64_t col, double value) const {
+    out[row * n + col] = rounded<T>(value);
+  }
+  __device__ void put_part(int64_t row, int64_t col, float first, float second, int part) const {  // n is even
+    if (row < m && col < n) *reinterpret_cast<float2*>(parts + (part * m + row) * n + col) = make_float2(first, second);
+  }
   __device__ void put_sum(int64_t row, float value, int part) const {
     if (row >= m) return;
     if (parts)
@@ -169,10 +191,10 @@ struct Plain {
 
 // Operands lie row by row: k-major ones as rows of k's, the others as lines of m's or n's, one for each k. A second pair
 // continues the sum (pairs == 2), or is the second factor's partner of a paired epilogue.
-template <typename T>
+template <typename T, typename U = T>
 struct Product {
   const T* a[2];
-  const T* b[2];
+  const U* b[2];
   int64_t m, n, k, lda, ldb;
   int pairs = 1;
 };
@@ -455,6 +477,50 @@ void launch_tiles(const Product<T>& p, const Epilogue& epilogue, int parts = 1) 
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
+// Few results: a warp a result, summed in float64. An error is held against the results' size, and a few of them
+// may all be small beside their terms, of which split TF32 numbers lose 2^-21.
+template <bool AK, bool BK, typename T, typename U, typename Epilogue>
+__global__ void __launch_bounds__(256)
+    product_exactly(const __grid_constant__ Product<T, U> p, const __grid_constant__ Epilogue epilogue) {
+  const int64_t result = static_cast<int64_t>(blockIdx.x) * 8 + threadIdx.x / 32;
+  if (result >= p.m * p.n) return;
+  const int64_t row = result / p.n, col = result % p.n;
+  double sum = 0.0, partner = 0.0, column = 0.0;
+  for (int pair = 0; pair < (Epilogue::kPaired ? 1 : p.pairs); ++pair)
+    for (int64_t k = threadIdx.x % 32; k < p.k; k += 32) {
+      const auto left = value_of(p.a[pair][AK ? row * p.lda + k : k * p.lda + row]);
+      const int64_t right = BK ? col * p.ldb + k : k * p.ldb + col;
+      sum = fma(left, value_of(p.b[pair][right]), sum);
+      if constexpr (Epilogue::kPaired) partner = fma(left, value_of(p.b[1][right]), partner);
+      column += left;
+    }
+  for (int step = 16; step > 0; step /= 2) {
+    sum += __shfl_xor_sync(~0u, sum, step);
+    if constexpr (Epilogue::kPaired) partner += __shfl_xor_sync(~0u, partner, step);
+    if constexpr (Epilogue::kSums) column += __shfl_xor_sync(~0u, column, step);
+  }
+  if (threadIdx.x % 32) return;
+  if constexpr (Epilogue::kPaired)
+    epilogue.put_exact(row, col, sum, partner);
+  else
+    epilogue.put_exact(row, col, sum);
+  if constexpr (Epilogue::kSums)
+    if (col == 0) epilogue.put_sum(row, static_cast<float>(column), 0);
+}
+
+template <typename T>
+bool is_few(const Product<T>& p) {
+  if (p.k > 1 << 14) return false;
+  return p.m * p.n <= FEW_RESULTS || std::max({p.m, p.n, p.k}) <= SHORT_AXIS;
+}
+
+template <bool AK, bool BK, typename T, typename U, typename Epilogue>
+void multiply_exactly(const Product<T, U>& p, const Epilogue& epilogue) {
+  const auto blocks = static_cast<unsigned>((p.m * p.n + 7) / 8);
+  product_exactly<AK, BK><<<blocks, 256, 0, at::cuda::getCurrentCUDAStream()>>>(p, epilogue);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
 template <typename T>
 bool whole_chunks(const Product<T>& p) {
   bool whole = p.lda % (16 / sizeof(T)) == 0 && p.ldb % (16 / sizeof(T)) == 0;
@@ -518,6 +584,8 @@ struct IsPlain<Plain<T, Sums>> : std::true_type {};
 template <bool AK, bool BK, typename T, typename Epilogue>
 void multiply(Product<T> p, Epilogue epilogue, const torch::Tensor& like) {
   if (p.pairs == 1 && !Epilogue::kPaired) p.a[1] = p.a[0], p.b[1] = p.b[0];
+  if constexpr (sizeof(T) == 4)
+    if (is_few(p)) return multiply_exactly<AK, BK>(p, epilogue);
   if (!whole_chunks(p)) {
     launch_tiles<Small, AK, BK, false>(p, epilogue);
     return;
@@ -684,6 +752,7 @@ inline bool is_tiny(int64_t m, int64_t n, int64_t k) { return m * n <= TINY_RESU
 template <int Tiles, int Shares, bool AK, bool BK, typename Epilogue>
 void multiply_tiny(Product<float> p, const Epilogue& epilogue) {
   if (p.pairs == 1 && !Epilogue::kPaired) p.a[1] = p.a[0], p.b[1] = p.b[0];
+  if (is_few(p)) return multiply_exactly<AK, BK>(p, epilogue);
   auto kernel = whole_chunks(p) ? &tiny_product<Tiles, Shares, AK, BK, true, Epilogue>
                                 : &tiny_product<Tiles, Shares, AK, BK, false, Epilogue>;
   const auto blocks = static_cast<unsigned>(tiny_tiles<Tiles, Shares, Epilogue>(p));
@@ -745,7 +814,7 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, tor
   to_weight.sums = grad_bias.data_ptr<float>();
   const auto stream = at::cuda::getCurrentCUDAStream();
   const bool whole = whole_chunks(by_x) && whole_chunks(by_weight) && reinterpret_cast<uintptr_t>(kept) % 16 == 0;
-  if (is_tiny(rows, inner, cols) && is_tiny(cols, inner, rows)) {
+  if (is_tiny(rows, inner, cols) && is_tiny(cols, inner, rows) && !is_few(by_x) && !is_few(by_weight)) {
     const auto first = tiny_tiles<2, 8, Plain<float>>(by_x);
     const auto blocks = static_cast<unsigned>(first + tiny_tiles<2, 4, Plain<float>>(by_weight));
     auto kernel = whole ? &tiny_gradients<true> : &tiny_gradients<false>;

@@ -21,8 +21,7 @@
 #define WIDE 1
 #endif
 // How large products of 16-bit numbers are made. 0: warps load fragments themselves (mma.sync). 1: warp groups multiply
-// straight from shared memory that the copy engine fills (wgmma, TMA), 128 × 256 results a block.
-// tune: STRATEGY = 1 [0, 1]
+// straight from shared memory that the copy engine fills (wgmma, TMA), up to 128 × 256 results a block.
 #ifndef STRATEGY
 #define STRATEGY 1
 #endif
@@ -30,12 +29,58 @@
 #ifndef GROUP_STEPS
 #define GROUP_STEPS (1ll << 30)
 #endif
+// Blocks of a cluster. 2: blocks of two tiles, one below the other, share the copies of the second operand.
+// tune: CLUSTER = 2 [1, 2]
+#ifndef CLUSTER
+#define CLUSTER 2
+#endif
+// Whether a cluster shares copies (0 only where multicast is not known).
+#ifndef MULTICAST
+#define MULTICAST 1
+#endif
+// Results of STRATEGY 1 leave. 0: from registers; 1: through shared memory by the copy engine, while the next tile begins.
+// tune: STAGED = 1 [0, 1]
+#ifndef STAGED
+#define STAGED 1
+#endif
+// Nanoseconds by which one warp group begins after the other where sums are short; 0: together.
+// tune: LAG = 600 [0, 600]
+#ifndef LAG
+#define LAG 600
+#endif
+// Independent products. 0: each in a launch of its own; 1: together in one.
+// tune: JOINED = 1 [0, 1]
+#ifndef JOINED
+#define JOINED 1
+#endif
+// Columns of a tile; 0: 256 or MIDDLE, whichever leaves less of the last round of tiles empty.
+#ifndef WIDTH
+#define WIDTH 0
+#endif
+#ifndef MIDDLE
+#define MIDDLE 192
+#endif
+// Blocks or clusters that run at once.
+#ifndef UNITS
+#define UNITS (132 / CLUSTER)
+#endif
+// Rows of tiles in a band; the tiles of a band are made column by column, so that operands are found in the L2.
+#ifndef BAND
+#define BAND 16
+#endif
 // At most so many results are made by the path that reads operands straight into registers (float32 only).
 #ifndef TINY_RESULTS
 #define TINY_RESULTS (1 << 17)
 #endif
 #ifndef TINY_STEPS
 #define TINY_STEPS (48 << 20)
+#endif
+// At most so many float32 results are summed in float64, or products with no axis longer than SHORT_AXIS.
+#ifndef FEW_RESULTS
+#define FEW_RESULTS 128
+#endif
+#ifndef SHORT_AXIS
+#define SHORT_AXIS 32
 #endif
 // At least so many tiles of 128 by 128 are worth the large tile.
 #ifndef BIG_TILES
@@ -145,11 +190,21 @@ __device__ __forceinline__ void load(float (&value)[V], const T* from, int64_t l
   }
 }
 
+__device__ __forceinline__ double value_of(double x) { return x; }
+__device__ __forceinline__ double value_of(float x) { return x; }
+__device__ __forceinline__ double value_of(at::Half x) { return static_cast<float>(x); }
+__device__ __forceinline__ double value_of(at::BFloat16 x) { return static_cast<float>(x); }
+template <typename T>
+__device__ __forceinline__ T rounded(double value) {
+  if constexpr (std::is_same_v<T, double>) return value;
+  return static_cast<T>(static_cast<float>(value));
+}
+
 // The results as they are; of a sum in parts, each part as float32 at a place of its own. `sums` gets the sums of the
 // first operand over the sum's axis, where wanted.
 template <typename T, bool Sums = false>
 struct Plain {
-  static constexpr bool kPaired = false, kSums = Sums, kWide = false;
+  static constexpr bool kPaired = false, kSums = Sums, kWide = false, kBias = false;
   T* out;
   int64_t m, n;
   float* parts = nullptr;
@@ -163,7 +218,12 @@ struct Plain {
     else
       store(out + row * n + col, value, n - col, n % 8 == 0);
   }
-  __device__ void change(int64_t, float (&)[2]) const {}
+  __device__ void put_exact(int64_t row, int64_t col, double value) const {
+    out[row * n + col] = rounded<T>(value);
+  }
+  __device__ void put_part(int64_t row, int64_t col, float first, float second, int part) const {  // n is even
+    if (row < m && col < n) *reinterpret_cast<float2*>(parts + (part * m + row) * n + col) = make_float2(first, second);
+  }
   __device__ void put_sum(int64_t row, float value, int part) const {
     if (row >= m) return;
     if (parts)
@@ -173,14 +233,30 @@ struct Plain {
   }
 };
 
+// 1 / (1 + exp(-x)); for 16-bit results by the short instructions, which are a few ulp off.
+template <typename T>
+__device__ __forceinline__ float logistic(float x) {
+  if constexpr (sizeof(T) == 4) return 1.0f / (1.0f + __expf(-x));
+  float power, inverse;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * -1.44269504f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
+  return inverse;
+}
+
 // From the gradient at silu(gate) · up: that product again, and the gradients of both of its factors.
 template <typename T>
 struct Ungating {
-  static constexpr bool kPaired = false, kSums = false, kWide = true;
+  static constexpr bool kPaired = false, kSums = false, kWide = true, kBias = false;
   const T *gate, *up;
   T *between, *grad_gate, *grad_up;
   int64_t m, n;
   bool whole;
+  __device__ static void derive(float g, float u, float grad, float& made, float& to_gate, float& to_up) {
+    const float share = logistic<T>(g), silu = g * share;
+    made = silu * u;
+    to_gate = grad * u * (share + silu * (1.0f - share));
+    to_up = grad * silu;
+  }
   template <int V>
   __device__ void put(int64_t row, int64_t col, const float (&grad)[V], int) const {
     if (row >= m || col >= n) return;
@@ -189,15 +265,53 @@ struct Ungating {
     load(g, gate + at, left, whole);
     load(u, up + at, left, whole);
 #pragma unroll
-    for (int i = 0; i < V; ++i) {
-      const float share = 1.0f / (1.0f + __expf(-g[i])), silu = g[i] * share;
-      made[i] = silu * u[i];
-      to_gate[i] = grad[i] * u[i] * share * (1.0f + g[i] * (1.0f - share));
-      to_up[i] = grad[i] * silu;
-    }
+    for (int i = 0; i < V; ++i) derive(g[i], u[i], grad[i], made[i], to_gate[i], to_up[i]);
     store(between + at, made, left, whole);
     store(grad_gate + at, to_gate, left, whole);
     store(grad_up + at, to_up, left, whole);
+  }
+  __device__ void put_exact(int64_t row, int64_t col, double grad) const {
+    const int64_t at = row * n + col;
+    const double g = value_of(gate[at]), u = value_of(up[at]), share = 1.0 / (1.0 + exp(-g)), silu = g * share;
+    between[at] = rounded<T>(silu * u);
+    grad_gate[at] = rounded<T>(grad * u * (share + silu * (1.0 - share)));
+    grad_up[at] = rounded<T>(grad * silu);
+  }
+  // The same for eight results at place `at`, with gate and up (whole) asked for in time.
+  __device__ void ask(int64_t at, uint4 (&to)[2]) const {
+    to[0] = __ldg(reinterpret_cast<const uint4*>(gate + at));
+    to[1] = __ldg(reinterpret_cast<const uint4*>(up + at));
+  }
+  __device__ void put_asked(int64_t at, const float (&grad)[8], const uint4 (&asked)[2]) const {
+    const uint32_t gates[4] = {asked[0].x, asked[0].y, asked[0].z, asked[0].w};
+    const uint32_t ups[4] = {asked[1].x, asked[1].y, asked[1].z, asked[1].w};
+    uint32_t word[3][4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      T g[2], u[2], made[3][2];
+      memcpy(g, &gates[i], 4);
+      memcpy(u, &ups[i], 4);
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float one[3];
+        derive(static_cast<float>(g[e]), static_cast<float>(u[e]), grad[2 * i + e], one[0], one[1], one[2]);
+        for (int k = 0; k < 3; ++k) made[k][e] = static_cast<T>(one[k]);
+      }
+      for (int k = 0; k < 3; ++k) memcpy(&word[k][i], made[k], 4);
+    }
+    *reinterpret_cast<uint4*>(between + at) = make_uint4(word[0][0], word[0][1], word[0][2], word[0][3]);
+    *reinterpret_cast<uint4*>(grad_gate + at) = make_uint4(word[1][0], word[1][1], word[1][2], word[1][3]);
+    *reinterpret_cast<uint4*>(grad_up + at) = make_uint4(word[2][0], word[2][1], word[2][2], word[2][3]);
+  }
+  // Brings a part of what a tile will ask for into the L2: step `step` of `steps`, by a warp.
+  template <int Cols>
+  __device__ void expect_tile(int row0, int col0, int step, int steps) const {
+    constexpr int lines = Cols / 64, all = 128 * lines * 2;  // lines of 128 bytes: of a row, and of both
+    for (int i = step * all / steps + threadIdx.x % 32; i < (step + 1) * all / steps; i += 32) {
+      const int64_t row = row0 + i / 2 / lines, col = col0 + i / 2 % lines * 64;
+      if (row < m && col < n)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global((i % 2 ? up : gate) + row * n + col)));
+    }
   }
 };
 
@@ -207,10 +321,10 @@ struct Ungating {
 
 // Operands lie row by row: k-major ones as rows of k's, the others as lines of m's or n's, one for each k. A second pair
 // continues the sum (pairs == 2), or is the second factor's partner of a paired epilogue.
-template <typename T>
+template <typename T, typename U = T>
 struct Product {
   const T* a[2];
-  const T* b[2];
+  const U* b[2];
   int64_t m, n, k, lda, ldb;
   int pairs = 1;
 };
@@ -493,6 +607,50 @@ void launch_tiles(const Product<T>& p, const Epilogue& epilogue, int parts = 1) 
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
+// Few results: a warp a result, summed in float64. An error is held against the results' size, and a few of them
+// may all be small beside their terms, of which split TF32 numbers lose 2^-21.
+template <bool AK, bool BK, typename T, typename U, typename Epilogue>
+__global__ void __launch_bounds__(256)
+    product_exactly(const __grid_constant__ Product<T, U> p, const __grid_constant__ Epilogue epilogue) {
+  const int64_t result = static_cast<int64_t>(blockIdx.x) * 8 + threadIdx.x / 32;
+  if (result >= p.m * p.n) return;
+  const int64_t row = result / p.n, col = result % p.n;
+  double sum = 0.0, partner = 0.0, column = 0.0;
+  for (int pair = 0; pair < (Epilogue::kPaired ? 1 : p.pairs); ++pair)
+    for (int64_t k = threadIdx.x % 32; k < p.k; k += 32) {
+      const auto left = value_of(p.a[pair][AK ? row * p.lda + k : k * p.lda + row]);
+      const int64_t right = BK ? col * p.ldb + k : k * p.ldb + col;
+      sum = fma(left, value_of(p.b[pair][right]), sum);
+      if constexpr (Epilogue::kPaired) partner = fma(left, value_of(p.b[1][right]), partner);
+      column += left;
+    }
+  for (int step = 16; step > 0; step /= 2) {
+    sum += __shfl_xor_sync(~0u, sum, step);
+    if constexpr (Epilogue::kPaired) partner += __shfl_xor_sync(~0u, partner, step);
+    if constexpr (Epilogue::kSums) column += __shfl_xor_sync(~0u, column, step);
+  }
+  if (threadIdx.x % 32) return;
+  if constexpr (Epilogue::kPaired)
+    epilogue.put_exact(row, col, sum, partner);
+  else
+    epilogue.put_exact(row, col, sum);
+  if constexpr (Epilogue::kSums)
+    if (col == 0) epilogue.put_sum(row, static_cast<float>(column), 0);
+}
+
+template <typename T>
+bool is_few(const Product<T>& p) {
+  if (p.k > 1 << 14) return false;
+  return p.m * p.n <= FEW_RESULTS || std::max({p.m, p.n, p.k}) <= SHORT_AXIS;
+}
+
+template <bool AK, bool BK, typename T, typename U, typename Epilogue>
+void multiply_exactly(const Product<T, U>& p, const Epilogue& epilogue) {
+  const auto blocks = static_cast<unsigned>((p.m * p.n + 7) / 8);
+  product_exactly<AK, BK><<<blocks, 256, 0, at::cuda::getCurrentCUDAStream()>>>(p, epilogue);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
 template <typename T>
 bool whole_chunks(const Product<T>& p) {
   bool whole = p.lda % (16 / sizeof(T)) == 0 && p.ldb % (16 / sizeof(T)) == 0;
@@ -559,31 +717,16 @@ struct IsPlain<Plain<T, Sums>> : std::true_type {};
 // 64 k's, others as boxes of 64 lines (k's) of 64 m's or n's.
 #if STRATEGY == 1
 
-#define WGMMA_128(KIND) \
-  "{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32." KIND "." KIND " {" \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15," \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31," \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47," \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63" \
-  "}, %64, %65, p, 1, 1, %67, %68; }"
-#define WGMMA_SUMS_128 \
-  "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),  \
-  "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),  \
-  "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),  \
-  "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),  \
-  "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),  \
-  "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),  \
-  "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),  \
-  "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-#define WGMMA_160(KIND) \
-  "{ .reg .pred p; setp.ne.b32 p, %82, 0; wgmma.mma_async.sync.aligned.m64n160k16.f32." KIND "." KIND " {" \
+#define WGMMA_192(KIND) \
+  "{ .reg .pred p; setp.ne.b32 p, %98, 0; wgmma.mma_async.sync.aligned.m64n192k16.f32." KIND "." KIND " {" \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15," \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31," \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47," \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63," \
-  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
-  "}, %80, %81, p, 1, 1, %83, %84; }"
-#define WGMMA_SUMS_160 \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79," \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95" \
+  "}, %96, %97, p, 1, 1, %99, %100; }"
+#define WGMMA_SUMS_192 \
   "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),  \
   "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),  \
   "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),  \
@@ -593,7 +736,9 @@ struct IsPlain<Plain<T, Sums>> : std::true_type {};
   "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),  \
   "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),  \
   "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),  \
-  "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79])
+  "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),  \
+  "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),  \
+  "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
 #define WGMMA_256(KIND) \
   "{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32." KIND "." KIND " {" \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15," \
@@ -626,16 +771,11 @@ struct IsPlain<Plain<T, Sums>> : std::true_type {};
 // d (64 × N) = a (64 × 16) · b (16 × N), added to what d was where `keep` is not 0.
 template <int N, bool AK, bool BK, typename T>
 __device__ __forceinline__ void multiply_group(float (&d)[N / 2], uint64_t a, uint64_t b, int keep) {
-  if constexpr (N == 128) {
+  if constexpr (N == 192) {
     if constexpr (std::is_same_v<T, at::Half>)
-      asm volatile(WGMMA_128("f16") : WGMMA_SUMS_128 : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
+      asm volatile(WGMMA_192("f16") : WGMMA_SUMS_192 : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
     else
-      asm volatile(WGMMA_128("bf16") : WGMMA_SUMS_128 : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
-  } else if constexpr (N == 160) {
-    if constexpr (std::is_same_v<T, at::Half>)
-      asm volatile(WGMMA_160("f16") : WGMMA_SUMS_160 : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
-    else
-      asm volatile(WGMMA_160("bf16") : WGMMA_SUMS_160 : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
+      asm volatile(WGMMA_192("bf16") : WGMMA_SUMS_192 : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
   } else if constexpr (N == 256) {
     if constexpr (std::is_same_v<T, at::Half>)
       asm volatile(WGMMA_256("f16") : WGMMA_SUMS_256 : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
@@ -652,11 +792,40 @@ __device__ __forceinline__ void wait_groups() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
 }
 
-__device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, uint32_t barrier, int64_t x, int64_t y) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
-      "l"(map), "r"(barrier), "r"(static_cast<int>(x)), "r"(static_cast<int>(y))
-      : "memory");
+// Copies a box to shared memory of this block, or to the same place in both blocks of the cluster.
+template <bool Both>
+__device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, uint32_t barrier, int x, int y) {
+  if constexpr (Both)
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(x), "r"(y), "h"(static_cast<uint16_t>(3))
+        : "memory");
+  else
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(x), "r"(y)
+        : "memory");
+}
+
+// Copies a box of results from shared memory.
+__device__ __forceinline__ void send_box(uint32_t from, const CUtensorMap* map, int x, int y) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%1, {%2, %3}], [%0];" ::"r"(from), "l"(map), "r"(x),
+               "r"(y)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until all but the last `Left` boxes that this thread sent have been read.
+template <int Left>
+__device__ __forceinline__ void wait_sent() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Left) : "memory");
+}
+
+__device__ __forceinline__ void store_matrices(uint32_t at, const uint32_t (&from)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(from[0]), "r"(from[1]),
+               "r"(from[2]), "r"(from[3])
+               : "memory");
 }
 
 template <int Registers>
@@ -680,8 +849,25 @@ __device__ __forceinline__ void make_barrier(uint32_t at, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
 }
 
-__device__ __forceinline__ void arrive(uint32_t at) {
-  asm volatile("{ .reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%0]; }" ::"r"(at) : "memory");
+// Lane i tells block i of the cluster.
+__device__ __forceinline__ void arrive(uint32_t at, int lane) {
+  if constexpr (CLUSTER == 1) {
+    if (lane == 0) asm volatile("{ .reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%0]; }" ::"r"(at) : "memory");
+  } else if (lane < CLUSTER) {
+    asm volatile(
+        "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; "
+        "mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(at),
+        "r"(lane)
+        : "memory");
+  }
+}
+
+// What a block did before need not be seen by the others, but for barriers made and fenced.
+__device__ __forceinline__ void meet() {
+  if constexpr (CLUSTER == 1)
+    __syncthreads();
+  else
+    asm volatile("barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire;" ::: "memory");
 }
 
 __device__ __forceinline__ void expect(uint32_t at, int bytes) {
@@ -723,95 +909,170 @@ __device__ __forceinline__ uint32_t packed(float low, float high) {
   return word;
 }
 
-struct Extent {
-  int64_t m, n, k;
-  int pairs, parts;
+// One product, and how its tiles are counted.
+template <typename Epilogue>
+struct Job {
+  CUtensorMap a[2], b[2], out;
+  int m, n, steps_each, steps, part_steps, parts;
+  int down, across, tiles;  // of CLUSTER × 128 rows
+  Epilogue epilogue;
 };
 
-template <int Cols, bool BK>
+// Products with operands and results of the same kind.
+template <bool AKMajor, typename E, int Count>
+struct Jobs {
+  static constexpr bool a_k_major = AKMajor, sums = E::kSums;
+  static constexpr int count = Count;
+  using Epilogue = E;
+  Job<E> job[Count];
+};
+struct NoJobs {
+  static constexpr bool sums = false;
+  static constexpr int count = 0;
+};
+
+// Two kinds of products in one launch. Tiles of the kind with the longer sums come first, dealt out one by one; blocks
+// that get one less of them than others have `extra` tiles of the other kind instead; then the rest is dealt out.
+template <typename First, typename Second>
+struct Work {
+  First first;
+  Second second;
+  bool turned;  // the second kind is the longer one
+  int longer, shorter, extra;
+  int lag;  // nanoseconds
+};
+
+constexpr int kRoom = 227 * 1024;  // shared memory of a block
+
+template <int Cols, bool BK, int Reach>
 struct Ring {
   static constexpr int rows = 128, depth = 64, boxes = (Cols + 63) / 64;
   static constexpr int bytes_a = rows * 128, bytes_b = BK ? Cols * 128 : boxes * 8192, stage = bytes_a + bytes_b;
-  static constexpr int stages = 200 * 1024 / stage > 6 ? 6 : 200 * 1024 / stage;
-  static constexpr int bytes = stages * stage + 1024 + 128;
+  // Results leave in boxes of 16 rows, each warp's own.
+  static constexpr int out_cols = Cols % 64 == 0 ? 64 : 32, rounds = Reach / out_cols, buffers = rounds == 4 ? 2 : rounds;
+  static constexpr int out_box = 16 * out_cols * 2, out_bytes = STAGED ? 8 * buffers * out_box : 0;
+  static constexpr int fit = (kRoom - 1024 - 256 - out_bytes) / stage, stages = fit > 6 ? 6 : fit;
+  static constexpr int bytes = stages * stage + out_bytes + 1024 + 256;
 };
 
-constexpr int kBand = 16;
+constexpr int kBand = BAND / CLUSTER, kUnits = UNITS;
 
-template <typename T, int Cols, bool AK, bool BK, typename Epilogue>
-__global__ void __launch_bounds__(384, 1)
-    product_groups(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_a2,
-                   const __grid_constant__ CUtensorMap map_b, const __grid_constant__ CUtensorMap map_b2,
-                   const __grid_constant__ Extent p, const __grid_constant__ Epilogue epilogue) {
-  using R = Ring<Cols, BK>;
+template <typename T, int Cols, bool BK, typename First, typename Second>
+__global__ void __launch_bounds__(384, 1) product_groups(const __grid_constant__ Work<First, Second> w) {
+  constexpr int reach = First::Epilogue::kPaired ? Cols / 2 : Cols;
+  constexpr bool share = CLUSTER == 2 && MULTICAST;
+  constexpr int helpers = First::sums || Second::sums ? 2 : First::Epilogue::kWide ? 1 : 0;  // warps beside the groups
+  using R = Ring<Cols, BK, reach>;
   extern __shared__ char memory[];
-  constexpr int reach = Epilogue::kPaired ? Cols / 2 : Cols;
-  const uint32_t base = (shared_address(memory) + 1023) & ~1023u, full = base + R::stages * R::stage;
-  const uint32_t empty = full + 8 * R::stages;
-  const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+  const uint32_t base = (shared_address(memory) + 1023) & ~1023u, sent = base + R::stages * R::stage;
+  const uint32_t full = sent + R::out_bytes, empty = full + 8 * R::stages;
+  const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);  // told so, the compiler knows that a warp has but one
+  const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+  const int rank = CLUSTER == 1 ? 0 : blockIdx.x % CLUSTER;
   if (threadIdx.x == 0) {
     for (int i = 0; i < R::stages; ++i) {
       make_barrier(full + 8 * i, 1);
-      make_barrier(empty + 8 * i, Epilogue::kSums ? 10 : 8);  // warps that read a tile
+      make_barrier(empty + 8 * i, (8 + helpers) * CLUSTER);  // warps that read a tile
     }
-    asm volatile("fence.proxy.async;" ::: "memory");
+    asm volatile("fence.mbarrier_init.release.cluster; fence.proxy.async;" ::: "memory");
   }
-  __syncthreads();
-  const int tiles_down = static_cast<int>((p.m + 127) / 128), tiles_across = static_cast<int>((p.n + reach - 1) / reach);
-  const int tiles = tiles_down * tiles_across, steps_each = static_cast<int>((p.k + 63) / 64);
-  const int steps = steps_each * p.pairs, part_steps = (steps + p.parts - 1) / p.parts;
+  const auto prefetch = [](const CUtensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); };
+  if (threadIdx.x == 32) {
+    prefetch(&w.first.job[0].a[0]), prefetch(&w.first.job[0].b[0]);
+    if constexpr (Second::count > 0) prefetch(&w.second.job[0].a[0]), prefetch(&w.second.job[0].b[0]);
+  }
+  meet();
   int stage = 0;
   uint32_t phase = 0;
   const auto next = [&] {
     if (++stage == R::stages) stage = 0, phase ^= 1;
   };
-  // Calls `work(row0, col0, begin, end, part)` for every tile of this block, in bands of rows for the L2's sake.
-  const auto each_tile = [&](const auto& work) {
+  // Calls `visit(jobs, job, row0, col0, begin, end, part)` for tile i of some jobs, in bands of rows for the L2's sake.
+  const auto visit_tile = [&](const auto& jobs, int i, const auto& visit) {
+    int j = 0;
+    if constexpr (std::decay_t<decltype(jobs)>::count > 1)
+      while (i >= jobs.job[j].tiles * jobs.job[j].parts) i -= jobs.job[j].tiles * jobs.job[j].parts, ++j;
+    const auto& job = jobs.job[j];
+    const int part = i / job.tiles, tile = i % job.tiles, band = tile / (kBand * job.across);
+    const int band_rows = min(kBand, job.down - band * kBand), inside = tile - band * kBand * job.across;
+    visit(jobs, job, ((band * kBand + inside % band_rows) * CLUSTER + rank) * 128, inside / band_rows * reach,
+          part * job.part_steps, min((part + 1) * job.part_steps, job.steps), part);
+  };
+  const auto each_tile = [&](const auto& visit) {
+    const int unit = blockIdx.x / CLUSTER, units = gridDim.x / CLUSTER;
+    if constexpr (Second::count == 0) {
 #pragma unroll 1
-    for (int i = blockIdx.x; i < tiles * p.parts; i += gridDim.x) {
-      const int part = i / tiles, tile = i % tiles, band = tile / (kBand * tiles_across);
-      const int band_rows = min(kBand, tiles_down - band * kBand), inside = tile - band * kBand * tiles_across;
-      work((band * kBand + inside % band_rows) * 128, inside / band_rows * reach, part * part_steps,
-           min((part + 1) * part_steps, steps), part);
+      for (int i = unit; i < w.longer; i += units) visit_tile(w.first, i, visit);
+    } else {
+      const int busy = w.longer % units, idle = units - busy, place = unit < busy ? unit + idle : unit - busy;
+      const int ahead = min(w.extra * idle, w.shorter);
+      bool later = false;
+      int i = unit;
+#pragma unroll 1
+      while (true) {
+        if (!later && i >= w.longer) later = true, i = place < min(idle, ahead) ? place : ahead + place;
+        if (later && i >= w.shorter) break;
+        if (later == w.turned)
+          visit_tile(w.first, i, visit);
+        else
+          visit_tile(w.second, i, visit);
+        if (later && i < ahead)
+          i = i + idle < ahead ? i + idle : ahead + place;
+        else
+          i += units;
+      }
     }
   };
 
   if (group == 0) {
     fewer_registers<40>();
     if (threadIdx.x == 0) {
-      each_tile([&](int row0, int col0, int begin, int end, int) {
+      each_tile([&](const auto& jobs, const auto& job, int row0, int col0, int begin, int end, int) {
+        using E = typename std::decay_t<decltype(jobs)>::Epilogue;
 #pragma unroll 1
         for (int step = begin; step < end; ++step) {
           wait_phase(empty + 8 * stage, phase ^ 1);
           const uint32_t to = base + stage * R::stage, to_b = to + R::bytes_a, ready = full + 8 * stage;
-          const bool second = step >= steps_each;
-          const int k0 = (second ? step - steps_each : step) * 64;
-          const CUtensorMap *a = second ? &map_a2 : &map_a, *b = second ? &map_b2 : &map_b;
+          const int second = step >= job.steps_each;
+          const int k0 = (second ? step - job.steps_each : step) * 64;
+          const CUtensorMap *a = &job.a[second], *b = &job.b[second];
           expect(ready, R::stage);
-          if constexpr (AK) {
-            copy_box(to, a, ready, k0, row0);
+          if constexpr (std::decay_t<decltype(jobs)>::a_k_major) {
+            copy_box<false>(to, a, ready, k0, row0);
           } else {
-            for (int i = 0; i < 2; ++i) copy_box(to + i * 8192, a, ready, row0 + 64 * i, k0);
+            for (int i = 0; i < 2; ++i) copy_box<false>(to + i * 8192, a, ready, row0 + 64 * i, k0);
           }
-          if constexpr (Epilogue::kPaired) {
-            copy_box(to_b, &map_b, ready, k0, col0);
-            copy_box(to_b + Cols / 2 * 128, &map_b2, ready, k0, col0);
+          // Of what a cluster shares, each block copies a part, to both.
+          if constexpr (E::kPaired) {
+            for (int i = 0; i < 2; ++i)
+              if (!share || i == rank) copy_box<share>(to_b + i * Cols / 2 * 128, &job.b[i], ready, k0, col0);
           } else if constexpr (BK) {
-            copy_box(to_b, b, ready, k0, col0);
+            constexpr int part = Cols / CLUSTER;
+            for (int i = 0; i < CLUSTER; ++i)
+              if (!share || i == rank) copy_box<share>(to_b + i * part * 128, b, ready, k0, col0 + i * part);
           } else {
-            for (int i = 0; i < R::boxes; ++i) copy_box(to_b + i * 8192, b, ready, col0 + 64 * i, k0);
+            constexpr int part = 64 / CLUSTER;
+            for (int i = 0; i < CLUSTER; ++i)
+              if (!share || i == rank)
+                for (int j = 0; j < R::boxes; ++j)
+                  copy_box<share>(to_b + j * 8192 + i * part * 128, b, ready, col0 + 64 * j, k0 + i * part);
           }
           next();
         }
       });
-    } else if (Epilogue::kSums && (warp == 1 || warp == 2)) {
-      // Two warps that would be idle add up the first operand over the sum's axis; a lane has two neighbouring m's.
-      each_tile([&](int row0, int col0, int begin, int end, int part) {
+    } else if (warp >= 1 && warp <= helpers) {
+      // Warps that would be idle: two add up the first operand over the sum's axis (a lane has two neighbouring m's), or
+      // one sees to it that what results need is in the L2.
+      each_tile([&](const auto& jobs, const auto& job, int row0, int col0, int begin, int end, int part) {
+        // Every column of tiles has the same first operand: the warps take one each, if there are two.
+        const bool wanted = std::decay_t<decltype(jobs)>::sums && col0 == (job.across > 1 ? (warp - 1) * reach : 0);
         float low = 0.0f, high = 0.0f;
 #pragma unroll 1
         for (int step = begin; step < end; ++step) {
-          if (col0 == 0) {
-            wait_phase(full + 8 * stage, phase);
+          wait_phase(full + 8 * stage, phase);
+          if constexpr (std::decay_t<decltype(jobs)>::Epilogue::kWide)
+            job.epilogue.template expect_tile<Cols>(row0, col0, step - begin, end - begin);
+          if (wanted) {
             const uint32_t lines = base + stage * R::stage + (warp - 1) * 8192;
             float some_low = 0.0f, some_high = 0.0f;
 #pragma unroll 8
@@ -826,25 +1087,57 @@ __global__ void __launch_bounds__(384, 1)
               some_low += static_cast<float>(pair[0]), some_high += static_cast<float>(pair[1]);
             }
             low += some_low, high += some_high;
-            __syncwarp();
-          } else {
-            wait_phase(full + 8 * stage, phase);
           }
-          if (lane == 0) arrive(empty + 8 * stage);
+          __syncwarp();
+          arrive(empty + 8 * stage, lane);
           next();
         }
-        if constexpr (Epilogue::kSums)
-          if (col0 == 0) {
+        if constexpr (std::decay_t<decltype(jobs)>::sums)
+          if (wanted) {
             const int64_t row = row0 + (warp - 1) * 64 + 2 * lane;
-            epilogue.put_sum(row, low, part);
-            epilogue.put_sum(row + 1, high, part);
+            job.epilogue.put_sum(row, low, part);
+            job.epilogue.put_sum(row + 1, high, part);
           }
       });
     }
   } else {
     more_registers<232>();
     const int own = group - 1, g = lane / 4, t = lane % 4;
-    each_tile([&](int row0, int col0, int begin, int end, int part) {
+    // The second group begins a little later: while the first is busy with the end of a tile it has the tensor cores for
+    // itself, and the other way round.
+    if (own == 1 && w.lag) {
+      wait_phase(full, 0);
+      __nanosleep(w.lag);
+    }
+    each_tile([&](const auto& jobs, const auto& job, int row0, int col0, int begin, int end, int part) {
+      using J = std::decay_t<decltype(jobs)>;
+      using E = typename J::Epilogue;
+      constexpr bool AK = J::a_k_major;
+      const E& epilogue = job.epilogue;
+      const int row = row0 + own * 64 + warp * 16 + g;
+      // What the results need is asked for early.
+      uint32_t added[E::kBias ? reach / 8 : 1];
+      if constexpr (E::kBias) {
+#pragma unroll
+        for (int j = 0; j < reach / 8; ++j) added[j] = epilogue.added(col0 + 8 * j + 2 * t);
+      }
+      constexpr int deep = E::kWide ? 4 : 1;  // places whose values are on their way; place: half · reach / 32 + column / 32
+      uint4 asked[deep][2];
+      const int64_t corner = static_cast<int64_t>(row) * job.n + col0 + 8 * t;
+      const auto inside = [&](int place) {
+        return row + place / (reach / 32) * 8 < job.m && col0 + place % (reach / 32) * 32 + 8 * t < job.n;
+      };
+      const auto at_place = [&](int place) {
+        return corner + (place < reach / 32 ? 0 : 8 * static_cast<int64_t>(job.n)) + place % (reach / 32) * 32;
+      };
+      const auto ask = [&](int place) {
+        if constexpr (E::kWide)
+          if (inside(place)) epilogue.ask(at_place(place), asked[place % deep]);
+      };
+      if constexpr (E::kWide) {
+#pragma unroll
+        for (int i = 0; i < deep; ++i) ask(i);
+      }
       float sum[Cols / 2];
       int before = -1;
 #pragma unroll 1
@@ -859,136 +1152,274 @@ __global__ void __launch_bounds__(384, 1)
                                           step > begin || k > 0);
         close_group();
         wait_groups<1>();  // the step before is done with its tile
-        if (before >= 0 && lane == 0) arrive(empty + 8 * before);
+        if (before >= 0) arrive(empty + 8 * before, lane);
         before = stage;
         next();
       }
       wait_groups<0>();
-      if (before >= 0 && lane == 0) arrive(empty + 8 * before);
+      if (before >= 0) arrive(empty + 8 * before, lane);
 
-      const int64_t row = row0 + own * 64 + warp * 16 + g;
+      if constexpr (IsPlain<E>::value) {
+        if (epilogue.parts) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
+          for (int i = 0; i < reach / 4; ++i)
+            epilogue.put_part(row + i % 2 * 8, col0 + i / 2 * 8 + 2 * t, sum[2 * i], sum[2 * i + 1], part);
+          return;
+        }
+      }
+      // Two neighbouring results of a lane, as they are stored.
+      const auto pair_at = [&](int j, int half) {
+        float two[2] = {sum[4 * j + 2 * half], sum[4 * j + 2 * half + 1]};
+        if constexpr (E::kPaired) epilogue.join(two, sum[4 * j + 2 * half + Cols / 4], sum[4 * j + 2 * half + Cols / 4 + 1]);
+        if constexpr (E::kBias) epilogue.change(added[j], two);
+        return packed<T>(two[0], two[1]);
+      };
+      if constexpr (E::kWide) {  // each lane gets eight neighbouring results
 #pragma unroll
-        for (int j = 0; j < reach / 8; j += 4) {
-          if constexpr (IsPlain<Epilogue>::value) {
-            if (epilogue.parts) {
+        for (int place = 0; place < reach / 16; ++place) {
+          const int half = place / (reach / 32), j = place % (reach / 32) * 4;
+          float eight[8];
 #pragma unroll
-              for (int i = 0; i < 4; ++i)
-                epilogue.template put<2>(row + 8 * half, col0 + 8 * (j + i) + 2 * t,
-                                         {sum[4 * (j + i) + 2 * half], sum[4 * (j + i) + 2 * half + 1]}, part);
-              continue;
-            }
-          }
-          // Each lane gets eight neighbouring results.
-          if constexpr (Epilogue::kWide) {
-            float eight[8];
-#pragma unroll
-            for (int e = 0; e < 2; ++e) {
-              uint32_t word[4];
-#pragma unroll
-              for (int i = 0; i < 4; ++i) word[i] = __float_as_uint(sum[4 * (j + i) + 2 * half + e]);
-              turn(word);
-#pragma unroll
-              for (int i = 0; i < 4; ++i) eight[2 * i + e] = __uint_as_float(word[i]);
-            }
-            epilogue.template put<8>(row + 8 * half, col0 + 8 * (j + t), eight, part);
-          } else {
+          for (int e = 0; e < 2; ++e) {
             uint32_t word[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              const int at = 4 * (j + i) + 2 * half;
-              float two[2] = {sum[at], sum[at + 1]};
-              if constexpr (Epilogue::kPaired)
-                epilogue.join(two, sum[at + Cols / 4], sum[at + Cols / 4 + 1]);
-              else
-                epilogue.change(col0 + 8 * (j + i) + 2 * t, two);
-              word[i] = packed<T>(two[0], two[1]);
-            }
+            for (int i = 0; i < 4; ++i) word[i] = __float_as_uint(sum[4 * (j + i) + 2 * half + e]);
+            turn(word);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) eight[2 * i + e] = __uint_as_float(word[i]);
+          }
+          if (inside(place)) epilogue.put_asked(at_place(place), eight, asked[place % deep]);
+          if (place + deep < reach / 16) ask(place + deep);
+        }
+      } else if constexpr (STAGED) {
+        const uint32_t room = sent + (own * 4 + warp) * R::buffers * R::out_box;
+        const int line = lane % 16, chunk = lane / 16;
+#pragma unroll
+        for (int round = 0; round < R::rounds; ++round) {
+          const uint32_t box = room + round % R::buffers * R::out_box;
+          if (lane == 0) wait_sent<R::buffers - 1>();
+          __syncwarp();
+#pragma unroll
+          for (int i = 0; i < R::out_cols / 16; ++i) {
+            const int j = round * (R::out_cols / 8) + 2 * i, turned = R::out_cols == 64 ? line & 7 : line >> 1 & 3;
+            store_matrices(box + line * R::out_cols * 2 + (((2 * i + chunk) ^ turned) << 4),
+                           {pair_at(j, 0), pair_at(j, 1), pair_at(j + 1, 0), pair_at(j + 1, 1)});
+          }
+          asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+          __syncwarp();
+          const int x = col0 + round * R::out_cols, y = row0 + own * 64 + warp * 16;
+          if (lane == 0 && x < job.n && y < job.m) send_box(box, &job.out, x, y);
+        }
+      } else {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+          for (int j = 0; j < reach / 8; j += 4) {
+            uint32_t word[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) word[i] = pair_at(j + i, half);
             turn(word);
             const int64_t to = row + 8 * half, col = col0 + 8 * (j + t);
-            if (to < p.m && col < p.n)
-              *reinterpret_cast<uint4*>(epilogue.out + to * p.n + col) = make_uint4(word[0], word[1], word[2], word[3]);
+            if (to < job.m && col < job.n)
+              *reinterpret_cast<uint4*>(epilogue.out + to * job.n + col) = make_uint4(word[0], word[1], word[2], word[3]);
           }
         }
       }
     });
+    if (STAGED && lane == 0) wait_sent<0>();  // shared memory is read until then
   }
+  if constexpr (CLUSTER > 1) meet();  // and written by the other block
 }
 
-// The map of an operand of `lines` lines of `length` elements, in boxes of 64 elements by `box` lines.
+// The map of an operand of `lines` lines of `length` elements, in boxes of `across` elements by `box` lines.
 template <typename T>
-CUtensorMap map_of(const T* at, int64_t length, int64_t lines, int box) {
+CUtensorMap map_of(const T* at, int64_t length, int64_t lines, int box, int across = 64) {
   warpsmith::TiledMap kind;
   kind.data_type = std::is_same_v<T, at::Half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  kind.swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
+  kind.swizzle = across == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B;
   kind.l2_promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
   const uint64_t sizes[2] = {static_cast<uint64_t>(length), static_cast<uint64_t>(lines)};
   const uint64_t strides[1] = {static_cast<uint64_t>(length) * sizeof(T)};
-  const uint32_t boxes[2] = {64, static_cast<uint32_t>(box)}, steps[2] = {1, 1};
+  const uint32_t boxes[2] = {static_cast<uint32_t>(across), static_cast<uint32_t>(box)}, steps[2] = {1, 1};
   return warpsmith::encode_tiled(kind, 2, const_cast<T*>(at), sizes, strides, boxes, steps);
 }
 
-template <int Cols, bool AK, bool BK, typename T, typename Epilogue>
-void launch_groups(const Product<T>& p, const Epilogue& epilogue, int parts) {
-  const int box_b = Epilogue::kPaired ? Cols / 2 : Cols;
-  const auto of_a = [&](const T* at) { return AK ? map_of(at, p.k, p.m, 128) : map_of(at, p.m, p.k, 64); };
-  const auto of_b = [&](const T* at) { return BK ? map_of(at, p.k, p.n, box_b) : map_of(at, p.n, p.k, 64); };
-  const Extent extent = {p.m, p.n, p.k, Epilogue::kPaired ? 1 : p.pairs, parts};
-  const int64_t tiles = tiles_of(p.m, p.n, 128, box_b) * parts;
-  auto kernel = &product_groups<T, Cols, AK, BK, Epilogue>;
-  constexpr int bytes = Ring<Cols, BK>::bytes;
+template <int Cols, bool AK, bool BK, typename T, typename E>
+Job<E> job_of(Product<T> p, const E& epilogue, int parts) {
+  constexpr int reach = E::kPaired ? Cols / 2 : Cols;
+  Job<E> job = {};
+  for (int i = 0; i < (E::kPaired ? 2 : p.pairs); ++i) {
+    if (i == 0 || !E::kPaired) job.a[i] = AK ? map_of(p.a[i], p.k, p.m, 128) : map_of(p.a[i], p.m, p.k, 64);
+    job.b[i] = BK ? map_of(p.b[i], p.k, p.n, E::kPaired ? reach : Cols / CLUSTER) : map_of(p.b[i], p.n, p.k, 64 / CLUSTER);
+  }
+  if constexpr (STAGED && !E::kWide)
+    if (parts == 1) job.out = map_of(epilogue.out, p.n, p.m, 16, Ring<Cols, BK, reach>::out_cols);
+  job.m = static_cast<int>(p.m), job.n = static_cast<int>(p.n);
+  job.steps_each = static_cast<int>((p.k + 63) / 64);
+  job.steps = job.steps_each * (E::kPaired ? 1 : p.pairs);
+  job.parts = parts, job.part_steps = (job.steps + parts - 1) / parts;
+  job.down = static_cast<int>((p.m + 128 * CLUSTER - 1) / (128 * CLUSTER));
+  job.across = static_cast<int>((p.n + reach - 1) / reach);
+  job.tiles = job.down * job.across;
+  job.epilogue = epilogue;
+  return job;
+}
+
+template <typename T, int Cols, bool BK, typename First, typename Second>
+void launch_groups(const Work<First, Second>& work) {
+  auto kernel = &product_groups<T, Cols, BK, First, Second>;
+  constexpr int bytes = Ring<Cols, BK, First::Epilogue::kPaired ? Cols / 2 : Cols>::bytes;
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(tiles, kProcessors));
-  kernel<<<blocks, 384, bytes, at::cuda::getCurrentCUDAStream()>>>(of_a(p.a[0]), of_a(p.a[1]), of_b(p.b[0]),
-                                                                   of_b(p.b[1]), extent, epilogue);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  cudaLaunchAttribute cluster;
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = CLUSTER;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(std::min(work.longer + work.shorter, kUnits) * CLUSTER));
+  config.blockDim = dim3(384);
+  config.dynamicSmemBytes = bytes;
+  config.stream = at::cuda::getCurrentCUDAStream();
+  config.attrs = &cluster;
+  config.numAttrs = CLUSTER > 1 ? 1 : 0;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, work));
+}
+
+// What of STRATEGY 1 is shared by all shapes.
+template <typename T, typename Epilogue>
+bool groups_take(const Product<T>& p, const Epilogue& epilogue) {
+  bool whole = whole_chunks(p) && p.n % 8 == 0;
+  if constexpr (Epilogue::kWide || Epilogue::kBias) whole = whole && epilogue.whole;
+  return whole;
+}
+
+// Sums so short that the ends of tiles matter.
+inline int lag_of(int64_t steps) { return steps <= 24 ? LAG : 0; }
+
+template <typename Call>
+void with_width(int cols, const Call& call) {
+  if (cols == 256)
+    call(std::integral_constant<int, 256>());
+  else
+    call(std::integral_constant<int, MIDDLE>());
+}
+
+// A step of a tile of so many columns, in about 2 nanoseconds; and the time that a tile takes besides its steps, in steps.
+inline double step_cost(int cols) { return cols + 40; }
+constexpr int kTileCost = 4;
+
+// What a sum in parts costs besides: the parts through memory, and a launch.
+inline double parts_cost(int64_t m, int64_t n, int parts) {
+  return parts == 1 ? 0.0 : 450.0 * (3.0 + static_cast<double>(m * n * parts) * 2e-6);
+}
+
+inline int whole_parts(int64_t steps, int parts) {  // no part is empty
+  const int64_t each = (steps + parts - 1) / parts;
+  return static_cast<int>((steps + each - 1) / each);
 }
 
 // Whether warp groups take it; then it is done.
 template <bool AK, bool BK, typename T, typename Epilogue>
-bool multiply_groups(Product<T> p, Epilogue epilogue, const torch::Tensor& like) {
-  if (p.pairs == 1 && !Epilogue::kPaired) p.a[1] = p.a[0], p.b[1] = p.b[0];
-  if (!whole_chunks(p) || p.n % 8 || p.m * p.n * p.k < GROUP_STEPS) return false;
-  // The width that leaves the least of the last wave and of the last column of tiles empty.
+bool multiply_groups(const Product<T>& p, Epilogue epilogue, const torch::Tensor& like) {
+  if (!groups_take(p, epilogue) || p.m * p.n * p.k < GROUP_STEPS) return false;
   const int64_t steps = (p.k + 63) / 64 * (Epilogue::kPaired ? 1 : p.pairs);
   int best = 256, best_parts = 1;
   if constexpr (!Epilogue::kPaired) {
     double least = 1e30;
-    for (const int cols : {256, 160, 128}) {
-      const int64_t tiles = tiles_of(p.m, p.n, 128, cols);
-      const int parts = IsPlain<Epilogue>::value && tiles < 4 * kProcessors ? parts_for(tiles, steps) : 1;
-      const int64_t waves = (tiles * parts + kProcessors - 1) / kProcessors;
-      const double each = (steps + parts - 1) / parts + 4;
-      const double cost = static_cast<double>(waves) * each * (cols + 24) + (parts > 1 ? 2e3 : 0);
-      if (cost < least) least = cost, best = cols, best_parts = parts;
-    }
+    for (const int cols : {256, MIDDLE})
+      for (int parts = 1; parts <= (IsPlain<Epilogue>::value ? 16 : 1) && (parts == 1 || steps / parts >= 8); ++parts) {
+        if (WIDTH && cols != WIDTH) continue;
+        const int64_t rounds = (tiles_of(p.m, p.n, 128 * CLUSTER, cols) * parts + kUnits - 1) / kUnits;
+        const double cost = static_cast<double>(rounds * ((steps + parts - 1) / parts + kTileCost)) * step_cost(cols) +
+                            parts_cost(p.m, p.n, parts);
+        if (cost < least) least = cost, best = cols, best_parts = whole_parts(steps, parts);
+      }
   }
   std::pair<torch::Tensor, torch::Tensor> room;
   if constexpr (IsPlain<Epilogue>::value)
     if (best_parts > 1) room = divide(epilogue, like, best_parts);
-  if constexpr (Epilogue::kPaired) {
-    launch_groups<256, AK, BK>(p, epilogue, 1);
-  } else {
-    if (best == 256)
-      launch_groups<256, AK, BK>(p, epilogue, best_parts);
-    else if (best == 160)
-      launch_groups<160, AK, BK>(p, epilogue, best_parts);
-    else
-      launch_groups<128, AK, BK>(p, epilogue, best_parts);
-  }
+  const auto launch = [&](auto width) {
+    constexpr int cols = decltype(width)::value;
+    Work<Jobs<AK, Epilogue, 1>, NoJobs> work = {};
+    work.first.job[0] = job_of<cols, AK, BK>(p, epilogue, best_parts);
+    work.longer = work.first.job[0].tiles * best_parts;
+    work.lag = lag_of(work.first.job[0].part_steps);
+    launch_groups<T, cols, BK>(work);
+  };
+  if constexpr (Epilogue::kPaired)
+    launch(std::integral_constant<int, 256>());
+  else
+    with_width(best, launch);
   if constexpr (IsPlain<Epilogue>::value)
     if (best_parts > 1) finish_parts<T>(epilogue, room.first, room.second, best_parts);
   return true;
 }
+
+#if JOINED
+// How long Work takes: so many tiles of two kinds and what one of each costs.
+inline int64_t time_of(int64_t longer, int64_t cost, int64_t shorter, int64_t other_cost) {
+  const int64_t busy = longer % kUnits, idle = kUnits - busy, rounds = longer / kUnits;
+  const int64_t extra = busy ? cost / other_cost : 0, ahead = std::min(extra * idle, shorter), rest = shorter - ahead;
+  const int64_t others = rest / kUnits, left = rest % kUnits;
+  const int64_t of_idle = rounds * cost + ((ahead + idle - 1) / idle + others + (left > 0)) * other_cost;
+  const int64_t of_busy = (rounds + (busy > 0)) * cost + (others + (left > idle)) * other_cost;
+  return std::max(of_idle, of_busy);
+}
+
+// One product and several others in one launch, if warp groups take them.
+template <typename T, typename E, typename Other, int Count>
+bool multiply_joined(const Product<T>& p, const E& epilogue, const Product<T> (&others)[Count], Other (&to)[Count],
+                     const torch::Tensor& like) {
+  bool taken = groups_take(p, epilogue) && p.m * p.n * p.k >= GROUP_STEPS;
+  for (int i = 0; i < Count; ++i) taken = taken && groups_take(others[i], to[i]);
+  if (!taken) return false;
+  const int64_t steps = (p.k + 63) / 64 * p.pairs, other_steps = (others[0].k + 63) / 64;  // the same k for all others
+  int best = 256, best_parts = 1;
+  double least = 1e30;
+  for (const int cols : {256, MIDDLE})
+    for (int parts = 1; parts <= (Count == 1 ? 16 : 1) && (parts == 1 || other_steps / parts >= 8); ++parts) {
+      if (WIDTH && cols != WIDTH) continue;
+      int64_t tiles = tiles_of(p.m, p.n, 128 * CLUSTER, cols), other_tiles = 0;
+      for (const auto& other : others) other_tiles += tiles_of(other.m, other.n, 128 * CLUSTER, cols) * parts;
+      const int64_t cost = steps + kTileCost, other_cost = (other_steps + parts - 1) / parts + kTileCost;
+      const int64_t time = cost >= other_cost ? time_of(tiles, cost, other_tiles, other_cost)
+                                              : time_of(other_tiles, other_cost, tiles, cost);
+      const double total = static_cast<double>(time) * step_cost(cols) + parts_cost(others[0].m, others[0].n, parts);
+      if (total < least) least = total, best = cols, best_parts = whole_parts(other_steps, parts);
+    }
+  std::pair<torch::Tensor, torch::Tensor> room;
+  if (best_parts > 1) room = divide(to[0], like, best_parts);
+  with_width(best, [&](auto width) {
+    constexpr int cols = decltype(width)::value;
+    Work<Jobs<true, E, 1>, Jobs<false, Other, Count>> work = {};
+    work.first.job[0] = job_of<cols, true, false>(p, epilogue, 1);
+    const int tiles = work.first.job[0].tiles;
+    int other_tiles = 0;
+    for (int i = 0; i < Count; ++i) {
+      work.second.job[i] = job_of<cols, false, false>(others[i], to[i], best_parts);
+      other_tiles += work.second.job[i].tiles * best_parts;
+    }
+    const int cost = static_cast<int>(steps) + kTileCost, other_cost = work.second.job[0].part_steps + kTileCost;
+    work.turned = other_cost > cost;
+    work.longer = work.turned ? other_tiles : tiles, work.shorter = work.turned ? tiles : other_tiles;
+    const bool even = work.longer % kUnits == 0;
+    work.extra = even ? 0 : work.turned ? other_cost / cost : cost / other_cost;
+    work.lag = lag_of(std::min(cost, other_cost) - kTileCost);
+    launch_groups<T, cols, false>(work);
+  });
+  if (best_parts > 1) finish_parts<T>(to[0], room.first, room.second, best_parts);
+  return true;
+}
+#endif
 #endif
 
 // The tile by the size of the product.
 template <bool AK, bool BK, typename T, typename Epilogue>
 void multiply(Product<T> p, Epilogue epilogue, const torch::Tensor& like) {
   if (p.pairs == 1 && !Epilogue::kPaired) p.a[1] = p.a[0], p.b[1] = p.b[0];
+  if constexpr (sizeof(T) == 4)
+    if (is_few(p)) return multiply_exactly<AK, BK>(p, epilogue);
 #if STRATEGY == 1
-  if constexpr (sizeof(T) == 2)
+  if constexpr (sizeof(T) == 2 && !(JOINED && IsPlain<Epilogue>::value))
     if (multiply_groups<AK, BK>(p, epilogue, like)) return;
 #endif
   if (!whole_chunks(p)) {
@@ -1157,11 +1588,68 @@ inline bool is_tiny(int64_t m, int64_t n, int64_t k) { return m * n <= TINY_RESU
 template <int Tiles, int Shares, bool AK, bool BK, typename Epilogue>
 void multiply_tiny(Product<float> p, const Epilogue& epilogue) {
   if (p.pairs == 1 && !Epilogue::kPaired) p.a[1] = p.a[0], p.b[1] = p.b[0];
+  if (is_few(p)) return multiply_exactly<AK, BK>(p, epilogue);
   auto kernel = whole_chunks(p) ? &tiny_product<Tiles, Shares, AK, BK, true, Epilogue>
                                 : &tiny_product<Tiles, Shares, AK, BK, false, Epilogue>;
   const auto blocks = static_cast<unsigned>(tiny_tiles<Tiles, Shares, Epilogue>(p));
   kernel<<<blocks, kTinyWarps * 32, 0, at::cuda::getCurrentCUDAStream()>>>(p, epilogue);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+// A tile of 64 by 64 results of a product whose sum is short and whose operands lie in lines, in float32 throughout.
+template <bool Whole>
+__device__ __forceinline__ void short_tile(const Product<float>& p, const Plain<float>& to, int tile) {
+  constexpr int depth = 32;
+  __shared__ __align__(16) float lines[2][depth][64];
+  const int across = static_cast<int>((p.n + 63) / 64), row0 = tile / across * 64, col0 = tile % across * 64;
+  const int y = threadIdx.x / 16 * 4, x = threadIdx.x % 16 * 4;
+  float sum[4][4] = {};
+#pragma unroll 1
+  for (int k0 = 0; k0 < p.k; k0 += depth) {
+    if (k0) __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int line = threadIdx.x / 16 + i % 2 * 16, k = k0 + line, at = (i / 2 ? col0 : row0) + x;
+      const int64_t ld = i / 2 ? p.ldb : p.lda;
+      const int left = k < p.k ? static_cast<int>(i / 2 ? p.n : p.m) - at : 0;
+      const float* from = (i / 2 ? p.b[0] : p.a[0]) + k * ld + at;
+      float four[4];
+      load(four, from, left, Whole);
+      *reinterpret_cast<float4*>(&lines[i / 2][line][x]) = make_float4(four[0], four[1], four[2], four[3]);
+    }
+    __syncthreads();
+#pragma unroll 8
+    for (int k = 0; k < depth; ++k) {
+      const float4 a = *reinterpret_cast<const float4*>(&lines[0][k][y]);
+      const float4 b = *reinterpret_cast<const float4*>(&lines[1][k][x]);
+      const float left[4] = {a.x, a.y, a.z, a.w}, right[4] = {b.x, b.y, b.z, b.w};
+#pragma unroll
+      for (int i = 0; i < 16; ++i) sum[i / 4][i % 4] = fmaf(left[i / 4], right[i % 4], sum[i / 4][i % 4]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) to.put<4>(row0 + y + i, col0 + x, sum[i], 0);
+}
+
+// What follows the gate's derivative in a small layer, in one launch: blocks below `first` make grad_x, the others the
+// gradients of the weights.
+template <bool Whole>
+__global__ void __launch_bounds__(kTinyWarps * 32)
+    small_gradients(const __grid_constant__ Product<float> by_x, const __grid_constant__ Plain<float> to_x,
+                    const __grid_constant__ Product<float> by_gate, const __grid_constant__ Plain<float> gate_to,
+                    const __grid_constant__ Product<float> by_up, const __grid_constant__ Plain<float> up_to,
+                    const __grid_constant__ Product<float> by_down, const __grid_constant__ Plain<float> to_down,
+                    int first, int each) {
+  static_assert(kTinyWarps * 32 == 256, "short_tile is for 256 threads");
+  const int tile = static_cast<int>(blockIdx.x) - first;
+  if (tile < 0)
+    tiny_tile<1, 8, true, false, Whole>(by_x, to_x, blockIdx.x, Open());
+  else if (tile < each)
+    short_tile<Whole>(by_gate, gate_to, tile);
+  else if (tile < 2 * each)
+    short_tile<Whole>(by_up, up_to, tile - each);
+  else
+    short_tile<Whole>(by_down, to_down, tile - 2 * each);
 }
 
 }  // namespace
@@ -1191,18 +1679,54 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, tor
     const Ungating<T> ungating = {data(gate), data(up), data(between), data(grad_gate), data(grad_up), rows, inner, whole};
     const Plain<T> to_x = {data(grad_x), rows, hidden}, to_down = {data(down_result), hidden, inner};
     const Plain<T> gate_to = {data(gate_result), inner, hidden}, up_to = {data(up_result), inner, hidden};
-    bool tiny = false;
-    if constexpr (std::is_same_v<T, float>) {
-      tiny = is_tiny(rows, inner, hidden);
-      if (tiny) {
-        multiply_tiny<1, 8, true, false>(inward, ungating);
-        multiply_tiny<1, 8, true, false>(by_x, to_x);
+    if (is_few(by_x) || is_few(by_gate)) {  // nothing between is rounded, gate and up are made again
+      const int64_t count = rows * inner;
+      auto exact = torch::empty({5, count}, x.options().dtype(torch::kFloat64));
+      double *const middle = exact.data_ptr<double>(), *const gates = middle + count, *const ups = gates + count;
+      double *const gate_again = ups + count, *const up_again = gate_again + count;
+      const T *gate_rows = data(gate_weight), *up_rows = data(up_weight);
+      const Product<T> again = {{from, from}, {gate_rows, gate_rows}, rows, inner, hidden, hidden, hidden};
+      const Product<T> also = {{from, from}, {up_rows, up_rows}, rows, inner, hidden, hidden, hidden};
+      multiply_exactly<true, true>(again, Plain<double>{gate_again, rows, inner});
+      multiply_exactly<true, true>(also, Plain<double>{up_again, rows, inner});
+      const Ungating<double> derived = {gate_again, up_again, middle, gates, ups, rows, inner, false};
+      const Product<double, T> exact_x = {{gates, ups}, {gate_rows, up_rows}, rows, hidden, inner, inner, hidden, 2};
+      multiply_exactly<true, false>(inward, derived);
+      multiply_exactly<true, false>(exact_x, to_x);
+      multiply_exactly<false, false>(Product<T, double>{{grad, grad}, {middle, middle}, hidden, inner, rows, hidden, inner}, to_down);
+      multiply_exactly<false, false>(Product<double, T>{{gates, gates}, {from, from}, inner, hidden, rows, inner, hidden}, gate_to);
+      multiply_exactly<false, false>(Product<double, T>{{ups, ups}, {from, from}, inner, hidden, rows, inner, hidden}, up_to);
+      return;
+    }
+#if STRATEGY == 1 && JOINED
+    if constexpr (sizeof(T) == 2) {
+      const Product<T> others[3] = {by_gate, by_up, by_down};
+      Plain<T> to_others[3] = {gate_to, up_to, to_down};
+      if (rows * inner * hidden >= GROUP_STEPS && whole_chunks(inward) && groups_take(by_x, to_x)) {
+        multiply<true, false>(inward, ungating, x);
+        if (multiply_joined(by_x, to_x, others, to_others, x)) return;
+        multiply<true, false>(by_x, to_x, x);
+        for (int i = 0; i < 3; ++i) multiply<false, false>(others[i], to_others[i], x);
+        return;
       }
     }
-    if (!tiny) {
-      multiply<true, false>(inward, ungating, x);
-      multiply<true, false>(by_x, to_x, x);
-    }
+#endif
+    if constexpr (std::is_same_v<T, float>)
+      if (is_tiny(rows, inner, hidden)) {
+        multiply_tiny<1, 8, true, false>(inward, ungating);
+        bool all = true;
+        for (const auto* p : {&by_x, &by_gate, &by_up, &by_down}) all = all && whole_chunks(*p);
+        const auto first = static_cast<int>(tiny_tiles<1, 8, Plain<float>>(by_x));
+        const auto each = static_cast<int>(tiles_of(inner, hidden, 64, 64));
+        const auto blocks = static_cast<unsigned>(first + 2 * each + tiles_of(hidden, inner, 64, 64));
+        auto kernel = all ? &small_gradients<true> : &small_gradients<false>;
+        kernel<<<blocks, kTinyWarps * 32, 0, at::cuda::getCurrentCUDAStream()>>>(by_x, to_x, by_gate, gate_to, by_up, up_to,
+                                                                                 by_down, to_down, first, each);
+        C10_CUDA_KERNEL_LAUNCH_CHECK();
+        return;
+      }
+    multiply<true, false>(inward, ungating, x);
+    multiply<true, false>(by_x, to_x, x);
     multiply<false, false>(by_down, to_down, x);
     multiply<false, false>(by_gate, gate_to, x);
     multiply<false, false>(by_up, up_to, x);

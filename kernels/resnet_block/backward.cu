@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 #include <torch/extension.h>
 
+#include <algorithm>
 #include <vector>
 
 // Steps that are on their way to shared memory or in it.
@@ -800,6 +801,165 @@ __global__ __launch_bounds__(256) void finish(const __grid_constant__ Results r)
              (block - (second ? each : 0)) * 256 + threadIdx.x);
 }
 
+// ---- few results: a warp each, summed in float64 -----------------------------------------------------------------------
+// An error is held against the results' size, and a few of them may all be small beside their terms, of which split TF32
+// numbers lose 2^-21.
+
+// At most so many results, or products with no sum longer than SHORT_SUM.
+#ifndef FEW_RESULTS
+#define FEW_RESULTS 128
+#endif
+#ifndef SHORT_SUM
+#define SHORT_SUM 32
+#endif
+
+struct Layer {
+  int batch, channels, height, width, filters, kernel, stride, padding, out_height, out_width;
+  __host__ __device__ int64_t images() const { return static_cast<int64_t>(batch) * channels * height * width; }
+  __host__ __device__ int64_t entries() const { return static_cast<int64_t>(filters) * channels * kernel * kernel; }
+  __host__ __device__ int64_t places() const { return static_cast<int64_t>(batch) * out_height * out_width; }
+};
+
+inline bool is_few(const Layer& s, int64_t results) {
+  const int64_t taps = static_cast<int64_t>(s.kernel) * s.kernel, longest = std::max(s.channels, s.filters) * taps;
+  if (s.places() * s.entries() > 1 << 24) return false;
+  return results <= FEW_RESULTS || std::max(longest, s.places()) <= SHORT_SUM;
+}
+
+__device__ __forceinline__ double warp_total(double x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+
+// Result number `result` of a convolution, in every lane. `from(i, channel)` is element i of the images.
+template <typename From>
+__device__ __forceinline__ double exact_place(const Layer& s, const From& from, const float* weight, int64_t result) {
+  const int taps = s.kernel * s.kernel, x = static_cast<int>(result % s.out_width);
+  const int y = static_cast<int>(result / s.out_width % s.out_height);
+  const int64_t plane = result / s.out_width / s.out_height, image = plane / s.filters, filter = plane % s.filters;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.channels * taps; i += 32) {
+    const int channel = i / taps, row = y * s.stride - s.padding + i % taps / s.kernel;
+    const int col = x * s.stride - s.padding + i % taps % s.kernel;
+    if (row < 0 || row >= s.height || col < 0 || col >= s.width) continue;
+    const int64_t at = ((image * s.channels + channel) * s.height + row) * s.width + col;
+    sum = fma(from(at, channel), static_cast<double>(weight[filter * s.channels * taps + i]), sum);
+  }
+  return warp_total(sum);
+}
+
+// Entry `result` of the images' gradient, in every lane. `grad(i, filter)` is element i of the convolution's gradient.
+template <typename Grad>
+__device__ __forceinline__ double exact_image(const Layer& s, const Grad& grad, const float* weight, int64_t result) {
+  const int taps = s.kernel * s.kernel, col = static_cast<int>(result % s.width);
+  const int row = static_cast<int>(result / s.width % s.height);
+  const int64_t plane = result / s.width / s.height, image = plane / s.channels, channel = plane % s.channels;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.filters * taps; i += 32) {
+    const int filter = i / taps, tap = i % taps, down = row + s.padding - tap / s.kernel;
+    const int right = col + s.padding - tap % s.kernel, y = down / s.stride, x = right / s.stride;
+    if (down < 0 || right < 0 || down % s.stride || right % s.stride || y >= s.out_height || x >= s.out_width) continue;
+    const int64_t at = ((image * s.filters + filter) * s.out_height + y) * s.out_width + x;
+    sum = fma(grad(at, filter), static_cast<double>(weight[(filter * s.channels + channel) * taps + tap]), sum);
+  }
+  return warp_total(sum);
+}
+
+// Entry `result` of the weights' gradient, in every lane.
+template <typename Grad, typename From>
+__device__ __forceinline__ double exact_weight(const Layer& s, const Grad& grad, const From& from, int64_t result) {
+  const int taps = s.kernel * s.kernel, tap = static_cast<int>(result % taps);
+  const int channel = static_cast<int>(result / taps % s.channels), filter = static_cast<int>(result / taps / s.channels);
+  const int area = s.out_height * s.out_width;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.places(); i += 32) {
+    const int64_t image = i / area;
+    const int place = i % area, y = place / s.out_width, x = place % s.out_width;
+    const int row = y * s.stride - s.padding + tap / s.kernel, col = x * s.stride - s.padding + tap % s.kernel;
+    if (row < 0 || row >= s.height || col < 0 || col >= s.width) continue;
+    const double value = from(((image * s.channels + channel) * s.height + row) * s.width + col, channel);
+    sum = fma(grad((image * s.filters + filter) * area + place, filter), value, sum);
+  }
+  return warp_total(sum);
+}
+
+// The sum of `grad` over all places of a filter, in every lane.
+template <typename Grad>
+__device__ __forceinline__ double exact_bias(const Layer& s, const Grad& grad, int64_t filter) {
+  const int area = s.out_height * s.out_width;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.places(); i += 32)
+    sum += grad((i / area * s.filters + filter) * area + i % area, static_cast<int>(filter));
+  return warp_total(sum);
+}
+
+// What was saved is rounded, and the norms' gradients may be small beside their terms: convolutions are made again.
+struct Exact {
+  const float *grad, *out, *x, *hidden, *weight1, *weight2, *gamma1, *beta1, *mean1, *var1, *gamma2, *mean2, *var2;
+  double *conv1, *conv2, *inner;  // the last: the gradient at the inner ReLU's input
+  float *to_x, *to_weight1, *to_gamma1, *to_beta1, *to_weight2, *to_gamma2, *to_beta2;
+  double eps;
+  Layer s;
+  __device__ double opened(int64_t i) const { return out[i] > 0.0f ? grad[i] : 0.0; }
+  __device__ double normed1(int64_t i, int c) const { return (conv1[i] - mean1[c]) / sqrt(var1[c] + eps); }
+  __device__ double normed2(int64_t i, int c) const { return (conv2[i] - mean2[c]) / sqrt(var2[c] + eps); }
+  __device__ double between(int64_t i, int c) const { return hidden[i] > 0.0f ? normed1(i, c) * gamma1[c] + beta1[c] : 0.0; }
+  __device__ double grad2(int64_t i, int channel) const { return opened(i) * gamma2[channel] / sqrt(var2[channel] + eps); }
+  __device__ double grad1(int64_t i, int channel) const { return inner[i] * gamma1[channel] / sqrt(var1[channel] + eps); }
+};
+
+__global__ __launch_bounds__(256) void first_exactly(const __grid_constant__ Exact v) {
+  const int64_t result = static_cast<int64_t>(blockIdx.x) * 8 + threadIdx.x / 32;
+  if (result >= v.s.images()) return;
+  const double sum = exact_place(v.s, [&](int64_t i, int) { return static_cast<double>(v.x[i]); }, v.weight1, result);
+  if (threadIdx.x % 32 == 0) v.conv1[result] = sum;
+}
+
+__global__ __launch_bounds__(256) void inner_exactly(const __grid_constant__ Exact v) {
+  const int64_t result = static_cast<int64_t>(blockIdx.x) * 8 + threadIdx.x / 32;
+  if (result >= v.s.images()) return;
+  const double sum = exact_image(v.s, [&](int64_t i, int c) { return v.grad2(i, c); }, v.weight2, result);
+  const double conv2 = exact_place(v.s, [&](int64_t i, int c) { return v.between(i, c); }, v.weight2, result);
+  if (threadIdx.x % 32) return;
+  v.inner[result] = v.hidden[result] > 0.0f ? sum : 0.0;
+  v.conv2[result] = conv2;
+}
+
+// All that follows.
+__global__ __launch_bounds__(256) void gradients_exactly(const __grid_constant__ Exact v) {
+  const Layer& s = v.s;
+  int64_t result = static_cast<int64_t>(blockIdx.x) * 8 + threadIdx.x / 32;
+  const auto grad1 = [&](int64_t i, int c) { return v.grad1(i, c); };
+  const auto grad2 = [&](int64_t i, int c) { return v.grad2(i, c); };
+  double sum;
+  float* to;
+  if (result < s.images()) {
+    sum = exact_image(s, grad1, v.weight1, result) + v.opened(result);
+    to = v.to_x;
+  } else if ((result -= s.images()) < s.entries()) {
+    sum = exact_weight(s, grad1, [&](int64_t i, int) { return static_cast<double>(v.x[i]); }, result);
+    to = v.to_weight1;
+  } else if ((result -= s.entries()) < s.entries()) {
+    sum = exact_weight(s, grad2, [&](int64_t i, int c) { return v.between(i, c); }, result);
+    to = v.to_weight2;
+  } else if ((result -= s.entries()) < s.channels) {
+    sum = exact_bias(s, [&](int64_t i, int c) { return v.inner[i] * v.normed1(i, c); }, result);
+    to = v.to_gamma1;
+  } else if ((result -= s.channels) < s.channels) {
+    sum = exact_bias(s, [&](int64_t i, int) { return v.inner[i]; }, result);
+    to = v.to_beta1;
+  } else if ((result -= s.channels) < s.channels) {
+    sum = exact_bias(s, [&](int64_t i, int c) { return v.opened(i) * v.normed2(i, c); }, result);
+    to = v.to_gamma2;
+  } else if ((result -= s.channels) < s.channels) {
+    sum = exact_bias(s, [&](int64_t i, int) { return v.opened(i); }, result);
+    to = v.to_beta2;
+  } else {
+    return;
+  }
+  if (threadIdx.x % 32 == 0) to[result] = static_cast<float>(sum);
+}
+
 }  // namespace
 
 std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, torch::Tensor weight1,
@@ -823,6 +983,25 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, tor
   auto grad_weight1 = torch::empty_like(weight1), grad_weight2 = torch::empty_like(weight2);
   auto grad_gamma1 = torch::empty_like(gamma1), grad_gamma2 = torch::empty_like(gamma2);
   auto grad_beta1 = torch::empty_like(beta1), grad_beta2 = torch::empty_like(beta2);
+  const Layer layer = {batch, channels, height, width, channels, 3, 1, 1, height, width};
+  if (is_few(layer, std::min(layer.images(), layer.entries()))) {
+    const auto in = [](const torch::Tensor& tensor) { return tensor.data_ptr<float>(); };
+    auto exact = torch::empty({3, layer.images()}, x.options().dtype(torch::kFloat64));
+    double *const first = exact.data_ptr<double>(), *const second = first + layer.images(), *const inner = second + layer.images();
+    const Exact v = {in(grad_out), in(out), in(x), in(hidden), in(weight1), in(weight2), in(gamma1), in(beta1), in(mean1),
+                     in(var1), in(gamma2), in(mean2), in(var2), first, second, inner, in(grad_x), in(grad_weight1),
+                     in(grad_gamma1), in(grad_beta1), in(grad_weight2), in(grad_gamma2), in(grad_beta2), eps, layer};
+    const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+    const auto blocks = static_cast<unsigned>((layer.images() + 7) / 8);
+    first_exactly<<<blocks, 256, 0, stream>>>(v);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    inner_exactly<<<blocks, 256, 0, stream>>>(v);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    const int64_t results = layer.images() + 2 * layer.entries() + 4 * channels;
+    gradients_exactly<<<static_cast<unsigned>((results + 7) / 8), 256, 0, stream>>>(v);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    return {grad_x, grad_weight1, grad_gamma1, grad_beta1, grad_weight2, grad_gamma2, grad_beta2};
+  }
   auto images = torch::empty({4, plane}, x.options()), weights = torch::empty({2, by}, x.options());
   auto parts = torch::empty({2, cut.parts, by}, x.options()), sums = torch::empty({2 * channels, count1 + count2}, x.options());
   float *const last = images.data_ptr<float>(), *const hiddens = last + plane, *const grads2 = hiddens + plane;

@@ -1,27 +1,65 @@
 // Gradients of a convolution as implicit products on tensor cores: one launch lays images, gradient and weights out with
 // channels last (and sums the bias' gradient in parts), then the image's gradient, the weights' gradient in parts of its
-// long sum, and a launch that joins parts. float16 by m16n8k16, float32 by three TF32 products of split numbers.
+// long sum, and a launch that joins parts. float16 by warp groups (small ones by m16n8k16), float32 by three TF32
+// products of split numbers.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_fp16.h>
 #include <torch/extension.h>
+#include <warpsmith/tensor_map.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 // Steps that are on their way to shared memory or in it.
 #ifndef STAGES
 #define STAGES 3
 #endif
-// Tile of a block, filters by places: 0: 128 by 128, 1: 64 by 128, 2: 64 by 64, -1: by the shape.
-// tune: TILES = -1 [-1, 1, 2]
+// Tile of a block, filters by places: 0: 128 by 128, 1: 64 by 128, 2: 64 by 64, 3: 64 by 32, -1: by the shape.
 #ifndef TILES
 #define TILES -1
 #endif
 
 // How many rounds of blocks share the sums of the weights' gradient.
-// tune: PART_ROUNDS = 2 [1, 2]
 #ifndef PART_ROUNDS
 #define PART_ROUNDS 2
+#endif
+
+// 1: large products of float16 by warp groups (wgmma, TMA); 0: all by mma.sync.
+// tune: STRATEGY = 1 [0, 1]
+#ifndef STRATEGY
+#define STRATEGY 1
+#endif
+// Rows of a warp groups' tile, 128 or 256; 0: by the shape.
+// tune: ROWS = 0 [0, 128, 256]
+#ifndef ROWS
+#define ROWS 0
+#endif
+// 1: where tiles of 256 rows are too few for all multiprocessors, two blocks share one. 0: tiles of 128 rows then.
+#ifndef PAIRS
+#define PAIRS 1
+#endif
+// 1: where sums are short and tiles of 128 rows many, the two warp groups take turns with them.
+// tune: TURNS = 1 [0, 1]
+#ifndef TURNS
+#define TURNS 1
+#endif
+// How many steps (of 64 products) are short.
+#ifndef TURN_STEPS
+#define TURN_STEPS 24
+#endif
+// Pairs pay from so many steps (of 64 products) on.
+#ifndef PAIR_STEPS
+#define PAIR_STEPS 64
+#endif
+// The same for the weights' gradient; 0: as ROWS says.
+#ifndef WEIGHT_ROWS
+#define WEIGHT_ROWS 0
+#endif
+// From how many products on (a power of two) warp groups take them.
+#ifndef GROUP_WORK
+#define GROUP_WORK 29
 #endif
 
 namespace {
@@ -57,12 +95,6 @@ __device__ __forceinline__ void ldmatrix4_trans(unsigned (&r)[4], const void* p)
 __device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __half) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, __nv_bfloat16) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
@@ -110,9 +142,13 @@ struct Source {
   int height, width, depth, kernel;
 };
 
+// A small tile has little to do in a step, so that more of them must be on their way.
+template <int BM, int BN>
+constexpr int kDepth = BM * BN <= 2048 ? 6 : kStages;
+
 template <typename T, int BM, int BN, int WM, int WN>
 constexpr int conv_bytes() {
-  return kStages * (BM + BN) * kPitch;
+  return kDepth<BM, BN> * (BM + BN) * kPitch;
 }
 
 __device__ __forceinline__ float to_float(float x) { return x; }
@@ -194,7 +230,7 @@ template <typename T, int BM, int BN, int WM, int WN, typename Job>
 __global__ __launch_bounds__(BM / WM * (BN / WN) * 32, sizeof(T) == 2 ? 2 : 1) void conv(const T* weights, const T* source, Source s, Job job,
                                                                int rows, int row_tiles) {
   constexpr int threads = BM / WM * (BN / WN) * 32, each = 16 / sizeof(T), down = threads / 8;
-  constexpr int MT = WM / 16, NT = WN / 8;
+  constexpr int MT = WM / 16, NT = WN / 8, stages = kDepth<BM, BN>;
   extern __shared__ __align__(16) unsigned char room[];
   const Taps taps = job.taps();
   const int columns = job.columns();
@@ -247,21 +283,21 @@ __global__ __launch_bounds__(BM / WM * (BN / WN) * 32, sizeof(T) == 2 ? 2 : 1) v
   float acc[MT][NT][4] = {};
   const int steps = taps.down * taps.across * (s.depth / kStep<T>);
 #pragma unroll
-  for (int stage = 0; stage < kStages - 1; ++stage) {
+  for (int stage = 0; stage < stages - 1; ++stage) {
     if (stage < steps) load(stage);
     copies_commit();
   }
   const int warp = threadIdx.x / 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
-  int read = 0, write = kStages - 1;
+  int read = 0, write = stages - 1;
   for (int step = 0; step < steps; ++step) {
-    copies_wait<kStages - 2>();
+    copies_wait<stages - 2>();
     __syncthreads();
-    if (step + kStages - 1 < steps) load(write);
+    if (step + stages - 1 < steps) load(write);
     copies_commit();
     const unsigned char* const a = room + read * (BM + BN) * kPitch;
     multiply<MT, NT>(acc, a + wm * kPitch, a + (BM + wn) * kPitch, T());
-    read = read + 1 == kStages ? 0 : read + 1;
-    write = write + 1 == kStages ? 0 : write + 1;
+    read = read + 1 == stages ? 0 : read + 1;
+    write = write + 1 == stages ? 0 : write + 1;
   }
   job.template store<MT, NT>(acc, row0 + wm, col0 + wn, rows, columns);
 }
@@ -311,13 +347,16 @@ void conv_any(const T* weights, const T* source, Source s, Job job, int rows, in
   const double wide = tile_cost(rows, columns, classes, 128, 128, sizeof(T) == 4 ? 1 : 2, 1.0);
   const double flat = tile_cost(rows, columns, classes, 64, 128, 2, 0.95);
   const double small = tile_cost(rows, columns, classes, 64, 64, 4, 0.8);
-  const int choice = TILES >= 0 ? TILES : wide <= flat && wide <= small ? 0 : flat <= small ? 1 : 2;
+  const int least = ((rows + 63) / 64) * ((columns + 63) / 64) * classes;
+  const int choice = TILES >= 0 ? TILES : least < 132 ? 3 : wide <= flat && wide <= small ? 0 : flat <= small ? 1 : 2;
   if (choice == 0)
     conv_launch<T, 128, 128, 64, 32>(weights, source, s, job, rows, columns, classes, stream);
   else if (choice == 1)
     conv_launch<T, 64, 128, 64, 32>(weights, source, s, job, rows, columns, classes, stream);
-  else
+  else if (choice == 2)
     conv_launch<T, 64, 64, 32, 32>(weights, source, s, job, rows, columns, classes, stream);
+  else  // few places: all multiprocessors get some
+    conv_launch<T, 64, 32, 32, 16>(weights, source, s, job, rows, columns, classes, stream);
 }
 
 // ---- layouts ---------------------------------------------------------------------------------------------------------
@@ -702,6 +741,936 @@ __global__ __launch_bounds__(256) void finish(const float* parts, int count, T* 
   }
 }
 
+// ---- large products of float16 by warp groups: one thread has the copy engine fill a ring of tiles in shared memory, two
+// groups of four warps multiply from it. A tile has `Rows` rows and 160 columns: 320, 640, 960 and 1280 channels are whole
+// numbers of it, and the tiles of usual shapes fill 132 multiprocessors to 97 %. Operands are as the copy engine writes
+// them with its 128-byte swizzle: k-major ones as rows of 64 k's, others as boxes of 64 lines (k's) of 64 rows or columns.
+#if STRATEGY == 1
+
+constexpr int kColumns = 160;
+constexpr int kProcessors = 132;  // of an H200; only a hint
+
+// d (64 × 160) = a (64 × 16) · b (16 × 160), added to what d was where `keep` is not 0; AK, BK: operands are k-major.
+template <bool AK, bool BK>
+__device__ __forceinline__ void multiply_group(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %82, 0; wgmma.mma_async.sync.aligned.m64n160k16.f32.f16.f16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "
+      "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, "
+      "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "
+      "%60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+      "}, %80, %81, p, 1, 1, %83, %84; }"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
+        "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
+        "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79])
+      : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
+}
+
+__device__ __forceinline__ void sums_ready() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void close_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int Left>
+__device__ __forceinline__ void wait_groups() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
+}
+
+// What wgmma is told of a tile: its address, 128-byte swizzle, 1024 bytes from eight rows (k-major) or eight k's to the
+// next eight, and where the next 64 rows or columns are.
+__device__ __forceinline__ uint64_t tile_at(uint32_t address) {
+  return static_cast<uint64_t>(address >> 4 & 0x3fff) | static_cast<uint64_t>(8192 >> 4) << 16 |
+         static_cast<uint64_t>(1024 >> 4) << 32 | 1ull << 62;
+}
+
+// Where a box begins, innermost axis first. What lies outside of the tensor arrives as zeros: that pads images.
+struct Corner {
+  int at[5];
+};
+__device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap* map, uint32_t barrier, const Corner& corner) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(corner.at[0]), "r"(corner.at[1]), "r"(corner.at[2]), "r"(corner.at[3]), "r"(corner.at[4])
+      : "memory");
+}
+
+__device__ __forceinline__ void make_barrier(uint32_t at, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void arrive(uint32_t at) {
+  asm volatile("{ .reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%0]; }" ::"r"(at) : "memory");
+}
+__device__ __forceinline__ void expect(uint32_t at, int bytes) {
+  asm volatile("{ .reg .b64 s; mbarrier.arrive.expect_tx.shared::cta.b64 s, [%0], %1; }" ::"r"(at), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void wait_phase(uint32_t at, uint32_t parity) {
+  uint32_t done = 0;
+  while (!done)
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done)
+                 : "r"(at), "r"(parity)
+                 : "memory");
+}
+template <int Registers>
+__device__ __forceinline__ void fewer_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+template <int Registers>
+__device__ __forceinline__ void more_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+template <int Rows, bool AK, bool BK, int Slack>
+struct Ring {
+  static constexpr int boxes_a = AK ? 1 : Rows / 64, box_a = AK ? Rows * 128 : 8192, bytes_a = Rows * 128;
+  static constexpr int boxes_b = BK ? 1 : (kColumns + 63) / 64, box_b = BK ? kColumns * 128 : 8192;
+  static constexpr int stage = bytes_a + boxes_b * box_b, limit = 227 * 1024 - 1024 - 128 - Slack;
+  static constexpr int stages = limit / stage > 6 ? 6 : limit / stage;
+  static constexpr int bytes = stages * stage + Slack + 128 + 1024;
+};
+
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+// Two blocks of a cluster have halves of the sums of 256 rows: each gives half of its rows away and keeps the other, which
+// goes to `mine`. The ring is free then.
+__device__ __forceinline__ void exchange(const float (&sum)[2][kColumns / 2], float (&mine)[1][kColumns / 2], int rank,
+                                         uint32_t ring) {
+  const uint32_t own = ring + (threadIdx.x - 128) * 16;
+  uint32_t other;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other) : "r"(own), "r"(rank ^ 1));
+  cluster_sync();
+#pragma unroll
+  for (int i = 0; i < kColumns / 2; i += 4)
+    asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(other + i * 1024), "f"(rank ? sum[0][i] : sum[1][i]),
+                 "f"(rank ? sum[0][i + 1] : sum[1][i + 1]), "f"(rank ? sum[0][i + 2] : sum[1][i + 2]),
+                 "f"(rank ? sum[0][i + 3] : sum[1][i + 3])
+                 : "memory");
+  cluster_sync();
+#pragma unroll
+  for (int i = 0; i < kColumns / 2; i += 4) {
+    float got[4];
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(got[0]), "=f"(got[1]), "=f"(got[2]), "=f"(got[3])
+                 : "r"(own + i * 1024)
+                 : "memory");
+#pragma unroll
+    for (int k = 0; k < 4; ++k) mine[0][i + k] = (rank ? sum[1][i + k] : sum[0][i + k]) + got[k];
+  }
+}
+
+// The job says which tiles (or parts of a tile's sum) this block has, where their boxes begin, and what becomes of sums.
+// Both groups have halves of a tile's rows, or take turns with whole tiles, so that one stores while the other multiplies,
+// or two blocks, a cluster, have half of the steps of a tile of 256 rows each.
+enum class Way { halves, turns, pairs };
+template <int Rows, bool AK, bool BK, Way How, typename Job>
+__device__ __forceinline__ void multiply_tiles(const CUtensorMap& map_a, const CUtensorMap& map_b, const Job& job) {
+  using R = Ring<Rows, AK, BK, Job::kSlack>;
+  constexpr bool Paired = How == Way::pairs, Turns = How == Way::turns;
+  constexpr int each = Turns ? Rows / 64 : Rows / 128;  // 64 rows of a group's own
+  extern __shared__ __align__(16) unsigned char room[];
+  const uint32_t base = (smem_of(room) + 1023) & ~1023u, slack = base + R::stages * R::stage;
+  const uint32_t full = slack + Job::kSlack, empty = full + 8 * R::stages;
+  const int group = threadIdx.x / 128, lane = threadIdx.x % 32, rank = static_cast<int>(blockIdx.x) % 2;
+  if (threadIdx.x == 0) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map_a) : "memory");
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map_b) : "memory");
+    for (int i = 0; i < R::stages; ++i) {
+      make_barrier(full + 8 * i, 1);
+      make_barrier(empty + 8 * i, Turns ? 4 : 8);  // warps that read a tile
+    }
+    asm volatile("fence.proxy.async;" ::: "memory");
+  }
+  __syncthreads();
+  int stage = 0;
+  uint32_t phase = 0;
+  const auto next = [&] {
+    if (++stage == R::stages) stage = 0, phase ^= 1;
+  };
+  const auto each_part = [&](const auto& work) {
+    if constexpr (Paired) {
+      const int number = static_cast<int>(blockIdx.x) / 2, steps = job.steps(number), half = (steps + 1) / 2;
+      work(number, rank ? half : 0, rank ? steps : half, 0);
+    } else {
+      job.each_part(work);
+    }
+  };
+
+  if (group == 0) {
+    fewer_registers<40>();
+    if (threadIdx.x == 0) {
+      each_part([&](int number, int begin, int end, int) {
+        const auto tile = job.template tile<Rows>(number);
+#pragma unroll 1
+        for (int step = begin; step < end; ++step) {
+          wait_phase(empty + 8 * stage, phase ^ 1);
+          const uint32_t to = base + stage * R::stage, ready = full + 8 * stage;
+          expect(ready, R::stage);
+#pragma unroll
+          for (int i = 0; i < R::boxes_a; ++i) copy_box(to + i * R::box_a, &map_a, ready, job.a(tile, step, i));
+#pragma unroll
+          for (int i = 0; i < R::boxes_b; ++i)
+            copy_box(to + R::bytes_a + i * R::box_b, &map_b, ready, job.b(tile, step, i));
+          next();
+        }
+      });
+    }
+    if constexpr (Paired) {
+      __syncwarp();
+      cluster_sync();  // as the others do in exchange
+      cluster_sync();
+    }
+  } else {
+    more_registers<232>();
+    const int own = group - 1;
+    const int unit = Turns ? 0 : own * each;
+    uint32_t flip = 0;
+    int turn = 0;
+    // A group begins when the other has got all of its tiles: only then do a barrier's two phases say which one it is.
+    const auto wait_turn = [&] {
+      if (turn > 0) asm volatile("bar.sync %0, 256;" ::"r"(4 - own) : "memory");
+    };
+    each_part([&](int number, int begin, int end, int part) {
+      if constexpr (Turns) {
+        if (turn % 2 != own) {
+          const int to = stage + end - begin;
+          stage = to % R::stages, phase ^= to / R::stages & 1, ++turn;
+          return;
+        }
+        wait_turn(), ++turn;
+      }
+      float sum[each][kColumns / 2];
+      int before = -1;
+#pragma unroll 1
+      for (int step = begin; step < end; ++step) {
+        wait_phase(full + 8 * stage, phase);
+        const uint32_t at = base + stage * R::stage;
+        const uint64_t a = tile_at(at + unit * 8192), b = tile_at(at + R::bytes_a);
+        sums_ready();
+#pragma unroll
+        for (int k = 0; k < 4; ++k)  // 16 k's on: 32 bytes along a row, or 16 lines
+#pragma unroll
+          for (int e = 0; e < each; ++e)
+            multiply_group<AK, BK>(sum[e], a + (e * 8192 + k * (AK ? 32 : 2048)) / 16, b + k * (BK ? 32 : 2048) / 16,
+                                   step > begin || k > 0);
+        close_group();
+        wait_groups<1>();  // the step before is done with its tile
+        if (before >= 0 && lane == 0) arrive(empty + 8 * before);
+        before = stage;
+        next();
+      }
+      if constexpr (Turns) asm volatile("bar.arrive %0, 256;" ::"r"(3 + own) : "memory");
+      wait_groups<0>();
+      if (before >= 0 && lane == 0) arrive(empty + 8 * before);
+      if constexpr (Paired) {
+        float mine[1][kColumns / 2];
+        exchange(sum, mine, rank, base);
+        job.template store<Rows>(mine, number, part, own * 2 + rank, slack + own * 8192, flip);
+      } else {
+        job.template store<Rows>(sum, number, part, unit, slack + own * 8192, flip);
+      }
+    });
+    if constexpr (Turns)
+      if (turn % 2 == own) wait_turn();  // so that no arrival is left over
+  }
+}
+
+template <int Rows, bool AK, bool BK, Way How, typename Job>
+__global__ __launch_bounds__(384, 1) void product_groups(const __grid_constant__ CUtensorMap map_a,
+                                                         const __grid_constant__ CUtensorMap map_b,
+                                                         const __grid_constant__ Job job) {
+  multiply_tiles<Rows, AK, BK, How>(map_a, map_b, job);
+}
+template <bool AK, bool BK, typename Job>
+__global__ __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1) void product_pairs(const __grid_constant__ CUtensorMap map_a,
+                                                                                  const __grid_constant__ CUtensorMap map_b,
+                                                                                  const __grid_constant__ Job job) {
+  multiply_tiles<256, AK, BK, Way::pairs>(map_a, map_b, job);
+}
+
+// The map of a tensor of five axes (strides in elements, of all but the first axis).
+inline CUtensorMap map_of(const __half* at, const int64_t (&sizes)[5], const int64_t (&strides)[4], const int (&box)[5]) {
+  warpsmith::TiledMap kind;
+  kind.data_type = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  kind.swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
+  kind.l2_promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+  uint64_t size[5], stride[4];
+  uint32_t boxes[5];
+  const uint32_t steps[5] = {1, 1, 1, 1, 1};
+  for (int i = 0; i < 5; ++i) size[i] = static_cast<uint64_t>(sizes[i]), boxes[i] = static_cast<uint32_t>(box[i]);
+  for (int i = 0; i < 4; ++i) stride[i] = static_cast<uint64_t>(strides[i]) * sizeof(__half);
+  return warpsmith::encode_tiled(kind, 5, const_cast<__half*>(at), size, stride, boxes, steps);
+}
+
+// Images with channels last; a stride's remainders are axes of their own (that of x within the channels').
+inline CUtensorMap map_of_images(const __half* at, int batch, int height, int width, int depth, int stride,
+                                 const int (&box)[3]) {
+  const int64_t line = static_cast<int64_t>(width) * depth;
+  return map_of(at, {static_cast<int64_t>(stride) * depth, width / stride, stride, height / stride, batch},
+                {static_cast<int64_t>(stride) * depth, line, stride * line, height * line}, {64, box[0], 1, box[1], box[2]});
+}
+// Images as they are given: planes of `area` places.
+inline CUtensorMap map_of_planes(const __half* at, int batch, int channels, int area, int box) {
+  const int64_t all = static_cast<int64_t>(channels) * area;
+  return map_of(at, {area, channels, batch, 1, 1}, {area, all, all * batch, all * batch}, {64, box, 1, 1, 1});
+}
+inline CUtensorMap map_of_rows(const __half* at, int rows, int64_t length, int box) {
+  return map_of(at, {length, rows, 1, 1, 1}, {length, length * rows, length * rows, length * rows}, {64, box, 1, 1, 1});
+}
+
+template <int Rows, bool AK, bool BK, Way How, typename Job>
+void launch_groups(const CUtensorMap& map_a, const CUtensorMap& map_b, const Job& job, int blocks, cudaStream_t stream) {
+  const auto kernel = &product_groups<Rows, AK, BK, How, Job>;
+  constexpr int bytes = Ring<Rows, AK, BK, Job::kSlack>::bytes;
+  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  kernel<<<static_cast<unsigned>(blocks < kProcessors ? blocks : kProcessors), 384, bytes, stream>>>(map_a, map_b, job);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+template <bool AK, bool BK, typename Job>
+void launch_pairs(const CUtensorMap& map_a, const CUtensorMap& map_b, const Job& job, int tiles, cudaStream_t stream) {
+  const auto kernel = &product_pairs<AK, BK, Job>;
+  constexpr int bytes = Ring<256, AK, BK, Job::kSlack>::bytes;
+  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  kernel<<<static_cast<unsigned>(2 * tiles), 384, bytes, stream>>>(map_a, map_b, job);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+// Tiles of places by columns: 128 rows, the same with groups in turn, 256 rows, or those by pairs of blocks.
+enum class Size { small, turns, large, pairs };
+
+// Large tiles read less, small ones fill the multiprocessors better; pairs do both, if there are as many as them.
+inline Size size_for(int64_t places, int columns, int64_t steps, int classes) {
+  const int64_t across = (columns + kColumns - 1) / kColumns;
+  const auto tiles = [&](int64_t rows) { return (places + rows - 1) / rows * across; };
+  const auto rounds = [&](int64_t rows) { return static_cast<double>((tiles(rows) + kProcessors - 1) / kProcessors * rows); };
+  if (PAIRS && ROWS != 128 && classes == 1 && tiles(256) <= kProcessors / 2 && steps >= PAIR_STEPS) return Size::pairs;
+  const bool turns = TURNS && ROWS != 256 && tiles(128) * classes > kProcessors;
+  if (turns && steps <= TURN_STEPS) return Size::turns;  // storing takes a good part of the time
+  return ROWS == 256 || (ROWS == 0 && rounds(256) * 0.92 < rounds(128)) ? Size::large : Size::small;
+}
+
+// Rows of a tile: places in a box of x, y and images (powers of two).
+struct Places {
+  int batch, height, width;
+  int wide, high;           // the box's logarithms; images are the rest of the rows
+  int across, down, deep;   // tiles
+  int count() const { return across * down * deep; }
+  void box(int rows, int (&to)[3]) const { to[0] = 1 << wide, to[1] = 1 << high, to[2] = rows >> wide >> high; }
+  __device__ __forceinline__ void corner(int tile, int rows, int& x, int& y, int& image) const {
+    x = (tile % across) << wide;
+    y = (tile / across % down) << high;
+    image = tile / across / down * (rows >> wide >> high);
+  }
+};
+
+// The box that leaves the least of its rows empty, and of those the widest.
+inline Places places_of(int batch, int height, int width, int rows) {
+  Places best = {};
+  const auto over = [](int size, int by) { return (size + by - 1) / by; };
+  for (int wide = 0; 1 << wide <= rows; ++wide)
+    for (int high = 0; 1 << wide + high <= rows; ++high) {
+      const int images = rows >> wide >> high;
+      const Places p = {batch, height, width, wide, high, over(width, 1 << wide), over(height, 1 << high), over(batch, images)};
+      if (best.batch == 0 || p.count() < best.count() || (p.count() == best.count() && p.wide > best.wide)) best = p;
+    }
+  return best;
+}
+
+// Sums of places by columns to planes of an image: tile (x, y, image) goes to places (top + y·step, left + x·step). Through
+// shared memory, 64 places by 32 columns at a time, so that neighbouring places are stored together. `unit`: the first 64
+// of the tile's rows.
+constexpr int kStoreSlack = 4 * 4096;  // bytes: two tiles for each group
+struct Planes {
+  __half* to;
+  const __half* bias;  // of a column, or null
+  int columns, height, width, step;
+};
+template <int Rows, int Each>
+__device__ __forceinline__ void store_planes(const float (&sum)[Each][kColumns / 2], const Places& p, const Planes& o,
+                                             int number, int col0, int top, int left, int unit, uint32_t slack,
+                                             uint32_t& flip) {
+  const int thread = threadIdx.x % 128, lane = threadIdx.x % 32, warp = thread / 32, t = lane % 4;
+  const bool wide = o.step == 1 && o.width % 8 == 0 && p.wide >= 3;
+  int x0, y0, image0;
+  p.corner(number, Rows, x0, y0, image0);
+#pragma unroll
+  for (int e = 0; e < Each; ++e) {
+    const int m = (unit + e) * 64 + (wide ? thread % 8 * 8 : thread % 64);  // this thread's place
+    const int x = x0 + (m & ((1 << p.wide) - 1)), y = y0 + (m >> p.wide & ((1 << p.high) - 1));
+    const int image = image0 + (m >> p.wide >> p.high);
+    const bool inside = x < p.width && y < p.height && image < p.batch;
+    const int64_t area = static_cast<int64_t>(o.height) * o.width;
+    __half* const to = o.to + (static_cast<int64_t>(image) * o.columns + col0) * area +
+                       static_cast<int64_t>(top + y * o.step) * o.width + left + x * o.step;
+#pragma unroll
+    for (int piece = 0; piece < kColumns / 32; ++piece) {
+      const uint32_t tile = slack + flip;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        uint32_t word[4];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int j = piece * 4 + h * 2 + i, col = col0 + j * 8 + 2 * t;
+          const float low = o.bias && col < o.columns ? __half2float(o.bias[col]) : 0.0f;
+          const float high = o.bias && col + 1 < o.columns ? __half2float(o.bias[col + 1]) : 0.0f;
+#pragma unroll
+          for (int r = 0; r < 2; ++r) {
+            const __half2 pair = __floats2half2_rn(sum[e][4 * j + 2 * r] + low, sum[e][4 * j + 2 * r + 1] + high);
+            word[2 * i + r] = *reinterpret_cast<const uint32_t*>(&pair);
+          }
+        }
+        const int line = h * 16 + lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                         tile + line * 128 + ((chunk ^ (line & 7)) << 4)),
+                     "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3])
+                     : "memory");
+      }
+      asm volatile("bar.sync %0, 128;" ::"r"(static_cast<int>(threadIdx.x) / 128) : "memory");
+      // The other half of the room is written next: whoever still reads this one holds no one up.
+      flip ^= 4096;
+      if (wide) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int line = thread / 8 + i * 16;
+          uint4 eight;
+          asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                       : "=r"(eight.x), "=r"(eight.y), "=r"(eight.z), "=r"(eight.w)
+                       : "r"(tile + line * 128 + ((thread % 8 ^ (line & 7)) << 4))
+                       : "memory");
+          if (inside && col0 + piece * 32 + line < o.columns) 
+            __stcs(reinterpret_cast<uint4*>(to + (piece * 32 + line) * area), eight);
+        }
+      } else {
+#pragma unroll 4
+        for (int i = 0; i < 16; ++i) {
+          const int line = thread / 64 + i * 2;
+          unsigned short one;
+          asm volatile("ld.shared.u16 %0, [%1];"
+                       : "=h"(one)
+                       : "r"(tile + line * 128 + ((thread % 64 / 8 ^ (line & 7)) << 4) + thread % 8 * 2)
+                       : "memory");
+          if (inside && col0 + piece * 32 + line < o.columns)
+            reinterpret_cast<unsigned short*>(to)[(piece * 32 + line) * area] = one;
+        }
+      }
+    }
+  }
+}
+
+// d = quotient·by + rest with 0 <= rest < by.
+__device__ __forceinline__ void floor_divide(int d, int by, int& quotient, int& rest) {
+  quotient = (d + by * 64) / by - 64;
+  rest = d - quotient * by;
+}
+
+// ---- layouts for warp groups, 16 bytes at a time ---------------------------------------------------------------------
+
+// One block's part of: images to channels last. 64 channels by 64 places; a thread has eight places of two channels, whose
+// sums it returns. `whole`: lines of places are whole 16-byte pieces.
+__device__ __forceinline__ float2 channels_last_by_pairs(const __half* from, __half* to, int channels, int area, int depth,
+                                                         int block, bool whole, uint32_t* tile) {
+  const int places = (area + 63) / 64, groups = depth / 64;
+  const int place0 = block % places * 64, c0 = block / places % groups * 64;
+  const int64_t image = block / places / groups;
+  const int g = threadIdx.x % 8, pair = threadIdx.x / 8;
+  uint32_t line[2][4] = {};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int c = c0 + pair * 2 + i, place = place0 + g * 8;
+    if (c >= channels || place >= area) continue;
+    const __half* const at = from + (image * channels + c) * area + place;
+    if (whole) {
+      const uint4 got = __ldcs(reinterpret_cast<const uint4*>(at));
+      line[i][0] = got.x, line[i][1] = got.y, line[i][2] = got.z, line[i][3] = got.w;
+    } else {
+#pragma unroll
+      for (int k = 0; k < 8; ++k)
+        if (place + k < area)
+          line[i][k / 2] |= static_cast<uint32_t>(reinterpret_cast<const unsigned short*>(at)[k]) << k % 2 * 16;
+    }
+  }
+  // Pieces of 16 bytes (eight channels) are exchanged so that no bank is met twice, writing or reading.
+#pragma unroll
+  for (int k = 0; k < 8; ++k)
+    tile[(g * 8 + k) * 32 + (pair / 4 ^ g) * 4 + pair % 4] =
+        __byte_perm(line[0][k / 2], line[1][k / 2], k % 2 ? 0x7632 : 0x5410);
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int p = threadIdx.x / 8 + i * 32;
+    if (place0 + p < area)
+      *reinterpret_cast<uint4*>(to + (image * area + place0 + p) * depth + c0 + g * 8) =
+          reinterpret_cast<const uint4*>(tile)[p * 8 + (g ^ p / 8)];
+  }
+  float sums[2] = {};
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+    const float2 two = __half22float2(*reinterpret_cast<const __half2*>(&line[k / 4][k % 4]));
+    sums[k / 4] += two.x + two.y;
+  }
+  return make_float2(sums[0], sums[1]);
+}
+inline int channels_last_by_pairs_blocks(int batch, int area, int depth) { return batch * ((area + 63) / 64) * (depth / 64); }
+
+// One block's part of: weights [row][channel][tap] to [row][tap][depth]; a warp has 64 channels of one row.
+constexpr int kMostTaps = 9;
+__device__ __forceinline__ void weights_by_taps(const __half* from, __half* to, int rows, int channels, int taps, int depth,
+                                                int block, bool whole, unsigned short (*lines)[64 * kMostTaps]) {
+  const int lane = threadIdx.x % 32, groups = depth / 64;
+  const int item = block * 8 + static_cast<int>(threadIdx.x) / 32, c0 = item % groups * 64;
+  const int64_t row = item / groups;
+  if (row >= rows) return;
+  unsigned short* const line = lines[threadIdx.x / 32];
+  const int entries = min(64, channels - c0) * taps;
+  const __half* const at = from + (row * channels + c0) * taps;
+  if (whole) {
+    uint4 got[(8 * kMostTaps + 31) / 32];  // all on their way before the first is stored
+#pragma unroll
+    for (int i = 0; i < (8 * kMostTaps + 31) / 32; ++i)
+      if (lane + i * 32 < entries / 8) got[i] = __ldcs(reinterpret_cast<const uint4*>(at) + lane + i * 32);
+#pragma unroll
+    for (int i = 0; i < (8 * kMostTaps + 31) / 32; ++i)
+      if (lane + i * 32 < entries / 8) reinterpret_cast<uint4*>(line)[lane + i * 32] = got[i];
+  } else {
+    for (int i = lane; i < entries; i += 32) line[i] = reinterpret_cast<const unsigned short*>(at)[i];
+  }
+  __syncwarp();
+  for (int i = lane; i < taps * 8; i += 32) {
+    const int tap = i / 8, c = i % 8 * 8;
+    uint32_t word[4] = {};
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      const int entry = (c + k) * taps + tap;
+      if (entry < entries) word[k / 2] |= static_cast<uint32_t>(line[entry]) << k % 2 * 16;
+    }
+    *reinterpret_cast<uint4*>(to + (row * taps + tap) * depth + c0 + c) = make_uint4(word[0], word[1], word[2], word[3]);
+  }
+}
+inline int weights_by_taps_blocks(int rows, int depth) { return (rows * (depth / 64) + 7) / 8; }
+
+__device__ __forceinline__ float block_sum(float sum) {
+  __shared__ float partial[8];
+  sum = warp_sum(sum);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
+  __syncthreads();
+  sum = 0.0f;
+  for (int i = 0; i < 8; ++i) sum += partial[i];
+  return sum;
+}
+
+struct GivenGroups {
+  const __half *x, *grad, *weight;
+  __half *images, *grads, *weights;
+  float* bias_parts;  // [filter][part]
+  int channels, area, depth, filters, grad_area, rows, taps;
+  int image_blocks, grad_blocks;
+};
+
+// Images, gradient (with sums for the bias) and weights in one launch.
+__global__ __launch_bounds__(256, 6) void prepare_groups(GivenGroups v) {
+  __shared__ __align__(16) union {
+    uint32_t tile[64 * 32];
+    unsigned short lines[8][64 * kMostTaps];
+  } room;
+  int block = static_cast<int>(blockIdx.x);
+  if (block < v.image_blocks) {
+    channels_last_by_pairs(v.x, v.images, v.channels, v.area, v.depth, block, v.area % 8 == 0, room.tile);
+  } else if ((block -= v.image_blocks) < v.grad_blocks) {
+    float2 sums = channels_last_by_pairs(v.grad, v.grads, v.filters, v.grad_area, v.rows, block, v.grad_area % 8 == 0, room.tile);
+#pragma unroll
+    for (int step = 4; step > 0; step /= 2) {
+      sums.x += __shfl_xor_sync(~0u, sums.x, step);
+      sums.y += __shfl_xor_sync(~0u, sums.y, step);
+    }
+    const int places = (v.grad_area + 63) / 64, groups = v.rows / 64, parts = v.grad_blocks / groups;
+    const int part = block / places / groups * places + block % places;
+    const int f = block / places % groups * 64 + static_cast<int>(threadIdx.x) / 8 * 2;
+    if (threadIdx.x % 8 == 0) {
+      if (f < v.filters) v.bias_parts[static_cast<int64_t>(f) * parts + part] = sums.x;
+      if (f + 1 < v.filters) v.bias_parts[static_cast<int64_t>(f + 1) * parts + part] = sums.y;
+    }
+  } else {
+    weights_by_taps(v.weight, v.weights, v.filters, v.channels, v.taps, v.depth, block - v.grad_blocks, v.channels % 8 == 0,
+                    room.lines);
+  }
+}
+
+// The image's gradient: rows are places of one class, columns channels, the sum goes over the class' taps and filters.
+// ByPlanes: a 1 by 1 filter, the gradient as it is given (places are then next to each other, not filters), weights too.
+template <bool ByPlanes>
+struct ImageGradientGroups {
+  static constexpr int kSlack = kStoreSlack;
+  Places places;
+  Planes out;
+  int channel_tiles, chunks, depth, kernel, stride, padding;
+
+  struct Tile {
+    int x, y, image, channel, down, across, first, taps_across;  // of the first tap
+  };
+  __device__ __forceinline__ int tiles() const { return places.across * places.down * places.deep * channel_tiles; }
+  // Classes with the most taps come first.
+  __device__ __forceinline__ void class_of(int number, int& top, int& left) const {
+    const int k = stride * stride - 1 - number / tiles();
+    top = k / stride, left = k % stride;
+  }
+  __device__ __forceinline__ int taps_of(int first) const { return (kernel - (first + padding) % stride + stride - 1) / stride; }
+  template <typename Work>
+  __device__ __forceinline__ void each_part(const Work& work) const {
+    const int all = tiles() * stride * stride;
+#pragma unroll 1
+    for (int i = static_cast<int>(blockIdx.x); i < all; i += static_cast<int>(gridDim.x)) work(i, 0, steps(i), 0);
+  }
+  __device__ __forceinline__ int steps(int number) const {
+    int top, left;
+    class_of(number, top, left);
+    return taps_of(top) * taps_of(left) * chunks;
+  }
+  template <int Rows>
+  __device__ __forceinline__ Tile tile(int number) const {
+    Tile at;
+    int top, left;
+    class_of(number, top, left);
+    number %= tiles();
+    at.channel = number % channel_tiles * kColumns;
+    places.corner(number / channel_tiles, Rows, at.x, at.y, at.image);
+    const int i = (top + padding) % stride, j = (left + padding) % stride;
+    at.down = (top + padding - i) / stride, at.across = (left + padding - j) / stride;
+    at.first = i * kernel + j, at.taps_across = taps_of(left);
+    return at;
+  }
+  __device__ __forceinline__ Corner a(const Tile& at, int step, int box) const {
+    if constexpr (ByPlanes) return {at.x + box * 64, step * 64, at.image, 0, 0};
+    const int tap = step / chunks, i = tap / at.taps_across, j = tap - i * at.taps_across;
+    return {(step - tap * chunks) * 64, at.x + at.across - j, 0, at.y + at.down - i, at.image};
+  }
+  __device__ __forceinline__ Corner b(const Tile& at, int step, int box) const {
+    if constexpr (ByPlanes) return {at.channel + box * 64, step * 64, 0, 0, 0};
+    const int tap = step / chunks, i = tap / at.taps_across, j = tap - i * at.taps_across;
+    return {(at.first + (i * kernel + j) * stride) * depth + at.channel + box * 64, (step - tap * chunks) * 64, 0, 0, 0};
+  }
+  template <int Rows, int Each>
+  __device__ __forceinline__ void store(const float (&sum)[Each][kColumns / 2], int number, int, int unit, uint32_t slack,
+                                        uint32_t& flip) const {
+    int top, left;
+    class_of(number, top, left);
+    number %= tiles();
+    store_planes<Rows>(sum, places, out, number / channel_tiles, number % channel_tiles * kColumns, top, left, unit, slack,
+                       flip);
+  }
+};
+
+// Sums over places that are cut evenly among the blocks: block b has steps [b·each, (b + 1)·each) of all tiles' steps in a
+// row, so that tile t's sum is in the parts of a few neighbouring blocks, in places b + t.
+struct Shares {
+  int tiles, steps, each;
+  __host__ __device__ int first(int tile) const { return static_cast<int>(static_cast<int64_t>(tile) * steps / each); }
+  __host__ __device__ int last(int tile) const {
+    return static_cast<int>((static_cast<int64_t>(tile + 1) * steps - 1) / each);
+  }
+};
+
+// The weights' gradient: rows are (tap, channel), columns filters, the sum goes over places, 64 at a time. ByPlanes: a 1 by 1
+// filter, rows are filters, columns channels; images and gradient as they are given.
+template <bool ByPlanes>
+struct WeightGradient {
+  static constexpr int kSlack = 0;
+  Places places;  // 64 of them
+  Shares shares;
+  float* parts;
+  int col_tiles, chunks, depth, kernel, stride, padding;
+
+  struct Tile {
+    int row, col;
+    int c[4], across[4], below[4], down[4];  // of a box of 64 rows
+  };
+  template <typename Work>
+  __device__ __forceinline__ void each_part(const Work& work) const {
+    const int64_t all = static_cast<int64_t>(shares.tiles) * shares.steps;
+    int64_t at = static_cast<int64_t>(blockIdx.x) * shares.each;
+    const int64_t end = min(at + shares.each, all);
+#pragma unroll 1
+    while (at < end) {
+      const int number = static_cast<int>(at / shares.steps), begin = static_cast<int>(at - static_cast<int64_t>(number) * shares.steps);
+      const int stop = static_cast<int>(min(static_cast<int64_t>(shares.steps), begin + end - at));
+      work(number, begin, stop, static_cast<int>(blockIdx.x) + number);
+      at += stop - begin;
+    }
+  }
+  template <int Rows>
+  __device__ __forceinline__ Tile tile(int number) const {
+    Tile at;
+    at.col = number % col_tiles * kColumns;
+    at.row = number / col_tiles * Rows;
+    if constexpr (!ByPlanes)
+#pragma unroll
+      for (int box = 0; box < Rows / 64; ++box) {
+        const int q = at.row / 64 + box, tap = q / chunks, i = tap / kernel;
+        int right;
+        floor_divide(i - padding, stride, at.down[box], at.below[box]);
+        floor_divide(tap - i * kernel - padding, stride, at.across[box], right);
+        at.c[box] = tap < kernel * kernel ? right * depth + (q - tap * chunks) * 64 : stride * depth;  // past the last: zeros
+      }
+    return at;
+  }
+  __device__ __forceinline__ Corner a(const Tile& at, int step, int box) const {
+    int x, y, image;
+    places.corner(step, 64, x, y, image);
+    if constexpr (ByPlanes) return {x, at.row, image, 0, 0};
+    return {at.c[box], x + at.across[box], at.below[box], y + at.down[box], image};
+  }
+  __device__ __forceinline__ Corner b(const Tile& at, int step, int box) const {
+    int x, y, image;
+    places.corner(step, 64, x, y, image);
+    if constexpr (ByPlanes) return {x, at.col, image, 0, 0};
+    return {at.col + box * 64, x, 0, y, image};
+  }
+  // A tile that this block has summed up alone is rounded already.
+  template <int Rows, int Each>
+  __device__ __forceinline__ void store(const float (&sum)[Each][kColumns / 2], int number, int part, int unit, uint32_t,
+                                        uint32_t&) const {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32, g = lane / 4, t = lane % 4;
+    const bool alone = shares.first(number) == shares.last(number);
+    float* const to = parts + static_cast<int64_t>(part) * Rows * kColumns;
+#pragma unroll
+    for (int e = 0; e < Each; ++e)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int at = ((unit + e) * 64 + warp * 16 + half * 8 + g) * kColumns + 2 * t;
+#pragma unroll
+        for (int j = 0; j < kColumns / 8; ++j) {
+          const float low = sum[e][4 * j + 2 * half], high = sum[e][4 * j + 2 * half + 1];
+          if (alone)
+            put2(reinterpret_cast<__half*>(to) + at + 8 * j, low, high);
+          else
+            put2(to + at + 8 * j, low, high);
+        }
+      }
+  }
+};
+
+// Four neighbouring columns of a tile's sum.
+__device__ __forceinline__ float4 join_four(const float* parts, const Shares& shares, int number, int rows, int row, int col) {
+  const int first = shares.first(number), last = shares.last(number), at = row * kColumns + col;
+  const int64_t size = static_cast<int64_t>(rows) * kColumns;
+  const float* const from = parts + (first + number) * size;
+  if (first == last) {
+    const uint2 two = *reinterpret_cast<const uint2*>(reinterpret_cast<const __half*>(from) + at);
+    const float2 a = __half22float2(*reinterpret_cast<const __half2*>(&two.x));
+    const float2 b = __half22float2(*reinterpret_cast<const __half2*>(&two.y));
+    return make_float4(a.x, a.y, b.x, b.y);
+  }
+  float4 sum = *reinterpret_cast<const float4*>(from + at);
+#pragma unroll 4
+  for (int i = 1; i <= last - first; ++i) {
+    const float4 more = *reinterpret_cast<const float4*>(from + i * size + at);
+    sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+  }
+  return sum;
+}
+
+// The bias' gradient by the first blocks, a warp a filter; then 32 filters by 16 channels of the weights' gradient by a
+// block, turned to [filter][channel][tap] in shared memory.
+constexpr int kJoinFilters = 32, kJoinChannels = 16;
+__global__ __launch_bounds__(256) void finish_groups(const float* parts, Shares shares, int rows, int col_tiles, int chunks,
+                                                     __half* grad_weight, const float* bias_parts, int bias_count,
+                                                     __half* grad_bias, int filters, int channels, int taps) {
+  __shared__ __align__(16) __half tile[kJoinFilters][kJoinChannels * kMostTaps + 2];
+  const int bias_blocks = (filters + 7) / 8;
+  int block = static_cast<int>(blockIdx.x);
+  if (block < bias_blocks) {
+    const int f = block * 8 + static_cast<int>(threadIdx.x) / 32;
+    if (f >= filters) return;
+    float sum = 0.0f;
+    for (int i = threadIdx.x % 32; i < bias_count; i += 32) sum += bias_parts[static_cast<int64_t>(f) * bias_count + i];
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0) grad_bias[f] = __float2half_rn(sum);
+    return;
+  }
+  block -= bias_blocks;
+  const int groups = (channels + kJoinChannels - 1) / kJoinChannels;
+  const int c0 = block % groups * kJoinChannels, f0 = block / groups * kJoinFilters;
+  for (int i = threadIdx.x; i < taps * kJoinChannels * 8; i += 256) {
+    const int f = i % 8 * 4, c = i / 8 % kJoinChannels, tap = i / 8 / kJoinChannels;
+    if (f0 + f >= filters || c0 + c >= channels) continue;
+    const int row = (tap * chunks) * 64 + c0 + c;
+    const float4 four = join_four(parts, shares, row / rows * col_tiles + (f0 + f) / kColumns, rows, row % rows, (f0 + f) % kColumns);
+    const int at = c * taps + tap;
+    tile[f][at] = __float2half_rn(four.x), tile[f + 1][at] = __float2half_rn(four.y);
+    tile[f + 2][at] = __float2half_rn(four.z), tile[f + 3][at] = __float2half_rn(four.w);
+  }
+  __syncthreads();
+  const int entries = min(kJoinChannels, channels - c0) * taps, pieces = channels % 2 == 0 ? entries / 2 : entries;
+  for (int f = threadIdx.x / 32; f < min(kJoinFilters, filters - f0); f += 8) {
+    __half* const to = grad_weight + (static_cast<int64_t>(f0 + f) * channels + c0) * taps;
+    for (int i = threadIdx.x % 32; i < pieces; i += 32)
+      if (channels % 2 == 0)
+        reinterpret_cast<__half2*>(to)[i] = *reinterpret_cast<const __half2*>(&tile[f][2 * i]);
+      else
+        to[i] = tile[f][i];
+  }
+}
+
+// The same for a 1 by 1 filter: a block for each filter's bias from the gradient itself, then four weights a thread.
+__global__ __launch_bounds__(256) void finish_planes(const float* parts, Shares shares, int rows, int col_tiles,
+                                                     __half* grad_weight, const __half* grad, int batch, int area,
+                                                     __half* grad_bias, int filters, int channels) {
+  const int block = static_cast<int>(blockIdx.x);
+  if (block < filters) {
+    float sum = 0.0f;
+    for (int i = threadIdx.x; i < batch * (area / 8); i += 256) {
+      const int image = i / (area / 8), at = i - image * (area / 8);
+      const uint4 eight = __ldg(reinterpret_cast<const uint4*>(grad + (static_cast<int64_t>(image) * filters + block) * area) + at);
+      const uint32_t words[4] = {eight.x, eight.y, eight.z, eight.w};
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const float2 two = __half22float2(*reinterpret_cast<const __half2*>(&words[k]));
+        sum += two.x + two.y;
+      }
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) grad_bias[block] = __float2half_rn(sum);
+    return;
+  }
+  const int64_t i = ((block - filters) * 256ll + threadIdx.x) * 4;
+  if (i >= static_cast<int64_t>(filters) * channels) return;
+  const int f = static_cast<int>(i / channels), c = static_cast<int>(i % channels);
+  const float4 four = join_four(parts, shares, f / rows * col_tiles + c / kColumns, rows, f % rows, c % kColumns);
+  put2(grad_weight + i, four.x, four.y);
+  put2(grad_weight + i + 2, four.z, four.w);
+}
+
+// What both products need to know.
+struct Shape {
+  int batch, channels, height, width, filters, kernel, stride, padding, out_height, out_width, depth, rows;
+};
+
+template <int Rows, Way How, bool ByPlanes>
+void image_gradient_groups(const Shape& s, const __half* grads, const __half* weights, __half* grad_x, cudaStream_t stream) {
+  const int tiles = (s.channels + kColumns - 1) / kColumns;
+  ImageGradientGroups<ByPlanes> job = {{}, {grad_x, nullptr, s.channels, s.height, s.width, s.stride}, tiles,
+                                       (s.filters + 63) / 64, s.depth, s.kernel, s.stride, s.padding};
+  if constexpr (ByPlanes) {
+    const int area = s.height * s.width;
+    job.places = {s.batch, 1, area, Rows == 256 ? 8 : 7, 0, (area + Rows - 1) / Rows, 1, s.batch};
+    job.out.height = 1, job.out.width = area;
+    launch_groups<Rows, false, false, How>(map_of_planes(grads, s.batch, s.filters, area, 64),
+                                      map_of_rows(weights, s.filters, s.channels, 64), job, job.places.count() * tiles, stream);
+  } else {
+    job.places = places_of(s.batch, s.height / s.stride, s.width / s.stride, Rows);
+    int box[3];
+    job.places.box(Rows, box);
+    const CUtensorMap map_a = map_of_images(grads, s.batch, s.out_height, s.out_width, s.rows, 1, box);
+    const CUtensorMap map_b = map_of_rows(weights, s.filters, static_cast<int64_t>(s.kernel) * s.kernel * s.depth, 64);
+    const int all = job.places.count() * tiles * s.stride * s.stride;
+    if constexpr (How == Way::pairs)
+      launch_pairs<true, false>(map_a, map_b, job, all, stream);
+    else
+      launch_groups<Rows, true, false, How>(map_a, map_b, job, all, stream);
+  }
+}
+
+// Returns the parts of the sums and how they are shared.
+template <int Rows, bool ByPlanes>
+std::pair<torch::Tensor, Shares> weight_gradient_groups(const Shape& s, const __half* grads, const __half* images,
+                                                        const torch::TensorOptions& options, cudaStream_t stream) {
+  WeightGradient<ByPlanes> job = {};
+  const int area = s.out_height * s.out_width, chunks = s.depth / 64;
+  const int row_tiles = ((ByPlanes ? s.filters : s.kernel * s.kernel * s.depth) + Rows - 1) / Rows;
+  job.col_tiles = ((ByPlanes ? s.channels : s.filters) + kColumns - 1) / kColumns;
+  if constexpr (ByPlanes)
+    job.places = {s.batch, 1, area, 6, 0, (area + 63) / 64, 1, s.batch};
+  else
+    job.places = places_of(s.batch, s.out_height, s.out_width, 64);
+  const int64_t all = static_cast<int64_t>(row_tiles) * job.col_tiles * job.places.count();
+  const int each = static_cast<int>((all + kProcessors - 1) / kProcessors), blocks = static_cast<int>((all + each - 1) / each);
+  job.shares = {row_tiles * job.col_tiles, job.places.count(), each};
+  auto parts = torch::empty({static_cast<int64_t>(blocks) + job.shares.tiles, Rows * kColumns}, options);
+  job.parts = parts.template data_ptr<float>();
+  job.chunks = chunks, job.depth = s.depth, job.kernel = s.kernel, job.stride = s.stride, job.padding = s.padding;
+  if constexpr (ByPlanes) {
+    launch_groups<Rows, true, true, Way::halves>(map_of_planes(grads, s.batch, s.filters, area, Rows),
+                                    map_of_planes(images, s.batch, s.channels, area, kColumns), job, blocks, stream);
+  } else {
+    int box[3];
+    job.places.box(64, box);
+    launch_groups<Rows, false, false, Way::halves>(map_of_images(images, s.batch, s.height, s.width, s.depth, s.stride, box),
+                                      map_of_images(grads, s.batch, s.out_height, s.out_width, s.rows, 1, box), job, blocks,
+                                      stream);
+  }
+  return {parts, job.shares};
+}
+
+// Whether warp groups take it; then it is done.
+bool gradients_by_groups(const torch::Tensor& grad_out, const torch::Tensor& x, const torch::Tensor& weight,
+                         const torch::Tensor& grad_x, const torch::Tensor& grad_weight, const torch::Tensor& grad_bias,
+                         int stride, int padding) {
+  const auto axis = [](const torch::Tensor& tensor, int number) { return static_cast<int>(tensor.size(number)); };
+  const auto in = [](const torch::Tensor& tensor) { return static_cast<__half*>(tensor.data_ptr()); };
+  const Shape s = {axis(x, 0), axis(x, 1), axis(x, 2), axis(x, 3), axis(weight, 0), axis(weight, 2), stride, padding,
+                   axis(grad_out, 2), axis(grad_out, 3), padded<__half>(x.size(1)), padded<__half>(weight.size(0))};
+  const int taps = s.kernel * s.kernel, area = s.height * s.width, grad_area = s.out_height * s.out_width;
+  const int64_t places = static_cast<int64_t>(s.batch) * grad_area;
+  if (taps > kMostTaps || s.height % stride || s.width % stride || stride > s.kernel) return false;
+  if (places == 0 || places * s.filters * s.channels * taps < (int64_t{1} << GROUP_WORK)) return false;
+  for (const torch::Tensor* tensor : {&grad_out, &x, &weight, &grad_x, &grad_weight})
+    if (reinterpret_cast<uintptr_t>(tensor->data_ptr()) % 16) return false;
+  const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+  const auto floats = x.options().dtype(torch::kFloat32);
+
+  const Size size = size_for(places, s.channels, taps * (s.rows / 64) / (stride * stride), stride * stride);
+  const bool given = s.kernel == 1 && stride == 1 && padding == 0 && s.channels % 8 == 0 && area % 8 == 0;
+  const int rows = given ? s.filters : taps * s.depth;
+  const bool tall = WEIGHT_ROWS == 0 && (ROWS == 256 || (ROWS == 0 && (rows + 255) / 256 * 256 * 0.92 < (rows + 127) / 128 * 128));
+  const int weight_rows = tall ? 256 : 128;
+  if (given) {
+    const auto first = size == Size::turns   ? &image_gradient_groups<128, Way::turns, true>
+                       : size == Size::small ? &image_gradient_groups<128, Way::halves, true>
+                                             : &image_gradient_groups<256, Way::halves, true>;
+    first(s, in(grad_out), in(weight), in(grad_x), stream);
+    const auto go = tall ? &weight_gradient_groups<256, true> : &weight_gradient_groups<128, true>;
+    const auto [parts, shares] = go(s, in(grad_out), in(x), floats, stream);
+    const int64_t fours = static_cast<int64_t>(s.filters) * s.channels / 4;
+    finish_planes<<<static_cast<unsigned>(s.filters + (fours + 255) / 256), 256, 0, stream>>>(
+        parts.template data_ptr<float>(), shares, weight_rows, (s.channels + kColumns - 1) / kColumns, in(grad_weight),
+        in(grad_out), s.batch, area, in(grad_bias), s.filters, s.channels);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    return true;
+  }
+  auto images = torch::empty({static_cast<int64_t>(s.batch) * area, s.depth}, x.options());
+  auto grads = torch::empty({places, s.rows}, x.options());
+  auto weights = torch::empty({static_cast<int64_t>(s.filters) * taps, s.depth}, x.options());
+  const int image_blocks = channels_last_by_pairs_blocks(s.batch, area, s.depth);
+  const int grad_blocks = channels_last_by_pairs_blocks(s.batch, grad_area, s.rows);
+  const int bias_count = grad_blocks / (s.rows / 64);
+  auto bias_parts = torch::empty({s.filters, bias_count}, floats);
+  const GivenGroups v = {in(x), in(grad_out), in(weight), in(images), in(grads), in(weights),
+                         bias_parts.template data_ptr<float>(), s.channels, area, s.depth, s.filters, grad_area, s.rows, taps,
+                         image_blocks, grad_blocks};
+  prepare_groups<<<static_cast<unsigned>(image_blocks + grad_blocks + weights_by_taps_blocks(s.filters, s.depth)), 256, 0,
+                   stream>>>(v);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  const auto first = size == Size::pairs   ? &image_gradient_groups<256, Way::pairs, false>
+                     : size == Size::large ? &image_gradient_groups<256, Way::halves, false>
+                     : size == Size::turns ? &image_gradient_groups<128, Way::turns, false>
+                                           : &image_gradient_groups<128, Way::halves, false>;
+  first(s, in(grads), in(weights), in(grad_x), stream);
+  const auto go = tall ? &weight_gradient_groups<256, false> : &weight_gradient_groups<128, false>;
+  const auto [parts, shares] = go(s, in(grads), in(images), floats, stream);
+  const int blocks = (s.filters + kJoinFilters - 1) / kJoinFilters * ((s.channels + kJoinChannels - 1) / kJoinChannels);
+  finish_groups<<<static_cast<unsigned>((s.filters + 7) / 8 + blocks), 256, 0, stream>>>(
+      parts.template data_ptr<float>(), shares, weight_rows, (s.filters + kColumns - 1) / kColumns, s.depth / 64,
+      in(grad_weight), bias_parts.template data_ptr<float>(), bias_count, in(grad_bias), s.filters, s.channels, taps);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return true;
+}
+#endif
+
 template <typename T>
 void gradients(torch::Tensor grad_out, torch::Tensor x, torch::Tensor weight, torch::Tensor grad_x,
                torch::Tensor grad_weight, torch::Tensor grad_bias, int stride, int padding) {
@@ -744,15 +1713,139 @@ void gradients(torch::Tensor grad_out, torch::Tensor x, torch::Tensor weight, to
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
+// ---- few results: a warp each, summed in float64 -----------------------------------------------------------------------
+// An error is held against the results' size, and a few of them may all be small beside their terms, of which split TF32
+// numbers lose 2^-21.
+
+// At most so many results, or products with no sum longer than SHORT_SUM.
+#ifndef FEW_RESULTS
+#define FEW_RESULTS 128
+#endif
+#ifndef SHORT_SUM
+#define SHORT_SUM 32
+#endif
+
+struct Layer {
+  int batch, channels, height, width, filters, kernel, stride, padding, out_height, out_width;
+  __host__ __device__ int64_t images() const { return static_cast<int64_t>(batch) * channels * height * width; }
+  __host__ __device__ int64_t entries() const { return static_cast<int64_t>(filters) * channels * kernel * kernel; }
+  __host__ __device__ int64_t places() const { return static_cast<int64_t>(batch) * out_height * out_width; }
+};
+
+inline bool is_few(const Layer& s, int64_t results) {
+  const int64_t taps = static_cast<int64_t>(s.kernel) * s.kernel, longest = std::max(s.channels, s.filters) * taps;
+  if (s.places() * s.entries() > 1 << 24) return false;
+  return results <= FEW_RESULTS || std::max(longest, s.places()) <= SHORT_SUM;
+}
+
+__device__ __forceinline__ double warp_total(double x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+
+// Entry `result` of the images' gradient, in every lane. `grad(i, filter)` is element i of the convolution's gradient.
+template <typename Grad>
+__device__ __forceinline__ double exact_image(const Layer& s, const Grad& grad, const float* weight, int64_t result) {
+  const int taps = s.kernel * s.kernel, col = static_cast<int>(result % s.width);
+  const int row = static_cast<int>(result / s.width % s.height);
+  const int64_t plane = result / s.width / s.height, image = plane / s.channels, channel = plane % s.channels;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.filters * taps; i += 32) {
+    const int filter = i / taps, tap = i % taps, down = row + s.padding - tap / s.kernel;
+    const int right = col + s.padding - tap % s.kernel, y = down / s.stride, x = right / s.stride;
+    if (down < 0 || right < 0 || down % s.stride || right % s.stride || y >= s.out_height || x >= s.out_width) continue;
+    const int64_t at = ((image * s.filters + filter) * s.out_height + y) * s.out_width + x;
+    sum = fma(grad(at, filter), static_cast<double>(weight[(filter * s.channels + channel) * taps + tap]), sum);
+  }
+  return warp_total(sum);
+}
+
+// Entry `result` of the weights' gradient, in every lane.
+template <typename Grad>
+__device__ __forceinline__ double exact_weight(const Layer& s, const Grad& grad, const float* images, int64_t result) {
+  const int taps = s.kernel * s.kernel, tap = static_cast<int>(result % taps);
+  const int channel = static_cast<int>(result / taps % s.channels), filter = static_cast<int>(result / taps / s.channels);
+  const int area = s.out_height * s.out_width;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.places(); i += 32) {
+    const int64_t image = i / area;
+    const int place = i % area, y = place / s.out_width, x = place % s.out_width;
+    const int row = y * s.stride - s.padding + tap / s.kernel, col = x * s.stride - s.padding + tap % s.kernel;
+    if (row < 0 || row >= s.height || col < 0 || col >= s.width) continue;
+    const double value = images[((image * s.channels + channel) * s.height + row) * s.width + col];
+    sum = fma(grad((image * s.filters + filter) * area + place, filter), value, sum);
+  }
+  return warp_total(sum);
+}
+
+// The sum of `grad` over all places of a filter, in every lane.
+template <typename Grad>
+__device__ __forceinline__ double exact_bias(const Layer& s, const Grad& grad, int64_t filter) {
+  const int area = s.out_height * s.out_width;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.places(); i += 32)
+    sum += grad((i / area * s.filters + filter) * area + i % area, static_cast<int>(filter));
+  return warp_total(sum);
+}
+
+// All three gradients; `grad` as above.
+template <typename Grad>
+__global__ __launch_bounds__(256) void gradients_exactly(Grad grad, const float* x, const float* weight, float* grad_x,
+                                                         float* grad_weight, float* grad_bias, Layer s) {
+  int64_t result = static_cast<int64_t>(blockIdx.x) * 8 + threadIdx.x / 32;
+  const bool first = threadIdx.x % 32 == 0;
+  if (result < s.images()) {
+    const double sum = exact_image(s, grad, weight, result);
+    if (first) grad_x[result] = static_cast<float>(sum);
+  } else if ((result -= s.images()) < s.entries()) {
+    const double sum = exact_weight(s, grad, x, result);
+    if (first) grad_weight[result] = static_cast<float>(sum);
+  } else if ((result -= s.entries()) < s.filters) {
+    const double sum = exact_bias(s, grad, result);
+    if (first) grad_bias[result] = static_cast<float>(sum);
+  }
+}
+
+struct Given32 {
+  const float* grad;
+  __device__ double operator()(int64_t i, int) const { return grad[i]; }
+};
+
+// Whether float32 results are few; then they are made.
+bool by_few(const torch::Tensor& grad_out, const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& grad_x,
+            const torch::Tensor& grad_weight, const torch::Tensor& grad_bias, int stride, int padding) {
+  const auto size = [](const torch::Tensor& tensor, int axis) { return static_cast<int>(tensor.size(axis)); };
+  const Layer s = {size(x, 0), size(x, 1), size(x, 2), size(x, 3), size(weight, 0),
+                   size(weight, 2), stride, padding, size(grad_out, 2), size(grad_out, 3)};
+  if (x.scalar_type() != at::kFloat || !is_few(s, std::min(s.images(), s.entries()))) return false;
+  const auto blocks = static_cast<unsigned>((s.images() + s.entries() + s.filters + 7) / 8);
+  gradients_exactly<<<blocks, 256, 0, at::cuda::getCurrentCUDAStream()>>>(
+      Given32{grad_out.data_ptr<float>()}, x.data_ptr<float>(), weight.data_ptr<float>(), grad_x.data_ptr<float>(),
+      grad_weight.data_ptr<float>(), grad_bias.data_ptr<float>(), s);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return true;
+}
+
+bool by_groups(const torch::Tensor& grad_out, const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& grad_x,
+               const torch::Tensor& grad_weight, const torch::Tensor& grad_bias, int stride, int padding) {
+#if STRATEGY == 1
+  return gradients_by_groups(grad_out, x, weight, grad_x, grad_weight, grad_bias, stride, padding);
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, torch::Tensor weight, torch::Tensor bias,
                                     int64_t stride, int64_t padding) {
   TORCH_CHECK(grad_out.is_contiguous() && x.is_contiguous() && weight.is_contiguous(), "tensors must be contiguous");
   auto grad_x = torch::empty_like(x), grad_weight = torch::empty_like(weight), grad_bias = torch::empty_like(bias);
+  if (by_few(grad_out, x, weight, grad_x, grad_weight, grad_bias, static_cast<int>(stride), static_cast<int>(padding)))
+    return {grad_x, grad_weight, grad_bias};
   if (x.scalar_type() == at::kFloat)
     gradients<float>(grad_out, x, weight, grad_x, grad_weight, grad_bias, static_cast<int>(stride), static_cast<int>(padding));
-  else
+  else if (!by_groups(grad_out, x, weight, grad_x, grad_weight, grad_bias, static_cast<int>(stride), static_cast<int>(padding)))
     gradients<__half>(grad_out, x, weight, grad_x, grad_weight, grad_bias, static_cast<int>(stride), static_cast<int>(padding));
   return {grad_x, grad_weight, grad_bias};
 }
