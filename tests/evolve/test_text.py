@@ -58,6 +58,14 @@ def test_nearly_the_same_is_not_new_and_says_how_near() -> None:
     assert "counts as the same" in seen.why_not(KERNEL.replace("2.0f", "3.0f"), {})
 
 
+def test_a_kernel_without_a_verdict_may_be_proposed_once_more() -> None:
+    novelty = Novelty()
+    novelty.doubt(KERNEL, {})
+    assert novelty.why_not(KERNEL, {}) == ""
+    novelty.doubt(KERNEL, {})
+    assert "before" in novelty.why_not(KERNEL, {})
+
+
 def test_novelty_forgets_the_oldest_first() -> None:
     seen = Novelty(near=0.9, room=1, digests=2)
     for value in ("1.0f", "x[i] / 7 + 3", "fabsf(x[i])"):

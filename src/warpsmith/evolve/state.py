@@ -24,6 +24,7 @@ from warpsmith.records import Record, Verdict
 MOST_BROKEN = 16
 MOST_TUNED = 16  # sources whose points are remembered
 RIGHT = 0.1  # what a correct kernel pays that is no faster
+SETTLED = (Verdict.PASS, Verdict.FAIL)  # a quarantine or a fault of ours says nothing of a kernel
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,8 @@ class State:
         assert record is not None
         candidate = record.candidate
         self.evaluations += 1
-        self.novelty.add(candidate.source, candidate.macros)
+        remember = self.novelty.add if record.verdict in SETTLED else self.novelty.doubt
+        remember(candidate.source, candidate.macros)
         member = self.population.add(record, one.slot.generation, one.proposal.name)
         self._trial(record, member)
         return member

@@ -85,6 +85,7 @@ class Novelty:
         self._room = room
         self._most = digests
         self._seen: OrderedDict[str, None] = OrderedDict()
+        self._doubted: OrderedDict[str, None] = OrderedDict()
         self._sketches: OrderedDict[str, tuple[frozenset[int], str]] = OrderedDict()
 
     def why_not(self, source: str, macros: Mapping[str, str]) -> str:
@@ -102,6 +103,15 @@ class Novelty:
             if same >= self._near:
                 return f"{same:.1%} of it is kernel {name[:12]} (from {self._near:.1%} on it counts as the same)"
         return ""
+
+    def doubt(self, source: str, macros: Mapping[str, str]) -> None:
+        """Remember a kernel that got no verdict: it may be proposed once more, and then no longer."""
+        key = normal_digest(source, macros)
+        if key in self._doubted:
+            self.add(source, macros)
+        self._doubted[key] = None
+        while len(self._doubted) > self._most:
+            self._doubted.popitem(last=False)
 
     def add(self, source: str, macros: Mapping[str, str]) -> None:
         """Remember a kernel."""
