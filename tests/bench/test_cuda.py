@@ -1,8 +1,11 @@
 """What the stages for a real GPU decide without one: which cases are timed, how many launches are believed."""
 
+from pathlib import Path
+
 import pytest
 
 from warpsmith.bench import Choices
+from warpsmith.bench.clock import Job
 from warpsmith.bench.cuda import (
     _after,
     _compile_facts,
@@ -12,6 +15,7 @@ from warpsmith.bench.cuda import (
     _unless_lacking,
     _unless_throttled,
     solver,
+    timing_stage,
     virtual_stage,
 )
 from warpsmith.bench.desk import Desk
@@ -79,6 +83,26 @@ def test_launches_are_those_that_the_virtual_gpu_counted() -> None:
 @pytest.mark.parametrize(("kernels", "believed"), [(1, 1), (3, 3), (50, 8)])
 def test_without_a_virtual_run_the_artifact_s_kernels_are_counted(kernels: int, believed: int) -> None:
     assert _launches(desk(), _compile_facts(compiled(kernels))) == believed
+
+
+class Elsewhere:
+    """A clock that remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def time(self, job: Job) -> StageResult:
+        self.jobs.append(job)
+        return StageResult(stage="timing", verdict=Verdict.PASS)
+
+
+def test_a_clock_is_told_all_that_the_stages_before_know() -> None:
+    clock, record = Elsewhere(), compiled(3)
+    one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"), clock=clock)
+    assert timing_stage(one)(record).verdict is Verdict.PASS
+    (job,) = clock.jobs
+    assert (job.target, job.candidate, job.choices, job.seed) == ("softmax", CANDIDATE, one.choices, 3)
+    assert (job.artifact, job.launches, job.together, job.hardware) == ("x.so", 3, False, "h")
 
 
 def test_a_timed_call_is_examined_as_a_checked_one() -> None:

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 
 from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read_text
 from warpsmith.bench.choices import Choices, settled
+from warpsmith.bench.clock import clock_for
 from warpsmith.bench.pool import pool
 from warpsmith.bench.run import grade
 from warpsmith.compile.source import language_of
@@ -53,16 +55,17 @@ def read_requests(path: Path) -> list[Request]:
     return [_request(number, line, path.parent) for number, line in enumerate(lines, 1) if line]
 
 
-def run_batch(requests: Sequence[Request], choices: Choices, jobs: int, judge: Judge = grade) -> Iterator[str]:
+def run_batch(requests: Sequence[Request], choices: Choices, jobs: int, judge: Judge | None = None) -> Iterator[str]:
     """A line for each request, in order, as soon as it and those before are done; `jobs` at a time."""
     fixed = replace(choices, device=settled(choices.device))
-    with pool(jobs) as threads:
+    with clock_for(fixed, min(jobs, len(requests))) as clock, pool(jobs) as threads:
+        asked = judge or partial(grade, clock=clock)
         waiting = iter(requests)
-        flying = [threads.submit(_line, one, fixed, judge) for one in islice(waiting, 2 * jobs)]
+        flying = [threads.submit(_line, one, fixed, asked) for one in islice(waiting, 2 * jobs)]
         try:
             while flying:
                 yield flying.pop(0).result()
-                flying += [threads.submit(_line, one, fixed, judge) for one in islice(waiting, 1)]
+                flying += [threads.submit(_line, one, fixed, asked) for one in islice(waiting, 1)]
         finally:
             for future in flying:
                 future.cancel()

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from warpsmith.base import UsageError, WarpsmithError, read_text
 from warpsmith.bench.choices import Choices
+from warpsmith.bench.clock import Timing, clock_for
 from warpsmith.bench.pool import pool
 from warpsmith.bench.run import concluded, grade
 from warpsmith.compile.source import language_of
@@ -114,15 +115,15 @@ def read_specimen(path: Path) -> Specimen | None:
 def audit(specimens: Sequence[Specimen], choices: Choices, jobs: int, tell: Callable[[Outcome], None]) -> Audit:
     """Evaluate the whole corpus, `jobs` at a time; `tell` hears of each outcome when it is there."""
     fit = [one for one in specimens if one.device != "cuda" or choices.device == "cuda"]
-    with pool(jobs) as threads:
-        trials = [threads.submit(examine, one, choices) for one in fit]
+    with clock_for(choices, jobs) as clock, pool(jobs) as threads:
+        trials = [threads.submit(examine, one, choices, clock=clock) for one in fit]
         for done in as_completed(trials):
             tell(done.result())
     outcomes = tuple(one.result() for one in trials)
     return Audit(outcomes=outcomes, skipped=tuple(one for one in specimens if one not in fit))
 
 
-def examine(specimen: Specimen, choices: Choices, seed: int | None = None) -> Outcome:
+def examine(specimen: Specimen, choices: Choices, seed: int | None = None, clock: Timing | None = None) -> Outcome:
     """What comes out for one file; by a secret seed unless one is given."""
     source = read_text(Path(specimen.path))
     candidate = Candidate(
@@ -133,8 +134,8 @@ def examine(specimen: Specimen, choices: Choices, seed: int | None = None) -> Ou
         origin=Path(specimen.path).name,
     )
     try:
-        record = grade(candidate, choices, seed)
-        honest = _honest(specimen, candidate, choices, record)
+        record = grade(candidate, choices, seed, clock)
+        honest = _honest(specimen, candidate, choices, record, clock)
         return judged(specimen, record, bool(choices.without), honest)
     except WarpsmithError as error:
         return Outcome(
@@ -147,12 +148,14 @@ def examine(specimen: Specimen, choices: Choices, seed: int | None = None) -> Ou
         )
 
 
-def _honest(specimen: Specimen, candidate: Candidate, choices: Choices, record: Record) -> float | None:
+def _honest(
+    specimen: Specimen, candidate: Candidate, choices: Choices, record: Record, clock: Timing | None
+) -> float | None:
     """The time of the slow kernel that an attack wraps, by the same secret seed; asked only of one that passed."""
     if not specimen.attack or concluded(record) is not Verdict.PASS or "#ifdef HONEST" not in candidate.source:
         return None
     inside = candidate.model_copy(update={"macros": {**candidate.macros, "HONEST": "1"}})
-    return _time_us(grade(inside, choices, record.options.seeds[0]))
+    return _time_us(grade(inside, choices, record.options.seeds[0], clock))
 
 
 def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | None = None) -> Outcome:

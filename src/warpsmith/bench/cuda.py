@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpsmith.bench import stages
 from warpsmith.bench.choices import Choices
+from warpsmith.bench.clock import Job
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.stages import Stage
 from warpsmith.check import Step, Subject, check, look
@@ -15,9 +17,10 @@ from warpsmith.device import gpus, state
 from warpsmith.records import MODES, Case, CompileFacts, Group, Reason, Record, StageResult, Trial, Verdict
 from warpsmith.sandbox import Trouble
 from warpsmith.sandbox.session import Shown
+from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import outline
 from warpsmith.tasks.heldout import LONG
-from warpsmith.tasks.opened import LocalTask, OpenTask
+from warpsmith.tasks.opened import LocalTask, OpenOptions, OpenTask
 from warpsmith.tasks.program import Problem, moved, problem
 from warpsmith.timing.sample import Examine
 from warpsmith.vgpu import Description, describe
@@ -88,19 +91,51 @@ def _after(result: StageResult) -> StageResult:
 
 
 def timing_stage(desk: Desk) -> Stage:
-    """Times of the timing cases, or of the cases that were chosen."""
+    """Times of the timing cases, or of the cases that were chosen; in the clock's process where there is one."""
 
     def stage(record: Record) -> StageResult:
-        from warpsmith.timing.sitting import Subject as Timed
-
-        direction, made = record.candidate.direction, _compile_facts(record)
-        launches, together = _launches(desk, made), TOGETHER in made.symbols
-        timed = Timed(desk.opened, desk.target, desk.task, direction, desk.compiled(), desk.plain, launches, together)
-        timer = timer_for(record.environment.hardware, record.environment.torch, desk.choices)
-        found = _after(timer.stage(timed, _timed_cases(desk), lambda case: _examine(desk, case)))
-        return _unless_throttled(found)
+        made, place = _compile_facts(record), record.environment
+        job = Job(
+            target=desk.target,
+            candidate=record.candidate,
+            choices=desk.choices,
+            seed=desk.seed,
+            artifact=str(desk.compiled()),
+            launches=_launches(desk, made),
+            together=TOGETHER in made.symbols,
+            hardware=place.hardware,
+            torch=place.torch,
+        )
+        elsewhere = desk.clock if isinstance(desk.opened, LocalTask) else None  # another's task has a process here
+        return elsewhere.time(job) if elsewhere else timed(desk, job)
 
     return stage
+
+
+def time_job(job: Job) -> StageResult:
+    """A job that came from another process."""
+    with open_task(job.target, OpenOptions(trust=job.choices.trust)) as opened:
+        desk = Desk(job.target, opened, opened.describe(), job.candidate, job.choices, job.seed, Path(job.artifact))
+        return timed(desk, job)
+
+
+def ready() -> None:
+    """What takes seconds at the beginning, and not on the clock."""
+    import torch
+
+    torch.cuda.synchronize()
+
+
+def timed(desk: Desk, job: Job) -> StageResult:
+    """The timing stage's result, here and now."""
+    from warpsmith.timing.sitting import Subject as Timed
+
+    direction = job.candidate.direction
+    subject = Timed(
+        desk.opened, desk.target, desk.task, direction, desk.compiled(), desk.plain, job.launches, job.together
+    )
+    timer = timer_for(job.hardware, job.torch, desk.choices)
+    return _unless_throttled(_after(timer.stage(subject, _timed_cases(desk), lambda case: _examine(desk, case))))
 
 
 def _unless_throttled(result: StageResult) -> StageResult:

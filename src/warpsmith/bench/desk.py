@@ -5,6 +5,7 @@ from pathlib import Path
 
 from warpsmith.base import HarnessError
 from warpsmith.bench.choices import Choices
+from warpsmith.bench.clock import Timing
 from warpsmith.bench.sketch import sketch_steps
 from warpsmith.check import Scope, Seen, Step, plan
 from warpsmith.records import Candidate, Group, Language, Signature, Task
@@ -27,6 +28,7 @@ class Desk:
     seed: int
     artifact: Path | None = None
     seen: tuple[Seen, ...] = field(default=())
+    clock: Timing | None = None  # who times it; none: this process
 
     @property
     def signature(self) -> Signature:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from warpsmith.base import UsageError
 from warpsmith.bench.choices import Choices, settled
+from warpsmith.bench.clock import Timing
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.environment import environment
 from warpsmith.bench.lease import lease
@@ -39,7 +40,7 @@ def evaluate(
     return grade(candidate, choices or Choices())
 
 
-def grade(candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
+def grade(candidate: Candidate, choices: Choices, seed: int | None = None, clock: Timing | None = None) -> Record:
     """The record of one candidate; `candidate.task` is opened as a user would. A secret seed is drawn unless given."""
     chosen = replace(choices, device=settled(choices.device))
     drawn = secrets.randbits(SEED_BITS) if seed is None else seed
@@ -49,7 +50,7 @@ def grade(candidate: Candidate, choices: Choices, seed: int | None = None) -> Re
             has = ", ".join(task.directions)
             raise UsageError(f"Task {task.name} has no {candidate.direction} direction; it has {has}.")
         named = candidate.model_copy(update={"task": task.name})
-        desk = Desk(candidate.task, opened, task, named, chosen, drawn)
+        desk = Desk(candidate.task, opened, task, named, chosen, drawn, clock=clock)
         record = Record(
             candidate=named,
             task_version=task.version,
