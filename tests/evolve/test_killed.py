@@ -32,7 +32,9 @@ def killed(url: str, name: str, wait_s: float) -> list[str]:
     first = child.stdout.readline()
     time.sleep(wait_s)
     child.kill()
-    return [line for line in (first + child.communicate(timeout=60)[0]).split() if line != "done"]
+    shown = first + child.stdout.read()  # not by communicate: it passes over what readline has fetched
+    child.communicate(timeout=60)
+    return [line for line in shown[: shown.rfind("\n") + 1].split() if line != "done"]
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
