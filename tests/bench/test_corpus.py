@@ -89,6 +89,7 @@ def test_a_folder_without_a_corpus_is_refused(tmp_path: Path) -> None:
     ("found", "bare", "expected", "wrong"),
     [
         (record(Verdict.FAIL, Reason.WRONG_VALUE), False, True, False),
+        (record(Verdict.FAIL, Reason.WRONG_VALUE, "virtual"), False, True, False),
         (record(Verdict.FAIL, Reason.CRASH), False, False, False),
         (record(Verdict.FAIL, Reason.WRONG_VALUE), True, False, False),
         (record(Verdict.FAIL, Reason.UNWRITTEN), True, True, False),
