@@ -12,7 +12,7 @@ import pytest
 from warpsmith.base import HarnessError
 from warpsmith.bench import clock as module
 from warpsmith.bench.choices import Choices, Defence
-from warpsmith.bench.clock import Clock, Job, clock_for
+from warpsmith.bench.clock import Clock, Job, pool_with_clock
 from warpsmith.records import Candidate, Direction, Group, StageResult, Verdict
 
 SERVER = """
@@ -30,9 +30,10 @@ def one(job):
     if job.artifact == "sleep":
         open(job.target, "w").write(str(os.getpid()))
         time.sleep(60)
-    return StageResult(stage="timing", verdict=Verdict.PASS, detail=f"{job.candidate.task} {job.launches}")
+    return StageResult(stage="timing", verdict=Verdict.PASS, detail=f"{job.candidate.task} {job.launches} {prepared}")
 
-run(one)
+prepared = []
+run(one, lambda: prepared.append("prepared"))
 """
 PARENT = """
 import sys
@@ -79,7 +80,7 @@ def test_a_job_is_what_it_was_on_the_other_side() -> None:
 
 def test_results_come_back_and_prints_do_not_disturb(clock: Clock) -> None:
     for _ in range(2):
-        assert clock.time(job("fine")) == StageResult(stage="timing", verdict=Verdict.PASS, detail="softmax 2")
+        assert clock.time(job("fine")) == StageResult(stage="timing", verdict=Verdict.PASS, detail="softmax 2 []")
 
 
 def test_a_fault_of_ours_is_told_and_the_next_job_is_timed(clock: Clock) -> None:
@@ -119,17 +120,38 @@ def _state(pid: int) -> str:
         return "Z"
 
 
+def test_what_all_need_is_measured_while_the_gpu_is_its_alone(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    clock.prepare()
+    assert clock.time(job("fine")).detail == "softmax 2 ['prepared']"
+    assert (tmp_path / "data" / "leases" / "gpu-0.lock").exists()
+
+
+def test_a_process_that_cannot_begin_is_told_when_it_is_needed(tmp_path: Path) -> None:
+    clock = Clock((sys.executable, "-c", "raise SystemExit('there is no GPU')"))
+    clock.prepare()
+    with pytest.raises(HarnessError, match="there is no GPU"):
+        clock.time(job("fine"))
+    clock.close()
+
+
 @pytest.mark.parametrize(("device", "jobs", "begun"), [("vgpu", 8, False), ("cuda", 1, False), ("cuda", 2, True)])
 def test_a_clock_is_begun_where_several_are_timed_on_a_gpu(
     device: str, jobs: int, begun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended: list[bool] = []
+    done: list[str] = []
 
     class Begun:
+        def prepare(self) -> None:
+            done.append("prepared")
+
         def close(self) -> None:
-            ended.append(True)
+            done.append("closed")
 
     monkeypatch.setattr(module, "Clock", Begun)
-    with clock_for(Choices(device=device), jobs) as found:
+    with pool_with_clock(Choices(device=device), jobs) as (threads, found):
+        assert threads.submit(int, "3").result() == 3
         assert (found is not None) is begun
-    assert bool(ended) is begun
+    assert done == (["prepared", "closed"] if begun else [])

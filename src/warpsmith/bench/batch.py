@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read_text
 from warpsmith.bench.choices import Choices, settled
-from warpsmith.bench.clock import clock_for
-from warpsmith.bench.pool import pool
+from warpsmith.bench.clock import pool_with_clock
 from warpsmith.bench.run import grade
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Model, Record
@@ -58,7 +57,7 @@ def read_requests(path: Path) -> list[Request]:
 def run_batch(requests: Sequence[Request], choices: Choices, jobs: int, judge: Judge | None = None) -> Iterator[str]:
     """A line for each request, in order, as soon as it and those before are done; `jobs` at a time."""
     fixed = replace(choices, device=settled(choices.device))
-    with clock_for(fixed, min(jobs, len(requests))) as clock, pool(jobs) as threads:
+    with pool_with_clock(fixed, min(jobs, len(requests))) as (threads, clock):
         asked = judge or partial(grade, clock=clock)
         waiting = iter(requests)
         flying = [threads.submit(_line, one, fixed, asked) for one in islice(waiting, 2 * jobs)]

@@ -12,17 +12,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from threading import Lock, Thread
 from typing import IO, Protocol
 
 from warpsmith.base import HarnessError
 from warpsmith.bench.choices import Choices
+from warpsmith.bench.lease import Need, lease
+from warpsmith.bench.pool import pool
 from warpsmith.confine import Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.records import Candidate, Model, StageResult
 
 ARGV = (sys.executable, "-P", "-m", "warpsmith.bench.clock")
-JOB, REPLY = 1, 2
+JOB, REPLY, READY, PREPARE = 1, 2, 3, 4
 JOB_S, IDLE_S = 3600.0, 7 * 86400.0
 JOB_BYTES = 16 << 20
 TAIL = 500  # of its last words
@@ -57,11 +60,15 @@ class Timing(Protocol):
         ...
 
 
+TimeOne = Callable[[Job], StageResult]
+
+
 class Clock:
     """The process; it begins at once, since that takes seconds, and again after it has died."""
 
     def __init__(self, argv: tuple[str, ...] = ARGV) -> None:
         self._argv = argv
+        self._waiting = Lock()
         self._begin()
 
     def time(self, job: Job) -> StageResult:
@@ -69,16 +76,17 @@ class Clock:
         if self._process.poll() is not None:
             self.close()
             self._begin()
-        error = self._writer.write(Frame(JOB, job.text().encode()), JOB_S)
-        found = error or self._reader.read(JOB_S, JOB_BYTES)
-        if isinstance(found, FrameError):
-            last = self._last_words()
-            self.close()
-            raise HarnessError(f"The clock's process ended ({found.detail}): {last}")
-        reply = Reply.parse(found.payload)
-        if reply.result is None:
-            raise HarnessError(reply.error)
-        return reply.result
+        found = self._asked(Frame(JOB, job.text().encode()))
+        if found is None:
+            raise HarnessError("The clock's process gave no result.")
+        return found
+
+    def prepare(self) -> None:
+        """Have it measure what all candidates need, once it is there, while they are compiled."""
+        with suppress(HarnessError):  # the first candidate will hear of it
+            self._begun()
+            with lease(Need.ALONE):
+                self._asked(Frame(PREPARE))
 
     def close(self) -> None:
         """End it."""
@@ -95,34 +103,66 @@ class Clock:
             self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, bufsize=0
         )
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._writer, self._reader = (
-            FrameWriter(self._process.stdin.fileno()),
-            FrameReader(self._process.stdout.fileno()),
-        )
+        self._writer = FrameWriter(self._process.stdin.fileno())
+        self._reader = FrameReader(self._process.stdout.fileno())
+        self._is_there = False
 
-    def _last_words(self) -> str:
+    def _begun(self) -> None:
+        """Wait until it has said that it is there."""
+        with self._waiting:
+            if not self._is_there:
+                self._next(READY)
+                self._is_there = True
+
+    def _asked(self, frame: Frame) -> StageResult | None:
+        self._begun()
+        if (error := self._writer.write(frame, JOB_S)) is not None:
+            raise self._ended(error)
+        reply = Reply.parse(self._next(REPLY).payload)
+        if reply.error:
+            raise HarnessError(reply.error)
+        return reply.result
+
+    def _next(self, kind: int) -> Frame:
+        found = self._reader.read(JOB_S, JOB_BYTES)
+        if isinstance(found, FrameError):
+            raise self._ended(found)
+        if found.kind != kind:
+            raise HarnessError(f"The clock's process sent a frame of kind {found.kind}, not {kind}.")
+        return found
+
+    def _ended(self, error: FrameError) -> HarnessError:
+        self._process.kill()
+        self._process.wait()
         self._words.seek(0)
-        return self._words.read().decode(errors="replace").strip()[-TAIL:]
+        last = self._words.read().decode(errors="replace").strip()[-TAIL:]
+        return HarnessError(f"The clock's process ended ({error.detail}): {last}")
 
 
 @contextmanager
-def clock_for(choices: Choices, jobs: int) -> Iterator[Clock | None]:
-    """A clock where several candidates are evaluated at once on a GPU; else none, since it takes seconds to begin."""
+def pool_with_clock(choices: Choices, jobs: int) -> Iterator[tuple[ThreadPoolExecutor, Clock | None]]:
+    """Threads for many candidates, and a clock where several of them are evaluated at once on a GPU."""
     if choices.device != "cuda" or jobs < 2:
-        yield None
+        with pool(jobs) as threads:
+            yield threads, None
         return
     clock = Clock()
     try:
-        yield clock
+        with pool(jobs + 1) as threads:
+            threads.submit(clock.prepare)
+            yield threads, clock
     finally:
         clock.close()
 
 
-def serve(requests: FrameReader, replies: FrameWriter, time_one: Callable[[Job], StageResult]) -> None:
+def serve(requests: FrameReader, replies: FrameWriter, time_one: TimeOne, prepare: Callable[[], None]) -> None:
     """Answer until the other end is closed."""
+    replies.write(Frame(READY), IDLE_S)
     while not isinstance(frame := requests.read(IDLE_S, JOB_BYTES), FrameError):
         try:
-            reply = Reply(result=time_one(Job.parse(frame.payload)))
+            if frame.kind == PREPARE:
+                prepare()
+            reply = Reply(result=time_one(Job.parse(frame.payload)) if frame.kind == JOB else None)
         except Exception as error:  # noqa: BLE001 - our fault in one evaluation, told in its record
             reply = Reply(error=f"{type(error).__name__}: {error}")
         if replies.write(Frame(REPLY, reply.text().encode()), IDLE_S) is not None:
@@ -141,21 +181,21 @@ def leave_with(fd: int) -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def run(time_one: Callable[[Job], StageResult]) -> None:
+def run(time_one: TimeOne, prepare: Callable[[], None]) -> None:
     """Serve on standard input and output; what anybody prints goes to standard error."""
     requests, replies = os.dup(0), os.dup(1)
     os.dup2(2, 1)
     leave_with(requests)
-    serve(FrameReader(requests), FrameWriter(replies), time_one)
+    serve(FrameReader(requests), FrameWriter(replies), time_one, prepare)
     os._exit(0)
 
 
 def main() -> None:
     """Time candidates."""
-    from warpsmith.bench.cuda import ready, time_job
+    from warpsmith.bench.cuda import begin, prepare, time_job
 
-    ready()
-    run(time_job)
+    begin()
+    run(time_job, prepare)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from warpsmith.base import UsageError, WarpsmithError, read_text
 from warpsmith.bench.choices import Choices
-from warpsmith.bench.clock import Timing, clock_for
-from warpsmith.bench.pool import pool
+from warpsmith.bench.clock import Timing, pool_with_clock
 from warpsmith.bench.run import concluded, grade
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Direction, Model, Reason, Record, StageResult, Verdict
@@ -115,7 +114,7 @@ def read_specimen(path: Path) -> Specimen | None:
 def audit(specimens: Sequence[Specimen], choices: Choices, jobs: int, tell: Callable[[Outcome], None]) -> Audit:
     """Evaluate the whole corpus, `jobs` at a time; `tell` hears of each outcome when it is there."""
     fit = [one for one in specimens if one.device != "cuda" or choices.device == "cuda"]
-    with clock_for(choices, jobs) as clock, pool(jobs) as threads:
+    with pool_with_clock(choices, jobs) as (threads, clock):
         trials = [threads.submit(examine, one, choices, clock=clock) for one in fit]
         for done in as_completed(trials):
             tell(done.result())

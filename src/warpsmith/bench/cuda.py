@@ -119,11 +119,16 @@ def time_job(job: Job) -> StageResult:
         return timed(desk, job)
 
 
-def ready() -> None:
-    """What takes seconds at the beginning, and not on the clock."""
+def begin() -> None:
+    """What a process does once before it uses the GPU; it takes seconds."""
     import torch
 
     torch.cuda.synchronize()
+
+
+def prepare() -> None:
+    """Measure what most candidates are held against."""
+    _zeros().prepare()
 
 
 def timed(desk: Desk, job: Job) -> StageResult:

@@ -1,18 +1,19 @@
 """The null candidate: what a call of some form costs when it does nothing. The zero of both clocks."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import torch
 
 from warpsmith.base import HarnessError, median, quantile
 from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.records import Candidate, Direction
-from warpsmith.sandbox.cuda_session import CudaSession, room_for
+from warpsmith.sandbox.cuda_session import CudaSession, room_for_all
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.sample import Manner, Null, Samples, sample
+from warpsmith.timing.sample import Manner, Null, sample
 from warpsmith.timing.stop import StopRule
 
 RULE = StopRule(width=0.0, least=31, most=31, seconds=10.0)
@@ -59,28 +60,28 @@ def l2_bytes() -> int:
     return int(torch.cuda.get_device_properties(0).L2_cache_size)
 
 
-def measure_null(toolchain: Toolchain, form: Form) -> Null:
+def measure_nulls(toolchain: Toolchain, forms: Sequence[Form]) -> dict[Form, Null]:
     """Time the null candidate on this GPU now; delays only add, so from an idle device the lower quartiles count."""
-    samples = _samples(toolchain, form)
-    idle_us, queued_us = quantile(samples.events_us(Mode.IDLE), 0.25), median(samples.events_us(Mode.QUEUED))
-    return Null(queued_us, idle_us, samples.beside_us(0.25))
-
-
-def _samples(toolchain: Toolchain, form: Form) -> Samples:
     candidate = Candidate(task="null", direction=Direction.FORWARD, source=SOURCE)
     made = compile(candidate, None, CompileOptions(), toolchain)
     if made.artifact is None:
         raise HarnessError(f"The null candidate does not compile: {made.result.detail}")
+    calls = {form: _call(form) for form in forms}
+    with CudaSession(made.artifact, "forward", toolchain.runtime.parent, room_for_all(calls.values())) as session:
+        return {form: _null(session, call) for form, call in calls.items()}
+
+
+def _null(session: CudaSession, call: Problem) -> Null:
+    samples = sample(session, repeat(call), lambda _call, _shown: None, Manner(RULE))
+    if isinstance(samples, Trouble):
+        raise HarnessError(f"The null candidate does not run: {samples.detail}")
+    kept = samples.kept()
+    idle_us, queued_us = quantile(kept.events_us(Mode.IDLE), 0.25), median(kept.events_us(Mode.QUEUED))
+    return Null(queued_us, idle_us, kept.beside_us(0.25))
+
+
+def _call(form: Form) -> Problem:
     axes = (max(1, form.launches), max(1, form.results))
     x = torch.zeros((*axes, 1) if form.together else axes, device="cuda")
     z = torch.zeros(max(1, form.moved_bytes // 32) * 4, device="cuda")  # half is read, half is written
-    with CudaSession(made.artifact, "forward", toolchain.runtime.parent, room_for((x, z), (x, z))) as session:
-        samples = sample(session, _zeros(x, z), lambda _call, _shown: None, Manner(RULE))
-    if isinstance(samples, Trouble):
-        raise HarnessError(f"The null candidate does not run: {samples.detail}")
-    return samples.kept()
-
-
-def _zeros(x: torch.Tensor, z: torch.Tensor) -> Iterator[Problem]:
-    while True:
-        yield Problem((x, z), (z,), ())
+    return Problem((x, z), (z,), ())

@@ -17,7 +17,7 @@ from warpsmith.tasks.opened import OpenTask
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import tensors
 from warpsmith.timing.baselines import Host, host_for
-from warpsmith.timing.null import Form, l2_bytes, measure_null
+from warpsmith.timing.null import Form, l2_bytes, measure_nulls
 from warpsmith.timing.rules import Floor
 from warpsmith.timing.sample import Null
 
@@ -92,6 +92,9 @@ class Sitting:
         )
 
 
+USUAL = tuple(Form(launches, results) for launches in (1, 2) for results in (1, 2, 3))
+
+
 class Zeros:
     """What does not depend on a candidate: the null candidate's clocks and the floor of this GPU, measured once.
 
@@ -107,6 +110,11 @@ class Zeros:
         """No call is shorter than one launch."""
         return Floor(self._ceilings, self.null(Form(1, 1)).queued_us, l2_bytes())
 
+    def prepare(self) -> None:
+        """Measure what most candidates ask for, while nobody waits."""
+        if lacking := [form for form in USUAL if form not in self._nulls]:
+            self._nulls |= measure_nulls(self.toolchain, lacking)
+
     def null(self, form: Form) -> Null:
         """The zero of the calls of a form."""
         if form not in self._nulls:
@@ -115,4 +123,4 @@ class Zeros:
 
     def again(self, form: Form) -> None:
         """Measure it anew."""
-        self._nulls[form] = measure_null(self.toolchain, form)
+        self._nulls |= measure_nulls(self.toolchain, [form])
