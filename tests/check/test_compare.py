@@ -178,3 +178,24 @@ def test_a_gradient_s_terms_are_known_by_their_signs() -> None:
     found = sizes[next(name for name in names if "weight" in name or name.endswith("_w"))]
     assert 0.7 < float((found / terms).mean()) < 1.3
     assert float(found.min()) > 0.2 * float(terms.min())
+
+
+@pytest.mark.parametrize(("wrong", "allowed"), [("none", True), ("half", False), ("skipped", False)])
+def test_the_size_of_terms_excuses_nothing_where_they_do_not_cancel(wrong: str, allowed: bool) -> None:
+    program, cols = suite_program("layernorm"), 1 << 18
+    source = torch.Generator().manual_seed(1)
+    x, weight, bias = (torch.randn(shape, generator=source) for shape in ((2, cols), (cols,), (cols,)))
+    arguments = tuple(
+        {"x": x, "weight": weight, "bias": bias, "eps": 1e-5}.get(one.name) for one in program.task.forward.arguments
+    )
+    problem = solved(program, Direction.FORWARD, arguments, 0)
+    used = x[:, : cols * 3 // 4] if wrong == "skipped" else x
+    mean, variance = used.double().mean(1, keepdim=True), used.double().var(1, unbiased=False, keepdim=True)
+    found = ((x - mean) / (variance + 1e-5).sqrt() * weight + bias).float()
+    found = found.half().float() if wrong == "half" else found
+    axes = {"rows": 2, "cols": cols}
+    case = Case(name="c", group=Group.SMOKE, axes=axes, dtype=Dtype.FLOAT32)
+    names = program.task.signature(Direction.FORWARD).results
+    judged = compare([found], problem, names, program.task.tolerance, case)
+    assert judged.passed is allowed, judged.detail
+    assert problem.sizes() is not None

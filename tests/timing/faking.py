@@ -20,6 +20,8 @@ X = torch.ones(2)
 class FakeSession:
     """Answers with the clocks it was given, over and over; a queued call with its own, if there are any."""
 
+    ended = False
+
     clocks: list[Clocks]
     queued: Clocks | None = None
     trouble: Trouble | None = None
@@ -50,4 +52,4 @@ class FakeSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to end."""
+        self.ended = True

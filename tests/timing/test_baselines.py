@@ -81,16 +81,24 @@ def test_modes_that_fail_now_leave_no_time_of_then_as_the_best() -> None:
 
 @dataclass
 class Beside:
-    """Of a sitting, the baselines."""
+    """Of a sitting, the baselines, and whether the candidate's workers were ended before they were asked."""
 
     torch: Torch
+    rested: bool = False
+
+    def rest(self) -> None:
+        assert not self.torch.asked
+        self.rested = True
 
 
 def timed(tier: Tier, torch: Torch, flush_us: float) -> Baselines:
     opened = open_task("softmax")
     subject = Subject(opened, "softmax", opened.describe(), Direction.FORWARD, Path("x.so"), plain=False, launches=1)
     timer = Timer(cast(Zeros, None), "H200", "2.11", tier)
-    return timer._baselines(subject, CASE, cast(Sitting, Beside(torch)), flush_us)
+    beside = Beside(torch)
+    found = timer._baselines(subject, CASE, cast(Sitting, beside), flush_us)
+    assert beside.rested is bool(torch.asked)
+    return found
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from warpsmith.timing import (
     too_good,
     undisturbed,
 )
-from warpsmith.timing.rules import FASTER_ABOVE, slack_us, wall_slack_us
+from warpsmith.timing.rules import slack_us, too_few, wall_slack_us
 
 CEILINGS = Ceilings(gpu="H200", measured=True, read_bytes_per_s=4.3e12, write_bytes_per_s=4e12, copy_bytes_per_s=4.2e12)
 H200 = Floor(CEILINGS, null_us=2.0, l2_bytes=60 << 20)
@@ -80,15 +80,20 @@ def test_enough_calls_must_be_confirmed(confirmed: int, calls: int, believed: bo
         assert "66.0 µs" in found.detail and "32.0 µs" in found.detail
 
 
-def test_clock_slack_is_three_microseconds_or_five_percent() -> None:
+def test_clock_slack_is_three_microseconds_or_three_percent() -> None:
     assert slack_us(10) == 3.0
-    assert slack_us(1000) == 50.0
+    assert slack_us(1000) == 30.0
 
 
-def test_a_clock_that_is_forged_within_its_slack_makes_no_winner() -> None:
+def test_two_clocks_of_one_call_may_differ_by_one_percent() -> None:
     assert wall_slack_us(10) == 3.0
-    assert 1000 / (1000 - wall_slack_us(1000)) < FASTER_ABOVE + 1e-3
     assert wall_slack_us(5000) == 50.0
+
+
+def test_very_few_queued_calls_say_nothing() -> None:
+    found = too_few(4)
+    assert found is not None and found.reason is Reason.DISTURBED and "only 4 queued" in found.detail
+    assert too_few(5) is None
 
 
 def test_each_window_by_itself_must_be_faster() -> None:

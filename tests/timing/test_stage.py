@@ -31,15 +31,18 @@ LATE, HIDING = Clocks(16.0, 6.0, 60.0, 400.0), Clocks(40.0, 6.0, 51.0, 400.0)
 
 @dataclass
 class Zero:
-    """Of the zeros, clocks that never change; and which forms were measured anew."""
+    """Of the zeros, clocks that change only when they are measured anew; and which forms were."""
 
+    sitting: "Faked"
+    later: Null = NULL
     anew: list[Form] = field(default_factory=list)
     floor: Floor = field(default_factory=lambda: Floor(RATES, 3.0, 50 << 20))
 
-    def null(self, _form: Form) -> Null:
-        return NULL
+    def null(self, form: Form) -> Null:
+        return self.later if form in self.anew else NULL
 
     def again(self, form: Form) -> None:
+        assert all(fake.ended for fake in self.sitting.fakes[: self.sitting.begun]), "the candidate was running"
         self.anew.append(form)
 
 
@@ -57,7 +60,9 @@ class Faked(Sitting):
         return cast(CudaSession, self.fakes[self.begun - 1])
 
 
-def timed(sitting: Faked, tier: Tier, home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Judged, Zero]:
+def timed(
+    sitting: Faked, tier: Tier, home: Path, monkeypatch: pytest.MonkeyPatch, later: Null = NULL
+) -> tuple[Judged, Zero]:
     monkeypatch.setenv("WARPSMITH_HOME", str(home))
     monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(sitting.outlines["c"]))
     monkeypatch.setattr("warpsmith.timing.stage.measure_again", lambda _torch, _request, chosen: chosen)
@@ -65,7 +70,7 @@ def timed(sitting: Faked, tier: Tier, home: Path, monkeypatch: pytest.MonkeyPatc
     kept = Baseline(mode="eager", idle_us=(30.0,) * 9, queued_us=(24.0,) * 9)
     path = store("H200", "2", OPENED.describe(), Direction.FORWARD, CASE)
     keep(path, Baselines(modes=(kept,), flush_us=400.0))
-    zero = Zero()
+    zero = Zero(sitting, later)
     timer = Timer(cast(Zeros, zero), "H200", "2", tier, modes=("eager",))
     outcome = timer.time_case(sitting.subject, CASE, lambda _call, _shown: None, sitting)
     assert isinstance(outcome, Judged)
@@ -87,7 +92,23 @@ def test_a_doubt_has_a_second_chance_which_alone_counts(
     found, _ = timed(sitting, "search", tmp_path, monkeypatch)
     assert (found.doubts, sitting.begun) == ((), 2)
     assert (found.timing.idle.low_us, found.timing.idle.high_us) == (16.0, 16.0)
+    assert any("timed again in 1 fresh process:" in note for note in found.timing.notes)
     assert sitting.worker(0) is cast(CudaSession, sitting.fakes[1]), "the next case begins where the clocks agreed"
+
+
+def test_a_zero_that_was_wrong_needs_no_second_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Null(queued_us=3.0, idle_us=31.0, beside_us=10.0)  # a device that needs 28 µs to start
+    sitting = Faked(HIDING, HONEST)
+    found, zero = timed(sitting, "search", tmp_path, monkeypatch, slow)
+    assert (found.doubts, sitting.begun, len(zero.anew)) == ((), 1, 1)
+    assert found.timing.idle.us == 40.0
+
+
+def test_all_processes_end_with_the_sitting() -> None:
+    with Faked(HONEST, HONEST) as sitting:
+        sitting.worker(0), sitting.worker(1)
+        assert not any(fake.ended for fake in sitting.fakes)
+    assert all(fake.ended for fake in sitting.fakes)
 
 
 @pytest.mark.parametrize(("clocks", "reason"), [(LATE, Reason.CLOCKS_DISAGREE), (HIDING, Reason.HIDDEN_WORK)])

@@ -134,8 +134,8 @@ class Clock:
     def _ended(self, error: FrameError) -> HarnessError:
         self._process.kill()
         self._process.wait()
-        self._words.seek(0)
-        last = self._words.read().decode(errors="replace").strip()[-TAIL:]
+        self._words.seek(max(0, self._words.seek(0, os.SEEK_END) - TAIL))
+        last = self._words.read().decode(errors="replace").strip()
         return HarnessError(f"The clock's process ended ({error.detail}): {last}")
 
 
@@ -183,7 +183,8 @@ def leave_with(fd: int) -> None:
 
 def run(time_one: TimeOne, prepare: Callable[[], None]) -> None:
     """Serve on standard input and output; what anybody prints goes to standard error."""
-    requests, replies = os.dup(0), os.dup(1)
+    requests, replies, nothing = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
     os.dup2(2, 1)
     leave_with(requests)
     serve(FrameReader(requests), FrameWriter(replies), time_one, prepare)
@@ -192,9 +193,9 @@ def run(time_one: TimeOne, prepare: Callable[[], None]) -> None:
 
 def main() -> None:
     """Time candidates."""
-    from warpsmith.bench.cuda import begin, prepare, time_job
+    import warpsmith.timing.stage  # noqa: F401 - torch, which takes seconds
+    from warpsmith.bench.cuda import prepare, time_job
 
-    begin()
     run(time_job, prepare)
 
 

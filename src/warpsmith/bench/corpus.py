@@ -116,8 +116,12 @@ def audit(specimens: Sequence[Specimen], choices: Choices, jobs: int, tell: Call
     fit = [one for one in specimens if one.device != "cuda" or choices.device == "cuda"]
     with pool_with_clock(choices, jobs) as (threads, clock):
         trials = [threads.submit(examine, one, choices, clock=clock) for one in fit]
-        for done in as_completed(trials):
-            tell(done.result())
+        try:
+            for done in as_completed(trials):
+                tell(done.result())
+        finally:
+            for one in trials:
+                one.cancel()
     outcomes = tuple(one.result() for one in trials)
     return Audit(outcomes=outcomes, skipped=tuple(one for one in specimens if one not in fit))
 

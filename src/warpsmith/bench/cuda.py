@@ -119,15 +119,8 @@ def time_job(job: Job) -> StageResult:
         return timed(desk, job)
 
 
-def begin() -> None:
-    """What a process does once before it uses the GPU; it takes seconds."""
-    import torch
-
-    torch.cuda.synchronize()
-
-
 def prepare() -> None:
-    """Measure what most candidates are held against."""
+    """Measure what most candidates are held against; whoever asks holds the GPU, which nobody touches before."""
     _zeros().prepare()
 
 

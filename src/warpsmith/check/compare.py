@@ -7,11 +7,11 @@ type, v that of float32, in which sums are kept whatever the element type, and K
     by norm       ||f - e|| <= max(norm_factor * ||t - e||, norm_floor * ||e||, factor * v * sqrt(K) * ||s||)
 
 sqrt(K) is how rounding errors of a sum grow when their signs are as good as random: a plain sequential float32
-accumulation passes. s is the size of the terms that a result sums, the root of the sum of their squares
-(`tasks/signs.py`). Most results have about that size themselves, so s is asked for only where a result would be wrong
-without it: terms that cancel leave their rounding errors behind. Where the terms of a sum are equal (`equal_terms`)
-every addition in a binade rounds the same way and the error grows as K: K/8 roundoffs of float32 are added to sqrt(K),
-and both bounds have them. Torch's own error is only ever a floor, since it can be exactly zero.
+accumulation passes. s is by how much the terms that a result sums are larger than |e| + rms(e), as the root of the
+sum of their squares (`tasks/signs.py`): nothing for most results, but terms that cancel leave their rounding errors
+behind. It is asked for only where a result would be wrong without it. Where the terms of a sum are equal
+(`equal_terms`) every addition in a binade rounds the same way and the error grows as K: K/8 roundoffs of float32 are
+added to sqrt(K), and both bounds have them. Torch's own error is only ever a floor, since it can be exactly zero.
 """
 
 from collections.abc import Sequence
@@ -133,7 +133,7 @@ def _slow(
     name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget, sizes: Tensor | None = None
 ) -> Comparison:
     """The same with infinities in the reference, with the sizes of the terms, and with the evidence."""
-    sums = budget.sums * (torch.zeros_like(expected) if sizes is None else sizes)
+    sums = torch.zeros_like(expected) if sizes is None else budget.sums * _beyond(sizes, expected)
     ratio = _element_ratio(found, native, expected, budget, sums)
     worst = float(ratio.max())
     if not worst <= 1:
@@ -143,6 +143,12 @@ def _slow(
         detail = f"{name}: the error's norm is {share:.3g} times what the tolerance allows"
         return Comparison(Reason.WRONG_VALUE, detail, share)
     return Comparison(None, "", max(worst, share))
+
+
+def _beyond(sizes: Tensor, expected: Tensor) -> Tensor:
+    """By how much the terms are larger than what a result and its likes are: nothing, where they do not cancel."""
+    clean = expected.nan_to_num(0.0, 0.0, 0.0)
+    return (sizes - clean.abs() - clean.square().mean().sqrt()).clamp_min(0.0)
 
 
 def _element_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget, sums: Tensor) -> Tensor:

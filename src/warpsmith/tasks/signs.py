@@ -49,8 +49,11 @@ def of_product(function: Callable[[Values], Results], signature: Signature, give
 
 def _sizes(once: Callable[[torch.Generator], Results], device: torch.device, seed: int) -> Results:
     source = torch.Generator(device).manual_seed(seed)
-    every = [once(source) for _ in range(DRAWS)]
-    return tuple(torch.stack(one).square().mean(0).sqrt().nan_to_num(0.0, 0.0, 0.0) for one in zip(*every, strict=True))
+    squares = [one.square() for one in once(source)]
+    for _ in range(DRAWS - 1):  # one draw at a time: results may have half a thousand million elements
+        for total, one in zip(squares, once(source), strict=True):
+            total.addcmul_(one, one)
+    return tuple(total.div_(DRAWS).sqrt_().nan_to_num_(0.0, 0.0, 0.0) for total in squares)
 
 
 def _signs(tensor: Tensor, source: torch.Generator) -> Tensor:

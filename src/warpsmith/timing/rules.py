@@ -13,8 +13,9 @@ from warpsmith.records import Ceilings, Claim, MeasuredTime, Ratio, Reason
 FASTER_ABOVE = 1.01  # the lower bound of the interval must clear this before anyone says "faster"
 APART_US = 0.5  # and the times must differ by this: one short kernel in two processes was seen to differ by 0.4 µs
 LEVEL = 0.999
-CLOCK_SHARE, CLOCK_FLOOR_US = 0.05, 3.0  # how far two ways to make a call may differ
-WALL_SHARE = 0.01  # how far two clocks of one call may differ: what is called faster must be faster by more
+CLOCK_SHARE, CLOCK_FLOOR_US = 0.03, 3.0  # how far two ways to make a call may differ; honest ones did by 2.2 %
+WALL_SHARE = 0.01  # how far two clocks of one call may differ
+LEAST_QUEUED = 5  # calls that say how long a call takes
 CONFIRMED_SHARE, LEAST_CONFIRMED = 0.25, 3
 GOOD_LIMIT = 10.0  # times the best baseline, past which a second evaluation must repeat it
 FLOOR_SLACK = 1.05  # the measured read ceiling may be passed by this much
@@ -138,6 +139,13 @@ def undisturbed(flushes_us: Sequence[float]) -> list[bool]:
     """For each window, whether the judge's own flush took its usual time."""
     usual = median(flushes_us)
     return [abs(flush - usual) <= FLUSH_SHARE * usual for flush in flushes_us]
+
+
+def too_few(queued: int) -> Doubt | None:
+    """A median of very few calls says little, and whoever disturbs calls may choose which are left."""
+    if queued >= LEAST_QUEUED:
+        return None
+    return Doubt(Reason.DISTURBED, f"only {queued} queued calls were undisturbed; {LEAST_QUEUED} are needed")
 
 
 def disturbed(kept: Sequence[bool]) -> Doubt | None:

@@ -118,9 +118,9 @@ class Manner:
 
     def done(self, samples: Samples, elapsed_s: float) -> bool:
         """The rule, and both clocks content, or the end of patience. Only calls count that the verdict will count."""
-        if self._tired(samples.count, elapsed_s):
-            return True
         kept = samples.kept() if samples.count else samples
+        if self._tired(samples.count, len(kept.queued), elapsed_s):
+            return True
         if not self.rule.done(kept.events_us(Mode.QUEUED), elapsed_s):
             return False
         if self.null is None:
@@ -129,9 +129,9 @@ class Manner:
             return False
         return kept.hidden(self.null) is None
 
-    def _tired(self, calls: int, elapsed_s: float) -> bool:
-        long = elapsed_s >= PATIENCE * self.rule.seconds and calls >= LEAST_TURNS * self.rule.least
-        return long or calls >= MOST_TURNS * self.rule.most
+    def _tired(self, calls: int, queued: int, elapsed_s: float) -> bool:
+        enough = calls >= LEAST_TURNS * self.rule.least and queued >= self.rule.least
+        return (enough and elapsed_s >= PATIENCE * self.rule.seconds) or calls >= MOST_TURNS * self.rule.most
 
 
 def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner: Manner) -> Samples | Trouble:

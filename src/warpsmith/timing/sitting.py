@@ -53,7 +53,7 @@ class Sitting:
     def __init__(self, subject: Subject, runtime: Path, outlines: Mapping[str, Problem], call_s: float) -> None:
         self._subject, self._runtime, self.outlines, self._call_s = subject, runtime, outlines, call_s
         self._room = room_for_all(outlines.values())
-        self._workers: dict[int, CudaSession] = {}
+        self._workers: dict[int, tuple[CudaSession, ExitStack]] = {}
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -62,13 +62,15 @@ class Sitting:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.rest()
         self._open.close()
 
     def worker(self, number: int) -> CudaSession:
         """The worker of a window: each has one of its own."""
         if number not in self._workers:
-            self._workers[number] = self._session()
-        return self._workers[number]
+            until = ExitStack()
+            self._workers[number] = until.enter_context(self._session()), until
+        return self._workers[number][0]
 
     def forms(self, outline: Problem) -> tuple[Form, Form]:
         """What a call costs that does nothing: by its launches and results, and by all that is known of it."""
@@ -76,9 +78,10 @@ class Sitting:
         form = Form(self._subject.launches, len(outline.native))
         return form, replace(form, moved_bytes=moved_bytes, together=self._subject.together)
 
-    def renew(self, number: int) -> None:
-        """Let a fresh worker have a window."""
-        self._workers.pop(number, None)
+    def rest(self) -> None:
+        """End the workers: nothing of a candidate runs while others are on the clock. The next call begins anew."""
+        while self._workers:
+            self._workers.popitem()[1][1].close()
 
     @cached_property
     def torch(self) -> Host:
@@ -87,9 +90,7 @@ class Sitting:
 
     def _session(self) -> CudaSession:
         subject = self._subject
-        return self._open.enter_context(
-            CudaSession(subject.artifact, subject.direction.value, self._runtime, self._room, self._call_s)
-        )
+        return CudaSession(subject.artifact, subject.direction.value, self._runtime, self._room, self._call_s)
 
 
 USUAL = tuple(Form(launches, results) for launches in (1, 2) for results in (1, 2, 3))

@@ -1,6 +1,6 @@
 """From samples and baselines to what a record says of one case: the times, the ratio, the claim, and the doubts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from warpsmith.base import evaluate, median
@@ -68,7 +68,7 @@ def judged(case: Case, windows: Sequence[Window], baselines: Baselines, bounds: 
         roofline=bounds.roofline_us / median(queued),
         launches=launches,
         discarded=total - kept.count,
-        notes=(*_notes(median(queued)), *baselines.notes()),
+        notes=(*_notes(median(queued), windows), *baselines.notes()),
     )
     doubts = (
         rules.disturbed([True] * kept.count + [False] * (total - kept.count)),
@@ -79,7 +79,8 @@ def judged(case: Case, windows: Sequence[Window], baselines: Baselines, bounds: 
     return Judged(timing, tuple(doubt for doubt in doubts if doubt is not None))
 
 
-def _notes(time_us: float) -> tuple[str, ...]:
-    if time_us >= WALL_SETTLES_US:
-        return ()
-    return (f"below {WALL_SETTLES_US:g} µs the judge's clock cannot confirm the worker's events",)
+def _notes(time_us: float, windows: Sequence[Window]) -> Iterator[str]:
+    if time_us < WALL_SETTLES_US:
+        yield f"below {WALL_SETTLES_US:g} µs the judge's clock cannot confirm the worker's events"
+    if thrown := sum(window.second for window in windows):
+        yield f"timed again in {thrown} fresh process{'es' * (thrown > 1)}: the clocks disagreed about an earlier one"

@@ -21,6 +21,7 @@ class Window:
 
     every: Samples
     null: Null
+    second: bool = False  # whether an earlier process was thrown away, since the clocks disagreed about it
 
     @cached_property
     def kept(self) -> Samples:
@@ -40,6 +41,7 @@ class Window:
     def doubts(self) -> Iterator[Doubt | None]:
         """What the clocks do not agree on: each process by itself, so that an honest one covers for none."""
         kept, confirmed = self.kept, self.kept.confirmed(self.null.beside_us)
+        yield rules.too_few(len(kept.queued))
         yield rules.clocks_disagree(len(confirmed), len(kept.idle), kept.beside_us(), self.null.beside_us)
         yield kept.hidden(self.null)
         yield rules.rehearsed_work(kept.rehearsal_us, self.us)
@@ -64,18 +66,19 @@ class Windows:
         """Where the clocks disagree, the calls are held against a zero that is more alike, set anew.
 
         Where they still do, a fresh process has a second chance, and its calls alone count: who hides nothing there
-        hides nothing.
+        hides nothing. The zero is measured when nothing of the candidate runs, so that it cannot have a part in it.
         """
         form, alike = self.sitting.forms(outline)
         found = self._sampled(number, form)
         if isinstance(found, Trouble) or found.agrees:
             return found
+        self.sitting.rest()
         self.zeros.again(alike)
         again = Window(found.every, self.zeros.null(alike))
         if again.agrees:
             return again
-        self.sitting.renew(number)
-        return self._sampled(number, alike)
+        second = self._sampled(number, alike)
+        return second if isinstance(second, Trouble) else replace(second, second=True)
 
     def _sampled(self, number: int, form: Form) -> Window | Trouble:
         null = self.zeros.null(form)
