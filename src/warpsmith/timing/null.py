@@ -66,7 +66,7 @@ def measure_nulls(toolchain: Toolchain, forms: Sequence[Form]) -> dict[Form, Nul
     made = compile(candidate, None, CompileOptions(), toolchain)
     if made.artifact is None:
         raise HarnessError(f"The null candidate does not compile: {made.result.detail}")
-    calls = {form: _call(form) for form in forms}
+    calls = {form: call_of(form) for form in forms}
     with CudaSession(made.artifact, "forward", toolchain.runtime.parent, room_for_all(calls.values())) as session:
         return {form: _null(session, call) for form, call in calls.items()}
 
@@ -80,8 +80,9 @@ def _null(session: CudaSession, call: Problem) -> Null:
     return Null(queued_us, idle_us, kept.beside_us(0.25))
 
 
-def _call(form: Form) -> Problem:
+def call_of(form: Form, device: str = "cuda") -> Problem:
+    """A call of the null candidate that has this form."""
     axes = (max(1, form.launches), max(1, form.results))
-    x = torch.zeros((*axes, 1) if form.together else axes, device="cuda")
-    z = torch.zeros(max(1, form.moved_bytes // 32) * 4, device="cuda")  # half is read, half is written
+    x = torch.zeros((*axes, 1) if form.together else axes, device=device)
+    z = torch.zeros(max(1, form.moved_bytes // 32) * 4, device=device)  # half is read, half is written
     return Problem((x, z), (z,), ())
