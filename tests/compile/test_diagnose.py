@@ -63,6 +63,21 @@ def test_findings_are_few_and_errors_come_first() -> None:
     assert all(len(finding.message) <= 400 and finding.message != "theirs" for finding in findings)
 
 
+SERIAL = """\
+ptxas info    : (C7517) warpgroup.wait is injected in around line 62 by compiler to allow use of registers in function 'k'
+ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient \
+register resources for the wgmma pipeline in the function 'k'
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'k' for 'sm_90a'
+"""
+
+
+def test_matrix_instructions_that_wait_for_each_other_are_a_warning() -> None:
+    (found,) = to_findings(read_diagnostics(SERIAL))
+    assert (found.severity, found.place) == (Severity.WARNING, None)
+    assert found.message.startswith("Potential Performance Loss: wgmma.mma_async instructions are serialized")
+
+
 def test_a_place_in_a_temporary_file_is_none() -> None:
     assert Diagnostic("error", "x", "/tmp/a.ptx", 3).finding().place is None
     linked = Diagnostic("error", "undefined reference to foo", tool="linker").finding()

@@ -15,10 +15,12 @@ GCC = re.compile(rf"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?P<column>\d+): (?P<
 GCC_BARE = re.compile(rf"^(?P<file>g\+\+|cc1plus|gcc|[^\s:]+): (?P<level>{LEVELS}): (?P<text>.*)$")
 PTXAS = re.compile(r"^ptxas (?P<file>[^,\s]+), line (?P<line>\d+); (?P<level>error|warning)\s*: (?P<text>.*)$")
 PTXAS_BARE = re.compile(r"^ptxas (?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
+# Its only word that matrix instructions of a warp group wait for each other, which can halve a kernel's speed.
+PTXAS_LOSS = re.compile(r"^ptxas (?P<level>info)\s*: \(C\d+\) (?P<text>Potential Performance Loss: .*)$")
 NVCC = re.compile(r"^(?:nvcc|nvlink) (?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
 ASSEMBLER = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d+): (?P<level>Error|Warning): (?P<text>.*)$")
 LINKER = re.compile(r"undefined (?P<level>reference) to `(?P<text>[^']+)'")
-SHAPES = (EDG, GCC, PTXAS, PTXAS_BARE, NVCC, ASSEMBLER, GCC_BARE, LINKER)
+SHAPES = (EDG, GCC, PTXAS, PTXAS_BARE, PTXAS_LOSS, NVCC, ASSEMBLER, GCC_BARE, LINKER)
 CARET = re.compile(r"^\s*\^\s*$")
 
 
@@ -36,7 +38,7 @@ class Diagnostic:
     @property
     def is_error(self) -> bool:
         """Whether it kept the artifact from being made."""
-        return self.level != "warning"
+        return self.level not in ("warning", "info")
 
     def finding(self) -> Finding:
         """As a finding; a place in a temporary file of the tools is no place."""
@@ -92,7 +94,8 @@ def _edg_details(text: str, following: list[str]) -> tuple[str, int]:
 
 
 def to_findings(diagnostics: tuple[Diagnostic, ...]) -> tuple[Finding, ...]:
-    """The first errors, then the first warnings about the candidate's own text; never a flood."""
+    """The first errors, then the first warnings about the candidate's own text or kernels; never a flood."""
     errors = [one for one in diagnostics if one.is_error]
-    own = [one for one in diagnostics if not one.is_error and PurePosixPath(one.file).name == SOURCE]
+    others = [one for one in diagnostics if not one.is_error]
+    own = [one for one in others if one.level == "info" or PurePosixPath(one.file).name == SOURCE]
     return tuple(one.finding() for one in (*errors[:MOST_ERRORS], *own[:MOST_WARNINGS]))
