@@ -64,7 +64,7 @@ def test_findings_are_few_and_errors_come_first() -> None:
 
 
 SERIAL = """\
-ptxas info    : (C7517) warpgroup.wait is injected in around line 62 by compiler to allow use of registers in function 'k'
+ptxas info    : (C7517) warpgroup.wait is injected in around line 62 by compiler to allow use of registers in 'k'
 ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient \
 register resources for the wgmma pipeline in the function 'k'
 ptxas info    : 0 bytes gmem
