@@ -111,12 +111,22 @@ class CheckFacts(Model):
 MODES = ("eager", "compile", "max-autotune", "eager-graph", "compile-graph")
 
 
+FASTER_ABOVE = 1.01  # what the interval of a ratio must clear before anyone says "faster", and its reciprocal "slower"
+
+
 class Claim(StrEnum):
-    """What an interval lets one say. Faster only if its lower bound is above 1.01."""
+    """What an interval lets one say."""
 
     FASTER = "faster"
     SLOWER = "slower"
     INCONCLUSIVE = "inconclusive"
+
+    @classmethod
+    def of(cls, low: float, high: float) -> "Claim":
+        """Of the interval of a ratio."""
+        if low > FASTER_ABOVE:
+            return cls.FASTER
+        return cls.SLOWER if high < 1 / FASTER_ABOVE else cls.INCONCLUSIVE
 
 
 class Ratio(Model):

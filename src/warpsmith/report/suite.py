@@ -9,9 +9,9 @@ from pydantic import ValidationError
 import warpsmith
 from warpsmith.archive import Archive, Entry
 from warpsmith.base import UsageError
-from warpsmith.records import MODES, CaseTiming, Direction, Group, MeasuredScore, Record
+from warpsmith.records import MODES, CaseTiming, Claim, Direction, Group, MeasuredScore, Record
 from warpsmith.report.page import SuitePage, SuiteRow
-from warpsmith.report.winner import case_rows, check_rows, claim_of, gap_of, headline, timings
+from warpsmith.report.winner import case_rows, check_rows, gap_of, headline, timings
 from warpsmith.report.words import SHORT, mean_of, score_words
 
 Pair = tuple[str, Direction]
@@ -91,7 +91,7 @@ def _filled(entry: Entry, created: datetime | None) -> SuiteRow:
         best=measured.value if measured else None,
         low=measured.low if measured else None,
         high=measured.high if measured else None,
-        claim=claim_of(measured) if measured else None,
+        claim=Claim.of(measured.low, measured.high) if measured else None,
         tier=record.timing.tier if record.timing else "",
         us=mean_of(one.time.us for one in cases),
         call_us=mean_of(one.call.us for one in cases if one.call),

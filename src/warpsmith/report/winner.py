@@ -55,8 +55,9 @@ def _measured(entry: Entry, score: MeasuredScore, gain: float | None) -> Headlin
     level = max((one.speedup.level for one in cases if one.speedup), default=None)
     than = f"; {speedup(gain)} the speed of the kernel it began with" if gain else ""
     sure = f"{level:.1%} interval a case" if level else "interval"
+    claim = CLAIMS[Claim.of(score.low, score.high)]
     text = (
-        f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f}, {sure}): {CLAIMS[claim_of(score)]} {against} "
+        f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f}, {sure}): {claim} {against} "
         f"for {entry.task} {entry.direction} on {entry.record.environment.device} over "
         f"{plural(score.cases, 'case')}{than}.{_tier(entry.record)}"
     )
@@ -85,13 +86,6 @@ def _tier(record: Record) -> str:
     if record.timing and record.timing.tier == "search":
         return " Measured as a search does, against baselines that may be of another hour; --claim settles it."
     return ""
-
-
-def claim_of(score: MeasuredScore) -> Claim:
-    """What the interval of the mean lets one say, by the rule of the timing stage."""
-    if score.low > 1.01:
-        return Claim.FASTER
-    return Claim.SLOWER if score.high < 1 else Claim.INCONCLUSIVE
 
 
 def timings(record: Record) -> Sequence[CaseTiming]:

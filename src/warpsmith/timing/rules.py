@@ -9,8 +9,8 @@ from math import ceil, inf
 
 from warpsmith.base import bootstrap_ratio, median, quantile
 from warpsmith.records import Ceilings, Claim, MeasuredTime, Ratio, Reason
+from warpsmith.records.facts import FASTER_ABOVE
 
-FASTER_ABOVE = 1.01  # the lower bound of the interval must clear this before anyone says "faster"
 APART_US = 0.5  # and the times must differ by this: one short kernel in two processes was seen to differ by 0.4 µs
 LEVEL = 0.999
 CLOCK_SHARE, CLOCK_FLOOR_US = 0.03, 3.0  # how far two ways to make a call may differ; honest ones did by 2.2 %
@@ -49,11 +49,9 @@ def claim(found: Ratio, windows: Sequence[float] = (), apart_us: float = inf) ->
 
     `apart_us` is how far apart the times are.
     """
-    if apart_us < APART_US:
-        return Claim.INCONCLUSIVE
-    if found.low > FASTER_ABOVE and all(one > FASTER_ABOVE for one in windows):
-        return Claim.FASTER
-    return Claim.SLOWER if found.high < 1 / FASTER_ABOVE else Claim.INCONCLUSIVE
+    said = Claim.of(found.low, found.high)
+    alone = said is not Claim.FASTER or all(one > FASTER_ABOVE for one in windows)
+    return said if alone and apart_us >= APART_US else Claim.INCONCLUSIVE
 
 
 def hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Doubt | None:
