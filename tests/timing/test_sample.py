@@ -115,7 +115,7 @@ def test_a_candidate_that_no_clock_confirms_is_given_up() -> None:
     assert found.confirmed(30.0) == []
 
 
-@pytest.mark.parametrize(("seconds", "calls"), [(2.0, PATIENCE * 2 - WARM_CALLS - 1), (0.1, LEAST_TURNS * 4)])
+@pytest.mark.parametrize(("seconds", "calls"), [(4.0, PATIENCE * 4 - WARM_CALLS - 1), (0.1, LEAST_TURNS * 4)])
 def test_patience_with_a_slow_candidate_ends(seconds: float, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpsmith.timing.sample.time.monotonic", count(step=1.0).__next__)  # a second a call
     manner = Manner(StopRule(width=0.0, least=4, most=40, seconds=seconds), null=NULL)

@@ -19,7 +19,7 @@ WARM_CALLS = 2  # not counted, and each is rehearsed: a first call may tune itse
 IDLE_EVERY = 3  # one call from an idle device confirms two that are queued
 # Before a candidate that the clocks do not confirm is given up: times the most samples of the rule, or its seconds, but
 # not before three times its least samples. A kernel of a second a call shall not keep the others waiting for minutes.
-MOST_TURNS, PATIENCE, LEAST_TURNS = 4, 8, 3
+MOST_TURNS, PATIENCE, LEAST_TURNS = 4, 4, 3
 
 
 def usual_us(flushes_us: Sequence[float]) -> float:
