@@ -104,6 +104,15 @@ def test_a_zero_that_was_wrong_needs_no_second_process(tmp_path: Path, monkeypat
     assert found.timing.idle.us == 40.0
 
 
+def test_nothing_of_a_candidate_runs_beside_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.timing.sitting.host_for", lambda _target, _until: "torch")
+    with Faked(HONEST, HONEST, HONEST) as sitting:
+        sitting.worker(0), sitting.worker(1)
+        assert sitting.torch == "torch"
+        assert all(fake.ended for fake in sitting.fakes[:2])
+        assert sitting.worker(0) is cast(CudaSession, sitting.fakes[2])
+
+
 def test_all_processes_end_with_the_sitting() -> None:
     with Faked(HONEST, HONEST) as sitting:
         sitting.worker(0), sitting.worker(1)

@@ -53,8 +53,7 @@ def _unfit(modelled: Description, record: Record) -> str:
     here = gpus()[0].capability
     if here.partition(".")[0] != str(modelled.capability[0]):
         return f"The virtual {modelled.name} cannot stand for a GPU of compute capability {here}."
-    compiled = record.result("compile")
-    called = compiled.facts.libraries if compiled and isinstance(compiled.facts, CompileFacts) else ()
+    called = _compile_facts(record).libraries
     return f"It calls {', '.join(called)}, which the virtual GPU does not run." if called else ""
 
 

@@ -16,6 +16,7 @@ added to sqrt(K), and both bounds have them. Torch's own error is only ever a fl
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import isfinite, nan, prod, sqrt
 
 import torch
@@ -83,11 +84,11 @@ def compare(
     if len(found) != len(problem.expected):
         detail = f"returned {len(found)} tensors; the task has {len(problem.expected)}: {', '.join(names)}"
         return Comparison(Reason.BAD_ANSWER, detail, float("inf"))
-    budget, worst = Budget.of(tolerance, case, equal), 0.0
+    budget, sizes_of, worst = Budget.of(tolerance, case, equal), cache(problem.sizes), 0.0
     for place, (name, result) in enumerate(zip(names, found, strict=True)):
         native, expected = problem.native[place], problem.expected[place]
         outcome = _one(name, result, native, expected, budget)
-        if outcome.reason is Reason.WRONG_VALUE and (sizes := problem.sizes()) is not None:
+        if outcome.reason is Reason.WRONG_VALUE and (sizes := sizes_of()) is not None:
             outcome = _slow(name, result, native, expected, budget, sizes[place].to(expected.device))
         if not outcome.passed:
             return outcome

@@ -5,10 +5,12 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from heapq import nsmallest
+from typing import TypeVar
 from zlib import crc32
 
 from warpsmith.base import digest
 
+T = TypeVar("T")
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\.?\d[\w.]*|<<<|>>>|[-+*/%&|^=!<>]=|&&|\|\||<<|>>|->|::|\S')
 PRIME, MIX = (1 << 61) - 1, 0x9E3779B97F4A7C15  # spread hashes evenly, so that the smallest are a fair sample
@@ -109,17 +111,18 @@ class Novelty:
         key = normal_digest(source, macros)
         if key in self._doubted:
             self.add(source, macros)
-        self._doubted[key] = None
-        while len(self._doubted) > self._most:
-            self._doubted.popitem(last=False)
+        _keep(self._doubted, key, None, self._most)
 
     def add(self, source: str, macros: Mapping[str, str]) -> None:
         """Remember a kernel."""
         key = normal_digest(source, macros)
-        self._seen[key] = None
+        _keep(self._seen, key, None, self._most)
         if not macros:
-            self._sketches[key] = (sketch(source), source)
-        while len(self._seen) > self._most:
-            self._seen.popitem(last=False)
-        while len(self._sketches) > self._room:
-            self._sketches.popitem(last=False)
+            _keep(self._sketches, key, (sketch(source), source), self._room)
+
+
+def _keep(kept: OrderedDict[str, T], key: str, value: T, most: int) -> None:
+    """Remember one; the oldest are forgotten."""
+    kept[key] = value
+    while len(kept) > most:
+        kept.popitem(last=False)

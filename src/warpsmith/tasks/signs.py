@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Role, Signature
-from warpsmith.tasks.values import Value, Values, mapped, widened
+from warpsmith.tasks.values import Values, mapped, widened
 
 DRAWS = 8
 STEP = 2.0**-20  # of a value: small enough that a function is straight, large enough for float64
@@ -38,10 +38,12 @@ def of_product(function: Callable[[Values], Results], signature: Signature, give
     here = function(wide)
 
     def once(source: torch.Generator) -> Results:
-        def changed(value: Value) -> Value:
-            return mapped((value,), lambda one: one * (1 + STEP * _signs(one, source)) if _real(one) else one)[0]
+        def little(one: Tensor) -> Tensor:
+            return one * (1 + STEP * _signs(one, source)) if one.is_floating_point() else one
 
-        there = function(tuple(changed(value) if one else value for one, value in zip(moved, wide, strict=True)))
+        there = function(
+            tuple(mapped((value,), little)[0] if one else value for one, value in zip(moved, wide, strict=True))
+        )
         return tuple((far - near) / STEP for far, near in zip(there, here, strict=True))
 
     return _sizes(once, here[0].device, seed)
@@ -58,7 +60,3 @@ def _sizes(once: Callable[[torch.Generator], Results], device: torch.device, see
 
 def _signs(tensor: Tensor, source: torch.Generator) -> Tensor:
     return torch.randint(0, 2, tensor.shape, generator=source, device=tensor.device).mul_(2).sub_(1).to(tensor.dtype)
-
-
-def _real(tensor: Tensor) -> bool:
-    return tensor.is_floating_point()

@@ -135,7 +135,7 @@ def too_good(found: Ratio, repeated: bool) -> Doubt | None:
 
 def undisturbed(flushes_us: Sequence[float]) -> list[bool]:
     """For each window, whether the judge's own flush took its usual time."""
-    usual = median(flushes_us)
+    usual = median(flushes_us) if flushes_us else 0.0
     return [abs(flush - usual) <= FLUSH_SHARE * usual for flush in flushes_us]
 
 

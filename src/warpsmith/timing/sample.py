@@ -118,7 +118,7 @@ class Manner:
 
     def done(self, samples: Samples, elapsed_s: float) -> bool:
         """The rule, and both clocks content, or the end of patience. Only calls count that the verdict will count."""
-        kept = samples.kept() if samples.count else samples
+        kept = samples.kept()
         if self._tired(samples.count, len(kept.queued), elapsed_s):
             return True
         if not self.rule.done(kept.events_us(Mode.QUEUED), elapsed_s):

@@ -83,9 +83,14 @@ class Sitting:
         while self._workers:
             self._workers.popitem()[1][1].close()
 
-    @cached_property
+    @property
     def torch(self) -> Host:
-        """The resident baselines."""
+        """The resident baselines; whoever asks for them has nothing of the candidate beside them."""
+        self.rest()
+        return self._host
+
+    @cached_property
+    def _host(self) -> Host:
         return host_for(self._subject.target, self._open)
 
     def _session(self) -> CudaSession:
