@@ -13,7 +13,7 @@ from warpsmith.bench.baselines import Place, Wanted, measure_each, multiplies, p
 from warpsmith.records import MODES, Direction, Group
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import suite
-from warpsmith.timing.baselines import Host
+from warpsmith.timing.baselines import Host, Resident
 from warpsmith.timing.torch_host import Reply, Request
 
 PLACE = Place("cuda:H200", "2.11", ("eager", "compile"))
@@ -55,7 +55,9 @@ class Torch:
         yield self
 
     def host_for(self, _target: str, until: ExitStack) -> Host:
-        return until.enter_context(self._open())
+        resident = Resident(self.start)
+        until.callback(resident.close)
+        return resident
 
 
 def flush_us() -> float:

@@ -5,7 +5,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,11 +16,15 @@ from warpsmith.base import HarnessError
 from warpsmith.bench import clock as module
 from warpsmith.bench.choices import Choices, Defence
 from warpsmith.bench.clock import Clock, Job, pool_with_clock
+from warpsmith.bench.lease import Need
+from warpsmith.bench.run import _one
+from warpsmith.bench.table import Row
 from warpsmith.records import Candidate, Direction, Group, StageResult, Verdict
 
 SERVER = """
 import os, time
 from warpsmith.bench.clock import run
+from warpsmith.bench.lease import Need, lease
 from warpsmith.records import StageResult, Verdict
 
 def one(job):
@@ -32,15 +39,21 @@ def one(job):
         time.sleep(60)
     return StageResult(stage="timing", verdict=Verdict.PASS, detail=f"{job.candidate.task} {job.launches} {prepared}")
 
+def prepare():
+    with lease(Need.ALONE):
+        prepared.append("prepared")
+
 prepared = []
-run(one, lambda: prepared.append("prepared"))
+run(one, prepare)
 """
 PARENT = """
 import sys
 sys.path.insert(0, {tests!r})
 from test_clock import job
 from warpsmith.bench.clock import Clock
-Clock((sys.executable, {server!r})).time(job("sleep", {mark!r}))
+clock = Clock((sys.executable, {server!r}))
+clock.ready()
+clock.time(job("sleep", {mark!r}))
 """
 
 
@@ -61,7 +74,8 @@ def job(artifact: str, target: str = "softmax") -> Job:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Path:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     path = tmp_path / "server.py"
     path.write_text(SERVER)
     return path
@@ -70,6 +84,7 @@ def server(tmp_path: Path) -> Path:
 @pytest.fixture
 def clock(server: Path) -> Iterator[Clock]:
     found = Clock((sys.executable, str(server)))
+    found.ready()
     yield found
     found.close()
 
@@ -80,7 +95,9 @@ def test_a_job_is_what_it_was_on_the_other_side() -> None:
 
 def test_results_come_back_and_prints_do_not_disturb(clock: Clock) -> None:
     for _ in range(2):
-        assert clock.time(job("fine")) == StageResult(stage="timing", verdict=Verdict.PASS, detail="softmax 2 []")
+        assert clock.time(job("fine")) == StageResult(
+            stage="timing", verdict=Verdict.PASS, detail="softmax 2 ['prepared']"
+        )
 
 
 def test_a_fault_of_ours_is_told_and_the_next_job_is_timed(clock: Clock) -> None:
@@ -92,6 +109,7 @@ def test_a_fault_of_ours_is_told_and_the_next_job_is_timed(clock: Clock) -> None
 def test_a_process_that_dies_has_last_words_and_a_successor(clock: Clock) -> None:
     with pytest.raises(HarnessError, match="these are its last words"):
         clock.time(job("die"))
+    clock.ready()
     assert clock.time(job("fine")).verdict is Verdict.PASS
 
 
@@ -120,21 +138,21 @@ def _state(pid: int) -> str:
         return "Z"
 
 
-def test_what_all_need_is_measured_while_the_gpu_is_its_alone(
-    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
-    clock.prepare()
-    assert clock.time(job("fine")).detail == "softmax 2 ['prepared']"
-    assert (tmp_path / "data" / "leases" / "gpu-0.lock").exists()
-
-
-def test_a_process_that_cannot_begin_is_told_when_it_is_needed(tmp_path: Path) -> None:
+def test_a_process_that_cannot_begin_is_told_to_everybody_who_waits() -> None:
     clock = Clock((sys.executable, "-c", "raise SystemExit('there is no GPU')"))
-    clock.prepare()
-    with pytest.raises(HarnessError, match="there is no GPU"):
-        clock.time(job("fine"))
+    for _ in range(2):
+        with pytest.raises(HarnessError, match="there is no GPU"):
+            clock.ready()
     clock.close()
+
+
+def test_whoever_waits_for_it_holds_no_lease(server: Path) -> None:
+    """It takes the GPU to begin: a candidate that held it meanwhile would wait for ever."""
+    with closing(Clock((sys.executable, str(server)))) as clock:
+        desk: Any = SimpleNamespace(clock=clock)
+        row = Row("timing", lambda desk: lambda record: desk.clock.time(job("fine")), Need.ALONE)
+        record: Any = None
+        assert _one(row, record, desk).detail == "softmax 2 ['prepared']"
 
 
 @pytest.mark.parametrize(("device", "jobs", "begun"), [("vgpu", 8, False), ("cuda", 1, False), ("cuda", 2, True)])
@@ -144,9 +162,6 @@ def test_a_clock_is_begun_where_several_are_timed_on_a_gpu(
     done: list[str] = []
 
     class Begun:
-        def prepare(self) -> None:
-            done.append("prepared")
-
         def close(self) -> None:
             done.append("closed")
 
@@ -154,4 +169,4 @@ def test_a_clock_is_begun_where_several_are_timed_on_a_gpu(
     with pool_with_clock(Choices(device=device), jobs) as (threads, found):
         assert threads.submit(int, "3").result() == 3
         assert (found is not None) is begun
-    assert done == (["prepared", "closed"] if begun else [])
+    assert done == (["closed"] if begun else [])

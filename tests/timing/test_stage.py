@@ -1,4 +1,4 @@
-"""A case under the clock with sessions that are fakes: what is doubted once has a second chance in another process."""
+"""A case under the clock with sessions that are fakes: what is doubted has further chances in other processes."""
 
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -64,6 +64,7 @@ def timed(
     sitting: Faked, tier: Tier, home: Path, monkeypatch: pytest.MonkeyPatch, later: Null = NULL
 ) -> tuple[Judged, Zero]:
     monkeypatch.setenv("WARPSMITH_HOME", str(home))
+    monkeypatch.setattr("warpsmith.timing.window.PAUSES_S", (0.0, 0.0, 0.0))
     monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(sitting.outlines["c"]))
     monkeypatch.setattr("warpsmith.timing.stage.measure_again", lambda _torch, _request, chosen: chosen)
     monkeypatch.setattr(Faked, "torch", None)
@@ -84,16 +85,25 @@ def test_an_honest_search_needs_one_process(tmp_path: Path, monkeypatch: pytest.
     assert found.timing.time.us == 12.0
 
 
-@pytest.mark.parametrize("first", [LATE, HIDING])
-def test_a_doubt_has_a_second_chance_which_alone_counts(
-    first: Clocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("doubtful", [LATE, HIDING])
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_doubt_has_further_chances_of_which_the_last_alone_counts(
+    doubtful: Clocks, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sitting = Faked(first, HONEST)
+    sitting = Faked(*[doubtful] * times, HONEST)
     found, _ = timed(sitting, "search", tmp_path, monkeypatch)
-    assert (found.doubts, sitting.begun) == ((), 2)
+    assert (found.doubts, sitting.begun) == ((), times + 1)
     assert (found.timing.idle.low_us, found.timing.idle.high_us) == (16.0, 16.0)
-    assert any("timed again in 1 fresh process:" in note for note in found.timing.notes)
-    assert sitting.worker(0) is cast(CudaSession, sitting.fakes[1]), "the next case begins where the clocks agreed"
+    assert any(f"timed again in {times} fresh process" in note for note in found.timing.notes)
+    assert sitting.worker(0) is cast(CudaSession, sitting.fakes[times]), "the next case begins where the clocks agreed"
+
+
+def test_a_candidate_that_takes_long_has_no_further_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.timing.window.CHANCES_S", 0.0)
+    sitting = Faked(LATE, HONEST)
+    found, _ = timed(sitting, "search", tmp_path, monkeypatch)
+    assert [doubt.reason for doubt in found.doubts] == [Reason.CLOCKS_DISAGREE]
+    assert sitting.begun == 1
 
 
 def test_a_zero_that_was_wrong_needs_no_second_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,10 +132,10 @@ def test_all_processes_end_with_the_sitting() -> None:
 
 @pytest.mark.parametrize(("clocks", "reason"), [(LATE, Reason.CLOCKS_DISAGREE), (HIDING, Reason.HIDDEN_WORK)])
 @pytest.mark.parametrize("tier", ["search", "claim"])
-def test_whoever_is_doubted_twice_is_not_believed(
+def test_whoever_is_doubted_in_every_process_is_not_believed(
     clocks: Clocks, reason: Reason, tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found, _ = timed(Faked(clocks, clocks), tier, tmp_path, monkeypatch)
+    found, _ = timed(Faked(*[clocks] * 4), tier, tmp_path, monkeypatch)
     assert [doubt.reason for doubt in found.doubts] == [reason]
 
 
@@ -133,9 +143,9 @@ def test_whoever_is_doubted_twice_is_not_believed(
 def test_a_claim_needs_two_processes_that_hide_nothing(
     third: Clocks, doubts: list[Reason], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sitting = Faked(HONEST, HIDING, third)
+    sitting = Faked(HONEST, HIDING, third, third, third)
     found, _ = timed(sitting, "claim", tmp_path, monkeypatch)
-    assert ([doubt.reason for doubt in found.doubts], sitting.begun) == (doubts, 3)
+    assert ([doubt.reason for doubt in found.doubts], sitting.begun) == (doubts, 5 if doubts else 3)
 
 
 def test_the_zero_of_a_doubt_is_like_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

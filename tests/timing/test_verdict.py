@@ -1,5 +1,7 @@
 """What is said of a case from its samples and baselines, and when it is doubted."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -192,28 +194,37 @@ def test_the_baselines_of_somebody_elses_task_leave_nothing_behind(
 
 
 class Mortal:
-    """A baseline process that answers a few times and then dies."""
+    """A baseline process that answers a few times and then dies, or loses the GPU."""
 
-    def __init__(self, answers: int) -> None:
-        self.answers = answers
+    def __init__(self, answers: int, loses: bool) -> None:
+        self.answers, self.loses, self.ended = answers, loses, False
 
     def time(self, request: Request) -> Reply:
+        if not self.answers and self.loses:
+            return Reply(error="device-side assert triggered", lost=True)
         if not self.answers:
             raise HarnessError("The baseline process was killed.")
         self.answers -= 1
         return Reply(queued_us=(1.0,))
 
 
-def test_the_resident_process_is_begun_once_and_again_after_its_end() -> None:
+@pytest.mark.parametrize("loses", [False, True])
+def test_the_resident_process_is_begun_once_and_again_after_its_end(loses: bool) -> None:
     begun: list[Mortal] = []
 
-    def start() -> Mortal:
-        begun.append(Mortal(2))
-        return begun[-1]
+    @contextmanager
+    def start() -> Iterator[Mortal]:
+        one = Mortal(2, loses)
+        begun.append(one)
+        yield one
+        one.ended = True
 
     resident, asked = Resident(start), REQUEST
     assert [resident.time(asked).queued_us for _ in range(2)] == [(1.0,)] * 2
     assert len(begun) == 1
-    with pytest.raises(HarnessError):
-        resident.time(asked)
+    with nullcontext() if loses else pytest.raises(HarnessError):
+        assert resident.time(asked).lost
+    assert begun[0].ended
     assert resident.time(asked).queued_us and len(begun) == 2
+    resident.close()
+    assert begun[1].ended

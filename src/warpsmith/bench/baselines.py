@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from queue import SimpleQueue
@@ -155,7 +154,7 @@ def measure_each(
     """
     for target, cases in groupby(every, key=lambda one: one.target):
         with ExitStack() as until:
-            host = Resident(partial(hosts, target, until))
+            host = hosts(target, until)
             for one in cases:
                 kept = None if believed_us is None else place.kept(one, believed_us)
                 if kept and not kept.lacking(place.modes):
@@ -187,8 +186,7 @@ def _work(
 ) -> None:
     """One process's share; the None at the end says that no more will come, whatever happened."""
     try:
-        with ExitStack() as until:
-            host = Resident(lambda: until.enter_context(start()))
+        with closing(Resident(start)) as host:
             for one in iter(waiting.get, None):
                 done.put(_prepared(one, host, modes))
     finally:

@@ -1,7 +1,8 @@
 """The clock: a process in which one candidate is timed while others are compiled and checked in this one.
 
 Threads of a Python process wait for each other, and whoever is on the clock would wait for all of them; the GPU is its
-alone meanwhile, so that everybody else waits as well. Whoever asks holds the lease of the GPU.
+alone meanwhile, so that everybody else waits as well. Whoever has a candidate timed holds the lease of the GPU; whoever
+waits for the process to begin holds none, since it needs the GPU itself for that.
 
 python -m warpsmith.bench.clock
 """
@@ -13,19 +14,18 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager
 from threading import Lock, Thread
 from typing import IO, Protocol
 
 from warpsmith.base import HarnessError
 from warpsmith.bench.choices import Choices
-from warpsmith.bench.lease import Need, lease
 from warpsmith.bench.pool import pool
 from warpsmith.confine import Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.records import Candidate, Model, StageResult
 
 ARGV = (sys.executable, "-P", "-m", "warpsmith.bench.clock")
-JOB, REPLY, READY, PREPARE = 1, 2, 3, 4
+JOB, REPLY, READY = 1, 2, 3
 JOB_S, IDLE_S = 3600.0, 7 * 86400.0
 JOB_BYTES = 16 << 20
 TAIL = 500  # of its last words
@@ -55,6 +55,10 @@ class Reply(Model):
 class Timing(Protocol):
     """Who times a candidate elsewhere."""
 
+    def ready(self) -> None:
+        """Wait until it can."""
+        ...
+
     def time(self, job: Job) -> StageResult:
         """The timing stage's result."""
         ...
@@ -68,25 +72,28 @@ class Clock:
 
     def __init__(self, argv: tuple[str, ...] = ARGV) -> None:
         self._argv = argv
-        self._waiting = Lock()
+        self._turn = Lock()
         self._begin()
 
-    def time(self, job: Job) -> StageResult:
-        """The result of the timing stage; requests do not meet, since whoever asks has the GPU to itself."""
-        if self._process.poll() is not None:
-            self.close()
-            self._begin()
-        found = self._asked(Frame(JOB, job.text().encode()))
-        if found is None:
-            raise HarnessError("The clock's process gave no result.")
-        return found
+    def ready(self) -> None:
+        """Wait until it is there, begun again if it has died. Whoever waits holds no lease: it takes one to begin."""
+        with self._turn:
+            if self._process.poll() is not None:
+                self.close()
+                self._begin()
+            if not self._is_there:
+                self._next(READY)
+                self._is_there = True
 
-    def prepare(self) -> None:
-        """Have it measure what all candidates need, once it is there, while they are compiled."""
-        with suppress(HarnessError):  # the first candidate will hear of it
-            self._begun()
-            with lease(Need.ALONE):
-                self._asked(Frame(PREPARE))
+    def time(self, job: Job) -> StageResult:
+        """The result of the timing stage."""
+        with self._turn:
+            if (error := self._writer.write(Frame(JOB, job.text().encode()), JOB_S)) is not None:
+                raise self._ended(error)
+            reply = Reply.parse(self._next(REPLY).payload)
+        if reply.result is None:
+            raise HarnessError(reply.error or "The clock's process gave no result.")
+        return reply.result
 
     def close(self) -> None:
         """End it."""
@@ -105,23 +112,7 @@ class Clock:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._writer = FrameWriter(self._process.stdin.fileno())
         self._reader = FrameReader(self._process.stdout.fileno())
-        self._is_there = False
-
-    def _begun(self) -> None:
-        """Wait until it has said that it is there."""
-        with self._waiting:
-            if not self._is_there:
-                self._next(READY)
-                self._is_there = True
-
-    def _asked(self, frame: Frame) -> StageResult | None:
-        self._begun()
-        if (error := self._writer.write(frame, JOB_S)) is not None:
-            raise self._ended(error)
-        reply = Reply.parse(self._next(REPLY).payload)
-        if reply.error:
-            raise HarnessError(reply.error)
-        return reply.result
+        self._is_there: bool = False
 
     def _next(self, kind: int) -> Frame:
         found = self._reader.read(JOB_S, JOB_BYTES)
@@ -146,23 +137,16 @@ def pool_with_clock(choices: Choices, jobs: int) -> Iterator[tuple[ThreadPoolExe
         with pool(jobs) as threads:
             yield threads, None
         return
-    clock = Clock()
-    try:
-        with pool(jobs + 1) as threads:
-            threads.submit(clock.prepare)
-            yield threads, clock
-    finally:
-        clock.close()
+    with closing(Clock()) as clock, pool(jobs) as threads:
+        yield threads, clock
 
 
-def serve(requests: FrameReader, replies: FrameWriter, time_one: TimeOne, prepare: Callable[[], None]) -> None:
+def serve(requests: FrameReader, replies: FrameWriter, time_one: TimeOne) -> None:
     """Answer until the other end is closed."""
     replies.write(Frame(READY), IDLE_S)
     while not isinstance(frame := requests.read(IDLE_S, JOB_BYTES), FrameError):
         try:
-            if frame.kind == PREPARE:
-                prepare()
-            reply = Reply(result=time_one(Job.parse(frame.payload)) if frame.kind == JOB else None)
+            reply = Reply(result=time_one(Job.parse(frame.payload)))
         except Exception as error:  # noqa: BLE001 - our fault in one evaluation, told in its record
             reply = Reply(error=f"{type(error).__name__}: {error}")
         if replies.write(Frame(REPLY, reply.text().encode()), IDLE_S) is not None:
@@ -182,12 +166,13 @@ def leave_with(fd: int) -> None:
 
 
 def run(time_one: TimeOne, prepare: Callable[[], None]) -> None:
-    """Serve on standard input and output; what anybody prints goes to standard error."""
+    """Prepare, then serve on standard input and output; what anybody prints goes to standard error."""
     requests, replies, nothing = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
     leave_with(requests)
-    serve(FrameReader(requests), FrameWriter(replies), time_one, prepare)
+    prepare()
+    serve(FrameReader(requests), FrameWriter(replies), time_one)
     os._exit(0)
 
 

@@ -5,10 +5,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from warpsmith.bench import stages
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.clock import Job
 from warpsmith.bench.desk import Desk
+from warpsmith.bench.lease import Need, lease
 from warpsmith.bench.stages import Stage
 from warpsmith.check import Step, Subject, check, look
 from warpsmith.check.run import Solve
@@ -119,8 +122,11 @@ def time_job(job: Job) -> StageResult:
 
 
 def prepare() -> None:
-    """Measure what most candidates are held against; whoever asks holds the GPU, which nobody touches before."""
-    _zeros().prepare()
+    """Measure what most candidates are held against; opening the device takes seconds, in which others may use it."""
+    with lease(Need.SHARED):
+        torch.zeros(1, device="cuda")
+    with lease(Need.ALONE):
+        _zeros().prepare()
 
 
 def timed(desk: Desk, job: Job) -> StageResult:

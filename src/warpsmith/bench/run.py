@@ -10,7 +10,7 @@ from warpsmith.bench.choices import Choices, settled
 from warpsmith.bench.clock import Timing
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.environment import environment
-from warpsmith.bench.lease import lease
+from warpsmith.bench.lease import Need, lease
 from warpsmith.bench.table import STAGES, Row
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Direction, Language, Reason, Record, StageResult, Verdict
@@ -75,8 +75,7 @@ def run(record: Record, desk: Desk, rows: Sequence[Row]) -> Record:
     if not (record.environment.confined.at_floor or desk.choices.trust):
         return record.adding(_unconfined(record))
     for row in rows:
-        with lease(row.gpu):
-            result = _one(row, record, desk)
+        result = _one(row, record, desk)
         record = record.adding(result)
         if result.verdict not in GOING_ON:
             break
@@ -91,7 +90,10 @@ def concluded(record: Record) -> Verdict:
 def _one(row: Row, record: Record, desk: Desk) -> StageResult:
     started = time.perf_counter()
     try:
-        return row.make(desk)(record)
+        if row.gpu is Need.ALONE and desk.clock:
+            desk.clock.ready()
+        with lease(row.gpu):
+            return row.make(desk)(record)
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - our fault, kept in this record so that the next candidate is not touched

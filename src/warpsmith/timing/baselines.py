@@ -1,8 +1,9 @@
 """Baselines: the best of torch's modes on a case, from a process of their own, kept for the same hardware and torch."""
 
+import atexit
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -154,35 +155,48 @@ class TorchHost:
 
 
 class Resident:
-    """One baseline process for all tasks of the suite, begun when it is first needed and again after it has died.
+    """One baseline process for many questions, begun when it is first needed and again after it has died.
 
     It takes seconds to begin. The end of this process ends it.
     """
 
-    def __init__(self, start: Callable[[], Host]) -> None:
+    def __init__(self, start: Callable[[], AbstractContextManager[Host]]) -> None:
         self._start = start
+        self._open = ExitStack()
         self._host: Host | None = None
 
     def time(self, request: Request) -> Reply:
         """One mode on one case; whoever asks has the GPU to itself, so requests do not meet."""
-        self._host = self._host or self._start()
+        self._host = self._host or self._open.enter_context(self._start())
         try:
-            return self._host.time(request)
+            reply = self._host.time(request)
         except HarnessError:
-            self._host = None
+            self.close()
             raise
+        if reply.lost:
+            self.close()
+        return reply
+
+    def close(self) -> None:
+        """End it; the next question begins another."""
+        self._host = None
+        self._open.close()
 
 
 def host_for(target: str, until: ExitStack) -> Host:
     """A baseline process for a task: its own until the stack closes, or the resident one for a task of ours."""
     if find(target).form is Form.SUITE:
         return _of_suite()
-    return until.enter_context(TorchHost(target))
+    own = Resident(lambda: TorchHost(target))
+    until.callback(own.close)
+    return own
 
 
 @cache
 def _of_suite() -> Resident:
-    return Resident(TorchHost(next(iter(folders()))).__enter__)
+    found = Resident(lambda: TorchHost(next(iter(folders()))))
+    atexit.register(found.close)
+    return found
 
 
 def host_policy(target: str, compilers: int = 0) -> Policy:

@@ -47,6 +47,7 @@ class Reply(Model):
     queued_us: tuple[float, ...] = ()
     flush_us: tuple[float, ...] = ()
     error: str = ""
+    lost: bool = False  # the GPU answers this process no more: the next question needs another one
 
 
 def forward_step(program: Program, function: Callable[..., Any], arguments: Values) -> Step:
@@ -80,16 +81,20 @@ def compiled(program: Program, mode: str) -> Callable[..., Any]:
     return torch.compile(program.forward, dynamic=False) if mode.startswith("compile") else program.forward
 
 
-def captured(step: Step) -> Step:
-    """The step as one CUDA graph over static inputs."""
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+def captured(make: Callable[[], Step]) -> Step:
+    """The step as one CUDA graph over static inputs.
+
+    All of it on one stream: what a step reads was written there before, and gradients run where their forward ran.
+    """
+    side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()  # type: ignore[no-untyped-call]
     with torch.cuda.stream(side):
+        step = make()
         for _ in range(WARM_CALLS):
             step()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph, stream=side):
+            step()
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
     return graph.replay
 
 
@@ -173,10 +178,13 @@ class Host:
         task = open_task(request.target, OpenOptions(trust=True))
         assert isinstance(task, LocalTask)  # trusted: this process is the confinement
         program = sided(task.program, request.direction)
-        with torch.device("cuda"):
-            arguments = mapped(program.arguments(Trial(case=request.case)), lambda tensor: tensor.cuda())
-        step = STEPS[request.direction](program, compiled(program, request.mode), arguments)
-        return captured(step) if request.mode.endswith("graph") else step
+
+        def make() -> Step:
+            with torch.device("cuda"):
+                arguments = mapped(program.arguments(Trial(case=request.case)), lambda tensor: tensor.cuda())
+            return STEPS[request.direction](program, compiled(program, request.mode), arguments)
+
+        return captured(make) if request.mode.endswith("graph") else make()
 
 
 def reply(host: Host, request: Request) -> Reply:
@@ -184,7 +192,16 @@ def reply(host: Host, request: Request) -> Reply:
     try:
         return host.answer(request)
     except Exception as error:  # noqa: BLE001 - see above
-        return Reply(error=f"{type(error).__name__}: {error}"[:500])
+        return Reply(error=f"{type(error).__name__}: {error}"[:500], lost=not _answers())
+
+
+def _answers() -> bool:
+    """Whether the GPU still works for this process: some faults end that for good, and every later mode would fail."""
+    try:
+        torch.cuda.synchronize()
+    except Exception:  # noqa: BLE001 - whatever it is
+        return False
+    return True
 
 
 def main() -> None:

@@ -82,5 +82,5 @@ def judged(case: Case, windows: Sequence[Window], baselines: Baselines, bounds: 
 def _notes(time_us: float, windows: Sequence[Window]) -> Iterator[str]:
     if time_us < WALL_SETTLES_US:
         yield f"below {WALL_SETTLES_US:g} µs the judge's clock cannot confirm the worker's events"
-    if thrown := sum(window.second for window in windows):
-        yield f"timed again in {thrown} fresh process{'es' * (thrown > 1)}: the clocks disagreed about an earlier one"
+    if thrown := sum(window.thrown for window in windows):
+        yield f"timed again in {thrown} fresh process{'es' * (thrown > 1)}: the clocks disagreed about those before"

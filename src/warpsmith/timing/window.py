@@ -1,5 +1,6 @@
 """The calls of one process on one case, held against a zero; and what is done before a doubt of them stands."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +15,9 @@ from warpsmith.timing.rules import Doubt
 from warpsmith.timing.sample import Examine, Manner, Null, Samples, sample
 from warpsmith.timing.sitting import Sitting, Zeros
 
+PAUSES_S = (0.0, 0.5, 1.5)  # before each further process that has a chance
+CHANCES_S = 10.0  # no further one after this: a candidate that delays its calls shall not keep the GPU for minutes
+
 
 @dataclass(frozen=True)
 class Window:
@@ -21,7 +25,7 @@ class Window:
 
     every: Samples
     null: Null
-    second: bool = False  # whether an earlier process was thrown away, since the clocks disagreed about it
+    thrown: int = 0  # processes before this one, about which the clocks disagreed
 
     @cached_property
     def kept(self) -> Samples:
@@ -65,20 +69,24 @@ class Windows:
     def window(self, number: int, outline: Problem) -> Window | Trouble:
         """Where the clocks disagree, the calls are held against a zero that is more alike, set anew.
 
-        Where they still do, a fresh process has a second chance, and its calls alone count: who hides nothing there
-        hides nothing. The zero is measured when nothing of the candidate runs, so that it cannot have a part in it.
+        Where they still do, fresh processes have a chance, one after the other, and the calls of the last alone count:
+        who hides nothing there hides nothing. Some time lies between, since a busy machine is busy for a while. The
+        zero is measured when nothing of the candidate runs, so that it cannot have a part in it.
         """
         form, alike = self.sitting.forms(outline)
-        found = self._sampled(number, form)
-        if isinstance(found, Trouble) or found.agrees:
-            return found
-        self.sitting.rest()
-        self.zeros.again(alike)
-        again = Window(found.every, self.zeros.null(alike))
-        if again.agrees:
-            return again
-        second = self._sampled(number, alike)
-        return second if isinstance(second, Trouble) else replace(second, second=True)
+        begin, found = time.monotonic(), self._sampled(number, form)
+        for pause_s in PAUSES_S:
+            if isinstance(found, Trouble) or found.agrees or time.monotonic() - begin > CHANCES_S:
+                return found
+            self.sitting.rest()
+            time.sleep(pause_s)
+            self.zeros.again(alike)
+            again = replace(found, null=self.zeros.null(alike))
+            if again.agrees:
+                return again
+            fresh = self._sampled(number, alike)
+            found = fresh if isinstance(fresh, Trouble) else replace(fresh, thrown=found.thrown + 1)
+        return found
 
     def _sampled(self, number: int, form: Form) -> Window | Trouble:
         null = self.zeros.null(form)
