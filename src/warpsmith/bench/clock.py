@@ -73,6 +73,7 @@ class Clock:
     def __init__(self, argv: tuple[str, ...] = ARGV) -> None:
         self._argv = argv
         self._turn = Lock()
+        self._is_there = False
         self._begin()
 
     def ready(self) -> None:
@@ -112,7 +113,7 @@ class Clock:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._writer = FrameWriter(self._process.stdin.fileno())
         self._reader = FrameReader(self._process.stdout.fileno())
-        self._is_there: bool = False
+        self._is_there = False
 
     def _next(self, kind: int) -> Frame:
         found = self._reader.read(JOB_S, JOB_BYTES)
