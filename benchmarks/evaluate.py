@@ -24,8 +24,11 @@ from warpsmith.bench.run import grade
 from warpsmith.cli._published import kernel_candidate
 from warpsmith.compile import CompileOptions, compile
 from warpsmith.records import Candidate, Claim, Direction, Group, Record, Verdict
+from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.observation import Trouble
+from warpsmith.sandbox.session import Shown
 from warpsmith.tasks.find import open_task
+from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite, suite_folder
 from warpsmith.timing import rules
 from warpsmith.timing.sample import Manner, sample
@@ -37,7 +40,7 @@ EIGHT = ("softmax", "layernorm", "llama_rmsnorm", "swiglu", "rope", "cross_entro
 CHOICES = Choices(device="cuda", baselines=("eager",))  # kept ones: which they are does not matter here
 MOST_S, BATCH_S = 8.0, 20.0  # the aims: median of one kernel, eight at once
 SAME = StopRule(width=0.005, least=15, most=101, seconds=0.6)  # A/A: less than a claim has, for 95 cases twice
-CALLS = 3  # A/A: different inputs, which take turns; nobody looks at results here
+CALLS = 3  # A/A: different inputs, which take turns
 SHORT_US, SHARE, SHORT_BY_US = 10.0, 0.01, 0.1  # A/A: within 1 %, and within 100 ns below 10 µs
 
 
@@ -118,16 +121,19 @@ def _published(task: str) -> Subject:
     return Subject(opened, task, described, Direction.FORWARD, made.artifact, False, 1)
 
 
+def _unseen(_call: Problem, _shown: Shown) -> None:
+    """Nobody looks at results here."""
+
+
 def _pairs(subject: Subject) -> Iterator[dict[str, object]]:
     place, cases = environment("cuda", ""), subject.task.group(Group.TIMING)
     timer, manner = timer_for(place.hardware, place.torch, CHOICES), Manner(SAME)
     with timer.sitting(subject, cases) as sitting:
+        recorded = sitting.record((case.name, subject.calls(case), _unseen) for case in cases)
         for case in cases:
-            calls = list(islice(subject.calls(case), CALLS))
-            windows = [
-                sample(one, cycle(calls), lambda _call, _shown: None, manner)
-                for one in (sitting.worker(0), sitting.worker(1))
-            ]
+            calls, one = list(islice(subject.calls(case), CALLS)), recorded[case.name]
+            assert isinstance(one, Recorded), one
+            windows = [sample(sitting.player(number, one), cycle(calls), _unseen, manner) for number in range(2)]
             times = [[c.event_us for c in w.queued] for w in windows if not isinstance(w, Trouble)]
             if len(times) == 2:
                 found = rules.ratio(times[0], times[1])

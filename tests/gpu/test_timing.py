@@ -7,6 +7,7 @@ from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.device import gpus
 from warpsmith.profile import known_ceilings
 from warpsmith.records import Candidate, Case, Claim, Direction, Dtype, Group, Reason, TimingFacts, Verdict
+from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.tasks.find import open_task
@@ -65,10 +66,12 @@ def test_a_kernel_against_itself_is_never_faster(timer: Timer) -> None:
     one, rule = subject(), RULES["claim"]
     with timer.sitting(one, [CASE]) as sitting:
         outline = sitting.outlines[CASE.name]
-        making = Windows(sitting, timer.zeros, one.calls(CASE), close, Manner(rule))
+        recorded = sitting.record([(CASE.name, one.calls(CASE), close)])[CASE.name]
+        assert isinstance(recorded, Recorded), recorded
+        making = Windows(sitting, timer.zeros, one.calls(CASE), close, Manner(rule), recorded)
         first, second = (making.window(number, outline) for number in range(2))
     assert isinstance(first, Window) and isinstance(second, Window)
-    assert first.agrees and second.agrees
+    assert first.agrees and second.agrees and first.repeated and second.repeated
     assert abs(first.us / second.us - 1) < 0.02
     times = [window.kept.events_us(Mode.QUEUED) for window in (first, second)]
     assert claim(ratio(times[0], times[1]), [first.us / second.us]) is not Claim.FASTER

@@ -42,7 +42,7 @@ def test_a_claim_that_is_no_number_is_malformed(claimed: float) -> None:
 
 
 def test_requests_are_packed_as_the_worker_reads_them() -> None:
-    assert share([(5, 4096)]) == struct.pack("<IiQ", 1, 5, 4096)
+    assert share([(5, 4096, 0x302000000)]) == struct.pack("<IiQQ", 1, 5, 4096, 0x302000000)
     assert (go(True), go(False)) == (b"\x01\0\0\0", b"\0\0\0\0")
 
 

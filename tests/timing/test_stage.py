@@ -9,7 +9,10 @@ import pytest
 from tests.timing.faking import FakeSession
 
 from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Reason, Trial
-from warpsmith.sandbox.cuda_session import CudaSession
+from warpsmith.sandbox.cuda_session import CudaSession, Recorded
+from warpsmith.sandbox.observation import Trouble
+from warpsmith.sandbox.player import Player
+from warpsmith.sandbox.protocol import Recording
 from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import outline
@@ -49,6 +52,8 @@ class Zero:
 class Faked(Sitting):
     """Workers with these clocks from an idle device, in the order in which they are begun."""
 
+    plays: FakeSession  # who repeats a recording
+
     def __init__(self, *idle: Clocks, together: bool = False) -> None:
         task = OPENED.describe()
         subject = Subject(OPENED, "softmax", task, Direction.FORWARD, Path("x.so"), False, 1, together)
@@ -59,9 +64,17 @@ class Faked(Sitting):
         self.begun += 1
         return cast(CudaSession, self.fakes[self.begun - 1])
 
+    def player(self, number: int, recorded: Recorded) -> Player:
+        return cast(Player, self.plays)
+
 
 def timed(
-    sitting: Faked, tier: Tier, home: Path, monkeypatch: pytest.MonkeyPatch, later: Null = NULL
+    sitting: Faked,
+    tier: Tier,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    later: Null = NULL,
+    recorded: Recorded | str = "nothing was recorded",
 ) -> tuple[Judged, Zero]:
     monkeypatch.setenv("WARPSMITH_HOME", str(home))
     monkeypatch.setattr("warpsmith.timing.window.PAUSES_S", (0.0, 0.0, 0.0))
@@ -73,7 +86,7 @@ def timed(
     keep(path, Baselines(modes=(kept,), flush_us=400.0))
     zero = Zero(sitting, later)
     timer = Timer(cast(Zeros, zero), "H200", "2", tier, modes=("eager",))
-    outcome = timer.time_case(sitting.subject, CASE, lambda _call, _shown: None, sitting)
+    outcome = timer.time_case(sitting.subject, CASE, lambda _call, _shown: None, sitting, recorded)
     assert isinstance(outcome, Judged)
     return outcome, zero
 
@@ -151,3 +164,45 @@ def test_a_claim_needs_two_processes_that_hide_nothing(
 def test_the_zero_of_a_doubt_is_like_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, zero = timed(Faked(HIDING, HONEST, together=True), "search", tmp_path, monkeypatch)
     assert zero.anew == [Form(1, 1, moved_bytes=2 * 512 * 64 * 4, together=True)]
+
+
+RECORDED = Recorded(Recording("", (0, 0, 0), b""), (), (), host_us=6.0)
+BUSY = Clocks(16.0, 6.0, 45.0, 400.0)  # 29 µs late; the null candidate's way is 10
+LOST = Clocks(16.0, 6.0, 60.0, 400.0)
+
+
+@pytest.mark.parametrize("idle", [HONEST, HIDING, BUSY])
+def test_what_is_repeated_without_its_host_code_hides_nothing(
+    idle: Clocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a busy host nor a queued time below the idle one says anything of a process that is all ours."""
+    sitting = Faked()
+    sitting.plays = FakeSession([idle], QUEUED)
+    found, zero = timed(sitting, "claim", tmp_path, monkeypatch, recorded=RECORDED)
+    assert (found.doubts, sitting.begun, zero.anew) == ((), 0, [])
+    assert (found.timing.time.us, found.timing.idle.us) == (12.0, idle.event_us)
+    assert found.timing.notes == ()
+
+
+def test_but_events_that_the_judge_cannot_have_waited_for_are_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sitting = Faked()
+    sitting.plays = FakeSession([LOST], QUEUED)
+    found, _ = timed(sitting, "search", tmp_path, monkeypatch, recorded=RECORDED)
+    assert found.reasons == {Reason.CLOCKS_DISAGREE}
+
+
+def test_what_cannot_be_repeated_is_timed_in_its_own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sitting = Faked(HONEST)
+    sitting.plays = FakeSession([HONEST], QUEUED, trouble=Trouble(Reason.WRONG_VALUE, "out[0] is 0"))
+    found, _ = timed(sitting, "search", tmp_path, monkeypatch, recorded=RECORDED)
+    assert (found.doubts, sitting.begun) == ((), 1)
+    assert any("could not be repeated without it: repeated, out[0] is 0" in note for note in found.timing.notes)
+
+
+def test_a_wrong_result_while_it_is_recorded_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = Trouble(Reason.WRONG_VALUE, "off")
+    sitting = Faked()
+    timer = Timer(cast(Zeros, Zero(sitting)), "H200", "2", "search", modes=("eager",))
+    assert timer.time_case(sitting.subject, CASE, lambda _call, _shown: None, sitting, wrong) is wrong

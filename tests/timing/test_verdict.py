@@ -38,7 +38,7 @@ def window(idle_us: float, queued_us: float, wall_us: float, rehearsal_us: float
     def some(event_us: float) -> list[Clocks]:
         return [Clocks(event_us * (1 + 0.001 * (i % 5)), 5.0, wall_us, 400.0, rehearsal_us) for i in range(25)]
 
-    return Window(Samples(some(idle_us), some(queued_us)), NULL)
+    return Window(Samples(some(idle_us), some(queued_us)), NULL, repeated=False)
 
 
 def baseline(mode: str, us: float) -> Baseline:

@@ -19,7 +19,19 @@ from warpsmith.sandbox.cuda_memory import Arena
 from warpsmith.sandbox.ending import end_silent
 from warpsmith.sandbox.flush import flush
 from warpsmith.sandbox.observation import Trouble, of_ending, of_status
-from warpsmith.sandbox.protocol import Answer, Claim, Kind, Malformed, Timed, call, go, parse_timed, share
+from warpsmith.sandbox.protocol import (
+    Answer,
+    Claim,
+    Kind,
+    Malformed,
+    Recording,
+    Timed,
+    call,
+    go,
+    parse_recorded,
+    parse_timed,
+    share,
+)
 from warpsmith.sandbox.session import Clocks, Mode, Shown
 from warpsmith.sandbox.values import DTYPES, Raw, Value
 from warpsmith.sandbox.worker import Conversation, Silence, environment, start, worker
@@ -64,31 +76,76 @@ def room_for_all(calls: Iterable[Problem]) -> Room:
     return Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
 
 
+class Buffers:
+    """The memory of a room: of one worker, or of several that have it one after the other."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        sizes = (self.room.slot_bytes * self.room.slots, self.room.results_bytes, self.room.results_bytes)
+        self.arenas = [self._open.enter_context(Arena(size)) for size in sizes]
+        self.views = [arena.view() for arena in self.arenas]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.views = []
+        self._open.close()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A call that can be asked for again: what it asked of the device, and what it left."""
+
+    recording: Recording
+    results: tuple[Claim, ...]
+    live: tuple[tuple[int, int], ...]
+    host_us: float
+
+
 class CudaSession:
     """The judge's side of one worker. What the worker says is believed only where the judge can see it itself."""
 
     device = "cuda"
 
-    def __init__(self, artifact: Path, entry: str, runtime: Path, room: Room, call_s: float = CALL_S) -> None:
+    def __init__(
+        self,
+        artifact: Path,
+        entry: str,
+        runtime: Path,
+        room: Room | Buffers,
+        call_s: float = CALL_S,
+        bases: Sequence[int] = (0, 0, 0),
+    ) -> None:
         self._artifact, self._entry, self._runtime = artifact, entry, runtime
-        self._room, self._call_s = room, call_s
+        self._given, self._call_s, self._bases = room, call_s, bases
         self._open = ExitStack()
         self._trouble: Trouble | None = None
         self._live: tuple[tuple[int, int], ...] = ()
+        self._claims: tuple[Claim, ...] = ()
         self._last_us = REHEARSED_US  # of the last call
 
     def __enter__(self) -> Self:
-        sizes = (self._room.slot_bytes * self._room.slots, self._room.results_bytes, self._room.results_bytes)
-        self._arenas = [self._open.enter_context(Arena(size)) for size in sizes]
-        self._views = [arena.view() for arena in self._arenas]
+        given = self._given
+        buffers = given if isinstance(given, Buffers) else self._open.enter_context(Buffers(given))
+        self._room, self._arenas, self._views = buffers.room, buffers.arenas, buffers.views
         self._child = self._open.enter_context(self._start())
         self._talk = Conversation(self._child, self._call_s)
-        shared = [(FIRST_FD + place, arena.bytes) for place, arena in enumerate(self._arenas)]
+        shared = [
+            (FIRST_FD + place, arena.bytes, base)
+            for place, (arena, base) in enumerate(zip(self._arenas, self._bases, strict=True))
+        ]
         self._settle(self._talk.ask(Frame(Kind.SHARE, share(shared)), Kind.LOADED))
         if self._trouble is not None:
             raise HarnessError(f"The worker could not take the shared memory: {self._trouble.detail}")
-        self._settle(self._talk.load(self._artifact))
+        self._load()
         return self
+
+    def _load(self) -> None:
+        self._settle(self._talk.load(self._artifact))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -116,6 +173,34 @@ class CudaSession:
         rehearsed: bool = False,
     ) -> Shown:
         """One call on the buffers of a slot, everything fresh."""
+        return self._call(arguments, given, slot, mode, cold, rehearsed)
+
+    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded | str]:
+        """One call, and what it asked of the device, or why that is not known."""
+        shown = self._call(arguments, given, 0, Mode.IDLE, cold=True, rehearsed=False, recorded=True)
+        if shown.trouble or shown.clocks is None:
+            return shown, "the call failed"
+        found = self._talk.exchange(Frame(Kind.RECORD), Kind.RECORDED)
+        if isinstance(found, FrameError):
+            return shown, f"nothing was told of the call: {found.detail}"
+        try:
+            recording = parse_recorded(found.payload)
+        except struct.error:
+            return shown, "what was told of the call cannot be read"
+        if recording.fault:
+            return shown, recording.fault
+        return shown, Recorded(recording, self._claims, self._live, shown.clocks.host_us)
+
+    def _call(
+        self,
+        arguments: Values,
+        given: Sequence[Tensor],
+        slot: int,
+        mode: Mode,
+        cold: bool,
+        rehearsed: bool,
+        recorded: bool = False,
+    ) -> Shown:
         if self._trouble is not None:
             return Shown(self._trouble)
         rehearsal_us = self._rehearse(cold) if rehearsed else None
@@ -128,7 +213,7 @@ class CudaSession:
         ready = self._talk.ask(Frame(Kind.ARM, payload), Kind.READY)
         if not self._settle(ready):
             return Shown(self._trouble)
-        exchanged = self._talk.timed(Frame(Kind.GO, go(mode is Mode.QUEUED)), Kind.TIMED)
+        exchanged = self._talk.timed(Frame(Kind.GO, go(mode is Mode.QUEUED, recorded)), Kind.TIMED)
         timed = self._timed(exchanged.answer)
         if timed is None:
             return Shown(self._trouble)
@@ -156,6 +241,10 @@ class CudaSession:
         policy = Policy(read=readable, limits=LIMITS, devices=True, env=env)
         return start(policy, [arena.fd for arena in self._arenas])
 
+    def _told(self, timed: Timed) -> Timed:
+        """What the worker says of its results and of what it keeps."""
+        return timed
+
     def _timed(self, answer: Frame | FrameError) -> Timed | None:
         if isinstance(answer, FrameError):
             self._settle(Silence(answer, answer.detail))
@@ -165,7 +254,7 @@ class CudaSession:
         except (Malformed, struct.error) as malformed:
             self._settle(Silence(None, str(malformed)))
             return None
-        return timed if self._settle(timed.answer) else None
+        return self._told(timed) if self._settle(timed.answer) else None
 
     def _settle(self, answer: Answer | Silence) -> bool:
         """Whether the worker is well; else its trouble is kept, and every further call repeats it."""
@@ -204,7 +293,7 @@ class CudaSession:
             self._trouble = Trouble(Reason.BAD_ANSWER, f"Result {found.index(None)} does not lie in the shared memory.")
             return Shown(self._trouble)
         results = [tensor for tensor in found if tensor is not None]
-        self._live = _kept(timed)
+        self._live, self._claims = _kept(timed), timed.answer.results
         return Shown(
             trouble=None,
             results=tuple(tensor.clone() for tensor in results),

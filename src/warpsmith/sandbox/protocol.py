@@ -16,7 +16,7 @@ PLACE = struct.Struct("<QQ")
 RESULT = struct.Struct("<iidII")
 CLOCKS = struct.Struct("<ddI")
 MOST_DIMENSIONS, MOST_BLOCKS = 16, 1 << 16
-RETURN_BYTES, QUEUED = 1, 1
+RETURN_BYTES, QUEUED, RECORDING = 1, 1, 2
 LEAST_US = 0.001
 
 Placed = Callable[[Raw], int]  # a tensor to its device address; 0 sends the bytes along
@@ -31,10 +31,13 @@ class Kind(IntEnum):
     SHARE = 4
     ARM = 5
     GO = 6
+    RECORD = 7
+    PLAY = 8
     LOADED = 101
     RESULT = 102
     READY = 103
     TIMED = 104
+    RECORDED = 105
 
 
 class ValueKind(IntEnum):
@@ -89,10 +92,10 @@ class Answer:
     results: tuple[Claim, ...]
 
 
-def call(entry: str, values: Sequence[Value], placed: Placed | None) -> bytes:
+def call(entry: str, values: Sequence[Value], placed: Placed | None, recorded: bool = False) -> bytes:
     """A CALL; without `placed` the tensors travel as bytes both ways."""
     name = entry.encode()
-    head = HEAD.pack(0 if placed else RETURN_BYTES, len(name), len(values))
+    head = HEAD.pack((0 if placed else RETURN_BYTES) | RECORDING * recorded, len(name), len(values))
     return b"".join([head, name, *(part for value in values for part in _value(value, placed))])
 
 
@@ -127,14 +130,37 @@ def _tensor(raw: Raw, placed: Placed | None) -> Iterable[bytes]:
     yield data
 
 
-def share(arenas: Sequence[tuple[int, int]]) -> bytes:
-    """A SHARE: the worker's descriptor and the bytes of each arena."""
-    return struct.pack("<I", len(arenas)) + b"".join(struct.pack("<iQ", fd, size) for fd, size in arenas)
+def share(arenas: Sequence[tuple[int, int, int]]) -> bytes:
+    """A SHARE: the worker's descriptor, the bytes and the address (0: any) of each arena."""
+    return struct.pack("<I", len(arenas)) + b"".join(struct.pack("<iQQ", *arena) for arena in arenas)
 
 
-def go(queued: bool) -> bytes:
+def go(queued: bool, recorded: bool = False) -> bytes:
     """A GO."""
-    return struct.pack("<I", QUEUED * queued)
+    return struct.pack("<I", QUEUED * queued | RECORDING * recorded)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a candidate asked of the device in a call, and where the judge's memory lay: a claim, tried by repeating."""
+
+    fault: str  # why it cannot be repeated, if so
+    bases: tuple[int, ...]  # of the arenas
+    operations: bytes
+
+
+def parse_recorded(payload: bytes) -> Recording:
+    """A RECORDED; whatever a candidate puts there, it is bytes that another confined process reads."""
+    (length,) = struct.unpack_from("<I", payload)
+    text, at = payload[4 : 4 + length], 4 + length
+    bases = struct.unpack_from("<3Q", payload, at)
+    return Recording(text.decode("utf-8", "replace"), bases, payload[at + 24 :])
+
+
+def play(artifact: str, recording: Recording) -> bytes:
+    """A PLAY."""
+    path = artifact.encode()
+    return struct.pack("<I", len(path)) + path + struct.pack("<3Q", *recording.bases) + recording.operations
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ def worker() -> Path:
     """The worker program; linked by soname, so that the library path decides which runtime it gets."""
     folder = runtime().parent
     includes = [NATIVE, PACKAGE / "confine" / "native", PACKAGE / "compile" / "include"]
-    flags = (f"-L{folder}", "-l:libcudart.so.13", "-ldl")
+    heard = [f"-Wl,--export-dynamic-symbol={pattern}" for pattern in ("cuda*", "__cuda*")]  # what a candidate asks for
+    flags = (f"-L{folder}", "-l:libcudart.so.13", "-ldl", *heard)
     return build("warpsmith-worker", sorted(NATIVE.glob("*.cpp")), flags, includes)
 
 

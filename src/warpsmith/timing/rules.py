@@ -15,6 +15,7 @@ APART_US = 0.5  # and the times must differ by this: one short kernel in two pro
 LEVEL = 0.999
 CLOCK_SHARE, CLOCK_FLOOR_US = 0.03, 3.0  # how far two ways to make a call may differ; honest ones did by 2.2 %
 WALL_SHARE = 0.01  # how far two clocks of one call may differ
+SANE_SHARE, SANE_FLOOR_US = 0.05, 25.0  # and where the candidate's host code has no part in it
 LEAST_QUEUED = 5  # calls that say how long a call takes
 CONFIRMED_SHARE, LEAST_CONFIRMED = 0.25, 3
 GOOD_LIMIT = 10.0  # times the best baseline, past which a second evaluation must repeat it
@@ -99,6 +100,11 @@ def slack_us(time_us: float) -> float:
 def wall_slack_us(time_us: float) -> float:
     """How far two clocks may differ at this time: what is beside a call does not grow with it."""
     return max(WALL_SHARE * time_us, CLOCK_FLOOR_US)
+
+
+def sane_slack_us(time_us: float) -> float:
+    """How far they may differ where no host code of the candidate's runs: a busy host delays, and nothing else does."""
+    return max(SANE_SHARE * time_us, SANE_FLOOR_US)
 
 
 @dataclass(frozen=True)

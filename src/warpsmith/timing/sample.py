@@ -77,12 +77,12 @@ class Samples:
         """A quantile of what the judge waited beside the claims, from an idle device."""
         return quantile([clocks.beside_us for clocks in self.idle], share)
 
-    def confirmed(self, null_beside_us: float) -> list[Clocks]:
+    def confirmed(self, null_beside_us: float, slack_us: Callable[[float], float] = wall_slack_us) -> list[Clocks]:
         """The calls from an idle device that the judge's own clock confirms: only these say how long a call takes.
 
         One that was delayed on its way and one whose claim is too small look alike, and neither counts.
         """
-        return [one for one in self.idle if one.beside_us <= null_beside_us + wall_slack_us(one.event_us)]
+        return [one for one in self.idle if one.beside_us <= null_beside_us + slack_us(one.event_us)]
 
     def soonest_us(self, null: Null) -> float:
         """The shortest call from an idle device, of the confirmed ones if there are any.

@@ -1,7 +1,7 @@
 """Who sits under the clock: a compiled candidate, its processes, and what of this GPU does not depend on it."""
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +11,10 @@ from typing import Self
 
 from warpsmith.compile import Toolchain
 from warpsmith.records import Case, Ceilings, Direction, Task, Trial
-from warpsmith.sandbox.cuda_session import CudaSession, room_for_all
+from warpsmith.sandbox.cuda_session import Buffers, CudaSession, Recorded, room_for_all
+from warpsmith.sandbox.observation import Trouble
+from warpsmith.sandbox.player import Player
+from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
 from warpsmith.tasks.program import Problem
@@ -19,7 +22,11 @@ from warpsmith.tasks.values import tensors
 from warpsmith.timing.baselines import Host, host_for
 from warpsmith.timing.null import Form, l2_bytes, measure_nulls
 from warpsmith.timing.rules import Floor
-from warpsmith.timing.sample import Null
+from warpsmith.timing.sample import Examine, Null
+
+# The calls before the one that is recorded. A first call may tune itself; behind a gate it shows whether anything is
+# still to run when the call is over, which nobody would see once all is repeated in one order.
+UNRECORDED = (Mode.IDLE, Mode.QUEUED, Mode.QUEUED, Mode.QUEUED)
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Subject:
 
 
 class Sitting:
-    """The processes of one candidate under the clock: a worker a window, and torch beside them.
+    """The processes of one candidate under the clock: a player a window, or a worker, and torch beside them.
 
     `outlines` are calls of its cases, by name, of which only the shapes matter.
     """
@@ -54,6 +61,7 @@ class Sitting:
         self._subject, self._runtime, self.outlines, self._call_s = subject, runtime, outlines, call_s
         self._room = room_for_all(outlines.values())
         self._workers: dict[int, tuple[CudaSession, ExitStack]] = {}
+        self._players: dict[int, Player] = {}
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -71,6 +79,29 @@ class Sitting:
             until = ExitStack()
             self._workers[number] = until.enter_context(self._session()), until
         return self._workers[number][0]
+
+    def record(self, cases: Iterable[tuple[str, Iterator[Problem], Examine]]) -> Mapping[str, Recorded | Trouble | str]:
+        """Of each case a call that can be repeated, by name; or what is wrong with it, or why it cannot be.
+
+        All in one process, which is gone afterwards: no host code of the candidate's runs while it is timed.
+        """
+        given = self._subject.plain
+        artifact, entry = self._subject.artifact, self._subject.direction.value
+        with CudaSession(artifact, entry, self._runtime, self._buffers, self._call_s) as session:
+            return {name: _record(session, calls, examine, given) for name, calls, examine in cases}
+
+    def player(self, number: int, recorded: Recorded) -> Player:
+        """The player of a window, about to repeat this call."""
+        if number not in self._players or self._players[number].trouble:
+            bases = recorded.recording.bases
+            made = Player(self._subject.artifact, self._runtime, self._buffers, bases, self._call_s)
+            self._players[number] = self._open.enter_context(made)
+        self._players[number].play(recorded)
+        return self._players[number]
+
+    @cached_property
+    def _buffers(self) -> Buffers:
+        return self._open.enter_context(Buffers(self._room))
 
     def forms(self, outline: Problem) -> tuple[Form, Form]:
         """What a call costs that does nothing: by its launches and results, and by all that is known of it."""
@@ -96,6 +127,17 @@ class Sitting:
     def _session(self) -> CudaSession:
         subject = self._subject
         return CudaSession(subject.artifact, subject.direction.value, self._runtime, self._room, self._call_s)
+
+
+def _record(session: CudaSession, calls: Iterator[Problem], examine: Examine, given: bool) -> Recorded | Trouble | str:
+    for mode in UNRECORDED:
+        call = next(calls)
+        shown = session.call(call.arguments, call.native if given else (), mode=mode)
+        if trouble := shown.trouble or examine(call, shown):
+            return trouble
+    call = next(calls)
+    shown, recorded = session.record(call.arguments, call.native if given else ())
+    return shown.trouble or examine(call, shown) or recorded
 
 
 USUAL = tuple(Form(launches, results) for launches in (1, 2) for results in (1, 2, 3))

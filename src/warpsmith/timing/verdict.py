@@ -80,7 +80,9 @@ def judged(case: Case, windows: Sequence[Window], baselines: Baselines, bounds: 
 
 
 def _notes(time_us: float, windows: Sequence[Window]) -> Iterator[str]:
-    if time_us < WALL_SETTLES_US:
+    if why := next((window.why for window in windows if window.why), ""):
+        yield f"timed in the candidate's own process, since its calls could not be repeated without it: {why}"
+    if time_us < WALL_SETTLES_US and not all(window.repeated for window in windows):
         yield f"below {WALL_SETTLES_US:g} µs the judge's clock cannot confirm the worker's events"
     if thrown := sum(window.thrown for window in windows):
         yield f"timed again in {thrown} fresh process{'es' * (thrown > 1)}: the clocks disagreed about those before"

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from warpsmith.base import median
+from warpsmith.base import HarnessError, median
+from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
 from warpsmith.timing.null import Form
-from warpsmith.timing.rules import Doubt
+from warpsmith.timing.rules import Doubt, sane_slack_us, wall_slack_us
 from warpsmith.timing.sample import Examine, Manner, Null, Samples, sample
 from warpsmith.timing.sitting import Sitting, Zeros
 
@@ -25,7 +26,9 @@ class Window:
 
     every: Samples
     null: Null
+    repeated: bool  # without the candidate's host code
     thrown: int = 0  # processes before this one, about which the clocks disagreed
+    why: str = ""  # the calls could not be repeated
 
     @cached_property
     def kept(self) -> Samples:
@@ -35,7 +38,12 @@ class Window:
     @property
     def counted(self) -> list[Clocks]:
         """The calls from an idle device that say how long it takes: those that the judge's clock confirms."""
-        return self.kept.confirmed(self.null.beside_us) or self.kept.idle
+        return self.confirmed or self.kept.idle
+
+    @cached_property
+    def confirmed(self) -> list[Clocks]:
+        """Those that the judge's clock confirms."""
+        return self.kept.confirmed(self.null.beside_us, sane_slack_us if self.repeated else wall_slack_us)
 
     @property
     def us(self) -> float:
@@ -44,9 +52,11 @@ class Window:
 
     def doubts(self) -> Iterator[Doubt | None]:
         """What the clocks do not agree on: each process by itself, so that an honest one covers for none."""
-        kept, confirmed = self.kept, self.kept.confirmed(self.null.beside_us)
+        kept, confirmed = self.kept, len(self.confirmed)
         yield rules.too_few(len(kept.queued))
-        yield rules.clocks_disagree(len(confirmed), len(kept.idle), kept.beside_us(), self.null.beside_us)
+        if self.repeated and confirmed:
+            return
+        yield rules.clocks_disagree(confirmed, len(kept.idle), kept.beside_us(), self.null.beside_us)
         yield kept.hidden(self.null)
         yield rules.rehearsed_work(kept.rehearsal_us, self.us)
 
@@ -65,8 +75,22 @@ class Windows:
     calls: Iterator[Problem]
     examine: Examine
     manner: Manner
+    recorded: Recorded | str  # a call to repeat, or why there is none
 
     def window(self, number: int, outline: Problem) -> Window | Trouble:
+        """Of calls that are repeated without the candidate's host code; where that fails, of calls in its process."""
+        if isinstance(self.recorded, str):
+            return self._of_its_own(number, outline, self.recorded)
+        try:
+            player = self.sitting.player(number, self.recorded)
+        except HarnessError as error:
+            return self._of_its_own(number, outline, str(error))
+        found = sample(player, self.calls, self.examine, self.manner)
+        if isinstance(found, Trouble):
+            return self._of_its_own(number, outline, f"repeated, {found.detail}")
+        return Window(found, self.zeros.null(self.sitting.forms(outline)[0]), repeated=True)
+
+    def _of_its_own(self, number: int, outline: Problem, why: str) -> Window | Trouble:
         """Where the clocks disagree, the calls are held against a zero that is more alike, set anew.
 
         Where they still do, fresh processes have a chance, one after the other, and the calls of the last alone count:
@@ -74,7 +98,7 @@ class Windows:
         zero is measured when nothing of the candidate runs, so that it cannot have a part in it.
         """
         form, alike = self.sitting.forms(outline)
-        begin, found = time.monotonic(), self._sampled(number, form)
+        begin, found = time.monotonic(), self._sampled(number, form, why)
         for pause_s in PAUSES_S:
             if isinstance(found, Trouble) or found.agrees or time.monotonic() - begin > CHANCES_S:
                 return found
@@ -84,11 +108,11 @@ class Windows:
             again = replace(found, null=self.zeros.null(alike))
             if again.agrees:
                 return again
-            fresh = self._sampled(number, alike)
+            fresh = self._sampled(number, alike, why)
             found = fresh if isinstance(fresh, Trouble) else replace(fresh, thrown=found.thrown + 1)
         return found
 
-    def _sampled(self, number: int, form: Form) -> Window | Trouble:
+    def _sampled(self, number: int, form: Form, why: str) -> Window | Trouble:
         null = self.zeros.null(form)
         found = sample(self.sitting.worker(number), self.calls, self.examine, replace(self.manner, null=null))
-        return found if isinstance(found, Trouble) else Window(found, null)
+        return found if isinstance(found, Trouble) else Window(found, null, repeated=False, why=why)

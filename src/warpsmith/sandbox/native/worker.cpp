@@ -9,6 +9,8 @@
 #include "seccomp.h"
 #include "worker_gate.h"
 #include "worker_memory.h"
+#include "worker_record.h"
+#include "worker_replay.h"
 #include "worker_values.h"
 
 namespace {
@@ -46,6 +48,7 @@ struct Device {
   Memory memory;
   Arenas arenas;
   Gate gate;
+  Replay replay;                  // once it is ready, calls are asked for as they were recorded
   std::vector<uint64_t> results;  // blocks of the last call's results, the judge's until the next one
 };
 
@@ -90,6 +93,7 @@ Outcome load(const std::string& path, Artifact* artifact) {
   int version = artifact->abi();
   if (version != WARPSMITH_ABI)
     return failure(kOtherAbi, "The artifact speaks ABI " + std::to_string(version) + "; the worker speaks " + std::to_string(WARPSMITH_ABI) + ".");
+  record::open(path);
   return {};
 }
 
@@ -155,8 +159,16 @@ Outcome conclude(int count, int error, const WsValue* results, const Device& dev
   return outcome;
 }
 
-int enter(const Artifact& artifact, const Armed& armed, const WsHost& host, WsValue* results) {
-  return artifact.call(armed.name.c_str(), &host, armed.arguments.values.data(), int(armed.arguments.values.size()), results, kMostResults);
+int enter(const Artifact& artifact, const Armed& armed, bool recorded, Device* device, WsValue* results) {
+  if (device->replay.is_ready()) {
+    device->replay.perform(device->stream);  // an error of it is still there when the call is concluded
+    return 0;
+  }
+  const WsHost host = lend(&device->memory, device->stream);
+  if (recorded) record::begin();
+  const int count = artifact.call(armed.name.c_str(), &host, armed.arguments.values.data(), int(armed.arguments.values.size()), results, kMostResults);
+  if (recorded) record::end();
+  return count;
 }
 
 double microseconds(std::chrono::steady_clock::time_point from) {
@@ -165,10 +177,9 @@ double microseconds(std::chrono::steady_clock::time_point from) {
 
 Outcome invoke(const Artifact& artifact, Armed* armed, Device* device) {
   if (int error = place(&armed->arguments, device->arenas, &device->memory)) return cuda_failure(error, "when the arguments were placed");
-  WsHost host = lend(&device->memory, device->stream);
   WsValue results[kMostResults] = {};
   auto begin = std::chrono::steady_clock::now();
-  int count = enter(artifact, *armed, host, results);
+  int count = enter(artifact, *armed, armed->flags & kRecordCall, device, results);
   int error = cudaStreamSynchronize(device->stream);
   double seconds = microseconds(begin) / 1e6;
   Outcome outcome = conclude(count, error, results, *device, armed->flags & kReturnBytes);
@@ -176,20 +187,20 @@ Outcome invoke(const Artifact& artifact, Armed* armed, Device* device) {
   return outcome;
 }
 
-Outcome read_call(const Artifact& artifact, Armed* armed) {
+Outcome read_call(const Artifact& artifact, const Device& device, Armed* armed) {
   Reader from(armed->frame.payload.data(), armed->frame.payload.size());
   armed->flags = from.take<uint32_t>();
   auto length = from.take<uint32_t>(), count = from.take<uint32_t>();
   const uint8_t* name = from.bytes(length);
   if (!name || !read_values(&from, count, &armed->arguments) || !from.whole()) return failure(kBadRequest, "A call that cannot be read.");
-  if (!artifact.call) return failure(kBadRequest, "No artifact is loaded.");
+  if (!artifact.call && !device.replay.is_ready()) return failure(kBadRequest, "No artifact is loaded.");
   armed->name.assign(name, name + length);
   return {};
 }
 
 Outcome call(const Artifact& artifact, const frames::Frame& frame, Device* device) {
   Armed armed{frame, {}, 0, {}};
-  if (Outcome read = read_call(artifact, &armed); read.status != kDone) return read;
+  if (Outcome read = read_call(artifact, *device, &armed); read.status != kDone) return read;
   try {
     return invoke(artifact, &armed, device);
   } catch (...) {
@@ -200,8 +211,8 @@ Outcome call(const Artifact& artifact, const frames::Frame& frame, Device* devic
 // Takes the judge's memory in, and from then on makes no call but those that computing needs.
 Outcome share(const frames::Frame& frame, Device* device) {
   Reader from(frame.payload.data(), frame.payload.size());
-  std::vector<std::pair<int, uint64_t>> shared(from.take<uint32_t>() % 64);
-  for (auto& [fd, bytes] : shared) fd = from.take<int32_t>(), bytes = from.take<uint64_t>();
+  std::vector<Shared> shared(from.take<uint32_t>() % 64);
+  for (Shared& one : shared) one = {from.take<int32_t>(), from.take<uint64_t>(), from.take<uint64_t>()};
   if (!from.whole() || shared.size() != kArenas) return failure(kBadRequest, "A share that cannot be read.");
   if (std::string fault = device->arenas.map(shared); !fault.empty()) return failure(kBadRequest, fault);
   if (std::string fault = device->gate.prepare(); !fault.empty()) return failure(kBadRequest, fault);
@@ -233,7 +244,7 @@ void release_results(Device* device) {
 // Everything in place and the device idle, with this process's context on it: a call now costs what it costs.
 Outcome arm(const Artifact& artifact, Armed* armed, Device* device) {
   release_results(device);
-  if (Outcome read = read_call(artifact, armed); read.status != kDone) return read;
+  if (Outcome read = read_call(artifact, *device, armed); read.status != kDone) return read;
   if (int error = place(&armed->arguments, device->arenas, &device->memory)) return cuda_failure(error, "when the arguments were placed");
   int error = wake(device);
   return error ? cuda_failure(error, "before the call") : Outcome{};
@@ -266,13 +277,13 @@ void put_clocks(const Device& device, float event_ms, double host_us, Outcome* o
   for (const auto& [address, bytes] : taken) outcome->head.put(device.arenas.encode(address)), outcome->head.put(bytes);
 }
 
-Outcome make_timed(const Artifact& artifact, const Armed& armed, bool queued, Device* device) {
-  WsHost host = lend(&device->memory, device->stream);
+Outcome make_timed(const Artifact& artifact, const Armed& armed, uint32_t flags, Device* device) {
+  const bool queued = flags & kQueued;
   WsValue results[kMostResults] = {};
   if (int error = queued ? device->gate.close(device->stream) : 0) return cuda_failure(error, "when the gate was closed");
   auto begin = std::chrono::steady_clock::now();
   cudaEventRecord(device->begin, device->stream);
-  int count = enter(artifact, armed, host, results);
+  int count = enter(artifact, armed, flags & kRecordGo, device, results);
   double host_us = microseconds(begin);
   cudaEventRecord(device->end, device->stream);
   if (queued) take_snapshot(results, count, *device), device->gate.open();
@@ -288,11 +299,11 @@ Outcome make_timed(const Artifact& artifact, const Armed& armed, bool queued, De
   return outcome;
 }
 
-Outcome go(const Artifact& artifact, const Armed& armed, bool queued, Device* device) {
+Outcome go(const Artifact& artifact, const Armed& armed, uint32_t flags, Device* device) {
   release_results(device);
   Outcome outcome;
   try {
-    outcome = make_timed(artifact, armed, queued, device);
+    outcome = make_timed(artifact, armed, flags, device);
   } catch (...) {
     outcome = failure(kThrew, "An exception came out of warpsmith_call.");
   }
@@ -300,9 +311,28 @@ Outcome go(const Artifact& artifact, const Armed& armed, bool queued, Device* de
   return outcome;
 }
 
-bool is_queued(const frames::Frame& frame) {
+uint32_t flags_of(const frames::Frame& frame) { return Reader(frame.payload.data(), frame.payload.size()).take<uint32_t>(); }
+
+// The recorded call, with where the judge's memory lies: its operations name addresses.
+void tell_recorded(const Device& device) {
+  Writer out;
+  const std::string &fault = record::fault(), &operations = record::operations();
+  out.put(uint32_t(fault.size()));
+  out.bytes(fault.data(), fault.size());
+  for (int i = 0; i < kArenas; ++i) out.put(device.arenas.is_open() ? device.arenas.at(i).base : uint64_t(0));
+  out.bytes(operations.data(), operations.size());
+  frames::write_frame(kAnswers, worker::kRecorded, out.out());
+}
+
+Outcome play(const frames::Frame& frame, Device* device) {
   Reader from(frame.payload.data(), frame.payload.size());
-  return from.take<uint32_t>() & kQueued;
+  const auto length = from.take<uint32_t>();
+  const uint8_t* path = from.bytes(length);
+  for (int i = 0; i < kArenas; ++i)
+    if (from.take<uint64_t>() != (device->arenas.is_open() ? device->arenas.at(i).base : 0)) return failure(kBadRequest, "The judge's memory lies elsewhere here.");
+  if (!path) return failure(kBadRequest, "A recording that cannot be read.");
+  const std::string fault = device->replay.prepare(std::string(path, path + length), from, device->stream);
+  return fault.empty() ? Outcome{} : failure(kBadRequest, fault);
 }
 
 // A process that sleeps is woken late by tens of microseconds, and finds the candidate's code gone from the caches of its
@@ -337,15 +367,20 @@ int main() {
     Outcome outcome = ready ? cuda_failure(ready, "when the device was opened") : failure(kBadRequest, "A frame of kind " + std::to_string(frame.kind) + ".");
     Kind kind = worker::kResult;
     if (frame.kind == kLeave) break;
-    if (frame.kind == kLoad || frame.kind == kShare) kind = worker::kLoaded;
+    if (frame.kind == kLoad || frame.kind == kShare || frame.kind == kPlay) kind = worker::kLoaded;
     if (frame.kind == kArm) kind = worker::kReady, armed = Armed{frame, {}, 0, {}};
     if (frame.kind == kGo) kind = worker::kTimed;
+    if (frame.kind == kRecord) {
+      tell_recorded(device);
+      continue;
+    }
     if (!ready) switch (frame.kind) {
+        case kPlay: outcome = play(frame, &device); break;
         case kShare: outcome = share(frame, &device); break;
         case kLoad: outcome = load_guarded(frame, &device, &artifact); break;
         case kCall: outcome = call(artifact, frame, &device); break;
         case kArm: outcome = arm(artifact, &armed, &device); break;
-        case kGo: outcome = go(artifact, armed, is_queued(frame), &device); break;
+        case kGo: outcome = go(artifact, armed, flags_of(frame), &device); break;
       }
     answer(kind, outcome);
     if (frame.kind != kArm) device.memory.end_call();

@@ -11,14 +11,14 @@ uint64_t rounded(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment 
 
 std::string failed(const char* what, int error) { return std::string(what) + " failed with driver error " + std::to_string(error); }
 
-std::string map_one(const Driver& driver, int fd, uint64_t bytes, Arena* arena) {
+std::string map_one(const Driver& driver, const Shared& shared, Arena* arena) {
   unsigned long long handle = 0, address = 0;
   const AccessDescription access = {{kLocationDevice, 0}, kReadWrite};
-  if (int error = driver.import(&handle, reinterpret_cast<void*>(intptr_t(fd)), kHandleIsDescriptor)) return failed("cuMemImportFromShareableHandle", error);
-  if (int error = driver.reserve(&address, bytes, 0, 0, 0)) return failed("cuMemAddressReserve", error);
-  if (int error = driver.map(address, bytes, 0, handle, 0)) return failed("cuMemMap", error);
-  if (int error = driver.set_access(address, bytes, &access, 1)) return failed("cuMemSetAccess", error);
-  *arena = {address, bytes};
+  if (int error = driver.import(&handle, reinterpret_cast<void*>(intptr_t(shared.fd)), kHandleIsDescriptor)) return failed("cuMemImportFromShareableHandle", error);
+  if (int error = driver.reserve(&address, shared.bytes, 0, shared.wish, 0)) return failed("cuMemAddressReserve", error);
+  if (int error = driver.map(address, shared.bytes, 0, handle, 0)) return failed("cuMemMap", error);
+  if (int error = driver.set_access(address, shared.bytes, &access, 1)) return failed("cuMemSetAccess", error);
+  *arena = {address, shared.bytes};
   return "";
 }
 
@@ -36,12 +36,12 @@ void* Blocks::take(uint64_t bytes) {
   return reinterpret_cast<void*>(start);
 }
 
-std::string Arenas::map(const std::vector<std::pair<int, uint64_t>>& shared) {
+std::string Arenas::map(const std::vector<Shared>& shared) {
   const Driver* driver = Driver::find();
   if (!driver) return "libcuda.so.1 lacks a function that shared memory needs";
   std::vector<Arena> mapped(shared.size());
   for (size_t i = 0; i < shared.size(); ++i)
-    if (std::string fault = map_one(*driver, shared[i].first, shared[i].second, &mapped[i]); !fault.empty()) return fault;
+    if (std::string fault = map_one(*driver, shared[i], &mapped[i]); !fault.empty()) return fault;
   arenas_ = mapped;
   return "";
 }

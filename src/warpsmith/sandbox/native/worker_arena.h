@@ -17,6 +17,12 @@ struct Arena {
   uint64_t base = 0, bytes = 0;
 };
 
+// A descriptor that came in, and where it shall be mapped; 0: anywhere.
+struct Shared {
+  int fd = -1;
+  uint64_t bytes = 0, wish = 0;
+};
+
 // Blocks of the results arena, first fit, with a guard between any two; a block that lives over calls stays put.
 class Blocks {
  public:
@@ -34,7 +40,7 @@ class Blocks {
 class Arenas {
  public:
   // Maps the descriptors through the driver; the sentence says what failed, empty when all is well.
-  std::string map(const std::vector<std::pair<int, uint64_t>>& shared);
+  std::string map(const std::vector<Shared>& shared);
   bool is_open() const { return !arenas_.empty(); }
   const Arena& at(int number) const { return arenas_[number]; }
   // The address that a frame's code stands for; 0 when it stands for none.

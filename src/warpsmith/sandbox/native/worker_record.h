@@ -1,0 +1,21 @@
+// What a candidate asks of the device in one call, written down in the order in which it asks, so that a process which
+// holds none of its host code can ask for the same. A recording is a claim like all else, and need not be believed: one
+// that leaves something out gives wrong results where it is repeated, and those are looked at.
+//
+// The runtime's functions that ask for work are defined in the worker itself and pass the request on: a candidate that is
+// loaded finds these first. Streams and events are left out: the order in which the host asks is one that they allow.
+#pragma once
+
+#include <string>
+
+namespace worker::record {
+
+// The artifact whose kernels will be launched: how many bytes their parameters have stands in its PTX.
+void open(const std::string& artifact);
+void begin();
+void end();
+// The operations between begin and end, and what was set before; `fault` says why they cannot be repeated, if so.
+const std::string& operations();
+const std::string& fault();
+
+}  // namespace worker::record

@@ -1,0 +1,99 @@
+"""A recorded call repeated without the candidate's host code, on the virtual GPU: the same results, or a reason."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from runtime_artifacts import EIGHT, HERE, LIMITS, artifact, numbers
+
+from warpsmith.confine import Frame
+from warpsmith.sandbox.protocol import Answer, Kind, Recording, Status, call, parse_recorded, play
+from warpsmith.sandbox.run import _fetch, _place, worker_policy
+from warpsmith.sandbox.worker import Conversation, start
+from warpsmith.vgpu import Settings, VirtualGpu, describe, runtime
+
+SMALL = Settings(memory_bytes=1 << 28, wall_s=30)
+FILE = artifact(HERE / "calls.cu")
+
+
+@dataclass
+class Bench:
+    """One worker on a virtual GPU whose memory we can see."""
+
+    gpu: VirtualGpu
+    talk: Conversation
+    argument: int = 0  # its address
+
+    def recorded(self, entry: str) -> tuple[Answer, Recording]:
+        """A call, and what it asked for."""
+        loaded = self.talk.load(FILE)
+        assert isinstance(loaded, Answer) and loaded.status is Status.DONE
+        self.argument = _place(self.gpu.control, EIGHT)
+        answer = self.talk.call(call(entry, [EIGHT], lambda _raw: self.argument, recorded=True))
+        assert isinstance(answer, Answer) and answer.status is Status.DONE
+        found = self.talk.exchange(Frame(Kind.RECORD), Kind.RECORDED)
+        assert isinstance(found, Frame)
+        return answer, parse_recorded(found.payload)
+
+    def result(self, answer: Answer) -> list[float]:
+        """The result's memory as it is now."""
+        raw = _fetch(self.gpu.control, answer.results[0])
+        assert raw is not None
+        return numbers(raw)
+
+    def again(self, recording: Recording) -> Answer:
+        """The recorded call, asked for anew; its own arguments do not matter."""
+        loaded = self.talk.ask(Frame(Kind.PLAY, play(str(FILE), recording)), Kind.LOADED)
+        assert isinstance(loaded, Answer)
+        if loaded.status is not Status.DONE:
+            return loaded
+        answer = self.talk.call(call("whatever", [], None))
+        assert isinstance(answer, Answer)
+        return answer
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    with VirtualGpu(describe("H200"), SMALL) as gpu:
+        policy = worker_policy(FILE, runtime().parent, LIMITS, {"WARPSMITH_VGPU_FD": "5"})
+        with start(policy, [gpu.client.fileno()]) as child:
+            gpu.client.close()
+            yield Bench(gpu, Conversation(child, 20))
+
+
+@pytest.mark.parametrize("entry", ["launch", "symbols", "streams", "events", "joined", "extended_launch"])
+def test_a_call_is_repeated_from_what_it_asked_for(bench: Bench, entry: str) -> None:
+    answer, recording = bench.recorded(entry)
+    assert recording.fault == ""
+    expected = bench.result(answer)
+    bench.gpu.control.write(answer.results[0].address, b"\xff" * len(EIGHT.data))
+    bench.gpu.control.write(bench.argument, EIGHT.data)  # these entries work in place
+    assert bench.result(answer) != expected
+    launches = launched(bench)
+    repeated = bench.again(recording)
+    assert (repeated.status, repeated.results) == (Status.DONE, ()), repeated.text
+    assert bench.result(answer) == expected
+    assert launched(bench) == launches > 0
+
+
+def launched(bench: Bench) -> int:
+    return sum(row.launches for row in bench.gpu.control.facts().kernels)
+
+
+def test_a_graph_of_an_earlier_call_is_not_known(bench: Bench) -> None:
+    _, recording = bench.recorded("captured")  # captured once and launched three times
+    assert recording.fault == "a graph of an earlier call"
+
+
+@pytest.mark.parametrize("cut", [1, 40, 200])
+def test_a_recording_that_is_damaged_is_refused(bench: Bench, cut: int) -> None:
+    _, recording = bench.recorded("launch")
+    damaged = Recording("", recording.bases, recording.operations[:-cut])
+    assert bench.again(damaged).status is Status.BAD_REQUEST
+
+
+def test_a_recording_of_memory_that_lies_elsewhere_is_refused(bench: Bench) -> None:
+    _, recording = bench.recorded("launch")
+    moved = Recording("", (1 << 30, 0, 0), recording.operations)
+    refused = bench.again(moved)
+    assert refused.status is Status.BAD_REQUEST and "elsewhere" in refused.text
