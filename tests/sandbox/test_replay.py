@@ -61,7 +61,10 @@ def bench() -> Iterator[Bench]:
             yield Bench(gpu, Conversation(child, 20))
 
 
-@pytest.mark.parametrize("entry", ["launch", "symbols", "streams", "events", "joined", "extended_launch"])
+@pytest.mark.parametrize(
+    "entry",
+    ["launch", "symbols", "streams", "events", "joined", "extended_launch", "captured", "built_graph", "opted_in"],
+)
 def test_a_call_is_repeated_from_what_it_asked_for(bench: Bench, entry: str) -> None:
     answer, recording = bench.recorded(entry)
     assert recording.fault == ""
@@ -80,9 +83,9 @@ def launched(bench: Bench) -> int:
     return sum(row.launches for row in bench.gpu.control.facts().kernels)
 
 
-def test_a_graph_of_an_earlier_call_is_not_known(bench: Bench) -> None:
-    _, recording = bench.recorded("captured")  # captured once and launched three times
-    assert recording.fault == "a graph of an earlier call"
+def test_a_copy_whose_direction_is_not_said_is_not_repeated(bench: Bench) -> None:
+    _, recording = bench.recorded("memory")
+    assert recording.fault == "a copy that is long, or whose direction is not said"
 
 
 @pytest.mark.parametrize("cut", [1, 40, 200])

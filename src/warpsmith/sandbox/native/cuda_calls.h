@@ -27,5 +27,5 @@ const char* cudaGetErrorName(int error);
 const char* cudaGetErrorString(int error);
 }
 
-constexpr int kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3;
+constexpr int kHostToHost = 0, kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3;
 constexpr unsigned kHostMapped = 2, kScheduleSpin = 1;

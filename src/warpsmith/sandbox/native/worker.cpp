@@ -219,6 +219,7 @@ Outcome share(const frames::Frame& frame, Device* device) {
   if (int error = cudaEventCreate(&device->begin)) return cuda_failure(error, "when the clock was made");
   if (int error = cudaEventCreate(&device->end)) return cuda_failure(error, "when the clock was made");
   device->memory.share(device->arenas);
+  record::serve(&device->memory);
   if (!warpsmith::seccomp::install_worker({.load = true, .threads = false, .descriptors = false})) return failure(kBadRequest, "The worker's seccomp filter was refused.");
   return {};
 }

@@ -38,6 +38,19 @@ struct LaunchConfig {
   LaunchAttribute* attributes;
   unsigned count;
 };
+// cudaKernelNodeParams and cudaMemsetParams.
+struct KernelNode {
+  void* function;
+  Extent grid, block;
+  unsigned shared;
+  void **arguments, **extra;
+};
+struct FillNode {
+  void* to;
+  size_t pitch;
+  unsigned value, element_bytes;
+  size_t width, height;
+};
 constexpr int kCooperativeAttribute = 2, kClusterAttribute = 4;
 
 }  // namespace worker

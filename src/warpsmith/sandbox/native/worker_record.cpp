@@ -9,8 +9,11 @@
 #include <vector>
 
 #include "cuda_calls.h"
+#include "worker_memory.h"
 #include "worker_program.h"
 #include "worker_values.h"
+
+extern "C" int cudaStreamIsCapturing(void* stream, int* status);
 
 namespace worker::record {
 namespace {
@@ -23,13 +26,21 @@ struct Symbol {
   uint32_t constant = 0;
 };
 
+struct Node {
+  const void* node;  // of a graph that was built by hand
+  std::string operation;
+};
+
 struct State {
   std::map<const void*, std::string> kernels;  // by the host's pointer, and by the runtime's handle
   std::map<const void*, Symbol> symbols;
   std::map<std::string, std::vector<uint32_t>> parameters;  // bytes of each, by the kernel's name
-  Writer settings, call;                                    // what outlives a call, and what is asked in this one
+  std::map<const void*, std::vector<Node>> graphs, runnable;
+  std::vector<Node> captured;     // of the graph that is being captured
+  int capturing = 0;
+  std::string settings, call;     // what outlives a call, and what is asked in this one
   std::string whole, fault;
-  int captured = 0, replayed = 0;  // graphs in this call
+  Memory* memory = nullptr;
   bool on = false;
 };
 
@@ -78,51 +89,96 @@ const std::string* name_of(const void* kernel) {
   return found == state().kernels.end() ? nullptr : &found->second;
 }
 
-void launched(const void* kernel, const LaunchConfig& shape, void** arguments) {
-  if (!state().on) return;
+// The operation as it lies in a recording; empty when it is not known how to repeat it.
+std::string launch_of(const void* kernel, const LaunchConfig& shape, void** arguments) {
   const std::string* name = name_of(kernel);
   auto sizes = name ? state().parameters.find(*name) : state().parameters.end();
-  if (sizes == state().parameters.end()) return refuse("a kernel that its file does not hold");
+  if (sizes == state().parameters.end() || !arguments) return "";
   Extent cluster{1, 1, 1};
   uint32_t cooperative = 0;
   for (unsigned i = 0; i < shape.count; ++i) {
     if (shape.attributes[i].id == kCooperativeAttribute) cooperative = shape.attributes[i].cooperative != 0;
     if (shape.attributes[i].id == kClusterAttribute) cluster = shape.attributes[i].cluster;
   }
-  Writer& to = state().call;
+  Writer to;
   to.put(uint32_t(kKernel));
   put_name(&to, *name);
   to.put(shape.grid), to.put(shape.block), to.put(uint32_t(shape.shared)), to.put(cooperative), to.put(cluster);
   to.put(uint32_t(sizes->second.size()));
   for (uint32_t bytes : sizes->second) to.put(bytes);
   for (size_t i = 0; i < sizes->second.size(); ++i) to.bytes(arguments[i], sizes->second[i]);
-  if (to.out().size() > kMostBytes) refuse("more launches than are kept");
+  return to.out();
 }
 
-void filled(const void* to, int value, size_t bytes) {
-  if (!state().on) return;
-  state().call.put(uint32_t(kFill)), state().call.put(uint64_t(to)), state().call.put(uint32_t(value)), state().call.put(uint64_t(bytes));
+std::string fill_of(const void* to, int value, size_t bytes) {
+  Writer out;
+  out.put(uint32_t(kFill)), out.put(uint64_t(to)), out.put(uint32_t(value)), out.put(uint64_t(bytes));
+  return out.out();
 }
 
-void copied(const void* to, const void* from, size_t bytes, int kind) {
-  if (!state().on || kind == kDeviceToHost || kind == 0) return;
-  if (kind == kDeviceToDevice) {
-    state().call.put(uint32_t(kCopy)), state().call.put(uint64_t(to)), state().call.put(uint64_t(from)), state().call.put(uint64_t(bytes));
-  } else if (kind == kHostToDevice && bytes <= kMostInline) {
-    state().call.put(uint32_t(kBytes)), state().call.put(uint64_t(to)), state().call.put(uint32_t(bytes)), state().call.bytes(from, bytes);
-  } else {
-    refuse("a copy from the host that is too long to keep, or of a direction that is not said");
-  }
+std::string copy_of(const void* to, const void* from, size_t bytes, int kind) {
+  Writer out;
+  if (kind == kDeviceToDevice) out.put(uint32_t(kCopy)), out.put(uint64_t(to)), out.put(uint64_t(from)), out.put(uint64_t(bytes));
+  if (kind == kHostToDevice && bytes <= kMostInline)
+    out.put(uint32_t(kBytes)), out.put(uint64_t(to)), out.put(uint32_t(bytes)), out.bytes(from, bytes);
+  return out.out();
 }
 
-void written(const void* symbol, const void* from, size_t bytes, size_t offset, int kind) {
+std::string symbol_of(const void* symbol, const void* from, size_t bytes, size_t offset, int kind) {
   auto found = state().symbols.find(symbol);
-  if (found == state().symbols.end() || kind != kHostToDevice || bytes > kMostInline) return refuse("a symbol that is written in a way that is not kept");
-  Writer& to = state().on ? state().call : state().settings;
+  if (found == state().symbols.end() || kind != kHostToDevice || bytes > kMostInline) return "";
+  Writer to;
   to.put(uint32_t(kSymbol));
   put_name(&to, found->second.name);
   to.put(uint64_t(offset)), to.put(uint32_t(bytes)), to.bytes(from, bytes);
+  return to.out();
 }
+
+bool is_capturing(void* stream) {
+  int status = 0;
+  return state().capturing && NEXT(cudaStreamIsCapturing)(stream, &status) == 0 && status == 1;
+}
+
+void keep(const std::string& operation, const char* what) {
+  if (operation.empty()) refuse(what);
+  state().call += operation;
+  if (state().call.size() > kMostBytes) refuse("more operations than are kept");
+}
+
+// Asked for on a stream: now, or whenever the graph that is being captured is launched.
+void asked(const std::string& operation, void* stream, const char* what) {
+  if (is_capturing(stream)) state().captured.push_back({nullptr, operation});
+  else if (state().on) keep(operation, what);
+}
+
+bool is_heard() { return state().on || state().capturing; }
+
+void launched(const void* kernel, const LaunchConfig& shape, void** arguments) {
+  if (is_heard()) asked(launch_of(kernel, shape, arguments), shape.stream, "a kernel that its file does not hold");
+}
+
+void filled(const void* to, int value, size_t bytes, void* stream) {
+  if (is_heard()) asked(fill_of(to, value, bytes), stream, "");
+}
+
+void copied(const void* to, const void* from, size_t bytes, int kind, void* stream) {
+  if (is_heard() && kind != kDeviceToHost && kind != kHostToHost) asked(copy_of(to, from, bytes, kind), stream, "a copy that is long, or whose direction is not said");
+}
+
+// What outlives a call, once: many set the same before each launch.
+void set(const std::string& operation) {
+  if (state().settings.size() < kMostBytes && state().settings.find(operation) == std::string::npos) state().settings += operation;
+}
+
+void written(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, void* stream) {
+  const std::string operation = symbol_of(symbol, from, bytes, offset, kind);
+  if (is_heard()) asked(operation, stream, "a symbol that is written in a way that is not kept");
+  else set(operation);
+}
+
+void added(const void* graph, const void* node, const std::string& operation) { state().graphs[graph].push_back({node, operation}); }
+
+LaunchConfig shape_of(const KernelNode& node) { return {node.grid, node.block, node.shared, nullptr, nullptr, 0}; }
 
 // What the candidate's constructors told the runtime when it was loaded.
 std::string registered() {
@@ -145,20 +201,19 @@ void open(const std::string& artifact) {
   for (size_t at = all.find(kEntry); at != std::string::npos; at = all.find(kEntry, at + 1)) read_entry(all, at + std::strlen(kEntry));
 }
 
+void serve(Memory* memory) { state().memory = memory; }
+
 void begin() {
-  state().call = Writer();
+  state().call.clear();
   state().fault.clear();
-  state().captured = state().replayed = 0;
   state().on = true;
 }
 
-// What a graph launches was asked for when it was captured: in this call, and once, or it is not known.
 void end() {
-  if (state().replayed > state().captured) refuse("a graph of an earlier call");
-  state().on = false;
   Writer marker;
   marker.put(uint32_t(kBegin));
-  state().whole = registered() + state().settings.out() + marker.out() + state().call.out();
+  state().on = false;
+  state().whole = registered() + state().settings + marker.out() + state().call;
 }
 
 const std::string& operations() { return state().whole; }
@@ -189,73 +244,171 @@ int __cudaGetKernel(void** kernel, const void* host) {
 }
 
 int __cudaLaunchKernel(void* kernel, Extent grid, Extent block, void** arguments, size_t shared, void* stream) {
-  record::launched(kernel, {grid, block, shared, stream, nullptr, 0}, arguments);
-  return NEXT(__cudaLaunchKernel)(kernel, grid, block, arguments, shared, stream);
+  const int error = NEXT(__cudaLaunchKernel)(kernel, grid, block, arguments, shared, stream);
+  if (!error) record::launched(kernel, {grid, block, shared, stream, nullptr, 0}, arguments);
+  return error;
 }
 
 int cudaLaunchKernel(const void* kernel, Extent grid, Extent block, void** arguments, size_t shared, void* stream) {
-  record::launched(kernel, {grid, block, shared, stream, nullptr, 0}, arguments);
-  return NEXT(cudaLaunchKernel)(kernel, grid, block, arguments, shared, stream);
+  const int error = NEXT(cudaLaunchKernel)(kernel, grid, block, arguments, shared, stream);
+  if (!error) record::launched(kernel, {grid, block, shared, stream, nullptr, 0}, arguments);
+  return error;
 }
 
 int cudaLaunchCooperativeKernel(const void* kernel, Extent grid, Extent block, void** arguments, size_t shared, void* stream) {
   worker::LaunchAttribute together{worker::kCooperativeAttribute, 0, {.cooperative = 1}};
-  record::launched(kernel, {grid, block, shared, stream, &together, 1}, arguments);
-  return NEXT(cudaLaunchCooperativeKernel)(kernel, grid, block, arguments, shared, stream);
+  const int error = NEXT(cudaLaunchCooperativeKernel)(kernel, grid, block, arguments, shared, stream);
+  if (!error) record::launched(kernel, {grid, block, shared, stream, &together, 1}, arguments);
+  return error;
 }
 
 int cudaLaunchKernelExC(const LaunchConfig* shape, const void* kernel, void** arguments) {
-  record::launched(kernel, *shape, arguments);
-  return NEXT(cudaLaunchKernelExC)(shape, kernel, arguments);
+  const int error = NEXT(cudaLaunchKernelExC)(shape, kernel, arguments);
+  if (!error) record::launched(kernel, *shape, arguments);
+  return error;
 }
 
 int cudaFuncSetAttribute(const void* kernel, int attribute, int value) {
-  if (const std::string* name = record::name_of(kernel)) {
-    worker::Writer& to = record::state().settings;
+  const int error = NEXT(cudaFuncSetAttribute)(kernel, attribute, value);
+  if (const std::string* name = error ? nullptr : record::name_of(kernel)) {
+    worker::Writer to;
     to.put(uint32_t(worker::kAttribute));
     record::put_name(&to, *name);
     to.put(attribute), to.put(value);
+    record::set(to.out());
   }
-  return NEXT(cudaFuncSetAttribute)(kernel, attribute, value);
+  return error;
 }
 
 int cudaMemsetAsync(void* to, int value, size_t bytes, void* stream) {
-  record::filled(to, value, bytes);
-  return NEXT(cudaMemsetAsync)(to, value, bytes, stream);
+  const int error = NEXT(cudaMemsetAsync)(to, value, bytes, stream);
+  if (!error) record::filled(to, value, bytes, stream);
+  return error;
 }
 
 int cudaMemset(void* to, int value, size_t bytes) {
-  record::filled(to, value, bytes);
-  return NEXT(cudaMemset)(to, value, bytes);
+  const int error = NEXT(cudaMemset)(to, value, bytes);
+  if (!error) record::filled(to, value, bytes, nullptr);
+  return error;
 }
 
 int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
-  record::copied(to, from, bytes, kind);
-  return NEXT(cudaMemcpyAsync)(to, from, bytes, kind, stream);
+  const int error = NEXT(cudaMemcpyAsync)(to, from, bytes, kind, stream);
+  if (!error) record::copied(to, from, bytes, kind, stream);
+  return error;
 }
 
 int cudaMemcpy(void* to, const void* from, size_t bytes, int kind) {
-  record::copied(to, from, bytes, kind);
-  return NEXT(cudaMemcpy)(to, from, bytes, kind);
+  const int error = NEXT(cudaMemcpy)(to, from, bytes, kind);
+  if (!error) record::copied(to, from, bytes, kind, nullptr);
+  return error;
 }
 
 int cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset, int kind) {
-  record::written(symbol, from, bytes, offset, kind);
-  return NEXT(cudaMemcpyToSymbol)(symbol, from, bytes, offset, kind);
+  const int error = NEXT(cudaMemcpyToSymbol)(symbol, from, bytes, offset, kind);
+  if (!error) record::written(symbol, from, bytes, offset, kind, nullptr);
+  return error;
 }
 
 int cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, void* stream) {
-  record::written(symbol, from, bytes, offset, kind);
-  return NEXT(cudaMemcpyToSymbolAsync)(symbol, from, bytes, offset, kind, stream);
+  const int error = NEXT(cudaMemcpyToSymbolAsync)(symbol, from, bytes, offset, kind, stream);
+  if (!error) record::written(symbol, from, bytes, offset, kind, stream);
+  return error;
+}
+
+int cudaStreamBeginCapture(void* stream, int mode) {
+  const int error = NEXT(cudaStreamBeginCapture)(stream, mode);
+  if (!error) ++record::state().capturing;
+  return error;
 }
 
 int cudaStreamEndCapture(void* stream, void** graph) {
-  record::state().captured += record::state().on;
-  return NEXT(cudaStreamEndCapture)(stream, graph);
+  const int error = NEXT(cudaStreamEndCapture)(stream, graph);
+  if (record::state().capturing) --record::state().capturing;
+  if (!error) record::state().graphs[*graph] = record::state().captured;
+  record::state().captured.clear();
+  return error;
 }
 
-int cudaGraphLaunch(void* graph, void* stream) {
-  record::state().replayed += record::state().on;
-  return NEXT(cudaGraphLaunch)(graph, stream);
+int cudaGraphAddKernelNode(void** node, void* graph, void* const* before, size_t count, const worker::KernelNode* wanted) {
+  const int error = NEXT(cudaGraphAddKernelNode)(node, graph, before, count, wanted);
+  if (!error) record::added(graph, *node, record::launch_of(wanted->function, record::shape_of(*wanted), wanted->arguments));
+  return error;
+}
+
+int cudaGraphAddMemsetNode(void** node, void* graph, void* const* before, size_t count, const worker::FillNode* wanted) {
+  const int error = NEXT(cudaGraphAddMemsetNode)(node, graph, before, count, wanted);
+  const bool plain = wanted->height == 1 && (wanted->element_bytes == 1 || wanted->value == 0);
+  if (!error) record::added(graph, *node, plain ? record::fill_of(wanted->to, int(wanted->value), wanted->width * wanted->element_bytes) : "");
+  return error;
+}
+
+int cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* before, size_t count, void* to, const void* from, size_t bytes, int kind) {
+  const int error = NEXT(cudaGraphAddMemcpyNode1D)(node, graph, before, count, to, from, bytes, kind);
+  if (!error) record::added(graph, *node, record::copy_of(to, from, bytes, kind));
+  return error;
+}
+
+int cudaGraphInstantiate(void** runnable, void* graph, unsigned long long flags) {
+  const int error = NEXT(cudaGraphInstantiate)(runnable, graph, flags);
+  if (!error) record::state().runnable[*runnable] = record::state().graphs[graph];
+  return error;
+}
+
+int cudaGraphInstantiateWithFlags(void** runnable, void* graph, unsigned long long flags) {
+  const int error = NEXT(cudaGraphInstantiateWithFlags)(runnable, graph, flags);
+  if (!error) record::state().runnable[*runnable] = record::state().graphs[graph];
+  return error;
+}
+
+int cudaGraphExecUpdate(void* runnable, void* graph, void* told) {
+  const int error = NEXT(cudaGraphExecUpdate)(runnable, graph, told);
+  if (!error) record::state().runnable[runnable] = record::state().graphs[graph];
+  return error;
+}
+
+int cudaGraphExecKernelNodeSetParams(void* runnable, void* node, const worker::KernelNode* wanted) {
+  for (auto& one : record::state().runnable[runnable])
+    if (one.node == node) one.operation = record::launch_of(wanted->function, record::shape_of(*wanted), wanted->arguments);
+  return NEXT(cudaGraphExecKernelNodeSetParams)(runnable, node, wanted);
+}
+
+int cudaGraphLaunch(void* runnable, void* stream) {
+  if (record::state().on) {
+    const auto found = record::state().runnable.find(runnable);
+    if (found == record::state().runnable.end() || found->second.empty()) record::refuse("a graph that nobody saw being made");
+    else for (const auto& one : found->second) record::keep(one.operation, "something in a graph that is not kept");
+  }
+  return NEXT(cudaGraphLaunch)(runnable, stream);
+}
+
+int cudaMalloc(void** address, size_t bytes) {
+  worker::Memory* const memory = record::state().memory;
+  void* const own = memory ? memory->allocate(bytes) : nullptr;
+  if (!own) return NEXT(cudaMalloc)(address, bytes);
+  *address = own;
+  return 0;
+}
+
+int cudaMallocAsync(void** address, size_t bytes, void* stream) {
+  worker::Memory* const memory = record::state().memory;
+  void* const own = memory ? memory->allocate(bytes) : nullptr;
+  if (!own) return NEXT(cudaMallocAsync)(address, bytes, stream);
+  *address = own;
+  return 0;
+}
+
+int cudaFree(void* address) {
+  worker::Memory* const memory = record::state().memory;
+  if (!memory || !memory->blocks().taken().count(uint64_t(address))) return NEXT(cudaFree)(address);
+  memory->release(address);
+  return cudaDeviceSynchronize();  // as the runtime's own does
+}
+
+int cudaFreeAsync(void* address, void* stream) {
+  worker::Memory* const memory = record::state().memory;
+  if (!memory || !memory->blocks().taken().count(uint64_t(address))) return NEXT(cudaFreeAsync)(address, stream);
+  memory->release(address);
+  return 0;
 }
 }

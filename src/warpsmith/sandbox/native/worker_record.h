@@ -8,10 +8,17 @@
 
 #include <string>
 
+namespace worker {
+class Memory;
+}
+
 namespace worker::record {
 
 // The artifact whose kernels will be launched: how many bytes their parameters have stands in its PTX.
 void open(const std::string& artifact);
+// Where device memory that the candidate asks the runtime for is taken from, as long as there is some: what another
+// process maps too.
+void serve(Memory* memory);
 void begin();
 void end();
 // The operations between begin and end, and what was set before; `fault` says why they cannot be repeated, if so.
