@@ -1,0 +1,87 @@
+"""On a real GPU: kernels are repeated without their host code, right and as fast, and a hook in it gains nothing."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from warpsmith.base import median
+from warpsmith.bench import Choices
+from warpsmith.bench.corpus import examine as tried
+from warpsmith.bench.corpus import read_specimen
+from warpsmith.bench.cuda import timer_for
+from warpsmith.check import look
+from warpsmith.compile import CompileOptions, compile
+from warpsmith.compile.source import language_of
+from warpsmith.records import Candidate, Case, Direction, Group, Language, Trial, Verdict
+from warpsmith.sandbox.cuda_session import Recorded
+from warpsmith.sandbox.observation import Trouble
+from warpsmith.sandbox.session import Mode, Shown
+from warpsmith.tasks.find import open_task
+from warpsmith.tasks.program import Problem
+from warpsmith.tasks.suite import suite
+from warpsmith.timing.sample import Manner, sample
+from warpsmith.timing.sitting import Subject
+from warpsmith.timing.stop import StopRule
+
+pytestmark = pytest.mark.gpu
+ROOT = Path(__file__).parents[2]
+RULE = StopRule(width=0.0, least=9, most=9, seconds=5.0)
+
+
+def subject_of(path: Path, task: str, direction: Direction) -> Subject:
+    source, opened = path.read_text(), open_task(task)
+    described, language = opened.describe(), language_of(source)
+    candidate = Candidate(task=task, direction=direction, source=source, language=language)
+    made = compile(candidate, described.signature(direction), CompileOptions.of(described))
+    assert made.artifact is not None, made.result.detail
+    return Subject(opened, task, described, direction, made.artifact, language is Language.PLAIN, launches=1)
+
+
+def examined(subject: Subject, case: Case) -> Callable[[Problem, Shown], Trouble | None]:
+    def examine(call: Problem, shown: Shown) -> Trouble | None:
+        fault = look(shown, call, subject.task, subject.direction, Trial(case=case)).fault
+        return Trouble(fault.reason, fault.detail) if fault else None
+
+    return examine
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("task", [task.name for task in suite()])
+def test_a_published_kernel_is_repeated_right_and_as_fast(task: str, direction: Direction) -> None:
+    subject = subject_of(ROOT / "kernels" / task / f"{direction}.cu", task, direction)
+    cases = subject.task.group(Group.TIMING)
+    with timer_for("test", "test", Choices(device="cuda")).sitting(subject, cases) as sitting:
+        recorded = sitting.record((case.name, subject.calls(case), examined(subject, case)) for case in cases)
+        for case in cases:
+            one = recorded[case.name]
+            assert isinstance(one, Recorded), f"{case.name}: {one}"
+            repeated = sample(sitting.player(0, one), subject.calls(case), examined(subject, case), Manner(RULE))
+            assert not isinstance(repeated, Trouble), f"{case.name}: {repeated.detail}"
+            own = sample(sitting.worker(0), subject.calls(case), examined(subject, case), Manner(RULE))
+            assert not isinstance(own, Trouble), f"{case.name}: {own.detail}"
+            times = [median(found.events_us(Mode.QUEUED)) for found in (repeated, own)]
+            assert abs(times[0] - times[1]) <= max(0.03 * times[1], 1.0), f"{case.name}: {times}"
+
+
+@pytest.mark.parametrize("name", ["71_early_answer", "60_unforked_side_stream", "08_got_hook"])
+def test_who_changes_the_clock_of_its_own_process_gains_nothing(name: str) -> None:
+    specimen = read_specimen(ROOT / "tests" / "exploits" / f"{name}.cu")
+    assert specimen is not None
+    found = tried(specimen, Choices(device="cuda", baselines=("eager",), most_cases=2))
+    assert not found.wrong, found
+    assert found.verdict is not Verdict.PASS or found.time_us is not None
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests" / "honest").glob("*.cu")), ids=lambda path: path.stem)
+def test_controls_can_be_repeated(path: Path) -> None:
+    specimen = read_specimen(path)
+    assert specimen is not None
+    subject = subject_of(path, specimen.task, specimen.direction)
+    case = subject.task.group(Group.TIMING)[0]
+    with timer_for("test", "test", Choices(device="cuda")).sitting(subject, [case]) as sitting:
+        recorded = sitting.record([(case.name, subject.calls(case), examined(subject, case))])[case.name]
+        assert isinstance(recorded, Recorded), recorded
+        manner = Manner(RULE, given=subject.plain)
+        found = sample(sitting.player(0, recorded), subject.calls(case), examined(subject, case), manner)
+        assert not isinstance(found, Trouble), found.detail
