@@ -15,7 +15,8 @@ SLOTS = 4
 HELDOUT_DRAWS = 2  # of each held-out shape
 REDRAWS = 64  # tries to find held-out shapes that are small enough
 LONG, SHORT = (104, 152), (8, 16)  # calls of a streak
-LIGHT = 1e5  # work of a case that can be called a hundred times
+LIGHT = 1e5  # work of a case that can be called a hundred times on the virtual GPU
+FEW = 12  # draws of a streak where solving them takes longer than calling
 GATE = (Family.ONE_HOT, Family.NORMAL)
 T = TypeVar("T")
 
@@ -36,6 +37,7 @@ class Scope:
     groups: tuple[Group, ...] = (Group.SMOKE, Group.HELDOUT)
     remembered: int = 2
     heldout_work: float | None = None  # floating-point operations, or elements where the task has no formula
+    light: float = LIGHT
     brief: bool = False  # one draw of each case and nothing else: for what only comes before the check
 
 
@@ -53,7 +55,7 @@ def plan(task: Task, direction: Direction, scope: Scope, seed: int) -> tuple[Ste
     episodes += [_memory(case, draw.choice(fixed), draw) for case in tested]
     episodes += [[step] for step in _precise(task, fixed, draw)]
     mixed, at = _merged(episodes, draw), draw.randrange(sum(map(len, episodes)) + 1)
-    return (*mixed[:at], *_streak(task, direction, fixed, draw), *mixed[at:])
+    return (*mixed[:at], *_streak(task, direction, fixed, scope.light, draw), *mixed[at:])
 
 
 def chosen(task: Task, direction: Direction, scope: Scope, draw: random.Random) -> tuple[Case, ...]:
@@ -112,14 +114,16 @@ def _memory(case: Case, other: Case, draw: random.Random) -> list[Step]:
     return [first, *twisted, between, replace(first, again=True)]
 
 
-def _streak(task: Task, direction: Direction, cases: Sequence[Case], draw: random.Random) -> list[Step]:
+def _streak(task: Task, direction: Direction, cases: Sequence[Case], light: float, draw: random.Random) -> list[Step]:
     """The cheapest case again and again, as a timing loop calls, more often than a kernel may think a check does."""
     case = min(cases, key=partial(work, task, direction))
-    count = draw.randint(*(LONG if work(task, direction, case) <= LIGHT else SHORT))
-    return [
-        Step(_trial(case, draw, draw.choice(case.inits), draw.choice(case.families)), draw.randrange(SLOTS))
-        for _ in range(count)
+    cost = work(task, direction, case)
+    count = draw.randint(*(LONG if cost <= light else SHORT))
+    drawn = [
+        _trial(case, draw, draw.choice(case.inits), draw.choice(case.families))
+        for _ in range(count if cost <= LIGHT else min(count, FEW))
     ]
+    return [Step(drawn[i] if i < len(drawn) else draw.choice(drawn), draw.randrange(SLOTS)) for i in range(count)]
 
 
 def _precise(task: Task, cases: Sequence[Case], draw: random.Random) -> list[Step]:

@@ -1,6 +1,7 @@
 """The check stage: the calls of a plan on a session, each looked at, the first fault deciding."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -64,6 +65,23 @@ class _Notes:
         self.results[key] = shown.results
 
 
+class _Solved:
+    """Problems, each solved once: a few come again and again."""
+
+    def __init__(self, subject: Subject, steps: Sequence[Step]) -> None:
+        self._subject, self._kept = subject, dict[str, Problem]()
+        self._left = Counter(step.trial.text() for step in steps)
+
+    def problem(self, step: Step) -> Problem:
+        """The problem of a step; let go with the last step that has it."""
+        key = step.trial.text()
+        found = self._kept.pop(key, None) or self._subject.solve(self._subject.direction, step.trial)
+        self._left[key] -= 1
+        if self._left[key]:
+            self._kept[key] = found
+        return found
+
+
 def cases_of(seen: Sequence[Seen]) -> list[Case]:
     """The cases that were called, by name, held-out ones last."""
     cases = {one.step.trial.case.name: one.step.trial.case for one in seen}
@@ -77,9 +95,9 @@ def check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
 
 
 def _check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
-    started, notes = time.perf_counter(), _Notes()
+    started, notes, solved = time.perf_counter(), _Notes(), _Solved(subject, steps)
     for step in steps:
-        problem = subject.solve(subject.direction, step.trial)
+        problem = solved.problem(step)
         given = problem.native if subject.plain else ()
         mode = MODES[len(notes.seen) % len(MODES)]  # by turns: a result that is late shows behind the gate alone
         shown = session.call(problem.arguments, given=given, slot=step.slot, mode=mode)

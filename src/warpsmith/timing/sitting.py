@@ -1,7 +1,7 @@
 """Who sits under the clock: a compiled candidate, its processes, and what of this GPU does not depend on it."""
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,10 +25,8 @@ from warpsmith.timing.rules import Floor
 from warpsmith.timing.sample import Examine, Null
 
 # The calls before the one that is recorded. A first call may tune itself; behind a gate it shows whether anything is
-# still to run when the call is over, which nobody would see once all is repeated in one order. And since its host code
-# runs no more after that, the smallest case has many: some are right only until they believe that nobody looks.
+# still to run when the call is over, which nobody would see once all is repeated in one order.
 BEFORE = (Mode.IDLE, Mode.QUEUED, Mode.QUEUED, Mode.QUEUED, Mode.IDLE, Mode.IDLE, Mode.IDLE, Mode.IDLE)
-OFTEN = 120
 
 
 @dataclass(frozen=True)
@@ -90,11 +88,7 @@ class Sitting:
         given = self._subject.plain
         artifact, entry = self._subject.artifact, self._subject.direction.value
         with CudaSession(artifact, entry, self._runtime, self._buffers, self._call_s) as session:
-            often = min(self.outlines, key=lambda name: _moved_bytes(self.outlines[name]))
-            return {
-                name: _record(session, calls, examine, given, BEFORE + (Mode.IDLE,) * OFTEN * (name == often))
-                for name, calls, examine in cases
-            }
+            return {name: _record(session, calls, examine, given) for name, calls, examine in cases}
 
     def player(self, number: int, recorded: Recorded) -> Player:
         """The player of a window, about to repeat this call."""
@@ -111,8 +105,9 @@ class Sitting:
 
     def forms(self, outline: Problem) -> tuple[Form, Form]:
         """What a call costs that does nothing: by its launches and results, and by all that is known of it."""
+        moved_bytes = sum(one.nbytes for one in (*tensors(outline.arguments), *outline.native))
         form = Form(self._subject.launches, len(outline.native))
-        return form, replace(form, moved_bytes=_moved_bytes(outline), together=self._subject.together)
+        return form, replace(form, moved_bytes=moved_bytes, together=self._subject.together)
 
     def rest(self) -> None:
         """End the workers: nothing of a candidate runs while others are on the clock. The next call begins anew."""
@@ -134,14 +129,8 @@ class Sitting:
         return CudaSession(subject.artifact, subject.direction.value, self._runtime, self._room, self._call_s)
 
 
-def _moved_bytes(outline: Problem) -> int:
-    return sum(one.nbytes for one in (*tensors(outline.arguments), *outline.native))
-
-
-def _record(
-    session: CudaSession, calls: Iterator[Problem], examine: Examine, given: bool, before: Sequence[Mode]
-) -> Recorded | Trouble | str:
-    for mode in before:
+def _record(session: CudaSession, calls: Iterator[Problem], examine: Examine, given: bool) -> Recorded | Trouble | str:
+    for mode in BEFORE:
         call = next(calls)
         shown = session.call(call.arguments, call.native if given else (), mode=mode)
         if trouble := shown.trouble or examine(call, shown):

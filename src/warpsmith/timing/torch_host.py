@@ -7,6 +7,7 @@ import gc
 import json
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -81,7 +82,19 @@ def compiled(program: Program, mode: str) -> Callable[..., Any]:
     return torch.compile(program.forward, dynamic=False) if mode.startswith("compile") else program.forward
 
 
-def captured(make: Callable[[], Step]) -> Step:
+@dataclass(frozen=True)
+class Captured:
+    """A step as a CUDA graph. The graph knows the inputs by address alone: the step keeps them where they are."""
+
+    graph: torch.cuda.CUDAGraph
+    step: Step
+
+    def __call__(self) -> None:
+        """All of it."""
+        self.graph.replay()
+
+
+def captured(make: Callable[[], Step]) -> Captured:
     """The step as one CUDA graph over static inputs.
 
     All of it on one stream: what a step reads was written there before, and gradients run where their forward ran.
@@ -95,7 +108,7 @@ def captured(make: Callable[[], Step]) -> Step:
         with torch.cuda.graph(graph, stream=side):
             step()
     torch.cuda.synchronize()
-    return graph.replay
+    return Captured(graph, step)
 
 
 def disbelieve() -> None:
