@@ -30,7 +30,8 @@ from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.evolve.start import first_candidate
 from warpsmith.evolve.tune import read_space, said, tuned
 from warpsmith.records import Candidate, Direction, Group, Model, Task, Trial
-from warpsmith.sandbox.cuda_session import CudaSession, room_for_all
+from warpsmith.sandbox.cuda_room import room_for_all
+from warpsmith.sandbox.cuda_session import CudaSession
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import problems

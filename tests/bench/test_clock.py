@@ -52,8 +52,8 @@ sys.path.insert(0, {tests!r})
 from test_clock import job
 from warpsmith.bench.clock import Clock
 clock = Clock((sys.executable, {server!r}))
-clock.ready()
-clock.time(job("sleep", {mark!r}))
+with clock.turn():
+    clock.time(job("sleep", {mark!r}))
 """
 
 
@@ -84,7 +84,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def clock(server: Path) -> Iterator[Clock]:
     found = Clock((sys.executable, str(server)))
-    found.ready()
+    with found.turn():
+        pass
     yield found
     found.close()
 
@@ -109,8 +110,8 @@ def test_a_fault_of_ours_is_told_and_the_next_job_is_timed(clock: Clock) -> None
 def test_a_process_that_dies_has_last_words_and_a_successor(clock: Clock) -> None:
     with pytest.raises(HarnessError, match="these are its last words"):
         clock.time(job("die"))
-    clock.ready()
-    assert clock.time(job("fine")).verdict is Verdict.PASS
+    with clock.turn():
+        assert clock.time(job("fine")).verdict is Verdict.PASS
 
 
 def test_it_dies_with_whoever_began_it(server: Path, tmp_path: Path) -> None:
@@ -141,8 +142,8 @@ def _state(pid: int) -> str:
 def test_a_process_that_cannot_begin_is_told_to_everybody_who_waits() -> None:
     clock = Clock((sys.executable, "-c", "raise SystemExit('there is no GPU')"))
     for _ in range(2):
-        with pytest.raises(HarnessError, match="there is no GPU"):
-            clock.ready()
+        with pytest.raises(HarnessError, match="there is no GPU"), clock.turn():
+            pass
     clock.close()
 
 

@@ -9,7 +9,8 @@ import torch
 from warpsmith.check import compare
 from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.records import Candidate, Direction, Group, Reason, Trial
-from warpsmith.sandbox.cuda_session import CudaSession, Room, room_for
+from warpsmith.sandbox.cuda_room import Room, room_for
+from warpsmith.sandbox.cuda_session import CudaSession
 from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.tasks.program import problem
 from warpsmith.tasks.suite import suite_folder, suite_program

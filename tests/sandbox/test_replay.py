@@ -1,7 +1,10 @@
 """A recorded call repeated without the candidate's host code, on the virtual GPU: the same results, or a reason."""
 
+import struct
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from runtime_artifacts import EIGHT, HERE, LIMITS, artifact, numbers
@@ -56,7 +59,7 @@ class Bench:
 def bench() -> Iterator[Bench]:
     with VirtualGpu(describe("H200"), SMALL) as gpu:
         policy = worker_policy(FILE, runtime().parent, LIMITS, {"WARPSMITH_VGPU_FD": "5"})
-        with start(policy, [gpu.client.fileno()]) as child:
+        with start(replace(policy, read=(*policy.read, FILE.parent)), [gpu.client.fileno()]) as child:
             gpu.client.close()
             yield Bench(gpu, Conversation(child, 20))
 
@@ -85,7 +88,8 @@ def launched(bench: Bench) -> int:
 
 def test_a_copy_whose_direction_is_not_said_is_not_repeated(bench: Bench) -> None:
     _, recording = bench.recorded("memory")
-    assert recording.fault == "a copy that is long, or whose direction is not said"
+    assert recording.fault.endswith("whose direction is not said")
+    assert recording.operations == b""
 
 
 @pytest.mark.parametrize("cut", [1, 40, 200])
@@ -100,3 +104,35 @@ def test_a_recording_of_memory_that_lies_elsewhere_is_refused(bench: Bench) -> N
     moved = Recording("", (1 << 30, 0, 0), recording.operations)
     refused = bench.again(moved)
     assert refused.status is Status.BAD_REQUEST and "elsewhere" in refused.text
+
+
+def test_parameters_must_have_the_sizes_that_the_kernel_has(bench: Bench) -> None:
+    """The runtime would read past them."""
+    _, recording = bench.recorded("launch")
+    true, false = (struct.pack("<III", 2, *sizes) for sizes in ((8, 4), (4, 8)))
+    assert true in recording.operations
+    swapped = Recording("", recording.bases, recording.operations.replace(true, false))
+    assert bench.again(swapped).status is Status.BAD_REQUEST
+
+
+def test_a_second_image_of_device_code_is_not_played(bench: Bench) -> None:
+    """One before the compiler's would be taken for it."""
+    _, recording = bench.recorded("launch")
+    text, head = FILE.read_bytes(), struct.pack("<IHH", 0xBA55ED50, 1, 16)
+    assert text.count(head) == 1
+    at = text.index(head) + len(head)
+    (size,) = struct.unpack_from("<Q", text, at)
+    two = text[:at] + struct.pack("<Q", size - 64) + text[at + 8 :]  # as if another began 64 bytes before the end
+    refused, taken = (played(bench, recording, content) for content in (two, text))
+    assert refused.status is Status.BAD_REQUEST and "one image" in refused.text
+    assert taken.status is Status.DONE
+
+
+def played(bench: Bench, recording: Recording, content: bytes) -> Answer:
+    with tempfile.NamedTemporaryFile(dir=FILE.parent) as file:
+        file.write(content)
+        file.flush()
+        Path(file.name).chmod(0o644)
+        found = bench.talk.ask(Frame(Kind.PLAY, play(file.name, recording)), Kind.LOADED)
+    assert isinstance(found, Answer)
+    return found

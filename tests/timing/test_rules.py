@@ -62,11 +62,11 @@ def test_twice_as_fast_is_faster() -> None:
 
 
 def test_hidden_work() -> None:
-    assert hidden_work(idle_us=50, queued_us=43, gap_us=4) is None
-    found = hidden_work(idle_us=50, queued_us=42, gap_us=4)
+    assert hidden_work(idle_us=50, queued_us=43, gap_us=4, slack_us=3) is None
+    found = hidden_work(idle_us=50, queued_us=42, gap_us=4, slack_us=3)
     assert found is not None and found.reason is Reason.HIDDEN_WORK
     assert "42.0 µs" in found.detail and "4.0 µs" in found.detail
-    assert hidden_work(idle_us=50, queued_us=20, gap_us=30) is None
+    assert hidden_work(idle_us=50, queued_us=20, gap_us=30, slack_us=3) is None
 
 
 @pytest.mark.parametrize(

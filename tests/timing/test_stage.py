@@ -1,6 +1,6 @@
 """A case under the clock with sessions that are fakes: what is doubted has further chances in other processes."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
 from typing import cast
@@ -13,16 +13,18 @@ from warpsmith.sandbox.cuda_session import CudaSession, Recorded
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.player import Player
 from warpsmith.sandbox.protocol import Recording
-from warpsmith.sandbox.session import Clocks
+from warpsmith.sandbox.session import Clocks, Shown
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import outline
+from warpsmith.tasks.program import Problem
 from warpsmith.timing.baselines import Baseline, Baselines, keep, store
 from warpsmith.timing.null import Form
 from warpsmith.timing.rules import Floor
-from warpsmith.timing.sample import Null
+from warpsmith.timing.sample import Manner, Null
 from warpsmith.timing.sitting import Sitting, Subject, Zeros
-from warpsmith.timing.stage import Tier, Timer
+from warpsmith.timing.stage import RULES, Tier, Timer
 from warpsmith.timing.verdict import Judged
+from warpsmith.timing.window import Window, Windows
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 512, "cols": 64}, dtype=Dtype.FLOAT32)
 OPENED = open_task("softmax")
@@ -166,7 +168,8 @@ def test_the_zero_of_a_doubt_is_like_the_call(tmp_path: Path, monkeypatch: pytes
     assert zero.anew == [Form(1, 1, moved_bytes=2 * 512 * 64 * 4, together=True)]
 
 
-RECORDED = Recorded(Recording("", (0, 0, 0), b""), (), (), host_us=6.0)
+OUTLINE, MANNER = outline(OPENED, Direction.FORWARD, Trial(case=CASE)), Manner(RULES["search"])
+RECORDED = Recorded(Recording("", (0, 0, 0), b""), (), (), (), host_us=6.0)
 BUSY = Clocks(16.0, 6.0, 45.0, 400.0)  # 29 µs late; the null candidate's way is 10
 LOST = Clocks(16.0, 6.0, 60.0, 400.0)
 
@@ -206,3 +209,30 @@ def test_a_wrong_result_while_it_is_recorded_ends_it(tmp_path: Path, monkeypatch
     sitting = Faked()
     timer = Timer(cast(Zeros, Zero(sitting)), "H200", "2", "search", modes=("eager",))
     assert timer.time_case(sitting.subject, CASE, lambda _call, _shown: None, sitting, wrong) is wrong
+
+
+def test_other_inputs_are_tried_before_a_repeated_call_is_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Host code may have chosen by the inputs that it was recorded with."""
+    sitting, seen = Faked(HONEST), list[Problem]()
+    sitting.plays = FakeSession([HONEST], QUEUED)
+    other = sitting.outlines["c"]
+    making = Windows(
+        sitting,
+        cast(Zeros, Zero(sitting)),
+        repeat(OUTLINE),
+        lambda call, _shown: seen.append(call),
+        MANNER,
+        RECORDED,
+        [other],
+    )
+    found = making.window(0, OUTLINE)
+    assert isinstance(found, Window) and found.repeated
+    assert seen[0] is other and all(call is OUTLINE for call in seen[1:])
+
+    def wrong(call: Problem, _shown: Shown) -> Trouble | None:
+        return Trouble(Reason.WRONG_VALUE, "off") if call is other else None
+
+    found = replace(making, examine=wrong).window(0, OUTLINE)
+    assert isinstance(found, Window) and not found.repeated and found.why == "repeated, off"

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from threading import Lock, Thread
 from typing import IO, Protocol
 
@@ -55,8 +55,8 @@ class Reply(Model):
 class Timing(Protocol):
     """Who times a candidate elsewhere."""
 
-    def ready(self) -> None:
-        """Wait until it can."""
+    def turn(self) -> AbstractContextManager[None]:
+        """One's turn, once it can; whoever waits for it holds no lease."""
         ...
 
     def time(self, job: Job) -> StageResult:
@@ -76,8 +76,12 @@ class Clock:
         self._is_there = False
         self._begin()
 
-    def ready(self) -> None:
-        """Wait until it is there, begun again if it has died. Whoever waits holds no lease: it takes one to begin."""
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One's turn, once the process is there, begun again if it has died.
+
+        First the turn and then the lease: the process takes a lease itself to begin.
+        """
         with self._turn:
             if self._process.poll() is not None:
                 self.close()
@@ -85,13 +89,13 @@ class Clock:
             if not self._is_there:
                 self._next(READY)
                 self._is_there = True
+            yield
 
     def time(self, job: Job) -> StageResult:
-        """The result of the timing stage."""
-        with self._turn:
-            if (error := self._writer.write(Frame(JOB, job.text().encode()), JOB_S)) is not None:
-                raise self._ended(error)
-            reply = Reply.parse(self._next(REPLY).payload)
+        """The result of the timing stage; asked by whoever has the turn and the GPU."""
+        if (error := self._writer.write(Frame(JOB, job.text().encode()), JOB_S)) is not None:
+            raise self._ended(error)
+        reply = Reply.parse(self._next(REPLY).payload)
         if reply.result is None:
             raise HarnessError(reply.error or "The clock's process gave no result.")
         return reply.result

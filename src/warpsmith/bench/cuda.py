@@ -70,7 +70,8 @@ def check_stage(desk: Desk) -> Stage:
     """The plan's calls on the GPU."""
 
     def stage(record: Record) -> StageResult:
-        from warpsmith.sandbox.cuda_session import CudaSession, room_for_all
+        from warpsmith.sandbox.cuda_room import room_for_all
+        from warpsmith.sandbox.cuda_session import CudaSession
 
         direction, steps = record.candidate.direction, desk.steps("cuda")
         solve = solver(desk.opened)

@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from warpsmith.base import UsageError
@@ -90,9 +91,8 @@ def concluded(record: Record) -> Verdict:
 def _one(row: Row, record: Record, desk: Desk) -> StageResult:
     started = time.perf_counter()
     try:
-        if row.gpu is Need.ALONE and desk.clock:
-            desk.clock.ready()
-        with lease(row.gpu):
+        turn = desk.clock.turn() if desk.clock and row.gpu is Need.ALONE else nullcontext()
+        with turn, lease(row.gpu):
             return row.make(desk)(record)
     except UsageError:
         raise

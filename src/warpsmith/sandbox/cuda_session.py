@@ -2,7 +2,7 @@
 
 import secrets
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from torch import Tensor
 from warpsmith.base import HarnessError
 from warpsmith.confine import Child, Frame, FrameError, Limits, Policy, system_paths
 from warpsmith.records import Confined, Reason
-from warpsmith.sandbox.cuda_memory import Arena
+from warpsmith.sandbox.cuda_room import ALIGNMENT, GUARD, Buffers, Room, aligned, span, taken_bytes
 from warpsmith.sandbox.ending import end_silent
 from warpsmith.sandbox.flush import flush
 from warpsmith.sandbox.observation import Trouble, of_ending, of_status
@@ -35,13 +35,12 @@ from warpsmith.sandbox.protocol import (
 from warpsmith.sandbox.session import Clocks, Mode, Shown
 from warpsmith.sandbox.values import DTYPES, Raw, Value
 from warpsmith.sandbox.worker import Conversation, Silence, environment, start, worker
-from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import Value as TaskValue
 from warpsmith.tasks.values import Values, tensors
 
-GUARD, ALIGNMENT = 1024, 256
 TAIL = 64 << 20  # of a slot behind the last argument: painted and watched, where a slot has room for larger cases
 ARENA_SHIFT = 56
+MOST_KEPT = 2 << 30  # bytes that a candidate keeps from call to call
 REHEARSED_US = 1000.0  # a call that takes less is rehearsed
 FIRST_FD = 5  # where a child finds what it was passed
 CALL_S = 60.0  # the longest that one call may take
@@ -50,60 +49,14 @@ EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}
 
 
 @dataclass(frozen=True)
-class Room:
-    """How much a session's buffers hold: bytes of arguments a slot, slots, bytes of results and scratch."""
-
-    slot_bytes: int
-    results_bytes: int
-    slots: int = 4
-
-
-def room_for(arguments: Values, results: Sequence[Tensor], slots: int = 4) -> Room:
-    """Room for calls of this size: results three times over, and a gigabyte of scratch for the candidate."""
-    taken = _taken((*tensors(arguments), *results))
-    given = sum(_span(tensor) for tensor in results)
-    return Room(_aligned(taken), 3 * given + taken + (1 << 30), slots)
-
-
-def _taken(placed: Sequence[Tensor]) -> int:
-    """Bytes of these tensors with the guard zones around them."""
-    return GUARD + sum(_span(tensor) + 2 * GUARD + ALIGNMENT for tensor in placed)
-
-
-def room_for_all(calls: Iterable[Problem]) -> Room:
-    """Room for the largest of several calls."""
-    rooms = [room_for(call.arguments, call.native) for call in calls]
-    return Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
-
-
-class Buffers:
-    """The memory of a room: of one worker, or of several that have it one after the other."""
-
-    def __init__(self, room: Room) -> None:
-        self.room = room
-        self._open = ExitStack()
-
-    def __enter__(self) -> Self:
-        sizes = (self.room.slot_bytes * self.room.slots, self.room.results_bytes, self.room.results_bytes)
-        self.arenas = [self._open.enter_context(Arena(size)) for size in sizes]
-        self.views = [arena.view() for arena in self.arenas]
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.views = []
-        self._open.close()
-
-
-@dataclass(frozen=True)
 class Recorded:
-    """A call that can be asked for again: what it asked of the device, and what it left."""
+    """A call that can be asked for again: what it asked of the device, where its results lie, and what it keeps."""
 
     recording: Recording
     results: tuple[Claim, ...]
     live: tuple[tuple[int, int], ...]
-    host_us: float
+    contents: tuple[Tensor, ...]  # of what it keeps, as they were after the call
+    host_us: float = 0.0  # until the candidate's function returned: its own claim
 
 
 class CudaSession:
@@ -182,14 +135,24 @@ class CudaSession:
             return shown, "the call failed"
         found = self._talk.exchange(Frame(Kind.RECORD), Kind.RECORDED)
         if isinstance(found, FrameError):
-            return shown, f"nothing was told of the call: {found.detail}"
+            self._settle(Silence(found, found.detail))
+            return Shown(self._trouble), found.detail
         try:
             recording = parse_recorded(found.payload)
         except struct.error:
             return shown, "what was told of the call cannot be read"
         if recording.fault:
             return shown, recording.fault
-        return shown, Recorded(recording, self._claims, self._live, shown.clocks.host_us)
+        kept = [self._kept_bytes(block) for block in self._live]
+        if sum(view.numel() for view in kept) > MOST_KEPT:
+            return shown, "it keeps more memory from call to call than is kept for it"
+        return shown, Recorded(recording, self._claims, self._live, tuple(view.clone() for view in kept))
+
+    def _kept_bytes(self, block: tuple[int, int]) -> Tensor:
+        """The memory of a block that the candidate says it keeps, as far as it is the results' arena."""
+        start = block[0] & ((1 << ARENA_SHIFT) - 1)
+        view = self._views[1] if block[0] >> ARENA_SHIFT == 2 else self._views[1][:0]
+        return view[start : start + block[1]]
 
     def _call(
         self,
@@ -268,7 +231,7 @@ class CudaSession:
     def _fill(self, slot: int, arguments: Values, given: Sequence[Tensor], poison: int) -> "_Placed":
         """Fresh arguments between poisoned guard zones, and poison over whatever the candidate does not hold."""
         start = slot % self._room.slots * self._room.slot_bytes
-        taken = min(self._room.slot_bytes, _aligned(_taken((*tensors(arguments), *given)) + TAIL))
+        taken = min(self._room.slot_bytes, aligned(taken_bytes((*tensors(arguments), *given)) + TAIL))
         region = self._views[0][start : start + taken]
         _paint(region, poison)
         self._poison_free(poison)
@@ -284,7 +247,7 @@ class CudaSession:
             offset = code & ((1 << ARENA_SHIFT) - 1)
             if code >> ARENA_SHIFT == 2 and at <= offset <= self._arenas[1].bytes:
                 _paint(view[at:offset], poison)
-                at = offset + _aligned(size)
+                at = offset + aligned(size)
         _paint(view[at:], poison)
 
     def _look(self, placed: "_Placed", timed: Timed, poison: int, clocks: Clocks, mode: Mode) -> Shown:
@@ -326,7 +289,7 @@ class CudaSession:
             now = _bytes_of(result)
             if size and not _same(self._views[2][at : at + size], now):
                 return False
-            at += _aligned(size)
+            at += aligned(size)
         return True
 
 
@@ -353,7 +316,7 @@ class _Placed:
                 copy.copy_(own)
                 self._kept.append((position, copy, own))
                 pieces.append(self._raw(copy, own))
-                self.spans.append((copy.data_ptr(), _span(own)))
+                self.spans.append((copy.data_ptr(), span(own)))
             raws.append(_value(value, pieces))
         self.raws = tuple(raws)
 
@@ -377,15 +340,15 @@ class _Placed:
         return any(not _is_painted(self._region[a:b], self._poison) for a, b in (*self._zones, tail))
 
     def _take(self, like: Tensor) -> Tensor:
-        span = _span(like)
+        size = span(like)
         start = self._at
-        self._at = _aligned(start + span + GUARD)
+        self._at = aligned(start + size + GUARD)
         if self._at > self._region.numel():
             raise HarnessError(f"A slot of {self._region.numel()} bytes is too small for these arguments.")
-        self._zones.append(((start + span + 3) // 4 * 4, self._at))
-        if span == 0:
+        self._zones.append(((start + size + 3) // 4 * 4, self._at))
+        if size == 0:
             return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cuda")
-        return _strided(self._region[start : start + span], like.dtype, tuple(like.shape), tuple(like.stride()))
+        return _strided(self._region[start : start + size], like.dtype, tuple(like.shape), tuple(like.stride()))
 
     def _raw(self, copy: Tensor, like: Tensor) -> Raw:
         raw = Raw(str(like.dtype).removeprefix("torch."), tuple(like.shape), tuple(like.stride()), b"")
@@ -408,11 +371,6 @@ def _kept(timed: Timed) -> tuple[tuple[int, int], ...]:
     """The blocks that a candidate says it holds after a call, less those of the results."""
     given_back = [claim.address for claim in timed.answer.results]
     return tuple(b for b in timed.blocks if not any(b[0] <= code < b[0] + b[1] for code in given_back))
-
-
-def _aligned(count: int) -> int:
-    """As many bytes or a few more: every tensor begins where torch's allocator would let it begin."""
-    return -(-count // ALIGNMENT) * ALIGNMENT
 
 
 def _value(value: TaskValue, pieces: list[Raw]) -> Value:
@@ -455,14 +413,6 @@ def _holds(tensor: Tensor, poison: int) -> bool:
     return bool((tensor.view(torch.int64) == _signed(poison) << 32 | poison).any())
 
 
-def _span(tensor: Tensor) -> int:
-    """Bytes from the first element to the last."""
-    if tensor.numel() == 0:
-        return 0
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return (last + 1) * tensor.element_size()
-
-
 def _strided(raw: Tensor, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
     return raw.view(dtype).as_strided(tuple(shape), tuple(strides))
 
@@ -471,7 +421,7 @@ def _bytes_of(tensor: Tensor) -> Tensor:
     """The bytes from the first element to the last, as they lie."""
     if tensor.numel() == 0:
         return torch.empty(0, dtype=torch.uint8, device=tensor.device)
-    count = _span(tensor) // tensor.element_size()
+    count = span(tensor) // tensor.element_size()
     return tensor.as_strided((count,), (1,)).view(torch.uint8)
 
 
@@ -485,7 +435,7 @@ def _aliased(results: Sequence[Tensor], spans: Sequence[tuple[int, int]]) -> tup
     """Positions of results that share bytes with an argument or an earlier result."""
     seen, found = list(spans), []
     for place, tensor in enumerate(results):
-        start, size = tensor.data_ptr(), _span(tensor)
+        start, size = tensor.data_ptr(), span(tensor)
         if any(start < a + n and a < start + size for a, n in seen if n and size):
             found.append(place)
         seen.append((start, size))

@@ -11,7 +11,8 @@ from pathlib import Path
 from torch import Tensor
 
 from warpsmith.confine import Frame
-from warpsmith.sandbox.cuda_session import Buffers, CudaSession, Recorded
+from warpsmith.sandbox.cuda_room import Buffers
+from warpsmith.sandbox.cuda_session import CudaSession, Recorded
 from warpsmith.sandbox.protocol import Claim, Kind, Timed, play
 from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.tasks.values import Values
@@ -27,6 +28,8 @@ class Player(CudaSession):
     def play(self, recorded: Recorded) -> None:
         """From now on calls are repetitions of this one; whether it can is seen at the next call."""
         self._recorded, self._live = recorded, recorded.live
+        for block, contents in zip(recorded.live, recorded.contents, strict=True):
+            self._kept_bytes(block).copy_(contents)  # other cases were called since
         self._settle(self._talk.ask(Frame(Kind.PLAY, play(str(self._artifact), recorded.recording)), Kind.LOADED))
 
     def call(

@@ -16,6 +16,7 @@ PLACE = struct.Struct("<QQ")
 RESULT = struct.Struct("<iidII")
 CLOCKS = struct.Struct("<ddI")
 MOST_DIMENSIONS, MOST_BLOCKS = 16, 1 << 16
+MOST_SAID = 200  # of a worker's reason
 RETURN_BYTES, QUEUED, RECORDING = 1, 1, 2
 LEAST_US = 0.001
 
@@ -154,7 +155,8 @@ def parse_recorded(payload: bytes) -> Recording:
     (length,) = struct.unpack_from("<I", payload)
     text, at = payload[4 : 4 + length], 4 + length
     bases = struct.unpack_from("<3Q", payload, at)
-    return Recording(text.decode("utf-8", "replace"), bases, payload[at + 24 :])
+    said = "".join(one for one in text[:MOST_SAID].decode("utf-8", "replace") if one.isprintable())
+    return Recording(said, bases, payload[at + 24 :])
 
 
 def play(artifact: str, recording: Recording) -> bytes:

@@ -9,7 +9,8 @@ import torch
 from warpsmith.base import HarnessError, median, quantile
 from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.records import Candidate, Direction
-from warpsmith.sandbox.cuda_session import CudaSession, room_for_all
+from warpsmith.sandbox.cuda_room import room_for_all
+from warpsmith.sandbox.cuda_session import CudaSession
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.program import Problem

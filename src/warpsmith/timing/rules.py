@@ -3,7 +3,7 @@
 Every rule takes numbers and gives a value; none reads a clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
@@ -55,9 +55,9 @@ def claim(found: Ratio, windows: Sequence[float] = (), apart_us: float = inf) ->
     return said if alone and apart_us >= APART_US else Claim.INCONCLUSIVE
 
 
-def hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Doubt | None:
+def hidden_work(idle_us: float, queued_us: float, gap_us: float, slack_us: float) -> Doubt | None:
     """A queued time may be shorter than the idle one by as much as a call that does nothing is, and no more."""
-    if queued_us >= idle_us - gap_us - slack_us(idle_us):
+    if queued_us >= idle_us - gap_us - slack_us:
         return None
     return Doubt(
         Reason.HIDDEN_WORK,
@@ -105,6 +105,17 @@ def wall_slack_us(time_us: float) -> float:
 def sane_slack_us(time_us: float) -> float:
     """How far they may differ where no host code of the candidate's runs: a busy host delays, and nothing else does."""
     return max(SANE_SHARE * time_us, SANE_FLOOR_US)
+
+
+@dataclass(frozen=True)
+class Slacks:
+    """How far times may differ: two clocks of one call, and two ways to make a call."""
+
+    clocks_us: Callable[[float], float] = wall_slack_us
+    ways_us: Callable[[float], float] = slack_us
+
+
+OWN, OURS = Slacks(), Slacks(sane_slack_us, sane_slack_us)  # with the candidate's host code, and without
 
 
 @dataclass(frozen=True)

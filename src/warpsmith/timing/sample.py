@@ -1,5 +1,6 @@
 """Samples of one candidate on one case: single calls, fresh inputs, idle and queued by turns, every output examined."""
 
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,13 +11,14 @@ from warpsmith.base import median, quantile
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode, Session, Shown
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.rules import Doubt, hidden_work, least_confirmed, undisturbed, wall_slack_us
+from warpsmith.timing.rules import OWN, Doubt, Slacks, hidden_work, least_confirmed, undisturbed
 from warpsmith.timing.stop import StopRule
 
 # What is wrong with a call, if anything: the check room's judgement, passed in.
 Examine = Callable[[Problem, Shown], Trouble | None]
 WARM_CALLS = 2  # not counted, and each is rehearsed: a first call may tune itself
-IDLE_EVERY = 3  # one call from an idle device confirms two that are queued
+TURNS = (Mode.IDLE, Mode.QUEUED, Mode.QUEUED)  # one call from an idle device confirms two that are queued
+RANDOM = random.SystemRandom()
 # Before a candidate that the clocks do not confirm is given up: times the most samples of the rule, or its seconds, but
 # not before three times its least samples. A kernel of a second a call shall not keep the others waiting for minutes.
 MOST_TURNS, PATIENCE, LEAST_TURNS = 4, 4, 3
@@ -77,23 +79,24 @@ class Samples:
         """A quantile of what the judge waited beside the claims, from an idle device."""
         return quantile([clocks.beside_us for clocks in self.idle], share)
 
-    def confirmed(self, null_beside_us: float, slack_us: Callable[[float], float] = wall_slack_us) -> list[Clocks]:
+    def confirmed(self, null_beside_us: float, slacks: Slacks = OWN) -> list[Clocks]:
         """The calls from an idle device that the judge's own clock confirms: only these say how long a call takes.
 
         One that was delayed on its way and one whose claim is too small look alike, and neither counts.
         """
-        return [one for one in self.idle if one.beside_us <= null_beside_us + slack_us(one.event_us)]
+        return [one for one in self.idle if one.beside_us <= null_beside_us + slacks.clocks_us(one.event_us)]
 
-    def soonest_us(self, null: Null) -> float:
+    def soonest_us(self, null: Null, slacks: Slacks = OWN) -> float:
         """The shortest call from an idle device, of the confirmed ones if there are any.
 
         Whatever disturbs a call only adds, and none can be shorter than its work.
         """
-        return min(one.event_us for one in self.confirmed(null.beside_us) or self.idle)
+        return min(one.event_us for one in self.confirmed(null.beside_us, slacks) or self.idle)
 
-    def hidden(self, null: Null) -> Doubt | None:
+    def hidden(self, null: Null, slacks: Slacks = OWN) -> Doubt | None:
         """Whether the queued calls are shorter than those from an idle device allow."""
-        return hidden_work(self.soonest_us(null), median(self.events_us(Mode.QUEUED)), null.gap_us)
+        idle_us = self.soonest_us(null, slacks)
+        return hidden_work(idle_us, median(self.events_us(Mode.QUEUED)), null.gap_us, slacks.ways_us(idle_us))
 
     @property
     def rehearsal_us(self) -> float | None:
@@ -115,6 +118,7 @@ class Manner:
     cold: bool = True
     given: bool = False
     null: Null | None = None  # none: no call needs to be confirmed
+    slacks: Slacks = OWN
 
     def done(self, samples: Samples, elapsed_s: float) -> bool:
         """The rule, and both clocks content, or the end of patience. Only calls count that the verdict will count."""
@@ -125,9 +129,9 @@ class Manner:
             return False
         if self.null is None:
             return True
-        if len(kept.confirmed(self.null.beside_us)) < least_confirmed(len(kept.idle)):
+        if len(kept.confirmed(self.null.beside_us, self.slacks)) < least_confirmed(len(kept.idle)):
             return False
-        return kept.hidden(self.null) is None
+        return kept.hidden(self.null, self.slacks) is None
 
     def _tired(self, calls: int, queued: int, elapsed_s: float) -> bool:
         enough = calls >= LEAST_TURNS * self.rule.least and queued >= self.rule.least
@@ -136,9 +140,10 @@ class Manner:
 
 def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner: Manner) -> Samples | Trouble:
     """Call until it is enough; the first wrong output ends it."""
-    samples, begin, number = Samples(), time.monotonic(), 0
+    samples, begin, number, turns = Samples(), time.monotonic(), 0, list[Mode]()
     while not manner.done(samples, time.monotonic() - begin):
-        mode = Mode.QUEUED if number % IDLE_EVERY else Mode.IDLE
+        turns = turns or RANDOM.sample(TURNS, len(TURNS))  # in no order that a kernel could count on
+        mode = turns.pop()
         shown = one(session, next(calls), examine, number, mode, manner)
         if isinstance(shown, Trouble):
             return shown

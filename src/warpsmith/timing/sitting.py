@@ -1,5 +1,6 @@
 """Who sits under the clock: a compiled candidate, its processes, and what of this GPU does not depend on it."""
 
+import random
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -9,9 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from warpsmith.base import median
 from warpsmith.compile import Toolchain
-from warpsmith.records import Case, Ceilings, Direction, Task, Trial
-from warpsmith.sandbox.cuda_session import Buffers, CudaSession, Recorded, room_for_all
+from warpsmith.records import Case, Ceilings, Direction, Family, Task, Trial
+from warpsmith.sandbox.cuda_room import Buffers, room_for_all
+from warpsmith.sandbox.cuda_session import CudaSession, Recorded
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.player import Player
 from warpsmith.sandbox.session import Mode
@@ -24,6 +27,10 @@ from warpsmith.timing.null import Form, l2_bytes, measure_nulls
 from warpsmith.timing.rules import Floor
 from warpsmith.timing.sample import Examine, Null
 
+# The families of inputs that a repeated call is tried with besides the usual one, and how many of them.
+OTHERS = (Family.UNIFORM, Family.HUGE, Family.SORTED, Family.ALTERNATING, Family.NEAR_OVERFLOW)
+MOST_OTHERS = 3
+RANDOM = random.SystemRandom()
 # The calls before the one that is recorded. A first call may tune itself; behind a gate it shows whether anything is
 # still to run when the call is over, which nobody would see once all is repeated in one order.
 BEFORE = (Mode.IDLE, Mode.QUEUED, Mode.QUEUED, Mode.QUEUED, Mode.IDLE, Mode.IDLE, Mode.IDLE, Mode.IDLE)
@@ -46,6 +53,16 @@ class Subject:
         """Endless fresh calls of a case."""
         return problems(self.opened, self.direction, Trial(case=case), secrets.randbits(31), "cuda")
 
+    def others(self, case: Case) -> list[Problem]:
+        """A call of each of some other families of inputs, with other parameters, by secret seeds."""
+        families = [family for family in case.families if family in OTHERS]
+        drawn = RANDOM.sample(families, min(MOST_OTHERS, len(families)))
+        trials = [
+            Trial(case=case, family=family, init=RANDOM.choice(case.inits), seed=secrets.randbits(62))
+            for family in drawn
+        ]
+        return [next(problems(self.opened, self.direction, trial, secrets.randbits(31), "cuda")) for trial in trials]
+
     def outline(self, case: Case) -> Problem:
         """The shapes of such a call."""
         return outline(self.opened, self.direction, Trial(case=case))
@@ -61,7 +78,7 @@ class Sitting:
         self._subject, self._runtime, self.outlines, self._call_s = subject, runtime, outlines, call_s
         self._room = room_for_all(outlines.values())
         self._workers: dict[int, tuple[CudaSession, ExitStack]] = {}
-        self._players: dict[int, Player] = {}
+        self._players: dict[int, tuple[Player, ExitStack]] = {}
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -92,12 +109,16 @@ class Sitting:
 
     def player(self, number: int, recorded: Recorded) -> Player:
         """The player of a window, about to repeat this call."""
-        if number not in self._players or self._players[number].trouble:
-            bases = recorded.recording.bases
+        found = self._players.get(number)
+        if found is not None and found[0].trouble:
+            found[1].close()
+            found = None
+        if found is None:
+            until, bases = self._open.enter_context(ExitStack()), recorded.recording.bases
             made = Player(self._subject.artifact, self._runtime, self._buffers, bases, self._call_s)
-            self._players[number] = self._open.enter_context(made)
-        self._players[number].play(recorded)
-        return self._players[number]
+            found = self._players[number] = until.enter_context(made), until
+        found[0].play(recorded)
+        return found[0]
 
     @cached_property
     def _buffers(self) -> Buffers:
@@ -130,14 +151,18 @@ class Sitting:
 
 
 def _record(session: CudaSession, calls: Iterator[Problem], examine: Examine, given: bool) -> Recorded | Trouble | str:
+    hosts_us = []
     for mode in BEFORE:
         call = next(calls)
         shown = session.call(call.arguments, call.native if given else (), mode=mode)
         if trouble := shown.trouble or examine(call, shown):
             return trouble
+        hosts_us += [shown.clocks.host_us] if shown.clocks and mode is Mode.IDLE else []
     call = next(calls)
     shown, recorded = session.record(call.arguments, call.native if given else ())
-    return shown.trouble or examine(call, shown) or recorded
+    if trouble := shown.trouble or examine(call, shown):
+        return trouble
+    return recorded if isinstance(recorded, str) else replace(recorded, host_us=median(hosts_us))
 
 
 USUAL = tuple(Form(launches, results) for launches in (1, 2) for results in (1, 2, 3))

@@ -76,7 +76,7 @@ class Timer:
             return recorded
         outline = sitting.outlines[case.name]
         manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain)
-        making = Windows(sitting, self.zeros, subject.calls(case), examine, manner, recorded)
+        making = Windows(sitting, self.zeros, subject.calls(case), examine, manner, recorded, subject.others(case))
         once = making.window(0, outline)
         if isinstance(once, Trouble):
             return once

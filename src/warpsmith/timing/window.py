@@ -1,19 +1,20 @@
 """The calls of one process on one case, held against a zero; and what is done before a doubt of them stands."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from warpsmith.base import HarnessError, median
 from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.observation import Trouble
+from warpsmith.sandbox.player import Player
 from warpsmith.sandbox.session import Clocks, Mode
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
 from warpsmith.timing.null import Form
-from warpsmith.timing.rules import Doubt, sane_slack_us, wall_slack_us
-from warpsmith.timing.sample import Examine, Manner, Null, Samples, sample
+from warpsmith.timing.rules import OURS, OWN, Doubt, Slacks
+from warpsmith.timing.sample import Examine, Manner, Null, Samples, one, sample
 from warpsmith.timing.sitting import Sitting, Zeros
 
 PAUSES_S = (0.0, 0.5, 1.5)  # before each further process that has a chance
@@ -43,7 +44,12 @@ class Window:
     @cached_property
     def confirmed(self) -> list[Clocks]:
         """Those that the judge's clock confirms."""
-        return self.kept.confirmed(self.null.beside_us, sane_slack_us if self.repeated else wall_slack_us)
+        return self.kept.confirmed(self.null.beside_us, self.slacks)
+
+    @property
+    def slacks(self) -> Slacks:
+        """How far its times may differ."""
+        return OURS if self.repeated else OWN
 
     @property
     def us(self) -> float:
@@ -54,10 +60,8 @@ class Window:
         """What the clocks do not agree on: each process by itself, so that an honest one covers for none."""
         kept, confirmed = self.kept, len(self.confirmed)
         yield rules.too_few(len(kept.queued))
-        if self.repeated and confirmed:
-            return
         yield rules.clocks_disagree(confirmed, len(kept.idle), kept.beside_us(), self.null.beside_us)
-        yield kept.hidden(self.null)
+        yield kept.hidden(self.null, self.slacks)
         yield rules.rehearsed_work(kept.rehearsal_us, self.us)
 
     @property
@@ -76,19 +80,32 @@ class Windows:
     examine: Examine
     manner: Manner
     recorded: Recorded | str  # a call to repeat, or why there is none
+    others: Sequence[Problem] = ()  # calls of the same shapes, but of other families of inputs
 
     def window(self, number: int, outline: Problem) -> Window | Trouble:
         """Of calls that are repeated without the candidate's host code; where that fails, of calls in its process."""
         if isinstance(self.recorded, str):
             return self._of_its_own(number, outline, self.recorded)
+        null = self.zeros.null(self.sitting.forms(outline)[0])
+        self.sitting.rest()
         try:
             player = self.sitting.player(number, self.recorded)
         except HarnessError as error:
             return self._of_its_own(number, outline, str(error))
-        found = sample(player, self.calls, self.examine, self.manner)
+        found = self._other(player) or sample(
+            player, self.calls, self.examine, replace(self.manner, null=null, slacks=OURS)
+        )
         if isinstance(found, Trouble):
             return self._of_its_own(number, outline, f"repeated, {found.detail}")
-        return Window(found, self.zeros.null(self.sitting.forms(outline)[0]), repeated=True)
+        return Window(found, null, repeated=True)
+
+    def _other(self, player: Player) -> Trouble | None:
+        """What is wrong with calls of other inputs: host code may have chosen by those that it was recorded with."""
+        for call in self.others:
+            shown = one(player, call, self.examine, 0, Mode.IDLE, self.manner)
+            if isinstance(shown, Trouble):
+                return shown
+        return None
 
     def _of_its_own(self, number: int, outline: Problem, why: str) -> Window | Trouble:
         """Where the clocks disagree, the calls are held against a zero that is more alike, set anew.

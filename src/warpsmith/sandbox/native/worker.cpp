@@ -159,16 +159,13 @@ Outcome conclude(int count, int error, const WsValue* results, const Device& dev
   return outcome;
 }
 
-int enter(const Artifact& artifact, const Armed& armed, bool recorded, Device* device, WsValue* results) {
+int enter(const Artifact& artifact, const Armed& armed, Device* device, WsValue* results) {
   if (device->replay.is_ready()) {
     device->replay.perform(device->stream);  // an error of it is still there when the call is concluded
     return 0;
   }
   const WsHost host = lend(&device->memory, device->stream);
-  if (recorded) record::begin();
-  const int count = artifact.call(armed.name.c_str(), &host, armed.arguments.values.data(), int(armed.arguments.values.size()), results, kMostResults);
-  if (recorded) record::end();
-  return count;
+  return artifact.call(armed.name.c_str(), &host, armed.arguments.values.data(), int(armed.arguments.values.size()), results, kMostResults);
 }
 
 double microseconds(std::chrono::steady_clock::time_point from) {
@@ -178,8 +175,10 @@ double microseconds(std::chrono::steady_clock::time_point from) {
 Outcome invoke(const Artifact& artifact, Armed* armed, Device* device) {
   if (int error = place(&armed->arguments, device->arenas, &device->memory)) return cuda_failure(error, "when the arguments were placed");
   WsValue results[kMostResults] = {};
+  if (armed->flags & kRecordCall) record::begin();
   auto begin = std::chrono::steady_clock::now();
-  int count = enter(artifact, *armed, armed->flags & kRecordCall, device, results);
+  int count = enter(artifact, *armed, device, results);
+  record::end();
   int error = cudaStreamSynchronize(device->stream);
   double seconds = microseconds(begin) / 1e6;
   Outcome outcome = conclude(count, error, results, *device, armed->flags & kReturnBytes);
@@ -219,7 +218,7 @@ Outcome share(const frames::Frame& frame, Device* device) {
   if (int error = cudaEventCreate(&device->begin)) return cuda_failure(error, "when the clock was made");
   if (int error = cudaEventCreate(&device->end)) return cuda_failure(error, "when the clock was made");
   device->memory.share(device->arenas);
-  record::serve(&device->memory);
+  record::serve(&device->memory, &device->arenas);
   if (!warpsmith::seccomp::install_worker({.load = true, .threads = false, .descriptors = false})) return failure(kBadRequest, "The worker's seccomp filter was refused.");
   return {};
 }
@@ -282,11 +281,13 @@ Outcome make_timed(const Artifact& artifact, const Armed& armed, uint32_t flags,
   const bool queued = flags & kQueued;
   WsValue results[kMostResults] = {};
   if (int error = queued ? device->gate.close(device->stream) : 0) return cuda_failure(error, "when the gate was closed");
+  if (flags & kRecordGo) record::begin();
   auto begin = std::chrono::steady_clock::now();
   cudaEventRecord(device->begin, device->stream);
-  int count = enter(artifact, armed, flags & kRecordGo, device, results);
+  int count = enter(artifact, armed, device, results);
   double host_us = microseconds(begin);
   cudaEventRecord(device->end, device->stream);
+  record::end();
   if (queued) take_snapshot(results, count, *device), device->gate.open();
   // While the device still works: what is done after it stands on the judge's clock, and grows with the results.
   Outcome outcome = conclude(count, 0, results, *device, false);
@@ -332,7 +333,7 @@ Outcome play(const frames::Frame& frame, Device* device) {
   for (int i = 0; i < kArenas; ++i)
     if (from.take<uint64_t>() != (device->arenas.is_open() ? device->arenas.at(i).base : 0)) return failure(kBadRequest, "The judge's memory lies elsewhere here.");
   if (!path) return failure(kBadRequest, "A recording that cannot be read.");
-  const std::string fault = device->replay.prepare(std::string(path, path + length), from, device->stream);
+  const std::string fault = device->replay.prepare(std::string(path, path + length), from, device->arenas, device->stream);
   return fault.empty() ? Outcome{} : failure(kBadRequest, fault);
 }
 

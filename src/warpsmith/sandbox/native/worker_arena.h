@@ -43,6 +43,11 @@ class Arenas {
   std::string map(const std::vector<Shared>& shared);
   bool is_open() const { return !arenas_.empty(); }
   const Arena& at(int number) const { return arenas_[number]; }
+  bool holds(uint64_t address, uint64_t bytes) const {
+    for (const Arena& one : arenas_)
+      if (address >= one.base && address - one.base <= one.bytes && bytes <= one.bytes - (address - one.base)) return true;
+    return false;
+  }
   // The address that a frame's code stands for; 0 when it stands for none.
   uint64_t decode(uint64_t code) const;
   // The code of an address inside an arena; 0 when it lies in none.

@@ -27,6 +27,8 @@ class Memory {
     return data;
   }
   void release(void* data) { blocks_.give_back(uint64_t(data)); }
+  // When the call is over: work on some stream may still use it.
+  void release_later(void* data) { later_.push_back(data); }
 
   void share(const Arenas& arenas) { blocks_.open(arenas.at(kResultsArena)); }
   const Blocks& blocks() const { return blocks_; }
@@ -52,6 +54,8 @@ class Memory {
 
   // What dies with a call; device memory stays until the process ends, since results lie in it.
   void end_call() {
+    for (void* data : later_) release(data);
+    later_.clear();
     scratch_.clear();
     complaint_.clear();
   }
@@ -68,6 +72,7 @@ class Memory {
   Blocks blocks_;
   std::map<uint64_t, uint64_t> ranges_;
   std::vector<std::unique_ptr<uint8_t[]>> scratch_;
+  std::vector<void*> later_;
   std::string complaint_;
 };
 

@@ -1,11 +1,13 @@
 // A recording: u32 kernels, their names; u32 symbols, name, u64 bytes and u32 constant of each; then the operations of a
 // call and what was set before it, little-endian and packed, each after its kind:
-//   kernel     name, u32 grid x y z, block x y z, dynamic shared bytes, cooperative, cluster x y z, parameters, then u32
-//              bytes of each, then the bytes of all
+//   kernel     name, u32 grid x y z, block x y z, dynamic shared bytes, attributes, then u32 id and 64 bytes of each;
+//              u32 parameters, u32 bytes of each, then the bytes of all
 //   fill       u64 address, u32 value, u64 bytes
 //   copy       u64 to, u64 from, u64 bytes
 //   bytes      u64 to, u32 bytes, data
 //   symbol     name, u64 offset, u32 bytes, data
+//   lookup     name, u64 offset, u64 from, u64 bytes: a symbol written from device memory
+//   nothing    a node of a graph that does nothing
 //   attribute  name, i32 attribute, i32 value
 //   begin      what stands before it was asked for before this call, and is asked for once
 // A name is u32 length and characters.
@@ -16,7 +18,7 @@
 
 namespace worker {
 
-enum Operation : uint32_t { kKernel = 1, kFill = 2, kCopy = 3, kBytes = 4, kSymbol = 5, kAttribute = 6, kBegin = 7 };
+enum Operation : uint32_t { kNothing = 0, kKernel = 1, kFill = 2, kCopy = 3, kBytes = 4, kSymbol = 5, kAttribute = 6, kBegin = 7, kLookup = 8 };
 
 struct Extent {
   unsigned x, y, z;
@@ -27,7 +29,6 @@ struct LaunchAttribute {
   int id, padding;
   union {
     char bytes[64];
-    Extent cluster;
     int cooperative;
   };
 };
@@ -51,6 +52,9 @@ struct FillNode {
   unsigned value, element_bytes;
   size_t width, height;
 };
-constexpr int kCooperativeAttribute = 2, kClusterAttribute = 4;
+// Of the attributes those that say how the grid runs: cooperative, cluster and its scheduling and preferred size, carveout.
+// Those that tie a launch to others or to a stream's cache have no place where everything is asked for in one order.
+constexpr int kCooperativeAttribute = 2, kKeptAttributes[] = {2, 4, 5, 11, 14};
+constexpr size_t kAttributeBytes = 64;
 
 }  // namespace worker

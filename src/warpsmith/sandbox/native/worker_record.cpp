@@ -1,5 +1,7 @@
 #include "worker_record.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <fstream>
@@ -13,12 +15,16 @@
 #include "worker_program.h"
 #include "worker_values.h"
 
-extern "C" int cudaStreamIsCapturing(void* stream, int* status);
+extern "C" {
+int cudaStreamIsCapturing(void* stream, int* status);
+int cudaGraphGetNodes(void* graph, void** nodes, size_t* count);
+}
 
 namespace worker::record {
 namespace {
 
 constexpr size_t kMostBytes = size_t(1) << 20, kMostInline = size_t(64) << 10;
+constexpr uint64_t kMostServed = uint64_t(512) << 20;  // half of the scratch: results need room too
 
 struct Symbol {
   std::string name;
@@ -38,9 +44,13 @@ struct State {
   std::map<const void*, std::vector<Node>> graphs, runnable;
   std::vector<Node> captured;     // of the graph that is being captured
   int capturing = 0;
-  std::string settings, call;     // what outlives a call, and what is asked in this one
+  std::vector<std::pair<std::string, std::string>> settings;  // what outlives a call, by what it sets
+  std::string lost;               // of what outlives a call something that is not kept
+  std::string call;               // what is asked in this one
   std::string whole, fault;
   Memory* memory = nullptr;
+  const Arenas* arenas = nullptr;
+  uint64_t served = 0;            // bytes of the judge's memory that the runtime was asked for
   bool on = false;
 };
 
@@ -66,10 +76,10 @@ uint32_t bytes_of(const std::string& text) {
   uint32_t width = 0, count = 1;
   for (size_t at = text.find('.'); at != std::string::npos; at = text.find('.', at + 1)) {
     if (at + 2 >= text.size() || !std::strchr("usbf", text[at + 1]) || !std::isdigit(text[at + 2])) continue;
-    width = uint32_t(std::stoul(text.substr(at + 2))) / 8;
+    width = uint32_t(std::strtoul(text.c_str() + at + 2, nullptr, 10)) / 8;
     break;
   }
-  if (size_t open = text.find('['); open != std::string::npos) count = uint32_t(std::stoul(text.substr(open + 1)));
+  if (size_t open = text.find('['); open != std::string::npos) count = uint32_t(std::strtoul(text.c_str() + open + 1, nullptr, 10));
   return width * count;
 }
 
@@ -94,31 +104,37 @@ std::string launch_of(const void* kernel, const LaunchConfig& shape, void** argu
   const std::string* name = name_of(kernel);
   auto sizes = name ? state().parameters.find(*name) : state().parameters.end();
   if (sizes == state().parameters.end() || !arguments) return "";
-  Extent cluster{1, 1, 1};
-  uint32_t cooperative = 0;
-  for (unsigned i = 0; i < shape.count; ++i) {
-    if (shape.attributes[i].id == kCooperativeAttribute) cooperative = shape.attributes[i].cooperative != 0;
-    if (shape.attributes[i].id == kClusterAttribute) cluster = shape.attributes[i].cluster;
-  }
+  std::vector<const LaunchAttribute*> kept;
+  for (unsigned i = 0; i < shape.count; ++i)
+    if (std::count(std::begin(kKeptAttributes), std::end(kKeptAttributes), shape.attributes[i].id)) kept.push_back(&shape.attributes[i]);
   Writer to;
   to.put(uint32_t(kKernel));
   put_name(&to, *name);
-  to.put(shape.grid), to.put(shape.block), to.put(uint32_t(shape.shared)), to.put(cooperative), to.put(cluster);
+  to.put(shape.grid), to.put(shape.block), to.put(uint32_t(shape.shared)), to.put(uint32_t(kept.size()));
+  for (const LaunchAttribute* one : kept) to.put(uint32_t(one->id)), to.bytes(one->bytes, kAttributeBytes);
   to.put(uint32_t(sizes->second.size()));
   for (uint32_t bytes : sizes->second) to.put(bytes);
   for (size_t i = 0; i < sizes->second.size(); ++i) to.bytes(arguments[i], sizes->second[i]);
   return to.out();
 }
 
+// Whether the judge's memory holds all of it; on the virtual GPU any memory is the judge's.
+bool is_shared(const void* address, size_t bytes) {
+  const Arenas* arenas = state().arenas;
+  return !arenas || arenas->holds(uint64_t(address), bytes);
+}
+
 std::string fill_of(const void* to, int value, size_t bytes) {
   Writer out;
-  out.put(uint32_t(kFill)), out.put(uint64_t(to)), out.put(uint32_t(value)), out.put(uint64_t(bytes));
+  if (is_shared(to, bytes)) out.put(uint32_t(kFill)), out.put(uint64_t(to)), out.put(uint32_t(value)), out.put(uint64_t(bytes));
   return out.out();
 }
 
 std::string copy_of(const void* to, const void* from, size_t bytes, int kind) {
   Writer out;
-  if (kind == kDeviceToDevice) out.put(uint32_t(kCopy)), out.put(uint64_t(to)), out.put(uint64_t(from)), out.put(uint64_t(bytes));
+  if (!is_shared(to, bytes)) return "";
+  if (kind == kDeviceToDevice && is_shared(from, bytes))
+    out.put(uint32_t(kCopy)), out.put(uint64_t(to)), out.put(uint64_t(from)), out.put(uint64_t(bytes));
   if (kind == kHostToDevice && bytes <= kMostInline)
     out.put(uint32_t(kBytes)), out.put(uint64_t(to)), out.put(uint32_t(bytes)), out.bytes(from, bytes);
   return out.out();
@@ -126,13 +142,19 @@ std::string copy_of(const void* to, const void* from, size_t bytes, int kind) {
 
 std::string symbol_of(const void* symbol, const void* from, size_t bytes, size_t offset, int kind) {
   auto found = state().symbols.find(symbol);
-  if (found == state().symbols.end() || kind != kHostToDevice || bytes > kMostInline) return "";
   Writer to;
-  to.put(uint32_t(kSymbol));
-  put_name(&to, found->second.name);
-  to.put(uint64_t(offset)), to.put(uint32_t(bytes)), to.bytes(from, bytes);
+  if (found == state().symbols.end()) return "";
+  if (kind == kHostToDevice && bytes <= kMostInline) {
+    to.put(uint32_t(kSymbol)), put_name(&to, found->second.name);
+    to.put(uint64_t(offset)), to.put(uint32_t(bytes)), to.bytes(from, bytes);
+  } else if (kind == kDeviceToDevice && is_shared(from, bytes)) {
+    to.put(uint32_t(kLookup)), put_name(&to, found->second.name);
+    to.put(uint64_t(offset)), to.put(uint64_t(from)), to.put(uint64_t(bytes));
+  }
   return to.out();
 }
+
+std::string nothing() { return std::string(sizeof(uint32_t), '\0'); }
 
 bool is_capturing(void* stream) {
   int status = 0;
@@ -141,8 +163,8 @@ bool is_capturing(void* stream) {
 
 void keep(const std::string& operation, const char* what) {
   if (operation.empty()) refuse(what);
-  state().call += operation;
-  if (state().call.size() > kMostBytes) refuse("more operations than are kept");
+  else if (state().call.size() + operation.size() > kMostBytes) refuse("more operations than are kept");
+  else if (state().fault.empty()) state().call += operation;
 }
 
 // Asked for on a stream: now, or whenever the graph that is being captured is launched.
@@ -158,27 +180,56 @@ void launched(const void* kernel, const LaunchConfig& shape, void** arguments) {
 }
 
 void filled(const void* to, int value, size_t bytes, void* stream) {
-  if (is_heard()) asked(fill_of(to, value, bytes), stream, "");
+  if (is_heard()) asked(fill_of(to, value, bytes), stream, "memory that is not the evaluator's");
 }
 
 void copied(const void* to, const void* from, size_t bytes, int kind, void* stream) {
-  if (is_heard() && kind != kDeviceToHost && kind != kHostToHost) asked(copy_of(to, from, bytes, kind), stream, "a copy that is long, or whose direction is not said");
+  if (is_heard() && kind != kDeviceToHost && kind != kHostToHost) asked(copy_of(to, from, bytes, kind), stream, "a copy that is long, of memory that is not the evaluator's, or whose direction is not said");
 }
 
-// What outlives a call, once: many set the same before each launch.
-void set(const std::string& operation) {
-  if (state().settings.size() < kMostBytes && state().settings.find(operation) == std::string::npos) state().settings += operation;
+// What outlives a call: the last that was set counts.
+void set(const std::string& what, const std::string& operation) {
+  auto& all = state().settings;
+  std::erase_if(all, [&](const auto& one) { return one.first == what; });
+  if (operation.empty()) state().lost = "something that was set before the call is not kept";
+  else all.emplace_back(what, operation);
 }
 
 void written(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, void* stream) {
   const std::string operation = symbol_of(symbol, from, bytes, offset, kind);
-  if (is_heard()) asked(operation, stream, "a symbol that is written in a way that is not kept");
-  else set(operation);
+  if (state().on || is_capturing(stream)) return asked(operation, stream, "a symbol that is written in a way that is not kept");
+  Writer what;
+  what.put(symbol), what.put(offset), what.put(bytes);
+  set(what.out(), operation);
 }
 
 void added(const void* graph, const void* node, const std::string& operation) { state().graphs[graph].push_back({node, operation}); }
 
+// The operations of a graph; one that nobody knows stands for nodes that nobody saw.
+std::vector<Node> nodes_of(void* graph) {
+  std::vector<Node> found = state().graphs[graph];
+  size_t count = 0;
+  if (NEXT(cudaGraphGetNodes)(graph, nullptr, &count) || count != found.size()) found.push_back({nullptr, ""});
+  return found;
+}
+
 LaunchConfig shape_of(const KernelNode& node) { return {node.grid, node.block, node.shared, nullptr, nullptr, 0}; }
+
+// Memory of the judge's for a candidate that asks the runtime; nullptr where there is none to give.
+void* taken(size_t bytes) {
+  if (!state().memory || state().served + bytes > kMostServed) return nullptr;
+  state().served += bytes;
+  return state().memory->allocate(bytes);
+}
+
+// Whether it was such memory; it is not counted from then on.
+bool is_returned(void* address) {
+  if (!state().memory) return false;
+  const auto found = state().memory->blocks().taken().find(uint64_t(address));
+  if (found == state().memory->blocks().taken().end()) return false;
+  state().served -= std::min(state().served, found->second);
+  return true;
+}
 
 // What the candidate's constructors told the runtime when it was loaded.
 std::string registered() {
@@ -201,7 +252,12 @@ void open(const std::string& artifact) {
   for (size_t at = all.find(kEntry); at != std::string::npos; at = all.find(kEntry, at + 1)) read_entry(all, at + std::strlen(kEntry));
 }
 
-void serve(Memory* memory) { state().memory = memory; }
+const std::vector<uint32_t>* parameters(const std::string& kernel) {
+  auto found = state().parameters.find(kernel);
+  return found == state().parameters.end() ? nullptr : &found->second;
+}
+
+void serve(Memory* memory, const Arenas* arenas) { state().memory = memory, state().arenas = arenas; }
 
 void begin() {
   state().call.clear();
@@ -210,10 +266,16 @@ void begin() {
 }
 
 void end() {
+  if (!state().on) return;
   Writer marker;
   marker.put(uint32_t(kBegin));
+  if (!state().lost.empty()) refuse(state().lost);
   state().on = false;
-  state().whole = registered() + state().settings + marker.out() + state().call;
+  state().whole.clear();
+  if (!state().fault.empty()) return;
+  state().whole = registered();
+  for (const auto& [what, operation] : state().settings) state().whole += operation;
+  state().whole += marker.out() + state().call;
 }
 
 const std::string& operations() { return state().whole; }
@@ -275,7 +337,7 @@ int cudaFuncSetAttribute(const void* kernel, int attribute, int value) {
     to.put(uint32_t(worker::kAttribute));
     record::put_name(&to, *name);
     to.put(attribute), to.put(value);
-    record::set(to.out());
+    record::set("attribute " + std::to_string(attribute) + " " + *name, to.out());
   }
   return error;
 }
@@ -351,19 +413,19 @@ int cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* before, size
 
 int cudaGraphInstantiate(void** runnable, void* graph, unsigned long long flags) {
   const int error = NEXT(cudaGraphInstantiate)(runnable, graph, flags);
-  if (!error) record::state().runnable[*runnable] = record::state().graphs[graph];
+  if (!error) record::state().runnable[*runnable] = record::nodes_of(graph);
   return error;
 }
 
 int cudaGraphInstantiateWithFlags(void** runnable, void* graph, unsigned long long flags) {
   const int error = NEXT(cudaGraphInstantiateWithFlags)(runnable, graph, flags);
-  if (!error) record::state().runnable[*runnable] = record::state().graphs[graph];
+  if (!error) record::state().runnable[*runnable] = record::nodes_of(graph);
   return error;
 }
 
 int cudaGraphExecUpdate(void* runnable, void* graph, void* told) {
   const int error = NEXT(cudaGraphExecUpdate)(runnable, graph, told);
-  if (!error) record::state().runnable[runnable] = record::state().graphs[graph];
+  if (!error) record::state().runnable[runnable] = record::nodes_of(graph);
   return error;
 }
 
@@ -382,33 +444,42 @@ int cudaGraphLaunch(void* runnable, void* stream) {
   return NEXT(cudaGraphLaunch)(runnable, stream);
 }
 
+int cudaGraphCreate(void** graph, unsigned flags) {
+  const int error = NEXT(cudaGraphCreate)(graph, flags);
+  if (!error) record::state().graphs[*graph].clear();
+  return error;
+}
+
+int cudaGraphAddEmptyNode(void** node, void* graph, void* const* before, size_t count) {
+  const int error = NEXT(cudaGraphAddEmptyNode)(node, graph, before, count);
+  if (!error) record::added(graph, *node, record::nothing());
+  return error;
+}
+
 int cudaMalloc(void** address, size_t bytes) {
-  worker::Memory* const memory = record::state().memory;
-  void* const own = memory ? memory->allocate(bytes) : nullptr;
+  void* const own = record::taken(bytes);
   if (!own) return NEXT(cudaMalloc)(address, bytes);
   *address = own;
   return 0;
 }
 
 int cudaMallocAsync(void** address, size_t bytes, void* stream) {
-  worker::Memory* const memory = record::state().memory;
-  void* const own = memory ? memory->allocate(bytes) : nullptr;
+  void* const own = record::is_capturing(stream) ? nullptr : record::taken(bytes);
   if (!own) return NEXT(cudaMallocAsync)(address, bytes, stream);
   *address = own;
   return 0;
 }
 
 int cudaFree(void* address) {
-  worker::Memory* const memory = record::state().memory;
-  if (!memory || !memory->blocks().taken().count(uint64_t(address))) return NEXT(cudaFree)(address);
-  memory->release(address);
-  return cudaDeviceSynchronize();  // as the runtime's own does
+  if (!record::is_returned(address)) return NEXT(cudaFree)(address);
+  const int error = cudaDeviceSynchronize();  // as the runtime's own does
+  record::state().memory->release(address);
+  return error;
 }
 
 int cudaFreeAsync(void* address, void* stream) {
-  worker::Memory* const memory = record::state().memory;
-  if (!memory || !memory->blocks().taken().count(uint64_t(address))) return NEXT(cudaFreeAsync)(address, stream);
-  memory->release(address);
+  if (!record::is_returned(address)) return NEXT(cudaFreeAsync)(address, stream);
+  record::state().memory->release_later(address);
   return 0;
 }
 }

@@ -6,9 +6,12 @@
 // loaded finds these first. Streams and events are left out: the order in which the host asks is one that they allow.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace worker {
+class Arenas;
 class Memory;
 }
 
@@ -16,9 +19,11 @@ namespace worker::record {
 
 // The artifact whose kernels will be launched: how many bytes their parameters have stands in its PTX.
 void open(const std::string& artifact);
+// Those of a kernel; nullptr when the artifact has none of that name.
+const std::vector<uint32_t>* parameters(const std::string& kernel);
 // Where device memory that the candidate asks the runtime for is taken from, as long as there is some: what another
 // process maps too.
-void serve(Memory* memory);
+void serve(Memory* memory, const Arenas* arenas);
 void begin();
 void end();
 // The operations between begin and end, and what was set before; `fault` says why they cannot be repeated, if so.

@@ -1,11 +1,13 @@
 #include "worker_replay.h"
 
+#include <algorithm>
 #include <cstring>
 #include <elf.h>
 #include <fstream>
 #include <iterator>
 
 #include "cuda_calls.h"
+#include "worker_record.h"
 
 extern "C" {
 void** __cudaRegisterFatBinary(void* wrapper);
@@ -42,6 +44,18 @@ std::string section(const std::string& file, const char* name) {
   return "";
 }
 
+// Another image before the compiler's would be taken for it.
+bool is_one_image(const std::string& section) {
+  struct {
+    uint32_t magic;
+    uint16_t version, head_bytes;
+    uint64_t bytes;
+  } head{};
+  if (section.size() < sizeof head) return false;
+  std::memcpy(&head, section.data(), sizeof head);
+  return head.magic == 0xba55ed50 && head.head_bytes + head.bytes == section.size();
+}
+
 std::string take_name(Reader* from) {
   const auto length = from->take<uint32_t>();
   const uint8_t* text = from->bytes(length);
@@ -56,14 +70,15 @@ std::string Replay::open(const std::string& artifact, Reader* from) {
   if (!open_) {
     std::ifstream file(artifact, std::ios::binary);
     image_ = section({std::istreambuf_iterator<char>(file), {}}, ".nv_fatbin");
-    if (image_.empty()) return "The artifact holds no device code.";
+    if (!is_one_image(image_)) return "The artifact does not hold one image of device code, as the compiler leaves it.";
+    record::open(artifact);
     wrapper.data = image_.data();
     module = __cudaRegisterFatBinary(&wrapper);
   }
   auto known = [&](const std::string& name) {
     auto [found, fresh] = handles_.try_emplace(name, nullptr);
     if (fresh) found->second = &tokens_.emplace_back();
-    return std::pair(const_cast<char*>(found->first.c_str()), const_cast<char*>(static_cast<const char*>(found->second)));
+    return std::pair(const_cast<char*>(found->first.c_str()), static_cast<char*>(const_cast<void*>(found->second)));
   };
   for (auto count = from->take<uint32_t>(); count && from->good(); --count) {
     const auto [name, token] = known(take_name(from));
@@ -80,54 +95,85 @@ std::string Replay::open(const std::string& artifact, Reader* from) {
   return "";
 }
 
-const void* Replay::handle(const std::string& name) const {
+bool Replay::find(const std::string& name, Step* step) const {
   auto found = handles_.find(name);
-  return found == handles_.end() ? nullptr : found->second;
+  step->handle = found == handles_.end() ? nullptr : found->second;
+  return step->handle != nullptr;
 }
 
-void Replay::read_kernel(Reader* from, Step* step) const {
-  step->handle = handle(take_name(from));
+// The runtime reads as many parameters as the kernel has: those of a recording must be these.
+bool Replay::read_kernel(Reader* from, Step* step) const {
+  const std::string name = take_name(from);
+  const std::vector<uint32_t>* expected = record::parameters(name);
   step->shape.grid = from->take<Extent>();
   step->shape.block = from->take<Extent>();
   step->shape.shared = from->take<uint32_t>();
-  if (from->take<uint32_t>()) step->attributes.push_back({kCooperativeAttribute, 0, {.cooperative = 1}});
-  const auto cluster = from->take<Extent>();
-  if (cluster.x * cluster.y * cluster.z > 1) step->attributes.push_back({kClusterAttribute, 0, {.cluster = cluster}});
+  for (auto count = from->take<uint32_t>(); count && from->good(); --count) {
+    LaunchAttribute& one = step->attributes.emplace_back();
+    one.id = int(from->take<uint32_t>());
+    if (const uint8_t* value = from->bytes(kAttributeBytes)) std::memcpy(one.bytes, value, kAttributeBytes);
+    if (!std::count(std::begin(kKeptAttributes), std::end(kKeptAttributes), one.id)) return false;
+  }
   step->sizes.resize(from->take<uint32_t>() % 4096);
   for (uint32_t& size : step->sizes) size = from->take<uint32_t>(), step->bytes += size;
+  return expected && *expected == step->sizes && find(name, step);
 }
 
-void Replay::read(Reader* from, Step* step) const {
+bool Replay::read(Reader* from, const Arenas& arenas, Step* step) const {
+  auto held = [&](uint64_t address) { return !arenas.is_open() || arenas.holds(address, step->bytes); };
+  bool has_data = false, good = true;
   step->kind = Operation(from->take<uint32_t>());
   switch (step->kind) {
-    case kKernel: read_kernel(from, step); break;
-    case kFill: step->to = from->take<uint64_t>(), step->value = int(from->take<uint32_t>()), step->bytes = from->take<uint64_t>(); return;
-    case kCopy: step->to = from->take<uint64_t>(), step->from = from->take<uint64_t>(), step->bytes = from->take<uint64_t>(); return;
-    case kAttribute: step->handle = handle(take_name(from)), step->attribute = from->take<int32_t>(), step->value = from->take<int32_t>(); return;
-    case kBytes: step->to = from->take<uint64_t>(), step->bytes = from->take<uint32_t>(); break;
-    case kBegin: return;
-    case kSymbol: step->handle = handle(take_name(from)), step->to = from->take<uint64_t>(), step->bytes = from->take<uint32_t>(); break;
-    default: from->bytes(~uint64_t(0)); return;  // no such kind: nothing more can be read
+    case kNothing: case kBegin: break;
+    case kKernel: good = read_kernel(from, step), has_data = true; break;
+    case kFill:
+      step->to = from->take<uint64_t>(), step->value = int(from->take<uint32_t>()), step->bytes = from->take<uint64_t>();
+      good = held(step->to);
+      break;
+    case kCopy:
+      step->to = from->take<uint64_t>(), step->from = from->take<uint64_t>(), step->bytes = from->take<uint64_t>();
+      good = held(step->to) && held(step->from);
+      break;
+    case kBytes:
+      step->to = from->take<uint64_t>(), step->bytes = from->take<uint32_t>(), has_data = true;
+      good = held(step->to);
+      break;
+    case kSymbol:
+      good = find(take_name(from), step);
+      step->offset = from->take<uint64_t>(), step->bytes = from->take<uint32_t>(), has_data = true;
+      break;
+    case kLookup:
+      good = find(take_name(from), step);
+      step->offset = from->take<uint64_t>(), step->from = from->take<uint64_t>(), step->bytes = from->take<uint64_t>();
+      good = good && held(step->from);
+      break;
+    case kAttribute:
+      good = find(take_name(from), step);
+      step->attribute = from->take<int32_t>(), step->value = from->take<int32_t>();
+      break;
+    default: return false;
   }
-  const uint8_t* data = from->bytes(step->bytes);
+  const uint8_t* data = has_data ? from->bytes(step->bytes) : nullptr;
   if (data) step->data.assign(data, data + step->bytes);
+  return good && from->good();
 }
 
-std::string Replay::prepare(const std::string& artifact, Reader from, void* stream) {
+std::string Replay::prepare(const std::string& artifact, Reader from, const Arenas& arenas, void* stream) {
   ready_ = false;
   steps_.clear();
   if (std::string fault = open(artifact, &from); !fault.empty()) return fault;
-  while (from.good() && !from.whole()) {
+  while (!from.whole()) {
     Step& step = steps_.emplace_back();
-    read(&from, &step);
+    if (!read(&from, arenas, &step)) return "A recording that cannot be read.";
     for (uint64_t at = 0; uint32_t size : step.sizes) step.arguments.push_back(step.data.data() + at), at += size;
     step.shape.attributes = step.attributes.data();
     step.shape.count = unsigned(step.attributes.size());
     if (step.kind != kBegin) continue;
-    if (int error = perform(stream)) return std::string("What was set before the call was refused: ") + cudaGetErrorName(error) + ".";
+    int error = perform(stream);
+    if (!error) error = cudaStreamSynchronize(stream);
+    if (error) return std::string("What was set before the call was refused: ") + cudaGetErrorName(error) + ".";
     steps_.clear();
   }
-  if (!from.good()) return "A recording that cannot be read.";
   ready_ = true;
   return "";
 }
@@ -143,9 +189,10 @@ int Replay::ask(const Step& step, void* stream) {
     case kFill: return cudaMemsetAsync(to, step.value, step.bytes, stream);
     case kCopy: return cudaMemcpyAsync(to, reinterpret_cast<const void*>(step.from), step.bytes, kDeviceToDevice, stream);
     case kBytes: return cudaMemcpyAsync(to, step.data.data(), step.bytes, kHostToDevice, stream);
-    case kSymbol: return cudaMemcpyToSymbolAsync(step.handle, step.data.data(), step.bytes, step.to, kHostToDevice, stream);
+    case kSymbol: return cudaMemcpyToSymbolAsync(step.handle, step.data.data(), step.bytes, step.offset, kHostToDevice, stream);
+    case kLookup: return cudaMemcpyToSymbolAsync(step.handle, reinterpret_cast<const void*>(step.from), step.bytes, step.offset, kDeviceToDevice, stream);
     case kAttribute: return cudaFuncSetAttribute(step.handle, step.attribute, step.value);
-    case kBegin: return 0;
+    case kNothing: case kBegin: return 0;
   }
   return 0;
 }

@@ -1,0 +1,75 @@
+"""Memory that a worker on a real GPU is given: how much, and the arenas of it that two processes map."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from torch import Tensor
+
+from warpsmith.sandbox.cuda_memory import Arena
+from warpsmith.tasks.program import Problem
+from warpsmith.tasks.values import Values, tensors
+
+GUARD, ALIGNMENT = 1024, 256
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much a session's buffers hold: bytes of arguments a slot, slots, bytes of results and scratch."""
+
+    slot_bytes: int
+    results_bytes: int
+    slots: int = 4
+
+
+def room_for(arguments: Values, results: Sequence[Tensor], slots: int = 4) -> Room:
+    """Room for calls of this size: results three times over, and a gigabyte of scratch for the candidate."""
+    taken = taken_bytes((*tensors(arguments), *results))
+    given = sum(span(tensor) for tensor in results)
+    return Room(aligned(taken), 3 * given + taken + (1 << 30), slots)
+
+
+def taken_bytes(placed: Sequence[Tensor]) -> int:
+    """Bytes of these tensors with the guard zones around them."""
+    return GUARD + sum(span(tensor) + 2 * GUARD + ALIGNMENT for tensor in placed)
+
+
+def room_for_all(calls: Iterable[Problem]) -> Room:
+    """Room for the largest of several calls."""
+    rooms = [room_for(call.arguments, call.native) for call in calls]
+    return Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
+
+
+class Buffers:
+    """The memory of a room: of one worker, or of several that have it one after the other."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        sizes = (self.room.slot_bytes * self.room.slots, self.room.results_bytes, self.room.results_bytes)
+        self.arenas = [self._open.enter_context(Arena(size)) for size in sizes]
+        self.views = [arena.view() for arena in self.arenas]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.views = []
+        self._open.close()
+
+
+def aligned(count: int) -> int:
+    """As many bytes or a few more: every tensor begins where torch's allocator would let it begin."""
+    return -(-count // ALIGNMENT) * ALIGNMENT
+
+
+def span(tensor: Tensor) -> int:
+    """Bytes from the first element to the last."""
+    if tensor.numel() == 0:
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (last + 1) * tensor.element_size()
