@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field, replace
 from itertools import repeat
+from math import prod
 from pathlib import Path
 from typing import cast
 
 import pytest
+import torch
 from tests.timing.faking import FakeSession
 
 from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Reason, Trial
@@ -15,8 +17,9 @@ from warpsmith.sandbox.player import Player
 from warpsmith.sandbox.protocol import Recording
 from warpsmith.sandbox.session import Clocks, Shown
 from warpsmith.tasks.find import open_task
-from warpsmith.tasks.fresh import outline
+from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.program import Problem
+from warpsmith.tasks.values import tensors
 from warpsmith.timing.baselines import Baseline, Baselines, keep, store
 from warpsmith.timing.null import Form
 from warpsmith.timing.rules import Floor
@@ -81,6 +84,7 @@ def timed(
     monkeypatch.setenv("WARPSMITH_HOME", str(home))
     monkeypatch.setattr("warpsmith.timing.window.PAUSES_S", (0.0, 0.0, 0.0))
     monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(sitting.outlines["c"]))
+    monkeypatch.setattr(Subject, "others", lambda self, _case: [])
     monkeypatch.setattr("warpsmith.timing.stage.measure_again", lambda _torch, _request, chosen: chosen)
     monkeypatch.setattr(Faked, "torch", None)
     kept = Baseline(mode="eager", idle_us=(30.0,) * 9, queued_us=(24.0,) * 9)
@@ -236,3 +240,19 @@ def test_other_inputs_are_tried_before_a_repeated_call_is_timed(
 
     found = replace(making, examine=wrong).window(0, OUTLINE)
     assert isinstance(found, Window) and not found.repeated and found.why == "repeated, off"
+
+
+@pytest.mark.parametrize("task", ["linear", "max_pool"])
+def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = problems
+    monkeypatch.setattr("warpsmith.timing.sitting.problems", lambda *given: made(*given[:-1], "cpu"))
+    opened = open_task(task)
+    described = opened.describe()
+    case = min(described.group(Group.SMOKE), key=lambda one: prod(one.axes.values()))
+    subject = Subject(opened, task, described, Direction.FORWARD, Path("x.so"), False, 1)
+    first, second = subject.others(case), subject.others(case)
+    assert len(first) == 2
+    for one, other in zip(first, second, strict=True):
+        x, y = tensors(one.arguments)[0], tensors(other.arguments)[0]
+        assert x.shape == y.shape == tensors(subject.outline(case).arguments)[0].shape
+        assert not torch.equal(x, y)

@@ -119,6 +119,7 @@ class Manner:
     given: bool = False
     null: Null | None = None  # none: no call needs to be confirmed
     slacks: Slacks = OWN
+    warm_calls: int = WARM_CALLS
 
     def done(self, samples: Samples, elapsed_s: float) -> bool:
         """The rule, and both clocks content, or the end of patience. Only calls count that the verdict will count."""
@@ -147,7 +148,7 @@ def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner:
         shown = one(session, next(calls), examine, number, mode, manner)
         if isinstance(shown, Trouble):
             return shown
-        if number >= WARM_CALLS and shown.clocks is not None:
+        if number >= manner.warm_calls and shown.clocks is not None:
             samples.add(mode, shown.clocks)
         number += 1
     return samples

@@ -27,13 +27,11 @@ from warpsmith.timing.null import Form, l2_bytes, measure_nulls
 from warpsmith.timing.rules import Floor
 from warpsmith.timing.sample import Examine, Null
 
-# The families of inputs that a repeated call is tried with besides the usual one, and how many of them.
-OTHERS = (Family.UNIFORM, Family.HUGE, Family.SORTED, Family.ALTERNATING, Family.NEAR_OVERFLOW)
-MOST_OTHERS = 3
+OTHERS = (Family.UNIFORM, Family.SORTED)  # families that fit shapes of any size
 RANDOM = random.SystemRandom()
 # The calls before the one that is recorded. A first call may tune itself; behind a gate it shows whether anything is
 # still to run when the call is over, which nobody would see once all is repeated in one order.
-BEFORE = (Mode.IDLE, Mode.QUEUED, Mode.QUEUED, Mode.QUEUED, Mode.IDLE, Mode.IDLE, Mode.IDLE, Mode.IDLE)
+BEFORE = (Mode.IDLE, Mode.QUEUED, Mode.QUEUED, Mode.IDLE)
 
 
 @dataclass(frozen=True)
@@ -54,12 +52,13 @@ class Subject:
         return problems(self.opened, self.direction, Trial(case=case), secrets.randbits(31), "cuda")
 
     def others(self, case: Case) -> list[Problem]:
-        """A call of each of some other families of inputs, with other parameters, by secret seeds."""
-        families = [family for family in case.families if family in OTHERS]
-        drawn = RANDOM.sample(families, min(MOST_OTHERS, len(families)))
+        """Calls of the same shapes by secret draws: other values, another family of inputs, other parameters."""
+        written = self.task.cases
+        families = [family for family in OTHERS if any(family in one.families for one in written)]
+        inits = sorted({init for one in written for init in one.inits})
         trials = [
-            Trial(case=case, family=family, init=RANDOM.choice(case.inits), seed=secrets.randbits(62))
-            for family in drawn
+            Trial(case=case, family=family, init=RANDOM.choice(inits), seed=secrets.randbits(62))
+            for family in (Family.NORMAL, *families[:1])
         ]
         return [next(problems(self.opened, self.direction, trial, secrets.randbits(31), "cuda")) for trial in trials]
 

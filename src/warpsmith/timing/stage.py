@@ -76,7 +76,8 @@ class Timer:
             return recorded
         outline = sitting.outlines[case.name]
         manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain)
-        making = Windows(sitting, self.zeros, subject.calls(case), examine, manner, recorded, subject.others(case))
+        others = () if isinstance(recorded, str) else subject.others(case)
+        making = Windows(sitting, self.zeros, subject.calls(case), examine, manner, recorded, others)
         once = making.window(0, outline)
         if isinstance(once, Trouble):
             return once

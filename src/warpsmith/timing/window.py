@@ -14,7 +14,7 @@ from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
 from warpsmith.timing.null import Form
 from warpsmith.timing.rules import OURS, OWN, Doubt, Slacks
-from warpsmith.timing.sample import Examine, Manner, Null, Samples, one, sample
+from warpsmith.timing.sample import WARM_CALLS, Examine, Manner, Null, Samples, one, sample
 from warpsmith.timing.sitting import Sitting, Zeros
 
 PAUSES_S = (0.0, 0.5, 1.5)  # before each further process that has a chance
@@ -92,9 +92,9 @@ class Windows:
             player = self.sitting.player(number, self.recorded)
         except HarnessError as error:
             return self._of_its_own(number, outline, str(error))
-        found = self._other(player) or sample(
-            player, self.calls, self.examine, replace(self.manner, null=null, slacks=OURS)
-        )
+        warm_calls = max(0, WARM_CALLS - len(self.others))
+        manner = replace(self.manner, null=null, slacks=OURS, warm_calls=warm_calls)
+        found = self._other(player) or sample(player, self.calls, self.examine, manner)
         if isinstance(found, Trouble):
             return self._of_its_own(number, outline, f"repeated, {found.detail}")
         return Window(found, null, repeated=True)
