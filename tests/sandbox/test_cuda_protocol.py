@@ -8,6 +8,7 @@ import torch
 from warpsmith.base import MachineError
 from warpsmith.sandbox import cuda_session as session
 from warpsmith.sandbox.cuda_memory import Arena
+from warpsmith.sandbox.cuda_room import ALIGNMENT, room_for
 from warpsmith.sandbox.protocol import Malformed, Status, go, parse_timed, share
 
 ANSWER = struct.pack("<iidII", 0, 0, 0.5, 0, 0)
@@ -78,10 +79,10 @@ def test_results_that_share_memory_are_aliased() -> None:
 
 
 def test_room_grows_with_what_it_must_hold() -> None:
-    small, large = (session.room_for((torch.zeros(n),), (torch.zeros(n),)) for n in (10, 1_000_000))
+    small, large = (room_for((torch.zeros(n),), (torch.zeros(n),)) for n in (10, 1_000_000))
     assert large.slot_bytes - small.slot_bytes >= 8 * 999_000
-    odd = session.room_for((torch.zeros(3), torch.zeros(5, dtype=torch.long)), (torch.zeros(1),))
-    assert odd.slot_bytes % session.ALIGNMENT == 0  # the next slot's tensors begin there
+    odd = room_for((torch.zeros(3), torch.zeros(5, dtype=torch.long)), (torch.zeros(1),))
+    assert odd.slot_bytes % ALIGNMENT == 0  # the next slot's tensors begin there
     assert large.results_bytes > small.results_bytes
 
 

@@ -188,7 +188,7 @@ def test_what_is_repeated_without_its_host_code_hides_nothing(
     found, zero = timed(sitting, "claim", tmp_path, monkeypatch, recorded=RECORDED)
     assert (found.doubts, sitting.begun, zero.anew) == ((), 0, [])
     assert (found.timing.time.us, found.timing.idle.us) == (12.0, idle.event_us)
-    assert found.timing.notes == ()
+    assert found.timing.repeated and found.timing.notes == ()
 
 
 def test_but_events_that_the_judge_cannot_have_waited_for_are_not_believed(
@@ -206,6 +206,7 @@ def test_what_cannot_be_repeated_is_timed_in_its_own_process(tmp_path: Path, mon
     found, _ = timed(sitting, "search", tmp_path, monkeypatch, recorded=RECORDED)
     assert (found.doubts, sitting.begun) == ((), 1)
     assert any("could not be repeated without it: repeated, out[0] is 0" in note for note in found.timing.notes)
+    assert not found.timing.repeated
 
 
 def test_a_wrong_result_while_it_is_recorded_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,7 +144,7 @@ class CaseTiming(Model):
     case: Case
     time: MeasuredTime | ModelledTime  # device time, the headline
     idle: MeasuredTime | None = None  # from an idle device, launch included: the arbiter
-    call: MeasuredTime | None = None  # what a caller waits
+    call: MeasuredTime | None = None  # what a caller waits; the candidate's own claim
     baselines: Mapping[str, MeasuredTime] = Field(default_factory=dict)
     best: str = ""  # the name of the fastest baseline
     speedup: Ratio | None = None  # against the best one
@@ -153,6 +153,7 @@ class CaseTiming(Model):
     roofline: float | None = None  # floor over time
     launches: int | None = None
     discarded: int = 0  # windows that were disturbed
+    repeated: bool = False  # by a process that held none of the candidate's host code
     notes: tuple[str, ...] = ()
 
 

@@ -68,6 +68,7 @@ def judged(case: Case, windows: Sequence[Window], baselines: Baselines, bounds: 
         roofline=bounds.roofline_us / median(queued),
         launches=launches,
         discarded=total - kept.count,
+        repeated=all(window.repeated for window in windows),
         notes=(*_notes(median(queued), windows), *baselines.notes()),
     )
     doubts = (
