@@ -121,7 +121,7 @@ class Sitting:
 
     @cached_property
     def _buffers(self) -> Buffers:
-        return self._open.enter_context(Buffers(self._room))
+        return self._open.enter_context(Buffers(replace(self._room, slots=1)))  # a repeated call has one place
 
     def forms(self, outline: Problem) -> tuple[Form, Form]:
         """What a call costs that does nothing: by its launches and results, and by all that is known of it."""

@@ -156,6 +156,8 @@ class Host:
 
     def __init__(self) -> None:
         self._steps: dict[str, Step] = {}
+        self._functions: dict[str, Callable[..., Any]] = {}  # a mode and the same under a graph compile once
+        self._program: Program | None = None
         self._case = ""
 
     def answer(self, request: Request) -> Reply:
@@ -183,21 +185,30 @@ class Host:
     def _forget(self) -> None:
         """Let a case's tensors go, and what was compiled: after some shapes torch.compile falls back to eager."""
         self._steps.clear()
+        self._functions.clear()
+        self._program = None
         torch._dynamo.reset()
         gc.collect()
         torch.cuda.empty_cache()
 
     def _build(self, request: Request) -> Step:
-        task = open_task(request.target, OpenOptions(trust=True))
-        assert isinstance(task, LocalTask)  # trusted: this process is the confinement
-        program = sided(task.program, request.direction)
+        program = self._program = self._program or _program(request)
+        kind = request.mode.removesuffix("-graph")
+        if kind not in self._functions:
+            self._functions[kind] = compiled(program, kind)
 
         def make() -> Step:
             with torch.device("cuda"):
                 arguments = mapped(program.arguments(Trial(case=request.case)), lambda tensor: tensor.cuda())
-            return STEPS[request.direction](program, compiled(program, request.mode), arguments)
+            return STEPS[request.direction](program, self._functions[kind], arguments)
 
-        return captured(make) if request.mode.endswith("graph") else make()
+        return captured(make) if request.mode.endswith("-graph") else make()
+
+
+def _program(request: Request) -> Program:
+    task = open_task(request.target, OpenOptions(trust=True))
+    assert isinstance(task, LocalTask)  # trusted: this process is the confinement
+    return sided(task.program, request.direction)
 
 
 def reply(host: Host, request: Request) -> Reply:
