@@ -1,0 +1,143 @@
+"""Who sits under the clock, with sessions that are fakes: what is recorded, and which process repeats it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+from tests.timing.faking import FakeSession
+from torch import Tensor
+
+from warpsmith.records import Case, Direction, Dtype, Group, Reason, Trial
+from warpsmith.sandbox.cuda_session import Recorded
+from warpsmith.sandbox.observation import Trouble
+from warpsmith.sandbox.protocol import Recording
+from warpsmith.sandbox.session import Clocks, Mode, Shown
+from warpsmith.tasks.find import open_task
+from warpsmith.tasks.fresh import outline
+from warpsmith.tasks.program import Problem
+from warpsmith.tasks.values import Values
+from warpsmith.timing import sitting as module
+from warpsmith.timing.sitting import BEFORE, Sitting, Subject
+
+CASE = Case(name="c", group=Group.TIMING, axes={"rows": 512, "cols": 64}, dtype=Dtype.FLOAT32)
+OPENED = open_task("softmax")
+CALL = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
+RECORDED = Recorded(Recording("", (1, 2, 3), b"operations"), (), (), ())
+WRONG = Trouble(Reason.WRONG_VALUE, "off")
+
+
+@dataclass
+class Recorder(FakeSession):
+    """A session that has something to tell of its last call."""
+
+    told: Recorded | str = RECORDED
+
+    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded | str]:
+        return self.call(arguments, given), self.told
+
+
+@dataclass
+class Room:
+    """Buffers, and players that have begun on them."""
+
+    begun: list["FakePlayer"] = field(default_factory=list)
+
+    def __call__(self, *_given: object) -> "Room":
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None: ...
+
+    def player(self, _artifact: Path, _runtime: Path, _room: "Room", bases: Sequence[int], _call_s: float) -> Any:
+        self.begun.append(FakePlayer(tuple(bases)))
+        return self.begun[-1]
+
+
+@dataclass
+class FakePlayer:
+    """What is asked of a player."""
+
+    bases: tuple[int, ...]
+    played: list[Recorded] = field(default_factory=list)
+    trouble: Trouble | None = None
+    ended: bool = False
+
+    def play(self, recorded: Recorded) -> None:
+        self.played.append(recorded)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.ended = True
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> Room:
+    found = Room()
+    monkeypatch.setattr(module, "Buffers", found)
+    monkeypatch.setattr(module, "Player", found.player)
+    return found
+
+
+@pytest.fixture
+def sitting(room: Room) -> Iterator[Sitting]:
+    subject = Subject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+    with Sitting(subject, Path(), {"c": CALL}, 1.0) as found:
+        yield found
+
+
+def recorded(
+    sitting: Sitting, session: Recorder, monkeypatch: pytest.MonkeyPatch, wrong_at: int = -1
+) -> Recorded | Trouble | str:
+    seen: list[Problem] = []
+
+    def examine(call: Problem, _shown: Shown) -> Trouble | None:
+        seen.append(call)
+        return WRONG if len(seen) == wrong_at else None
+
+    monkeypatch.setattr(module, "CudaSession", lambda *_given: session)
+    return sitting.record([("c", repeat(CALL), examine)])["c"]
+
+
+def test_calls_of_both_modes_come_before_the_one_that_is_recorded(
+    sitting: Sitting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0)])
+    found = recorded(sitting, session, monkeypatch)
+    assert isinstance(found, Recorded) and found.recording == RECORDED.recording
+    assert found.host_us == 7.0
+    assert [mode for _, mode, _ in session.calls] == [*BEFORE, Mode.IDLE]
+    assert Mode.QUEUED in BEFORE and BEFORE[0] is Mode.IDLE
+    assert session.ended, "no host code of the candidate's is left"
+
+
+@pytest.mark.parametrize("wrong_at", [1, len(BEFORE), len(BEFORE) + 1])
+def test_a_wrong_result_in_any_of_them_is_the_candidate_s(
+    wrong_at: int, sitting: Sitting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert recorded(sitting, Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]), monkeypatch, wrong_at) is WRONG
+
+
+def test_what_cannot_be_repeated_has_a_reason(sitting: Sitting, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0)], told="a graph that nobody saw being made")
+    assert recorded(sitting, session, monkeypatch) == "a graph that nobody saw being made"
+
+
+def test_a_player_stays_for_many_recordings_and_one_in_trouble_is_replaced(sitting: Sitting, room: Room) -> None:
+    first, other = sitting.player(0, RECORDED), sitting.player(1, RECORDED)
+    assert sitting.player(0, RECORDED) is first and first is not other
+    assert room.begun[0].bases == (1, 2, 3) and len(room.begun[0].played) == 2
+    room.begun[0].trouble = WRONG
+    assert sitting.player(0, RECORDED) is not first
+    assert [one.ended for one in room.begun] == [True, False, False]
+    sitting.rest()
+    assert not room.begun[1].ended, "there is nothing of the candidate's host code in it"
