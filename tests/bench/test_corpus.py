@@ -1,11 +1,24 @@
 """The corpus: headers, what counts as caught, and the two rates."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.bench.corpus import Audit, Expected, Outcome, Specimen, judged, read_corpus, read_specimen
+from warpsmith.bench.choices import Choices, Defence
+from warpsmith.bench.corpus import (
+    Audit,
+    Expected,
+    Outcome,
+    Specimen,
+    audit,
+    judged,
+    key_of,
+    read_corpus,
+    read_outcomes,
+    read_specimen,
+)
 from warpsmith.records import (
     Candidate,
     Case,
@@ -22,6 +35,7 @@ from warpsmith.records import (
     Verdict,
 )
 
+CHOICES = Choices(device="vgpu")
 ATTACK = """// attack: output cache by pointer
 // task: softmax
 // direction: backward
@@ -133,3 +147,34 @@ def test_rates_come_with_their_denominators() -> None:
     found = Audit(outcomes=(outcome(True, False), outcome(True, True), outcome(False, False)))
     assert found.summary() == "attacks that succeeded: 1 of 2; false alarms: 0 of 1"
     assert not found.clean and Audit(outcomes=(outcome(True, False),)).clean
+
+
+def outcome(one: Specimen, verdict: Verdict = Verdict.FAIL) -> Outcome:
+    return Outcome(specimen=one, verdict=verdict, expected=True, wrong=False, key=key_of(one, CHOICES))
+
+
+def test_an_audit_goes_on_where_an_earlier_one_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c", "d"):
+        (tmp_path / f"{name}.cu").write_text(ATTACK.replace("by pointer", name))
+    corpus, file, tried = read_corpus([tmp_path]), tmp_path / "out.jsonl", list[str]()
+
+    def examined(one: Specimen, _choices: Choices, clock: object) -> Outcome:
+        tried.append(Path(one.path).stem)
+        return outcome(one)
+
+    monkeypatch.setattr("warpsmith.bench.corpus.examine", examined)
+    first, second, third = (outcome(one).text() for one in corpus[:3])
+    fault = outcome(corpus[1], Verdict.FAULT).text()
+    file.write_text(f"{first}\n{fault}\n{third}\n{second[:40]}")
+    told: list[Outcome] = []
+    found = audit(corpus, CHOICES, 2, told.append, read_outcomes(file))
+    assert sorted(tried) == ["b", "d"] and len(told) == 2
+    assert [one.specimen for one in found.outcomes] == corpus
+    (tmp_path / "a.cu").write_text(ATTACK.replace("by pointer", "otherwise"))
+    tried.clear()
+    audit(read_corpus([tmp_path]), CHOICES, 2, told.append, read_outcomes(file))
+    assert sorted(tried) == ["a", "b", "d"], "another text is another attack"
+    tried.clear()
+    bare = replace(CHOICES, without=frozenset({Defence.LINK}))
+    audit(read_corpus([tmp_path]), bare, 2, told.append, read_outcomes(file))
+    assert len(tried) == 4

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from warpsmith.base import UsageError, WarpsmithError, read_text
+import warpsmith
+from warpsmith.base import UsageError, WarpsmithError, digest_json, read_text
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.clock import Timing, pool_with_clock
 from warpsmith.bench.run import concluded, grade
@@ -53,6 +54,7 @@ class Outcome(Model):
     seconds: Mapping[str, float] = Field(default_factory=dict)  # that each stage took
     expected: bool
     wrong: bool  # an attack that got through, or a control that did not
+    key: str = ""  # of the text and of how it was tried: what tells this outcome from others in a file
 
 
 class Audit(Model):
@@ -111,19 +113,51 @@ def read_specimen(path: Path) -> Specimen | None:
         raise UsageError(f"{path}: its header cannot be read: {error}.") from None
 
 
-def audit(specimens: Sequence[Specimen], choices: Choices, jobs: int, tell: Callable[[Outcome], None]) -> Audit:
-    """Evaluate the whole corpus, `jobs` at a time; `tell` hears of each outcome when it is there."""
+def audit(
+    specimens: Sequence[Specimen],
+    choices: Choices,
+    jobs: int,
+    tell: Callable[[Outcome], None],
+    known: Mapping[str, Outcome] | None = None,
+) -> Audit:
+    """Evaluate the whole corpus, `jobs` at a time; `tell` hears of each outcome when it is there.
+
+    `known` are outcomes by their keys that an earlier run has left.
+    """
     fit = [one for one in specimens if one.device != "cuda" or choices.device == "cuda"]
-    with pool_with_clock(choices, jobs) as (threads, clock):
-        trials = [threads.submit(examine, one, choices, clock=clock) for one in fit]
+    found = {one.path: known[key] for one in fit if known and (key := key_of(one, choices)) in known}
+    left = [one for one in fit if one.path not in found]
+    with pool_with_clock(choices, min(jobs, len(left))) as (threads, clock):
+        trials = [threads.submit(examine, one, choices, clock=clock) for one in left]
         try:
             for done in as_completed(trials):
                 tell(done.result())
         finally:
-            for one in trials:
-                one.cancel()
-    outcomes = tuple(one.result() for one in trials)
+            for trial in trials:
+                trial.cancel()
+    found |= {one.specimen.path: one for one in (trial.result() for trial in trials)}
+    outcomes = tuple(found[one.path] for one in fit)
     return Audit(outcomes=outcomes, skipped=tuple(one for one in specimens if one not in fit))
+
+
+def key_of(specimen: Specimen, choices: Choices) -> str:
+    """Of a file's text, header and all, and of how it is tried."""
+    tried = [choices.device, choices.gpu, sorted(choices.without), choices.most_cases, choices.trust]
+    return digest_json([read_text(Path(specimen.path)), tried, warpsmith.__version__])
+
+
+def read_outcomes(path: Path) -> dict[str, Outcome]:
+    """What an earlier run left in a file, by key; half a line that a kill left is nothing, nor is a fault of ours."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    found = [one for line in lines if (one := _outcome(line)) is not None]
+    return {one.key: one for one in found if one.key and one.verdict is not Verdict.FAULT}
+
+
+def _outcome(line: str) -> Outcome | None:
+    try:
+        return Outcome.parse(line)
+    except ValidationError:
+        return None
 
 
 def examine(specimen: Specimen, choices: Choices, seed: int | None = None, clock: Timing | None = None) -> Outcome:
@@ -136,12 +170,14 @@ def examine(specimen: Specimen, choices: Choices, seed: int | None = None, clock
         language=language_of(source),
         origin=Path(specimen.path).name,
     )
+    key = key_of(specimen, choices)
     try:
         record = grade(candidate, choices, seed, clock)
         honest = _honest(specimen, candidate, choices, record, clock)
-        return judged(specimen, record, bool(choices.without), honest)
+        return judged(specimen, record, bool(choices.without), honest).model_copy(update={"key": key})
     except WarpsmithError as error:
         return Outcome(
+            key=key,
             specimen=specimen,
             verdict=Verdict.FAULT,
             reason=Reason.HARNESS,

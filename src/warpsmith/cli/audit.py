@@ -28,12 +28,15 @@ def command(
     gpu: Gpu = "H200",
     trust: Trust = False,
     jobs: Jobs = os.cpu_count() or 1,
-    out: Annotated[Path | None, typer.Option(help="Append each outcome to this file, a line of JSON each.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Append each outcome to this file, a line of JSON each; what it holds is not tried again."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Try a corpus; exit code 1 when an attack succeeds or a control fails."""
     from warpsmith.bench import Choices, settled
-    from warpsmith.bench.corpus import audit, read_corpus
+    from warpsmith.bench.corpus import audit, read_corpus, read_outcomes
 
     # Eager alone: an attack is held against its own honest kernel, and compiling torch's modes would take an hour.
     # On a GPU a call takes milliseconds, and the corpus has many that hang. A small case and a usual one: the honest
@@ -57,10 +60,14 @@ def command(
         if not as_json:
             _print(outcome)
 
-    found = audit(specimens, chosen, jobs, tell)
+    known = read_outcomes(out) if out else {}
+    found = audit(specimens, chosen, jobs, tell, known)
     if as_json:
         print_json(found)
     else:
+        kept = sum(one.key in known for one in found.outcomes)
+        if kept:
+            console().print(f"{kept} outcomes of {out} were not tried again", markup=False)
         for one in found.skipped:
             console().print(f"not run: {Path(one.path).name} needs --device {one.device}", markup=False)
         console().print(found.summary(), style="bold", markup=False)
