@@ -25,6 +25,7 @@ std::string map_one(const Driver& driver, const Shared& shared, Arena* arena) {
 }  // namespace
 
 void* Blocks::take(uint64_t bytes) {
+  if (bytes > arena_.bytes) return nullptr;
   const uint64_t size = rounded(bytes ? bytes : 1);
   uint64_t start = arena_.base + kGuard;
   for (const auto& [address, length] : taken_) {

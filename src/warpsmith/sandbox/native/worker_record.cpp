@@ -103,7 +103,7 @@ const std::string* name_of(const void* kernel) {
 std::string launch_of(const void* kernel, const LaunchConfig& shape, void** arguments) {
   const std::string* name = name_of(kernel);
   auto sizes = name ? state().parameters.find(*name) : state().parameters.end();
-  if (sizes == state().parameters.end() || !arguments) return "";
+  if (sizes == state().parameters.end() || (!arguments && !sizes->second.empty())) return "";
   std::vector<const LaunchAttribute*> kept;
   for (unsigned i = 0; i < shape.count; ++i)
     if (std::count(std::begin(kKeptAttributes), std::end(kKeptAttributes), shape.attributes[i].id)) kept.push_back(&shape.attributes[i]);
@@ -217,9 +217,10 @@ LaunchConfig shape_of(const KernelNode& node) { return {node.grid, node.block, n
 
 // Memory of the judge's for a candidate that asks the runtime; nullptr where there is none to give.
 void* taken(size_t bytes) {
-  if (!state().memory || state().served + bytes > kMostServed) return nullptr;
-  state().served += bytes;
-  return state().memory->allocate(bytes);
+  if (!state().memory || bytes > kMostServed - state().served) return nullptr;
+  void* const found = state().memory->allocate(bytes);
+  if (found) state().served += bytes;
+  return found;
 }
 
 // Whether it was such memory; it is not counted from then on.
