@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import UsageError
+from warpsmith.bench.batch import Results
 from warpsmith.bench.choices import Choices, Defence
 from warpsmith.bench.corpus import (
     Audit,
@@ -167,14 +168,14 @@ def test_an_audit_goes_on_where_an_earlier_one_was_killed(tmp_path: Path, monkey
     fault = outcome(corpus[1], Verdict.FAULT).text()
     file.write_text(f"{first}\n{fault}\n{third}\n{second[:40]}")
     told: list[Outcome] = []
-    found = audit(corpus, CHOICES, 2, told.append, read_outcomes(file))
+    found = audit(corpus, CHOICES, 2, told.append, read_outcomes(Results(file).lines))
     assert sorted(tried) == ["b", "d"] and len(told) == 2
     assert [one.specimen for one in found.outcomes] == corpus
     (tmp_path / "a.cu").write_text(ATTACK.replace("by pointer", "otherwise"))
     tried.clear()
-    audit(read_corpus([tmp_path]), CHOICES, 2, told.append, read_outcomes(file))
+    audit(read_corpus([tmp_path]), CHOICES, 2, told.append, read_outcomes(Results(file).lines))
     assert sorted(tried) == ["a", "b", "d"], "another text is another attack"
     tried.clear()
     bare = replace(CHOICES, without=frozenset({Defence.LINK}))
-    audit(read_corpus([tmp_path]), bare, 2, told.append, read_outcomes(file))
+    audit(read_corpus([tmp_path]), bare, 2, told.append, read_outcomes(Results(file).lines))
     assert len(tried) == 4

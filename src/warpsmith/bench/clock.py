@@ -70,10 +70,11 @@ TimeOne = Callable[[Job], StageResult]
 class Clock:
     """The process; it begins at once, since that takes seconds, and again after it has died."""
 
+    _is_there: bool
+
     def __init__(self, argv: tuple[str, ...] = ARGV) -> None:
         self._argv = argv
         self._turn = Lock()
-        self._is_there = False
         self._begin()
 
     @contextmanager

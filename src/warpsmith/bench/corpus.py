@@ -146,9 +146,8 @@ def key_of(specimen: Specimen, choices: Choices) -> str:
     return digest_json([read_text(Path(specimen.path)), tried, warpsmith.__version__])
 
 
-def read_outcomes(path: Path) -> dict[str, Outcome]:
-    """What an earlier run left in a file, by key; half a line that a kill left is nothing, nor is a fault of ours."""
-    lines = path.read_text().splitlines() if path.exists() else []
+def read_outcomes(lines: Sequence[str]) -> dict[str, Outcome]:
+    """What an earlier run left in a file, by key; a line that is none is nothing, nor is a fault of ours."""
     found = [one for line in lines if (one := _outcome(line)) is not None]
     return {one.key: one for one in found if one.key and one.verdict is not Verdict.FAULT}
 

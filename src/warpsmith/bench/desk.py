@@ -13,7 +13,7 @@ from warpsmith.tasks.opened import OpenTask
 
 # Floating-point operations of a held-out case on the virtual GPU: about half a second.
 VIRTUAL_WORK = 4e6
-LIGHT = {"vgpu": 1e5, "cuda": 1e8}  # operations of a case that can be called a hundred times
+LIGHT = 1e8  # operations of a case that can be called a hundred times on a GPU
 USUAL = {"vgpu": (Group.SMOKE, Group.HELDOUT), "cuda": (Group.DEV, Group.HELDOUT)}
 
 
@@ -52,7 +52,8 @@ class Desk:
         chosen = self.choices.cases if device == self.choices.device else ()
         bound = VIRTUAL_WORK if device == "vgpu" else None
         before = device != self.choices.device  # only a verifier: the check on the chosen device comes after
-        scope = Scope(groups=chosen or self._usual(device), heldout_work=bound, light=LIGHT[device], brief=before)
+        light = LIGHT if device == "cuda" else Scope.light
+        scope = Scope(groups=chosen or self._usual(device), heldout_work=bound, light=light, brief=before)
         effort = self.choices.effort if device == self.choices.device == "vgpu" else "usual"
         whole = () if effort == "sketch" else plan(self.task, self.candidate.direction, scope, self.seed)
         few = () if effort == "usual" else sketch_steps(self.task, self.candidate.direction, self.seed)

@@ -36,6 +36,7 @@ def command(
 ) -> int:
     """Try a corpus; exit code 1 when an attack succeeds or a control fails."""
     from warpsmith.bench import Choices, settled
+    from warpsmith.bench.batch import Results
     from warpsmith.bench.corpus import audit, read_corpus, read_outcomes
 
     # Eager alone: an attack is held against its own honest kernel, and compiling torch's modes would take an hour.
@@ -52,15 +53,15 @@ def command(
         most_cases=GPU_CASES if here == "cuda" else None,
     )
     specimens = read_corpus(corpus or shipped())
+    results = Results(out) if out else None
 
     def tell(outcome: "Outcome") -> None:
-        if out is not None:
-            with out.open("a") as file:
-                file.write(f"{outcome.text()}\n")
+        if results is not None:
+            results.add(outcome.text())
         if not as_json:
             _print(outcome)
 
-    known = read_outcomes(out) if out else {}
+    known = read_outcomes(results.lines) if results else {}
     found = audit(specimens, chosen, jobs, tell, known)
     if as_json:
         print_json(found)

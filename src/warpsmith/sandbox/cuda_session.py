@@ -39,7 +39,8 @@ from warpsmith.tasks.values import Value as TaskValue
 from warpsmith.tasks.values import Values, tensors
 
 TAIL = 64 << 20  # of a slot behind the last argument: painted and watched, where a slot has room for larger cases
-ARENA_SHIFT = 56
+ARENA_SHIFT = 56  # of a coded address: the arena's number, from one on, stands above the offset
+ARGUMENTS, RESULTS = 0, 1  # arenas
 MOST_KEPT = 2 << 30  # bytes that a candidate keeps from call to call
 REHEARSED_US = 1000.0  # a call that takes less is rehearsed
 FIRST_FD = 5  # where a child finds what it was passed
@@ -150,8 +151,8 @@ class CudaSession:
 
     def _kept_bytes(self, block: tuple[int, int]) -> Tensor:
         """The memory of a block that the candidate says it keeps, as far as it is the results' arena."""
-        start = block[0] & ((1 << ARENA_SHIFT) - 1)
-        view = self._views[1] if block[0] >> ARENA_SHIFT == 2 else self._views[1][:0]
+        arena, start = _decoded(block[0])
+        view = self._views[RESULTS] if arena == RESULTS else self._views[RESULTS][:0]
         return view[start : start + block[1]]
 
     def _call(
@@ -242,10 +243,10 @@ class CudaSession:
 
     def _poison_free(self, poison: int) -> None:
         """All of the results arena but the blocks that the candidate says it keeps."""
-        at, view = 0, self._views[1]
+        at, view = 0, self._views[RESULTS]
         for code, size in sorted(self._live):
-            offset = code & ((1 << ARENA_SHIFT) - 1)
-            if code >> ARENA_SHIFT == 2 and at <= offset <= self._arenas[1].bytes:
+            arena, offset = _decoded(code)
+            if arena == RESULTS and at <= offset <= self._arenas[RESULTS].bytes:
                 _paint(view[at:offset], poison)
                 at = offset + aligned(size)
         _paint(view[at:], poison)
@@ -270,12 +271,16 @@ class CudaSession:
 
     def _result(self, claim: Claim) -> Tensor | None:
         """The claimed tensor as the judge sees it, when it lies wholly inside shared memory."""
-        arena, offset = (claim.address >> ARENA_SHIFT) - 1, claim.address & ((1 << ARENA_SHIFT) - 1)
+        arena, offset = _decoded(claim.address)
         raw = claim.tensor
         dtype: torch.dtype = getattr(torch, raw.dtype)
         if raw.span_bytes == 0:
             return torch.empty_strided(raw.shape, raw.strides, dtype=dtype, device="cuda")
-        if arena not in (0, 1) or offset + raw.span_bytes > self._arenas[arena].bytes or offset % dtype.itemsize:
+        if (
+            arena not in (ARGUMENTS, RESULTS)
+            or offset + raw.span_bytes > self._arenas[arena].bytes
+            or offset % dtype.itemsize
+        ):
             return None
         return _strided(self._views[arena][offset : offset + raw.span_bytes], dtype, raw.shape, raw.strides)
 
@@ -365,6 +370,11 @@ def _quiet(cold: bool) -> float:
     flush_us = flush() if cold else 0.0
     torch.cuda.synchronize()
     return flush_us
+
+
+def _decoded(code: int) -> tuple[int, int]:
+    """The arena and the offset that a coded address stands for; below zero: none."""
+    return (code >> ARENA_SHIFT) - 1, code & ((1 << ARENA_SHIFT) - 1)
 
 
 def _kept(timed: Timed) -> tuple[tuple[int, int], ...]:

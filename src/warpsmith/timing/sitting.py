@@ -1,6 +1,5 @@
 """Who sits under the clock: a compiled candidate, its processes, and what of this GPU does not depend on it."""
 
-import random
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -28,7 +27,6 @@ from warpsmith.timing.rules import Floor
 from warpsmith.timing.sample import Examine, Null
 
 OTHERS = (Family.UNIFORM, Family.SORTED)  # families that fit shapes of any size
-RANDOM = random.SystemRandom()
 # The calls before the one that is recorded. A first call may tune itself; behind a gate it shows whether anything is
 # still to run when the call is over, which nobody would see once all is repeated in one order.
 BEFORE = (Mode.IDLE, Mode.QUEUED, Mode.QUEUED, Mode.IDLE)
@@ -57,7 +55,7 @@ class Subject:
         families = [family for family in OTHERS if any(family in one.families for one in written)]
         inits = sorted({init for one in written for init in one.inits})
         trials = [
-            Trial(case=case, family=family, init=RANDOM.choice(inits), seed=secrets.randbits(62))
+            Trial(case=case, family=family, init=secrets.choice(inits), seed=secrets.randbits(62))
             for family in (Family.NORMAL, *families[:1])
         ]
         return [next(problems(self.opened, self.direction, trial, secrets.randbits(31), "cuda")) for trial in trials]

@@ -93,7 +93,7 @@ Outcome load(const std::string& path, Artifact* artifact) {
   int version = artifact->abi();
   if (version != WARPSMITH_ABI)
     return failure(kOtherAbi, "The artifact speaks ABI " + std::to_string(version) + "; the worker speaks " + std::to_string(WARPSMITH_ABI) + ".");
-  record::open(path);
+  record::open(contents_of(path));
   return {};
 }
 
@@ -321,7 +321,7 @@ void tell_recorded(const Device& device) {
   const std::string &fault = record::fault(), &operations = record::operations();
   out.put(uint32_t(fault.size()));
   out.bytes(fault.data(), fault.size());
-  for (int i = 0; i < kArenas; ++i) out.put(device.arenas.is_open() ? device.arenas.at(i).base : uint64_t(0));
+  for (int i = 0; i < kArenas; ++i) out.put(device.arenas.base(i));
   out.bytes(operations.data(), operations.size());
   frames::write_frame(kAnswers, worker::kRecorded, out.out());
 }
@@ -331,7 +331,7 @@ Outcome play(const frames::Frame& frame, Device* device) {
   const auto length = from.take<uint32_t>();
   const uint8_t* path = from.bytes(length);
   for (int i = 0; i < kArenas; ++i)
-    if (from.take<uint64_t>() != (device->arenas.is_open() ? device->arenas.at(i).base : 0)) return failure(kBadRequest, "The judge's memory lies elsewhere here.");
+    if (from.take<uint64_t>() != device->arenas.base(i)) return failure(kBadRequest, "The judge's memory lies elsewhere here.");
   if (!path) return failure(kBadRequest, "A recording that cannot be read.");
   const std::string fault = device->replay.prepare(std::string(path, path + length), from, device->arenas, device->stream);
   return fault.empty() ? Outcome{} : failure(kBadRequest, fault);

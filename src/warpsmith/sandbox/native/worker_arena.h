@@ -43,7 +43,10 @@ class Arenas {
   std::string map(const std::vector<Shared>& shared);
   bool is_open() const { return !arenas_.empty(); }
   const Arena& at(int number) const { return arenas_[number]; }
+  uint64_t base(int number) const { return is_open() ? arenas_[number].base : 0; }
+  // Whether all of it is the judge's; where nothing is shared, as on the virtual GPU, any memory is.
   bool holds(uint64_t address, uint64_t bytes) const {
+    if (!is_open()) return true;
     for (const Arena& one : arenas_)
       if (address >= one.base && address - one.base <= one.bytes && bytes <= one.bytes - (address - one.base)) return true;
     return false;

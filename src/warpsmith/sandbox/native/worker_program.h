@@ -57,4 +57,10 @@ struct FillNode {
 constexpr int kCooperativeAttribute = 2, kKeptAttributes[] = {2, 4, 5, 11, 14};
 constexpr size_t kAttributeBytes = 64;
 
+inline bool is_kept(int attribute) {
+  for (int one : kKeptAttributes)
+    if (one == attribute) return true;
+  return false;
+}
+
 }  // namespace worker

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <vector>
@@ -44,7 +43,8 @@ struct State {
   std::map<const void*, std::vector<Node>> graphs, runnable;
   std::vector<Node> captured;     // of the graph that is being captured
   int capturing = 0;
-  std::vector<std::pair<std::string, std::string>> settings;  // what outlives a call, by what it sets
+  std::map<std::pair<std::string, int>, int> attributes;      // of kernels: these and the next outlive a call
+  std::vector<std::pair<std::string, std::string>> settings;  // of symbols, by what is written
   std::string lost;               // of what outlives a call something that is not kept
   std::string call;               // what is asked in this one
   std::string whole, fault;
@@ -106,7 +106,7 @@ std::string launch_of(const void* kernel, const LaunchConfig& shape, void** argu
   if (sizes == state().parameters.end() || (!arguments && !sizes->second.empty())) return "";
   std::vector<const LaunchAttribute*> kept;
   for (unsigned i = 0; i < shape.count; ++i)
-    if (std::count(std::begin(kKeptAttributes), std::end(kKeptAttributes), shape.attributes[i].id)) kept.push_back(&shape.attributes[i]);
+    if (is_kept(shape.attributes[i].id)) kept.push_back(&shape.attributes[i]);
   Writer to;
   to.put(uint32_t(kKernel));
   put_name(&to, *name);
@@ -118,11 +118,7 @@ std::string launch_of(const void* kernel, const LaunchConfig& shape, void** argu
   return to.out();
 }
 
-// Whether the judge's memory holds all of it; on the virtual GPU any memory is the judge's.
-bool is_shared(const void* address, size_t bytes) {
-  const Arenas* arenas = state().arenas;
-  return !arenas || arenas->holds(uint64_t(address), bytes);
-}
+bool is_shared(const void* address, size_t bytes) { return !state().arenas || state().arenas->holds(uint64_t(address), bytes); }
 
 std::string fill_of(const void* to, int value, size_t bytes) {
   Writer out;
@@ -187,7 +183,7 @@ void copied(const void* to, const void* from, size_t bytes, int kind, void* stre
   if (is_heard() && kind != kDeviceToHost && kind != kHostToHost) asked(copy_of(to, from, bytes, kind), stream, "a copy that is long, of memory that is not the evaluator's, or whose direction is not said");
 }
 
-// What outlives a call: the last that was set counts.
+// Of a symbol: the last that was written counts.
 void set(const std::string& what, const std::string& operation) {
   auto& all = state().settings;
   std::erase_if(all, [&](const auto& one) { return one.first == what; });
@@ -232,6 +228,12 @@ bool is_returned(void* address) {
   return true;
 }
 
+std::string attributes() {
+  Writer out;
+  for (const auto& [of, value] : state().attributes) out.put(uint32_t(kAttribute)), put_name(&out, of.first), out.put(of.second), out.put(value);
+  return out.out();
+}
+
 // What the candidate's constructors told the runtime when it was loaded.
 std::string registered() {
   Writer out;
@@ -247,10 +249,8 @@ std::string registered() {
 }  // namespace
 
 void open(const std::string& artifact) {
-  std::ifstream file(artifact, std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(file), {}};
   constexpr const char* kEntry = ".entry";
-  for (size_t at = all.find(kEntry); at != std::string::npos; at = all.find(kEntry, at + 1)) read_entry(all, at + std::strlen(kEntry));
+  for (size_t at = artifact.find(kEntry); at != std::string::npos; at = artifact.find(kEntry, at + 1)) read_entry(artifact, at + std::strlen(kEntry));
 }
 
 const std::vector<uint32_t>* parameters(const std::string& kernel) {
@@ -274,7 +274,7 @@ void end() {
   state().on = false;
   state().whole.clear();
   if (!state().fault.empty()) return;
-  state().whole = registered();
+  state().whole = registered() + attributes();
   for (const auto& [what, operation] : state().settings) state().whole += operation;
   state().whole += marker.out() + state().call;
 }
@@ -283,6 +283,12 @@ const std::string& operations() { return state().whole; }
 const std::string& fault() { return state().fault; }
 
 }  // namespace worker::record
+
+std::string worker::contents_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  std::string all(file ? size_t(file.tellg()) : 0, '\0');
+  return file.seekg(0).read(all.data(), std::streamsize(all.size())) ? all : "";
+}
 
 using worker::Extent;
 using worker::LaunchConfig;
@@ -333,13 +339,7 @@ int cudaLaunchKernelExC(const LaunchConfig* shape, const void* kernel, void** ar
 
 int cudaFuncSetAttribute(const void* kernel, int attribute, int value) {
   const int error = NEXT(cudaFuncSetAttribute)(kernel, attribute, value);
-  if (const std::string* name = error ? nullptr : record::name_of(kernel)) {
-    worker::Writer to;
-    to.put(uint32_t(worker::kAttribute));
-    record::put_name(&to, *name);
-    to.put(attribute), to.put(value);
-    record::set("attribute " + std::to_string(attribute) + " " + *name, to.out());
-  }
+  if (const std::string* name = error ? nullptr : record::name_of(kernel)) record::state().attributes[{*name, attribute}] = value;
   return error;
 }
 

@@ -13,11 +13,13 @@
 namespace worker {
 class Arenas;
 class Memory;
-}
+
+std::string contents_of(const std::string& path);  // of a file; empty where it cannot be read
+}  // namespace worker
 
 namespace worker::record {
 
-// The artifact whose kernels will be launched: how many bytes their parameters have stands in its PTX.
+// The file whose kernels will be launched: how many bytes their parameters have stands in its PTX.
 void open(const std::string& artifact);
 // Those of a kernel; nullptr when the artifact has none of that name.
 const std::vector<uint32_t>* parameters(const std::string& kernel);

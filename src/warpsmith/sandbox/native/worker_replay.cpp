@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <elf.h>
-#include <fstream>
-#include <iterator>
 
 #include "cuda_calls.h"
 #include "worker_record.h"
@@ -68,10 +66,10 @@ std::string Replay::open(const std::string& artifact, Reader* from) {
   static Wrapper wrapper;  // the runtime keeps its address
   void** module = nullptr;
   if (!open_) {
-    std::ifstream file(artifact, std::ios::binary);
-    image_ = section({std::istreambuf_iterator<char>(file), {}}, ".nv_fatbin");
+    const std::string file = contents_of(artifact);
+    image_ = section(file, ".nv_fatbin");
     if (!is_one_image(image_)) return "The artifact does not hold one image of device code, as the compiler leaves it.";
-    record::open(artifact);
+    record::open(file);
     wrapper.data = image_.data();
     module = __cudaRegisterFatBinary(&wrapper);
   }
@@ -112,7 +110,7 @@ bool Replay::read_kernel(Reader* from, Step* step) const {
     LaunchAttribute& one = step->attributes.emplace_back();
     one.id = int(from->take<uint32_t>());
     if (const uint8_t* value = from->bytes(kAttributeBytes)) std::memcpy(one.bytes, value, kAttributeBytes);
-    if (!std::count(std::begin(kKeptAttributes), std::end(kKeptAttributes), one.id)) return false;
+    if (!is_kept(one.id)) return false;
   }
   step->sizes.resize(from->take<uint32_t>() % 4096);
   for (uint32_t& size : step->sizes) size = from->take<uint32_t>(), step->bytes += size;
@@ -120,7 +118,7 @@ bool Replay::read_kernel(Reader* from, Step* step) const {
 }
 
 bool Replay::read(Reader* from, const Arenas& arenas, Step* step) const {
-  auto held = [&](uint64_t address) { return !arenas.is_open() || arenas.holds(address, step->bytes); };
+  auto held = [&](uint64_t address) { return arenas.holds(address, step->bytes); };
   bool has_data = false, good = true;
   step->kind = Operation(from->take<uint32_t>());
   switch (step->kind) {
