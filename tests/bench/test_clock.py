@@ -17,9 +17,9 @@ from warpsmith.bench import clock as module
 from warpsmith.bench.choices import Choices, Defence
 from warpsmith.bench.clock import Clock, Job, pool_with_clock
 from warpsmith.bench.lease import Need
-from warpsmith.bench.run import _one
+from warpsmith.bench.run import _under_one_lease
 from warpsmith.bench.table import Row
-from warpsmith.records import Candidate, Direction, Group, StageResult, Verdict
+from warpsmith.records import Candidate, Direction, Environment, Group, Record, StageResult, Verdict
 
 SERVER = """
 import os, time
@@ -67,9 +67,8 @@ def job(artifact: str, target: str = "softmax") -> Job:
         seed=7,
         artifact=artifact,
         launches=2,
-        together=False,
-        hardware="H200",
-        torch="2",
+        recorded="calls",
+        environment=Environment(device="cuda", hardware="H200", torch="2"),
     )
 
 
@@ -152,8 +151,10 @@ def test_whoever_waits_for_it_holds_no_lease(server: Path) -> None:
     with closing(Clock((sys.executable, str(server)))) as clock:
         desk: Any = SimpleNamespace(clock=clock)
         row = Row("timing", lambda desk: lambda record: desk.clock.time(job("fine")), Need.ALONE)
-        record: Any = None
-        assert _one(row, record, desk).detail == "softmax 2 ['prepared']"
+        record = Record(
+            candidate=job("fine").candidate, task_version="1", environment=Environment(device="d", hardware="h")
+        )
+        assert _under_one_lease(record, desk, Need.ALONE, [row]).results[0].detail == "softmax 2 ['prepared']"
 
 
 @pytest.mark.parametrize(("device", "jobs", "begun"), [("vgpu", 8, False), ("cuda", 1, False), ("cuda", 2, True)])

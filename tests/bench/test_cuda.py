@@ -1,9 +1,11 @@
 """What the stages for a real GPU decide without one: which cases are timed, how many launches are believed."""
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from warpsmith.base import HarnessError
 from warpsmith.bench import Choices
 from warpsmith.bench.clock import Job
 from warpsmith.bench.cuda import (
@@ -14,6 +16,7 @@ from warpsmith.bench.cuda import (
     _timed_cases,
     _unless_lacking,
     _unless_throttled,
+    record_stage,
     solver,
     timing_stage,
     virtual_stage,
@@ -35,14 +38,19 @@ from warpsmith.records import (
     Trial,
     Verdict,
 )
+from warpsmith.sandbox.cuda_session import Recorded
+from warpsmith.sandbox.observation import Trouble
+from warpsmith.sandbox.protocol import Recording
 from warpsmith.sandbox.session import Shown
 from warpsmith.tasks.find import open_task
+from warpsmith.timing.recording import Recordings, Unrepeated, read
 from warpsmith.vgpu import Facts, Row
 
 OPENED = open_task("softmax")
 TASK = OPENED.describe()
 CANDIDATE = Candidate(task="softmax", direction=Direction.FORWARD, source="x")
 CASE = TASK.group(Group.SMOKE)[0]
+RECORDED = Recorded(Recording("", (1, 2, 3), b""), (), (), ())
 
 
 def desk(*cases: Group, seen: tuple[Seen, ...] = ()) -> Desk:
@@ -86,23 +94,50 @@ def test_without_a_virtual_run_the_artifact_s_kernels_are_counted(kernels: int, 
 
 
 class Elsewhere:
-    """A clock that remembers what it was asked."""
+    """A clock that remembers what it was asked, and what it found in the file."""
 
     def __init__(self) -> None:
-        self.jobs: list[Job] = []
+        self.jobs: list[tuple[Job, Recordings]] = []
+
+    def turn(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def time(self, job: Job) -> StageResult:
-        self.jobs.append(job)
+        self.jobs.append((job, read(Path(job.recorded))))
         return StageResult(stage="timing", verdict=Verdict.PASS)
 
 
 def test_a_clock_is_told_all_that_the_stages_before_know() -> None:
     clock, record = Elsewhere(), compiled(3)
     one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"), clock=clock)
+    with pytest.raises(HarnessError, match="before the record stage"):
+        timing_stage(one)(record)
+    one.recorded = {"c": RECORDED}
     assert timing_stage(one)(record).verdict is Verdict.PASS
-    (job,) = clock.jobs
+    ((job, recorded),) = clock.jobs
     assert (job.target, job.candidate, job.choices, job.seed) == ("softmax", CANDIDATE, one.choices, 3)
-    assert (job.artifact, job.launches, job.together, job.hardware) == ("x.so", 3, False, "h")
+    assert (job.artifact, job.launches, job.environment.hardware) == ("x.so", 3, "h")
+    assert recorded == {"c": RECORDED} and not Path(job.recorded).exists()
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict", "reason"),
+    [
+        (Trouble(Reason.WRONG_VALUE, "off"), Verdict.FAIL, Reason.WRONG_VALUE),
+        (Unrepeated("a texture"), Verdict.QUARANTINE, Reason.UNREPEATED),
+        ({"c": RECORDED}, Verdict.PASS, None),
+    ],
+)
+def test_what_cannot_be_repeated_is_in_quarantine(
+    found: Recordings | Trouble | Unrepeated, verdict: Verdict, reason: Reason | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpsmith.timing.recording.record_calls", lambda *_given: found)
+    monkeypatch.setattr("warpsmith.sandbox.health.see_healthy", lambda: None)
+    one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"))
+    result = record_stage(one)(compiled(1))
+    assert (result.verdict, result.reason) == (verdict, reason)
+    assert one.recorded == (found if verdict is Verdict.PASS else None)
+    assert ("a texture" in result.detail) is (reason is Reason.UNREPEATED)
 
 
 def test_a_timed_call_is_examined_as_a_checked_one() -> None:
@@ -166,7 +201,8 @@ def test_a_gpu_that_was_held_back_has_told_nothing(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("reason", "looked"), [(Reason.CRASH, True), (Reason.TIME_LIMIT, True), (Reason.WRONG_VALUE, False)]
+    ("reason", "looked"),
+    [(Reason.UNREPEATED, True), (Reason.CRASH, True), (Reason.TIME_LIMIT, True), (Reason.WRONG_VALUE, False)],
 )
 def test_after_a_fault_the_gpu_is_looked_at(reason: Reason, looked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []

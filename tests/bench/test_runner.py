@@ -1,7 +1,9 @@
 """The runner: stages in order until one objects; our own faults stay in the record they happened in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -105,9 +107,37 @@ def test_a_stage_may_have_the_gpu_for_itself(tmp_path: object, monkeypatch: pyte
     assert stages(found) == ["timing"]
 
 
+def test_stages_that_need_the_gpu_alike_have_it_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    leases: list[Need] = []
+
+    @contextmanager
+    def noted(need: Need) -> Iterator[None]:
+        leases.append(need)
+        yield
+
+    monkeypatch.setattr("warpsmith.bench.run.lease", noted)
+    shared = [Row(one.name, one.make, Need.SHARED) for one in (row("check"), row("sanitizer"), row("record"))]
+    last = row("timing")
+    found = run(empty(), desk(), [row("compile"), *shared, Row(last.name, last.make, Need.ALONE)])
+    assert leases == [Need.NONE, Need.SHARED, Need.ALONE]
+    assert stages(found) == ["compile", "check", "sanitizer", "record", "timing"]
+
+
+def test_a_gpu_that_cannot_be_had_is_a_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_need: Need) -> AbstractContextManager[None]:
+        raise OSError("no such folder")
+
+    monkeypatch.setattr("warpsmith.bench.run.lease", refused)
+    found = run(empty(), desk(), [row("check"), row("timing")])
+    assert stages(found) == ["check"] and "no such folder" in found.results[0].detail
+    assert concluded(found) is Verdict.FAULT
+
+
 def test_the_devices_differ_by_their_rows() -> None:
     assert [row.name for row in STAGES["vgpu"]] == ["static", "compile", "check", "timing"]
-    assert [row.name for row in STAGES["cuda"]] == ["static", "compile", "virtual", "check", "sanitizer", "timing"]
+    before = ["static", "compile", "virtual", "check", "sanitizer", "record"]
+    assert [row.name for row in STAGES["cuda"]] == [*before, "timing"]
     needs = {row.name: row.gpu for row in STAGES["cuda"]}
     assert needs["timing"] is Need.ALONE and needs["check"] is Need.SHARED and needs["virtual"] is Need.NONE
 

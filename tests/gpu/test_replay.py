@@ -1,6 +1,6 @@
 """On a real GPU: kernels are repeated without their host code, right and as fast, and a hook in it gains nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,18 +11,19 @@ from warpsmith.bench.corpus import examine as tried
 from warpsmith.bench.corpus import read_specimen
 from warpsmith.bench.cuda import timer_for
 from warpsmith.check import look
-from warpsmith.compile import CompileOptions, compile
+from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Case, Direction, Group, Language, Trial, Verdict
-from warpsmith.sandbox.cuda_session import Recorded
+from warpsmith.sandbox.cuda_session import CALL_S, CudaSession
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite
+from warpsmith.timing.recording import Recordings, Unrepeated, record_calls, room_of
 from warpsmith.timing.sample import Manner, sample
-from warpsmith.timing.sitting import Subject
 from warpsmith.timing.stop import StopRule
+from warpsmith.timing.subject import Subject
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[2]
@@ -46,19 +47,29 @@ def examined(subject: Subject, case: Case) -> Callable[[Problem, Shown], Trouble
     return examine
 
 
+def recordings(subject: Subject, cases: Sequence[Case]) -> Recordings:
+    runtime = Toolchain.find().runtime.parent
+    found = record_calls(subject, runtime, cases, lambda case: examined(subject, case), CALL_S)
+    assert not isinstance(found, Trouble | Unrepeated), found
+    return found
+
+
 @pytest.mark.parametrize("direction", list(Direction))
 @pytest.mark.parametrize("task", [task.name for task in suite()])
 def test_a_published_kernel_is_repeated_right_and_as_fast(task: str, direction: Direction) -> None:
     subject = subject_of(ROOT / "kernels" / task / f"{direction}.cu", task, direction)
     cases = subject.task.group(Group.TIMING)
-    with timer_for("test", "test", Choices(device="cuda")).sitting(subject, cases) as sitting:
-        recorded = sitting.record((case.name, subject.calls(case), examined(subject, case)) for case in cases)
+    runtime, room = Toolchain.find().runtime.parent, room_of(subject.outline(case) for case in cases)
+    recorded = recordings(subject, cases)
+    with (
+        timer_for("test", "test", Choices(device="cuda")).sitting(subject, cases) as sitting,
+        CudaSession(subject.artifact, direction.value, runtime, room) as worker,
+    ):
         for case in cases:
-            one = recorded[case.name]
-            assert isinstance(one, Recorded), f"{case.name}: {one}"
-            repeated = sample(sitting.player(0, one), subject.calls(case), examined(subject, case), Manner(RULE))
+            player = sitting.player(0, recorded[case.name])
+            repeated = sample(player, subject.calls(case), examined(subject, case), Manner(RULE))
             assert not isinstance(repeated, Trouble), f"{case.name}: {repeated.detail}"
-            own = sample(sitting.worker(0), subject.calls(case), examined(subject, case), Manner(RULE))
+            own = sample(worker, subject.calls(case), examined(subject, case), Manner(RULE))
             assert not isinstance(own, Trouble), f"{case.name}: {own.detail}"
             times = [median(found.events_us(Mode.QUEUED)) for found in (repeated, own)]
             assert abs(times[0] - times[1]) <= max(0.03 * times[1], 1.0), f"{case.name}: {times}"
@@ -79,9 +90,8 @@ def test_controls_can_be_repeated(path: Path) -> None:
     assert specimen is not None
     subject = subject_of(path, specimen.task, specimen.direction)
     case = subject.task.group(Group.TIMING)[0]
+    recorded = recordings(subject, [case])
     with timer_for("test", "test", Choices(device="cuda")).sitting(subject, [case]) as sitting:
-        recorded = sitting.record([(case.name, subject.calls(case), examined(subject, case))])[case.name]
-        assert isinstance(recorded, Recorded), recorded
         manner = Manner(RULE, given=subject.plain)
-        found = sample(sitting.player(0, recorded), subject.calls(case), examined(subject, case), manner)
+        found = sample(sitting.player(0, recorded[case.name]), subject.calls(case), examined(subject, case), manner)
         assert not isinstance(found, Trouble), found.detail

@@ -7,17 +7,18 @@ from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.device import gpus
 from warpsmith.profile import known_ceilings
 from warpsmith.records import Candidate, Case, Claim, Direction, Dtype, Group, Reason, TimingFacts, Verdict
-from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_folder
 from warpsmith.timing import ratio
+from warpsmith.timing.recording import Recordings, Unrepeated, record_calls
 from warpsmith.timing.rules import claim
 from warpsmith.timing.sample import Examine, Manner
-from warpsmith.timing.sitting import Subject, Zeros
+from warpsmith.timing.sitting import Zeros
 from warpsmith.timing.stage import RULES, Timer
+from warpsmith.timing.subject import Subject
 from warpsmith.timing.window import Window, Windows
 
 pytestmark = pytest.mark.gpu
@@ -51,8 +52,15 @@ def examine(_case: Case) -> Examine:
     return close
 
 
+def recordings(timer: Timer, one: Subject) -> Recordings:
+    found = record_calls(one, timer.zeros.toolchain.runtime.parent, [CASE], examine, timer.call_s)
+    assert not isinstance(found, Trouble | Unrepeated), found
+    return found
+
+
 def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
-    result = timer.stage(subject(), [CASE], examine)
+    one = subject()
+    result = timer.stage(one, [CASE], examine, recordings(timer, one))
     assert result.verdict is Verdict.PASS, result.detail
     assert isinstance(result.facts, TimingFacts)
     found = result.facts.cases[0]
@@ -66,12 +74,11 @@ def test_a_kernel_against_itself_is_never_faster(timer: Timer) -> None:
     one, rule = subject(), RULES["claim"]
     with timer.sitting(one, [CASE]) as sitting:
         outline = sitting.outlines[CASE.name]
-        recorded = sitting.record([(CASE.name, one.calls(CASE), close)])[CASE.name]
-        assert isinstance(recorded, Recorded), recorded
+        recorded = recordings(timer, one)[CASE.name]
         making = Windows(sitting, timer.zeros, one.calls(CASE), close, Manner(rule), recorded)
         first, second = (making.window(number, outline) for number in range(2))
     assert isinstance(first, Window) and isinstance(second, Window)
-    assert first.agrees and second.agrees and first.repeated and second.repeated
+    assert first.agrees and second.agrees
     assert abs(first.us / second.us - 1) < 0.02
     times = [window.kept.events_us(Mode.QUEUED) for window in (first, second)]
     assert claim(ratio(times[0], times[1]), [first.us / second.us]) is not Claim.FASTER

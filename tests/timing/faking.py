@@ -37,7 +37,6 @@ class FakeSession:
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
-        rehearsed: bool = False,
     ) -> Shown:
         self.calls.append((slot, mode, len(given)))
         self.colds.append(cold)

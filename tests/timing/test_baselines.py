@@ -11,8 +11,9 @@ from warpsmith.base import HarnessError
 from warpsmith.records import MODES, Case, Direction, Dtype, Group
 from warpsmith.tasks.find import open_task
 from warpsmith.timing.baselines import Baseline, Baselines, asked, host_policy, keep, load, measure_again, store
-from warpsmith.timing.sitting import Sitting, Subject, Zeros
+from warpsmith.timing.sitting import Sitting, Zeros
 from warpsmith.timing.stage import Tier, Timer
+from warpsmith.timing.subject import Subject
 from warpsmith.timing.torch_host import Reply, Request
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 8192}, dtype=Dtype.FLOAT32)
@@ -81,25 +82,16 @@ def test_modes_that_fail_now_leave_no_time_of_then_as_the_best() -> None:
 
 @dataclass
 class Beside:
-    """Of a sitting, the baselines, and whether the candidate's workers were ended before they were asked."""
+    """Of a sitting, the baselines."""
 
-    host: Torch
-    rested: bool = False
-
-    @property
-    def torch(self) -> Torch:
-        self.rested = True  # as a sitting does
-        return self.host
+    torch: Torch
 
 
 def timed(tier: Tier, torch: Torch, flush_us: float) -> Baselines:
     opened = open_task("softmax")
     subject = Subject(opened, "softmax", opened.describe(), Direction.FORWARD, Path("x.so"), plain=False, launches=1)
     timer = Timer(cast(Zeros, None), "H200", "2.11", tier)
-    beside = Beside(torch)
-    found = timer._baselines(subject, CASE, cast(Sitting, beside), flush_us)
-    assert beside.rested is bool(torch.asked)
-    return found
+    return timer._baselines(subject, CASE, cast(Sitting, Beside(torch)), flush_us)
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,9 @@ def test_windows_join() -> None:
 
 
 def test_a_call_is_confirmed_when_the_judge_waited_no_longer_than_it_explains() -> None:
-    honest, delayed, forged = clocks(10.0), Clocks(10.0, 2.0, 60.0, 400.0), clocks(4.0)
+    honest, delayed, forged = clocks(10.0), Clocks(10.0, 2.0, 70.0, 400.0), clocks(4.0)
     samples = Samples([honest, delayed, forged], [])
-    assert samples.confirmed(null_beside_us=28.0) == [honest]
+    assert samples.confirmed(null_beside_us=9.0) == [honest]
     assert samples.beside_us(0.0) == 30.0
 
 
@@ -126,20 +126,20 @@ def test_patience_with_a_slow_candidate_ends(seconds: float, calls: int, monkeyp
 
 
 def test_a_call_that_hides_nothing_is_given_as_many_calls_as_it_takes_to_show_that() -> None:
-    slow, soon = Clocks(60.0, 9.0, 90.0, 400.0), Clocks(48.0, 9.0, 78.0, 400.0)
+    slow, soon = Clocks(90.0, 9.0, 120.0, 400.0), Clocks(70.0, 9.0, 100.0, 400.0)
     session = FakeSession([slow] * 4 + [soon] * 9, clocks(40.0))
     found = sample(session, endless(), fine, Manner(RULE, null=NULL))
     assert isinstance(found, Samples)
-    assert found.soonest_us(NULL) == 48.0
+    assert found.soonest_us(NULL) == 70.0
     assert 2 * RULE.most < found.count < MOST_TURNS * RULE.most
 
 
 def test_a_call_that_hides_work_is_given_up() -> None:
-    session = FakeSession([Clocks(60.0, 9.0, 90.0, 400.0)], clocks(40.0))
+    session = FakeSession([Clocks(90.0, 9.0, 120.0, 400.0)], clocks(40.0))
     found = sample(session, endless(), fine, Manner(RULE, null=NULL))
     assert isinstance(found, Samples)
     assert found.count == MOST_TURNS * RULE.most
-    assert found.soonest_us(NULL) == 60.0
+    assert found.soonest_us(NULL) == 90.0
 
 
 def test_warm_calls_do_not_flush() -> None:

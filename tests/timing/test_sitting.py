@@ -1,13 +1,14 @@
 """Who sits under the clock, with sessions that are fakes: what is recorded, and which process repeats it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import pytest
+import torch
 from tests.timing.faking import FakeSession
 from torch import Tensor
 
@@ -20,13 +21,17 @@ from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import outline
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import Values
+from warpsmith.timing import recording
 from warpsmith.timing import sitting as module
-from warpsmith.timing.sitting import BEFORE, Sitting, Subject
+from warpsmith.timing.recording import BEFORE, Recordings, Unrepeated, record_calls
+from warpsmith.timing.sitting import Sitting
+from warpsmith.timing.subject import Subject
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 512, "cols": 64}, dtype=Dtype.FLOAT32)
 OPENED = open_task("softmax")
 CALL = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
 RECORDED = Recorded(Recording("", (1, 2, 3), b"operations"), (), (), ())
+SUBJECT = Subject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
 WRONG = Trouble(Reason.WRONG_VALUE, "off")
 
 
@@ -90,46 +95,52 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Room:
 
 @pytest.fixture
 def sitting(room: Room) -> Iterator[Sitting]:
-    subject = Subject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
-    with Sitting(subject, Path(), {"c": CALL}, 1.0) as found:
+    with Sitting(SUBJECT, Path(), {"c": CALL}, 1.0) as found:
         yield found
 
 
 def recorded(
-    sitting: Sitting, session: Recorder, monkeypatch: pytest.MonkeyPatch, wrong_at: int = -1
-) -> Recorded | Trouble | str:
+    session: Recorder, monkeypatch: pytest.MonkeyPatch, wrong_at: int = -1
+) -> Recordings | Trouble | Unrepeated:
     seen: list[Problem] = []
 
     def examine(call: Problem, _shown: Shown) -> Trouble | None:
         seen.append(call)
         return WRONG if len(seen) == wrong_at else None
 
-    monkeypatch.setattr(module, "CudaSession", lambda *_given: session)
-    return sitting.record([("c", repeat(CALL), examine)])["c"]
+    monkeypatch.setattr(recording, "Buffers", Room())
+    monkeypatch.setattr(recording, "CudaSession", lambda *_given: session)
+    monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(CALL))
+    return record_calls(SUBJECT, Path(), [CASE], lambda _case: examine, 1.0)
 
 
-def test_calls_of_both_modes_come_before_the_one_that_is_recorded(
-    sitting: Sitting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0)])
-    found = recorded(sitting, session, monkeypatch)
-    assert isinstance(found, Recorded) and found.recording == RECORDED.recording
-    assert found.host_us == 7.0
+def test_calls_of_both_modes_come_before_the_one_that_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0), Clocks(20.0, 9.0, 30.0, 400.0)])
+    found = recorded(session, monkeypatch)
+    assert isinstance(found, dict) and found["c"].recording == RECORDED.recording
+    assert 7.0 <= found["c"].host_us < 9.0, "whatever disturbs a host only adds"
     assert [mode for _, mode, _ in session.calls] == [*BEFORE, Mode.IDLE]
     assert Mode.QUEUED in BEFORE and BEFORE[0] is Mode.IDLE
     assert session.ended, "no host code of the candidate's is left"
 
 
 @pytest.mark.parametrize("wrong_at", [1, len(BEFORE), len(BEFORE) + 1])
-def test_a_wrong_result_in_any_of_them_is_the_candidate_s(
-    wrong_at: int, sitting: Sitting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert recorded(sitting, Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]), monkeypatch, wrong_at) is WRONG
+def test_a_wrong_result_in_any_of_them_is_the_candidate_s(wrong_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert recorded(Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]), monkeypatch, wrong_at) is WRONG
 
 
-def test_what_cannot_be_repeated_has_a_reason(sitting: Sitting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_repeated_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0)], told="a graph that nobody saw being made")
-    assert recorded(sitting, session, monkeypatch) == "a graph that nobody saw being made"
+    found = recorded(session, monkeypatch)
+    assert isinstance(found, Unrepeated) and found == "a graph that nobody saw being made"
+
+
+def test_recordings_go_to_another_process_of_ours_as_they_are(tmp_path: Path) -> None:
+    one = replace(RECORDED, live=((3, 8),), contents=(torch.arange(8, dtype=torch.uint8),), host_us=7.0)
+    recording.write(tmp_path / "recorded", {"c": one})
+    found = recording.read(tmp_path / "recorded")["c"]
+    assert replace(found, contents=()) == replace(one, contents=())
+    assert torch.equal(found.contents[0], one.contents[0])
 
 
 def test_a_player_stays_for_many_recordings_and_one_in_trouble_is_replaced(sitting: Sitting, room: Room) -> None:
@@ -139,5 +150,3 @@ def test_a_player_stays_for_many_recordings_and_one_in_trouble_is_replaced(sitti
     room.begun[0].trouble = WRONG
     assert sitting.player(0, RECORDED) is not first
     assert [one.ended for one in room.begun] == [True, False, False]
-    sitting.rest()
-    assert not room.begun[1].ended, "there is nothing of the candidate's host code in it"

@@ -22,7 +22,7 @@ from warpsmith.base import HarnessError
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.pool import pool
 from warpsmith.confine import Frame, FrameError, FrameReader, FrameWriter
-from warpsmith.records import Candidate, Model, StageResult
+from warpsmith.records import Candidate, Environment, Model, StageResult
 
 ARGV = (sys.executable, "-P", "-m", "warpsmith.bench.clock")
 JOB, REPLY, READY = 1, 2, 3
@@ -40,9 +40,8 @@ class Job(Model):
     seed: int
     artifact: str
     launches: int
-    together: bool  # whether it can launch a grid that waits for itself
-    hardware: str
-    torch: str
+    recorded: str  # the file with the calls to repeat
+    environment: Environment
 
 
 class Reply(Model):

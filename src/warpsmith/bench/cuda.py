@@ -1,12 +1,15 @@
 """The stages on a real GPU: the same check through shared memory, and times that two clocks agree on."""
 
+import time
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import torch
 
+from warpsmith.base import HarnessError
 from warpsmith.bench import stages
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.clock import Job
@@ -17,7 +20,18 @@ from warpsmith.check import Step, Subject, check, look
 from warpsmith.check.run import Solve
 from warpsmith.compile import Toolchain
 from warpsmith.device import gpus, state
-from warpsmith.records import MODES, Case, CompileFacts, Group, Reason, Record, StageResult, Trial, Verdict
+from warpsmith.records import (
+    MODES,
+    Case,
+    CompileFacts,
+    Environment,
+    Group,
+    Reason,
+    Record,
+    StageResult,
+    Trial,
+    Verdict,
+)
 from warpsmith.sandbox import Trouble
 from warpsmith.sandbox.session import Shown
 from warpsmith.tasks.find import open_task
@@ -29,11 +43,13 @@ from warpsmith.timing.sample import Examine
 from warpsmith.vgpu import Description, describe
 
 if TYPE_CHECKING:
+    from warpsmith.timing.recording import Recordings
     from warpsmith.timing.sitting import Zeros
     from warpsmith.timing.stage import Timer
+    from warpsmith.timing.subject import Subject as Timed
 
 LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
-TOGETHER = "cudaLaunchCooperativeKernel"
+NOT_REPEATED = "its calls cannot be repeated without its host code, and so not be timed: {why}"
 MOST_COUNTED = 16  # launches of a call that are given credit
 MOST_LAUNCHES = 8  # believed of a candidate that the virtual GPU could not run
 
@@ -88,38 +104,70 @@ def _after(result: StageResult) -> StageResult:
     """The result, once the GPU is seen to be well: a fault of one candidate never reaches the next."""
     from warpsmith.sandbox.health import FAULTS, see_healthy
 
-    if result.verdict is Verdict.FAIL and result.reason in FAULTS:
+    if result.reason is Reason.UNREPEATED or result.reason in FAULTS:
         see_healthy()
     return result
+
+
+def record_stage(desk: Desk) -> Stage:
+    """A call of every case that will be timed, written down for whoever repeats it without the host code."""
+
+    def stage(_record: Record) -> StageResult:
+        from warpsmith.timing.recording import Unrepeated, record_calls
+
+        begin, runtime = time.monotonic(), Toolchain.find().runtime.parent
+        found = record_calls(
+            _subject(desk), runtime, _timed_cases(desk), lambda case: _examine(desk, case), desk.choices.call_s
+        )
+        seconds = time.monotonic() - begin
+        if isinstance(found, Trouble):
+            failed, reason, detail = Verdict.FAIL, found.reason, found.detail
+        elif isinstance(found, Unrepeated):
+            failed, reason, detail = Verdict.QUARANTINE, Reason.UNREPEATED, NOT_REPEATED.format(why=found)
+        else:
+            desk.recorded = found
+            return StageResult(stage="record", verdict=Verdict.PASS, seconds=seconds)
+        return _after(StageResult(stage="record", verdict=failed, reason=reason, detail=detail, seconds=seconds))
+
+    return stage
 
 
 def timing_stage(desk: Desk) -> Stage:
     """Times of the timing cases, or of the cases that were chosen; in the clock's process where there is one."""
 
     def stage(record: Record) -> StageResult:
-        made, place = _compile_facts(record), record.environment
-        job = Job(
-            target=desk.target,
-            candidate=record.candidate,
-            choices=desk.choices,
-            seed=desk.seed,
-            artifact=str(desk.compiled()),
-            launches=_launches(desk, made),
-            together=TOGETHER in made.symbols,
-            hardware=place.hardware,
-            torch=place.torch,
-        )
-        elsewhere = desk.clock if isinstance(desk.opened, LocalTask) else None  # another's task has a process here
-        return elsewhere.time(job) if elsewhere else timed(desk, job)
+        from warpsmith.timing.recording import write
+
+        if desk.recorded is None:
+            raise HarnessError("The timing stage stands before the record stage.")
+        place, launches = record.environment, _launches(desk, _compile_facts(record))
+        if desk.clock is None or not isinstance(desk.opened, LocalTask):  # another's task has a process here
+            return timed(desk, desk.recorded, launches, place)
+        with TemporaryDirectory() as folder:
+            write(Path(folder) / "recorded", desk.recorded)
+            return desk.clock.time(
+                Job(
+                    target=desk.target,
+                    candidate=record.candidate,
+                    choices=desk.choices,
+                    seed=desk.seed,
+                    artifact=str(desk.compiled()),
+                    launches=launches,
+                    recorded=str(Path(folder) / "recorded"),
+                    environment=place,
+                )
+            )
 
     return stage
 
 
 def time_job(job: Job) -> StageResult:
     """A job that came from another process."""
+    from warpsmith.timing.recording import read
+
     with open_task(job.target, OpenOptions(trust=job.choices.trust)) as opened:
         desk = Desk(job.target, opened, opened.describe(), job.candidate, job.choices, job.seed, Path(job.artifact))
-        return timed(desk, job)
+        return timed(desk, read(Path(job.recorded)), job.launches, job.environment)
 
 
 def prepare() -> None:
@@ -130,16 +178,18 @@ def prepare() -> None:
         _zeros().prepare()
 
 
-def timed(desk: Desk, job: Job) -> StageResult:
+def timed(desk: Desk, recorded: "Recordings", launches: int, place: Environment) -> StageResult:
     """The timing stage's result, here and now."""
-    from warpsmith.timing.sitting import Subject as Timed
+    timer, subject = timer_for(place.hardware, place.torch, desk.choices), _subject(desk, launches)
+    found = timer.stage(subject, _timed_cases(desk), lambda case: _examine(desk, case), recorded)
+    return _unless_throttled(_after(found))
 
-    direction = job.candidate.direction
-    subject = Timed(
-        desk.opened, desk.target, desk.task, direction, desk.compiled(), desk.plain, job.launches, job.together
-    )
-    timer = timer_for(job.hardware, job.torch, desk.choices)
-    return _unless_throttled(_after(timer.stage(subject, _timed_cases(desk), lambda case: _examine(desk, case))))
+
+def _subject(desk: Desk, launches: int = 1) -> "Timed":
+    from warpsmith.timing.subject import Subject as Timed
+
+    direction = desk.candidate.direction
+    return Timed(desk.opened, desk.target, desk.task, direction, desk.compiled(), desk.plain, launches)
 
 
 def _unless_throttled(result: StageResult) -> StageResult:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from warpsmith.base import HarnessError
 from warpsmith.bench.choices import Choices
@@ -11,6 +12,9 @@ from warpsmith.check import Scope, Seen, Step, plan
 from warpsmith.records import Candidate, Group, Language, Signature, Task
 from warpsmith.tasks.opened import OpenTask
 
+if TYPE_CHECKING:
+    from warpsmith.timing.recording import Recordings
+
 # Floating-point operations of a held-out case on the virtual GPU: about half a second.
 VIRTUAL_WORK = 4e6
 LIGHT = 1e8  # operations of a case that can be called a hundred times on a GPU
@@ -19,7 +23,7 @@ USUAL = {"vgpu": (Group.SMOKE, Group.HELDOUT), "cuda": (Group.DEV, Group.HELDOUT
 
 @dataclass
 class Desk:
-    """One candidate under evaluation. `artifact` and `seen` are what the stages before left here."""
+    """One candidate under evaluation. `artifact`, `seen` and `recorded` are what the stages before left here."""
 
     target: str
     opened: OpenTask
@@ -29,6 +33,7 @@ class Desk:
     seed: int
     artifact: Path | None = None
     seen: tuple[Seen, ...] = field(default=())
+    recorded: "Recordings | None" = None
     clock: Timing | None = None  # who times it; none: this process
 
     @property

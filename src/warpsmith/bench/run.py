@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import groupby
 
 from warpsmith.base import UsageError
 from warpsmith.bench.choices import Choices, settled
@@ -75,11 +76,27 @@ def run(record: Record, desk: Desk, rows: Sequence[Row]) -> Record:
     """The record with what each stage said, up to the first that objects."""
     if not (record.environment.confined.at_floor or desk.choices.trust):
         return record.adding(_unconfined(record))
-    for row in rows:
-        result = _one(row, record, desk)
-        record = record.adding(result)
-        if result.verdict not in GOING_ON:
+    for need, group in groupby(rows, key=lambda row: row.gpu):
+        record = _under_one_lease(record, desk, need, list(group))
+        if record.results[-1].verdict not in GOING_ON:
             break
+    return record
+
+
+def _under_one_lease(record: Record, desk: Desk, need: Need, rows: Sequence[Row]) -> Record:
+    """Stages that need the GPU alike have it in one go: whoever gives it back in between waits for it again."""
+    started = time.perf_counter()
+    try:
+        turn = desk.clock.turn() if desk.clock and need is Need.ALONE else nullcontext()
+        with turn, lease(need):
+            for row in rows:
+                record = record.adding(_one(row, record, desk))
+                if record.results[-1].verdict not in GOING_ON:
+                    break
+    except UsageError:
+        raise
+    except Exception as error:  # noqa: BLE001 - ours, as below
+        return record.adding(_fault(rows[0], error, started))
     return record
 
 
@@ -91,15 +108,16 @@ def concluded(record: Record) -> Verdict:
 def _one(row: Row, record: Record, desk: Desk) -> StageResult:
     started = time.perf_counter()
     try:
-        turn = desk.clock.turn() if desk.clock and row.gpu is Need.ALONE else nullcontext()
-        with turn, lease(row.gpu):
-            return row.make(desk)(record)
+        return row.make(desk)(record)
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - our fault, kept in this record so that the next candidate is not touched
-        detail = f"{type(error).__name__}: {error}"
-        seconds = time.perf_counter() - started
-        return StageResult(stage=row.name, verdict=Verdict.FAULT, reason=Reason.HARNESS, detail=detail, seconds=seconds)
+        return _fault(row, error, started)
+
+
+def _fault(row: Row, error: Exception, started: float) -> StageResult:
+    detail, seconds = f"{type(error).__name__}: {error}", time.perf_counter() - started
+    return StageResult(stage=row.name, verdict=Verdict.FAULT, reason=Reason.HARNESS, detail=detail, seconds=seconds)
 
 
 def _unconfined(record: Record) -> StageResult:

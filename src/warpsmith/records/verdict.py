@@ -52,6 +52,7 @@ class Reason(StrEnum):
     PRECISION = "precision"  # right only at a lower precision than the task allows
     SANITIZER = "sanitizer"  # compute-sanitizer found a fault on a real GPU
     # the times
+    UNREPEATED = "unrepeated"  # its calls cannot be asked for again without its host code
     HIDDEN_WORK = "hidden_work"  # work that the queued time does not show
     CLOCKS_DISAGREE = "clocks_disagree"  # the worker's clock and the judge's tell different times
     BELOW_FLOOR = "below_floor"  # faster than the memory or the arithmetic allows

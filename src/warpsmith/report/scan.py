@@ -10,7 +10,7 @@ from warpsmith.records import Model, Reason, Score, Verdict
 from warpsmith.report.page import StageRow, Step, Verifiers
 from warpsmith.report.words import score_words
 
-ORDER = ("proposal", "static", "compile", "virtual", "check", "sanitizer", "timing", "profile")
+ORDER = ("proposal", "static", "compile", "virtual", "check", "sanitizer", "record", "timing", "profile")
 GENERATION, PROPOSAL, LESSON = "generation", "proposal", "lesson"  # notes that a search keeps; a test holds the names
 EVALUATED, STOPPED = "evaluated", "stopped"  # what came of a proposal
 BEFORE = ("static", "compile", "virtual")  # verifiers: cheaper than the check

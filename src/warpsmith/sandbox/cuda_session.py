@@ -42,7 +42,6 @@ TAIL = 64 << 20  # of a slot behind the last argument: painted and watched, wher
 ARENA_SHIFT = 56  # of a coded address: the arena's number, from one on, stands above the offset
 ARGUMENTS, RESULTS = 0, 1  # arenas
 MOST_KEPT = 2 << 30  # bytes that a candidate keeps from call to call
-REHEARSED_US = 1000.0  # a call that takes less is rehearsed
 FIRST_FD = 5  # where a child finds what it was passed
 CALL_S = 60.0  # the longest that one call may take
 LIMITS = Limits(wall_s=600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
@@ -80,7 +79,6 @@ class CudaSession:
         self._trouble: Trouble | None = None
         self._live: tuple[tuple[int, int], ...] = ()
         self._claims: tuple[Claim, ...] = ()
-        self._last_us = REHEARSED_US  # of the last call
 
     def __enter__(self) -> Self:
         given = self._given
@@ -124,14 +122,13 @@ class CudaSession:
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
-        rehearsed: bool = False,
     ) -> Shown:
         """One call on the buffers of a slot, everything fresh."""
-        return self._call(arguments, given, slot, mode, cold, rehearsed)
+        return self._call(arguments, given, slot, mode, cold)
 
     def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded | str]:
         """One call, and what it asked of the device, or why that is not known."""
-        shown = self._call(arguments, given, 0, Mode.IDLE, cold=True, rehearsed=False, recorded=True)
+        shown = self._call(arguments, given, 0, Mode.IDLE, cold=True, recorded=True)
         if shown.trouble or shown.clocks is None:
             return shown, "the call failed"
         found = self._talk.exchange(Frame(Kind.RECORD), Kind.RECORDED)
@@ -147,7 +144,7 @@ class CudaSession:
         kept = [self._kept_bytes(block) for block in self._live]
         if sum(view.numel() for view in kept) > MOST_KEPT:
             return shown, "it keeps more memory from call to call than is kept for it"
-        return shown, Recorded(recording, self._claims, self._live, tuple(view.clone() for view in kept))
+        return shown, Recorded(recording, self._claims, self._live, tuple(view.cpu() for view in kept))
 
     def _kept_bytes(self, block: tuple[int, int]) -> Tensor:
         """The memory of a block that the candidate says it keeps, as far as it is the results' arena."""
@@ -162,12 +159,8 @@ class CudaSession:
         slot: int,
         mode: Mode,
         cold: bool,
-        rehearsed: bool,
         recorded: bool = False,
     ) -> Shown:
-        if self._trouble is not None:
-            return Shown(self._trouble)
-        rehearsal_us = self._rehearse(cold) if rehearsed else None
         if self._trouble is not None:
             return Shown(self._trouble)
         poison = _poison()
@@ -181,23 +174,8 @@ class CudaSession:
         timed = self._timed(exchanged.answer)
         if timed is None:
             return Shown(self._trouble)
-        self._last_us = timed.event_us
-        clocks = Clocks(timed.event_us, timed.host_us, exchanged.seconds * 1e6, flush_us, rehearsal_us)
+        clocks = Clocks(timed.event_us, timed.host_us, exchanged.seconds * 1e6, flush_us)
         return self._look(placed, timed, poison, clocks, mode)
-
-    def _rehearse(self, cold: bool) -> float | None:
-        """The last call once more, as it was, behind the gate: what the host does for it is in the caches then.
-
-        Where a call takes long the host's microseconds do not matter, and there is none.
-        """
-        if self._last_us >= REHEARSED_US:
-            return None
-        _quiet(cold)
-        timed = self._timed(self._talk.exchange(Frame(Kind.GO, go(True)), Kind.TIMED))
-        if timed is None:
-            return None
-        self._live = _kept(timed)
-        return timed.event_us
 
     def _start(self) -> Child:
         readable = (*system_paths(), self._runtime, worker().parent, self._artifact)

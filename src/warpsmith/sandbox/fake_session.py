@@ -30,7 +30,6 @@ class FakeSession:
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
-        rehearsed: bool = False,
     ) -> Shown:
         """What the function says."""
         self.slots.append(slot)

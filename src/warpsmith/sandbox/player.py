@@ -39,10 +39,9 @@ class Player(CudaSession):
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
-        rehearsed: bool = False,
     ) -> Shown:
-        """One repetition, on the slot of the recorded call; there is nothing of a host's to rehearse."""
-        shown = self._call(arguments, given, 0, mode, cold, rehearsed=False)
+        """One repetition, on the slot of the recorded call."""
+        shown = super().call(arguments, given, 0, mode, cold)
         if shown.clocks is None or self._recorded is None:
             return shown
         return replace(shown, clocks=replace(shown.clocks, host_us=self._recorded.host_us))

@@ -35,9 +35,6 @@ class Clocks:
     host_us: float  # until the candidate's function returned
     wall_us: float  # from the judge's go to the worker's answer
     flush_us: float  # the judge's own flush just before; longer than usual means a disturbed GPU
-    rehearsal_us: float | None = (
-        None  # the call before, once more, behind the gate: no score, but no place for work either
-    )
 
     @property
     def beside_us(self) -> float:
@@ -80,9 +77,8 @@ class Session(Protocol):
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
-        rehearsed: bool = False,
     ) -> Shown:
-        """One call on the buffers of a slot; rehearsed: after the last call was made once more, off the clock.
+        """One call on the buffers of a slot.
 
         `given` are tensors of the results' shapes for a candidate of plain style, which writes where it is told: the
         session makes poisoned ones of their layout and passes them after the arguments; they come back as results.

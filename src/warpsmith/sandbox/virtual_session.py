@@ -98,7 +98,6 @@ class VirtualSession:
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
-        rehearsed: bool = False,
     ) -> Shown:
         """One call on the buffers of a slot; neither the mode nor a cache exists here."""
         try:

@@ -3,7 +3,7 @@
 Every rule takes numbers and gives a value; none reads a clock.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
@@ -13,9 +13,7 @@ from warpsmith.records.facts import FASTER_ABOVE
 
 APART_US = 0.5  # and the times must differ by this: one short kernel in two processes was seen to differ by 0.4 µs
 LEVEL = 0.999
-CLOCK_SHARE, CLOCK_FLOOR_US = 0.03, 3.0  # how far two ways to make a call may differ; honest ones did by 2.2 %
-WALL_SHARE = 0.01  # how far two clocks of one call may differ
-SANE_SHARE, SANE_FLOOR_US = 0.05, 25.0  # and where the candidate's host code has no part in it
+SLACK_SHARE, SLACK_FLOOR_US = 0.05, 25.0  # how far times may differ where no host code of the candidate's runs
 LEAST_QUEUED = 5  # calls that say how long a call takes
 CONFIRMED_SHARE, LEAST_CONFIRMED = 0.25, 3
 GOOD_LIMIT = 10.0  # times the best baseline, past which a second evaluation must repeat it
@@ -55,24 +53,14 @@ def claim(found: Ratio, windows: Sequence[float] = (), apart_us: float = inf) ->
     return said if alone and apart_us >= APART_US else Claim.INCONCLUSIVE
 
 
-def hidden_work(idle_us: float, queued_us: float, gap_us: float, slack_us: float) -> Doubt | None:
+def hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Doubt | None:
     """A queued time may be shorter than the idle one by as much as a call that does nothing is, and no more."""
-    if queued_us >= idle_us - gap_us - slack_us:
+    if queued_us >= idle_us - gap_us - slack_us(idle_us):
         return None
     return Doubt(
         Reason.HIDDEN_WORK,
         f"queued behind a gate the call takes {queued_us:.1f} µs, from an idle device {idle_us:.1f} µs; "
         f"its launches explain {gap_us:.1f} µs of the difference",
-    )
-
-
-def rehearsed_work(rehearsal_us: float | None, queued_us: float) -> Doubt | None:
-    """The same call off the clock takes as long as on it: else work was moved there."""
-    if rehearsal_us is None or rehearsal_us <= queued_us + slack_us(queued_us):
-        return None
-    return Doubt(
-        Reason.HIDDEN_WORK,
-        f"behind a gate the call takes {queued_us:.1f} µs, and {rehearsal_us:.1f} µs in a rehearsal off the clock",
     )
 
 
@@ -93,29 +81,8 @@ def least_confirmed(calls: int) -> int:
 
 
 def slack_us(time_us: float) -> float:
-    """How far the times of two ways to make a call may differ."""
-    return max(CLOCK_SHARE * time_us, CLOCK_FLOOR_US)
-
-
-def wall_slack_us(time_us: float) -> float:
-    """How far two clocks may differ at this time: what is beside a call does not grow with it."""
-    return max(WALL_SHARE * time_us, CLOCK_FLOOR_US)
-
-
-def sane_slack_us(time_us: float) -> float:
-    """How far they may differ where no host code of the candidate's runs: a busy host delays, and nothing else does."""
-    return max(SANE_SHARE * time_us, SANE_FLOOR_US)
-
-
-@dataclass(frozen=True)
-class Slacks:
-    """How far times may differ: two clocks of one call, and two ways to make a call."""
-
-    clocks_us: Callable[[float], float] = wall_slack_us
-    ways_us: Callable[[float], float] = slack_us
-
-
-OWN, OURS = Slacks(), Slacks(sane_slack_us, sane_slack_us)  # with the candidate's host code, and without
+    """How far two clocks of one call, or two ways to make it, may differ: a busy host delays, and nothing else does."""
+    return max(SLACK_SHARE * time_us, SLACK_FLOOR_US)
 
 
 @dataclass(frozen=True)

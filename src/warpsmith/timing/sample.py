@@ -11,12 +11,12 @@ from warpsmith.base import median, quantile
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode, Session, Shown
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.rules import OWN, Doubt, Slacks, hidden_work, least_confirmed, undisturbed
+from warpsmith.timing.rules import Doubt, hidden_work, least_confirmed, slack_us, undisturbed
 from warpsmith.timing.stop import StopRule
 
 # What is wrong with a call, if anything: the check room's judgement, passed in.
 Examine = Callable[[Problem, Shown], Trouble | None]
-WARM_CALLS = 2  # not counted, and each is rehearsed: a first call may tune itself
+WARM_CALLS = 2  # not counted
 TURNS = (Mode.IDLE, Mode.QUEUED, Mode.QUEUED)  # one call from an idle device confirms two that are queued
 RANDOM = random.SystemRandom()
 # Before a candidate that the clocks do not confirm is given up: times the most samples of the rule, or its seconds, but
@@ -79,30 +79,23 @@ class Samples:
         """A quantile of what the judge waited beside the claims, from an idle device."""
         return quantile([clocks.beside_us for clocks in self.idle], share)
 
-    def confirmed(self, null_beside_us: float, slacks: Slacks = OWN) -> list[Clocks]:
+    def confirmed(self, null_beside_us: float) -> list[Clocks]:
         """The calls from an idle device that the judge's own clock confirms: only these say how long a call takes.
 
         One that was delayed on its way and one whose claim is too small look alike, and neither counts.
         """
-        return [one for one in self.idle if one.beside_us <= null_beside_us + slacks.clocks_us(one.event_us)]
+        return [one for one in self.idle if one.beside_us <= null_beside_us + slack_us(one.event_us)]
 
-    def soonest_us(self, null: Null, slacks: Slacks = OWN) -> float:
+    def soonest_us(self, null: Null) -> float:
         """The shortest call from an idle device, of the confirmed ones if there are any.
 
         Whatever disturbs a call only adds, and none can be shorter than its work.
         """
-        return min(one.event_us for one in self.confirmed(null.beside_us, slacks) or self.idle)
+        return min(one.event_us for one in self.confirmed(null.beside_us) or self.idle)
 
-    def hidden(self, null: Null, slacks: Slacks = OWN) -> Doubt | None:
+    def hidden(self, null: Null) -> Doubt | None:
         """Whether the queued calls are shorter than those from an idle device allow."""
-        idle_us = self.soonest_us(null, slacks)
-        return hidden_work(idle_us, median(self.events_us(Mode.QUEUED)), null.gap_us, slacks.ways_us(idle_us))
-
-    @property
-    def rehearsal_us(self) -> float | None:
-        """What the calls took that were made once more off the clock, if there were any."""
-        found = [one.rehearsal_us for one in (*self.idle, *self.queued) if one.rehearsal_us is not None]
-        return median(found) if found else None
+        return hidden_work(self.soonest_us(null), median(self.events_us(Mode.QUEUED)), null.gap_us)
 
     @property
     def flush_us(self) -> float:
@@ -118,7 +111,6 @@ class Manner:
     cold: bool = True
     given: bool = False
     null: Null | None = None  # none: no call needs to be confirmed
-    slacks: Slacks = OWN
     warm_calls: int = WARM_CALLS
 
     def done(self, samples: Samples, elapsed_s: float) -> bool:
@@ -130,9 +122,9 @@ class Manner:
             return False
         if self.null is None:
             return True
-        if len(kept.confirmed(self.null.beside_us, self.slacks)) < least_confirmed(len(kept.idle)):
+        if len(kept.confirmed(self.null.beside_us)) < least_confirmed(len(kept.idle)):
             return False
-        return kept.hidden(self.null, self.slacks) is None
+        return kept.hidden(self.null) is None
 
     def _tired(self, calls: int, queued: int, elapsed_s: float) -> bool:
         enough = calls >= LEAST_TURNS * self.rule.least and queued >= self.rule.least
@@ -157,5 +149,5 @@ def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner:
 def one(session: Session, call: Problem, examine: Examine, number: int, mode: Mode, manner: Manner) -> Shown | Trouble:
     """One call, examined."""
     results: Sequence[Tensor] = call.native if manner.given else ()
-    shown = session.call(call.arguments, results, slot=number, mode=mode, cold=manner.cold, rehearsed=True)
+    shown = session.call(call.arguments, results, slot=number, mode=mode, cold=manner.cold)
     return shown.trouble or examine(call, shown) or shown

@@ -7,7 +7,6 @@ from typing import Literal
 
 from warpsmith.records import MODES, Case, CaseTiming, Group, Reason, StageResult, TimingFacts, Verdict
 from warpsmith.sandbox.cuda_session import CALL_S, Recorded
-from warpsmith.sandbox.observation import Trouble
 from warpsmith.timing.baselines import (
     Baselines,
     asked,
@@ -19,10 +18,12 @@ from warpsmith.timing.baselines import (
     store,
     uncompiled,
 )
+from warpsmith.timing.recording import Recordings
 from warpsmith.timing.rules import Doubt
 from warpsmith.timing.sample import Examine, Manner
-from warpsmith.timing.sitting import Sitting, Subject, Zeros
+from warpsmith.timing.sitting import Sitting, Zeros
 from warpsmith.timing.stop import StopRule
+from warpsmith.timing.subject import Subject
 from warpsmith.timing.verdict import Judged, judged, least
 from warpsmith.timing.window import Windows
 
@@ -48,20 +49,21 @@ class Timer:
     modes: tuple[str, ...] = MODES
     call_s: float = CALL_S
 
-    def stage(self, subject: Subject, cases: Sequence[Case], examine: Callable[[Case], Examine]) -> StageResult:
-        """The result of timing all cases; the first wrong output or doubt decides the verdict."""
+    def stage(
+        self, subject: Subject, cases: Sequence[Case], examine: Callable[[Case], Examine], recorded: Recordings
+    ) -> StageResult:
+        """The result of timing all cases; the first doubt decides the verdict."""
         begin = time.monotonic()
         found: list[CaseTiming] = []
         with self.sitting(subject, cases) as sitting:
-            recorded = sitting.record((case.name, subject.calls(case), examine(case)) for case in cases)
             for case in cases:
                 outcome = self.time_case(subject, case, examine(case), sitting, recorded[case.name])
-                if isinstance(outcome, Trouble):
-                    return self._result(begin, found, Verdict.FAIL, outcome)
+                if isinstance(outcome, Doubt):
+                    return self._result(begin, found, outcome)
                 found.append(outcome.timing)
                 if outcome.doubts:
-                    return self._result(begin, found, Verdict.QUARANTINE, outcome.doubts[0])
-        return self._result(begin, found, Verdict.PASS, None)
+                    return self._result(begin, found, outcome.doubts[0])
+        return self._result(begin, found, None)
 
     def sitting(self, subject: Subject, cases: Sequence[Case]) -> Sitting:
         """Room for the largest of the cases."""
@@ -69,17 +71,14 @@ class Timer:
         return Sitting(subject, self.zeros.toolchain.runtime.parent, outlines, self.call_s)
 
     def time_case(
-        self, subject: Subject, case: Case, examine: Examine, sitting: Sitting, recorded: Recorded | Trouble | str
-    ) -> Judged | Trouble:
+        self, subject: Subject, case: Case, examine: Examine, sitting: Sitting, recorded: Recorded
+    ) -> Judged | Doubt:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
-        if isinstance(recorded, Trouble):
-            return recorded
         outline = sitting.outlines[case.name]
         manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain)
-        others = () if isinstance(recorded, str) else subject.others(case)
-        making = Windows(sitting, self.zeros, subject.calls(case), examine, manner, recorded, others)
+        making = Windows(sitting, self.zeros, subject.calls(case), examine, manner, recorded, subject.others(case))
         once = making.window(0, outline)
-        if isinstance(once, Trouble):
+        if isinstance(once, Doubt):
             return once
         baselines = self._baselines(subject, case, sitting, once.every.flush_us)
         bounds = least(subject.task, subject.direction, case, outline, self.zeros.floor)
@@ -87,7 +86,7 @@ class Timer:
         if not once.agrees or (self.tier == "search" and Reason.TOO_GOOD not in outcome.reasons):
             return outcome
         again = making.window(1, outline)
-        return again if isinstance(again, Trouble) else judged(case, [once, again], baselines, bounds, subject.launches)
+        return again if isinstance(again, Doubt) else judged(case, [once, again], baselines, bounds, subject.launches)
 
     def _baselines(self, subject: Subject, case: Case, sitting: Sitting, flush_us: float) -> Baselines:
         """Those of an earlier day, unless the GPU has drifted since; for a claim two windows now of what came near.
@@ -106,12 +105,10 @@ class Timer:
         chosen = kept.only(self.modes)
         return chosen if self.tier == "search" else measure_again(sitting.torch, request, chosen)
 
-    def _result(
-        self, begin: float, cases: list[CaseTiming], verdict: Verdict, why: Trouble | Doubt | None
-    ) -> StageResult:
+    def _result(self, begin: float, cases: list[CaseTiming], why: Doubt | None) -> StageResult:
         return StageResult(
             stage=STAGE,
-            verdict=verdict,
+            verdict=Verdict.QUARANTINE if why else Verdict.PASS,
             reason=why.reason if why else None,
             detail=why.detail if why else "",
             facts=TimingFacts(tier=self.tier, cache=self.cache, cases=tuple(cases)),

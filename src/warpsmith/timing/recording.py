@@ -1,0 +1,80 @@
+"""A call of each case written down in the candidate's own process, so that it can be timed without its host code."""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from warpsmith.base import quantile
+from warpsmith.records import Case
+from warpsmith.sandbox.cuda_room import Buffers, Room, room_for_all
+from warpsmith.sandbox.cuda_session import CudaSession, Recorded
+from warpsmith.sandbox.observation import Trouble
+from warpsmith.sandbox.session import Mode
+from warpsmith.tasks.program import Problem
+from warpsmith.timing.sample import Examine
+from warpsmith.timing.subject import Subject
+
+# The calls before the one that is recorded. A first call may tune itself; behind a gate it shows whether anything is
+# still to run when the call is over, which nobody would see once all is repeated in one order. Those from an idle
+# device tell how long the host takes.
+BEFORE = (Mode.IDLE, Mode.QUEUED, Mode.IDLE, Mode.IDLE)
+# Where the arenas are asked for, far from where a process keeps its own: another must get them there as well.
+PLACES = (0x2000_0000_0000, 0x2800_0000_0000, 0x3000_0000_0000)
+Recordings = Mapping[str, Recorded]
+
+
+class Unrepeated(str):
+    """Why a call cannot be asked for again."""
+
+
+def room_of(outlines: Iterable[Problem]) -> Room:
+    """For the calls of several cases, one at a time: a repeated call has one place."""
+    return replace(room_for_all(outlines), slots=1)
+
+
+def record_calls(
+    subject: Subject, runtime: Path, cases: Sequence[Case], examine: Callable[[Case], Examine], call_s: float
+) -> Recordings | Trouble | Unrepeated:
+    """Of each case a call that can be repeated, by name; else what is wrong with one, or why it cannot be."""
+    found, room = {}, room_of(subject.outline(case) for case in cases)
+    with (
+        Buffers(room) as buffers,
+        CudaSession(subject.artifact, subject.direction.value, runtime, buffers, call_s, PLACES) as session,
+    ):
+        for case in cases:
+            recorded = _record(session, subject.calls(case), examine(case), subject.plain)
+            if not isinstance(recorded, Recorded):
+                return recorded
+            found[case.name] = recorded
+    return found
+
+
+def write(path: Path, recordings: Recordings) -> None:
+    """For another process of ours."""
+    path.write_bytes(pickle.dumps(dict(recordings)))
+
+
+def read(path: Path) -> Recordings:
+    """What `write` wrote."""
+    found: Recordings = pickle.loads(path.read_bytes())  # a file of our own that no candidate can reach
+    return found
+
+
+def _record(
+    session: CudaSession, calls: Iterator[Problem], examine: Examine, given: bool
+) -> Recorded | Trouble | Unrepeated:
+    hosts_us = []
+    for mode in BEFORE:
+        call = next(calls)
+        shown = session.call(call.arguments, call.native if given else (), mode=mode)
+        if trouble := shown.trouble or examine(call, shown):
+            return trouble
+        hosts_us += [shown.clocks.host_us] if shown.clocks and mode is Mode.IDLE else []
+    call = next(calls)
+    shown, recorded = session.record(call.arguments, call.native if given else ())
+    if trouble := shown.trouble or examine(call, shown):
+        return trouble
+    if isinstance(recorded, str):
+        return Unrepeated(recorded)
+    return replace(recorded, host_us=quantile(hosts_us, 0.25))  # whatever disturbs a host only adds
