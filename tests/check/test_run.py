@@ -1,10 +1,13 @@
 """The check stage over a session: stops at the first fault, keeps what is needed to make it again."""
 
 from collections.abc import Callable
+from itertools import count
 
+import pytest
 import torch
 
 from warpsmith.check import Checked, Scope, Subject, check, plan
+from warpsmith.check.run import STREAK_S
 from warpsmith.records import CheckFacts, Direction, Family, Reason, Verdict
 from warpsmith.sandbox.fake_session import FakeSession
 from warpsmith.sandbox.session import Shown
@@ -46,6 +49,17 @@ def test_an_honest_kernel_is_called_as_often_as_planned() -> None:
     assert session.slots == [step.slot for step in STEPS]
     assert sum(case.calls for case in facts(found).cases) == len(STEPS) == len(found.seen)
     assert any(case.deterministic for case in facts(found).cases)
+
+
+def test_a_streak_of_slow_calls_on_a_gpu_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel of a second a call would keep the GPU from the others for minutes; all other calls are made."""
+    monkeypatch.setattr("warpsmith.check.run.time.monotonic", count(step=1.0).__next__)
+    streak, rest = ([step for step in STEPS if step.streak is of] for of in (True, False))
+    assert len(streak) > 100 and rest
+    found = check(SUBJECT, STEPS, FakeSession(honest, device="cuda"))
+    assert found.result.verdict is Verdict.PASS
+    assert len(found.seen) == len(rest) + STREAK_S + 1
+    assert len(check(SUBJECT, STEPS, FakeSession(honest, device="vgpu")).seen) == len(STEPS)
 
 
 def test_a_fault_ends_it_with_the_draw_that_showed_it() -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-import torch
-
 from warpsmith.base import HarnessError
 from warpsmith.bench import stages
 from warpsmith.bench.choices import Choices
@@ -16,6 +14,7 @@ from warpsmith.bench.clock import Job
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.lease import Need, lease
 from warpsmith.bench.stages import Stage
+from warpsmith.bench.warm import warm
 from warpsmith.check import Step, Subject, check, look
 from warpsmith.check.run import Solve
 from warpsmith.compile import Toolchain
@@ -171,9 +170,8 @@ def time_job(job: Job) -> StageResult:
 
 
 def prepare() -> None:
-    """Measure what most candidates are held against; opening the device takes seconds, in which others may use it."""
-    with lease(Need.SHARED):
-        torch.zeros(1, device="cuda")
+    """Measure what most candidates are held against."""
+    warm()
     with lease(Need.ALONE):
         _zeros().prepare()
 

@@ -23,11 +23,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Step:
-    """One call: its draw, the buffers it uses, and whether the very same arguments were given before."""
+    """One call: its draw, the buffers it uses, whether the very same arguments were given before, and of a streak."""
 
     trial: Trial
     slot: int = 0
     again: bool = False
+    streak: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,10 @@ def _streak(task: Task, direction: Direction, cases: Sequence[Case], light: floa
         _trial(case, draw, draw.choice(case.inits), draw.choice(case.families))
         for _ in range(count if cost <= LIGHT else min(count, FEW))
     ]
-    return [Step(drawn[i] if i < len(drawn) else draw.choice(drawn), draw.randrange(SLOTS)) for i in range(count)]
+    return [
+        Step(drawn[i] if i < len(drawn) else draw.choice(drawn), draw.randrange(SLOTS), streak=True)
+        for i in range(count)
+    ]
 
 
 def _precise(task: Task, cases: Sequence[Case], draw: random.Random) -> list[Step]:

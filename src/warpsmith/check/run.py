@@ -1,5 +1,6 @@
 """The check stage: the calls of a plan on a session, each looked at, the first fault deciding."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from warpsmith.vgpu import Facts
 
 STAGE = "check"
 MODES = (Mode.IDLE, Mode.QUEUED)
+STREAK_S = 5.0
 Solve = Callable[[Direction, Trial], Problem]
 
 
@@ -65,6 +67,19 @@ class _Notes:
         self.results[key] = shown.results
 
 
+class _Streak:
+    """How long the many calls of one case may take: a slow kernel shall not keep a GPU from the others for minutes."""
+
+    def __init__(self, most_s: float) -> None:
+        self._most_s, self._begin = most_s, math.nan
+
+    def is_over(self) -> bool:
+        """Whether it has taken longer; the first time begins it."""
+        now = time.monotonic()
+        self._begin = now if math.isnan(self._begin) else self._begin
+        return now - self._begin > self._most_s
+
+
 class _Solved:
     """Problems, each solved once: a few come again and again."""
 
@@ -96,7 +111,10 @@ def check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
 
 def _check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
     started, notes, solved = time.perf_counter(), _Notes(), _Solved(subject, steps)
+    streak = _Streak(math.inf if session.device == "vgpu" else STREAK_S)
     for step in steps:
+        if step.streak and streak.is_over():
+            continue
         problem = solved.problem(step)
         given = problem.native if subject.plain else ()
         mode = MODES[len(notes.seen) % len(MODES)]  # by turns: a result that is late shows behind the gate alone

@@ -90,6 +90,14 @@ static int rows(Call& call) {  // pitched memory, copies and fills in two dimens
   return same(call);
 }
 
+static int strided(Call& call) {  // every other place is zero, the rest a copy
+  float* out = fresh(call);
+  const size_t pair = 2 * sizeof(float), half = size_t(call.n) / 2;
+  OK(cudaMemset2DAsync(out, pair, 0, sizeof(float), half, call.stream));
+  OK(cudaMemcpy2DAsync(out + 1, pair, call.x, sizeof(float), sizeof(float), half, cudaMemcpyDeviceToDevice, call.stream));
+  return 1;
+}
+
 static int symbols(Call& call) {
   float here[4] = {1, 2, 3, 4}, two[2] = {10, 100}, back[4] = {};
   size_t bytes = 0;
@@ -382,7 +390,7 @@ static int extended_launch(Call& call) {
   return same(call);
 }
 
-ENTRIES(ROW(launch), ROW(legacy_stream), ROW(memory), ROW(host_copies), ROW(rows), ROW(symbols), ROW(pinned),
+ENTRIES(ROW(launch), ROW(legacy_stream), ROW(memory), ROW(host_copies), ROW(rows), ROW(strided), ROW(symbols), ROW(pinned),
     ROW(streams), ROW(events),
         ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(waits_for_device), ROW(captured), ROW(built_graph),
             ROW(spoiled_capture),

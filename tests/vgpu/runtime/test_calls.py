@@ -21,6 +21,7 @@ def clean(observation: Observation) -> list[float]:
         ("launch", [2, 3, 4, 5, 6, 7, 8, 9]),
         ("legacy_stream", [2, 3, 4, 5, 6, 7, 8, 9]),
         ("rows", [1, 2, 3, 4, 5, 6, 7, 8]),
+        ("strided", [0, 1, 0, 2, 0, 3, 0, 4]),
         ("symbols", [10, 200, 30, 400, 5, 6, 7, 8]),
         ("streams", [3, 4, 5, 6, 7, 8, 9, 10]),
         ("events", [11, 12, 13, 14, 15, 16, 17, 18]),

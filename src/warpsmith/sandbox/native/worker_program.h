@@ -4,6 +4,8 @@
 //              u32 parameters, u32 bytes of each, then the bytes of all
 //   fill       u64 address, u32 value, u64 bytes
 //   copy       u64 to, u64 from, u64 bytes
+//   rows       u64 to, u64 its pitch, u64 from, u64 its pitch, u64 bytes of a row, u64 rows
+//   fill rows  u64 address, u64 pitch, u32 value, u64 bytes of a row, u64 rows
 //   bytes      u64 to, u32 bytes, data
 //   symbol     name, u64 offset, u32 bytes, data
 //   lookup     name, u64 offset, u64 from, u64 bytes: a symbol written from device memory
@@ -18,7 +20,7 @@
 
 namespace worker {
 
-enum Operation : uint32_t { kNothing = 0, kKernel = 1, kFill = 2, kCopy = 3, kBytes = 4, kSymbol = 5, kAttribute = 6, kBegin = 7, kLookup = 8 };
+enum Operation : uint32_t { kNothing = 0, kKernel = 1, kFill = 2, kCopy = 3, kBytes = 4, kSymbol = 5, kAttribute = 6, kBegin = 7, kLookup = 8, kRows = 9, kFillRows = 10 };
 
 struct Extent {
   unsigned x, y, z;
@@ -56,6 +58,14 @@ struct FillNode {
 // Those that tie a launch to others or to a stream's cache have no place where everything is asked for in one order.
 constexpr int kCooperativeAttribute = 2, kKeptAttributes[] = {2, 4, 5, 11, 14};
 constexpr size_t kAttributeBytes = 64;
+
+// From the first byte of the first row to the last of the last; more than there is where it cannot be told.
+inline uint64_t span_of(uint64_t pitch, uint64_t row_bytes, uint64_t rows) {
+  uint64_t before = 0, all = 0;
+  if (rows == 0) return 0;
+  if (__builtin_mul_overflow(pitch, rows - 1, &before) || __builtin_add_overflow(before, row_bytes, &all)) return ~uint64_t(0);
+  return all;
+}
 
 inline bool is_kept(int attribute) {
   for (int one : kKeptAttributes)

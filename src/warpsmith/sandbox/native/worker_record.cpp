@@ -11,18 +11,30 @@
 
 #include "cuda_calls.h"
 #include "worker_memory.h"
+#include "worker_order.h"
 #include "worker_program.h"
 #include "worker_values.h"
 
 extern "C" {
 int cudaStreamIsCapturing(void* stream, int* status);
 int cudaGraphGetNodes(void* graph, void** nodes, size_t* count);
+int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind);
+int cudaMemset2D(void* to, size_t pitch, int value, size_t row_bytes, size_t rows);
+int cudaMallocPitch(void** address, size_t* pitch, size_t row_bytes, size_t rows);
+int cudaStreamCreateWithFlags(void** stream, unsigned flags);
+int cudaStreamCreateWithPriority(void** stream, unsigned flags, int priority);
+int cudaStreamWaitEvent(void* stream, void* event, unsigned flags);
+int cudaEventRecordWithFlags(void* event, void* stream, unsigned flags);
+int cudaEventSynchronize(void* event);
+int cudaStreamQuery(void* stream);
+int cudaEventQuery(void* event);
 }
 
 namespace worker::record {
 namespace {
 
 constexpr size_t kMostBytes = size_t(1) << 20, kMostInline = size_t(64) << 10;
+constexpr size_t kPitch = 512;
 constexpr uint64_t kMostServed = uint64_t(512) << 20;  // half of the scratch: results need room too
 
 struct Symbol {
@@ -48,6 +60,7 @@ struct State {
   std::string lost;               // of what outlives a call something that is not kept
   std::string call;               // what is asked in this one
   std::string whole, fault;
+  Order order;                    // of the work on all streams
   Memory* memory = nullptr;
   const Arenas* arenas = nullptr;
   uint64_t served = 0;            // bytes of the judge's memory that the runtime was asked for
@@ -136,6 +149,24 @@ std::string copy_of(const void* to, const void* from, size_t bytes, int kind) {
   return out.out();
 }
 
+std::string rows_of(const void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind) {
+  Writer out;
+  if (kind == kDeviceToDevice && is_shared(to, span_of(to_pitch, row_bytes, rows)) && is_shared(from, span_of(from_pitch, row_bytes, rows))) {
+    out.put(uint32_t(kRows)), out.put(uint64_t(to)), out.put(uint64_t(to_pitch)), out.put(uint64_t(from));
+    out.put(uint64_t(from_pitch)), out.put(uint64_t(row_bytes)), out.put(uint64_t(rows));
+  }
+  return out.out();
+}
+
+std::string fill_rows_of(const void* to, size_t pitch, int value, size_t row_bytes, size_t rows) {
+  Writer out;
+  if (is_shared(to, span_of(pitch, row_bytes, rows))) {
+    out.put(uint32_t(kFillRows)), out.put(uint64_t(to)), out.put(uint64_t(pitch)), out.put(uint32_t(value));
+    out.put(uint64_t(row_bytes)), out.put(uint64_t(rows));
+  }
+  return out.out();
+}
+
 std::string symbol_of(const void* symbol, const void* from, size_t bytes, size_t offset, int kind) {
   auto found = state().symbols.find(symbol);
   Writer to;
@@ -165,9 +196,18 @@ void keep(const std::string& operation, const char* what) {
 
 // Asked for on a stream: now, or whenever the graph that is being captured is launched.
 void asked(const std::string& operation, void* stream, const char* what) {
-  if (is_capturing(stream)) state().captured.push_back({nullptr, operation});
-  else if (state().on) keep(operation, what);
+  if (is_capturing(stream)) {
+    state().captured.push_back({nullptr, operation});
+  } else if (state().on) {
+    state().order.asked(stream);
+    keep(operation, what);
+  }
 }
+
+// Whether the order of work is of interest now; within a graph that is being captured the runtime sees to it.
+bool is_ordered(void* stream) { return state().on && !is_capturing(stream); }
+
+void made(void* stream, unsigned flags) { state().order.made(stream, !(flags & kNonBlocking)); }
 
 bool is_heard() { return state().on || state().capturing; }
 
@@ -179,8 +219,21 @@ void filled(const void* to, int value, size_t bytes, void* stream) {
   if (is_heard()) asked(fill_of(to, value, bytes), stream, "memory that is not the evaluator's");
 }
 
+// The host knows that what was asked of a stream is over.
+void waited(void* stream) {
+  if (is_ordered(stream)) state().order.over(stream);
+}
+
 void copied(const void* to, const void* from, size_t bytes, int kind, void* stream) {
   if (is_heard() && kind != kDeviceToHost && kind != kHostToHost) asked(copy_of(to, from, bytes, kind), stream, "a copy that is long, of memory that is not the evaluator's, or whose direction is not said");
+}
+
+void copied_rows(const void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind, void* stream) {
+  if (is_heard() && kind != kDeviceToHost && kind != kHostToHost) asked(rows_of(to, to_pitch, from, from_pitch, row_bytes, rows, kind), stream, "rows that are copied from the host, or from memory that is not the evaluator's");
+}
+
+void filled_rows(const void* to, size_t pitch, int value, size_t row_bytes, size_t rows, void* stream) {
+  if (is_heard()) asked(fill_rows_of(to, pitch, value, row_bytes, rows), stream, "memory that is not the evaluator's");
 }
 
 // Of a symbol: the last that was written counts.
@@ -260,7 +313,8 @@ const std::vector<uint32_t>* parameters(const std::string& kernel) {
 
 void serve(Memory* memory, const Arenas* arenas) { state().memory = memory, state().arenas = arenas; }
 
-void begin() {
+void begin(void* stream) {
+  state().order.begin(stream);
   state().call.clear();
   state().fault.clear();
   state().on = true;
@@ -271,6 +325,7 @@ void end() {
   Writer marker;
   marker.put(uint32_t(kBegin));
   if (!state().lost.empty()) refuse(state().lost);
+  if (!state().order.is_joined()) refuse("work on a stream that the current one does not wait for");
   state().on = false;
   state().whole.clear();
   if (!state().fault.empty()) return;
@@ -363,7 +418,31 @@ int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* st
 
 int cudaMemcpy(void* to, const void* from, size_t bytes, int kind) {
   const int error = NEXT(cudaMemcpy)(to, from, bytes, kind);
-  if (!error) record::copied(to, from, bytes, kind, nullptr);
+  if (!error) record::copied(to, from, bytes, kind, nullptr), record::waited(nullptr);
+  return error;
+}
+
+int cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind, void* stream) {
+  const int error = NEXT(cudaMemcpy2DAsync)(to, to_pitch, from, from_pitch, row_bytes, rows, kind, stream);
+  if (!error) record::copied_rows(to, to_pitch, from, from_pitch, row_bytes, rows, kind, stream);
+  return error;
+}
+
+int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind) {
+  const int error = NEXT(cudaMemcpy2D)(to, to_pitch, from, from_pitch, row_bytes, rows, kind);
+  if (!error) record::copied_rows(to, to_pitch, from, from_pitch, row_bytes, rows, kind, nullptr), record::waited(nullptr);
+  return error;
+}
+
+int cudaMemset2DAsync(void* to, size_t pitch, int value, size_t row_bytes, size_t rows, void* stream) {
+  const int error = NEXT(cudaMemset2DAsync)(to, pitch, value, row_bytes, rows, stream);
+  if (!error) record::filled_rows(to, pitch, value, row_bytes, rows, stream);
+  return error;
+}
+
+int cudaMemset2D(void* to, size_t pitch, int value, size_t row_bytes, size_t rows) {
+  const int error = NEXT(cudaMemset2D)(to, pitch, value, row_bytes, rows);
+  if (!error) record::filled_rows(to, pitch, value, row_bytes, rows, nullptr);
   return error;
 }
 
@@ -441,6 +520,7 @@ int cudaGraphLaunch(void* runnable, void* stream) {
     const auto found = record::state().runnable.find(runnable);
     if (found == record::state().runnable.end() || found->second.empty()) record::refuse("a graph that nobody saw being made");
     else for (const auto& one : found->second) record::keep(one.operation, "something in a graph that is not kept");
+    record::state().order.asked(stream);
   }
   return NEXT(cudaGraphLaunch)(runnable, stream);
 }
@@ -464,6 +544,14 @@ int cudaMalloc(void** address, size_t bytes) {
   return 0;
 }
 
+int cudaMallocPitch(void** address, size_t* pitch, size_t row_bytes, size_t rows) {
+  const size_t wide = (row_bytes + record::kPitch - 1) / record::kPitch * record::kPitch;
+  void* const own = record::taken(worker::span_of(wide, wide, rows));
+  if (!own) return NEXT(cudaMallocPitch)(address, pitch, row_bytes, rows);
+  *address = own, *pitch = wide;
+  return 0;
+}
+
 int cudaMallocAsync(void** address, size_t bytes, void* stream) {
   void* const own = record::is_capturing(stream) ? nullptr : record::taken(bytes);
   if (!own) return NEXT(cudaMallocAsync)(address, bytes, stream);
@@ -482,5 +570,71 @@ int cudaFreeAsync(void* address, void* stream) {
   if (!record::is_returned(address)) return NEXT(cudaFreeAsync)(address, stream);
   record::state().memory->release_later(address);
   return 0;
+}
+
+int cudaStreamCreate(void** stream) {
+  const int error = NEXT(cudaStreamCreate)(stream);
+  if (!error) record::made(*stream, 0);
+  return error;
+}
+
+int cudaStreamCreateWithFlags(void** stream, unsigned flags) {
+  const int error = NEXT(cudaStreamCreateWithFlags)(stream, flags);
+  if (!error) record::made(*stream, flags);
+  return error;
+}
+
+int cudaStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
+  const int error = NEXT(cudaStreamCreateWithPriority)(stream, flags, priority);
+  if (!error) record::made(*stream, flags);
+  return error;
+}
+
+int cudaEventRecord(void* event, void* stream) {
+  const int error = NEXT(cudaEventRecord)(event, stream);
+  if (!error && record::is_ordered(stream)) record::state().order.recorded(event, stream);
+  return error;
+}
+
+int cudaEventRecordWithFlags(void* event, void* stream, unsigned flags) {
+  const int error = NEXT(cudaEventRecordWithFlags)(event, stream, flags);
+  if (!error && record::is_ordered(stream)) record::state().order.recorded(event, stream);
+  return error;
+}
+
+int cudaStreamWaitEvent(void* stream, void* event, unsigned flags) {
+  const int error = NEXT(cudaStreamWaitEvent)(stream, event, flags);
+  if (!error && record::is_ordered(stream)) record::state().order.waits(stream, event);
+  return error;
+}
+
+int cudaStreamSynchronize(void* stream) {
+  const int error = NEXT(cudaStreamSynchronize)(stream);
+  if (!error) record::waited(stream);
+  return error;
+}
+
+int cudaStreamQuery(void* stream) {
+  const int error = NEXT(cudaStreamQuery)(stream);
+  if (!error) record::waited(stream);
+  return error;
+}
+
+int cudaEventSynchronize(void* event) {
+  const int error = NEXT(cudaEventSynchronize)(event);
+  if (!error && record::state().on) record::state().order.passed(event);
+  return error;
+}
+
+int cudaEventQuery(void* event) {
+  const int error = NEXT(cudaEventQuery)(event);
+  if (!error && record::state().on) record::state().order.passed(event);
+  return error;
+}
+
+int cudaDeviceSynchronize() {
+  const int error = NEXT(cudaDeviceSynchronize)();
+  if (!error && record::state().on) record::state().order.all_over();
+  return error;
 }
 }

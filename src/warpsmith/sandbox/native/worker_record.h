@@ -3,7 +3,9 @@
 // that leaves something out gives wrong results where it is repeated, and those are looked at.
 //
 // The runtime's functions that ask for work are defined in the worker itself and pass the request on: a candidate that is
-// loaded finds these first. Streams and events are left out: the order in which the host asks is one that they allow.
+// loaded finds these first. Streams and events are left out: the order in which the host asks is one that they
+// allow. But everything must be joined with the call's own stream, since nobody would see that it is not once all is
+// repeated in one order.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +28,7 @@ const std::vector<uint32_t>* parameters(const std::string& kernel);
 // Where device memory that the candidate asks the runtime for is taken from, as long as there is some: what another
 // process maps too.
 void serve(Memory* memory, const Arenas* arenas);
-void begin();
+void begin(void* stream);  // of a call on this stream
 void end();
 // The operations between begin and end, and what was set before; `fault` says why they cannot be repeated, if so.
 const std::string& operations();

@@ -132,6 +132,16 @@ bool Replay::read(Reader* from, const Arenas& arenas, Step* step) const {
       step->to = from->take<uint64_t>(), step->from = from->take<uint64_t>(), step->bytes = from->take<uint64_t>();
       good = held(step->to) && held(step->from);
       break;
+    case kRows:
+      step->to = from->take<uint64_t>(), step->to_pitch = from->take<uint64_t>(), step->from = from->take<uint64_t>();
+      step->from_pitch = from->take<uint64_t>(), step->bytes = from->take<uint64_t>(), step->rows = from->take<uint64_t>();
+      good = arenas.holds(step->to, span_of(step->to_pitch, step->bytes, step->rows)) && arenas.holds(step->from, span_of(step->from_pitch, step->bytes, step->rows));
+      break;
+    case kFillRows:
+      step->to = from->take<uint64_t>(), step->to_pitch = from->take<uint64_t>(), step->value = int(from->take<uint32_t>());
+      step->bytes = from->take<uint64_t>(), step->rows = from->take<uint64_t>();
+      good = arenas.holds(step->to, span_of(step->to_pitch, step->bytes, step->rows));
+      break;
     case kBytes:
       step->to = from->take<uint64_t>(), step->bytes = from->take<uint32_t>(), has_data = true;
       good = held(step->to);
@@ -186,6 +196,8 @@ int Replay::ask(const Step& step, void* stream) {
     }
     case kFill: return cudaMemsetAsync(to, step.value, step.bytes, stream);
     case kCopy: return cudaMemcpyAsync(to, reinterpret_cast<const void*>(step.from), step.bytes, kDeviceToDevice, stream);
+    case kRows: return cudaMemcpy2DAsync(to, step.to_pitch, reinterpret_cast<const void*>(step.from), step.from_pitch, step.bytes, step.rows, kDeviceToDevice, stream);
+    case kFillRows: return cudaMemset2DAsync(to, step.to_pitch, step.value, step.bytes, step.rows, stream);
     case kBytes: return cudaMemcpyAsync(to, step.data.data(), step.bytes, kHostToDevice, stream);
     case kSymbol: return cudaMemcpyToSymbolAsync(step.handle, step.data.data(), step.bytes, step.offset, kHostToDevice, stream);
     case kLookup: return cudaMemcpyToSymbolAsync(step.handle, reinterpret_cast<const void*>(step.from), step.bytes, step.offset, kDeviceToDevice, stream);

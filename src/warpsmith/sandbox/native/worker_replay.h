@@ -33,7 +33,7 @@ class Replay {
     std::vector<LaunchAttribute> attributes;
     std::vector<uint32_t> sizes;
     std::vector<void*> arguments;  // into the data
-    uint64_t to = 0, from = 0, offset = 0, bytes = 0;
+    uint64_t to = 0, from = 0, offset = 0, bytes = 0, to_pitch = 0, from_pitch = 0, rows = 0;
     int attribute = 0, value = 0;
     std::string data;
   };

@@ -1,0 +1,58 @@
+#include "worker_order.h"
+
+#include <algorithm>
+
+namespace worker {
+
+void Order::join(Known* to, const Known& from) {
+  for (const auto& [stream, count] : from) (*to)[stream] = std::max((*to)[stream], count);
+}
+
+Order::Known& Order::ready(void* stream) {
+  if (is_default(stream)) stream = nullptr;
+  Known& known = streams_[stream];
+  join(&known, host_);
+  if (with_default_.contains(stream)) join(&known, streams_[nullptr]);
+  if (stream == nullptr)
+    for (void* one : with_default_) join(&known, streams_[one]);
+  return known;
+}
+
+void Order::made(void* stream, bool with_default) {
+  if (with_default) with_default_.insert(stream);
+  else with_default_.erase(stream);
+}
+
+void Order::begin(void* stream) {
+  streams_.clear(), events_.clear(), asked_.clear(), host_.clear();
+  own_ = stream;
+}
+
+void Order::asked(void* stream) {
+  if (is_default(stream)) stream = nullptr;
+  ready(stream)[stream] = ++asked_[stream];
+}
+
+void Order::recorded(void* event, void* stream) { events_[event] = ready(stream); }
+
+void Order::waits(void* stream, void* event) {
+  if (auto found = events_.find(event); found != events_.end()) join(&ready(stream), found->second);
+}
+
+void Order::over(void* stream) { join(&host_, ready(stream)); }
+
+void Order::passed(void* event) {
+  if (auto found = events_.find(event); found != events_.end()) join(&host_, found->second);
+}
+
+void Order::all_over() { join(&host_, asked_); }
+
+bool Order::is_joined() {
+  const Known& known = ready(own_);
+  return std::all_of(asked_.begin(), asked_.end(), [&](const auto& one) {
+    auto found = known.find(one.first);
+    return found != known.end() && found->second >= one.second;
+  });
+}
+
+}  // namespace worker

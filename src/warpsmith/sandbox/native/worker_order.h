@@ -1,0 +1,38 @@
+// What is known to be over when: the order that streams, events and waits of the host give to the work of one call. Work
+// that the call's own stream does not come to know of is still to run when the results are read.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+
+namespace worker {
+
+class Order {
+ public:
+  // Streams that the legacy default stream waits for, and that wait for it.
+  void made(void* stream, bool with_default);
+
+  void begin(void* stream);  // nothing is to run yet; `stream` is the call's own
+  void asked(void* stream);
+  void recorded(void* event, void* stream);
+  void waits(void* stream, void* event);
+  void over(void* stream);  // the host knows that all of it is
+  void passed(void* event);
+  void all_over();
+  bool is_joined();  // whether the call's own stream ends after everything else
+
+ private:
+  using Known = std::map<void*, uint64_t>;  // how much of each stream's work
+
+  static void join(Known* to, const Known& from);
+  static bool is_default(void* stream) { return reinterpret_cast<uintptr_t>(stream) <= 1; }
+  Known& ready(void* stream);  // what a stream knows that is asked for something now
+
+  std::set<void*> with_default_;
+  std::map<void*, Known> streams_, events_;
+  Known asked_, host_;
+  void* own_ = nullptr;
+};
+
+}  // namespace worker
