@@ -17,10 +17,11 @@ added to sqrt(K), and both bounds have them. Torch's own error is only ever a fl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import isfinite, nan, prod, sqrt
+from math import inf, isfinite, nan, prod, sqrt
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from warpsmith.base import evaluate
 from warpsmith.records import Case, Dtype, Reason, Tolerance
@@ -116,18 +117,19 @@ def _quick(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> t
 
     Results may have hundreds of millions of elements, and every timed one is compared.
     """
-    info, count = torch.finfo(native.dtype), expected.numel()
-    own = (native.double() - expected).abs_()
-    largest, own_norm, norm = float(own.max()), float(own.norm()), float(expected.norm())
+    info, count, factor = torch.finfo(native.dtype), expected.numel(), budget.tolerance.factor
+    own = native - expected  # in float64, as expected is
+    largest, own_norm, norm = float(vector_norm(own, inf)), float(vector_norm(own)), float(vector_norm(expected))
     if not isfinite(largest + norm):
         return nan, nan
     last_bit = info.tiny * info.eps  # a denormal's
-    bound = expected.abs().add_(norm / sqrt(count)).mul_(budget.rounding(native.dtype))
-    bound.add_(largest).mul_(budget.tolerance.factor).add_(last_bit)
-    error = found.double().sub_(expected).abs_()
+    rounding = budget.rounding(native.dtype)
+    beside = factor * (rounding * norm / sqrt(count) + largest) + last_bit
+    bound = torch.abs(expected, out=own).mul_(factor * rounding).add_(beside)
+    error = found - expected
     floor = max(budget.floor(native.dtype) * norm, last_bit * sqrt(count))
-    share = float(error.norm()) / max(budget.tolerance.norm_factor * own_norm, floor)
-    return float(error.div_(bound).max()), share
+    share = float(vector_norm(error)) / max(budget.tolerance.norm_factor * own_norm, floor)
+    return float(vector_norm(error.div_(bound), inf)), share
 
 
 def _slow(
