@@ -30,7 +30,7 @@ from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite, suite_folder
 from warpsmith.timing import rules
-from warpsmith.timing.recording import Unrepeated, record_calls
+from warpsmith.timing.recording import Unrepeated, record_alone
 from warpsmith.timing.sample import Manner, sample
 from warpsmith.timing.stop import StopRule
 from warpsmith.timing.subject import Subject
@@ -129,11 +129,11 @@ def _pairs(subject: Subject) -> Iterator[dict[str, object]]:
     place, cases = environment("cuda", ""), subject.task.group(Group.TIMING)
     timer, manner = timer_for(place.hardware, place.torch, CHOICES), Manner(SAME)
     runtime = Toolchain.find().runtime.parent
-    recorded = record_calls(subject, runtime, cases, lambda _case: _unseen, timer.call_s)
+    recorded = record_alone(subject, runtime, cases, lambda _case: _unseen, timer.call_s)
     assert not isinstance(recorded, Trouble | Unrepeated), recorded
-    with timer.sitting(subject, cases) as sitting:
+    with timer.sitting(subject, recorded.arenas) as sitting:
         for case in cases:
-            calls, one = list(islice(subject.calls(case), CALLS)), recorded[case.name]
+            calls, one = list(islice(subject.calls(case), CALLS)), recorded.calls[case.name]
             windows = [sample(sitting.player(number, one), cycle(calls), _unseen, manner) for number in range(4)]
             times = [[c.event_us for c in w.kept().queued] for w in windows if not isinstance(w, Trouble)]
             if len(times) < 4:

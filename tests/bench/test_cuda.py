@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,6 +14,8 @@ from warpsmith.bench.cuda import (
     _compile_facts,
     _examine,
     _launches,
+    _record,
+    _subject,
     _timed_cases,
     _unless_lacking,
     _unless_throttled,
@@ -38,7 +41,8 @@ from warpsmith.records import (
     Trial,
     Verdict,
 )
-from warpsmith.sandbox.cuda_session import Recorded
+from warpsmith.sandbox.cuda_room import Room
+from warpsmith.sandbox.cuda_session import CudaSession, Recorded
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.protocol import Recording
 from warpsmith.sandbox.session import Shown
@@ -51,6 +55,7 @@ TASK = OPENED.describe()
 CANDIDATE = Candidate(task="softmax", direction=Direction.FORWARD, source="x")
 CASE = TASK.group(Group.SMOKE)[0]
 RECORDED = Recorded(Recording("", (1, 2, 3), b""), (), (), ())
+RECORDINGS = Recordings(Room(1, 2, 1), {"c": RECORDED})
 
 
 def desk(*cases: Group, seen: tuple[Seen, ...] = ()) -> Desk:
@@ -112,12 +117,12 @@ def test_a_clock_is_told_all_that_the_stages_before_know() -> None:
     one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"), clock=clock)
     with pytest.raises(HarnessError, match="before the record stage"):
         timing_stage(one)(record)
-    one.recorded = {"c": RECORDED}
+    one.recorded = RECORDINGS
     assert timing_stage(one)(record).verdict is Verdict.PASS
     ((job, recorded),) = clock.jobs
     assert (job.target, job.candidate, job.choices, job.seed) == ("softmax", CANDIDATE, one.choices, 3)
     assert (job.artifact, job.launches, job.environment.hardware) == ("x.so", 3, "h")
-    assert recorded == {"c": RECORDED} and not Path(job.recorded).exists()
+    assert recorded == RECORDINGS and not Path(job.recorded).exists()
 
 
 @pytest.mark.parametrize(
@@ -125,15 +130,17 @@ def test_a_clock_is_told_all_that_the_stages_before_know() -> None:
     [
         (Trouble(Reason.WRONG_VALUE, "off"), Verdict.FAIL, Reason.WRONG_VALUE),
         (Unrepeated("a texture"), Verdict.QUARANTINE, Reason.UNREPEATED),
-        ({"c": RECORDED}, Verdict.PASS, None),
+        (RECORDINGS, Verdict.PASS, None),
     ],
 )
 def test_what_cannot_be_repeated_is_in_quarantine(
     found: Recordings | Trouble | Unrepeated, verdict: Verdict, reason: Reason | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warpsmith.timing.recording.record_calls", lambda *_given: found)
-    monkeypatch.setattr("warpsmith.sandbox.health.see_healthy", lambda: None)
     one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"))
+    with pytest.raises(HarnessError, match="before the check stage"):
+        record_stage(one)(compiled(1))
+    _record(one, cast(CudaSession, None), _subject(one), [CASE], RECORDINGS.arenas)
     result = record_stage(one)(compiled(1))
     assert (result.verdict, result.reason) == (verdict, reason)
     assert one.recorded == (found if verdict is Verdict.PASS else None)

@@ -20,7 +20,7 @@ from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite
-from warpsmith.timing.recording import Recordings, Unrepeated, record_calls, room_of
+from warpsmith.timing.recording import Recordings, Unrepeated, record_alone, room_of
 from warpsmith.timing.sample import Manner, sample
 from warpsmith.timing.stop import StopRule
 from warpsmith.timing.subject import Subject
@@ -49,7 +49,7 @@ def examined(subject: Subject, case: Case) -> Callable[[Problem, Shown], Trouble
 
 def recordings(subject: Subject, cases: Sequence[Case]) -> Recordings:
     runtime = Toolchain.find().runtime.parent
-    found = record_calls(subject, runtime, cases, lambda case: examined(subject, case), CALL_S)
+    found = record_alone(subject, runtime, cases, lambda case: examined(subject, case), CALL_S)
     assert not isinstance(found, Trouble | Unrepeated), found
     return found
 
@@ -62,11 +62,11 @@ def test_a_published_kernel_is_repeated_right_and_as_fast(task: str, direction: 
     runtime, room = Toolchain.find().runtime.parent, room_of(subject.outline(case) for case in cases)
     recorded = recordings(subject, cases)
     with (
-        timer_for("test", "test", Choices(device="cuda")).sitting(subject, cases) as sitting,
+        timer_for("test", "test", Choices(device="cuda")).sitting(subject, recorded.arenas) as sitting,
         CudaSession(subject.artifact, direction.value, runtime, room) as worker,
     ):
         for case in cases:
-            player = sitting.player(0, recorded[case.name])
+            player = sitting.player(0, recorded.calls[case.name])
             repeated = sample(player, subject.calls(case), examined(subject, case), Manner(RULE))
             assert not isinstance(repeated, Trouble), f"{case.name}: {repeated.detail}"
             own = sample(worker, subject.calls(case), examined(subject, case), Manner(RULE))
@@ -91,7 +91,9 @@ def test_controls_can_be_repeated(path: Path) -> None:
     subject = subject_of(path, specimen.task, specimen.direction)
     case = subject.task.group(Group.TIMING)[0]
     recorded = recordings(subject, [case])
-    with timer_for("test", "test", Choices(device="cuda")).sitting(subject, [case]) as sitting:
+    with timer_for("test", "test", Choices(device="cuda")).sitting(subject, recorded.arenas) as sitting:
         manner = Manner(RULE, given=subject.plain)
-        found = sample(sitting.player(0, recorded[case.name]), subject.calls(case), examined(subject, case), manner)
+        found = sample(
+            sitting.player(0, recorded.calls[case.name]), subject.calls(case), examined(subject, case), manner
+        )
         assert not isinstance(found, Trouble), found.detail

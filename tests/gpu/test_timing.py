@@ -13,7 +13,7 @@ from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_folder
 from warpsmith.timing import ratio
-from warpsmith.timing.recording import Recordings, Unrepeated, record_calls
+from warpsmith.timing.recording import Recordings, Unrepeated, record_alone
 from warpsmith.timing.rules import claim
 from warpsmith.timing.sample import Examine, Manner
 from warpsmith.timing.sitting import Zeros
@@ -53,7 +53,7 @@ def examine(_case: Case) -> Examine:
 
 
 def recordings(timer: Timer, one: Subject) -> Recordings:
-    found = record_calls(one, timer.zeros.toolchain.runtime.parent, [CASE], examine, timer.call_s)
+    found = record_alone(one, timer.zeros.toolchain.runtime.parent, [CASE], examine, timer.call_s)
     assert not isinstance(found, Trouble | Unrepeated), found
     return found
 
@@ -72,11 +72,10 @@ def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
 
 def test_a_kernel_against_itself_is_never_faster(timer: Timer) -> None:
     one, rule = subject(), RULES["claim"]
-    with timer.sitting(one, [CASE]) as sitting:
-        outline = sitting.outlines[CASE.name]
-        recorded = recordings(timer, one)[CASE.name]
-        making = Windows(sitting, timer.zeros, one.calls(CASE), close, Manner(rule), recorded)
-        first, second = (making.window(number, outline) for number in range(2))
+    recorded = recordings(timer, one)
+    with timer.sitting(one, recorded.arenas) as sitting:
+        making = Windows(sitting, timer.zeros, one.calls(CASE), close, Manner(rule), recorded.calls[CASE.name])
+        first, second = (making.window(number, one.outline(CASE)) for number in range(2))
     assert isinstance(first, Window) and isinstance(second, Window)
     assert first.agrees and second.agrees
     assert abs(first.us / second.us - 1) < 0.02

@@ -8,7 +8,7 @@ import torch
 from warpsmith.base import MachineError
 from warpsmith.sandbox import cuda_session as session
 from warpsmith.sandbox.cuda_memory import Arena
-from warpsmith.sandbox.cuda_room import ALIGNMENT, room_for
+from warpsmith.sandbox.cuda_room import ALIGNMENT, Room, room_around, room_for
 from warpsmith.sandbox.protocol import Malformed, Status, go, parse_timed, share
 
 ANSWER = struct.pack("<iidII", 0, 0, 0.5, 0, 0)
@@ -101,3 +101,11 @@ def test_one_byte_makes_a_difference_wherever_a_tensor_begins(dtype: torch.dtype
     assert session._same(session._bytes_of(tensor), session._bytes_of(other))
     other[-1] += 1
     assert not session._same(session._bytes_of(tensor), session._bytes_of(other))
+
+
+@pytest.mark.parametrize(
+    ("first", "other"), [(Room(10, 500, 4), Room(30, 100, 1)), (Room(10, 100, 1), Room(10, 500, 4))]
+)
+def test_arenas_around_two_rooms_hold_the_slots_of_either(first: Room, other: Room) -> None:
+    assert room_around(first, other) == Room(40, 500, 1)
+    assert room_around(first, first).results_bytes == first.results_bytes

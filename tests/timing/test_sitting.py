@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pytest
 import torch
@@ -13,7 +13,8 @@ from tests.timing.faking import FakeSession
 from torch import Tensor
 
 from warpsmith.records import Case, Direction, Dtype, Group, Reason, Trial
-from warpsmith.sandbox.cuda_session import Recorded
+from warpsmith.sandbox.cuda_room import Room as CudaRoom
+from warpsmith.sandbox.cuda_session import CudaSession, Recorded
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.protocol import Recording
 from warpsmith.sandbox.session import Clocks, Mode, Shown
@@ -21,9 +22,8 @@ from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import outline
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import Values
-from warpsmith.timing import recording
 from warpsmith.timing import sitting as module
-from warpsmith.timing.recording import BEFORE, Recordings, Unrepeated, record_calls
+from warpsmith.timing.recording import BEFORE, Recordings, Unrepeated, read, record_calls, write
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.subject import Subject
 
@@ -32,6 +32,7 @@ OPENED = open_task("softmax")
 CALL = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
 RECORDED = Recorded(Recording("", (1, 2, 3), b"operations"), (), (), ())
 SUBJECT = Subject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+ARENAS = CudaRoom(1 << 20, 1 << 21, 1)
 WRONG = Trouble(Reason.WRONG_VALUE, "off")
 
 
@@ -40,6 +41,10 @@ class Recorder(FakeSession):
     """A session that has something to tell of its last call."""
 
     told: Recorded | str = RECORDED
+    room: CudaRoom | None = None
+
+    def use(self, room: CudaRoom) -> None:
+        self.room = room
 
     def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded | str]:
         return self.call(arguments, given), self.told
@@ -95,7 +100,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> Room:
 
 @pytest.fixture
 def sitting(room: Room) -> Iterator[Sitting]:
-    with Sitting(SUBJECT, Path(), {"c": CALL}, 1.0) as found:
+    with Sitting(SUBJECT, Path(), ARENAS, 1.0) as found:
         yield found
 
 
@@ -108,20 +113,19 @@ def recorded(
         seen.append(call)
         return WRONG if len(seen) == wrong_at else None
 
-    monkeypatch.setattr(recording, "Buffers", Room())
-    monkeypatch.setattr(recording, "CudaSession", lambda *_given: session)
     monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(CALL))
-    return record_calls(SUBJECT, Path(), [CASE], lambda _case: examine, 1.0)
+    return record_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _case: examine, ARENAS)
 
 
 def test_calls_of_both_modes_come_before_the_one_that_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0), Clocks(20.0, 9.0, 30.0, 400.0)])
     found = recorded(session, monkeypatch)
-    assert isinstance(found, dict) and found["c"].recording == RECORDED.recording
-    assert 7.0 <= found["c"].host_us < 9.0, "whatever disturbs a host only adds"
+    assert isinstance(found, Recordings) and found.arenas == ARENAS
+    assert found.calls["c"].recording == RECORDED.recording
+    assert 7.0 <= found.calls["c"].host_us < 9.0, "whatever disturbs a host only adds"
+    assert session.room is not None and session.room.slots == 1
     assert [mode for _, mode, _ in session.calls] == [*BEFORE, Mode.IDLE]
     assert Mode.QUEUED in BEFORE and BEFORE[0] is Mode.IDLE
-    assert session.ended, "no host code of the candidate's is left"
 
 
 @pytest.mark.parametrize("wrong_at", [1, len(BEFORE), len(BEFORE) + 1])
@@ -137,8 +141,8 @@ def test_what_cannot_be_repeated_has_a_reason(monkeypatch: pytest.MonkeyPatch) -
 
 def test_recordings_go_to_another_process_of_ours_as_they_are(tmp_path: Path) -> None:
     one = replace(RECORDED, live=((3, 8),), contents=(torch.arange(8, dtype=torch.uint8),), host_us=7.0)
-    recording.write(tmp_path / "recorded", {"c": one})
-    found = recording.read(tmp_path / "recorded")["c"]
+    write(tmp_path / "recorded", Recordings(ARENAS, {"c": one}))
+    found = read(tmp_path / "recorded").calls["c"]
     assert replace(found, contents=()) == replace(one, contents=())
     assert torch.equal(found.contents[0], one.contents[0])
 

@@ -1,6 +1,5 @@
 """A case under the clock with players that are fakes: what is believed, and what is not."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from math import prod
@@ -12,6 +11,7 @@ import torch
 from tests.timing.faking import FakeSession
 
 from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Reason, Trial, Verdict
+from warpsmith.sandbox.cuda_room import Room
 from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.player import Player
@@ -23,6 +23,7 @@ from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import tensors
 from warpsmith.timing.baselines import Baseline, Baselines, keep, store
 from warpsmith.timing.null import Form
+from warpsmith.timing.recording import Recordings
 from warpsmith.timing.rules import Doubt, Floor
 from warpsmith.timing.sample import Manner, Null
 from warpsmith.timing.sitting import Sitting, Zeros
@@ -40,6 +41,7 @@ LATE, HIDING = Clocks(16.0, 6.0, 60.0, 400.0), Clocks(45.0, 6.0, 56.0, 400.0)
 BUSY = Clocks(16.0, 6.0, 45.0, 400.0)  # 29 µs late; the null candidate's way is 10
 OUTLINE = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
 SUBJECT = Subject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+ARENAS = Room(1 << 20, 1 << 21, 1)
 RECORDED = Recorded(Recording("", (0, 0, 0), b""), (), (), (), host_us=6.0)
 
 
@@ -57,7 +59,7 @@ class Faked(Sitting):
     """Players with these clocks from an idle device, by their windows."""
 
     def __init__(self, *idle: Clocks, trouble: Trouble | None = None) -> None:
-        super().__init__(SUBJECT, Path(), {"c": OUTLINE}, 1.0)
+        super().__init__(SUBJECT, Path(), ARENAS, 1.0)
         self.fakes = [FakeSession([one], QUEUED, trouble) for one in idle]
         self.begun: list[int] = []
 
@@ -118,7 +120,7 @@ def test_a_doubt_is_a_quarantine_and_ends_the_stage(monkeypatch: pytest.MonkeyPa
     timer, asked = Timer(cast(Zeros, Zero()), "H200", "2"), list[str]()
 
     class Told(Timer):
-        def sitting(self, subject: Subject, cases: Sequence[Case]) -> Sitting:
+        def sitting(self, subject: Subject, arenas: Room) -> Sitting:
             return Faked()
 
         def time_case(self, _subject: Subject, case: Case, *_given: object) -> Doubt:
@@ -126,8 +128,8 @@ def test_a_doubt_is_a_quarantine_and_ends_the_stage(monkeypatch: pytest.MonkeyPa
             return Doubt(Reason.UNREPEATED, "why")
 
     told = Told(timer.zeros, "H200", "2")
-    other = CASE.model_copy(update={"name": "d"})
-    found = told.stage(SUBJECT, [CASE, other], lambda _case: lambda _call, _shown: None, {"c": RECORDED, "d": RECORDED})
+    other, recorded = CASE.model_copy(update={"name": "d"}), Recordings(ARENAS, {"c": RECORDED, "d": RECORDED})
+    found = told.stage(SUBJECT, [CASE, other], lambda _case: lambda _call, _shown: None, recorded)
     assert (found.verdict, found.reason, found.detail) == (Verdict.QUARANTINE, Reason.UNREPEATED, "why")
     assert asked == ["c"]
 

@@ -42,12 +42,15 @@ from warpsmith.timing.sample import Examine
 from warpsmith.vgpu import Description, describe
 
 if TYPE_CHECKING:
+    from warpsmith.sandbox.cuda_room import Room
+    from warpsmith.sandbox.cuda_session import CudaSession
     from warpsmith.timing.recording import Recordings
     from warpsmith.timing.sitting import Zeros
     from warpsmith.timing.stage import Timer
     from warpsmith.timing.subject import Subject as Timed
 
 LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
+AFTER_CHECK = ("", "record", "timing")  # last stages, when there is something to record
 NOT_REPEATED = "its calls cannot be repeated without its host code, and so not be timed: {why}"
 MOST_COUNTED = 16  # launches of a call that are given credit
 MOST_LAUNCHES = 8  # believed of a candidate that the virtual GPU could not run
@@ -82,21 +85,48 @@ def _unless_lacking(result: StageResult) -> StageResult:
 
 
 def check_stage(desk: Desk) -> Stage:
-    """The plan's calls on the GPU."""
+    """The plan's calls on the GPU, and those that are recorded: another process for these would take half a second."""
 
     def stage(record: Record) -> StageResult:
-        from warpsmith.sandbox.cuda_room import room_for_all
+        from warpsmith.sandbox.cuda_room import Buffers, room_around, room_for_all
         from warpsmith.sandbox.cuda_session import CudaSession
+        from warpsmith.timing.recording import PLACES, room_of
 
-        direction, steps = record.candidate.direction, desk.steps("cuda")
-        solve = solver(desk.opened)
+        direction, steps, subject = record.candidate.direction, desk.steps("cuda"), _subject(desk)
         outlines = (outline(desk.opened, direction, step.trial) for step in _one_a_case(steps))
-        runtime, room, call_s = Toolchain.find().runtime.parent, room_for_all(outlines), desk.choices.call_s
-        with CudaSession(desk.compiled(), direction.value, runtime, room, call_s) as session:
-            checked = check(Subject(desk.task, direction, solve, desk.plain), steps, session)
-        return _after(checked.result)
+        timed = _timed_cases(desk) if desk.choices.until in AFTER_CHECK else []
+        room = room_for_all(outlines)
+        arenas = room_around(room, room_of(subject.outline(case) for case in timed)) if timed else room
+        runtime, call_s = Toolchain.find().runtime.parent, desk.choices.call_s
+        with (
+            Buffers(arenas) as buffers,
+            CudaSession(desk.compiled(), direction.value, runtime, buffers, call_s, PLACES) as session,
+        ):
+            session.use(room)
+            asked = Subject(desk.task, direction, solver(desk.opened), desk.plain)
+            found = check(asked, steps, session).result
+            if found.verdict is Verdict.PASS and timed:
+                _record(desk, session, subject, timed, arenas)
+        _after(desk.recording or found)
+        return found
 
     return stage
+
+
+def _record(desk: Desk, session: "CudaSession", subject: "Timed", cases: list[Case], arenas: "Room") -> None:
+    """A call of every case that will be timed, written down for whoever repeats it without the host code."""
+    from warpsmith.timing.recording import Unrepeated, record_calls
+
+    begin = time.monotonic()
+    found = record_calls(session, subject, cases, lambda case: _examine(desk, case), arenas)
+    seconds = time.monotonic() - begin
+    if isinstance(found, Trouble):
+        verdict, reason, detail = Verdict.FAIL, found.reason, found.detail
+    elif isinstance(found, Unrepeated):
+        verdict, reason, detail = Verdict.QUARANTINE, Reason.UNREPEATED, NOT_REPEATED.format(why=found)
+    else:
+        desk.recorded, verdict, reason, detail = found, Verdict.PASS, None, ""
+    desk.recording = StageResult(stage="record", verdict=verdict, reason=reason, detail=detail, seconds=seconds)
 
 
 def _after(result: StageResult) -> StageResult:
@@ -109,24 +139,12 @@ def _after(result: StageResult) -> StageResult:
 
 
 def record_stage(desk: Desk) -> Stage:
-    """A call of every case that will be timed, written down for whoever repeats it without the host code."""
+    """What became of the recording that was made after the check."""
 
     def stage(_record: Record) -> StageResult:
-        from warpsmith.timing.recording import Unrepeated, record_calls
-
-        begin, runtime = time.monotonic(), Toolchain.find().runtime.parent
-        found = record_calls(
-            _subject(desk), runtime, _timed_cases(desk), lambda case: _examine(desk, case), desk.choices.call_s
-        )
-        seconds = time.monotonic() - begin
-        if isinstance(found, Trouble):
-            failed, reason, detail = Verdict.FAIL, found.reason, found.detail
-        elif isinstance(found, Unrepeated):
-            failed, reason, detail = Verdict.QUARANTINE, Reason.UNREPEATED, NOT_REPEATED.format(why=found)
-        else:
-            desk.recorded = found
-            return StageResult(stage="record", verdict=Verdict.PASS, seconds=seconds)
-        return _after(StageResult(stage="record", verdict=failed, reason=reason, detail=detail, seconds=seconds))
+        if desk.recording is None:
+            raise HarnessError("The record stage stands before the check stage.")
+        return desk.recording
 
     return stage
 

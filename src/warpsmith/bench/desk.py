@@ -9,7 +9,7 @@ from warpsmith.bench.choices import Choices
 from warpsmith.bench.clock import Timing
 from warpsmith.bench.sketch import sketch_steps
 from warpsmith.check import Scope, Seen, Step, plan
-from warpsmith.records import Candidate, Group, Language, Signature, Task
+from warpsmith.records import Candidate, Group, Language, Signature, StageResult, Task
 from warpsmith.tasks.opened import OpenTask
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ USUAL = {"vgpu": (Group.SMOKE, Group.HELDOUT), "cuda": (Group.DEV, Group.HELDOUT
 
 @dataclass
 class Desk:
-    """One candidate under evaluation. `artifact`, `seen` and `recorded` are what the stages before left here."""
+    """One candidate under evaluation. What the stages before left here is `artifact` and the three after."""
 
     target: str
     opened: OpenTask
@@ -33,6 +33,7 @@ class Desk:
     seed: int
     artifact: Path | None = None
     seen: tuple[Seen, ...] = field(default=())
+    recording: StageResult | None = None
     recorded: "Recordings | None" = None
     clock: Timing | None = None  # who times it; none: this process
 

@@ -42,6 +42,12 @@ def room_for_all(calls: Iterable[Problem]) -> Room:
     return Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
 
 
+def room_around(first: Room, other: Room) -> Room:
+    """Arenas that hold the slots of either."""
+    arguments_bytes = max(one.slot_bytes * one.slots for one in (first, other))
+    return Room(arguments_bytes, max(first.results_bytes, other.results_bytes), slots=1)
+
+
 class Buffers:
     """The memory of a room: of one worker, or of several that have it one after the other."""
 

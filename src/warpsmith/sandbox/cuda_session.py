@@ -105,6 +105,10 @@ class CudaSession:
         self._views = []
         self._open.close()
 
+    def use(self, room: Room) -> None:
+        """Slots of this size from now on; the arenas are large enough."""
+        self._room = room
+
     @property
     def confined(self) -> Confined:
         """What the worker's confinement achieved."""
@@ -220,11 +224,11 @@ class CudaSession:
         return placed
 
     def _poison_free(self, poison: int) -> None:
-        """All of the results arena but the blocks that the candidate says it keeps."""
-        at, view = 0, self._views[RESULTS]
+        """What calls of this size have of the results arena, but the blocks that the candidate says it keeps."""
+        at, view = 0, self._views[RESULTS][: self._room.results_bytes]
         for code, size in sorted(self._live):
             arena, offset = _decoded(code)
-            if arena == RESULTS and at <= offset <= self._arenas[RESULTS].bytes:
+            if arena == RESULTS and at <= offset <= view.numel():
                 _paint(view[at:offset], poison)
                 at = offset + aligned(size)
         _paint(view[at:], poison)

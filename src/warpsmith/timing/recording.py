@@ -2,7 +2,7 @@
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpsmith.base import quantile
@@ -18,10 +18,17 @@ from warpsmith.timing.subject import Subject
 # The calls before the one that is recorded. A first call may tune itself; behind a gate it shows whether anything is
 # still to run when the call is over, which nobody would see once all is repeated in one order. Those from an idle
 # device tell how long the host takes.
-BEFORE = (Mode.IDLE, Mode.QUEUED, Mode.IDLE, Mode.IDLE)
+BEFORE = (Mode.IDLE, Mode.QUEUED, Mode.IDLE)
 # Where the arenas are asked for, far from where a process keeps its own: another must get them there as well.
 PLACES = (0x2000_0000_0000, 0x2800_0000_0000, 0x3000_0000_0000)
-Recordings = Mapping[str, Recorded]
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """A call of each case, by name, and the arenas that all were recorded on."""
+
+    arenas: Room
+    calls: Mapping[str, Recorded]
 
 
 class Unrepeated(str):
@@ -34,25 +41,37 @@ def room_of(outlines: Iterable[Problem]) -> Room:
 
 
 def record_calls(
+    session: CudaSession, subject: Subject, cases: Sequence[Case], examine: Callable[[Case], Examine], arenas: Room
+) -> Recordings | Trouble | Unrepeated:
+    """Of each case a call that can be repeated; else what is wrong with one, or why it cannot be.
+
+    The session's arenas are `arenas`, and lie at `PLACES`.
+    """
+    session.use(room_of(subject.outline(case) for case in cases))
+    found = {}
+    for case in cases:
+        recorded = _record(session, subject.calls(case), examine(case), subject.plain)
+        if not isinstance(recorded, Recorded):
+            return recorded
+        found[case.name] = recorded
+    return Recordings(arenas, found)
+
+
+def record_alone(
     subject: Subject, runtime: Path, cases: Sequence[Case], examine: Callable[[Case], Examine], call_s: float
 ) -> Recordings | Trouble | Unrepeated:
-    """Of each case a call that can be repeated, by name; else what is wrong with one, or why it cannot be."""
-    found, room = {}, room_of(subject.outline(case) for case in cases)
+    """The same in a process of its own, which is gone afterwards."""
+    arenas, entry = room_of(subject.outline(case) for case in cases), subject.direction.value
     with (
-        Buffers(room) as buffers,
-        CudaSession(subject.artifact, subject.direction.value, runtime, buffers, call_s, PLACES) as session,
+        Buffers(arenas) as buffers,
+        CudaSession(subject.artifact, entry, runtime, buffers, call_s, PLACES) as session,
     ):
-        for case in cases:
-            recorded = _record(session, subject.calls(case), examine(case), subject.plain)
-            if not isinstance(recorded, Recorded):
-                return recorded
-            found[case.name] = recorded
-    return found
+        return record_calls(session, subject, cases, examine, arenas)
 
 
 def write(path: Path, recordings: Recordings) -> None:
     """For another process of ours."""
-    path.write_bytes(pickle.dumps(dict(recordings)))
+    path.write_bytes(pickle.dumps(recordings))
 
 
 def read(path: Path) -> Recordings:

@@ -1,6 +1,5 @@
 """The processes of a candidate under the clock, and what of this GPU does not depend on it."""
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -9,13 +8,12 @@ from typing import Self
 
 from warpsmith.compile import Toolchain
 from warpsmith.records import Ceilings
-from warpsmith.sandbox.cuda_room import Buffers
+from warpsmith.sandbox.cuda_room import Buffers, Room
 from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.player import Player
 from warpsmith.tasks.program import Problem
 from warpsmith.timing.baselines import Host, host_for
 from warpsmith.timing.null import Form, l2_bytes, measure_nulls
-from warpsmith.timing.recording import room_of
 from warpsmith.timing.rules import Floor
 from warpsmith.timing.sample import Null
 from warpsmith.timing.subject import Subject
@@ -24,12 +22,11 @@ from warpsmith.timing.subject import Subject
 class Sitting:
     """The processes of one candidate under the clock: a player a window, and torch beside them.
 
-    No host code of the candidate's runs in any of them. `outlines` are calls of its cases, by name, of which only the
-    shapes matter.
+    No host code of the candidate's runs in any of them.
     """
 
-    def __init__(self, subject: Subject, runtime: Path, outlines: Mapping[str, Problem], call_s: float) -> None:
-        self._subject, self._runtime, self.outlines, self._call_s = subject, runtime, outlines, call_s
+    def __init__(self, subject: Subject, runtime: Path, arenas: Room, call_s: float) -> None:
+        self._subject, self._runtime, self._arenas, self._call_s = subject, runtime, arenas, call_s
         self._players: dict[int, tuple[Player, ExitStack]] = {}
         self._open = ExitStack()
 
@@ -56,7 +53,7 @@ class Sitting:
 
     @cached_property
     def _buffers(self) -> Buffers:
-        return self._open.enter_context(Buffers(room_of(self.outlines.values())))
+        return self._open.enter_context(Buffers(self._arenas))
 
     def form(self, outline: Problem) -> Form:
         """What of its calls costs time though nothing is computed."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from warpsmith.records import MODES, Case, CaseTiming, Group, Reason, StageResult, TimingFacts, Verdict
+from warpsmith.sandbox.cuda_room import Room
 from warpsmith.sandbox.cuda_session import CALL_S, Recorded
 from warpsmith.timing.baselines import (
     Baselines,
@@ -55,9 +56,9 @@ class Timer:
         """The result of timing all cases; the first doubt decides the verdict."""
         begin = time.monotonic()
         found: list[CaseTiming] = []
-        with self.sitting(subject, cases) as sitting:
+        with self.sitting(subject, recorded.arenas) as sitting:
             for case in cases:
-                outcome = self.time_case(subject, case, examine(case), sitting, recorded[case.name])
+                outcome = self.time_case(subject, case, examine(case), sitting, recorded.calls[case.name])
                 if isinstance(outcome, Doubt):
                     return self._result(begin, found, outcome)
                 found.append(outcome.timing)
@@ -65,16 +66,15 @@ class Timer:
                     return self._result(begin, found, outcome.doubts[0])
         return self._result(begin, found, None)
 
-    def sitting(self, subject: Subject, cases: Sequence[Case]) -> Sitting:
-        """Room for the largest of the cases."""
-        outlines = {case.name: subject.outline(case) for case in cases}
-        return Sitting(subject, self.zeros.toolchain.runtime.parent, outlines, self.call_s)
+    def sitting(self, subject: Subject, arenas: Room) -> Sitting:
+        """On arenas as those that the calls were recorded on."""
+        return Sitting(subject, self.zeros.toolchain.runtime.parent, arenas, self.call_s)
 
     def time_case(
         self, subject: Subject, case: Case, examine: Examine, sitting: Sitting, recorded: Recorded
     ) -> Judged | Doubt:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
-        outline = sitting.outlines[case.name]
+        outline = subject.outline(case)
         manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain)
         making = Windows(sitting, self.zeros, subject.calls(case), examine, manner, recorded, subject.others(case))
         once = making.window(0, outline)
