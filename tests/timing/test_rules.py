@@ -99,8 +99,8 @@ def test_each_window_by_itself_must_be_faster() -> None:
 
 def test_short_times_that_are_hardly_apart_tell_nothing() -> None:
     whole = Ratio(value=1.07, low=1.05, high=1.09)
-    assert claim(whole, [1.07], apart_us=0.4) is Claim.INCONCLUSIVE
-    assert claim(whole, [1.07], apart_us=0.6) is Claim.FASTER
+    assert claim(whole, [1.07], apart_us=0.9) is Claim.INCONCLUSIVE
+    assert claim(whole, [1.07], apart_us=1.1) is Claim.FASTER
     assert claim(Ratio(value=0.9, low=0.88, high=0.92), apart_us=0.4) is Claim.INCONCLUSIVE
 
 
