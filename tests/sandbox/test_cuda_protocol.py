@@ -1,6 +1,8 @@
 """The frames and the poison of a session on a real GPU, as far as they can be seen without one."""
 
 import struct
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,7 +11,8 @@ from warpsmith.base import MachineError
 from warpsmith.sandbox import cuda_session as session
 from warpsmith.sandbox.cuda_memory import Arena
 from warpsmith.sandbox.cuda_room import ALIGNMENT, Room, room_around, room_for
-from warpsmith.sandbox.protocol import Malformed, Status, go, parse_timed, share
+from warpsmith.sandbox.protocol import Answer, Claim, Malformed, Status, Timed, are_bases, go, parse_timed, share
+from warpsmith.sandbox.values import Raw
 
 ANSWER = struct.pack("<iidII", 0, 0, 0.5, 0, 0)
 
@@ -55,6 +58,38 @@ def test_poison_is_no_number_in_any_type_and_is_seen(dtype: torch.dtype) -> None
     assert region.view(dtype).isnan().all()
     assert session._holds(region.view(dtype), word)
     assert not session._holds(torch.zeros(8, dtype=dtype), word)
+
+
+RESULT = Claim(Raw("float32", (1024,), (1,), b""), 2 << 56 | 4096)  # 4096 bytes of the results' arena
+
+
+@pytest.mark.parametrize(
+    ("start", "size", "kept"),
+    [(0, 4096, True), (4100, 8, False), (0, 4097, False), (8191, 64, False), (8192, 64, True)],
+)
+def test_no_byte_of_a_result_counts_as_kept(start: int, size: int, kept: bool) -> None:
+    """What is kept is not poisoned, and a result that is not would seem to be written."""
+    block = (2 << 56 | start, size)
+    timed = Timed(Answer(Status.DONE, 0, 0.0, "", (RESULT,)), 1.0, 1.0, (block,))
+    assert session._kept(timed) == ((block,) if kept else ())
+
+
+@pytest.mark.parametrize(("offset", "found"), [(256, True), (1020, True), (0, False), (1024, False), (2048, False)])
+def test_a_result_among_the_arguments_lies_in_the_slot_that_was_poisoned(offset: int, found: bool) -> None:
+    one = session.CudaSession(Path(), "", Path(), Room(1024, 1024))
+    one._arenas = [SimpleNamespace(bytes=4096)] * 3  # type: ignore[list-item]
+    one._views = [torch.zeros(4096, dtype=torch.uint8)] * 3
+    placed = session._Placed(one._views[0][256:1024], 256, session._poison())
+    claim = Claim(Raw("float32", (1,), (1,), b""), 1 << 56 | offset)
+    assert (one._result(claim, placed) is not None) is found
+
+
+@pytest.mark.parametrize(
+    ("bases", "possible"),
+    [((2 << 20, 4 << 20, 8 << 20), True), ((0, 2 << 20, 4 << 20), False), ((1 << 47,) * 3, False)],
+)
+def test_memory_lies_where_it_can(bases: tuple[int, ...], possible: bool) -> None:
+    assert are_bases(bases) is possible
 
 
 def test_poison_differs_between_calls() -> None:
@@ -104,8 +139,8 @@ def test_one_byte_makes_a_difference_wherever_a_tensor_begins(dtype: torch.dtype
 
 
 @pytest.mark.parametrize(
-    ("first", "other"), [(Room(10, 500, 4), Room(30, 100, 1)), (Room(10, 100, 1), Room(10, 500, 4))]
+    ("first", "other"), [(Room(10, 500, 4, 7), Room(30, 100, 1)), (Room(10, 100, 1), Room(10, 500, 4, 7))]
 )
 def test_arenas_around_two_rooms_hold_the_slots_of_either(first: Room, other: Room) -> None:
-    assert room_around(first, other) == Room(40, 500, 1)
+    assert room_around(first, other) == Room(40, 500, 1, 7)
     assert room_around(first, first).results_bytes == first.results_bytes

@@ -68,7 +68,7 @@ def bench() -> Iterator[Bench]:
     "entry",
     [
         *("launch", "symbols", "streams", "events", "joined", "legacy_stream", "waits_for_device", "extended_launch"),
-        *("captured", "built_graph", "opted_in", "strided"),
+        *("captured", "built_graph", "opted_in", "strided", "thread_then_legacy", "pageable_copy"),
     ],
 )
 def test_a_call_is_repeated_from_what_it_asked_for(bench: Bench, entry: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from tests.timing.faking import FakeSession
 
+from warpsmith.base import HarnessError
 from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Reason, Trial, Verdict
 from warpsmith.sandbox.cuda_room import Room
 from warpsmith.sandbox.cuda_session import Recorded
@@ -23,7 +24,7 @@ from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import tensors
 from warpsmith.timing.baselines import Baseline, Baselines, keep, store
 from warpsmith.timing.null import Form
-from warpsmith.timing.recording import Recordings
+from warpsmith.timing.recording import PLACES, Recordings
 from warpsmith.timing.rules import Doubt, Floor
 from warpsmith.timing.sample import Manner, Null
 from warpsmith.timing.sitting import Sitting, Zeros
@@ -68,7 +69,9 @@ class Faked(Sitting):
         return cast(Player, self.fakes[number])
 
 
-def timed(sitting: Faked, tier: Tier, home: Path, monkeypatch: pytest.MonkeyPatch) -> Judged | Doubt:
+def timed(
+    sitting: Faked, tier: Tier, home: Path, monkeypatch: pytest.MonkeyPatch, recorded: Recorded = RECORDED
+) -> Judged | Doubt:
     monkeypatch.setenv("WARPSMITH_HOME", str(home))
     monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(OUTLINE))
     monkeypatch.setattr(Subject, "others", lambda self, _case: [])
@@ -78,7 +81,7 @@ def timed(sitting: Faked, tier: Tier, home: Path, monkeypatch: pytest.MonkeyPatc
     path = store("H200", "2", OPENED.describe(), Direction.FORWARD, CASE)
     keep(path, Baselines(modes=(kept,), flush_us=400.0))
     timer = Timer(cast(Zeros, Zero()), "H200", "2", tier, modes=("eager",))
-    return timer.time_case(SUBJECT, CASE, lambda _call, _shown: None, sitting, RECORDED)
+    return timer.time_case(SUBJECT, CASE, lambda _call, _shown: None, sitting, recorded)
 
 
 def doubts(found: Judged | Doubt) -> set[Reason]:
@@ -114,6 +117,19 @@ def test_what_comes_out_wrong_when_it_is_repeated_has_no_time(tmp_path: Path, mo
     sitting = Faked(HONEST, trouble=Trouble(Reason.WRONG_VALUE, "out[0] is 0"))
     found = timed(sitting, "search", tmp_path, monkeypatch)
     assert found == Doubt(Reason.UNREPEATED, "repeated without its host code, out[0] is 0")
+
+
+def test_memory_that_cannot_lie_where_it_is_said_to_is_no_fault_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_sitting: Faked, _number: int, _recorded: Recorded) -> Player:
+        raise HarnessError("The worker could not take the shared memory")
+
+    monkeypatch.setattr(Faked, "player", refused)
+    assert doubts(timed(Faked(), "search", tmp_path, monkeypatch)) == {Reason.UNREPEATED}
+    with pytest.raises(HarnessError):
+        ours = replace(RECORDED, recording=Recording("", PLACES, b""))
+        timed(Faked(), "search", tmp_path, monkeypatch, ours)
 
 
 def test_a_doubt_is_a_quarantine_and_ends_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:

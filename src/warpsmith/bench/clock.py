@@ -21,6 +21,7 @@ from typing import IO, Protocol
 from warpsmith.base import HarnessError
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.pool import pool
+from warpsmith.bench.warm import warming
 from warpsmith.confine import Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.records import Candidate, Environment, Model, StageResult
 
@@ -142,7 +143,7 @@ def pool_with_clock(choices: Choices, jobs: int) -> Iterator[tuple[ThreadPoolExe
         with pool(jobs) as threads:
             yield threads, None
         return
-    with closing(Clock()) as clock, pool(jobs) as threads:
+    with closing(Clock()) as clock, warming(), pool(jobs) as threads:
         yield threads, clock
 
 

@@ -14,7 +14,6 @@ from warpsmith.bench.desk import Desk
 from warpsmith.bench.environment import environment
 from warpsmith.bench.lease import Need, lease
 from warpsmith.bench.table import STAGES, Row
-from warpsmith.bench.warm import begin_warming
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Direction, Language, Reason, Record, StageResult, Verdict
 from warpsmith.tasks.find import open_task
@@ -53,8 +52,6 @@ def grade(candidate: Candidate, choices: Choices, seed: int | None = None, clock
             has = ", ".join(task.directions)
             raise UsageError(f"Task {task.name} has no {candidate.direction} direction; it has {has}.")
         named = candidate.model_copy(update={"task": task.name})
-        if chosen.device == "cuda":
-            begin_warming()
         desk = Desk(candidate.task, opened, task, named, chosen, drawn, clock=clock)
         record = Record(
             candidate=named,

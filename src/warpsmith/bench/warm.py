@@ -1,8 +1,10 @@
 """What the first stage on a GPU would wait for, done beside the compiler: the device opened, slow modules loaded."""
 
-from functools import cache
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Thread
 
+from warpsmith.base import HarnessError, MachineError
 from warpsmith.bench.lease import Need, lease
 from warpsmith.records import Direction, Trial
 from warpsmith.tasks.find import open_task
@@ -23,16 +25,19 @@ def warm() -> None:
         torch.zeros(1, device="cuda")
 
 
-@cache
-def begin_warming() -> Thread:
-    """Once a process, beside whatever it does; should it fail, the stage that needs the GPU will tell."""
-    thread = Thread(target=_quietly, daemon=True)
+@contextmanager
+def warming() -> Iterator[None]:
+    """The same beside what is done here, which does not end before it: inside torch it would abort the process."""
+    thread = Thread(target=_try)
     thread.start()
-    return thread
+    try:
+        yield
+    finally:
+        thread.join()
 
 
-def _quietly() -> None:
+def _try() -> None:
     try:
         warm()
-    except Exception:  # noqa: BLE001 - told by the stage that needs it
-        return
+    except (RuntimeError, HarnessError, MachineError):
+        return  # the stage that needs the GPU will tell

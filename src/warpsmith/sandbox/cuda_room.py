@@ -17,18 +17,19 @@ GUARD, ALIGNMENT = 1024, 256
 
 @dataclass(frozen=True)
 class Room:
-    """How much a session's buffers hold: bytes of arguments a slot, slots, bytes of results and scratch."""
+    """How much buffers hold: bytes of arguments a slot, of results and scratch, slots, and bytes of results alone."""
 
     slot_bytes: int
     results_bytes: int
     slots: int = 4
+    snapshot_bytes: int = 0
 
 
 def room_for(arguments: Values, results: Sequence[Tensor], slots: int = 4) -> Room:
     """Room for calls of this size: results three times over, and a gigabyte of scratch for the candidate."""
     taken = taken_bytes((*tensors(arguments), *results))
     given = sum(span(tensor) for tensor in results)
-    return Room(aligned(taken), 3 * given + taken + (1 << 30), slots)
+    return Room(aligned(taken), 3 * given + taken + (1 << 30), slots, taken_bytes(results))
 
 
 def taken_bytes(placed: Sequence[Tensor]) -> int:
@@ -39,13 +40,18 @@ def taken_bytes(placed: Sequence[Tensor]) -> int:
 def room_for_all(calls: Iterable[Problem]) -> Room:
     """Room for the largest of several calls."""
     rooms = [room_for(call.arguments, call.native) for call in calls]
-    return Room(max(one.slot_bytes for one in rooms), max(one.results_bytes for one in rooms))
+    return Room(
+        max(one.slot_bytes for one in rooms),
+        max(one.results_bytes for one in rooms),
+        snapshot_bytes=max(one.snapshot_bytes for one in rooms),
+    )
 
 
 def room_around(first: Room, other: Room) -> Room:
     """Arenas that hold the slots of either."""
     arguments_bytes = max(one.slot_bytes * one.slots for one in (first, other))
-    return Room(arguments_bytes, max(first.results_bytes, other.results_bytes), slots=1)
+    results_bytes = max(first.results_bytes, other.results_bytes)
+    return Room(arguments_bytes, results_bytes, 1, max(first.snapshot_bytes, other.snapshot_bytes))
 
 
 class Buffers:
@@ -56,7 +62,7 @@ class Buffers:
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        sizes = (self.room.slot_bytes * self.room.slots, self.room.results_bytes, self.room.results_bytes)
+        sizes = (self.room.slot_bytes * self.room.slots, self.room.results_bytes, self.room.snapshot_bytes)
         self.arenas = [self._open.enter_context(Arena(size)) for size in sizes]
         self.views = [arena.view() for arena in self.arenas]
         return self

@@ -26,6 +26,7 @@ from warpsmith.sandbox.protocol import (
     Malformed,
     Recording,
     Timed,
+    are_bases,
     call,
     go,
     parse_recorded,
@@ -41,7 +42,7 @@ from warpsmith.tasks.values import Values, tensors
 TAIL = 64 << 20  # of a slot behind the last argument: painted and watched, where a slot has room for larger cases
 ARENA_SHIFT = 56  # of a coded address: the arena's number, from one on, stands above the offset
 ARGUMENTS, RESULTS = 0, 1  # arenas
-MOST_KEPT = 2 << 30  # bytes that a candidate keeps from call to call
+MOST_KEPT = 256 << 20  # bytes that a candidate keeps from call to call
 FIRST_FD = 5  # where a child finds what it was passed
 CALL_S = 60.0  # the longest that one call may take
 LIMITS = Limits(wall_s=600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
@@ -106,8 +107,9 @@ class CudaSession:
         self._open.close()
 
     def use(self, room: Room) -> None:
-        """Slots of this size from now on; the arenas are large enough."""
+        """Slots of this size from now on; the arenas are large enough. What they do not reach is not zero either."""
         self._room = room
+        _paint(self._views[RESULTS], _poison())
 
     @property
     def confined(self) -> Confined:
@@ -145,10 +147,12 @@ class CudaSession:
             return shown, "what was told of the call cannot be read"
         if recording.fault:
             return shown, recording.fault
-        kept = [self._kept_bytes(block) for block in self._live]
-        if sum(view.numel() for view in kept) > MOST_KEPT:
+        if not are_bases(recording.bases):
+            return shown, "what was told of the call cannot be read"
+        if sum(size for _, size in self._live) > MOST_KEPT:
             return shown, "it keeps more memory from call to call than is kept for it"
-        return shown, Recorded(recording, self._claims, self._live, tuple(view.cpu() for view in kept))
+        contents = tuple(self._kept_bytes(block).cpu() for block in self._live)
+        return shown, Recorded(recording, self._claims, self._live, contents)
 
     def _kept_bytes(self, block: tuple[int, int]) -> Tensor:
         """The memory of a block that the candidate says it keeps, as far as it is the results' arena."""
@@ -234,7 +238,7 @@ class CudaSession:
         _paint(view[at:], poison)
 
     def _look(self, placed: "_Placed", timed: Timed, poison: int, clocks: Clocks, mode: Mode) -> Shown:
-        found = [self._result(claim) for claim in timed.answer.results]
+        found = [self._result(claim, placed) for claim in timed.answer.results]
         if None in found:
             self._trouble = Trouble(Reason.BAD_ANSWER, f"Result {found.index(None)} does not lie in the shared memory.")
             return Shown(self._trouble)
@@ -251,18 +255,16 @@ class CudaSession:
             clocks=clocks,
         )
 
-    def _result(self, claim: Claim) -> Tensor | None:
-        """The claimed tensor as the judge sees it, when it lies wholly inside shared memory."""
+    def _result(self, claim: Claim, placed: "_Placed") -> Tensor | None:
+        """The claimed tensor as the judge sees it, when it lies wholly in memory that was poisoned for this call."""
         arena, offset = _decoded(claim.address)
         raw = claim.tensor
         dtype: torch.dtype = getattr(torch, raw.dtype)
         if raw.span_bytes == 0:
             return torch.empty_strided(raw.shape, raw.strides, dtype=dtype, device="cuda")
-        if (
-            arena not in (ARGUMENTS, RESULTS)
-            or offset + raw.span_bytes > self._arenas[arena].bytes
-            or offset % dtype.itemsize
-        ):
+        places = {ARGUMENTS: placed.place, RESULTS: range(self._arenas[RESULTS].bytes)}
+        place = places.get(arena, range(0))
+        if offset not in place or offset + raw.span_bytes > place.stop or offset % dtype.itemsize:
             return None
         return _strided(self._views[arena][offset : offset + raw.span_bytes], dtype, raw.shape, raw.strides)
 
@@ -285,6 +287,7 @@ class _Placed:
 
     def __init__(self, region: Tensor, start: int, poison: int) -> None:
         self._region, self._start, self._poison = region, start, poison
+        self.place = range(start, start + region.numel())  # in the arena of arguments
         self._at = GUARD
         self._codes: dict[int, int] = {}
         self._kept: list[tuple[int, Tensor, Tensor]] = []  # position, the copy in the slot, the judge's own
@@ -360,9 +363,9 @@ def _decoded(code: int) -> tuple[int, int]:
 
 
 def _kept(timed: Timed) -> tuple[tuple[int, int], ...]:
-    """The blocks that a candidate says it holds after a call, less those of the results."""
-    given_back = [claim.address for claim in timed.answer.results]
-    return tuple(b for b in timed.blocks if not any(b[0] <= code < b[0] + b[1] for code in given_back))
+    """The blocks that a candidate says it holds after a call, less those that a result has a byte of."""
+    results = [(claim.address, claim.address + max(1, claim.tensor.span_bytes)) for claim in timed.answer.results]
+    return tuple(b for b in timed.blocks if not any(b[0] < end and start < b[0] + b[1] for start, end in results))
 
 
 def _value(value: TaskValue, pieces: list[Raw]) -> Value:

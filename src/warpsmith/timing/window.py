@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from warpsmith.base import median
+from warpsmith.base import HarnessError, median
 from warpsmith.records import Reason
 from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.observation import Trouble
@@ -12,6 +12,7 @@ from warpsmith.sandbox.player import Player
 from warpsmith.sandbox.session import Clocks, Mode
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
+from warpsmith.timing.recording import PLACES
 from warpsmith.timing.rules import Doubt
 from warpsmith.timing.sample import WARM_CALLS, Examine, Manner, Null, Samples, one, sample
 from warpsmith.timing.sitting import Sitting, Zeros
@@ -72,7 +73,12 @@ class Windows:
     def window(self, number: int, outline: Problem) -> Window | Doubt:
         """Of calls that are repeated without the candidate's host code."""
         null = self.zeros.null(self.sitting.form(outline))
-        player = self.sitting.player(number, self.recorded)
+        try:
+            player = self.sitting.player(number, self.recorded)
+        except HarnessError as error:
+            if self.recorded.recording.bases == PLACES:
+                raise
+            return Doubt(Reason.UNREPEATED, f"what it says of its memory cannot be: {error}")  # no fault of ours
         manner = replace(self.manner, null=null, warm_calls=max(0, WARM_CALLS - len(self.others)))
         found = self._other(player) or sample(player, self.calls, self.examine, manner)
         if isinstance(found, Trouble):

@@ -212,6 +212,22 @@ static int unjoined_blocking(Call& call) {
   return same(call);
 }
 
+static int thread_then_legacy(Call& call) {  // the legacy default stream waits for the thread's own, and the current one for it
+  BUMP(call.x, cudaStreamPerThread);
+  BUMP(call.x, 0);
+  return same(call);
+}
+
+static int pageable_copy(Call& call) {  // which is over when the function returns, and all before it on that stream
+  cudaStream_t side = nullptr;
+  float here[8] = {};
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  BUMP(call.x, side);
+  OK(cudaMemcpyAsync(here, call.x, sizeof here, cudaMemcpyDeviceToHost, side));
+  EXPECT(here[0] == 2.0f);
+  return same(call);
+}
+
 static int waits_for_device(Call& call) {
   cudaStream_t side = nullptr;
   OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
@@ -392,6 +408,6 @@ static int extended_launch(Call& call) {
 
 ENTRIES(ROW(launch), ROW(legacy_stream), ROW(memory), ROW(host_copies), ROW(rows), ROW(strided), ROW(symbols), ROW(pinned),
     ROW(streams), ROW(events),
-        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(waits_for_device), ROW(captured), ROW(built_graph),
+        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(thread_then_legacy), ROW(pageable_copy), ROW(waits_for_device), ROW(captured), ROW(built_graph),
             ROW(spoiled_capture),
         ROW(device), ROW(function_facts), ROW(opted_in), ROW(extended_launch))

@@ -296,6 +296,7 @@ Outcome make_timed(const Artifact& artifact, const Armed& armed, uint32_t flags,
   if (!error) error = cudaEventElapsedTime(&event_ms, device->begin, device->end);
   if (error) outcome = conclude(count, error, results, *device, false);
   outcome.seconds = microseconds(begin) / 1e6;
+  device->memory.release_due();  // what was given back in the order of a stream is not kept
   put_clocks(*device, event_ms, host_us, &outcome);
   keep_results(results, count, device);
   return outcome;
@@ -337,9 +338,8 @@ Outcome play(const frames::Frame& frame, Device* device) {
   return fault.empty() ? Outcome{} : failure(kBadRequest, fault);
 }
 
-// A process that sleeps is woken late by tens of microseconds, and finds the candidate's code gone from the caches of its
-// core: both would stand on the clocks. Once armed, and between one timed call and the next, it waits awake, for a
-// bounded time.
+// A process that sleeps is woken late by tens of microseconds, which would stand on the clocks. Once armed it waits awake,
+// for a bounded time.
 void stay_awake() {
   pollfd request{kRequests, POLLIN, 0};
   for (auto begin = std::chrono::steady_clock::now(); microseconds(begin) < kSpin_us;)
@@ -386,7 +386,7 @@ int main() {
       }
     answer(kind, outcome);
     if (frame.kind != kArm) device.memory.end_call();
-    if (frame.kind == kArm || frame.kind == kGo) stay_awake();
+    if (frame.kind == kArm) stay_awake();
   }
   _exit(0);  // no destructors of the candidate's after the last answer
 }

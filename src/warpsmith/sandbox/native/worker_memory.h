@@ -27,7 +27,7 @@ class Memory {
     return data;
   }
   void release(void* data) { blocks_.give_back(uint64_t(data)); }
-  // When the call is over: work on some stream may still use it.
+  // Not yet: work on some stream may still use it.
   void release_later(void* data) { later_.push_back(data); }
 
   void share(const Arenas& arenas) { blocks_.open(arenas.at(kResultsArena)); }
@@ -52,10 +52,15 @@ class Memory {
 
   const std::string& complaint() const { return complaint_; }
 
-  // What dies with a call; device memory stays until the process ends, since results lie in it.
-  void end_call() {
+  // Once all work of the call is over.
+  void release_due() {
     for (void* data : later_) release(data);
     later_.clear();
+  }
+
+  // What dies with a call; device memory stays until the process ends, since results lie in it.
+  void end_call() {
+    release_due();
     scratch_.clear();
     complaint_.clear();
   }

@@ -3,13 +3,23 @@
 #include <algorithm>
 
 namespace worker {
+namespace {
+
+// The legacy default stream has two names.
+void* named(void* stream) { return reinterpret_cast<uintptr_t>(stream) == 1 ? nullptr : stream; }
+
+}  // namespace
 
 void Order::join(Known* to, const Known& from) {
   for (const auto& [stream, count] : from) (*to)[stream] = std::max((*to)[stream], count);
 }
 
+void Order::rename(Known* known, void* stream, void* name) {
+  if (auto found = known->extract(stream)) found.key() = name, known->insert(std::move(found));
+}
+
 Order::Known& Order::ready(void* stream) {
-  if (is_default(stream)) stream = nullptr;
+  stream = named(stream);
   Known& known = streams_[stream];
   join(&known, host_);
   if (with_default_.contains(stream)) join(&known, streams_[nullptr]);
@@ -21,6 +31,11 @@ Order::Known& Order::ready(void* stream) {
 void Order::made(void* stream, bool with_default) {
   if (with_default) with_default_.insert(stream);
   else with_default_.erase(stream);
+  void* const name = reinterpret_cast<void*>(~gone_++);
+  for (Known* known : {&asked_, &host_}) rename(known, stream, name);
+  for (auto* all : {&streams_, &events_})
+    for (auto& [key, known] : *all) rename(&known, stream, name);
+  streams_.erase(stream);
 }
 
 void Order::begin(void* stream) {
@@ -29,7 +44,7 @@ void Order::begin(void* stream) {
 }
 
 void Order::asked(void* stream) {
-  if (is_default(stream)) stream = nullptr;
+  stream = named(stream);
   ready(stream)[stream] = ++asked_[stream];
 }
 

@@ -10,8 +10,9 @@ namespace worker {
 
 class Order {
  public:
-  // Streams that the legacy default stream waits for, and that wait for it.
+  // A stream, and whether the legacy default stream waits for it and it for that; one that had its address is another.
   void made(void* stream, bool with_default);
+  void made(void* event) { events_.erase(event); }
 
   void begin(void* stream);  // nothing is to run yet; `stream` is the call's own
   void asked(void* stream);
@@ -26,13 +27,14 @@ class Order {
   using Known = std::map<void*, uint64_t>;  // how much of each stream's work
 
   static void join(Known* to, const Known& from);
-  static bool is_default(void* stream) { return reinterpret_cast<uintptr_t>(stream) <= 1; }
+  static void rename(Known* known, void* stream, void* name);
   Known& ready(void* stream);  // what a stream knows that is asked for something now
 
-  std::set<void*> with_default_;
+  std::set<void*> with_default_ = {reinterpret_cast<void*>(2)};  // the thread's own default stream
   std::map<void*, Known> streams_, events_;
   Known asked_, host_;
   void* own_ = nullptr;
+  uintptr_t gone_ = 0;  // streams whose address another has now
 };
 
 }  // namespace worker

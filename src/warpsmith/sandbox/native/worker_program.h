@@ -59,6 +59,9 @@ struct FillNode {
 constexpr int kCooperativeAttribute = 2, kKeptAttributes[] = {2, 4, 5, 11, 14};
 constexpr size_t kAttributeBytes = 64;
 
+// What may stand before a call: it outlives the one that asked for it.
+inline bool is_setting(Operation kind) { return kind == kSymbol || kind == kLookup || kind == kAttribute || kind == kBegin; }
+
 // From the first byte of the first row to the last of the last; more than there is where it cannot be told.
 inline uint64_t span_of(uint64_t pitch, uint64_t row_bytes, uint64_t rows) {
   uint64_t before = 0, all = 0;

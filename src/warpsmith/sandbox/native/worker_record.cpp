@@ -21,6 +21,8 @@ int cudaGraphGetNodes(void* graph, void** nodes, size_t* count);
 int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind);
 int cudaMemset2D(void* to, size_t pitch, int value, size_t row_bytes, size_t rows);
 int cudaMallocPitch(void** address, size_t* pitch, size_t row_bytes, size_t rows);
+int cudaPointerGetAttributes(void* facts, const void* address);
+int cudaEventCreateWithFlags(void** event, unsigned flags);
 int cudaStreamCreateWithFlags(void** stream, unsigned flags);
 int cudaStreamCreateWithPriority(void** stream, unsigned flags, int priority);
 int cudaStreamWaitEvent(void* stream, void* event, unsigned flags);
@@ -224,6 +226,12 @@ void waited(void* stream) {
   if (is_ordered(stream)) state().order.over(stream);
 }
 
+// Memory of the host that the runtime does not know: a copy to it is over when the function returns.
+bool is_pageable(const void* address) {
+  alignas(16) int facts[32] = {};  // cudaPointerAttributes begins with the kind of memory
+  return state().on && NEXT(cudaPointerGetAttributes)(facts, address) == 0 && facts[0] == 0;
+}
+
 void copied(const void* to, const void* from, size_t bytes, int kind, void* stream) {
   if (is_heard() && kind != kDeviceToHost && kind != kHostToHost) asked(copy_of(to, from, bytes, kind), stream, "a copy that is long, of memory that is not the evaluator's, or whose direction is not said");
 }
@@ -413,6 +421,7 @@ int cudaMemset(void* to, int value, size_t bytes) {
 int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
   const int error = NEXT(cudaMemcpyAsync)(to, from, bytes, kind, stream);
   if (!error) record::copied(to, from, bytes, kind, stream);
+  if (!error && kind == kDeviceToHost && record::is_pageable(to)) record::waited(stream);
   return error;
 }
 
@@ -510,19 +519,23 @@ int cudaGraphExecUpdate(void* runnable, void* graph, void* told) {
 }
 
 int cudaGraphExecKernelNodeSetParams(void* runnable, void* node, const worker::KernelNode* wanted) {
+  const int error = NEXT(cudaGraphExecKernelNodeSetParams)(runnable, node, wanted);
+  if (error) return error;
   for (auto& one : record::state().runnable[runnable])
     if (one.node == node) one.operation = record::launch_of(wanted->function, record::shape_of(*wanted), wanted->arguments);
-  return NEXT(cudaGraphExecKernelNodeSetParams)(runnable, node, wanted);
+  return 0;
 }
 
 int cudaGraphLaunch(void* runnable, void* stream) {
-  if (record::state().on) {
+  const int error = NEXT(cudaGraphLaunch)(runnable, stream);
+  if (!error && record::is_capturing(stream)) record::state().captured.push_back({nullptr, ""});  // a graph in a graph is not kept
+  if (!error && record::is_ordered(stream)) {
     const auto found = record::state().runnable.find(runnable);
     if (found == record::state().runnable.end() || found->second.empty()) record::refuse("a graph that nobody saw being made");
     else for (const auto& one : found->second) record::keep(one.operation, "something in a graph that is not kept");
     record::state().order.asked(stream);
   }
-  return NEXT(cudaGraphLaunch)(runnable, stream);
+  return error;
 }
 
 int cudaGraphCreate(void** graph, unsigned flags) {
@@ -545,8 +558,8 @@ int cudaMalloc(void** address, size_t bytes) {
 }
 
 int cudaMallocPitch(void** address, size_t* pitch, size_t row_bytes, size_t rows) {
-  const size_t wide = (row_bytes + record::kPitch - 1) / record::kPitch * record::kPitch;
-  void* const own = record::taken(worker::span_of(wide, wide, rows));
+  const size_t wide = row_bytes > record::kMostServed ? 0 : (row_bytes + record::kPitch - 1) / record::kPitch * record::kPitch;
+  void* const own = wide ? record::taken(worker::span_of(wide, wide, rows)) : nullptr;
   if (!own) return NEXT(cudaMallocPitch)(address, pitch, row_bytes, rows);
   *address = own, *pitch = wide;
   return 0;
@@ -587,6 +600,18 @@ int cudaStreamCreateWithFlags(void** stream, unsigned flags) {
 int cudaStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
   const int error = NEXT(cudaStreamCreateWithPriority)(stream, flags, priority);
   if (!error) record::made(*stream, flags);
+  return error;
+}
+
+int cudaEventCreate(void** event) {
+  const int error = NEXT(cudaEventCreate)(event);
+  if (!error) record::state().order.made(*event);
+  return error;
+}
+
+int cudaEventCreateWithFlags(void** event, unsigned flags) {
+  const int error = NEXT(cudaEventCreateWithFlags)(event, flags);
+  if (!error) record::state().order.made(*event);
   return error;
 }
 

@@ -173,6 +173,8 @@ std::string Replay::prepare(const std::string& artifact, Reader from, const Aren
   while (!from.whole()) {
     Step& step = steps_.emplace_back();
     if (!read(&from, arenas, &step)) return "A recording that cannot be read.";
+    if (step.kind == kBegin && !std::all_of(steps_.begin(), steps_.end(), [](const Step& one) { return is_setting(one.kind); }))
+      return "A recording that asks for work before its call.";
     for (uint64_t at = 0; uint32_t size : step.sizes) step.arguments.push_back(step.data.data() + at), at += size;
     step.shape.attributes = step.attributes.data();
     step.shape.count = unsigned(step.attributes.size());
