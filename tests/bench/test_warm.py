@@ -9,12 +9,11 @@ from warpsmith.bench import warm as module
 from warpsmith.bench.warm import warming
 
 ORDER = """
-import sys, torch
-from warpsmith.bench.warm import warm
+import sys
+from warpsmith.bench import warm
 assert "sympy" not in sys.modules
-zeros = torch.zeros
-torch.zeros = lambda *size, **how: print("sympy" in sys.modules) if how.get("device") == "cuda" else zeros(*size, **how)
-warm()
+warm.open_device = lambda: print("sympy" in sys.modules)
+warm.warm()
 """
 
 

@@ -15,14 +15,19 @@ TASK = "softmax"  # any of ours
 
 def warm() -> None:
     """Both take seconds; while the device is opened others may use it, but nobody is timed."""
-    import torch
-
     opened = open_task(TASK)
     outline(
         opened, Direction.FORWARD, Trial(case=opened.describe().cases[0])
     )  # shapes alone load eight hundred modules
     with lease(Need.SHARED):
-        torch.zeros(1, device="cuda")
+        open_device()
+
+
+def open_device() -> None:
+    """Make the context that everything else on the GPU needs."""
+    import torch
+
+    torch.zeros(1, device="cuda")
 
 
 @contextmanager
