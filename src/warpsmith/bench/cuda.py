@@ -1,4 +1,4 @@
-"""The stages on a real GPU: the same check through shared memory, and times that two clocks agree on."""
+"""The stages on a real GPU: the same check through shared memory, and times of what is repeated without host code."""
 
 import time
 from collections.abc import Iterable
@@ -141,7 +141,7 @@ def _after(result: StageResult) -> StageResult:
 def record_stage(desk: Desk) -> Stage:
     """What became of the recording that was made after the check."""
 
-    def stage(_record: Record) -> StageResult:
+    def stage(_so_far: Record) -> StageResult:
         if desk.recording is None:
             raise HarnessError("The record stage stands before the check stage.")
         return desk.recording
