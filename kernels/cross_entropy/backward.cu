@@ -19,26 +19,12 @@
 #ifndef UNROLL
 #define UNROLL 4
 #endif
-// Whether the L2 shall keep results rather than what was read: the last of them are then still there, not yet written to
-// memory, when the kernel ends.
-// tune: STAY = 0 [0, 1]
-#ifndef STAY
-#define STAY 0
-#endif
 // A target's share above this is made from the other shares.
 #ifndef DOMINANT
 #define DOMINANT 0.5f
 #endif
 
 namespace {
-
-template <typename word_t>
-__device__ void give(word_t* to, const word_t& word) {
-  if constexpr (STAY)
-    *to = word;
-  else
-    __stcs(to, word);
-}
 
 constexpr float kLog2e = 1.4426950408889634f;
 constexpr int kRowPacks = 256;  // packs of a row that a warp does
@@ -122,7 +108,7 @@ __device__ void stretch(const Arguments& a, int64_t row, int first) {
 #pragma unroll
     for (int j = 0; j < 4; ++j) values[u][j] = (at + j == target ? missing : values[u][j]) * scale;
     if (Aligned ? at < end : at >= head && at + 4 <= end) {
-      give(reinterpret_cast<float4*>(to + at), make_float4(values[u][0], values[u][1], values[u][2], values[u][3]));
+      __stcs(reinterpret_cast<float4*>(to + at), make_float4(values[u][0], values[u][1], values[u][2], values[u][3]));
     } else if (!Aligned) {
 #pragma unroll
       for (int j = 0; j < 4; ++j)

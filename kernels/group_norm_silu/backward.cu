@@ -22,12 +22,6 @@
 #ifndef MOST_WARPS
 #define MOST_WARPS 10
 #endif
-// Whether the L2 shall keep results rather than what was read: the last of them are then still there, not yet written to
-// memory, when the kernel ends.
-// tune: STAY = 0 [0, 1]
-#ifndef STAY
-#define STAY 0
-#endif
 // The largest cluster; 8 is what every GPU with clusters has.
 #ifndef CLUSTER
 #define CLUSTER 8
@@ -48,14 +42,6 @@
                      AT_DISPATCH_CASE(at::kBFloat16, __VA_ARGS__))
 
 namespace {
-
-template <typename word_t>
-__device__ void give(word_t* to, const word_t& word) {
-  if constexpr (STAY)
-    *to = word;
-  else
-    __stcs(to, word);
-}
 
 constexpr int kMostWarps = 20;       // of a block
 constexpr unsigned kAll = 0xffffffffu;
@@ -318,7 +304,7 @@ __global__ void __maxnreg__(kRegisters<Packs>) group_held(Groups<scalar_t> g, in
     unpack<scalar_t>(grads[k], inner);
 #pragma unroll
     for (int j = 0; j < Vec; ++j) v[j] = inner[j] * scale + ((v[j] - mean) * back + level);
-    give(reinterpret_cast<uint4*>(g.grad_x + start + k * 32 * Vec), packed<scalar_t>(v));
+    __stcs(reinterpret_cast<uint4*>(g.grad_x + start + k * 32 * Vec), packed<scalar_t>(v));
   }
   if (threadIdx.x == 0) last = ends;
   __syncthreads();

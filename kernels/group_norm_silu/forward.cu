@@ -28,12 +28,6 @@
 #ifndef AHEAD
 #define AHEAD 0
 #endif
-// Whether the L2 shall keep results rather than what was read: the last of them are then still there, not yet written to
-// memory, when the kernel ends.
-// tune: STAY = 0 [0, 1]
-#ifndef STAY
-#define STAY 0
-#endif
 // Blocks that stay, on an SM; and how many SMs are used at most.
 #ifndef RESIDENT
 #define RESIDENT 2
@@ -57,14 +51,6 @@
                      AT_DISPATCH_CASE(at::kBFloat16, __VA_ARGS__))
 
 namespace {
-
-template <typename word_t>
-__device__ void give(word_t* to, const word_t& word) {
-  if constexpr (STAY)
-    *to = word;
-  else
-    __stcs(to, word);
-}
 
 constexpr int kMostWarps = 20;       // of a block
 constexpr unsigned kAll = 0xffffffffu;
@@ -368,7 +354,7 @@ __global__ void __maxnreg__((kRegisters<Packs, Ahead>)) group_held(Groups<scalar
       float v[Vec];
       unpack<scalar_t>(held[k], v);
       activate<scalar_t>(v, moments.x, static_cast<float>(gain) * rstd, static_cast<float>(shift));
-      give(reinterpret_cast<uint4*>(g.out) + place(group) + k * 32, packed<scalar_t>(v));
+      __stcs(reinterpret_cast<uint4*>(g.out) + place(group) + k * 32, packed<scalar_t>(v));
     }
   }
 }

@@ -33,12 +33,6 @@
 #ifndef ALONE
 #define ALONE 1
 #endif
-// Whether the L2 shall keep results rather than what was read: the last of them are then still there, not yet written to
-// memory, when the kernel ends.
-// tune: STAY = 0 [0, 1]
-#ifndef STAY
-#define STAY 0
-#endif
 // Elements up to which no block waits for another.
 #ifndef SMALL
 #define SMALL 1048576
@@ -63,14 +57,6 @@
                      AT_DISPATCH_CASE(at::kBFloat16, __VA_ARGS__))
 
 namespace {
-
-template <typename word_t>
-__device__ void give(word_t* to, const word_t& word) {
-  if constexpr (STAY)
-    *to = word;
-  else
-    __stcs(to, word);
-}
 
 constexpr int kMostTeams = 15;  // each has a named barrier, and barrier 0 is the block's
 
@@ -270,7 +256,7 @@ __global__ void __launch_bounds__(most_threads(Vec, Packs), 1) fused(Rows<scalar
       for (int j = 0; j < Vec; ++j) v[j] = (g[j] * w[j] - turned.x - (v[j] - mean) * rstd * turned.y) * rstd;
       scalar_t* to = r.grad_x + start + column(k);
       if constexpr (sizeof(Some) == 16)
-        give(reinterpret_cast<uint4*>(to), narrow<scalar_t>(v));
+        __stcs(reinterpret_cast<uint4*>(to), narrow<scalar_t>(v));
       else
         for (int j = 0; j < Vec; ++j) to[j] = static_cast<scalar_t>(v[j]);
     }
@@ -396,8 +382,8 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) strips(Rows<float
         add(g[i].z, x[i].z, w.z, gain.z, bias.z), add(g[i].w, x[i].w, w.w, gain.w, bias.w);
       }
     }
-    give(reinterpret_cast<float4*>(r.grad_weight) + pack, gain);
-    give(reinterpret_cast<float4*>(r.grad_bias) + pack, bias);
+    __stcs(reinterpret_cast<float4*>(r.grad_weight) + pack, gain);
+    __stcs(reinterpret_cast<float4*>(r.grad_bias) + pack, bias);
   }
   // Memory shall not idle while the grid meets: the first batches of the second reading.
   asm volatile("cp.async.wait_all;" ::: "memory");
@@ -442,7 +428,7 @@ __global__ void __launch_bounds__(kStripThreads, kStripBlocks) strips(Rows<float
         const auto gradient = [&](float grad, float value, float weight) {
           return (grad * weight - t.x - (value - k.x) * k.y * t.y) * k.y;
         };
-        give(reinterpret_cast<float4*>(r.grad_x) + place(row, pack),
+        __stcs(reinterpret_cast<float4*>(r.grad_x) + place(row, pack),
                make_float4(gradient(g[i].x, x[i].x, w.x), gradient(g[i].y, x[i].y, w.y),
                            gradient(g[i].z, x[i].z, w.z), gradient(g[i].w, x[i].w, w.w)));
       }

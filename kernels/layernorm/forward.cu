@@ -49,12 +49,6 @@
 #ifndef HINTS
 #define HINTS 1
 #endif
-// Whether the L2 shall keep results rather than what was read: the last of them are then still there, not yet written to
-// memory, when the kernel ends.
-// tune: STAY = 0 [0, 1]
-#ifndef STAY
-#define STAY 0
-#endif
 
 // Rows of at least this many packs are swept or spread over the whole GPU.
 #ifndef SPREAD_PACKS
@@ -89,14 +83,6 @@
                      AT_DISPATCH_CASE(at::kBFloat16, __VA_ARGS__))
 
 namespace {
-
-template <typename word_t>
-__device__ void give(word_t* to, const word_t& word) {
-  if constexpr (STAY)
-    *to = word;
-  else
-    __stcs(to, word);
-}
 
 constexpr int kPacks = 8;   // that a thread has of a spread row
 constexpr int kSlots = 14;  // of 16 bytes a thread: 224 KB
@@ -176,7 +162,7 @@ __device__ Pack<scalar_t> fetch(const scalar_t* base, int at, int head, int end)
 template <bool Aligned, typename scalar_t>
 __device__ void store(scalar_t* base, int at, int head, int end, const Pack<scalar_t>& pack) {
   if (Aligned ? at < end : at >= head && at + kVec<scalar_t> <= end) {
-    give(reinterpret_cast<uint4*>(base + at), pack.bits);
+    __stcs(reinterpret_cast<uint4*>(base + at), pack.bits);
   } else if (!Aligned) {
 #pragma unroll
     for (int j = 0; j < kVec<scalar_t>; ++j)
@@ -390,7 +376,7 @@ __global__ void __launch_bounds__(kMarchThreads, kMarchBlocks)
     for (int k = 0; k < Packs; ++k) {
       Pack<scalar_t> gain, shift;
       gain.bits = gains[k * 32 + lane], shift.bits = biases[k * 32 + lane];
-      give(out + static_cast<int64_t>(row) * length + k * 32 + lane,
+      __stcs(out + static_cast<int64_t>(row) * length + k * 32 + lane,
              normalized(packs[k], gain, shift, moments.x, rstd).bits);
     }
   }
@@ -440,7 +426,7 @@ __device__ void store_hinted(scalar_t* to, const Pack<scalar_t>& pack, uint64_t 
                "r"(pack.bits.x), "r"(pack.bits.y), "r"(pack.bits.z), "r"(pack.bits.w), "l"(policy)
                : "memory");
 #else
-  give(reinterpret_cast<uint4*>(to), pack.bits);
+  __stcs(reinterpret_cast<uint4*>(to), pack.bits);
 #endif
 }
 
@@ -612,7 +598,7 @@ __global__ void __launch_bounds__(SWEEP_THREADS, 1) swept(Spread<scalar_t> s) {
       for (int i = 0; i < SWEEP_BATCH; ++i)
         if (first + i < s.rows) {
           const float2 row = agreed[first + i];
-          give(reinterpret_cast<uint4*>(s.out) + static_cast<int64_t>(first + i) * s.packs + pack,
+          __stcs(reinterpret_cast<uint4*>(s.out) + static_cast<int64_t>(first + i) * s.packs + pack,
                  normalized(some[i], gain, shift, row.x, row.y).bits);
         }
     }
@@ -633,7 +619,7 @@ __global__ void __launch_bounds__(SPREAD_THREADS, 1) spread(Spread<scalar_t> s) 
   const int mine = length(blockIdx.x) - static_cast<int>(threadIdx.x);  // pack k is there if k threads' strides fit in it
   const auto present = [&](int k) { return k * SPREAD_THREADS < mine; };
   const float count = static_cast<float>(length(blockIdx.x)) * vec, whole = static_cast<float>(s.cols);
-  const uint64_t drop = policy_drop(), rank = STAY ? policy_normal() : drop;
+  const uint64_t drop = policy_drop();
   uint32_t slot = begin;
 #pragma unroll
   for (int i = 0; i < kSlots; ++i) copy(s, begin + i * stride, s.x + first, 0, mine, i, drop);
@@ -701,8 +687,8 @@ __global__ void __launch_bounds__(SPREAD_THREADS, 1) spread(Spread<scalar_t> s) 
       gain.bits = __ldg(reinterpret_cast<const uint4*>(s.weight + at));
       shift.bits = __ldg(reinterpret_cast<const uint4*>(s.bias + at));
       scalar_t* to = s.out + row * s.cols + at;
-      store_hinted(to, normalized(one[k], gain, shift, a.x, a.y), rank);
-      if (paired) store_hinted(to + s.cols, normalized(two, gain, shift, b.x, b.y), rank);
+      store_hinted(to, normalized(one[k], gain, shift, a.x, a.y), drop);
+      if (paired) store_hinted(to + s.cols, normalized(two, gain, shift, b.x, b.y), drop);
     }
   }
 }

@@ -28,12 +28,6 @@
 #ifndef SMALL
 #define SMALL 1048576
 #endif
-// Whether the L2 shall keep results rather than what was read: the last of them are then still there, not yet written to
-// memory, when the kernel ends.
-// tune: STAY = 0 [0, 1]
-#ifndef STAY
-#define STAY 0
-#endif
 // Blocks at most, whatever the GPU has room for.
 #ifndef MOST_BLOCKS
 #define MOST_BLOCKS 65536
@@ -50,14 +44,6 @@
                      AT_DISPATCH_CASE(at::kBFloat16, __VA_ARGS__))
 
 namespace {
-
-template <typename word_t>
-__device__ void give(word_t* to, const word_t& word) {
-  if constexpr (STAY)
-    *to = word;
-  else
-    __stcs(to, word);
-}
 
 constexpr int kMostTeams = 15;  // each has a named barrier, and barrier 0 is the block's
 
@@ -177,7 +163,7 @@ __global__ void __launch_bounds__(1024, 1) fused(Rows<scalar_t> r) {
       for (int j = 0; j < Vec; ++j)
         result.at[j] = static_cast<scalar_t>((inner[k][j] - hat[k][j] * turned) * rstd);
       if constexpr (sizeof(Some) == 16)
-        give(reinterpret_cast<uint4*>(r.grad_x + start + column(k)), reinterpret_cast<const uint4&>(result));
+        __stcs(reinterpret_cast<uint4*>(r.grad_x + start + column(k)), reinterpret_cast<const uint4&>(result));
       else
         *reinterpret_cast<Some*>(r.grad_x + start + column(k)) = result;
     }

@@ -22,12 +22,6 @@
 #ifndef FEW_ROWS
 #define FEW_ROWS 1024
 #endif
-// Whether the L2 shall keep results rather than what was read: the last of them are then still there, not yet written to
-// memory, when the kernel ends.
-// tune: STAY = 0 [0, 1]
-#ifndef STAY
-#define STAY 0
-#endif
 
 #define DISPATCH(TENSOR, NAME, ...)                                          \
   AT_DISPATCH_SWITCH((TENSOR).scalar_type(), NAME,                           \
@@ -36,14 +30,6 @@
                      AT_DISPATCH_CASE(at::kBFloat16, __VA_ARGS__))
 
 namespace {
-
-template <typename word_t>
-__device__ void give(word_t* to, const word_t& word) {
-  if constexpr (STAY)
-    *to = word;
-  else
-    __stcs(to, word);
-}
 
 template <typename scalar_t>
 constexpr int kVec = 16 / sizeof(scalar_t);
@@ -84,7 +70,7 @@ __device__ Pack<scalar_t> fetch(const scalar_t* base, int at, int head, int end)
 template <bool Aligned, typename scalar_t>
 __device__ void store(scalar_t* base, int at, int head, int end, const Pack<scalar_t>& pack) {
   if (Aligned ? at < end : at >= head && at + kVec<scalar_t> <= end) {
-    give(reinterpret_cast<uint4*>(base + at), pack.bits);
+    __stcs(reinterpret_cast<uint4*>(base + at), pack.bits);
   } else if (!Aligned) {
 #pragma unroll
     for (int j = 0; j < kVec<scalar_t>; ++j)

@@ -21,26 +21,12 @@
 #ifndef ROWS
 #define ROWS 4
 #endif
-// Whether the L2 shall keep results rather than what was read: the last of them are then still there, not yet written to
-// memory, when the kernel ends.
-// tune: STAY = 0 [0, 1]
-#ifndef STAY
-#define STAY 0
-#endif
 // Fewer threads than this: one pair, or one row, a thread, so that the work reaches every multiprocessor.
 #ifndef BIG_THREADS
 #define BIG_THREADS 200000
 #endif
 
 namespace {
-
-template <typename word_t>
-__device__ void give(word_t* to, const word_t& word) {
-  if constexpr (STAY)
-    *to = word;
-  else
-    __stcs(to, word);
-}
 
 struct Shape {
   int64_t planes;
@@ -76,7 +62,7 @@ __global__ void __launch_bounds__(BLOCK) scatter_pairs(const float* grad_out, co
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const unsigned base = r * across * 4;
-        give(reinterpret_cast<float4*>(to + base),
+        __stcs(reinterpret_cast<float4*>(to + base),
                make_float4(left == base ? grads[k].x : 0.0f, left == base + 1 ? grads[k].x : 0.0f,
                            right == base + 2 ? grads[k].y : 0.0f, right == base + 3 ? grads[k].y : 0.0f));
       }
@@ -146,8 +132,8 @@ __global__ void __launch_bounds__(BLOCK)
     gather(windows[r + 1], place + s.width, lower);
     if (r < left) {
       float* at = to + 2 * r * s.width;
-      give(reinterpret_cast<float4*>(at), make_float4(upper[0], upper[1], upper[2], upper[3]));
-      give(reinterpret_cast<float4*>(at + s.width), make_float4(lower[0], lower[1], lower[2], lower[3]));
+      __stcs(reinterpret_cast<float4*>(at), make_float4(upper[0], upper[1], upper[2], upper[3]));
+      __stcs(reinterpret_cast<float4*>(at + s.width), make_float4(lower[0], lower[1], lower[2], lower[3]));
     }
   }
 }

@@ -21,26 +21,12 @@
 #ifndef ROWS
 #define ROWS 4
 #endif
-// Whether the L2 shall keep results rather than what was read: the last of them are then still there, not yet written to
-// memory, when the kernel ends.
-// tune: STAY = 0 [0, 1]
-#ifndef STAY
-#define STAY 0
-#endif
 // Fewer threads than this: one pair, or one row, a thread, so that the work reaches every multiprocessor.
 #ifndef BIG_THREADS
 #define BIG_THREADS 200000
 #endif
 
 namespace {
-
-template <typename word_t>
-__device__ void give(word_t* to, const word_t& word) {
-  if constexpr (STAY)
-    *to = word;
-  else
-    __stcs(to, word);
-}
 
 struct Shape {
   int64_t planes;
@@ -78,7 +64,7 @@ __global__ void __launch_bounds__(BLOCK) pool_pairs(const float* x, float* out, 
 #pragma unroll
   for (int k = 0; k < Unroll; ++k)
     if (const unsigned i = first + k * BLOCK; i < pairs)
-      give(reinterpret_cast<float2*>(out) + i,
+      __stcs(reinterpret_cast<float2*>(out) + i,
              make_float2(larger(larger(upper[k].x, upper[k].y), larger(lower[k].x, lower[k].y)),
                          larger(larger(upper[k].z, upper[k].w), larger(lower[k].z, lower[k].w))));
 }
@@ -124,7 +110,7 @@ __global__ void __launch_bounds__(BLOCK) pool_strips(const float* x, float* out,
   for (int r = 0; r < Rows; ++r) {
     const float2 here = row_maxima(pieces[2 * r + 1], begins), next = row_maxima(pieces[2 * r + 2], begins);
     if (r < left)
-      give(reinterpret_cast<float2*>(to + r * s.out_width),
+      __stcs(reinterpret_cast<float2*>(to + r * s.out_width),
              make_float2(larger(carried.x, larger(here.x, next.x)), larger(carried.y, larger(here.y, next.y))));
     carried = next;
   }

@@ -19,12 +19,6 @@
 #ifndef HEADS
 #define HEADS 4
 #endif
-// Whether the L2 shall keep results rather than what was read: the last of them are then still there, not yet written to
-// memory, when the kernel ends.
-// tune: STAY = 0 [0, 1]
-#ifndef STAY
-#define STAY 0
-#endif
 // Fewer threads than this with HEADS heads each: one head a thread, so that the work reaches every multiprocessor.
 #ifndef BIG_THREADS
 #define BIG_THREADS 200000
@@ -37,14 +31,6 @@
                      AT_DISPATCH_CASE(at::kBFloat16, __VA_ARGS__))
 
 namespace {
-
-template <typename word_t>
-__device__ void give(word_t* to, const word_t& word) {
-  if constexpr (STAY)
-    *to = word;
-  else
-    __stcs(to, word);
-}
 
 constexpr float kSign = -1.0f;  // the rotation back
 
@@ -77,7 +63,7 @@ __device__ Pack<scalar_t, Vec> load(const scalar_t* from) {
 template <int Vec, typename scalar_t>
 __device__ void store(scalar_t* to, Pack<scalar_t, Vec> pack) {
   using word_t = typename Word<sizeof(scalar_t) * Vec>::type;
-  give(reinterpret_cast<word_t*>(to), *reinterpret_cast<const word_t*>(&pack));
+  __stcs(reinterpret_cast<word_t*>(to), *reinterpret_cast<const word_t*>(&pack));
 }
 
 template <typename scalar_t, int Vec>

@@ -27,12 +27,6 @@
 #ifndef MEDIUM_TEAM
 #define MEDIUM_TEAM 128
 #endif
-// Whether the L2 shall keep results rather than what was read: the last of them are then still there, not yet written to
-// memory, when the kernel ends.
-// tune: STAY = 0 [0, 1]
-#ifndef STAY
-#define STAY 0
-#endif
 
 // Blocks of the ring at most, whatever the GPU has room for.
 #ifndef MOST_BLOCKS
@@ -46,14 +40,6 @@
                      AT_DISPATCH_CASE(at::kBFloat16, __VA_ARGS__))
 
 namespace {
-
-template <typename word_t>
-__device__ void give(word_t* to, const word_t& word) {
-  if constexpr (STAY)
-    *to = word;
-  else
-    __stcs(to, word);
-}
 
 constexpr float kLog2e = 1.4426950408889634f;
 constexpr int kRingThreads = 1024;
@@ -104,7 +90,7 @@ __device__ Pack<scalar_t> fetch(const scalar_t* base, int at, int head, int end)
 template <bool Aligned, typename scalar_t>
 __device__ void store(scalar_t* base, int at, int head, int end, const Pack<scalar_t>& pack) {
   if (Aligned ? at < end : at >= head && at + kVec<scalar_t> <= end) {
-    give(reinterpret_cast<uint4*>(base + at), pack.bits);
+    __stcs(reinterpret_cast<uint4*>(base + at), pack.bits);
   } else if (!Aligned) {
 #pragma unroll
     for (int j = 0; j < kVec<scalar_t>; ++j)

@@ -17,12 +17,6 @@
 #ifndef UNROLL
 #define UNROLL 2
 #endif
-// Whether the L2 shall keep results rather than what was read: the last of them are then still there, not yet written to
-// memory, when the kernel ends.
-// tune: STAY = 0 [0, 1]
-#ifndef STAY
-#define STAY 0
-#endif
 // Fewer packs than this: one a thread, so that the work reaches every multiprocessor.
 #ifndef BIG_PACKS
 #define BIG_PACKS 1000000
@@ -35,14 +29,6 @@
                      AT_DISPATCH_CASE(at::kBFloat16, __VA_ARGS__))
 
 namespace {
-
-template <typename word_t>
-__device__ void give(word_t* to, const word_t& word) {
-  if constexpr (STAY)
-    *to = word;
-  else
-    __stcs(to, word);
-}
 
 template <typename scalar_t>
 constexpr int kVec = 16 / sizeof(scalar_t);
@@ -114,7 +100,7 @@ __global__ void __launch_bounds__(BLOCK)
       unpack<scalar_t>(ups[k], u);
 #pragma unroll
       for (int j = 0; j < Vec; ++j) g[j] = g[j] * sigmoid(g[j]) * u[j];
-      give(reinterpret_cast<uint4*>(out) + i, packed<scalar_t>(g));
+      __stcs(reinterpret_cast<uint4*>(out) + i, packed<scalar_t>(g));
     }
   if (blockIdx.x == 0 && threadIdx.x < rest) {
     const int64_t i = static_cast<int64_t>(packs) * Vec + threadIdx.x;

@@ -1,10 +1,14 @@
 """What the stages for a real GPU decide without one: which cases are timed, how many launches are believed."""
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import count
 from pathlib import Path
 from typing import cast
 
 import pytest
+import torch
+from torch import Tensor
 
 from warpsmith.base import HarnessError
 from warpsmith.bench import Choices
@@ -19,6 +23,7 @@ from warpsmith.bench.cuda import (
     _timed_cases,
     _unless_lacking,
     _unless_throttled,
+    check_stage,
     record_stage,
     solver,
     timing_stage,
@@ -43,10 +48,13 @@ from warpsmith.records import (
 )
 from warpsmith.sandbox.cuda_room import Room
 from warpsmith.sandbox.cuda_session import CudaSession, Recorded
+from warpsmith.sandbox.fake_session import FakeSession
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.protocol import Recording
-from warpsmith.sandbox.session import Shown
+from warpsmith.sandbox.session import Clocks, Shown
 from warpsmith.tasks.find import open_task
+from warpsmith.tasks.fresh import problems
+from warpsmith.tasks.values import Values
 from warpsmith.timing.recording import Recordings, Unrepeated, read
 from warpsmith.vgpu import Facts, Row
 
@@ -123,6 +131,61 @@ def test_a_clock_is_told_all_that_the_stages_before_know() -> None:
     assert (job.target, job.candidate, job.choices, job.seed) == ("softmax", CANDIDATE, one.choices, 3)
     assert (job.artifact, job.launches, job.environment.hardware) == ("x.so", 3, "h")
     assert recorded == RECORDINGS and not Path(job.recorded).exists()
+
+
+class Repeatable(FakeSession):
+    """A session on which a call can be recorded; which rooms it was told to use."""
+
+    rooms: list[Room]
+
+    def use(self, room: Room) -> None:
+        self.rooms.append(room)
+
+    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded]:
+        return self.call(arguments, given), RECORDED
+
+
+def softmax(wrong_from: int) -> Callable[[Values], Shown]:
+    """The task computed here; from a call on, wrongly."""
+    calls = count(1)
+
+    def answer(arguments: Values) -> Shown:
+        x = arguments[0]
+        assert isinstance(x, Tensor)
+        off = 0.5 if next(calls) >= wrong_from else 0.0
+        return Shown(None, (torch.softmax(x, -1) + off,), clocks=Clocks(10.0, 5.0, 20.0, 400.0))
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("until", "wrong_from", "said"),
+    [
+        ("", 10**9, [Verdict.PASS, Verdict.PASS]),
+        ("check", 10**9, [Verdict.PASS]),
+        ("", 3, [Verdict.FAIL]),
+        ("", len(desk(Group.SMOKE).steps("cuda")) + 2, [Verdict.PASS, Verdict.FAIL]),
+    ],
+)
+def test_what_was_checked_is_recorded_in_the_same_process(
+    until: str, wrong_from: int, said: list[Verdict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, made = Repeatable(softmax(wrong_from)), problems
+    session.rooms = []
+    monkeypatch.setattr("warpsmith.sandbox.cuda_room.Buffers", lambda room: nullcontext(room))
+    monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *_given: session)
+    monkeypatch.setattr("warpsmith.bench.cuda.solver", lambda opened: opened.problem)
+    monkeypatch.setattr("warpsmith.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
+    chosen = Choices(device="cuda", cases=(Group.SMOKE,), until=until)
+    one = Desk("softmax", OPENED, TASK, CANDIDATE, chosen, 3, Path("x.so"))
+    results = [check_stage(one)(compiled(1))]
+    results += [record_stage(one)(compiled(1))] if one.recording else []
+    assert [result.verdict for result in results] == said, results
+    recorded = said == [Verdict.PASS, Verdict.PASS]
+    assert (set(one.recorded.calls) if one.recorded else set()) == (
+        {case.name for case in TASK.group(Group.SMOKE)} if recorded else set()
+    )
+    assert [room.slots for room in session.rooms] == [4] + [1] * (len(said) - 1)
 
 
 @pytest.mark.parametrize(
