@@ -42,7 +42,7 @@ from warpsmith.tasks.values import Values, tensors
 TAIL = 64 << 20  # of a slot behind the last argument: painted and watched, where a slot has room for larger cases
 ARENA_SHIFT = 56  # of a coded address: the arena's number, from one on, stands above the offset
 ARGUMENTS, RESULTS = 0, 1  # arenas
-MOST_KEPT = 256 << 20  # bytes that a candidate keeps from call to call
+MOST_KEPT = 512 << 20  # bytes that a candidate keeps from call to call: as many as the runtime is asked for
 FIRST_FD = 5  # where a child finds what it was passed
 CALL_S = 60.0  # the longest that one call may take
 LIMITS = Limits(wall_s=600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
