@@ -1,7 +1,8 @@
-"""Fresh problems in number: one draw of a case, rolled anew for every call, so that nothing can be replayed.
+"""Fresh problems in number: one draw of a case, mixed anew for every call, so that nothing can be replayed.
 
-A draw of a large case takes long; a roll of the flattened tensors on the device takes microseconds, keeps the family,
-and changes nearly every element.
+A draw of a large case takes long. A roll of the flattened tensors on the device takes microseconds, keeps the family,
+and changes nearly every element; but sums, norms and extremes stay. So half of a tensor is written over with another
+part of it as well: a kernel that keeps one of those on the device is wrong at the next call.
 """
 
 import random
@@ -15,22 +16,28 @@ from warpsmith.tasks.opened import LocalTask, OpenTask
 from warpsmith.tasks.program import Problem, Program, moved, sided, solved
 from warpsmith.tasks.values import Value, Values, mapped
 
-ROLLED = (Role.INPUT, Role.PARAMETER)
+MIXED = (Role.INPUT, Role.PARAMETER)
 
 
-def rolled(signature: Signature, arguments: Values, draw: random.Random) -> Values:
-    """The arguments with inputs, parameters and indices rolled by secret offsets; tables stay as they are."""
+def mixed(signature: Signature, arguments: Values, draw: random.Random) -> Values:
+    """The arguments with inputs and parameters mixed and indices rolled by secret offsets; tables stay as they are."""
 
     def one(role: Role, value: Value) -> Value:
-        return mapped((value,), lambda tensor: _roll(tensor, role, draw))[0]
+        return mapped((value,), lambda tensor: _mix(tensor, role, draw))[0]
 
     return tuple(one(spec.role, value) for spec, value in zip(signature.arguments, arguments, strict=True))
 
 
-def _roll(tensor: Tensor, role: Role, draw: random.Random) -> Tensor:
-    if tensor.numel() < 2 or (role not in ROLLED and tensor.is_floating_point()):
+def _mix(tensor: Tensor, role: Role, draw: random.Random) -> Tensor:
+    count = tensor.numel()
+    if count < 2 or (role not in MIXED and tensor.is_floating_point()):
         return tensor
-    return tensor.flatten().roll(draw.randrange(1, tensor.numel())).reshape(tensor.shape)
+    flat = tensor.flatten().roll(draw.randrange(1, count))
+    if tensor.is_floating_point():  # of indices each may have to be there once
+        half = count // 2
+        here, there = (draw.randrange(count - half + 1) for _ in range(2))
+        flat[here : here + half] = flat[there : there + half].clone()
+    return flat.reshape(tensor.shape)
 
 
 def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, device: str) -> Iterator[Problem]:
@@ -56,5 +63,5 @@ def _here(program: Program, direction: Direction, trial: Trial, draw: random.Ran
     with torch.device(device):  # the draw happens there too: of a large case it takes seconds on the CPU
         base = mapped(program.arguments(trial), lambda tensor: tensor.to(device))
     while True:
-        arguments = rolled(program.task.forward, base, draw)
+        arguments = mixed(program.task.forward, base, draw)
         yield solved(program, direction, arguments, draw.randrange(1 << 31))
