@@ -9,7 +9,7 @@ import torch
 
 from warpsmith.base import MachineError
 from warpsmith.sandbox import cuda_session as session
-from warpsmith.sandbox.cuda_memory import Arena
+from warpsmith.sandbox.cuda_memory import Arena, give_back
 from warpsmith.sandbox.cuda_room import ALIGNMENT, Room, room_around, room_for
 from warpsmith.sandbox.protocol import Answer, Claim, Malformed, Status, Timed, are_bases, go, parse_timed, share
 from warpsmith.sandbox.values import Raw
@@ -144,3 +144,14 @@ def test_one_byte_makes_a_difference_wherever_a_tensor_begins(dtype: torch.dtype
 def test_arenas_around_two_rooms_hold_the_slots_of_either(first: Room, other: Room) -> None:
     assert room_around(first, other) == Room(40, 500, 1, 7)
     assert room_around(first, first).results_bytes == first.results_bytes
+
+
+@pytest.mark.parametrize(("reserved", "given"), [(1 << 30, False), (20 << 30, True)])
+def test_what_torch_keeps_is_given_back_where_it_is_much(
+    reserved: int, given: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: reserved)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("given"))
+    give_back()
+    assert bool(done) is given

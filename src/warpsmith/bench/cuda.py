@@ -131,8 +131,10 @@ def _record(desk: Desk, session: "CudaSession", subject: "Timed", cases: list[Ca
 
 def _after(result: StageResult) -> StageResult:
     """The result, once the GPU is seen to be well: a fault of one candidate never reaches the next."""
+    from warpsmith.sandbox.cuda_memory import give_back
     from warpsmith.sandbox.health import FAULTS, see_healthy
 
+    give_back()
     if result.reason is Reason.UNREPEATED or result.reason in FAULTS:
         see_healthy()
     return result

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PINNED, ON_DEVICE, DESCRIPTOR, READ_WRITE = 1, 1, 1, 3  # enumerators of cuda.h
+MOST_KEPT = 8 << 30  # bytes
 GRANULE = 2 << 20  # cuMemGetAllocationGranularity on every GPU so far
 
 
@@ -66,6 +67,14 @@ def _do(name: str, *arguments: Any) -> None:
         raise MachineError(f"The CUDA driver refused {name} with error {error}; another process may hold the memory.")
 
 
+def give_back() -> None:
+    """Let others have what torch keeps for later here, where that is much: references of large cases take gigabytes."""
+    import torch
+
+    if torch.cuda.memory_reserved() > MOST_KEPT:
+        torch.cuda.empty_cache()
+
+
 class Arena:
     """One allocation on GPU 0, mapped in this process and shareable through `fd`."""
 
@@ -78,6 +87,7 @@ class Arena:
         self.fd = -1
         handle, address, fd = c_ulonglong(), c_ulonglong(), c_int()
         where = _Location(ON_DEVICE, 0)
+        give_back()
         _do("cuMemCreate", byref(handle), self.bytes, byref(_Properties(PINNED, DESCRIPTOR, where)), 0)
         _do("cuMemExportToShareableHandle", byref(fd), handle, DESCRIPTOR, 0)
         _do("cuMemAddressReserve", byref(address), self.bytes, 0, 0, 0)
