@@ -213,6 +213,7 @@ static int unjoined_blocking(Call& call) {
 }
 
 static int thread_then_legacy(Call& call) {  // the legacy default stream waits for the thread's own, and the current one for it
+  BUMP(call.x, 0);
   BUMP(call.x, cudaStreamPerThread);
   BUMP(call.x, 0);
   return same(call);
@@ -221,6 +222,17 @@ static int thread_then_legacy(Call& call) {  // the legacy default stream waits 
 static int pageable_copy(Call& call) {  // which is over when the function returns, and all before it on that stream
   cudaStream_t side = nullptr;
   float here[8] = {};
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  BUMP(call.x, side);
+  OK(cudaMemcpyAsync(here, call.x, sizeof here, cudaMemcpyDeviceToHost, side));
+  EXPECT(here[0] == 2.0f);
+  return same(call);
+}
+
+static int waits_before(Call& call) {  // the host waits for the current stream first, and for the other one at the end
+  cudaStream_t side = nullptr;
+  float here[8] = {};
+  OK(cudaStreamSynchronize(call.stream));
   OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
   BUMP(call.x, side);
   OK(cudaMemcpyAsync(here, call.x, sizeof here, cudaMemcpyDeviceToHost, side));
@@ -246,6 +258,7 @@ static int captured(Call& call) {  // capture with a fork, instantiate, launch t
   size_t bytes = size_t(call.n) * 4, count = 0;
   OK(cudaMalloc(&y, bytes));
   OK(cudaMalloc(&z, bytes));
+  OK(cudaStreamSynchronize(call.stream));
   OK(cudaStreamCreateWithFlags(&main, cudaStreamNonBlocking));
   OK(cudaMemsetAsync(y, 0, bytes, main));
   OK(cudaMemsetAsync(z, 0, bytes, main));
@@ -408,6 +421,6 @@ static int extended_launch(Call& call) {
 
 ENTRIES(ROW(launch), ROW(legacy_stream), ROW(memory), ROW(host_copies), ROW(rows), ROW(strided), ROW(symbols), ROW(pinned),
     ROW(streams), ROW(events),
-        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(thread_then_legacy), ROW(pageable_copy), ROW(waits_for_device), ROW(captured), ROW(built_graph),
+        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(thread_then_legacy), ROW(pageable_copy), ROW(waits_before), ROW(waits_for_device), ROW(captured), ROW(built_graph),
             ROW(spoiled_capture),
         ROW(device), ROW(function_facts), ROW(opted_in), ROW(extended_launch))

@@ -41,12 +41,15 @@ void Order::made(void* stream, bool with_default) {
 void Order::begin(void* stream) {
   streams_.clear(), events_.clear(), asked_.clear(), host_.clear();
   own_ = stream;
+  asked(own_);  // what it had to do before the call
 }
 
 void Order::asked(void* stream) {
   stream = named(stream);
   ready(stream)[stream] = ++asked_[stream];
 }
+
+bool Order::is_forked(void* stream) { return ready(stream).contains(own_); }
 
 void Order::recorded(void* event, void* stream) { events_[event] = ready(stream); }
 

@@ -63,6 +63,7 @@ struct State {
   std::string call;               // what is asked in this one
   std::string whole, fault;
   Order order;                    // of the work on all streams
+  std::vector<std::pair<uint64_t, uint64_t>> arguments;  // of this call: where each begins and ends
   Memory* memory = nullptr;
   const Arenas* arenas = nullptr;
   uint64_t served = 0;            // bytes of the judge's memory that the runtime was asked for
@@ -196,13 +197,29 @@ void keep(const std::string& operation, const char* what) {
   else if (state().fault.empty()) state().call += operation;
 }
 
+// Whether an address in it lies in an argument; a struct of pointers has them anywhere.
+bool has_argument(const std::string& operation) {
+  for (size_t at = 0; at + sizeof(uint64_t) <= operation.size(); ++at) {
+    uint64_t word = 0;
+    std::memcpy(&word, operation.data() + at, sizeof word);
+    for (const auto& [begin, end] : state().arguments)
+      if (word >= begin && word < end) return true;
+  }
+  return false;
+}
+
+void keep_in_order(const std::string& operation, void* stream, const char* what) {
+  if (!state().order.is_forked(stream) && has_argument(operation)) refuse("work on arguments on a stream that does not wait for the current one");
+  state().order.asked(stream);
+  keep(operation, what);
+}
+
 // Asked for on a stream: now, or whenever the graph that is being captured is launched.
 void asked(const std::string& operation, void* stream, const char* what) {
   if (is_capturing(stream)) {
     state().captured.push_back({nullptr, operation});
   } else if (state().on) {
-    state().order.asked(stream);
-    keep(operation, what);
+    keep_in_order(operation, stream, what);
   }
 }
 
@@ -321,8 +338,13 @@ const std::vector<uint32_t>* parameters(const std::string& kernel) {
 
 void serve(Memory* memory, const Arenas* arenas) { state().memory = memory, state().arenas = arenas; }
 
-void begin(void* stream) {
+void begin(void* stream, const Arguments& arguments) {
   state().order.begin(stream);
+  state().arguments.clear();
+  for (const Held& held : arguments.held) {
+    const auto start = uint64_t(held.tensor.data);
+    if (uint64_t bytes = 0; extent(held.tensor, &bytes)) state().arguments.emplace_back(start, start + bytes);
+  }
   state().call.clear();
   state().fault.clear();
   state().on = true;
@@ -532,8 +554,7 @@ int cudaGraphLaunch(void* runnable, void* stream) {
   if (!error && record::is_ordered(stream)) {
     const auto found = record::state().runnable.find(runnable);
     if (found == record::state().runnable.end() || found->second.empty()) record::refuse("a graph that nobody saw being made");
-    else for (const auto& one : found->second) record::keep(one.operation, "something in a graph that is not kept");
-    record::state().order.asked(stream);
+    else for (const auto& one : found->second) record::keep_in_order(one.operation, stream, "something in a graph that is not kept");
   }
   return error;
 }
