@@ -1,13 +1,15 @@
 """The frames and the poison of a session on a real GPU, as far as they can be seen without one."""
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from warpsmith.base import MachineError
+from warpsmith.base import HarnessError, MachineError
 from warpsmith.sandbox import cuda_session as session
 from warpsmith.sandbox.cuda_memory import Arena, give_back
 from warpsmith.sandbox.cuda_room import ALIGNMENT, Room, room_around, room_for
@@ -82,6 +84,39 @@ def test_a_result_among_the_arguments_lies_in_the_slot_that_was_poisoned(offset:
     placed = session._Placed(one._views[0][256:1024], 256, session._poison())
     claim = Claim(Raw("float32", (1,), (1,), b""), 1 << 56 | offset)
     assert (one._result(claim, placed) is not None) is found
+
+
+def test_another_room_leaves_alone_what_the_candidate_keeps() -> None:
+    one = session.CudaSession(Path(), "", Path(), Room(1024, 1024))
+    one._views = [torch.zeros(4096, dtype=torch.uint8) for _ in range(3)]
+    one._live = ((2 << 56 | 1024, 64),)
+    one.use(Room(512, 2048))
+    painted = one._views[1].view(torch.float32).isnan()
+    assert painted[:256].all() and painted[(1024 + ALIGNMENT) // 4 :].all(), "beyond the room as well"
+    assert not one._views[1][1024:1088].any()
+
+
+def test_a_worker_that_cannot_begin_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    @contextmanager
+    def begun(*_given: object) -> Iterator[object]:
+        done.append("begun")
+        try:
+            yield
+        finally:
+            done.append("ended")
+
+    def refused(*_given: object) -> None:
+        raise HarnessError("The worker could not take the shared memory")
+
+    buffers = object.__new__(session.Buffers)
+    buffers.room, buffers.arenas, buffers.views = Room(1, 1), [], []
+    monkeypatch.setattr(session.CudaSession, "_start", begun)
+    monkeypatch.setattr(session, "Conversation", refused)
+    with pytest.raises(HarnessError), session.CudaSession(Path(), "", Path(), buffers):
+        pass
+    assert done == ["begun", "ended"]
 
 
 @pytest.mark.parametrize(

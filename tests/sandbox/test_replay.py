@@ -101,7 +101,7 @@ def test_work_that_nobody_waits_for_is_not_repeated(bench: Bench) -> None:
     assert recording.fault == "work on a stream that the current one does not wait for"
 
 
-@pytest.mark.parametrize("entry", ["streams", "waits_for_device", "unjoined_blocking", "pageable_copy"])
+@pytest.mark.parametrize("entry", ["streams", "waits_for_device", "unjoined_blocking", "pageable_copy", "empty_copies"])
 def test_work_on_arguments_that_waits_for_nobody_is_not_repeated(bench: Bench, entry: str) -> None:
     """It is joined at the end, but the arguments may not have been made when it begins."""
     _, recording = bench.recorded(entry)

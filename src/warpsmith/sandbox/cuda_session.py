@@ -82,10 +82,18 @@ class CudaSession:
         self._claims: tuple[Claim, ...] = ()
 
     def __enter__(self) -> Self:
+        with ExitStack() as opening:  # nothing stays behind where one of the steps fails
+            self._begin(opening)
+            self._open = opening.pop_all()
+        self._load()
+        return self
+
+    def _begin(self, opening: ExitStack) -> None:
+        """The buffers, and a worker that has mapped them."""
         given = self._given
-        buffers = given if isinstance(given, Buffers) else self._open.enter_context(Buffers(given))
+        buffers = given if isinstance(given, Buffers) else opening.enter_context(Buffers(given))
         self._room, self._arenas, self._views = buffers.room, buffers.arenas, buffers.views
-        self._child = self._open.enter_context(self._start())
+        self._child = opening.enter_context(self._start())
         self._talk = Conversation(self._child, self._call_s)
         shared = [
             (FIRST_FD + place, arena.bytes, base)
@@ -94,8 +102,6 @@ class CudaSession:
         self._settle(self._talk.ask(Frame(Kind.SHARE, share(shared)), Kind.LOADED))
         if self._trouble is not None:
             raise HarnessError(f"The worker could not take the shared memory: {self._trouble.detail}")
-        self._load()
-        return self
 
     def _load(self) -> None:
         self._settle(self._talk.load(self._artifact))
@@ -109,7 +115,7 @@ class CudaSession:
     def use(self, room: Room) -> None:
         """Slots of this size from now on; the arenas are large enough. What they do not reach is not zero either."""
         self._room = room
-        _paint(self._views[RESULTS], _poison())
+        self._poison_free(_poison(), self._views[RESULTS])
 
     @property
     def confined(self) -> Confined:
@@ -221,15 +227,15 @@ class CudaSession:
         taken = min(self._room.slot_bytes, aligned(taken_bytes((*tensors(arguments), *given)) + TAIL))
         region = self._views[0][start : start + taken]
         _paint(region, poison)
-        self._poison_free(poison)
+        self._poison_free(poison, self._views[RESULTS][: self._room.results_bytes])
         placed = _Placed(region, start, poison)
         placed.put(arguments)
         placed.reserve(given)
         return placed
 
-    def _poison_free(self, poison: int) -> None:
-        """What calls of this size have of the results arena, but the blocks that the candidate says it keeps."""
-        at, view = 0, self._views[RESULTS][: self._room.results_bytes]
+    def _poison_free(self, poison: int, view: Tensor) -> None:
+        """This much of the results arena, but the blocks that the candidate says it keeps."""
+        at = 0
         for code, size in sorted(self._live):
             arena, offset = _decoded(code)
             if arena == RESULTS and at <= offset <= view.numel():

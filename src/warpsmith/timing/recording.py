@@ -19,8 +19,9 @@ from warpsmith.timing.subject import Subject
 # still to run when the call is over, which nobody would see once all is repeated in one order. Those from an idle
 # device tell how long the host takes.
 BEFORE = (Mode.IDLE, Mode.QUEUED, Mode.IDLE)
-# Where the arenas are asked for, far from where a process keeps its own: another must get them there as well.
-PLACES = (0x2000_0000_0000, 0x2800_0000_0000, 0x3000_0000_0000)
+# Where the arenas are asked for, far from where a process keeps its own: another must get them there as well. No small
+# numbers beside each other look like these addresses.
+PLACES = (0x25B7_8000_0000, 0x2DB7_8000_0000, 0x35B7_8000_0000)
 
 
 @dataclass(frozen=True)

@@ -240,6 +240,16 @@ static int waits_before(Call& call) {  // the host waits for the current stream 
   return same(call);
 }
 
+static int empty_copies(Call& call) {  // wait for nothing, and nobody waits for the work between them
+  cudaStream_t side = nullptr;
+  float here = 0;
+  OK(cudaMemcpyAsync(&here, call.x, 0, cudaMemcpyDeviceToHost, call.stream));
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  BUMP(call.x, side);
+  OK(cudaMemcpyAsync(&here, call.x, 0, cudaMemcpyDeviceToHost, side));
+  return same(call);
+}
+
 static int waits_for_device(Call& call) {
   cudaStream_t side = nullptr;
   OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
@@ -421,6 +431,6 @@ static int extended_launch(Call& call) {
 
 ENTRIES(ROW(launch), ROW(legacy_stream), ROW(memory), ROW(host_copies), ROW(rows), ROW(strided), ROW(symbols), ROW(pinned),
     ROW(streams), ROW(events),
-        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(thread_then_legacy), ROW(pageable_copy), ROW(waits_before), ROW(waits_for_device), ROW(captured), ROW(built_graph),
+        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(thread_then_legacy), ROW(pageable_copy), ROW(waits_before), ROW(empty_copies), ROW(waits_for_device), ROW(captured), ROW(built_graph),
             ROW(spoiled_capture),
         ROW(device), ROW(function_facts), ROW(opted_in), ROW(extended_launch))

@@ -443,13 +443,14 @@ int cudaMemset(void* to, int value, size_t bytes) {
 int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
   const int error = NEXT(cudaMemcpyAsync)(to, from, bytes, kind, stream);
   if (!error) record::copied(to, from, bytes, kind, stream);
-  if (!error && kind == kDeviceToHost && record::is_pageable(to)) record::waited(stream);
+  if (!error && bytes && kind == kDeviceToHost && record::is_pageable(to)) record::waited(stream);
   return error;
 }
 
 int cudaMemcpy(void* to, const void* from, size_t bytes, int kind) {
   const int error = NEXT(cudaMemcpy)(to, from, bytes, kind);
-  if (!error) record::copied(to, from, bytes, kind, nullptr), record::waited(nullptr);
+  if (!error) record::copied(to, from, bytes, kind, nullptr);
+  if (!error && bytes && (kind == kDeviceToHost || kind == kHostToDevice)) record::waited(nullptr);
   return error;
 }
 
@@ -461,7 +462,8 @@ int cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_p
 
 int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind) {
   const int error = NEXT(cudaMemcpy2D)(to, to_pitch, from, from_pitch, row_bytes, rows, kind);
-  if (!error) record::copied_rows(to, to_pitch, from, from_pitch, row_bytes, rows, kind, nullptr), record::waited(nullptr);
+  if (!error) record::copied_rows(to, to_pitch, from, from_pitch, row_bytes, rows, kind, nullptr);
+  if (!error && row_bytes && rows && (kind == kDeviceToHost || kind == kHostToDevice)) record::waited(nullptr);
   return error;
 }
 
