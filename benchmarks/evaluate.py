@@ -22,7 +22,7 @@ from warpsmith.bench.cuda import timer_for
 from warpsmith.bench.environment import environment
 from warpsmith.bench.run import grade
 from warpsmith.cli._published import kernel_candidate
-from warpsmith.compile import CompileOptions, Toolchain, compile
+from warpsmith.compile import CompileOptions, compile
 from warpsmith.records import Candidate, Claim, Direction, Group, Record, Verdict
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Shown
@@ -128,7 +128,7 @@ def _unseen(_call: Problem, _shown: Shown) -> None:
 def _pairs(subject: Subject) -> Iterator[dict[str, object]]:
     place, cases = environment("cuda", ""), subject.task.group(Group.TIMING)
     timer, manner = timer_for(place.hardware, place.torch, CHOICES), Manner(SAME)
-    runtime = Toolchain.find().runtime.parent
+    runtime = timer.zeros.toolchain.runtime.parent
     recorded = record_alone(subject, runtime, cases, lambda _case: _unseen, timer.call_s)
     assert not isinstance(recorded, Trouble | Unrepeated), recorded
     with timer.sitting(subject, recorded.arenas) as sitting:

@@ -137,6 +137,7 @@ class Repeatable(FakeSession):
     """A session on which a call can be recorded; which rooms it was told to use."""
 
     rooms: list[Room]
+    arenas = Room(1, 2, 1)
 
     def use(self, room: Room) -> None:
         self.rooms.append(room)
@@ -172,7 +173,6 @@ def test_what_was_checked_is_recorded_in_the_same_process(
 ) -> None:
     session, made = Repeatable(softmax(wrong_from)), problems
     session.rooms = []
-    monkeypatch.setattr("warpsmith.sandbox.cuda_room.Buffers", lambda room: nullcontext(room))
     monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *_given: session)
     monkeypatch.setattr("warpsmith.bench.cuda.solver", lambda opened: opened.problem)
     monkeypatch.setattr("warpsmith.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))

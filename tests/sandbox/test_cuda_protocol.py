@@ -11,9 +11,9 @@ import torch
 
 from warpsmith.base import HarnessError, MachineError
 from warpsmith.sandbox import cuda_session as session
-from warpsmith.sandbox.cuda_memory import Arena, give_back
+from warpsmith.sandbox.cuda_memory import Arena, are_bases, give_back
 from warpsmith.sandbox.cuda_room import ALIGNMENT, Room, room_around, room_for
-from warpsmith.sandbox.protocol import Answer, Claim, Malformed, Status, Timed, are_bases, go, parse_timed, share
+from warpsmith.sandbox.protocol import Answer, Claim, Malformed, Status, Timed, go, parse_timed, share
 from warpsmith.sandbox.values import Raw
 
 ANSWER = struct.pack("<iidII", 0, 0, 0.5, 0, 0)

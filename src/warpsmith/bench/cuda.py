@@ -88,7 +88,7 @@ def check_stage(desk: Desk) -> Stage:
     """The plan's calls on the GPU, and those that are recorded: another process for these would take half a second."""
 
     def stage(record: Record) -> StageResult:
-        from warpsmith.sandbox.cuda_room import Buffers, room_around, room_for_all
+        from warpsmith.sandbox.cuda_room import room_around, room_for_all
         from warpsmith.sandbox.cuda_session import CudaSession
         from warpsmith.timing.recording import PLACES, room_of
 
@@ -96,29 +96,27 @@ def check_stage(desk: Desk) -> Stage:
         outlines = (outline(desk.opened, direction, step.trial) for step in _one_a_case(steps))
         timed = _timed_cases(desk) if desk.choices.until in AFTER_CHECK else []
         room = room_for_all(outlines)
-        arenas = room_around(room, room_of(subject.outline(case) for case in timed)) if timed else room
+        later = room_of(subject.outline(case) for case in timed) if timed else room
         runtime, call_s = Toolchain.find().runtime.parent, desk.choices.call_s
-        with (
-            Buffers(arenas) as buffers,
-            CudaSession(desk.compiled(), direction.value, runtime, buffers, call_s, PLACES) as session,
-        ):
+        arenas = room_around(room, later)
+        with CudaSession(desk.compiled(), direction.value, runtime, arenas, call_s, PLACES) as session:
             session.use(room)
             asked = Subject(desk.task, direction, solver(desk.opened), desk.plain)
             found = check(asked, steps, session).result
             if found.verdict is Verdict.PASS and timed:
-                _record(desk, session, subject, timed, arenas)
+                _record(desk, session, subject, timed, later)
         _after(desk.recording or found)
         return found
 
     return stage
 
 
-def _record(desk: Desk, session: "CudaSession", subject: "Timed", cases: list[Case], arenas: "Room") -> None:
+def _record(desk: Desk, session: "CudaSession", subject: "Timed", cases: list[Case], room: "Room") -> None:
     """A call of every case that will be timed, written down for whoever repeats it without the host code."""
     from warpsmith.timing.recording import Unrepeated, record_calls
 
     begin = time.monotonic()
-    found = record_calls(session, subject, cases, lambda case: _examine(desk, case), arenas)
+    found = record_calls(session, subject, cases, lambda case: _examine(desk, case), room)
     seconds = time.monotonic() - begin
     if isinstance(found, Trouble):
         verdict, reason, detail = Verdict.FAIL, found.reason, found.detail

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from collections.abc import Sequence
 from ctypes import POINTER, byref, c_int, c_size_t, c_ubyte, c_ulonglong, c_ushort, c_void_p
 from functools import cache
 from types import TracebackType
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PINNED, ON_DEVICE, DESCRIPTOR, READ_WRITE = 1, 1, 1, 3  # enumerators of cuda.h
-MOST_KEPT = 8 << 30  # bytes
 GRANULE = 2 << 20  # cuMemGetAllocationGranularity on every GPU so far
+MOST_ADDRESS = 1 << 47
+MOST_RESERVED = 8 << 30  # bytes
 
 
 class _Location(ctypes.Structure):
@@ -67,11 +69,16 @@ def _do(name: str, *arguments: Any) -> None:
         raise MachineError(f"The CUDA driver refused {name} with error {error}; another process may hold the memory.")
 
 
+def are_bases(bases: Sequence[int]) -> bool:
+    """Whether memory can lie there; a candidate may claim anything."""
+    return all(0 < base < MOST_ADDRESS and base % GRANULE == 0 for base in bases)
+
+
 def give_back() -> None:
     """Let others have what torch keeps for later here, where that is much: references of large cases take gigabytes."""
     import torch
 
-    if torch.cuda.memory_reserved() > MOST_KEPT:
+    if torch.cuda.memory_reserved() > MOST_RESERVED:
         torch.cuda.empty_cache()
 
 
@@ -87,7 +94,6 @@ class Arena:
         self.fd = -1
         handle, address, fd = c_ulonglong(), c_ulonglong(), c_int()
         where = _Location(ON_DEVICE, 0)
-        give_back()
         _do("cuMemCreate", byref(handle), self.bytes, byref(_Properties(PINNED, DESCRIPTOR, where)), 0)
         _do("cuMemExportToShareableHandle", byref(fd), handle, DESCRIPTOR, 0)
         _do("cuMemAddressReserve", byref(address), self.bytes, 0, 0, 0)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
 from torch import Tensor
 
-from warpsmith.sandbox.cuda_memory import Arena
+from warpsmith.sandbox.cuda_memory import Arena, give_back
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import Values, tensors
 
@@ -25,11 +25,11 @@ class Room:
     snapshot_bytes: int = 0
 
 
-def room_for(arguments: Values, results: Sequence[Tensor], slots: int = 4) -> Room:
+def room_for(arguments: Values, results: Sequence[Tensor]) -> Room:
     """Room for calls of this size: results three times over, and a gigabyte of scratch for the candidate."""
     taken = taken_bytes((*tensors(arguments), *results))
     given = sum(span(tensor) for tensor in results)
-    return Room(aligned(taken), 3 * given + taken + (1 << 30), slots, taken_bytes(results))
+    return Room(aligned(taken), 3 * given + taken + (1 << 30), snapshot_bytes=taken_bytes(results))
 
 
 def taken_bytes(placed: Sequence[Tensor]) -> int:
@@ -39,19 +39,22 @@ def taken_bytes(placed: Sequence[Tensor]) -> int:
 
 def room_for_all(calls: Iterable[Problem]) -> Room:
     """Room for the largest of several calls."""
-    rooms = [room_for(call.arguments, call.native) for call in calls]
-    return Room(
-        max(one.slot_bytes for one in rooms),
-        max(one.results_bytes for one in rooms),
-        snapshot_bytes=max(one.snapshot_bytes for one in rooms),
-    )
+    return _largest([room_for(call.arguments, call.native) for call in calls])
 
 
 def room_around(first: Room, other: Room) -> Room:
     """Arenas that hold the slots of either."""
-    arguments_bytes = max(one.slot_bytes * one.slots for one in (first, other))
-    results_bytes = max(first.results_bytes, other.results_bytes)
-    return Room(arguments_bytes, results_bytes, 1, max(first.snapshot_bytes, other.snapshot_bytes))
+    return _largest([replace(one, slot_bytes=one.slot_bytes * one.slots, slots=1) for one in (first, other)])
+
+
+def _largest(rooms: Sequence[Room]) -> Room:
+    """Of rooms with as many slots each."""
+    return Room(
+        max(one.slot_bytes for one in rooms),
+        max(one.results_bytes for one in rooms),
+        rooms[0].slots,
+        max(one.snapshot_bytes for one in rooms),
+    )
 
 
 class Buffers:
@@ -62,6 +65,7 @@ class Buffers:
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
+        give_back()
         sizes = (self.room.slot_bytes * self.room.slots, self.room.results_bytes, self.room.snapshot_bytes)
         self.arenas = [self._open.enter_context(Arena(size)) for size in sizes]
         self.views = [arena.view() for arena in self.arenas]

@@ -15,6 +15,7 @@ from torch import Tensor
 from warpsmith.base import HarnessError
 from warpsmith.confine import Child, Frame, FrameError, Limits, Policy, system_paths
 from warpsmith.records import Confined, Reason
+from warpsmith.sandbox.cuda_memory import are_bases
 from warpsmith.sandbox.cuda_room import ALIGNMENT, GUARD, Buffers, Room, aligned, span, taken_bytes
 from warpsmith.sandbox.ending import end_silent
 from warpsmith.sandbox.flush import flush
@@ -26,7 +27,6 @@ from warpsmith.sandbox.protocol import (
     Malformed,
     Recording,
     Timed,
-    are_bases,
     call,
     go,
     parse_recorded,
@@ -64,6 +64,7 @@ class CudaSession:
     """The judge's side of one worker. What the worker says is believed only where the judge can see it itself."""
 
     device = "cuda"
+    arenas: Room  # how large all of its memory is
 
     def __init__(
         self,
@@ -92,7 +93,8 @@ class CudaSession:
         """The buffers, and a worker that has mapped them."""
         given = self._given
         buffers = given if isinstance(given, Buffers) else opening.enter_context(Buffers(given))
-        self._room, self._arenas, self._views = buffers.room, buffers.arenas, buffers.views
+        self.arenas = self._room = buffers.room
+        self._arenas, self._views = buffers.arenas, buffers.views
         self._child = opening.enter_context(self._start())
         self._talk = Conversation(self._child, self._call_s)
         shared = [

@@ -18,7 +18,6 @@ CLOCKS = struct.Struct("<ddI")
 MOST_DIMENSIONS, MOST_BLOCKS = 16, 1 << 16
 MOST_SAID = 200  # of a worker's reason
 RETURN_BYTES, QUEUED, RECORDING = 1, 1, 2
-MOST_ADDRESS, GRANULE = 1 << 47, 2 << 20  # where memory can lie
 LEAST_US = 0.001
 
 Placed = Callable[[Raw], int]  # a tensor to its device address; 0 sends the bytes along
@@ -158,11 +157,6 @@ def parse_recorded(payload: bytes) -> Recording:
     bases = struct.unpack_from("<3Q", payload, at)
     said = "".join(one for one in text[:MOST_SAID].decode("utf-8", "replace") if one.isprintable())
     return Recording(said, bases, payload[at + 24 :])
-
-
-def are_bases(bases: Sequence[int]) -> bool:
-    """Whether memory can lie there; a candidate may claim anything."""
-    return all(0 < base < MOST_ADDRESS and base % GRANULE == 0 for base in bases)
 
 
 def play(artifact: str, recording: Recording) -> bytes:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from warpsmith.base import quantile
 from warpsmith.records import Case
-from warpsmith.sandbox.cuda_room import Buffers, Room, room_for_all
+from warpsmith.sandbox.cuda_room import Room, room_for_all
 from warpsmith.sandbox.cuda_session import CudaSession, Recorded
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.sample import Examine
+from warpsmith.timing.sample import Examine, one
 from warpsmith.timing.subject import Subject
 
 # The calls before the one that is recorded. A first call may tune itself; behind a gate it shows whether anything is
@@ -42,32 +42,29 @@ def room_of(outlines: Iterable[Problem]) -> Room:
 
 
 def record_calls(
-    session: CudaSession, subject: Subject, cases: Sequence[Case], examine: Callable[[Case], Examine], arenas: Room
+    session: CudaSession, subject: Subject, cases: Sequence[Case], examine: Callable[[Case], Examine], room: Room
 ) -> Recordings | Trouble | Unrepeated:
     """Of each case a call that can be repeated; else what is wrong with one, or why it cannot be.
 
-    The session's arenas are `arenas`, and lie at `PLACES`.
+    The session's arenas lie at `PLACES`; `room` is what the cases need of them.
     """
-    session.use(room_of(subject.outline(case) for case in cases))
+    session.use(room)
     found = {}
     for case in cases:
         recorded = _record(session, subject.calls(case), examine(case), subject.plain)
         if not isinstance(recorded, Recorded):
             return recorded
         found[case.name] = recorded
-    return Recordings(arenas, found)
+    return Recordings(session.arenas, found)
 
 
 def record_alone(
     subject: Subject, runtime: Path, cases: Sequence[Case], examine: Callable[[Case], Examine], call_s: float
 ) -> Recordings | Trouble | Unrepeated:
     """The same in a process of its own, which is gone afterwards."""
-    arenas, entry = room_of(subject.outline(case) for case in cases), subject.direction.value
-    with (
-        Buffers(arenas) as buffers,
-        CudaSession(subject.artifact, entry, runtime, buffers, call_s, PLACES) as session,
-    ):
-        return record_calls(session, subject, cases, examine, arenas)
+    room, entry = room_of(subject.outline(case) for case in cases), subject.direction.value
+    with CudaSession(subject.artifact, entry, runtime, room, call_s, PLACES) as session:
+        return record_calls(session, subject, cases, examine, room)
 
 
 def write(path: Path, recordings: Recordings) -> None:
@@ -86,10 +83,9 @@ def _record(
 ) -> Recorded | Trouble | Unrepeated:
     hosts_us = []
     for mode in BEFORE:
-        call = next(calls)
-        shown = session.call(call.arguments, call.native if given else (), mode=mode)
-        if trouble := shown.trouble or examine(call, shown):
-            return trouble
+        shown = one(session, next(calls), examine, mode, given)
+        if isinstance(shown, Trouble):
+            return shown
         hosts_us += [shown.clocks.host_us] if shown.clocks and mode is Mode.IDLE else []
     call = next(calls)
     shown, recorded = session.record(call.arguments, call.native if given else ())

@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from torch import Tensor
-
 from warpsmith.base import median, quantile
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode, Session, Shown
@@ -137,7 +135,7 @@ def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner:
     while not manner.done(samples, time.monotonic() - begin):
         turns = turns or RANDOM.sample(TURNS, len(TURNS))  # in no order that a kernel could count on
         mode = turns.pop()
-        shown = one(session, next(calls), examine, number, mode, manner)
+        shown = one(session, next(calls), examine, mode, manner.given, number, manner.cold)
         if isinstance(shown, Trouble):
             return shown
         if number >= manner.warm_calls and shown.clocks is not None:
@@ -146,8 +144,9 @@ def sample(session: Session, calls: Iterator[Problem], examine: Examine, manner:
     return samples
 
 
-def one(session: Session, call: Problem, examine: Examine, number: int, mode: Mode, manner: Manner) -> Shown | Trouble:
+def one(
+    session: Session, call: Problem, examine: Examine, mode: Mode, given: bool, slot: int = 0, cold: bool = True
+) -> Shown | Trouble:
     """One call, examined."""
-    results: Sequence[Tensor] = call.native if manner.given else ()
-    shown = session.call(call.arguments, results, slot=number, mode=mode, cold=manner.cold)
+    shown = session.call(call.arguments, call.native if given else (), slot=slot, mode=mode, cold=cold)
     return shown.trouble or examine(call, shown) or shown

@@ -88,7 +88,7 @@ class Windows:
     def _other(self, player: Player) -> Trouble | None:
         """What is wrong with calls of other inputs: host code may have chosen by those that it was recorded with."""
         for call in self.others:
-            shown = one(player, call, self.examine, 0, Mode.IDLE, self.manner)
+            shown = one(player, call, self.examine, Mode.IDLE, self.manner.given, cold=self.manner.cold)
             if isinstance(shown, Trouble):
                 return shown
         return None
