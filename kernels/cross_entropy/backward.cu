@@ -71,7 +71,7 @@ __device__ void stretch(const Arguments& a, int64_t row, int first) {
   for (int u = 0; u < Unroll; ++u) {
     const int at = first + u * Team * 4;
     if (Aligned ? at < end : at >= head && at + 4 <= end) {
-      const float4 pack = __ldcs(reinterpret_cast<const float4*>(from + at));
+      const float4 pack = *reinterpret_cast<const float4*>(from + at);
       values[u][0] = pack.x, values[u][1] = pack.y, values[u][2] = pack.z, values[u][3] = pack.w;
     } else {
 #pragma unroll

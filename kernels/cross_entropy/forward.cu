@@ -80,7 +80,7 @@ __device__ float2 running(const float* base, int head, int end) {
     for (int u = 0; u < Unroll; ++u) {
       const int at = start + u * Team * 4;
       if (Aligned ? at < end : at >= head && at + 4 <= end) {
-        const float4 pack = __ldcs(reinterpret_cast<const float4*>(base + at));
+        const float4 pack = *reinterpret_cast<const float4*>(base + at);
         values[u][0] = pack.x, values[u][1] = pack.y, values[u][2] = pack.z, values[u][3] = pack.w;
       } else {
 #pragma unroll
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(WARP_BLOCK)
 #pragma unroll
   for (int u = 0; u < 8; ++u) {
     const int at = (u * 32 + lane) * 4;
-    packs[u] = at < classes ? __ldcs(reinterpret_cast<const float4*>(from + at))
+    packs[u] = at < classes ? *reinterpret_cast<const float4*>(from + at)
                             : make_float4(-INFINITY, -INFINITY, -INFINITY, -INFINITY);
   }
   const float target = from[targets[there]];  // the index comes along with the row, the logit then from the L1 or L2

@@ -150,7 +150,7 @@ template <bool Aligned, typename scalar_t>
 __device__ Pack<scalar_t> fetch(const scalar_t* base, int at, int head, int end) {
   Pack<scalar_t> pack;
   if (Aligned ? at < end : at >= head && at + kVec<scalar_t> <= end) {
-    pack.bits = __ldcs(reinterpret_cast<const uint4*>(base + at));
+    pack.bits = *reinterpret_cast<const uint4*>(base + at);
   } else if (!Aligned) {
 #pragma unroll
     for (int j = 0; j < kVec<scalar_t>; ++j)
@@ -584,8 +584,8 @@ __global__ void __launch_bounds__(SWEEP_THREADS, 1) swept(Spread<scalar_t> s) {
   __syncthreads();
   for (int pack = last, left = 0; pack >= begin && pack < end; pack -= SWEEP_THREADS, ++left) {
     Pack<scalar_t> gain, shift;
-    gain.bits = __ldcs(reinterpret_cast<const uint4*>(s.weight) + pack);
-    shift.bits = __ldcs(reinterpret_cast<const uint4*>(s.bias) + pack);
+    gain.bits = reinterpret_cast<const uint4*>(s.weight)[pack];
+    shift.bits = reinterpret_cast<const uint4*>(s.bias)[pack];
 #pragma unroll
     for (int first = 0; first < kSweepRows; first += SWEEP_BATCH) {
       Pack<scalar_t> some[SWEEP_BATCH];
@@ -593,7 +593,7 @@ __global__ void __launch_bounds__(SWEEP_THREADS, 1) swept(Spread<scalar_t> s) {
       for (int i = 0; i < SWEEP_BATCH; ++i)
         if (first + i < s.rows)
           some[i].bits = kept(left, first + i) ? slot(left, first + i)
-                                               : __ldcs(x + static_cast<int64_t>(first + i) * s.packs + pack);
+                                               : x[static_cast<int64_t>(first + i) * s.packs + pack];
 #pragma unroll
       for (int i = 0; i < SWEEP_BATCH; ++i)
         if (first + i < s.rows) {

@@ -776,7 +776,7 @@ struct Gated {
 __global__ void gate_gradient(const float* grad, const float* out, float* to, int64_t count, bool whole) {
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 4;
   if (whole && i < count) {
-    const float4 g = __ldcs(reinterpret_cast<const float4*>(grad + i)), o = __ldcs(reinterpret_cast<const float4*>(out + i));
+    const float4 g = *reinterpret_cast<const float4*>(grad + i), o = *reinterpret_cast<const float4*>(out + i);
     *reinterpret_cast<float4*>(to + i) = make_float4(o.x > 0.0f ? g.x : 0.0f, o.y > 0.0f ? g.y : 0.0f,
                                                      o.z > 0.0f ? g.z : 0.0f, o.w > 0.0f ? g.w : 0.0f);
   } else {

@@ -50,8 +50,8 @@ __global__ void __launch_bounds__(BLOCK) scatter_pairs(const float* grad_out, co
 #pragma unroll
   for (int k = 0; k < Unroll; ++k)
     if (const unsigned i = first + k * BLOCK; i < pairs) {
-      chosen[k] = __ldcs(reinterpret_cast<const longlong2*>(indices) + i);
-      grads[k] = __ldcs(reinterpret_cast<const float2*>(grad_out) + i);
+      chosen[k] = reinterpret_cast<const longlong2*>(indices)[i];
+      grads[k] = reinterpret_cast<const float2*>(grad_out)[i];
     }
 #pragma unroll
   for (int k = 0; k < Unroll; ++k)

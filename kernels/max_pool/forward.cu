@@ -46,7 +46,7 @@ __device__ float larger(float a, float b) {
   return result;
 }
 
-__device__ float4 stream(const float* from) { return __ldcs(reinterpret_cast<const float4*>(from)); }
+__device__ float4 pack(const float* from) { return *reinterpret_cast<const float4*>(from); }
 
 // 2 by 2 with stride 2, height even, width a multiple of four: over all planes, the rows of inputs are pairs of rows.
 // One thread Unroll times two neighbouring windows; `across` of those pairs make a row of outputs.
@@ -58,8 +58,8 @@ __global__ void __launch_bounds__(BLOCK) pool_pairs(const float* x, float* out, 
   for (int k = 0; k < Unroll; ++k)
     if (const unsigned i = first + k * BLOCK; i < pairs) {
       const float* from = x + (static_cast<int64_t>(i) + i / across * across) * 4;  // row * 2 * width + column
-      upper[k] = stream(from);
-      lower[k] = stream(from + static_cast<int64_t>(across) * 4);
+      upper[k] = pack(from);
+      lower[k] = pack(from + static_cast<int64_t>(across) * 4);
     }
 #pragma unroll
   for (int k = 0; k < Unroll; ++k)

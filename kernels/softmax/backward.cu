@@ -70,7 +70,7 @@ template <bool Aligned, typename scalar_t>
 __device__ Pack<scalar_t> fetch(const scalar_t* base, int at, int head, int end) {
   Pack<scalar_t> pack;
   if (Aligned ? at < end : at >= head && at + kVec<scalar_t> <= end) {
-    pack.bits = __ldcs(reinterpret_cast<const uint4*>(base + at));
+    pack.bits = *reinterpret_cast<const uint4*>(base + at);
   } else if (!Aligned) {
 #pragma unroll
     for (int j = 0; j < kVec<scalar_t>; ++j)

@@ -106,9 +106,9 @@ __global__ void __launch_bounds__(BLOCK)
 #pragma unroll
   for (int k = 0; k < Unroll; ++k)
     if (const unsigned i = first + k * BLOCK; i < packs) {
-      gates[k] = __ldcs(reinterpret_cast<const uint4*>(gate) + i);
-      grads[k] = __ldcs(reinterpret_cast<const uint4*>(grad_out) + i);
-      ups[k] = __ldcs(reinterpret_cast<const uint4*>(up) + i);
+      gates[k] = reinterpret_cast<const uint4*>(gate)[i];
+      grads[k] = reinterpret_cast<const uint4*>(grad_out)[i];
+      ups[k] = reinterpret_cast<const uint4*>(up)[i];
     }
 #pragma unroll
   for (int k = 0; k < Unroll; ++k)

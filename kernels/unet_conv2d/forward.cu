@@ -876,7 +876,7 @@ __device__ __forceinline__ float2 channels_last_by_pairs(const __half* from, __h
     if (c >= channels || place >= area) continue;
     const __half* const at = from + (image * channels + c) * area + place;
     if (whole) {
-      const uint4 got = __ldcs(reinterpret_cast<const uint4*>(at));
+      const uint4 got = *reinterpret_cast<const uint4*>(at);
       line[i][0] = got.x, line[i][1] = got.y, line[i][2] = got.z, line[i][3] = got.w;
     } else {
 #pragma unroll
@@ -923,7 +923,7 @@ __device__ __forceinline__ void weights_by_taps(const __half* from, __half* to, 
     uint4 got[(8 * kMostTaps + 31) / 32];  // all on their way before the first is stored
 #pragma unroll
     for (int i = 0; i < (8 * kMostTaps + 31) / 32; ++i)
-      if (lane + i * 32 < entries / 8) got[i] = __ldcs(reinterpret_cast<const uint4*>(at) + lane + i * 32);
+      if (lane + i * 32 < entries / 8) got[i] = reinterpret_cast<const uint4*>(at)[lane + i * 32];
 #pragma unroll
     for (int i = 0; i < (8 * kMostTaps + 31) / 32; ++i)
       if (lane + i * 32 < entries / 8) reinterpret_cast<uint4*>(line)[lane + i * 32] = got[i];

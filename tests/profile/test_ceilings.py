@@ -8,7 +8,7 @@ import pytest
 from warpsmith.base import HarnessError
 from warpsmith.compile import Toolchain
 from warpsmith.device import Gpu, save_ceilings
-from warpsmith.profile.ceilings import SOURCE, known_ceilings, parse
+from warpsmith.profile.ceilings import SOURCE, known_ceilings, parse, probe
 from warpsmith.records import Ceilings
 
 GPU = Gpu("NVIDIA H200", "580.1", 143771, "9.0")
@@ -27,7 +27,7 @@ def test_other_lines_are_our_fault(said: str) -> None:
 def test_stored_ceilings_are_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     kept = Ceilings(gpu=GPU.name, measured=True, read_bytes_per_s=1e12, write_bytes_per_s=1e12, copy_bytes_per_s=1e12)
-    save_ceilings(kept, GPU.driver)
+    save_ceilings(kept, GPU.driver, probe())
     assert known_ceilings(GPU, Toolchain.find()) == kept
 
 
