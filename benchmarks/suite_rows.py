@@ -24,7 +24,8 @@ from typing import Any
 from warpsmith.base import read_text
 from warpsmith.bench.probe import Probe, timed
 from warpsmith.bench.sketch import full_call
-from warpsmith.check import Step, Subject, check
+from warpsmith.check import Step
+from warpsmith.check.run import Subject, check
 from warpsmith.compile import CompileOptions, compile
 from warpsmith.evolve.start import first_candidate
 from warpsmith.profile.names import plain_name

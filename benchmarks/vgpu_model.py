@@ -75,7 +75,7 @@ def run_us(row: dict[str, Any], source: Path, gpu: Description) -> float | None:
     from warpsmith.records import Candidate, Trial, VirtualFacts
     from warpsmith.sandbox import VirtualSandbox
     from warpsmith.tasks.find import open_task
-    from warpsmith.verify import VirtualRun, run_virtual
+    from warpsmith.verify.virtual import VirtualRun, run_virtual
 
     direction = Direction(row.get("direction", "forward"))
     with open_task(row["task"]) as opened:

@@ -159,7 +159,7 @@ def test_an_audit_goes_on_where_an_earlier_one_was_killed(tmp_path: Path, monkey
         (tmp_path / f"{name}.cu").write_text(ATTACK.replace("by pointer", name))
     corpus, file, tried = read_corpus([tmp_path]), tmp_path / "out.jsonl", list[str]()
 
-    def examined(one: Specimen, _choices: Choices, clock: object) -> Outcome:
+    def examined(one: Specimen, _choices: Choices, by: object) -> Outcome:
         tried.append(Path(one.path).stem)
         return outcome(one)
 

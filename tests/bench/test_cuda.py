@@ -1,7 +1,7 @@
 """What the stages for a real GPU decide without one: which cases are timed, how many launches are believed."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import cast
@@ -12,7 +12,6 @@ from torch import Tensor
 
 from warpsmith.base import HarnessError
 from warpsmith.bench import Choices
-from warpsmith.bench.clock import Job
 from warpsmith.bench.cuda import (
     _after,
     _compile_facts,
@@ -35,6 +34,7 @@ from warpsmith.check import Seen, Step
 from warpsmith.device import Gpu, GpuState
 from warpsmith.records import (
     Candidate,
+    Case,
     CompileFacts,
     Direction,
     Environment,
@@ -55,7 +55,8 @@ from warpsmith.sandbox.session import Clocks, Shown
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import problems
 from warpsmith.tasks.values import Values
-from warpsmith.timing.recording import Recordings, Unrepeated, read
+from warpsmith.timing.recording import Recordings, Unrepeated
+from warpsmith.timing.subject import Subject
 from warpsmith.vgpu import Facts, Row
 
 OPENED = open_task("softmax")
@@ -106,31 +107,26 @@ def test_without_a_virtual_run_the_artifact_s_kernels_are_counted(kernels: int, 
     assert _launches(desk(), _compile_facts(compiled(kernels))) == believed
 
 
-class Elsewhere:
-    """A clock that remembers what it was asked, and what it found in the file."""
+class Timed:
+    """A timer that remembers what it was asked."""
 
     def __init__(self) -> None:
-        self.jobs: list[tuple[Job, Recordings]] = []
+        self.asked: list[tuple[Subject, Sequence[Case], Recordings]] = []
 
-    def turn(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def time(self, job: Job) -> StageResult:
-        self.jobs.append((job, read(Path(job.recorded))))
+    def stage(self, subject: Subject, cases: Sequence[Case], _examine: object, recorded: Recordings) -> StageResult:
+        self.asked.append((subject, cases, recorded))
         return StageResult(stage="timing", verdict=Verdict.PASS)
 
 
-def test_a_clock_is_told_all_that_the_stages_before_know() -> None:
-    clock, record = Elsewhere(), compiled(3)
-    one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"), clock=clock)
+def test_what_was_recorded_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    timer, one = Timed(), Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"))
+    monkeypatch.setattr("warpsmith.bench.cuda.timer_for", lambda hardware, *_given: timer)
+    monkeypatch.setattr("warpsmith.bench.cuda.state", GpuState)
     with pytest.raises(HarnessError, match="before the record stage"):
-        timing_stage(one)(record)
-    one.recorded = RECORDINGS
-    assert timing_stage(one)(record).verdict is Verdict.PASS
-    ((job, recorded),) = clock.jobs
-    assert (job.target, job.candidate, job.choices, job.seed) == ("softmax", CANDIDATE, one.choices, 3)
-    assert (job.artifact, job.launches, job.environment.hardware) == ("x.so", 3, "h")
-    assert recorded == RECORDINGS and not Path(job.recorded).exists()
+        timing_stage(one)(compiled(3))
+    one.subject, one.recorded = _subject(one, 3), RECORDINGS
+    assert timing_stage(one)(compiled(3)).verdict is Verdict.PASS
+    assert timer.asked == [(one.subject, list(TASK.group(Group.TIMING)), RECORDINGS)]
 
 
 class Repeatable(FakeSession):
@@ -185,7 +181,24 @@ def test_what_was_checked_is_recorded_in_the_same_process(
     assert (set(one.recorded.calls) if one.recorded else set()) == (
         {case.name for case in TASK.group(Group.SMOKE)} if recorded else set()
     )
-    assert [room.slots for room in session.rooms] == [4] + [1] * (len(said) - 1)
+    rooms = {True: len(TASK.group(Group.SMOKE)), False: len(said) - 1}  # one a case, up to the first that is wrong
+    assert [room.slots for room in session.rooms] == [4] + [1] * rooms[recorded]
+
+
+@pytest.mark.parametrize(("results_bytes", "alone"), [(1 << 20, False), (9 << 30, True)])
+def test_a_check_that_takes_much_memory_is_one_at_a_time(
+    results_bytes: int, alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[str] = []
+    session = Repeatable(softmax(10**9))
+    session.rooms = []
+    monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *_given: session)
+    monkeypatch.setattr("warpsmith.sandbox.cuda_room.room_around", lambda *_rooms: Room(1, results_bytes, 1))
+    monkeypatch.setattr("warpsmith.bench.cuda.much_memory", lambda: held.append("memory") or nullcontext())
+    monkeypatch.setattr("warpsmith.bench.cuda.solver", lambda opened: opened.problem)
+    chosen = Choices(device="cuda", cases=(Group.SMOKE,), until="check")
+    check_stage(Desk("softmax", OPENED, TASK, CANDIDATE, chosen, 3, Path("x.so")))(compiled(1))
+    assert held == ["memory"] * alone
 
 
 @pytest.mark.parametrize(
@@ -203,7 +216,7 @@ def test_what_cannot_be_repeated_is_in_quarantine(
     one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"))
     with pytest.raises(HarnessError, match="before the check stage"):
         record_stage(one)(compiled(1))
-    _record(one, cast(CudaSession, None), _subject(one), [CASE], RECORDINGS.arenas)
+    _record(one, cast(CudaSession, None), _subject(one, 1), [CASE])
     result = record_stage(one)(compiled(1))
     assert (result.verdict, result.reason) == (verdict, reason)
     assert one.recorded == (found if verdict is Verdict.PASS else None)
@@ -220,7 +233,9 @@ def test_a_timed_call_is_examined_as_a_checked_one() -> None:
 
 def test_a_task_of_ours_is_solved_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("warpsmith.bench.cuda.problem", lambda program, direction, trial, device: asked.append(device))
+    monkeypatch.setattr(
+        "warpsmith.tasks.program.problem", lambda program, direction, trial, device: asked.append(device)
+    )
     solver(OPENED)(Direction.FORWARD, Trial(case=CASE))
     assert asked == ["cuda"]
 

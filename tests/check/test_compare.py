@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from warpsmith.check import compare
-from warpsmith.check.compare import Budget, _slow
+from warpsmith.check.compare import Budget, _slow, compare
 from warpsmith.records import Case, Direction, Dtype, Group, Reason, Tolerance
 from warpsmith.tasks.program import Problem, solved
 from warpsmith.tasks.suite import suite_program

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from warpsmith.check import Looked, look
+from warpsmith.check.fault import Looked, look
 from warpsmith.check.precision import resembles
 from warpsmith.records import (
     Argument,

@@ -6,8 +6,8 @@ from itertools import count
 import pytest
 import torch
 
-from warpsmith.check import Checked, Scope, Subject, check, plan
-from warpsmith.check.run import STREAK_S
+from warpsmith.check import Scope, plan
+from warpsmith.check.run import STREAK_S, Checked, Subject, check
 from warpsmith.records import CheckFacts, Direction, Family, Reason, Verdict
 from warpsmith.sandbox.fake_session import FakeSession
 from warpsmith.sandbox.session import Shown

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpsmith.check import compare
+from warpsmith.check.compare import compare
 from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.records import Candidate, Direction, Group, Reason, Trial
 from warpsmith.sandbox.cuda_room import Room, room_for

@@ -10,7 +10,7 @@ from warpsmith.bench import Choices
 from warpsmith.bench.corpus import examine as tried
 from warpsmith.bench.corpus import read_specimen
 from warpsmith.bench.cuda import timer_for
-from warpsmith.check import look
+from warpsmith.check.fault import look
 from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Case, Direction, Group, Language, Trial, Verdict

@@ -16,10 +16,10 @@ from warpsmith.timing import ratio
 from warpsmith.timing.recording import Recordings, Unrepeated, record_alone
 from warpsmith.timing.rules import claim
 from warpsmith.timing.sample import Examine, Manner
-from warpsmith.timing.sitting import Zeros
 from warpsmith.timing.stage import RULES, Timer
 from warpsmith.timing.subject import Subject
 from warpsmith.timing.window import Window, Windows
+from warpsmith.timing.zeros import Zeros
 
 pytestmark = pytest.mark.gpu
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 4096}, dtype=Dtype.FLOAT32)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Confined
+from warpsmith.sandbox.cuda_room import Room
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode, Shown
 from warpsmith.tasks.values import Values
@@ -29,6 +30,10 @@ class FakeSession:
     confined: Confined = field(default_factory=Confined)
     calls: list[tuple[int, Mode, int]] = field(default_factory=list)
     colds: list[bool] = field(default_factory=list)
+    room: Room | None = None
+
+    def use(self, room: Room) -> None:
+        self.room = room
 
     def call(
         self,

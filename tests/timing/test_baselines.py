@@ -11,10 +11,11 @@ from warpsmith.base import HarnessError
 from warpsmith.records import MODES, Case, Direction, Dtype, Group
 from warpsmith.tasks.find import open_task
 from warpsmith.timing.baselines import Baseline, Baselines, asked, host_policy, keep, load, measure_again, store
-from warpsmith.timing.sitting import Sitting, Zeros
+from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stage import Tier, Timer
 from warpsmith.timing.subject import Subject
 from warpsmith.timing.torch_host import Reply, Request
+from warpsmith.timing.zeros import Zeros
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 8192}, dtype=Dtype.FLOAT32)
 THEN = {"eager": 30.0, "compile": 10.0, "max-autotune": 10.5, "eager-graph": 25.0, "compile-graph": 11.4}

@@ -1,14 +1,13 @@
 """Who sits under the clock, with sessions that are fakes: what is recorded, and which process repeats it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
 import pytest
-import torch
 from tests.timing.faking import FakeSession
 from torch import Tensor
 
@@ -23,7 +22,7 @@ from warpsmith.tasks.fresh import outline
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import Values
 from warpsmith.timing import sitting as module
-from warpsmith.timing.recording import BEFORE, Recordings, Unrepeated, read, record_calls, write
+from warpsmith.timing.recording import BEFORE, Recordings, Unrepeated, record_calls, room_of
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.subject import Subject
 
@@ -32,7 +31,7 @@ OPENED = open_task("softmax")
 CALL = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
 RECORDED = Recorded(Recording("", (1, 2, 3), b"operations"), (), (), ())
 SUBJECT = Subject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
-ARENAS, ROOM = CudaRoom(1 << 20, 1 << 21, 1), CudaRoom(1 << 19, 1 << 20, 1)
+ARENAS = CudaRoom(1 << 20, 1 << 21, 1)
 WRONG = Trouble(Reason.WRONG_VALUE, "off")
 
 
@@ -41,11 +40,7 @@ class Recorder(FakeSession):
     """A session that has something to tell of its last call."""
 
     told: Recorded | str = RECORDED
-    room: CudaRoom | None = None
     arenas: CudaRoom = ARENAS
-
-    def use(self, room: CudaRoom) -> None:
-        self.room = room
 
     def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded | str]:
         return self.call(arguments, given), self.told
@@ -115,7 +110,7 @@ def recorded(
         return WRONG if len(seen) == wrong_at else None
 
     monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(CALL))
-    return record_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _case: examine, ROOM)
+    return record_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _case: examine)
 
 
 def test_calls_of_both_modes_come_before_the_one_that_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +119,7 @@ def test_calls_of_both_modes_come_before_the_one_that_is_recorded(monkeypatch: p
     assert isinstance(found, Recordings) and found.arenas == ARENAS
     assert found.calls["c"].recording == RECORDED.recording
     assert 7.0 <= found.calls["c"].host_us < 9.0, "whatever disturbs a host only adds"
-    assert session.room == ROOM
+    assert session.room == room_of([CALL])
     assert [mode for _, mode, _ in session.calls] == [*BEFORE, Mode.IDLE]
     assert Mode.QUEUED in BEFORE and BEFORE[0] is Mode.IDLE
 
@@ -138,14 +133,6 @@ def test_what_cannot_be_repeated_has_a_reason(monkeypatch: pytest.MonkeyPatch) -
     session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0)], told="a graph that nobody saw being made")
     found = recorded(session, monkeypatch)
     assert isinstance(found, Unrepeated) and found == "a graph that nobody saw being made"
-
-
-def test_recordings_go_to_another_process_of_ours_as_they_are(tmp_path: Path) -> None:
-    one = replace(RECORDED, live=((3, 8),), contents=(torch.arange(8, dtype=torch.uint8),), host_us=7.0)
-    write(tmp_path / "recorded", Recordings(ARENAS, {"c": one}))
-    found = read(tmp_path / "recorded").calls["c"]
-    assert replace(found, contents=()) == replace(one, contents=())
-    assert torch.equal(found.contents[0], one.contents[0])
 
 
 def test_a_player_stays_for_many_recordings_and_one_in_trouble_is_replaced(sitting: Sitting, room: Room) -> None:

@@ -24,14 +24,15 @@ from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import tensors
 from warpsmith.timing.baselines import Baseline, Baselines, keep, store
 from warpsmith.timing.null import Form
-from warpsmith.timing.recording import PLACES, Recordings
+from warpsmith.timing.recording import PLACES, Recordings, room_of
 from warpsmith.timing.rules import Doubt, Floor
 from warpsmith.timing.sample import Manner, Null
-from warpsmith.timing.sitting import Sitting, Zeros
+from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stage import RULES, Tier, Timer
 from warpsmith.timing.subject import Subject
 from warpsmith.timing.verdict import Judged
 from warpsmith.timing.window import Window, Windows
+from warpsmith.timing.zeros import Zeros
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 512, "cols": 64}, dtype=Dtype.FLOAT32)
 OPENED = open_task("softmax")
@@ -99,6 +100,7 @@ def test_a_search_needs_one_process_and_a_claim_two(
     assert isinstance(found, Judged) and found.doubts == () and sitting.begun == windows
     assert (found.timing.time.us, found.timing.idle.us) == (12.0, 16.0)
     assert found.timing.repeated and found.timing.notes == ()
+    assert sitting.fakes[0].room == room_of([OUTLINE]), "as much is painted as the case needs"
 
 
 @pytest.mark.parametrize(("clocks", "reason"), [(LATE, Reason.CLOCKS_DISAGREE), (HIDING, Reason.HIDDEN_WORK)])

@@ -24,7 +24,7 @@ from warpsmith.records import (
 from warpsmith.sandbox import FakeSandbox, Observation, Trouble
 from warpsmith.sandbox.tensors import to_raw
 from warpsmith.tasks.program import Problem
-from warpsmith.verify import VirtualRun, run_virtual
+from warpsmith.verify.virtual import VirtualRun, run_virtual
 from warpsmith.vgpu import Facts, RawFinding, describe
 
 CASE = Case(name="smoke", group=Group.SMOKE, axes={"n": 4}, dtype=Dtype.FLOAT32)

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,8 +12,7 @@ from pydantic import ValidationError
 
 from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read_text
 from warpsmith.bench.choices import Choices, settled
-from warpsmith.bench.clock import pool_with_clock
-from warpsmith.bench.run import grade
+from warpsmith.bench.judges import pool_of_judges
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Model, Record
 
@@ -57,8 +55,8 @@ def read_requests(path: Path) -> list[Request]:
 def run_batch(requests: Sequence[Request], choices: Choices, jobs: int, judge: Judge | None = None) -> Iterator[str]:
     """A line for each request, in order, as soon as it and those before are done; `jobs` at a time."""
     fixed = replace(choices, device=settled(choices.device))
-    with pool_with_clock(fixed, min(jobs, len(requests))) as (threads, clock):
-        asked = judge or partial(grade, clock=clock)
+    with pool_of_judges(fixed, min(jobs, len(requests))) as (threads, grade):
+        asked = judge or grade
         waiting = iter(requests)
         flying = [threads.submit(_line, one, fixed, asked) for one in islice(waiting, 2 * jobs)]
         try:

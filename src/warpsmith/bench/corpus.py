@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 import warpsmith
 from warpsmith.base import UsageError, WarpsmithError, digest_json, read_text
 from warpsmith.bench.choices import Choices
-from warpsmith.bench.clock import Timing, pool_with_clock
+from warpsmith.bench.judges import Grade, pool_of_judges
 from warpsmith.bench.run import concluded, grade
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Direction, Model, Reason, Record, StageResult, Verdict
@@ -127,8 +127,8 @@ def audit(
     fit = [one for one in specimens if one.device != "cuda" or choices.device == "cuda"]
     found = {one.path: known[key] for one in fit if known and (key := key_of(one, choices)) in known}
     left = [one for one in fit if one.path not in found]
-    with pool_with_clock(choices, min(jobs, len(left))) as (threads, clock):
-        trials = [threads.submit(examine, one, choices, clock=clock) for one in left]
+    with pool_of_judges(choices, min(jobs, len(left))) as (threads, by):
+        trials = [threads.submit(examine, one, choices, by=by) for one in left]
         try:
             for done in as_completed(trials):
                 tell(done.result())
@@ -159,7 +159,7 @@ def _outcome(line: str) -> Outcome | None:
         return None
 
 
-def examine(specimen: Specimen, choices: Choices, seed: int | None = None, clock: Timing | None = None) -> Outcome:
+def examine(specimen: Specimen, choices: Choices, seed: int | None = None, by: Grade = grade) -> Outcome:
     """What comes out for one file; by a secret seed unless one is given."""
     source = read_text(Path(specimen.path))
     candidate = Candidate(
@@ -171,8 +171,8 @@ def examine(specimen: Specimen, choices: Choices, seed: int | None = None, clock
     )
     key = key_of(specimen, choices)
     try:
-        record = grade(candidate, choices, seed, clock)
-        honest = _honest(specimen, candidate, choices, record, clock)
+        record = by(candidate, choices, seed)
+        honest = _honest(specimen, candidate, choices, record, by)
         return judged(specimen, record, bool(choices.without), honest).model_copy(update={"key": key})
     except WarpsmithError as error:
         return Outcome(
@@ -186,14 +186,12 @@ def examine(specimen: Specimen, choices: Choices, seed: int | None = None, clock
         )
 
 
-def _honest(
-    specimen: Specimen, candidate: Candidate, choices: Choices, record: Record, clock: Timing | None
-) -> float | None:
+def _honest(specimen: Specimen, candidate: Candidate, choices: Choices, record: Record, by: Grade) -> float | None:
     """The time of the slow kernel that an attack wraps, by the same secret seed; asked only of one that passed."""
     if not specimen.attack or concluded(record) is not Verdict.PASS or "#ifdef HONEST" not in candidate.source:
         return None
     inside = candidate.model_copy(update={"macros": {**candidate.macros, "HONEST": "1"}})
-    return _time_us(grade(inside, choices, record.options.seeds[0], clock))
+    return _time_us(by(inside, choices, record.options.seeds[0]))
 
 
 def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | None = None) -> Outcome:

@@ -2,28 +2,23 @@
 
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from warpsmith.base import HarnessError
 from warpsmith.bench import stages
 from warpsmith.bench.choices import Choices
-from warpsmith.bench.clock import Job
 from warpsmith.bench.desk import Desk
-from warpsmith.bench.lease import Need, lease
+from warpsmith.bench.lease import much_memory
 from warpsmith.bench.stages import Stage
-from warpsmith.bench.warm import warm
-from warpsmith.check import Step, Subject, check, look
-from warpsmith.check.run import Solve
+from warpsmith.check import Step
 from warpsmith.compile import Toolchain
 from warpsmith.device import gpus, state
 from warpsmith.records import (
     MODES,
     Case,
     CompileFacts,
-    Environment,
     Group,
     Reason,
     Record,
@@ -33,25 +28,23 @@ from warpsmith.records import (
 )
 from warpsmith.sandbox import Trouble
 from warpsmith.sandbox.session import Shown
-from warpsmith.tasks.find import open_task
-from warpsmith.tasks.fresh import outline
 from warpsmith.tasks.heldout import LONG
-from warpsmith.tasks.opened import LocalTask, OpenOptions, OpenTask
-from warpsmith.tasks.program import Problem, moved, problem
-from warpsmith.timing.sample import Examine
+from warpsmith.tasks.opened import LocalTask, OpenTask
 from warpsmith.vgpu import Description, describe
 
 if TYPE_CHECKING:
-    from warpsmith.sandbox.cuda_room import Room
+    from warpsmith.check.run import Solve
     from warpsmith.sandbox.cuda_session import CudaSession
-    from warpsmith.timing.recording import Recordings
-    from warpsmith.timing.sitting import Zeros
+    from warpsmith.tasks.program import Problem
+    from warpsmith.timing.sample import Examine
     from warpsmith.timing.stage import Timer
     from warpsmith.timing.subject import Subject as Timed
+    from warpsmith.timing.zeros import Zeros
 
 LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
 AFTER_CHECK = ("", "record", "timing")  # last stages, when there is something to record
 NOT_REPEATED = "its calls cannot be repeated without its host code, and so not be timed: {why}"
+MUCH = 8 << 30  # bytes of arenas: references in float64 take as much again
 MOST_COUNTED = 16  # launches of a call that are given credit
 MOST_LAUNCHES = 8  # believed of a candidate that the virtual GPU could not run
 
@@ -88,35 +81,39 @@ def check_stage(desk: Desk) -> Stage:
     """The plan's calls on the GPU, and those that are recorded: another process for these would take half a second."""
 
     def stage(record: Record) -> StageResult:
+        from warpsmith.check.run import Subject, check
         from warpsmith.sandbox.cuda_room import room_around, room_for_all
         from warpsmith.sandbox.cuda_session import CudaSession
+        from warpsmith.tasks.fresh import outline
         from warpsmith.timing.recording import PLACES, room_of
 
-        direction, steps, subject = record.candidate.direction, desk.steps("cuda"), _subject(desk)
+        direction, steps = record.candidate.direction, desk.steps("cuda")
+        subject = desk.subject = _subject(desk, _launches(desk, _compile_facts(record)))
         outlines = (outline(desk.opened, direction, step.trial) for step in _one_a_case(steps))
         timed = _timed_cases(desk) if desk.choices.until in AFTER_CHECK else []
         room = room_for_all(outlines)
         later = room_of(subject.outline(case) for case in timed) if timed else room
         runtime, call_s = Toolchain.find().runtime.parent, desk.choices.call_s
         arenas = room_around(room, later)
-        with CudaSession(desk.compiled(), direction.value, runtime, arenas, call_s, PLACES) as session:
+        much = much_memory() if arenas.bytes > MUCH else nullcontext()
+        with much, CudaSession(desk.compiled(), direction.value, runtime, arenas, call_s, PLACES) as session:
             session.use(room)
             asked = Subject(desk.task, direction, solver(desk.opened), desk.plain)
             found = check(asked, steps, session).result
             if found.verdict is Verdict.PASS and timed:
-                _record(desk, session, subject, timed, later)
+                _record(desk, session, subject, timed)
         _after(desk.recording or found)
         return found
 
     return stage
 
 
-def _record(desk: Desk, session: "CudaSession", subject: "Timed", cases: list[Case], room: "Room") -> None:
+def _record(desk: Desk, session: "CudaSession", subject: "Timed", cases: list[Case]) -> None:
     """A call of every case that will be timed, written down for whoever repeats it without the host code."""
     from warpsmith.timing.recording import Unrepeated, record_calls
 
     begin = time.monotonic()
-    found = record_calls(session, subject, cases, lambda case: _examine(desk, case), room)
+    found = record_calls(session, subject, cases, lambda case: _examine(desk, case))
     seconds = time.monotonic() - begin
     if isinstance(found, Trouble):
         verdict, reason, detail = Verdict.FAIL, found.reason, found.detail
@@ -150,58 +147,19 @@ def record_stage(desk: Desk) -> Stage:
 
 
 def timing_stage(desk: Desk) -> Stage:
-    """Times of the timing cases, or of the cases that were chosen; in the clock's process where there is one."""
+    """Times of the timing cases, or of the cases that were chosen."""
 
     def stage(record: Record) -> StageResult:
-        from warpsmith.timing.recording import write
-
-        if desk.recorded is None:
+        if desk.recorded is None or desk.subject is None:
             raise HarnessError("The timing stage stands before the record stage.")
-        place, launches = record.environment, _launches(desk, _compile_facts(record))
-        if desk.clock is None or not isinstance(desk.opened, LocalTask):  # another's task has a process here
-            return timed(desk, desk.recorded, launches, place)
-        with TemporaryDirectory() as folder:
-            write(Path(folder) / "recorded", desk.recorded)
-            return desk.clock.time(
-                Job(
-                    target=desk.target,
-                    candidate=record.candidate,
-                    choices=desk.choices,
-                    seed=desk.seed,
-                    artifact=str(desk.compiled()),
-                    launches=launches,
-                    recorded=str(Path(folder) / "recorded"),
-                    environment=place,
-                )
-            )
+        timer = timer_for(record.environment.hardware, record.environment.torch, desk.choices)
+        found = timer.stage(desk.subject, _timed_cases(desk), lambda case: _examine(desk, case), desk.recorded)
+        return _unless_throttled(_after(found))
 
     return stage
 
 
-def time_job(job: Job) -> StageResult:
-    """A job that came from another process."""
-    from warpsmith.timing.recording import read
-
-    with open_task(job.target, OpenOptions(trust=job.choices.trust)) as opened:
-        desk = Desk(job.target, opened, opened.describe(), job.candidate, job.choices, job.seed, Path(job.artifact))
-        return timed(desk, read(Path(job.recorded)), job.launches, job.environment)
-
-
-def prepare() -> None:
-    """Measure what most candidates are held against."""
-    warm()
-    with lease(Need.ALONE):
-        _zeros().prepare()
-
-
-def timed(desk: Desk, recorded: "Recordings", launches: int, place: Environment) -> StageResult:
-    """The timing stage's result, here and now."""
-    timer, subject = timer_for(place.hardware, place.torch, desk.choices), _subject(desk, launches)
-    found = timer.stage(subject, _timed_cases(desk), lambda case: _examine(desk, case), recorded)
-    return _unless_throttled(_after(found))
-
-
-def _subject(desk: Desk, launches: int = 1) -> "Timed":
+def _subject(desk: Desk, launches: int) -> "Timed":
     from warpsmith.timing.subject import Subject as Timed
 
     direction = desk.candidate.direction
@@ -228,14 +186,16 @@ def timer_for(hardware: str, torch_version: str, choices: Choices) -> "Timer":
 @cache
 def _zeros() -> "Zeros":
     from warpsmith.profile import known_ceilings
-    from warpsmith.timing.sitting import Zeros
+    from warpsmith.timing.zeros import Zeros
 
     toolchain = Toolchain.find()
     return Zeros(toolchain, known_ceilings(gpus()[0], toolchain))
 
 
-def solver(opened: OpenTask) -> Solve:
+def solver(opened: OpenTask) -> "Solve":
     """Problems on the GPU: a task of ours is solved there, a foreign one where it is confined."""
+    from warpsmith.tasks.program import moved, problem
+
     if isinstance(opened, LocalTask):
         return lambda direction, trial: problem(opened.program, direction, trial, "cuda")
     return lambda direction, trial: moved(opened.problem(direction, trial), "cuda")
@@ -256,8 +216,10 @@ def _timed_cases(desk: Desk) -> list[Case]:
     return [*written[: desk.choices.most_cases], *drawn] or list(desk.task.cases[:1])
 
 
-def _examine(desk: Desk, case: Case) -> Examine:
-    def examine(call: Problem, shown: Shown) -> Trouble | None:
+def _examine(desk: Desk, case: Case) -> "Examine":
+    from warpsmith.check.fault import look
+
+    def examine(call: "Problem", shown: Shown) -> Trouble | None:
         fault = look(shown, call, desk.task, desk.candidate.direction, Trial(case=case)).fault
         return Trouble(fault.reason, fault.detail) if fault else None
 

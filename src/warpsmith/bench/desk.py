@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from warpsmith.base import HarnessError
 from warpsmith.bench.choices import Choices
-from warpsmith.bench.clock import Timing
 from warpsmith.bench.sketch import sketch_steps
 from warpsmith.check import Scope, Seen, Step, plan
 from warpsmith.records import Candidate, Group, Language, Signature, StageResult, Task
@@ -14,6 +13,7 @@ from warpsmith.tasks.opened import OpenTask
 
 if TYPE_CHECKING:
     from warpsmith.timing.recording import Recordings
+    from warpsmith.timing.subject import Subject
 
 # Floating-point operations of a held-out case on the virtual GPU: about half a second.
 VIRTUAL_WORK = 4e6
@@ -34,8 +34,8 @@ class Desk:
     artifact: Path | None = None
     seen: tuple[Seen, ...] = field(default=())
     recording: StageResult | None = None
+    subject: "Subject | None" = None
     recorded: "Recordings | None" = None
-    clock: Timing | None = None  # who times it; none: this process
 
     @property
     def signature(self) -> Signature:

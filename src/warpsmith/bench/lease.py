@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
+from pathlib import Path
 
 from warpsmith.base import Home, locked, one_of
 
-# At once: a GPU serves the processes that share it in turn, so that more of them only wait for each other, and a clock
-# for all of them. But one begins its process while another computes, and one that hangs shall not stop the others.
-CHECKS = 2
+# At once: most of a check's time is the host's. But a GPU serves the processes that share it in turn, and a clock waits
+# for all of them.
+CHECKS = 4
 
 
 class Need(StrEnum):
@@ -17,6 +18,17 @@ class Need(StrEnum):
     NONE = "none"
     SHARED = "shared"  # with other checks, but not while somebody is timed
     ALONE = "alone"
+
+
+@contextmanager
+def much_memory() -> Iterator[None]:
+    """For a check that takes a large part of the GPU's memory: one at a time, beside others that do not."""
+    with locked(_folder() / "gpu-0.memory"):
+        yield
+
+
+def _folder() -> Path:
+    return Home.here().data / "leases"
 
 
 @contextmanager
@@ -30,7 +42,7 @@ def lease(need: Need) -> Iterator[None]:
         with nullcontext():
             yield
         return
-    folder = Home.here().data / "leases"
+    folder = _folder()
     shared = need is Need.SHARED
     places = [folder / f"gpu-0.check-{number}" for number in range(CHECKS)]
     with one_of(places) if shared else nullcontext():

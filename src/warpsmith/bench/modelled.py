@@ -7,8 +7,7 @@ are a quarantine: no kernel ran, the host took the data, the same input again wa
 from collections.abc import Iterator, Sequence
 
 from warpsmith.base import evaluate, median
-from warpsmith.check import Seen
-from warpsmith.check.run import cases_of
+from warpsmith.check import Seen, cases_of
 from warpsmith.records import (
     Case,
     CaseTiming,

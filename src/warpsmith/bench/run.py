@@ -3,19 +3,17 @@
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from itertools import groupby
 
 from warpsmith.base import UsageError
 from warpsmith.bench.choices import Choices, settled
-from warpsmith.bench.clock import Timing
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.environment import environment
 from warpsmith.bench.lease import Need, lease
 from warpsmith.bench.table import STAGES, Row
 from warpsmith.compile.source import language_of
-from warpsmith.records import Candidate, Direction, Language, Reason, Record, StageResult, Verdict
+from warpsmith.records import Candidate, Direction, Language, Reason, Record, StageResult, Task, Verdict
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.opened import OpenOptions
 
@@ -42,24 +40,36 @@ def evaluate(
     return grade(candidate, choices or Choices())
 
 
-def grade(candidate: Candidate, choices: Choices, seed: int | None = None, clock: Timing | None = None) -> Record:
+def grade(candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
     """The record of one candidate; `candidate.task` is opened as a user would. A secret seed is drawn unless given."""
     chosen = replace(choices, device=settled(choices.device))
     drawn = secrets.randbits(SEED_BITS) if seed is None else seed
     with open_task(candidate.task, OpenOptions(trust=choices.trust)) as opened:
         task = opened.describe()
-        if candidate.direction not in task.directions:
-            has = ", ".join(task.directions)
-            raise UsageError(f"Task {task.name} has no {candidate.direction} direction; it has {has}.")
-        named = candidate.model_copy(update={"task": task.name})
-        desk = Desk(candidate.task, opened, task, named, chosen, drawn, clock=clock)
-        record = Record(
-            candidate=named,
-            task_version=task.version,
-            environment=environment(chosen.device, chosen.gpu),
-            options=chosen.options(drawn),
-        )
+        record = _begun(candidate, task, chosen, drawn)
+        desk = Desk(candidate.task, opened, task, record.candidate, chosen, drawn)
         return run(record, desk, rows_for(chosen))
+
+
+def faulted(candidate: Candidate, choices: Choices, error: Exception) -> Record:
+    """The record of one that could not be evaluated, by no fault of its own."""
+    chosen = replace(choices, device=settled(choices.device))
+    with open_task(candidate.task, OpenOptions(trust=choices.trust)) as opened:
+        record = _begun(candidate, opened.describe(), chosen, 0)
+    return record.adding(_fault(rows_for(chosen)[0].name, error, time.perf_counter()))
+
+
+def _begun(candidate: Candidate, task: Task, chosen: Choices, seed: int) -> Record:
+    """The record before any stage."""
+    if candidate.direction not in task.directions:
+        has = ", ".join(task.directions)
+        raise UsageError(f"Task {task.name} has no {candidate.direction} direction; it has {has}.")
+    return Record(
+        candidate=candidate.model_copy(update={"task": task.name}),
+        task_version=task.version,
+        environment=environment(chosen.device, chosen.gpu),
+        options=chosen.options(seed),
+    )
 
 
 def rows_for(choices: Choices) -> tuple[Row, ...]:
@@ -87,8 +97,7 @@ def _under_one_lease(record: Record, desk: Desk, need: Need, rows: Sequence[Row]
     """Stages that need the GPU alike have it in one go: whoever gives it back in between waits for it again."""
     started = time.perf_counter()
     try:
-        turn = desk.clock.turn() if desk.clock and need is Need.ALONE else nullcontext()
-        with turn, lease(need):
+        with lease(need):
             for row in rows:
                 record = record.adding(_one(row, record, desk))
                 if record.results[-1].verdict not in GOING_ON:
@@ -96,7 +105,7 @@ def _under_one_lease(record: Record, desk: Desk, need: Need, rows: Sequence[Row]
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - ours, as below
-        return record.adding(_fault(rows[0], error, started))
+        return record.adding(_fault(rows[0].name, error, started))
     return record
 
 
@@ -112,12 +121,12 @@ def _one(row: Row, record: Record, desk: Desk) -> StageResult:
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - our fault, kept in this record so that the next candidate is not touched
-        return _fault(row, error, started)
+        return _fault(row.name, error, started)
 
 
-def _fault(row: Row, error: Exception, started: float) -> StageResult:
+def _fault(stage: str, error: Exception, started: float) -> StageResult:
     detail, seconds = f"{type(error).__name__}: {error}", time.perf_counter() - started
-    return StageResult(stage=row.name, verdict=Verdict.FAULT, reason=Reason.HARNESS, detail=detail, seconds=seconds)
+    return StageResult(stage=stage, verdict=Verdict.FAULT, reason=Reason.HARNESS, detail=detail, seconds=seconds)
 
 
 def _unconfined(record: Record) -> StageResult:

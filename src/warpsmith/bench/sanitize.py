@@ -12,7 +12,6 @@ from warpsmith.check.sanitizer import SanitizerReport, read_sanitizer
 from warpsmith.compile import Toolchain
 from warpsmith.records import Case, Finding, Reason, Record, SanitizerFacts, Severity, StageResult, Trial, Verdict
 from warpsmith.sandbox import CudaSandbox
-from warpsmith.sandbox.tensors import to_values
 
 STAGE = "sanitizer"
 TOOLS = ("memcheck", "racecheck", "synccheck")
@@ -76,6 +75,8 @@ def _said(finding: Finding) -> str:
 
 
 def _report(desk: Desk, program: Path, tool: str, case: Case) -> SanitizerReport:
+    from warpsmith.sandbox.tensors import to_values
+
     direction = desk.candidate.direction
     problem = desk.opened.problem(direction, Trial(case=case, seed=desk.seed % (1 << 31)))
     values = to_values([*problem.arguments, *(problem.native if desk.plain else ())])

@@ -8,7 +8,6 @@ from warpsmith.bench.choices import Choices, Defence
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.modelled import modelled
 from warpsmith.bench.sketch import sketched
-from warpsmith.check import Subject, check
 from warpsmith.compile import CompileOptions, compile
 from warpsmith.device import gpus
 from warpsmith.records import Record, StageResult
@@ -48,6 +47,8 @@ def virtual_stage(desk: Desk, name: str = "check") -> Stage:
     """The plan's calls on the virtual GPU."""
 
     def stage(record: Record) -> StageResult:
+        from warpsmith.check.run import Subject, check
+
         direction = record.candidate.direction
         subject = Subject(desk.task, direction, desk.opened.problem, desk.plain)
         gpu = describe(desk.choices.gpu)

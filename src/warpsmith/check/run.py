@@ -10,11 +10,11 @@ import torch
 
 from warpsmith.check.fault import Fault, findings_of, look
 from warpsmith.check.plan import Step
+from warpsmith.check.seen import Seen, cases_of
 from warpsmith.check.threads import one_thread
-from warpsmith.records import Case, CaseCheck, CheckFacts, Direction, Finding, Group, StageResult, Task, Trial, Verdict
+from warpsmith.records import Case, CaseCheck, CheckFacts, Direction, Finding, StageResult, Task, Trial, Verdict
 from warpsmith.sandbox.session import Mode, Session, Shown
 from warpsmith.tasks.program import Problem
-from warpsmith.vgpu import Facts
 
 STAGE = "check"
 MODES = (Mode.IDLE, Mode.QUEUED)
@@ -30,15 +30,6 @@ class Subject:
     direction: Direction
     solve: Solve
     plain: bool = False
-
-
-@dataclass(frozen=True)
-class Seen:
-    """One call that was right, with what the virtual GPU counted."""
-
-    step: Step
-    worst: float
-    facts: Facts | None
 
 
 @dataclass(frozen=True)
@@ -81,12 +72,6 @@ class _Solved:
         if self._left[key]:
             self._kept[key] = found
         return found
-
-
-def cases_of(seen: Sequence[Seen]) -> list[Case]:
-    """The cases that were called, by name, held-out ones last."""
-    cases = {one.step.trial.case.name: one.step.trial.case for one in seen}
-    return sorted(cases.values(), key=lambda case: (case.group is Group.HELDOUT, case.name))
 
 
 def check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:

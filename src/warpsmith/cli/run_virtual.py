@@ -69,7 +69,7 @@ def _signature(task: Task, direction: Direction) -> Signature:
 
 def _run(opened: "OpenTask", task: Task, artifact: Path, direction: Direction, trial: Trial, gpu: str) -> StageResult:
     from warpsmith.sandbox import VirtualSandbox
-    from warpsmith.verify import VirtualRun, run_virtual
+    from warpsmith.verify.virtual import VirtualRun, run_virtual
     from warpsmith.vgpu import describe
 
     modelled = describe(gpu)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PINNED, ON_DEVICE, DESCRIPTOR, READ_WRITE = 1, 1, 1, 3  # enumerators of cuda.h
 GRANULE = 2 << 20  # cuMemGetAllocationGranularity on every GPU so far
 MOST_ADDRESS = 1 << 47
-MOST_RESERVED = 8 << 30  # bytes
+MOST_RESERVED = 2 << 30  # bytes; others are evaluated at the same time, each in a process of its own
 
 
 class _Location(ctypes.Structure):

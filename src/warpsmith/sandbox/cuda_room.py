@@ -24,6 +24,11 @@ class Room:
     slots: int = 4
     snapshot_bytes: int = 0
 
+    @property
+    def bytes(self) -> int:
+        """All of it."""
+        return self.slot_bytes * self.slots + self.results_bytes + self.snapshot_bytes
+
 
 def room_for(arguments: Values, results: Sequence[Tensor]) -> Room:
     """Room for calls of this size: results three times over, and a gigabyte of scratch for the candidate."""

@@ -1,6 +1,5 @@
 """A call of each case written down in the candidate's own process, so that it can be timed without its host code."""
 
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,15 +41,15 @@ def room_of(outlines: Iterable[Problem]) -> Room:
 
 
 def record_calls(
-    session: CudaSession, subject: Subject, cases: Sequence[Case], examine: Callable[[Case], Examine], room: Room
+    session: CudaSession, subject: Subject, cases: Sequence[Case], examine: Callable[[Case], Examine]
 ) -> Recordings | Trouble | Unrepeated:
     """Of each case a call that can be repeated; else what is wrong with one, or why it cannot be.
 
-    The session's arenas lie at `PLACES`; `room` is what the cases need of them.
+    The session's arenas lie at `PLACES`, and have room for all of the cases.
     """
-    session.use(room)
     found = {}
     for case in cases:
+        session.use(room_of([subject.outline(case)]))
         recorded = _record(session, subject.calls(case), examine(case), subject.plain)
         if not isinstance(recorded, Recorded):
             return recorded
@@ -64,18 +63,7 @@ def record_alone(
     """The same in a process of its own, which is gone afterwards."""
     room, entry = room_of(subject.outline(case) for case in cases), subject.direction.value
     with CudaSession(subject.artifact, entry, runtime, room, call_s, PLACES) as session:
-        return record_calls(session, subject, cases, examine, room)
-
-
-def write(path: Path, recordings: Recordings) -> None:
-    """For another process of ours."""
-    path.write_bytes(pickle.dumps(recordings))
-
-
-def read(path: Path) -> Recordings:
-    """What `write` wrote."""
-    found: Recordings = pickle.loads(path.read_bytes())  # a file of our own that no candidate can reach
-    return found
+        return record_calls(session, subject, cases, examine)
 
 
 def _record(

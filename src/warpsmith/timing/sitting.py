@@ -1,4 +1,4 @@
-"""The processes of a candidate under the clock, and what of this GPU does not depend on it."""
+"""The processes of a candidate under the clock."""
 
 from contextlib import ExitStack
 from functools import cached_property
@@ -6,16 +6,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from warpsmith.compile import Toolchain
-from warpsmith.records import Ceilings
 from warpsmith.sandbox.cuda_room import Buffers, Room
 from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.player import Player
 from warpsmith.tasks.program import Problem
 from warpsmith.timing.baselines import Host, host_for
-from warpsmith.timing.null import Form, l2_bytes, measure_nulls
-from warpsmith.timing.rules import Floor
-from warpsmith.timing.sample import Null
+from warpsmith.timing.null import Form
 from warpsmith.timing.subject import Subject
 
 
@@ -63,30 +59,3 @@ class Sitting:
     def torch(self) -> Host:
         """The resident baselines."""
         return host_for(self._subject.target, self._open)
-
-
-USUAL = tuple(Form(launches, results) for launches in (1, 2) for results in (1, 2, 3))
-
-
-class Zeros:
-    """What does not depend on a candidate: the null candidate's clocks and the floor of this GPU, measured once."""
-
-    def __init__(self, toolchain: Toolchain, ceilings: Ceilings) -> None:
-        self.toolchain, self._ceilings = toolchain, ceilings
-        self._nulls: dict[Form, Null] = {}
-
-    @cached_property
-    def floor(self) -> Floor:
-        """No call is shorter than one launch."""
-        return Floor(self._ceilings, self.null(Form(1, 1)).queued_us, l2_bytes())
-
-    def prepare(self) -> None:
-        """Measure what most candidates ask for, while nobody waits."""
-        if lacking := [form for form in USUAL if form not in self._nulls]:
-            self._nulls |= measure_nulls(self.toolchain, lacking)
-
-    def null(self, form: Form) -> Null:
-        """The zero of the calls of a form."""
-        if form not in self._nulls:
-            self._nulls |= measure_nulls(self.toolchain, [form])
-        return self._nulls[form]

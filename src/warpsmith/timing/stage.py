@@ -22,11 +22,12 @@ from warpsmith.timing.baselines import (
 from warpsmith.timing.recording import Recordings
 from warpsmith.timing.rules import Doubt
 from warpsmith.timing.sample import Examine, Manner
-from warpsmith.timing.sitting import Sitting, Zeros
+from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stop import StopRule
 from warpsmith.timing.subject import Subject
 from warpsmith.timing.verdict import Judged, judged, least
 from warpsmith.timing.window import Windows
+from warpsmith.timing.zeros import Zeros
 
 STAGE = "timing"
 Tier = Literal["search", "claim"]

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from warpsmith.records import Case, Direction, Family, Task, Trial
@@ -24,6 +24,7 @@ class Subject:
     artifact: Path
     plain: bool
     launches: int  # a call's, as the virtual GPU counted them
+    _outlines: dict[str, Problem] = field(default_factory=dict, compare=False, repr=False)
 
     def calls(self, case: Case) -> Iterator[Problem]:
         """Endless fresh calls of a case."""
@@ -42,4 +43,6 @@ class Subject:
 
     def outline(self, case: Case) -> Problem:
         """The shapes of such a call."""
-        return outline(self.opened, self.direction, Trial(case=case))
+        if case.name not in self._outlines:
+            self._outlines[case.name] = outline(self.opened, self.direction, Trial(case=case))
+        return self._outlines[case.name]

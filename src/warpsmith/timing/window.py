@@ -12,10 +12,11 @@ from warpsmith.sandbox.player import Player
 from warpsmith.sandbox.session import Clocks, Mode
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
-from warpsmith.timing.recording import PLACES
+from warpsmith.timing.recording import PLACES, room_of
 from warpsmith.timing.rules import Doubt
 from warpsmith.timing.sample import WARM_CALLS, Examine, Manner, Null, Samples, one, sample
-from warpsmith.timing.sitting import Sitting, Zeros
+from warpsmith.timing.sitting import Sitting
+from warpsmith.timing.zeros import Zeros
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Windows:
         null = self.zeros.null(self.sitting.form(outline))
         try:
             player = self.sitting.player(number, self.recorded)
+            player.use(room_of([outline]))
         except HarnessError as error:
             if self.recorded.recording.bases == PLACES:
                 raise

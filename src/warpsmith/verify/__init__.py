@@ -1,4 +1,7 @@
-"""Before the GPU: what can be said of a candidate without one, what each voice is worth, and whether to go on."""
+"""Before the GPU: what can be said of a candidate without one, what each voice is worth, and whether to go on.
+
+`verify.virtual` is had from its own file: it loads torch.
+"""
 
 from warpsmith.verify.aggregate import Decision, Signal, Weights, decide, load_weights
 from warpsmith.verify.pipeline import Ask, Verified, Verifiers, verify
@@ -15,7 +18,6 @@ from warpsmith.verify.review import (
 )
 from warpsmith.verify.static import look_static
 from warpsmith.verify.trial import Ground, try_virtually
-from warpsmith.verify.virtual import VirtualRun, run_virtual
 
 __all__ = [
     "Ask",
@@ -28,7 +30,6 @@ __all__ = [
     "Subject",
     "Verified",
     "Verifiers",
-    "VirtualRun",
     "Weights",
     "decide",
     "load_weights",
@@ -38,7 +39,6 @@ __all__ = [
     "read_panel",
     "read_review",
     "review_prompt",
-    "run_virtual",
     "try_virtually",
     "verify",
 ]

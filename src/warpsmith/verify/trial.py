@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsmith.check import Scope, Subject, check, plan
+from warpsmith.check import Scope, plan
 from warpsmith.records import Candidate, Group, Language, Reason, StageResult, Task, Verdict
 from warpsmith.sandbox.virtual_session import VirtualSession
 from warpsmith.tasks.opened import OpenTask
@@ -27,6 +27,8 @@ def try_virtually(
     candidate: Candidate, opened: OpenTask, artifact: Path, seed: int, ground: Ground | None = None
 ) -> StageResult:
     """PASS, what is wrong, or SKIP where the virtual GPU lacks something."""
+    from warpsmith.check.run import Subject, check
+
     ground, task = ground or Ground(), opened.describe()
     direction, plain = candidate.direction, candidate.language is Language.PLAIN
     steps = plan(task, direction, Scope(groups=_groups(task), heldout_work=ground.heldout_work), seed)

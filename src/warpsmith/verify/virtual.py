@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsmith.check import Comparison, compare
+from warpsmith.check.compare import Comparison, compare
 from warpsmith.check.fault import EXPLAINED, sentence, verdict_of
 from warpsmith.check.terms import equal_terms
 from warpsmith.records import Direction, Reason, Severity, StageResult, Task, Trial, Verdict, VirtualFacts

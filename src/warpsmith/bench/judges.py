@@ -1,0 +1,198 @@
+"""Judges: processes that each evaluate a candidate at a time, where many are evaluated at once on a GPU.
+
+A check is hundreds of short calls with Python in between, and threads of one Python process wait for each other there;
+whoever is on the clock would wait for all of them. Who has the GPU is settled by leases, which processes share.
+
+python -m warpsmith.bench.judges
+"""
+
+import os
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO, Protocol
+
+from warpsmith.base import HarnessError, UsageError
+from warpsmith.bench.choices import Choices
+from warpsmith.bench.pool import pool
+from warpsmith.bench.run import faulted, grade
+from warpsmith.bench.warm import warm
+from warpsmith.confine import Frame, FrameError, FrameReader, FrameWriter
+from warpsmith.records import Candidate, Model, Record
+
+ARGV = (sys.executable, "-P", "-m", "warpsmith.bench.judges")
+MOST = 16  # each has torch, and a context on the GPU; the compiler is what so many are for
+JOB, REPLY = 1, 2
+JOB_S, IDLE_S = 3600.0, 7 * 86400.0
+JOB_BYTES = 64 << 20
+TAIL = 500  # of its last words
+
+
+class Grade(Protocol):
+    """Who evaluates a candidate: this process, or another."""
+
+    def __call__(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
+        """The candidate's record; a secret seed is drawn unless given."""
+        ...
+
+
+class Job(Model):
+    """One candidate to be evaluated."""
+
+    candidate: Candidate
+    choices: Choices
+    seed: int | None
+
+
+class Reply(Model):
+    """The record, or why there can be none: the question was wrong, or something on our side."""
+
+    record: Record | None = None
+    refused: str = ""
+    error: str = ""
+
+
+class Judge:
+    """One process; it begins at once, since that takes seconds, and again after it has died."""
+
+    def __init__(self, argv: tuple[str, ...] = ARGV) -> None:
+        self._argv = argv
+        self._begin()
+
+    def grade(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
+        """What the process says."""
+        if self._process.poll() is not None:
+            self.close()
+            self._begin()
+        reply = self._ask(Job(candidate=candidate, choices=choices, seed=seed))
+        if reply.refused:
+            raise UsageError(reply.refused)
+        if reply.record is None:
+            raise HarnessError(reply.error or "A judge gave no record.")
+        return reply.record
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._words.close()
+
+    def _begin(self) -> None:
+        self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, bufsize=0
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._writer = FrameWriter(self._process.stdin.fileno())
+        self._reader = FrameReader(self._process.stdout.fileno())
+
+    def _ask(self, job: Job) -> Reply:
+        if (error := self._writer.write(Frame(JOB, job.text().encode()), JOB_S)) is not None:
+            raise self._ended(error)
+        found = self._reader.read(JOB_S, JOB_BYTES)
+        if isinstance(found, FrameError):
+            raise self._ended(found)
+        return Reply.parse(found.payload)
+
+    def _ended(self, error: FrameError) -> HarnessError:
+        self._process.kill()
+        self._process.wait()
+        self._words.seek(max(0, self._words.seek(0, os.SEEK_END) - TAIL))
+        last = self._words.read().decode(errors="replace").strip()
+        return HarnessError(f"A judge's process ended ({error.detail}): {last}")
+
+
+class Judges:
+    """Several, each of which has one candidate at a time."""
+
+    def __init__(self, count: int, argv: tuple[str, ...] = ARGV) -> None:
+        self._all = [Judge(argv) for _ in range(count)]
+        self._free = SimpleQueue[Judge]()
+        for one in self._all:
+            self._free.put(one)
+
+    def grade(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
+        """The record by the next one that is free; one that ended in the middle is a fault of ours, and no verdict."""
+        judge = self._free.get()
+        try:
+            return judge.grade(candidate, choices, seed)
+        except HarnessError as error:
+            return faulted(candidate, choices, error)
+        finally:
+            self._free.put(judge)
+
+    def close(self) -> None:
+        """End them all."""
+        for one in self._all:
+            one.close()
+
+
+@contextmanager
+def pool_of_judges(choices: Choices, jobs: int) -> Iterator[tuple[ThreadPoolExecutor, Grade]]:
+    """Threads for many candidates and who evaluates one: this process, or others where several share a GPU."""
+    if choices.device != "cuda" or jobs < 2:
+        with pool(jobs) as threads:
+            yield threads, grade
+        return
+    count = min(jobs, MOST)
+    judges = Judges(count)
+    try:
+        with pool(count) as threads:
+            yield threads, judges.grade
+    finally:
+        judges.close()
+
+
+def serve(requests: FrameReader, replies: FrameWriter, one: Grade) -> None:
+    """Answer until the other end is closed."""
+    while not isinstance(frame := requests.read(IDLE_S, JOB_BYTES), FrameError):
+        job = Job.parse(frame.payload)
+        try:
+            reply = Reply(record=one(job.candidate, job.choices, job.seed))
+        except UsageError as error:
+            reply = Reply(refused=str(error))
+        except Exception as error:  # noqa: BLE001 - our fault in one evaluation, told in its record
+            reply = Reply(error=f"{type(error).__name__}: {error}")
+        if replies.write(Frame(REPLY, reply.text().encode()), IDLE_S) is not None:
+            break
+
+
+def leave_with(fd: int) -> None:
+    """End this process as soon as the other end of a pipe is closed, whatever it does then."""
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(fd, 0)  # hanging up is always told
+        poll.poll()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+def run(one: Grade, prepare: Callable[[], None]) -> None:
+    """Serve on standard input and output, and prepare beside; what anybody prints goes to standard error."""
+    requests, replies, nothing = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    leave_with(requests)
+    Thread(target=prepare, daemon=True).start()
+    serve(FrameReader(requests), FrameWriter(replies), one)
+    os._exit(0)
+
+
+def main() -> None:
+    """Evaluate candidates."""
+    run(grade, warm)
+
+
+if __name__ == "__main__":
+    main()
