@@ -4,32 +4,30 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from warpsmith.base import HarnessError, UsageError
+from warpsmith.base import HarnessError
 from warpsmith.bench import judges as module
 from warpsmith.bench.choices import Choices, Defence
-from warpsmith.bench.judges import Job, Judge, Judges, pool_of_judges
-from warpsmith.bench.run import grade
-from warpsmith.records import Candidate, Direction, Group, Reason, Record, Verdict
+from warpsmith.bench.judges import Judge, Judges, pool_of_judges
+from warpsmith.bench.run import Begun, grade
+from warpsmith.records import Candidate, Direction, Environment, Group, Reason, Record, StageResult, Verdict
+from warpsmith.tasks.suite import suite_folder
 
 SERVER = """
 import os, threading, time
-from warpsmith.base import UsageError
 from warpsmith.bench.judges import run
-from warpsmith.records import Environment, Record, StageResult, Verdict
+from warpsmith.records import StageResult, Verdict
 
-def one(candidate, choices, seed):
+def one(begun):
     print("noise that must not reach the frames")
-    word, _, rest = candidate.source.partition(" ")
+    word, _, rest = begun.record.candidate.source.partition(" ")
     if word == "raise":
         raise ZeroDivisionError("by zero")
-    if word == "refuse":
-        raise UsageError("There is no such task.")
     if word == "die":
         os.write(2, b"these are its last words")
         os._exit(3)
@@ -37,10 +35,8 @@ def one(candidate, choices, seed):
         open(rest, "w").write(str(os.getpid()))
         time.sleep(60)
     assert prepared.wait(10)
-    said = StageResult(stage="timing", verdict=Verdict.PASS, detail=f"{os.getpid()} {seed}")
-    return Record(
-        candidate=candidate, task_version="1", environment=Environment(device="d", hardware="h"), results=(said,)
-    )
+    detail = f"{os.getpid()} {begun.seed} {begun.artifact}"
+    return begun.record.adding(StageResult(stage="timing", verdict=Verdict.PASS, detail=detail))
 
 prepared = threading.Event()
 run(one, prepared.set)
@@ -48,15 +44,21 @@ run(one, prepared.set)
 PARENT = """
 import sys
 sys.path.insert(0, {tests!r})
-from test_judges import CHOICES, asked
+from test_judges import begun
 from warpsmith.bench.judges import Judge
-Judge((sys.executable, {server!r})).grade(asked("sleep " + {mark!r}), CHOICES)
+Judge((sys.executable, {server!r})).go_on(begun("sleep " + {mark!r}))
 """
-CHOICES = Choices(device="cuda", cases=(Group.DEV,), without=frozenset({Defence.LINK}), baselines=("eager",))
+CHOICES = Choices(device="vgpu", cases=(Group.DEV,), without=frozenset({Defence.LINK}), baselines=("eager",))
 
 
 def asked(source: str) -> Candidate:
     return Candidate(task="softmax", direction=Direction.FORWARD, source=source)
+
+
+def begun(source: str, *results: StageResult, choices: Choices = CHOICES) -> Begun:
+    environment = Environment(device="d", hardware="h")
+    record = Record(candidate=asked(source), task_version="1", environment=environment, results=results)
+    return Begun(target="softmax", choices=choices, seed=7, record=record, artifact="x.so")
 
 
 @pytest.fixture
@@ -73,52 +75,97 @@ def judge(argv: tuple[str, ...]) -> Iterator[Judge]:
         yield found
 
 
-def test_a_job_is_what_it_was_on_the_other_side() -> None:
-    job = Job(candidate=asked("x"), choices=CHOICES, seed=7)
-    assert Job.parse(job.text()) == job
+def test_what_was_begun_is_the_same_on_the_other_side() -> None:
+    assert Begun.parse(begun("x").text()) == begun("x")
 
 
 def test_records_come_back_and_prints_do_not_disturb(judge: Judge) -> None:
-    for seed in (3, None):
-        found = judge.grade(asked("fine"), CHOICES, seed)
-        assert found.candidate == asked("fine") and found.results[0].detail.endswith(f" {seed}")
+    for _ in range(2):
+        found = judge.go_on(begun("fine"))
+        assert found.candidate == asked("fine") and found.results[0].detail.endswith(" 7 x.so")
 
 
 def test_a_fault_of_ours_is_told_and_the_next_candidate_is_evaluated(judge: Judge) -> None:
     with pytest.raises(HarnessError, match="ZeroDivisionError: by zero"):
-        judge.grade(asked("raise"), CHOICES)
-    assert judge.grade(asked("fine"), CHOICES).verdict is Verdict.PASS
-
-
-def test_a_wrong_question_is_the_asker_s(judge: Judge) -> None:
-    with pytest.raises(UsageError, match="no such task"):
-        judge.grade(asked("refuse"), CHOICES)
+        judge.go_on(begun("raise"))
+    assert judge.go_on(begun("fine")).verdict is Verdict.PASS
 
 
 def test_a_process_that_dies_has_last_words_and_a_successor(judge: Judge) -> None:
     with pytest.raises(HarnessError, match="these are its last words"):
-        judge.grade(asked("die"), CHOICES)
-    assert judge.grade(asked("fine"), CHOICES).verdict is Verdict.PASS
+        judge.go_on(begun("die"))
+    assert judge.go_on(begun("fine")).verdict is Verdict.PASS
 
 
+COMPILED = StageResult(stage="compile", verdict=Verdict.PASS)
+REFUSED = StageResult(stage="compile", verdict=Verdict.FAIL, reason=Reason.COMPILE_ERROR, detail="a typo")
+STATIC = StageResult(stage="static", verdict=Verdict.PASS)
+
+
+@pytest.mark.parametrize(
+    ("results", "until", "left"),
+    [
+        ((STATIC, COMPILED), "", ["check", "timing"]),
+        ((STATIC, COMPILED), "check", ["check"]),
+        ((STATIC, COMPILED), "compile", []),
+        ((STATIC, REFUSED), "", []),
+    ],
+)
+def test_what_is_left_follows_from_what_was_done(results: Sequence[StageResult], until: str, left: list[str]) -> None:
+    one = begun("x", *results, choices=Choices(device="vgpu", until=until))
+    assert [row.name for row in one.left] == left
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that refuses a typo and nothing else."""
+
+    def made(candidate: Candidate, choices: Choices, seed: int | None = None) -> Begun:
+        one = REFUSED if candidate.source == "typo" else COMPILED
+        return begun(candidate.source, STATIC, one, choices=Choices(device="vgpu")).model_copy(
+            update={"seed": seed or 0}
+        )
+
+    monkeypatch.setattr(module, "begin", made)
+
+
+@pytest.mark.usefixtures("compiled")
 def test_a_candidate_whose_judge_died_has_a_record_without_a_verdict(argv: tuple[str, ...]) -> None:
     with closing(Judges(1, argv)) as judges:
-        found = judges.grade(asked("die"), Choices(device="vgpu"))
-        assert (found.verdict, found.results[0].reason) == (Verdict.FAULT, Reason.HARNESS)
-        assert "these are its last words" in found.results[0].detail
-        assert found.candidate == asked("die")
+        found = judges.grade(asked("die"), CHOICES)
+        assert (found.verdict, found.results[-1].stage) == (Verdict.FAULT, "check")
+        assert found.results[-1].reason is Reason.HARNESS and "these are its last words" in found.results[-1].detail
         assert judges.grade(asked("fine"), CHOICES).verdict is Verdict.PASS
 
 
+@pytest.mark.usefixtures("compiled")
+def test_no_judge_is_asked_for_what_does_not_compile() -> None:
+    with closing(Judges(0)) as judges:
+        assert judges.grade(asked("typo"), CHOICES).results[-1] == REFUSED
+
+
+@pytest.mark.usefixtures("compiled")
 def test_candidates_go_to_the_judges_that_are_free(argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ARGV", argv)
     monkeypatch.setattr(module, "Judges", lambda count: Judges(count, argv))
-    with pool_of_judges(CHOICES, 2) as (threads, by):
+    with pool_of_judges(Choices(device="cuda"), 2) as (threads, by):
         found = list(threads.map(lambda n: by(asked(f"fine {n}"), CHOICES, n), range(6)))
-    pids = {one.results[0].detail.split()[0] for one in found}
+    pids = {one.results[-1].detail.split()[0] for one in found}
     assert 1 <= len(pids) <= 2
-    assert [one.results[0].detail.split()[1] for one in found] == list("012345")
+    assert [one.results[-1].detail.split()[1] for one in found] == list("012345")
     assert all(_state(int(pid)) == "Z" for pid in pids), "they end with the pool"
+
+
+def test_a_seed_is_judged_as_in_this_process() -> None:
+    """Without a double: the judge's own program, on the virtual GPU."""
+    source = (suite_folder("max_pool") / "seed_forward.cu").read_text()
+    candidate = Candidate(task="max_pool", direction=Direction.FORWARD, source=source)
+    choices = Choices(device="vgpu", cases=(Group.SMOKE,))
+    here = grade(candidate, choices, 5)
+    with closing(Judges(1)) as judges:
+        there = judges.grade(candidate, choices, 5)
+    assert (there.verdict, there.candidate, there.options) == (Verdict.PASS, here.candidate, here.options)
+    assert [one.stage for one in there.results] == [one.stage for one in here.results]
+    assert there.timing == here.timing
 
 
 def test_it_dies_with_whoever_began_it(argv: tuple[str, ...], tmp_path: Path) -> None:
@@ -171,7 +218,7 @@ def test_processes_are_begun_where_several_share_a_gpu(
     assert done == ([begun] if begun else [])
 
 
-def test_a_judge_compiles_before_torch_is_there() -> None:
+def test_whoever_compiles_does_not_wait_for_torch() -> None:
     """It takes seconds to load, and no stage needs it before the compiler is done."""
     code = "import sys, warpsmith.bench.judges; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from warpsmith.bench import warm as module
-from warpsmith.bench.warm import warming
+from warpsmith.bench.lease import Need, lease
+from warpsmith.bench.warm import warm
 
 ORDER = """
 import sys
@@ -17,17 +18,20 @@ warm.warm()
 """
 
 
-def test_it_is_over_before_what_it_is_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[int] = []
+def test_a_device_that_cannot_be_opened_is_left_to_the_stage_that_needs_it(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    tried: list[int] = []
 
     def failing() -> None:
-        begun.append(1)
+        tried.append(1)
         raise RuntimeError("no GPU")
 
-    monkeypatch.setattr(module, "warm", failing)
-    with warming():
-        pass
-    assert begun == [1]
+    monkeypatch.setattr(module, "open_device", failing)
+    warm()
+    with lease(Need.ALONE):  # nothing is held any more
+        assert tried == [1]
 
 
 def test_the_modules_of_shapes_are_loaded_before_the_device_is_opened(

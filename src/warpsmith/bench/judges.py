@@ -1,7 +1,8 @@
-"""Judges: processes that each evaluate a candidate at a time, where many are evaluated at once on a GPU.
+"""Judges: processes that each have a candidate at a time from its artifact on, where many are evaluated on a GPU.
 
 A check is hundreds of short calls with Python in between, and threads of one Python process wait for each other there;
-whoever is on the clock would wait for all of them. Who has the GPU is settled by leases, which processes share.
+whoever is on the clock would wait for all of them. Who has the GPU is settled by leases, which processes share. Texts
+are compiled by threads of whoever asks: meanwhile the judges load torch and open the device.
 
 python -m warpsmith.bench.judges
 """
@@ -18,16 +19,16 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import IO, Protocol
 
-from warpsmith.base import HarnessError, UsageError
+from warpsmith.base import HarnessError
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.pool import pool
-from warpsmith.bench.run import faulted, grade
+from warpsmith.bench.run import Begun, begin, go_on, grade
 from warpsmith.bench.warm import warm
 from warpsmith.confine import Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.records import Candidate, Model, Record
 
 ARGV = (sys.executable, "-P", "-m", "warpsmith.bench.judges")
-MOST = 16  # each has torch, and a context on the GPU; the compiler is what so many are for
+MOST = 6  # as many as check and are timed, and one more: each has torch and a context on the GPU, which take seconds
 JOB, REPLY = 1, 2
 JOB_S, IDLE_S = 3600.0, 7 * 86400.0
 JOB_BYTES = 64 << 20
@@ -42,19 +43,13 @@ class Grade(Protocol):
         ...
 
 
-class Job(Model):
-    """One candidate to be evaluated."""
-
-    candidate: Candidate
-    choices: Choices
-    seed: int | None
+GoOn = Callable[[Begun], Record]
 
 
 class Reply(Model):
-    """The record, or why there can be none: the question was wrong, or something on our side."""
+    """The record, or what went wrong on our side."""
 
     record: Record | None = None
-    refused: str = ""
     error: str = ""
 
 
@@ -65,14 +60,12 @@ class Judge:
         self._argv = argv
         self._begin()
 
-    def grade(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
+    def go_on(self, begun: Begun) -> Record:
         """What the process says."""
         if self._process.poll() is not None:
             self.close()
             self._begin()
-        reply = self._ask(Job(candidate=candidate, choices=choices, seed=seed))
-        if reply.refused:
-            raise UsageError(reply.refused)
+        reply = self._ask(begun)
         if reply.record is None:
             raise HarnessError(reply.error or "A judge gave no record.")
         return reply.record
@@ -95,7 +88,7 @@ class Judge:
         self._writer = FrameWriter(self._process.stdin.fileno())
         self._reader = FrameReader(self._process.stdout.fileno())
 
-    def _ask(self, job: Job) -> Reply:
+    def _ask(self, job: Begun) -> Reply:
         if (error := self._writer.write(Frame(JOB, job.text().encode()), JOB_S)) is not None:
             raise self._ended(error)
         found = self._reader.read(JOB_S, JOB_BYTES)
@@ -121,12 +114,15 @@ class Judges:
             self._free.put(one)
 
     def grade(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
-        """The record by the next one that is free; one that ended in the middle is a fault of ours, and no verdict."""
+        """Compiled here, and the rest by the next one that is free; one that ended in the middle is a fault of ours."""
+        begun = begin(candidate, choices, seed)
+        if not begun.left:
+            return begun.record
         judge = self._free.get()
         try:
-            return judge.grade(candidate, choices, seed)
+            return judge.go_on(begun)
         except HarnessError as error:
-            return faulted(candidate, choices, error)
+            return begun.failed(error)
         finally:
             self._free.put(judge)
 
@@ -143,23 +139,19 @@ def pool_of_judges(choices: Choices, jobs: int) -> Iterator[tuple[ThreadPoolExec
         with pool(jobs) as threads:
             yield threads, grade
         return
-    count = min(jobs, MOST)
-    judges = Judges(count)
+    judges = Judges(min(jobs, MOST))
     try:
-        with pool(count) as threads:
+        with pool(jobs) as threads:
             yield threads, judges.grade
     finally:
         judges.close()
 
 
-def serve(requests: FrameReader, replies: FrameWriter, one: Grade) -> None:
+def serve(requests: FrameReader, replies: FrameWriter, one: GoOn) -> None:
     """Answer until the other end is closed."""
     while not isinstance(frame := requests.read(IDLE_S, JOB_BYTES), FrameError):
-        job = Job.parse(frame.payload)
         try:
-            reply = Reply(record=one(job.candidate, job.choices, job.seed))
-        except UsageError as error:
-            reply = Reply(refused=str(error))
+            reply = Reply(record=one(Begun.parse(frame.payload)))
         except Exception as error:  # noqa: BLE001 - our fault in one evaluation, told in its record
             reply = Reply(error=f"{type(error).__name__}: {error}")
         if replies.write(Frame(REPLY, reply.text().encode()), IDLE_S) is not None:
@@ -178,7 +170,7 @@ def leave_with(fd: int) -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def run(one: Grade, prepare: Callable[[], None]) -> None:
+def run(one: GoOn, prepare: Callable[[], None]) -> None:
     """Serve on standard input and output, and prepare beside; what anybody prints goes to standard error."""
     requests, replies, nothing = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -190,8 +182,8 @@ def run(one: Grade, prepare: Callable[[], None]) -> None:
 
 
 def main() -> None:
-    """Evaluate candidates."""
-    run(grade, warm)
+    """Evaluate what others have compiled."""
+    run(go_on, warm)
 
 
 if __name__ == "__main__":

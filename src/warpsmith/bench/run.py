@@ -2,9 +2,11 @@
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 from warpsmith.base import UsageError
 from warpsmith.bench.choices import Choices, settled
@@ -13,7 +15,7 @@ from warpsmith.bench.environment import environment
 from warpsmith.bench.lease import Need, lease
 from warpsmith.bench.table import STAGES, Row
 from warpsmith.compile.source import language_of
-from warpsmith.records import Candidate, Direction, Language, Reason, Record, StageResult, Task, Verdict
+from warpsmith.records import Candidate, Direction, Language, Model, Reason, Record, StageResult, Verdict
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.opened import OpenOptions
 
@@ -42,34 +44,64 @@ def evaluate(
 
 def grade(candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
     """The record of one candidate; `candidate.task` is opened as a user would. A secret seed is drawn unless given."""
+    with _opened(candidate, choices, seed) as (desk, record):
+        return run(record, desk, rows_for(desk.choices))
+
+
+class Begun(Model):
+    """An evaluation up to its artifact, for another process that goes on with it."""
+
+    target: str
+    choices: Choices
+    seed: int
+    record: Record
+    artifact: str
+
+    @property
+    def left(self) -> tuple[Row, ...]:
+        """The stages that are still to come: none where one has objected."""
+        done = self.record.results
+        return () if done and done[-1].verdict not in GOING_ON else rows_for(self.choices)[len(done) :]
+
+    def failed(self, error: Exception) -> Record:
+        """The record where nobody could go on, by no fault of the candidate's."""
+        return self.record.adding(_fault(self.left[0].name, error, time.perf_counter()))
+
+
+def begin(candidate: Candidate, choices: Choices, seed: int | None = None) -> Begun:
+    """The stages that need neither torch nor a GPU."""
+    with _opened(candidate, choices, seed) as (desk, record):
+        done = run(record, desk, [row for row in rows_for(desk.choices) if row.early])
+        artifact = str(desk.artifact or "")
+        return Begun(target=desk.target, choices=desk.choices, seed=desk.seed, record=done, artifact=artifact)
+
+
+def go_on(begun: Begun) -> Record:
+    """All that is left."""
+    with open_task(begun.target, OpenOptions(trust=begun.choices.trust)) as opened:
+        artifact = Path(begun.artifact) if begun.artifact else None
+        named = begun.record.candidate
+        desk = Desk(begun.target, opened, opened.describe(), named, begun.choices, begun.seed, artifact)
+        return run(begun.record, desk, begun.left)
+
+
+@contextmanager
+def _opened(candidate: Candidate, choices: Choices, seed: int | None) -> Iterator[tuple[Desk, Record]]:
+    """The candidate on a desk, and its record before any stage."""
     chosen = replace(choices, device=settled(choices.device))
     drawn = secrets.randbits(SEED_BITS) if seed is None else seed
     with open_task(candidate.task, OpenOptions(trust=choices.trust)) as opened:
         task = opened.describe()
-        record = _begun(candidate, task, chosen, drawn)
-        desk = Desk(candidate.task, opened, task, record.candidate, chosen, drawn)
-        return run(record, desk, rows_for(chosen))
-
-
-def faulted(candidate: Candidate, choices: Choices, error: Exception) -> Record:
-    """The record of one that could not be evaluated, by no fault of its own."""
-    chosen = replace(choices, device=settled(choices.device))
-    with open_task(candidate.task, OpenOptions(trust=choices.trust)) as opened:
-        record = _begun(candidate, opened.describe(), chosen, 0)
-    return record.adding(_fault(rows_for(chosen)[0].name, error, time.perf_counter()))
-
-
-def _begun(candidate: Candidate, task: Task, chosen: Choices, seed: int) -> Record:
-    """The record before any stage."""
-    if candidate.direction not in task.directions:
-        has = ", ".join(task.directions)
-        raise UsageError(f"Task {task.name} has no {candidate.direction} direction; it has {has}.")
-    return Record(
-        candidate=candidate.model_copy(update={"task": task.name}),
-        task_version=task.version,
-        environment=environment(chosen.device, chosen.gpu),
-        options=chosen.options(seed),
-    )
+        if candidate.direction not in task.directions:
+            has = ", ".join(task.directions)
+            raise UsageError(f"Task {task.name} has no {candidate.direction} direction; it has {has}.")
+        record = Record(
+            candidate=candidate.model_copy(update={"task": task.name}),
+            task_version=task.version,
+            environment=environment(chosen.device, chosen.gpu),
+            options=chosen.options(drawn),
+        )
+        yield Desk(candidate.task, opened, task, record.candidate, chosen, drawn), record
 
 
 def rows_for(choices: Choices) -> tuple[Row, ...]:

@@ -12,23 +12,24 @@ from warpsmith.bench.stages import Stage, compile_stage, modelled_stage, static_
 
 @dataclass(frozen=True)
 class Row:
-    """One stage: its name, how it is made for a candidate, and how it needs the GPU."""
+    """One stage: its name, how it is made for a candidate, how it needs the GPU; an early one needs no torch either."""
 
     name: str
     make: Callable[[Desk], Stage]
     gpu: Need = Need.NONE
+    early: bool = False
 
 
 STAGES: Mapping[str, tuple[Row, ...]] = {
     "vgpu": (
-        Row("static", static_stage),
-        Row("compile", compile_stage),
+        Row("static", static_stage, early=True),
+        Row("compile", compile_stage, early=True),
         Row("check", virtual_stage),
         Row("timing", modelled_stage),
     ),
     "cuda": (
-        Row("static", static_stage),
-        Row("compile", compile_stage),
+        Row("static", static_stage, early=True),
+        Row("compile", compile_stage, early=True),
         Row("virtual", cuda.virtual_stage),
         Row("check", cuda.check_stage, Need.SHARED),
         Row("sanitizer", sanitizer_stage, Need.SHARED),
