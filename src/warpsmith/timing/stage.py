@@ -34,7 +34,7 @@ Tier = Literal["search", "claim"]
 Cache = Literal["cold", "warm"]
 # A search asks many candidates a rough question, a claim one candidate a fine one.
 RULES = {
-    "search": StopRule(width=0.01, least=5, most=31, seconds=0.2),
+    "search": StopRule(width=0.01, least=5, most=31, seconds=0.12),
     "claim": StopRule(width=0.005, least=15, most=61, seconds=2.0),
 }
 
