@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import pytest
 import torch
@@ -183,6 +183,21 @@ def test_what_was_checked_is_recorded_in_the_same_process(
     )
     rooms = {True: len(TASK.group(Group.SMOKE)), False: len(said) - 1}  # one a case, up to the first that is wrong
     assert [room.slots for room in session.rooms] == [4] + [1] * rooms[recorded]
+
+
+@pytest.mark.parametrize("tier", ["search", "claim"])
+def test_torch_is_loaded_for_a_claim_while_it_is_checked(
+    tier: Literal["search", "claim"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    session = Repeatable(softmax(3))
+    session.rooms = []
+    monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *_given: session)
+    monkeypatch.setattr("warpsmith.bench.cuda.solver", lambda opened: opened.problem)
+    monkeypatch.setattr("warpsmith.timing.baselines.begin_host", begun.append)
+    chosen = Choices(device="cuda", cases=(Group.SMOKE,), tier=tier)
+    check_stage(Desk("softmax", OPENED, TASK, CANDIDATE, chosen, 3, Path("x.so")))(compiled(1))
+    assert begun == (["softmax"] if tier == "claim" else [])
 
 
 @pytest.mark.parametrize(("results_bytes", "alone"), [(1 << 20, False), (9 << 30, True)])

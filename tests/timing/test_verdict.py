@@ -205,6 +205,8 @@ def test_the_resident_process_is_begun_once_and_again_after_its_end(loses: bool)
         one.ended = True
 
     resident, asked = Resident(start), REQUEST
+    resident.begin()
+    assert len(begun) == 1, "before anything is asked"
     assert [resident.time(asked).queued_us for _ in range(2)] == [(1.0,)] * 2
     assert len(begun) == 1
     with nullcontext() if loses else pytest.raises(HarnessError):

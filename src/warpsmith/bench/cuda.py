@@ -85,8 +85,11 @@ def check_stage(desk: Desk) -> Stage:
         from warpsmith.sandbox.cuda_room import room_around, room_for_all
         from warpsmith.sandbox.cuda_session import CudaSession
         from warpsmith.tasks.fresh import outline
+        from warpsmith.timing.baselines import begin_host
         from warpsmith.timing.recording import PLACES, room_of
 
+        if desk.choices.tier == "claim":
+            begin_host(desk.target)
         direction, steps = record.candidate.direction, desk.steps("cuda")
         subject = desk.subject = _subject(desk, _launches(desk, _compile_facts(record)))
         outlines = (outline(desk.opened, direction, step.trial) for step in _one_a_case(steps))

@@ -165,11 +165,16 @@ class Resident:
         self._open = ExitStack()
         self._host: Host | None = None
 
+    def begin(self) -> Host:
+        """Let it load torch, if it has not begun; that takes seconds, and no GPU."""
+        self._host = self._host or self._open.enter_context(self._start())
+        return self._host
+
     def time(self, request: Request) -> Reply:
         """One mode on one case; whoever asks has the GPU to itself, so requests do not meet."""
-        self._host = self._host or self._open.enter_context(self._start())
+        host = self.begin()
         try:
-            reply = self._host.time(request)
+            reply = host.time(request)
         except BaseException:  # whatever it is, an answer may still be on its way
             self.close()
             raise
@@ -190,6 +195,12 @@ def host_for(target: str, until: ExitStack) -> Host:
     own = Resident(lambda: TorchHost(target))
     until.callback(own.close)
     return own
+
+
+def begin_host(target: str) -> None:
+    """Torch will be asked soon: for a task of ours let its process load meanwhile."""
+    if find(target).form is Form.SUITE:
+        _of_suite().begin()
 
 
 @cache
