@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import warpsmith.bench
+import warpsmith.bench.judges
 from warpsmith.cli import main
 from warpsmith.evolve.fake import fake_record
 from warpsmith.records import Candidate, Record, Verdict
@@ -33,5 +34,5 @@ if __name__ == "__main__":
         time.sleep(wait_s)
         return judged(candidate)
 
-    warpsmith.bench.grade = slow  # type: ignore[assignment]
+    warpsmith.bench.grade = warpsmith.bench.judges.grade = slow  # type: ignore[assignment]
     main(sys.argv[2:])

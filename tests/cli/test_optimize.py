@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -27,6 +28,7 @@ WORDS = ["optimize", "swiglu", "--device", "vgpu"]
 def instant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An evaluator that answers at once, and a data folder of the test."""
     monkeypatch.setattr("warpsmith.bench.grade", judged)
+    monkeypatch.setattr("warpsmith.bench.judges.grade", judged)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 
@@ -46,6 +48,30 @@ class Scripted:
     def speak(self, prompt: Prompt) -> str:
         self.count += 1
         return answered(f"{SEED.read_text()}\nint extra_{self.count}() {{ return {self.count}; }}")
+
+
+class Judged:
+    """Judges that answer at once, and remember how many they are and that they ended."""
+
+    told: ClassVar[list[str]] = []
+
+    def __init__(self, count: int) -> None:
+        self.told.append(f"{count} begun")
+
+    def grade(self, *asked: Any) -> Record:
+        self.told.append("asked")
+        return judged(*asked)
+
+    def close(self) -> None:
+        self.told.append("ended")
+
+
+def test_on_a_gpu_judges_evaluate_what_a_search_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.bench.judges.Judges", Judged)
+    monkeypatch.setattr("warpsmith.bench.settled", lambda device: device)
+    assert run(["optimize", "swiglu", "--device", "cuda", "--run", "there", "-j", "3"]) == 0
+    first, *asked, last = Judged.told
+    assert (first, set(asked), last) == ("3 begun", {"asked"}, "ended")
 
 
 def test_it_ends_with_the_path_the_evidence_and_the_next_command(capsys: pytest.CaptureFixture[str]) -> None:

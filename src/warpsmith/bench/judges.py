@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
 from threading import Thread
 from typing import IO, Protocol
@@ -135,16 +135,19 @@ class Judges:
 @contextmanager
 def pool_of_judges(choices: Choices, jobs: int) -> Iterator[tuple[ThreadPoolExecutor, Grade]]:
     """Threads for many candidates and who evaluates one: this process, or others where several share a GPU."""
+    with ExitStack() as until:
+        by = judges_for(choices, jobs, until)
+        with pool(jobs) as threads:
+            yield threads, by
+
+
+def judges_for(choices: Choices, jobs: int, until: ExitStack) -> Grade:
+    """Who evaluates one of `jobs` candidates at a time: this process, or others until the stack closes."""
     if choices.device != "cuda" or jobs < 2:
-        with pool(jobs) as threads:
-            yield threads, grade
-        return
+        return grade
     judges = Judges(min(jobs, MOST))
-    try:
-        with pool(jobs) as threads:
-            yield threads, judges.grade
-    finally:
-        judges.close()
+    until.callback(judges.close)
+    return judges.grade
 
 
 def serve(requests: FrameReader, replies: FrameWriter, one: GoOn) -> None:

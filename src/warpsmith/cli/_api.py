@@ -1,6 +1,7 @@
 """The search from Python: `warpsmith.optimize(task)` does what `warpsmith optimize TASK` does, and prints nothing."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,8 +60,8 @@ def _searched(wishes: Wishes, watch: "Callable[[View], None]") -> Run:
     from warpsmith.archive import Archive
     from warpsmith.cli._search import finish, open_session
 
-    with Archive.open() as archive:
-        session = open_session(archive, wishes, watch)
+    with Archive.open() as archive, ExitStack() as until:
+        session = open_session(archive, wishes, watch, until)
         ending = session.search.run()
         if not ending.interrupted:
             finish(session, ending)

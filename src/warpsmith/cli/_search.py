@@ -4,6 +4,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from warpsmith.records.run import NAME
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
     from warpsmith.bench import Choices
+    from warpsmith.bench.judges import Grade
     from warpsmith.evolve import Aim, Ending, Opinion, Search, Subject, View
     from warpsmith.llm import Ensemble
     from warpsmith.verify.review import Role
@@ -40,9 +42,10 @@ class Session:
     final: Callable[[Candidate], Record]
 
 
-def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], None]") -> Session:
-    """A new run, or the one that is to be resumed, with everything it needs."""
+def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], None]", until: ExitStack) -> Session:
+    """A new run, or the one that is to be resumed, with everything it needs until the stack closes."""
     from warpsmith.bench import settled
+    from warpsmith.bench.judges import judges_for
     from warpsmith.evolve import Search, Tools
 
     full = resumed(archive, wishes) if wishes.resume else with_defaults(wishes)
@@ -51,12 +54,14 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
     models = models_of(full, _spent(archive, full) if full.resume else 0.0)
     run = archive.run(full.run) if full.resume else _begun(archive, full, task, models)
     one = aim(archive, run, full, task)
+    jobs = full.jobs or os.cpu_count() or 1
+    by = judges_for(choices_of(full, "sketch"), jobs, until)
     tools = Tools(
-        evaluate=evaluator(full, "sketch", run.seed),
+        evaluate=evaluator(full, "sketch", run.seed, by),
         models=models,
         screen=screen_of(full, models),
         watch=watch,
-        jobs=full.jobs or os.cpu_count() or 1,
+        jobs=jobs,
         lessons=full.record is None and full.replay is None,
     )
     search = Search(archive, run, one, tools)
@@ -266,20 +271,22 @@ def choices_of(wishes: Wishes, effort: str) -> "Choices":
     return replace(chosen, effort=effort, tier=tier)  # type: ignore[arg-type]
 
 
-def evaluator(wishes: Wishes, effort: str, seed: int | None) -> Callable[[Candidate], Record]:
+def evaluator(
+    wishes: Wishes, effort: str, seed: int | None, by: "Grade | None" = None
+) -> Callable[[Candidate], Record]:
     """From a candidate to its record. The seed of a grading is secret, but a recorded run must ask the same again.
 
     It is drawn from the kernel and not from where its task lies, so that a recording holds on another machine.
     """
     from warpsmith.bench import grade
 
-    choices = choices_of(wishes, effort)
+    choices, judge = choices_of(wishes, effort), by or grade
     fixed = seed is not None and (wishes.record is not None or wishes.replay is not None)
 
     def evaluate(candidate: Candidate) -> Record:
         kernel = candidate.model_copy(update={"task": ""}).id
         drawn = int(digest(str(seed), kernel), 16) % 2**62 if fixed else None
-        return grade(candidate, choices, drawn)
+        return judge(candidate, choices, drawn)
 
     return evaluate
 

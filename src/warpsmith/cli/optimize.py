@@ -1,6 +1,7 @@
 """`warpsmith optimize`: search for a faster kernel, with models or without, on a GPU or without."""
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,9 +77,9 @@ def search(wishes: Wishes, as_json: bool) -> int:
 
     if not wishes.target and not wishes.resume:
         raise UsageError("Name a task to optimize, or a run to go on with: --run NAME --resume.")
-    with Archive.open() as archive:
+    with Archive.open() as archive, ExitStack() as until:
         with display(f"warpsmith optimize {wishes.target or wishes.run}", wishes.device != "vgpu", as_json) as shown:
-            session = open_session(archive, wishes, shown.show)
+            session = open_session(archive, wishes, shown.show, until)
             shown.title = f"{session.run.name}: {session.task.name}, {session.run.direction}, on {session.run.device}"
             ending = session.search.run()
         winner = None if ending.interrupted else finish(session, ending)
