@@ -21,7 +21,7 @@ from warpsmith.sandbox import VirtualSandbox
 from warpsmith.tasks.own import read_task
 from warpsmith.tasks.program import problem
 from warpsmith.tasks.suite import folders, suite_program
-from warpsmith.verify import VirtualRun, run_virtual
+from warpsmith.verify.virtual import VirtualRun, run_virtual
 from warpsmith.vgpu import describe
 
 # Declared values are for shapes that fill a GPU; these reach the same code on shapes that the virtual GPU runs at once.

@@ -13,7 +13,7 @@ from warpsmith.bench.baselines import Place, Wanted, measure_each, multiplies, p
 from warpsmith.records import MODES, Direction, Group
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import suite
-from warpsmith.timing.baselines import Host, Resident
+from warpsmith.timing.baselines import Host, Lasting, Resident
 from warpsmith.timing.torch_host import Reply, Request
 
 PLACE = Place("cuda:H200", "2.11", ("eager", "compile"))
@@ -46,11 +46,17 @@ class Torch:
         times = (5.0 if request.mode == "eager" else 4.0,) * request.samples
         return Reply(idle_us=times, queued_us=times)
 
-    def start(self) -> AbstractContextManager[Host]:
+    @property
+    def is_alive(self) -> bool:
+        return True
+
+    def forget(self) -> None: ...
+
+    def start(self) -> AbstractContextManager[Lasting]:
         return self._open()
 
     @contextmanager
-    def _open(self) -> Iterator[Host]:
+    def _open(self) -> Iterator[Lasting]:
         self.begun += 1
         yield self
 

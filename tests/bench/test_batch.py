@@ -74,8 +74,11 @@ def test_a_task_that_cannot_be_used_is_said_in_its_line(tmp_path: Path) -> None:
     def refusing(candidate: Candidate, choices: Choices) -> Record:
         raise UsageError("Task t does not exist.")
 
-    (line,) = run_batch(read_requests(batch(tmp_path, candidate(1))), CHOICES, 1, refusing)
+    requests, results = read_requests(batch(tmp_path, candidate(1))), Results(tmp_path / "r.jsonl")
+    (line,) = run_batch(requests, CHOICES, 1, refusing)
     assert "Task t does not exist." in Malformed.parse(line).error
+    results.add(line)
+    assert Results(tmp_path / "r.jsonl").left(requests, CHOICES) == [], "it is done, and is gone on with"
 
 
 def test_a_source_may_lie_in_a_file_beside_the_batch(tmp_path: Path) -> None:

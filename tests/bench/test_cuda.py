@@ -1,7 +1,7 @@
 """What the stages for a real GPU decide without one: which cases are timed, how many launches are believed."""
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Literal, cast
@@ -204,16 +204,24 @@ def test_torch_is_loaded_for_a_claim_while_it_is_checked(
 def test_a_check_that_takes_much_memory_is_one_at_a_time(
     results_bytes: int, alone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held: list[str] = []
-    session = Repeatable(softmax(10**9))
+    held, during = list[str](), list[bool]()
+    answer = softmax(10**9)
+    session = Repeatable(lambda arguments: during.append(bool(held)) or answer(arguments))
     session.rooms = []
+
+    @contextmanager
+    def memory() -> Iterator[None]:
+        held.append("memory")
+        yield
+        held.clear()
+
     monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *_given: session)
     monkeypatch.setattr("warpsmith.sandbox.cuda_room.room_around", lambda *_rooms: Room(1, results_bytes, 1))
-    monkeypatch.setattr("warpsmith.bench.cuda.much_memory", lambda: held.append("memory") or nullcontext())
+    monkeypatch.setattr("warpsmith.bench.cuda.much_memory", memory)
     monkeypatch.setattr("warpsmith.bench.cuda.solver", lambda opened: opened.problem)
     chosen = Choices(device="cuda", cases=(Group.SMOKE,), until="check")
     check_stage(Desk("softmax", OPENED, TASK, CANDIDATE, chosen, 3, Path("x.so")))(compiled(1))
-    assert held == ["memory"] * alone
+    assert during and set(during) == {alone} and not held
 
 
 @pytest.mark.parametrize(

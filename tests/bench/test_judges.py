@@ -1,5 +1,6 @@
 """Judges, without a GPU: records come back, faults are told, and they die with whoever began them."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.base import HarnessError
+from warpsmith.base import HarnessError, UsageError
 from warpsmith.bench import judges as module
 from warpsmith.bench.choices import Choices, Defence
 from warpsmith.bench.judges import Judge, Judges, pool_of_judges
@@ -20,8 +21,9 @@ from warpsmith.tasks.suite import suite_folder
 
 SERVER = """
 import os, threading, time
+from warpsmith.base import UsageError
 from warpsmith.bench.judges import run
-from warpsmith.records import StageResult, Verdict
+from warpsmith.records import Reason, StageResult, Verdict
 
 def one(begun):
     print("noise that must not reach the frames")
@@ -31,6 +33,19 @@ def one(begun):
     if word == "die":
         os.write(2, b"these are its last words")
         os._exit(3)
+    if word == "refuse":
+        raise UsageError("There is no such baseline.")
+    if word == "fault":
+        detail = str(os.getpid())
+        said = StageResult(stage="check", verdict=Verdict.FAULT, reason=Reason.HARNESS, detail=detail)
+        return begun.record.adding(said)
+    if word == "slow":
+        open(rest, "w").write(str(os.getpid()))
+        time.sleep(1)
+    if word == "meet":
+        open(rest + str(os.getpid()), "w").write("")
+        while len(os.listdir(rest)) < 2:
+            time.sleep(0.01)
     if word == "sleep":
         open(rest, "w").write(str(os.getpid()))
         time.sleep(60)
@@ -47,6 +62,14 @@ sys.path.insert(0, {tests!r})
 from test_judges import begun
 from warpsmith.bench.judges import Judge
 Judge((sys.executable, {server!r})).go_on(begun("sleep " + {mark!r}))
+"""
+INTERRUPTED = """
+import signal, sys
+sys.path.insert(0, {tests!r})
+signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
+from test_judges import begun
+from warpsmith.bench.judges import Judge
+print(Judge((sys.executable, {server!r})).go_on(begun("slow " + {mark!r})).verdict)
 """
 CHOICES = Choices(device="vgpu", cases=(Group.DEV,), without=frozenset({Defence.LINK}), baselines=("eager",))
 
@@ -89,6 +112,23 @@ def test_a_fault_of_ours_is_told_and_the_next_candidate_is_evaluated(judge: Judg
     with pytest.raises(HarnessError, match="ZeroDivisionError: by zero"):
         judge.go_on(begun("raise"))
     assert judge.go_on(begun("fine")).verdict is Verdict.PASS
+
+
+def test_a_wrong_question_is_the_asker_s(judge: Judge) -> None:
+    with pytest.raises(UsageError, match="no such baseline"):
+        judge.go_on(begun("refuse"))
+
+
+def test_a_judge_that_is_at_fault_is_replaced(judge: Judge) -> None:
+    first = judge.go_on(begun("fault"))
+    assert first.verdict is Verdict.FAULT
+    assert judge.go_on(begun("fine")).results[0].detail.split()[0] != first.results[0].detail
+
+
+def test_judges_that_have_ended_are_not_begun_again(judge: Judge) -> None:
+    judge.close()
+    with pytest.raises(HarnessError, match="have ended"):
+        judge.go_on(begun("fine"))
 
 
 def test_a_process_that_dies_has_last_words_and_a_successor(judge: Judge) -> None:
@@ -140,17 +180,20 @@ def test_a_candidate_whose_judge_died_has_a_record_without_a_verdict(argv: tuple
 
 @pytest.mark.usefixtures("compiled")
 def test_no_judge_is_asked_for_what_does_not_compile() -> None:
-    with closing(Judges(0)) as judges:
+    with closing(Judges(1, (sys.executable, "-c", "raise SystemExit('asked')"))) as judges:
         assert judges.grade(asked("typo"), CHOICES).results[-1] == REFUSED
 
 
 @pytest.mark.usefixtures("compiled")
-def test_candidates_go_to_the_judges_that_are_free(argv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidates_go_to_the_judges_that_are_free(
+    argv: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "at").mkdir()
     monkeypatch.setattr(module, "Judges", lambda count: Judges(count, argv))
     with pool_of_judges(Choices(device="cuda"), 2) as (threads, by):
-        found = list(threads.map(lambda n: by(asked(f"fine {n}"), CHOICES, n), range(6)))
+        found = list(threads.map(lambda n: by(asked(f"meet {tmp_path}/at/"), CHOICES, n), range(6)))
     pids = {one.results[-1].detail.split()[0] for one in found}
-    assert 1 <= len(pids) <= 2
+    assert len(pids) == 2, "the first one waits for another"
     assert [one.results[-1].detail.split()[1] for one in found] == list("012345")
     assert all(_state(int(pid)) == "Z" for pid in pids), "they end with the pool"
 
@@ -166,6 +209,19 @@ def test_a_seed_is_judged_as_in_this_process() -> None:
     assert (there.verdict, there.candidate, there.options) == (Verdict.PASS, here.candidate, here.options)
     assert [one.stage for one in there.results] == [one.stage for one in here.results]
     assert there.timing == here.timing
+
+
+def test_an_interrupt_at_the_terminal_is_not_for_judges(argv: tuple[str, ...], tmp_path: Path) -> None:
+    """It goes to the whole group of processes; what is being evaluated is for whoever asked to end or not."""
+    mark = tmp_path / "pid"
+    code = INTERRUPTED.format(tests=str(Path(__file__).parent), server=argv[1], mark=str(mark))
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as parent:
+        wait_for(lambda: mark.read_text() if mark.exists() else "")
+        os.killpg(parent.pid, signal.SIGINT)
+        said, _ = parent.communicate(timeout=20)
+    assert said.split() == ["interrupted", "pass"]
 
 
 def test_it_dies_with_whoever_began_it(argv: tuple[str, ...], tmp_path: Path) -> None:

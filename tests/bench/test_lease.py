@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.bench.lease import CHECKS, Need, lease
+from warpsmith.bench.lease import CHECKS, Need, lease, much_memory
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +44,21 @@ def held_together(first: Need, second: Need) -> bool:
 )
 def test_who_may_have_it_together(first: Need, second: Need, together: bool) -> None:
     assert held_together(first, second) is together
+
+
+def test_one_at_a_time_has_much_memory() -> None:
+    got = threading.Event()
+
+    def take() -> None:
+        with much_memory():
+            got.set()
+
+    with much_memory():
+        other = threading.Thread(target=take)
+        other.start()
+        assert not got.wait(0.2)
+    assert got.wait(5)
+    other.join()
 
 
 def test_few_checks_are_at_it_at_once() -> None:

@@ -40,15 +40,16 @@ def test_an_element_type_without_a_rate_has_no_arithmetic_floor() -> None:
 
 def test_ceilings_are_kept_for_a_gpu_and_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
-    assert load_ceilings("NVIDIA H200", "580.1") is None
-    save_ceilings(CEILINGS, "580.1")
-    assert load_ceilings("NVIDIA H200", "580.1") == CEILINGS
-    assert load_ceilings("NVIDIA H200", "590.1") is None
+    assert load_ceilings("NVIDIA H200", "580.1", "a") is None
+    save_ceilings(CEILINGS, "580.1", "a")
+    assert load_ceilings("NVIDIA H200", "580.1", "a") == CEILINGS
+    assert load_ceilings("NVIDIA H200", "590.1", "a") is None
+    assert load_ceilings("NVIDIA H200", "580.1", "b") is None, "another probe may see more"
 
 
 def test_a_file_of_another_form_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
-    path = ceilings_path("NVIDIA H200", "580.1")
+    path = ceilings_path("NVIDIA H200", "580.1", "a")
     path.parent.mkdir(parents=True)
     path.write_text('{"gpu": "NVIDIA H200"}')
-    assert load_ceilings("NVIDIA H200", "580.1") is None
+    assert load_ceilings("NVIDIA H200", "580.1", "a") is None

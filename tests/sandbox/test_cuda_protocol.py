@@ -12,7 +12,7 @@ import torch
 from warpsmith.base import HarnessError, MachineError
 from warpsmith.sandbox import cuda_session as session
 from warpsmith.sandbox.cuda_memory import Arena, are_bases, give_back
-from warpsmith.sandbox.cuda_room import ALIGNMENT, Room, room_around, room_for
+from warpsmith.sandbox.cuda_room import ALIGNMENT, Buffers, Room, room_around, room_for
 from warpsmith.sandbox.protocol import Answer, Claim, Malformed, Status, Timed, go, parse_timed, share
 from warpsmith.sandbox.values import Raw
 
@@ -81,9 +81,44 @@ def test_a_result_among_the_arguments_lies_in_the_slot_that_was_poisoned(offset:
     one = session.CudaSession(Path(), "", Path(), Room(1024, 1024))
     one._arenas = [SimpleNamespace(bytes=4096)] * 3  # type: ignore[list-item]
     one._views = [torch.zeros(4096, dtype=torch.uint8)] * 3
+    one.use(Room(1024, 1024))
     placed = session._Placed(one._views[0][256:1024], 256, session._poison())
     claim = Claim(Raw("float32", (1,), (1,), b""), 1 << 56 | offset)
     assert (one._result(claim, placed) is not None) is found
+
+
+@pytest.mark.parametrize(("offset", "found"), [(0, True), (2044, True), (2048, False), (4000, False)])
+def test_a_result_lies_in_the_memory_that_was_poisoned(offset: int, found: bool) -> None:
+    """The arena may be larger: what lies there is of another call, and a kernel could leave it as it is."""
+    one = session.CudaSession(Path(), "", Path(), Room(1024, 1024))
+    one._arenas = [SimpleNamespace(bytes=4096)] * 3  # type: ignore[list-item]
+    one._views = [torch.zeros(4096, dtype=torch.uint8) for _ in range(3)]
+    one.use(Room(512, 2048))
+    placed = session._Placed(one._views[0][256:1024], 256, session._poison())
+    claim = Claim(Raw("float32", (1,), (1,), b""), 2 << 56 | offset)
+    assert (one._result(claim, placed) is not None) is found
+
+
+def test_buffers_that_do_not_fit_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[int] = []
+
+    class Small:
+        def __init__(self, size: int) -> None:
+            self.size = size
+            if size > 1024:
+                raise MachineError("out of memory")
+
+        def __enter__(self) -> "Small":
+            return self
+
+        def __exit__(self, *_given: object) -> None:
+            closed.append(self.size)
+
+    monkeypatch.setattr("warpsmith.sandbox.cuda_room.Arena", Small)
+    monkeypatch.setattr("warpsmith.sandbox.cuda_room.give_back", lambda: None)
+    with pytest.raises(MachineError), Buffers(Room(256, 2048, 4)):
+        pass
+    assert closed == [1024]
 
 
 def test_another_room_leaves_alone_what_the_candidate_keeps() -> None:

@@ -183,6 +183,10 @@ class Mortal:
 
     def __init__(self, answers: int, loses: bool) -> None:
         self.answers, self.loses, self.ended = answers, loses, False
+        self.is_alive, self.forgot = True, 0
+
+    def forget(self) -> None:
+        self.forgot += 1
 
     def time(self, request: Request) -> Reply:
         if not self.answers and self.loses:
@@ -213,5 +217,9 @@ def test_the_resident_process_is_begun_once_and_again_after_its_end(loses: bool)
         assert resident.time(asked).lost
     assert begun[0].ended
     assert resident.time(asked).queued_us and len(begun) == 2
+    resident.rest()
+    assert begun[1].forgot == 1
+    begun[1].is_alive = False
+    assert resident.time(asked).queued_us and len(begun) == 3, "one that ended by itself costs nobody anything"
     resident.close()
-    assert begun[1].ended
+    assert begun[1].ended and begun[2].ended

@@ -56,14 +56,22 @@ def test_an_unusual_one_is_measured_and_kept_beside_them(measured: Measured) -> 
     assert (again.null(Form(7, 1)).queued_us, again.null(Form(1, 1)).queued_us) == (2.0, 1.0)
 
 
-def test_old_ones_and_those_of_another_gpu_are_not_believed(
-    measured: Measured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_those_of_another_gpu_are_not_believed(measured: Measured) -> None:
     begun(measured).null(Form(1, 1))
     assert begun(measured, "B200").null(Form(1, 1)).queued_us == 2.0
-    now = module.time.time()
+
+
+def test_none_is_older_than_an_hour_in_any_process(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another form that is measured later does not make those before it younger."""
+    now, lasting = module.time.time(), begun(measured)
+    lasting.null(Form(1, 1))
+    monkeypatch.setattr(module.time, "time", lambda: now + 0.7 * OLD_S)
+    lasting.null(Form(7, 1))
     monkeypatch.setattr(module.time, "time", lambda: now + OLD_S + 1)
-    assert begun(measured).null(Form(1, 1)).queued_us == 3.0
+    for zeros in (begun(measured), lasting):
+        assert zeros.null(Form(7, 1)).queued_us == 2.0
+        assert zeros.null(Form(1, 1)).queued_us == 3.0
+    assert measured.asked == [list(USUAL), [Form(7, 1)], list(USUAL)]
 
 
 def test_a_file_that_cannot_be_read_is_measured_again(measured: Measured, tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ class Results:
         """The requests that have no line yet; a file of other candidates is refused."""
         fixed = replace(choices, device=settled(choices.device))
         for place, (line, request) in enumerate(zip(self.lines, requests, strict=False), 1):
-            if _key_of_line(line) != request.key(fixed):
+            if _key_of_line(line) not in (request.key(fixed), digest(request.text)):
                 raise UsageError(
                     f"Line {place} of {self._path} is not the result of line {request.number} of the batch with these "
                     "options. Name another --out, or remove the file."

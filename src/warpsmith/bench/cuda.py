@@ -179,7 +179,7 @@ def _unless_throttled(result: StageResult) -> StageResult:
 
 
 def timer_for(hardware: str, torch_version: str, choices: Choices) -> "Timer":
-    """The timer of these choices, over what is measured once a process."""
+    """The timer of these choices, over what does not depend on a candidate."""
     from warpsmith.timing.stage import Timer
 
     modes = choices.baselines or MODES

@@ -23,7 +23,7 @@ USUAL = {"vgpu": (Group.SMOKE, Group.HELDOUT), "cuda": (Group.DEV, Group.HELDOUT
 
 @dataclass
 class Desk:
-    """One candidate under evaluation. What the stages before left here is `artifact` and the three after."""
+    """One candidate under evaluation. What the stages before left here is `artifact` and what stands after it."""
 
     target: str
     opened: OpenTask

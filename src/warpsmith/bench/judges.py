@@ -14,23 +14,23 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from queue import SimpleQueue
 from threading import Thread
 from typing import IO, Protocol
 
-from warpsmith.base import HarnessError
+from warpsmith.base import HarnessError, UsageError
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.pool import pool
 from warpsmith.bench.run import Begun, begin, go_on, grade
 from warpsmith.bench.warm import warm
 from warpsmith.confine import Frame, FrameError, FrameReader, FrameWriter
-from warpsmith.records import Candidate, Model, Record
+from warpsmith.records import Candidate, Model, Record, Verdict
 
 ARGV = (sys.executable, "-P", "-m", "warpsmith.bench.judges")
 MOST = 6  # as many as check and are timed, and one more: each has torch and a context on the GPU, which take seconds
 JOB, REPLY = 1, 2
-JOB_S, IDLE_S = 3600.0, 7 * 86400.0
+LONG_S = 7 * 86400.0  # a judge may wait for the GPU as long as it is; every stage has limits of its own
 JOB_BYTES = 64 << 20
 TAIL = 500  # of its last words
 
@@ -47,9 +47,10 @@ GoOn = Callable[[Begun], Record]
 
 
 class Reply(Model):
-    """The record, or what went wrong on our side."""
+    """The record, or why there can be none: the question was wrong, or something on our side."""
 
     record: Record | None = None
+    refused: str = ""
     error: str = ""
 
 
@@ -58,20 +59,32 @@ class Judge:
 
     def __init__(self, argv: tuple[str, ...] = ARGV) -> None:
         self._argv = argv
+        self._over = False
         self._begin()
 
     def go_on(self, begun: Begun) -> Record:
         """What the process says."""
+        if self._over:
+            raise HarnessError("The judges have ended.")
         if self._process.poll() is not None:
-            self.close()
+            self.end()
             self._begin()
         reply = self._ask(begun)
+        if reply.refused:
+            raise UsageError(reply.refused)
+        if reply.record is None or reply.record.verdict is Verdict.FAULT:
+            self.end()  # it may have lost the GPU, or memory; the next candidate has another
         if reply.record is None:
             raise HarnessError(reply.error or "A judge gave no record.")
         return reply.record
 
     def close(self) -> None:
-        """End it."""
+        """End it for good."""
+        self._over = True
+        self.end()
+
+    def end(self) -> None:
+        """End the process; whoever asks next begins another."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -82,16 +95,21 @@ class Judge:
     def _begin(self) -> None:
         self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
-            self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, bufsize=0
+            self._argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            bufsize=0,
+            start_new_session=True,  # an interrupt at the terminal is for whoever asked, who then ends us
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._writer = FrameWriter(self._process.stdin.fileno())
         self._reader = FrameReader(self._process.stdout.fileno())
 
     def _ask(self, job: Begun) -> Reply:
-        if (error := self._writer.write(Frame(JOB, job.text().encode()), JOB_S)) is not None:
+        if (error := self._writer.write(Frame(JOB, job.text().encode()), LONG_S)) is not None:
             raise self._ended(error)
-        found = self._reader.read(JOB_S, JOB_BYTES)
+        found = self._reader.read(LONG_S, JOB_BYTES)
         if isinstance(found, FrameError):
             raise self._ended(found)
         return Reply.parse(found.payload)
@@ -108,10 +126,11 @@ class Judges:
     """Several, each of which has one candidate at a time."""
 
     def __init__(self, count: int, argv: tuple[str, ...] = ARGV) -> None:
-        self._all = [Judge(argv) for _ in range(count)]
         self._free = SimpleQueue[Judge]()
-        for one in self._all:
-            self._free.put(one)
+        with ExitStack() as opening:  # none stays behind where another cannot begin
+            for _ in range(count):
+                self._free.put(opening.enter_context(closing(Judge(argv))))
+            self._open = opening.pop_all()
 
     def grade(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
         """Compiled here, and the rest by the next one that is free; one that ended in the middle is a fault of ours."""
@@ -120,16 +139,18 @@ class Judges:
             return begun.record
         judge = self._free.get()
         try:
-            return judge.go_on(begun)
-        except HarnessError as error:
-            return begun.failed(error)
+            record = judge.go_on(begun)
+        except UsageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - ours, in the record of this candidate; the next has another judge
+            record = begun.failed(error)
         finally:
             self._free.put(judge)
+        return record
 
     def close(self) -> None:
         """End them all."""
-        for one in self._all:
-            one.close()
+        self._open.close()
 
 
 @contextmanager
@@ -152,12 +173,14 @@ def judges_for(choices: Choices, jobs: int, until: ExitStack) -> Grade:
 
 def serve(requests: FrameReader, replies: FrameWriter, one: GoOn) -> None:
     """Answer until the other end is closed."""
-    while not isinstance(frame := requests.read(IDLE_S, JOB_BYTES), FrameError):
+    while not isinstance(frame := requests.read(LONG_S, JOB_BYTES), FrameError):
         try:
             reply = Reply(record=one(Begun.parse(frame.payload)))
+        except UsageError as error:
+            reply = Reply(refused=str(error))
         except Exception as error:  # noqa: BLE001 - our fault in one evaluation, told in its record
             reply = Reply(error=f"{type(error).__name__}: {error}")
-        if replies.write(Frame(REPLY, reply.text().encode()), IDLE_S) is not None:
+        if replies.write(Frame(REPLY, reply.text().encode()), LONG_S) is not None:
             break
 
 

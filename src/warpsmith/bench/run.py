@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from warpsmith.base import UsageError
+from warpsmith.base import HarnessError, UsageError
 from warpsmith.bench.choices import Choices, settled
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.environment import environment
@@ -79,9 +79,11 @@ def begin(candidate: Candidate, choices: Choices, seed: int | None = None) -> Be
 def go_on(begun: Begun) -> Record:
     """All that is left."""
     with open_task(begun.target, OpenOptions(trust=begun.choices.trust)) as opened:
+        task, named = opened.describe(), begun.record.candidate
+        if task.version != begun.record.task_version:
+            raise HarnessError(f"Task {task.name} was changed while a kernel for it was compiled.")
         artifact = Path(begun.artifact) if begun.artifact else None
-        named = begun.record.candidate
-        desk = Desk(begun.target, opened, opened.describe(), named, begun.choices, begun.seed, artifact)
+        desk = Desk(begun.target, opened, task, named, begun.choices, begun.seed, artifact)
         return run(begun.record, desk, begun.left)
 
 

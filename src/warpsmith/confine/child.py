@@ -163,6 +163,11 @@ class Child:
         """What the child sent beyond the frames that were received; ask after `wait`."""
         return self._reader.surplus()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended by itself."""
+        return self._process.poll() is None
+
     def kill(self) -> None:
         """End it now, with everything it started; `wait` then says what it had done."""
         with suppress(BrokenPipeError):

@@ -3,6 +3,7 @@
 import ctypes
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from ctypes import POINTER, byref, c_int, c_size_t, c_ubyte, c_ulonglong, c_ushort, c_void_p
 from functools import cache
 from types import TracebackType
@@ -94,12 +95,17 @@ class Arena:
         self.fd = -1
         handle, address, fd = c_ulonglong(), c_ulonglong(), c_int()
         where = _Location(ON_DEVICE, 0)
-        _do("cuMemCreate", byref(handle), self.bytes, byref(_Properties(PINNED, DESCRIPTOR, where)), 0)
-        _do("cuMemExportToShareableHandle", byref(fd), handle, DESCRIPTOR, 0)
-        _do("cuMemAddressReserve", byref(address), self.bytes, 0, 0, 0)
-        _do("cuMemMap", address, self.bytes, 0, handle, 0)
-        _do("cuMemSetAccess", address, self.bytes, byref(_Access(where, READ_WRITE)), 1)
-        self._handle, self.address, self.fd = handle, address.value, fd.value
+        with ExitStack() as undone:  # the last step first, where a later one fails
+            _do("cuMemCreate", byref(handle), self.bytes, byref(_Properties(PINNED, DESCRIPTOR, where)), 0)
+            undone.callback(_do, "cuMemRelease", handle)
+            _do("cuMemAddressReserve", byref(address), self.bytes, 0, 0, 0)
+            undone.callback(_do, "cuMemAddressFree", address, self.bytes)
+            _do("cuMemMap", address, self.bytes, 0, handle, 0)
+            undone.callback(_do, "cuMemUnmap", address, self.bytes)
+            _do("cuMemSetAccess", address, self.bytes, byref(_Access(where, READ_WRITE)), 1)
+            _do("cuMemExportToShareableHandle", byref(fd), handle, DESCRIPTOR, 0)
+            self._undo = undone.pop_all()
+        self.address, self.fd = address.value, fd.value
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -118,9 +124,7 @@ class Arena:
             return
         os.close(self.fd)
         self.fd = -1
-        _do("cuMemUnmap", self.address, self.bytes)
-        _do("cuMemAddressFree", self.address, self.bytes)
-        _do("cuMemRelease", self._handle)
+        self._undo.close()
 
     def __enter__(self) -> Self:
         return self

@@ -13,6 +13,7 @@ from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import Values, tensors
 
 GUARD, ALIGNMENT = 1024, 256
+TAIL = 64 << 20  # of a slot behind the last argument: painted and watched, where a slot has room for it
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,10 @@ class Buffers:
     def __enter__(self) -> Self:
         give_back()
         sizes = (self.room.slot_bytes * self.room.slots, self.room.results_bytes, self.room.snapshot_bytes)
-        self.arenas = [self._open.enter_context(Arena(size)) for size in sizes]
-        self.views = [arena.view() for arena in self.arenas]
+        with ExitStack() as opening:  # nothing stays behind where there is no memory for one of them
+            self.arenas = [opening.enter_context(Arena(size)) for size in sizes]
+            self.views = [arena.view() for arena in self.arenas]
+            self._open = opening.pop_all()
         return self
 
     def __exit__(

@@ -16,7 +16,7 @@ from warpsmith.base import HarnessError
 from warpsmith.confine import Child, Frame, FrameError, Limits, Policy, system_paths
 from warpsmith.records import Confined, Reason
 from warpsmith.sandbox.cuda_memory import are_bases
-from warpsmith.sandbox.cuda_room import ALIGNMENT, GUARD, Buffers, Room, aligned, span, taken_bytes
+from warpsmith.sandbox.cuda_room import ALIGNMENT, GUARD, TAIL, Buffers, Room, aligned, span, taken_bytes
 from warpsmith.sandbox.ending import end_silent
 from warpsmith.sandbox.flush import flush
 from warpsmith.sandbox.observation import Trouble, of_ending, of_status
@@ -39,13 +39,13 @@ from warpsmith.sandbox.worker import Conversation, Silence, environment, start, 
 from warpsmith.tasks.values import Value as TaskValue
 from warpsmith.tasks.values import Values, tensors
 
-TAIL = 64 << 20  # of a slot behind the last argument: painted and watched, where a slot has room for larger cases
 ARENA_SHIFT = 56  # of a coded address: the arena's number, from one on, stands above the offset
 ARGUMENTS, RESULTS = 0, 1  # arenas
 MOST_KEPT = 512 << 20  # bytes that a candidate keeps from call to call: as many as the runtime is asked for
 FIRST_FD = 5  # where a child finds what it was passed
 CALL_S = 60.0  # the longest that one call may take
 LIMITS = Limits(wall_s=600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
+OUTSIDE = "Result {number} does not lie in the memory that a call of this size is given."
 EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}
 
 
@@ -248,7 +248,7 @@ class CudaSession:
     def _look(self, placed: "_Placed", timed: Timed, poison: int, clocks: Clocks, mode: Mode) -> Shown:
         found = [self._result(claim, placed) for claim in timed.answer.results]
         if None in found:
-            self._trouble = Trouble(Reason.BAD_ANSWER, f"Result {found.index(None)} does not lie in the shared memory.")
+            self._trouble = Trouble(Reason.BAD_ANSWER, OUTSIDE.format(number=found.index(None)))
             return Shown(self._trouble)
         results = [tensor for tensor in found if tensor is not None]
         self._live, self._claims = _kept(timed), timed.answer.results
@@ -270,7 +270,7 @@ class CudaSession:
         dtype: torch.dtype = getattr(torch, raw.dtype)
         if raw.span_bytes == 0:
             return torch.empty_strided(raw.shape, raw.strides, dtype=dtype, device="cuda")
-        places = {ARGUMENTS: placed.place, RESULTS: range(self._arenas[RESULTS].bytes)}
+        places = {ARGUMENTS: placed.place, RESULTS: range(self._room.results_bytes)}
         place = places.get(arena, range(0))
         if offset not in place or offset + raw.span_bytes > place.stop or offset % dtype.itemsize:
             return None

@@ -20,10 +20,10 @@ from warpsmith.tasks.opened import OpenOptions
 from warpsmith.tasks.suite import folders, root
 from warpsmith.tasks.target import Form, find
 from warpsmith.timing.compiled import compiled_folder
-from warpsmith.timing.torch_host import REPLY, REQUEST, Reply, Request
+from warpsmith.timing.torch_host import FORGET, REPLY, REQUEST, Reply, Request
 
 SAMPLES = 25
-MODE_S = 300.0  # max-autotune tries many kernels
+MODE_S, FORGET_S = 300.0, 30.0  # max-autotune tries many kernels
 LIMITS = Limits(
     wall_s=7200,
     cpu_s=72000,
@@ -126,6 +126,19 @@ class Host(Protocol):
         ...
 
 
+class Lasting(Host, Protocol):
+    """A host that stays for many candidates."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can still be asked."""
+        ...
+
+    def forget(self) -> None:
+        """Let go of the last case's tensors: others need the GPU's memory."""
+        ...
+
+
 class TorchHost:
     """The baseline process, confined as a task's code is, with the GPU; resident until closed."""
 
@@ -153,6 +166,17 @@ class TorchHost:
             raise HarnessError(f"The baseline process {ended.sentence(self._child.policy)} ({found.detail}): {last}")
         return Reply.parse(found.payload.decode())
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can still be asked: an hour without a question ends it."""
+        return self._child.is_alive
+
+    def forget(self) -> None:
+        """Let go of the last case's tensors; one that does not is ended."""
+        found = self._child.send(Frame(FORGET)) or self._child.receive(FORGET_S, REPLY)
+        if isinstance(found, FrameError):
+            self._child.kill()
+
 
 class Resident:
     """One baseline process for many questions, begun when it is first needed and again after it has died.
@@ -160,15 +184,22 @@ class Resident:
     It takes seconds to begin. The end of this process ends it.
     """
 
-    def __init__(self, start: Callable[[], AbstractContextManager[Host]]) -> None:
+    def __init__(self, start: Callable[[], AbstractContextManager[Lasting]]) -> None:
         self._start = start
         self._open = ExitStack()
-        self._host: Host | None = None
+        self._host: Lasting | None = None
 
     def begin(self) -> Host:
-        """Let it load torch, if it has not begun; that takes seconds, and no GPU."""
+        """Let it load torch, if it has not begun or has ended since; that takes seconds, and no GPU."""
+        if self._host is not None and not self._host.is_alive:
+            self.close()
         self._host = self._host or self._open.enter_context(self._start())
         return self._host
+
+    def rest(self) -> None:
+        """Nobody asks for a while."""
+        if self._host is not None and self._host.is_alive:
+            self._host.forget()
 
     def time(self, request: Request) -> Reply:
         """One mode on one case; whoever asks has the GPU to itself, so requests do not meet."""
@@ -191,6 +222,7 @@ class Resident:
 def host_for(target: str, until: ExitStack) -> Host:
     """A baseline process for a task: its own until the stack closes, or the resident one for a task of ours."""
     if find(target).form is Form.SUITE:
+        until.callback(_of_suite().rest)
         return _of_suite()
     own = Resident(lambda: TorchHost(target))
     until.callback(own.close)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from warpsmith.base import quantile
 from warpsmith.records import Case
-from warpsmith.sandbox.cuda_room import Room, room_for_all
+from warpsmith.sandbox.cuda_room import TAIL, Room, room_for_all
 from warpsmith.sandbox.cuda_session import CudaSession, Recorded
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Mode
@@ -36,8 +36,9 @@ class Unrepeated(str):
 
 
 def room_of(outlines: Iterable[Problem]) -> Room:
-    """For the calls of several cases, one at a time: a repeated call has one place."""
-    return replace(room_for_all(outlines), slots=1)
+    """For the calls of several cases, one at a time: a repeated call has one place, and a tail that is watched."""
+    room = room_for_all(outlines)
+    return replace(room, slots=1, slot_bytes=room.slot_bytes + TAIL)
 
 
 def record_calls(

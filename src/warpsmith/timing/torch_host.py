@@ -21,7 +21,7 @@ from warpsmith.tasks.program import Program, differentiable, leaves, sided, upst
 from warpsmith.tasks.values import Values, mapped
 
 Step = Callable[[], Any]
-REQUEST, REPLY = 1, 2
+REQUEST, REPLY, FORGET = 1, 2, 3
 REQUESTS, REPLIES, HIGH = 3, 4, 200
 IDLE_S = 3600.0
 REQUEST_BYTES = 1 << 20
@@ -176,17 +176,18 @@ class Host:
     def _step(self, request: Request) -> Step:
         case = json.dumps([request.target, request.direction, request.case.model_dump(mode="json")])
         if case != self._case:
-            self._forget()
+            self.forget()
             self._case = case
         if request.mode not in self._steps:
             self._steps[request.mode] = self._build(request)
         return self._steps[request.mode]
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Let a case's tensors go, and what was compiled: after some shapes torch.compile falls back to eager."""
         self._steps.clear()
         self._functions.clear()
         self._program = None
+        self._case = ""
         torch._dynamo.reset()
         gc.collect()
         torch.cuda.empty_cache()
@@ -238,7 +239,11 @@ def main() -> None:
     os.close(REQUESTS)
     os.close(REPLIES)
     while not isinstance(frame := requests.read(IDLE_S, REQUEST_BYTES), FrameError):
-        found = reply(host, Request.parse(frame.payload.decode()))
+        if frame.kind == FORGET:
+            host.forget()
+            found = Reply()
+        else:
+            found = reply(host, Request.parse(frame.payload.decode()))
         if replies.write(Frame(REPLY, found.text().encode()), IDLE_S) is not None:
             break
     os._exit(0)  # what the compiler's workers still do is of no interest

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from warpsmith.base import Home, digest, write_atomic
 from warpsmith.compile import Toolchain
+from warpsmith.device import gpus
 from warpsmith.records import Ceilings, Model
 from warpsmith.sandbox.worker import worker
 from warpsmith.timing.null import Form, l2_bytes, measure_nulls
@@ -21,11 +22,23 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 Measure = Callable[[Toolchain, Sequence[Form]], dict[Form, Null]]
 
 
-class Kept(Model):
-    """The zeros that processes of one hour share."""
+class Zero(Model):
+    """The clocks of a form, and when they were measured."""
 
+    form: Form
+    null: Null
     when: float
-    nulls: tuple[tuple[Form, Null], ...]
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it can be believed: how busy the host is changes."""
+        return 0 <= time.time() - self.when < OLD_S
+
+
+class Kept(Model):
+    """The zeros that the processes of a machine share."""
+
+    zeros: tuple[Zero, ...]
 
 
 class Zeros:
@@ -33,33 +46,39 @@ class Zeros:
 
     def __init__(self, toolchain: Toolchain, ceilings: Ceilings, measure: Measure = measure_nulls) -> None:
         self.toolchain, self._ceilings, self._measure = toolchain, ceilings, measure
-        self._nulls: dict[Form, Null] = {}
+        self._known: dict[Form, Zero] = {}
 
-    @cached_property
+    @property
     def floor(self) -> Floor:
         """No call is shorter than one launch."""
         return Floor(self._ceilings, self.null(Form(1, 1)).queued_us, l2_bytes())
 
     def null(self, form: Form) -> Null:
         """The zero of the calls of a form."""
-        if form not in self._nulls:
-            self._nulls |= self._kept()
-        if form not in self._nulls:
-            lacking = [one for one in dict.fromkeys((form, *USUAL)) if one not in self._nulls]
-            self._nulls |= self._measure(self.toolchain, lacking)
-            write_atomic(self._path, Kept(when=time.time(), nulls=tuple(self._nulls.items())).text())
-        return self._nulls[form]
+        self._forget()
+        if form not in self._known:
+            self._known = self._kept() | self._known
+        if form not in self._known:
+            lacking = [one for one in dict.fromkeys((form, *USUAL)) if one not in self._known]
+            now = self._measure(self.toolchain, lacking)
+            self._known |= {one: Zero(form=one, null=null, when=time.time()) for one, null in now.items()}
+            write_atomic(self._path, Kept(zeros=tuple(self._known.values())).text())
+        return self._known[form].null
 
-    def _kept(self) -> dict[Form, Null]:
+    def _forget(self) -> None:
+        self._known = {form: zero for form, zero in self._known.items() if zero.is_fresh}
+
+    def _kept(self) -> dict[Form, Zero]:
         try:
             kept = Kept.parse(self._path.read_bytes())
         except (FileNotFoundError, ValidationError):
             return {}
-        return dict(kept.nulls) if 0 <= time.time() - kept.when < OLD_S else {}
+        return {zero.form: zero for zero in kept.zeros if zero.is_fresh}
 
     @cached_property
     def _path(self) -> Path:
         """Of this GPU under this system and with this worker."""
         boot = BOOT.read_text() if BOOT.exists() else ""
-        key = digest(self._ceilings.gpu, boot, self.toolchain.key, str(worker()))
+        drivers = [gpu.driver for gpu in gpus()]
+        key = digest(self._ceilings.gpu, boot, self.toolchain.key, str(worker()), *drivers)
         return Home.here().data / "zeros" / f"{key}.json"
