@@ -13,9 +13,9 @@
 #define BLOCK 256
 #endif
 // Packs of 16 bytes a thread has in flight of each input, where there is enough work to fill the GPU that way.
-// tune: UNROLL = 2 [1, 2, 4]
+// tune: UNROLL = 1 [1, 2, 4]
 #ifndef UNROLL
-#define UNROLL 2
+#define UNROLL 1
 #endif
 // Fewer packs than this: one a thread, so that the work reaches every multiprocessor.
 #ifndef BIG_PACKS
