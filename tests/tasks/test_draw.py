@@ -1,12 +1,14 @@
 """Draws are the same for a seed everywhere, and each family is what it says."""
 
 import hashlib
+import random
+from contextlib import nullcontext
 
 import pytest
 import torch
 
 from warpsmith.records import Case, Dtype, Family, Group, Init, Trial
-from warpsmith.tasks.draw import Draw, Words
+from warpsmith.tasks.draw import Draw, Words, unrepeated
 
 CASE = Case(name="c", group=Group.SMOKE, axes={}, dtype=Dtype.FLOAT32)
 
@@ -40,8 +42,26 @@ def test_every_family_gives_finite_numbers_of_the_type(family: Family, dtype: Dt
     assert x.double().abs().max() > 0
 
 
-def test_normal_has_mean_zero_and_variance_one() -> None:
-    x = draw().normal(200_000)
+@pytest.mark.parametrize("family", list(Family))
+@pytest.mark.parametrize("dtype", list(Dtype))
+def test_what_nobody_makes_again_is_of_the_same_family(family: Family, dtype: Dtype) -> None:
+    usual = draw(family, dtype=dtype).input(60, 350)
+    secret = random.Random(5)
+    with unrepeated(secret):
+        x, other = draw(family, dtype=dtype).input(60, 350), draw(family, dtype=dtype).input(60, 350)
+    assert (x.shape, x.dtype) == (usual.shape, usual.dtype) and torch.isfinite(x).all()
+    assert not torch.equal(x, other), "the trial's seed is not asked"
+    same = [float((one.double().abs() > 0).double().mean()) for one in (x, usual)]
+    assert same[0] == pytest.approx(same[1], abs=0.02)
+    spread = [float(one.double().abs().mean()) for one in (x, usual)]
+    assert family is Family.CONSTANT or spread[0] == pytest.approx(spread[1], rel=0.1)
+    assert torch.equal(draw(family, dtype=dtype).input(60, 350), usual), "and it is over"
+
+
+@pytest.mark.parametrize("secret", [None, random.Random(3)])
+def test_normal_has_mean_zero_and_variance_one(secret: random.Random | None) -> None:
+    with unrepeated(secret) if secret else nullcontext():
+        x = draw().normal(200_000)
     assert abs(float(x.mean())) < 0.01
     assert abs(float(x.var()) - 1) < 0.02
 

@@ -5,8 +5,14 @@ the same ones; a GPU draws in milliseconds what takes a CPU seconds.
 
 A normal value here is the sum of six uniform ones of 21 bits (variance one, tails to 4.2): log and cosine differ
 between machines in the last bit, integer sums do not.
+
+All that goes a hundred times over memory. Inputs that nobody has to make again come from torch's own generator instead.
 """
 
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import prod
 
 import torch
@@ -22,15 +28,36 @@ STEP = 0x9E3779B97F4A7C15
 ROUNDS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 
 
+_secret: ContextVar[random.Random | None] = ContextVar("secret", default=None)
+
+
+@contextmanager
+def unrepeated(draw: random.Random) -> Iterator[None]:
+    """Inside, whatever is drawn comes from here and not from a trial's seed, and fast."""
+    token = _secret.set(draw)
+    try:
+        yield
+    finally:
+        _secret.reset(token)
+
+
+def _generator() -> torch.Generator | None:
+    draw = _secret.get()
+    return None if draw is None else torch.Generator(torch.get_default_device()).manual_seed(draw.getrandbits(62))
+
+
 class Words:
     """Random words of 63 bits, one after the other, on the default device."""
 
     def __init__(self, seed: int) -> None:
         self._start = _signed(_scattered(seed))  # neighbours among seeds start far from each other
         self._taken = 0
+        self.generator = _generator()  # in place of the seed
 
     def take(self, count: int) -> Tensor:
         """The next ones, int64."""
+        if self.generator is not None:
+            return torch.randint((1 << 63) - 1, (count,), dtype=torch.int64, generator=self.generator)
         word = torch.arange(self._taken + 1, self._taken + count + 1, dtype=torch.int64)
         self._taken += count
         word.mul_(_signed(STEP)).add_(self._start)
@@ -83,6 +110,8 @@ class Draw:
 
     def normal(self, *shape: int) -> Tensor:
         """Float64 values of mean zero and variance one with full mantissas."""
+        if self._words.generator is not None:
+            return torch.randn(shape, dtype=torch.float64, generator=self._words.generator)
         total = torch.zeros(shape, dtype=torch.float64)
         for _ in range(2):
             word = self.bits((1 << (3 * BITS)) - 1, *shape)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Direction, Role, Signature, Trial
+from warpsmith.tasks.draw import unrepeated
 from warpsmith.tasks.opened import LocalTask, OpenTask
 from warpsmith.tasks.program import Problem, Program, moved, sided, solved
 from warpsmith.tasks.values import Value, Values, mapped
@@ -60,8 +61,9 @@ def outline(task: OpenTask, direction: Direction, trial: Trial) -> Problem:
 
 
 def _here(program: Program, direction: Direction, trial: Trial, draw: random.Random, device: str) -> Iterator[Problem]:
-    with torch.device(device):  # the draw happens there too: of a large case it takes seconds on the CPU
+    with torch.device(device), unrepeated(draw):  # the draw happens there too: a large one takes the CPU seconds
         base = mapped(program.arguments(trial), lambda tensor: tensor.to(device))
     while True:
-        arguments = mixed(program.task.forward, base, draw)
-        yield solved(program, direction, arguments, draw.randrange(1 << 31))
+        with unrepeated(draw):  # upstream gradients
+            one = solved(program, direction, mixed(program.task.forward, base, draw), draw.randrange(1 << 31))
+        yield one
