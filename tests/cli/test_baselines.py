@@ -35,6 +35,12 @@ class Torch:
         times = (TIMES_US[request.mode],) * request.samples
         return Reply(idle_us=times, queued_us=times)
 
+    is_alive = True
+
+    def forget(self) -> None: ...
+
+    def rest(self) -> None: ...
+
     @contextmanager
     def hosted(self, _target: str, _compilers: int) -> Iterator["Torch"]:
         yield self
