@@ -129,6 +129,11 @@ def test_what_was_recorded_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert timer.asked == [(one.subject, list(TASK.group(Group.TIMING)), RECORDINGS)]
 
 
+@pytest.fixture
+def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.bench.cuda.gpus", lambda: (Gpu("H200", "580", 143771, "9.0"),))
+
+
 class Repeatable(FakeSession):
     """A session on which a call can be recorded; which rooms it was told to use."""
 
@@ -155,6 +160,7 @@ def softmax(wrong_from: int) -> Callable[[Values], Shown]:
     return answer
 
 
+@pytest.mark.usefixtures("a_gpu")
 @pytest.mark.parametrize(
     ("until", "wrong_from", "said"),
     [
@@ -185,6 +191,7 @@ def test_what_was_checked_is_recorded_in_the_same_process(
     assert [room.slots for room in session.rooms] == [4] + [1] * rooms[recorded]
 
 
+@pytest.mark.usefixtures("a_gpu")
 @pytest.mark.parametrize("tier", ["search", "claim"])
 def test_torch_is_loaded_for_a_claim_while_it_is_checked(
     tier: Literal["search", "claim"], monkeypatch: pytest.MonkeyPatch
@@ -200,6 +207,7 @@ def test_torch_is_loaded_for_a_claim_while_it_is_checked(
     assert begun == (["softmax"] if tier == "claim" else [])
 
 
+@pytest.mark.usefixtures("a_gpu")
 @pytest.mark.parametrize(("results_bytes", "alone"), [(1 << 20, False), (9 << 30, True)])
 def test_a_check_that_takes_much_memory_is_one_at_a_time(
     results_bytes: int, alone: bool, monkeypatch: pytest.MonkeyPatch
