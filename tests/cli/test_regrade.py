@@ -1,6 +1,7 @@
 """`warpsmith regrade` on records and kernels, with an instant evaluator and once with the real one."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,26 @@ def evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
         ASKED.append((candidate, choices, seed))
         return fake_record(candidate, 4.0 if "fast" in candidate.source else Reason.WRONG_VALUE)
 
-    monkeypatch.setattr("warpsmith.bench.grade", judged)
+    monkeypatch.setattr("warpsmith.bench.judges.grade", judged)
+
+
+def test_several_are_evaluated_at_once_and_told_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = threading.Event()
+
+    def judged(candidate: Candidate, _choices: Any, _seed: int | None = None) -> Record:
+        if candidate.source == "fast 2":
+            last.set()
+        assert last.wait(10), "the others wait for the last one"
+        return fake_record(candidate, 4.0)
+
+    monkeypatch.setattr("warpsmith.bench.judges.grade", judged)
+    lines = [fake_record(kernel(f"fast {number}"), 4.0).text() for number in range(3)]
+    (tmp_path / "r.jsonl").write_text("\n".join(lines) + "\n")
+    assert run(["regrade", str(tmp_path / "r.jsonl"), "--device", "vgpu", "--no-archive", "-j", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.index("r.jsonl:1") < shown.index("r.jsonl:2") < shown.index("r.jsonl:3")
 
 
 @pytest.mark.usefixtures("evaluator")
@@ -98,7 +118,10 @@ def test_a_folder_of_kernels_is_held_against_the_published_results(
     backward, forward = capsys.readouterr().out.split("AGREES  ")[1:]
     assert "then on cuda:NVIDIA H200, now on fake:0: times not compared" in forward
     assert "published without a record: it should pass" in backward
-    assert [dict(one.macros) for one, _, _ in ASKED] == [{}, {"BLOCK": "128"}]
+    assert {str(one.direction): dict(one.macros) for one, _, _ in ASKED} == {
+        "backward": {},
+        "forward": {"BLOCK": "128"},
+    }
 
 
 @pytest.mark.usefixtures("evaluator")

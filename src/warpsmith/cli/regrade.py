@@ -1,6 +1,7 @@
 """`warpsmith regrade`: published records or kernels evaluated again here, and whether the two agree."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -10,13 +11,14 @@ import typer
 
 from warpsmith.base import UsageError
 from warpsmith.cli._archive import keep
-from warpsmith.cli._options import Device, Json, Macros, Trust, read_macros
+from warpsmith.cli._options import Device, Jobs, Json, Macros, Trust, read_macros
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._published import RECORDS, kernel_candidate, read_records, records_below, results_for
 from warpsmith.records import Candidate, Group, Record, Verdict
 
 if TYPE_CHECKING:
     from warpsmith.bench import Choices
+    from warpsmith.bench.judges import Grade
     from warpsmith.report.agreement import Agreement
 
 WITHIN_HELP = "The share by which times of the same hardware may differ."
@@ -64,18 +66,18 @@ def command(
     same_seed: Annotated[bool, typer.Option("--same-seed", help=SEED_HELP)] = False,
     within: Annotated[float, typer.Option(min=0, help=WITHIN_HELP)] = 0.1,
     trust: Trust = False,
+    jobs: Jobs = os.cpu_count() or 1,
     archive: Annotated[bool, typer.Option(help="Keep the new records in the archive.")] = True,
     as_json: Json = False,
 ) -> int:
     """Evaluate again and compare; exit code 0 all agree, 1 one disagrees, 3 our fault, 4 one has no verdict."""
     asked = Asked(task, read_macros(macro or []), against, cache(records_below))
     published = [one for path in files for one in _published(path, asked)]
-    way = Way(device, same_seed, trust, within)
     found = []
-    for one in published:
-        found.append(_regraded(one, way))
+    for one in _again(published, Way(device, same_seed, trust, within), jobs):
+        found.append(one)
         if not as_json:
-            _print(found[-1])
+            _print(one)
     if archive:
         keep([one.record for one in found])
     if as_json:
@@ -134,8 +136,21 @@ def _same_work(one: Candidate, other: Candidate) -> bool:
     return (one.task, one.direction) == (other.task, other.direction)
 
 
-def _regraded(one: Published, way: Way) -> "Agreement":
-    from warpsmith.bench import grade
+def _again(published: Sequence[Published], way: Way, jobs: int) -> "Iterator[Agreement]":
+    """Each in order, as soon as it and those before are done."""
+    from warpsmith.bench.judges import pool_of_judges
+
+    with pool_of_judges(_choices(None, way), min(jobs, len(published))) as (threads, grade):
+        waiting = [threads.submit(_regraded, one, way, grade) for one in published]
+        try:
+            for one in waiting:
+                yield one.result()
+        finally:
+            for left in waiting:
+                left.cancel()
+
+
+def _regraded(one: Published, way: Way, grade: "Grade") -> "Agreement":
     from warpsmith.report.agreement import agreement
 
     seeds = one.record.options.seeds if one.record and way.same_seed else ()
