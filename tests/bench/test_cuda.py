@@ -140,7 +140,14 @@ class Repeatable(FakeSession):
     rooms: list[Room]
     arenas = Room(1, 2, 1)
 
+    def on(self, arenas: Room) -> "Repeatable":
+        """Begun on these."""
+        self.arenas, self.rooms = arenas, []
+        return self
+
     def use(self, room: Room) -> None:
+        assert room.slot_bytes * room.slots <= self.arenas.slot_bytes * self.arenas.slots
+        assert room.results_bytes <= self.arenas.results_bytes and room.snapshot_bytes <= self.arenas.snapshot_bytes
         self.rooms.append(room)
 
     def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded]:
@@ -174,8 +181,7 @@ def test_what_was_checked_is_recorded_in_the_same_process(
     until: str, wrong_from: int, said: list[Verdict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session, made = Repeatable(softmax(wrong_from)), problems
-    session.rooms = []
-    monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *_given: session)
+    monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *given: session.on(given[3]))
     monkeypatch.setattr("warpsmith.bench.cuda.solver", lambda opened: opened.problem)
     monkeypatch.setattr("warpsmith.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
     chosen = Choices(device="cuda", cases=(Group.SMOKE,), until=until)
@@ -198,8 +204,7 @@ def test_torch_is_loaded_for_a_claim_while_it_is_checked(
 ) -> None:
     begun: list[str] = []
     session = Repeatable(softmax(3))
-    session.rooms = []
-    monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *_given: session)
+    monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *given: session.on(given[3]))
     monkeypatch.setattr("warpsmith.bench.cuda.solver", lambda opened: opened.problem)
     monkeypatch.setattr("warpsmith.timing.baselines.begin_host", begun.append)
     chosen = Choices(device="cuda", cases=(Group.SMOKE,), tier=tier)
@@ -208,14 +213,13 @@ def test_torch_is_loaded_for_a_claim_while_it_is_checked(
 
 
 @pytest.mark.usefixtures("a_gpu")
-@pytest.mark.parametrize(("results_bytes", "alone"), [(1 << 20, False), (9 << 30, True)])
+@pytest.mark.parametrize(("results_bytes", "alone"), [(2 << 30, False), (9 << 30, True)])
 def test_a_check_that_takes_much_memory_is_one_at_a_time(
     results_bytes: int, alone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, during = list[str](), list[bool]()
     answer = softmax(10**9)
     session = Repeatable(lambda arguments: during.append(bool(held)) or answer(arguments))
-    session.rooms = []
 
     @contextmanager
     def memory() -> Iterator[None]:
@@ -223,8 +227,10 @@ def test_a_check_that_takes_much_memory_is_one_at_a_time(
         yield
         held.clear()
 
-    monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *_given: session)
-    monkeypatch.setattr("warpsmith.sandbox.cuda_room.room_around", lambda *_rooms: Room(1, results_bytes, 1))
+    monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *given: session.on(given[3]))
+    monkeypatch.setattr(
+        "warpsmith.sandbox.cuda_room.room_around", lambda *_rooms: Room(1 << 30, results_bytes, 1, 1 << 30)
+    )
     monkeypatch.setattr("warpsmith.bench.cuda.much_memory", memory)
     monkeypatch.setattr("warpsmith.bench.cuda.solver", lambda opened: opened.problem)
     chosen = Choices(device="cuda", cases=(Group.SMOKE,), until="check")

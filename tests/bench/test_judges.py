@@ -15,7 +15,7 @@ from warpsmith.base import HarnessError, UsageError
 from warpsmith.bench import judges as module
 from warpsmith.bench.choices import Choices, Defence
 from warpsmith.bench.judges import Judge, Judges, pool_of_judges
-from warpsmith.bench.run import Begun, grade
+from warpsmith.bench.run import Begun, go_on, grade
 from warpsmith.records import Candidate, Direction, Environment, Group, Reason, Record, StageResult, Verdict
 from warpsmith.tasks.suite import suite_folder
 
@@ -222,6 +222,25 @@ def test_an_interrupt_at_the_terminal_is_not_for_judges(argv: tuple[str, ...], t
         os.killpg(parent.pid, signal.SIGINT)
         said, _ = parent.communicate(timeout=20)
     assert said.split() == ["interrupted", "pass"]
+
+
+@pytest.mark.usefixtures("compiled")
+def test_an_interrupt_ends_what_is_still_evaluated(
+    argv: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "Judges", lambda count: Judges(count, argv))
+    mark, begin = tmp_path / "pid", time.monotonic()
+    with pytest.raises(KeyboardInterrupt), pool_of_judges(Choices(device="cuda"), 2) as (threads, by):
+        asleep = threads.submit(by, asked(f"sleep {mark}"), CHOICES)
+        wait_for(lambda: mark.read_text() if mark.exists() else "")
+        raise KeyboardInterrupt
+    assert asleep.result().verdict is Verdict.FAULT
+    assert time.monotonic() - begin < 30, "it would sleep for a minute"
+
+
+def test_a_task_that_changed_while_a_kernel_was_compiled_is_no_verdict() -> None:
+    with pytest.raises(HarnessError, match="Task softmax was changed"):
+        go_on(begun("x", STATIC, COMPILED))  # of version 1, which no task of ours has
 
 
 def test_it_dies_with_whoever_began_it(argv: tuple[str, ...], tmp_path: Path) -> None:

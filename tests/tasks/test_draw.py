@@ -9,6 +9,7 @@ import torch
 
 from warpsmith.records import Case, Dtype, Family, Group, Init, Trial
 from warpsmith.tasks.draw import Draw, Words, unrepeated
+from warpsmith.tasks.program import upstream
 
 CASE = Case(name="c", group=Group.SMOKE, axes={}, dtype=Dtype.FLOAT32)
 
@@ -56,6 +57,24 @@ def test_what_nobody_makes_again_is_of_the_same_family(family: Family, dtype: Dt
     spread = [float(one.double().abs().mean()) for one in (x, usual)]
     assert family is Family.CONSTANT or spread[0] == pytest.approx(spread[1], rel=0.1)
     assert torch.equal(draw(family, dtype=dtype).input(60, 350), usual), "and it is over"
+
+
+def test_the_generator_is_of_the_device_that_is_drawn_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upstream gradients are drawn where results lie, and whoever draws them may have begun elsewhere."""
+    made: list[str] = []
+
+    def seen(device: torch.device, _seed: int) -> torch.Generator:
+        made.append(device.type)
+        return torch.Generator()
+
+    monkeypatch.setattr("warpsmith.tasks.draw._generator", seen)
+    with unrepeated(random.Random(1)):
+        words = Words(3)
+        upstream((torch.zeros(3),), 1)
+        with torch.device("meta"):
+            assert words.generator is not None and words.generator is words.generator
+        upstream((torch.zeros(3, device="meta"),), 1)
+    assert made == ["cpu", "meta", "meta"]
 
 
 @pytest.mark.parametrize("secret", [None, random.Random(3)])

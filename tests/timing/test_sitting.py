@@ -12,6 +12,7 @@ from tests.timing.faking import FakeSession
 from torch import Tensor
 
 from warpsmith.records import Case, Direction, Dtype, Group, Reason, Trial
+from warpsmith.sandbox.cuda_room import TAIL, room_for_all
 from warpsmith.sandbox.cuda_room import Room as CudaRoom
 from warpsmith.sandbox.cuda_session import CudaSession, Recorded
 from warpsmith.sandbox.observation import Trouble
@@ -122,6 +123,11 @@ def test_calls_of_both_modes_come_before_the_one_that_is_recorded(monkeypatch: p
     assert session.room == room_of([CALL])
     assert [mode for _, mode, _ in session.calls] == [*BEFORE, Mode.IDLE]
     assert Mode.QUEUED in BEFORE and BEFORE[0] is Mode.IDLE
+
+
+def test_a_tail_behind_the_arguments_is_watched() -> None:
+    assert room_of([CALL]).slot_bytes == room_for_all([CALL]).slot_bytes + TAIL
+    assert room_of([CALL]).slots == 1
 
 
 @pytest.mark.parametrize("wrong_at", [1, len(BEFORE), len(BEFORE) + 1])

@@ -1,7 +1,7 @@
 """What is said of a case from its samples and baselines, and when it is doubted."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,18 @@ from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
 from warpsmith.timing import Floor
-from warpsmith.timing.baselines import Baseline, Baselines, Resident, host_policy, keep, load, measure, store
+from warpsmith.timing.baselines import (
+    Baseline,
+    Baselines,
+    Resident,
+    TorchHost,
+    host_for,
+    host_policy,
+    keep,
+    load,
+    measure,
+    store,
+)
 from warpsmith.timing.sample import Null, Samples
 from warpsmith.timing.torch_host import Reply, Request
 from warpsmith.timing.verdict import Judged, Least, judged, least
@@ -195,6 +206,48 @@ class Mortal:
             raise HarnessError("The baseline process was killed.")
         self.answers -= 1
         return Reply(queued_us=(1.0,))
+
+
+def test_a_baseline_process_lets_go_and_answers_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real one; without a GPU its answer is why there is no time."""
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    with TorchHost("softmax") as host:
+        host.forget()
+        answer = host.time(REQUEST.model_copy(update={"mode": "eager"}))
+        assert answer.error or answer.queued_us
+        assert host.is_alive
+
+
+def test_the_resident_process_of_the_suite_rests_when_a_candidate_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Mortal(2, False)
+    resident = Resident(lambda: nullcontext(one))
+    monkeypatch.setattr("warpsmith.timing.baselines._of_suite", lambda: resident)
+    with ExitStack() as until:
+        assert host_for("softmax", until).time(REQUEST).queued_us
+        assert one.forgot == 0
+    assert one.forgot == 1
+
+
+@pytest.mark.parametrize("error", [HarnessError, KeyboardInterrupt])
+def test_one_that_does_not_let_go_is_ended(error: type[BaseException]) -> None:
+    begun: list[Mortal] = []
+
+    @contextmanager
+    def start() -> Iterator[Mortal]:
+        begun.append(Mortal(2, False))
+        yield begun[-1]
+        begun[-1].ended = True
+
+    def stuck() -> None:
+        raise error("no answer")
+
+    resident = Resident(start)
+    resident.time(REQUEST)
+    monkey = begun[0]
+    monkey.forget = stuck  # type: ignore[method-assign]
+    with nullcontext() if error is HarnessError else pytest.raises(error):
+        resident.rest()
+    assert monkey.ended
 
 
 @pytest.mark.parametrize("loses", [False, True])

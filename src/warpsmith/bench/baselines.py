@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -164,7 +164,7 @@ def measure_each(
     With `believed_us`, the flush of today, what is kept and has not drifted from it is left as it is.
     """
     for target, cases in groupby(every, key=lambda one: one.target):
-        with ExitStack() as until:
+        with _released() as until:
             host = hosts(target, until)
             for one in cases:
                 kept = None if believed_us is None else place.kept(one, believed_us)
@@ -172,6 +172,17 @@ def measure_each(
                     yield _row(one, kept.only(place.modes))
                 else:
                     yield _measured(one, place, host, kept, flush_us)
+
+
+@contextmanager
+def _released() -> Iterator[ExitStack]:
+    """A stack that is closed while nobody is timed: memory of the GPU is given back."""
+    until = ExitStack()
+    try:
+        yield until
+    finally:
+        with lease(Need.SHARED):
+            until.close()
 
 
 def usual_flush_us() -> float:

@@ -45,6 +45,7 @@ LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Re
 AFTER_CHECK = ("", "record", "timing")  # last stages, when there is something to record
 NOT_REPEATED = "its calls cannot be repeated without its host code, and so not be timed: {why}"
 MUCH = 1 / 16  # of the GPU's memory, for arenas: references in float64 take as much again
+USUAL_MIB = 80 << 10
 MOST_COUNTED = 16  # launches of a call that are given credit
 MOST_LAUNCHES = 8  # believed of a candidate that the virtual GPU could not run
 
@@ -98,7 +99,7 @@ def check_stage(desk: Desk) -> Stage:
         later = room_of(subject.outline(case) for case in timed) if timed else room
         runtime, call_s = Toolchain.find().runtime.parent, desk.choices.call_s
         arenas = room_around(room, later)
-        much = much_memory() if arenas.bytes > MUCH * (gpus()[0].memory_mib << 20) else nullcontext()
+        much = much_memory() if arenas.bytes > MUCH * memory_bytes() else nullcontext()
         with much, CudaSession(desk.compiled(), direction.value, runtime, arenas, call_s, PLACES) as session:
             session.use(room)
             asked = Subject(desk.task, direction, solver(desk.opened), desk.plain)
@@ -109,6 +110,11 @@ def check_stage(desk: Desk) -> Stage:
         return found
 
     return stage
+
+
+def memory_bytes() -> int:
+    """Of this GPU; not every one tells."""
+    return (gpus()[0].memory_mib or USUAL_MIB) << 20
 
 
 def _record(desk: Desk, session: "CudaSession", subject: "Timed", cases: list[Case]) -> None:

@@ -115,6 +115,8 @@ class Judge:
         return Reply.parse(found.payload)
 
     def _ended(self, error: FrameError) -> HarnessError:
+        if self._over:
+            return HarnessError("The judges have ended.")
         self._process.kill()
         self._process.wait()
         self._words.seek(max(0, self._words.seek(0, os.SEEK_END) - TAIL))
@@ -159,7 +161,11 @@ def pool_of_judges(choices: Choices, jobs: int) -> Iterator[tuple[ThreadPoolExec
     with ExitStack() as until:
         by = judges_for(choices, jobs, until)
         with pool(jobs) as threads:
-            yield threads, by
+            try:
+                yield threads, by
+            except BaseException:  # an interrupt: nobody wants what is still evaluated
+                until.close()
+                raise
 
 
 def judges_for(choices: Choices, jobs: int, until: ExitStack) -> Grade:

@@ -41,9 +41,8 @@ def unrepeated(draw: random.Random) -> Iterator[None]:
         _secret.reset(token)
 
 
-def _generator() -> torch.Generator | None:
-    draw = _secret.get()
-    return None if draw is None else torch.Generator(torch.get_default_device()).manual_seed(draw.getrandbits(62))
+def _generator(device: torch.device, seed: int) -> torch.Generator:
+    return torch.Generator(device).manual_seed(seed)
 
 
 class Words:
@@ -52,12 +51,23 @@ class Words:
     def __init__(self, seed: int) -> None:
         self._start = _signed(_scattered(seed))  # neighbours among seeds start far from each other
         self._taken = 0
-        self.generator = _generator()  # in place of the seed
+        self._secret = _secret.get()  # in place of the seed
+        self._generators: dict[torch.device, torch.Generator] = {}
+
+    @property
+    def generator(self) -> torch.Generator | None:
+        """Torch's own, where the seed is not asked; of the device that is the default one now."""
+        if self._secret is None:
+            return None
+        device = torch.get_default_device()
+        if device not in self._generators:
+            self._generators[device] = _generator(device, self._secret.getrandbits(62))
+        return self._generators[device]
 
     def take(self, count: int) -> Tensor:
         """The next ones, int64."""
-        if self.generator is not None:
-            return torch.randint((1 << 63) - 1, (count,), dtype=torch.int64, generator=self.generator)
+        if (generator := self.generator) is not None:
+            return torch.randint((1 << 63) - 1, (count,), dtype=torch.int64, generator=generator)
         word = torch.arange(self._taken + 1, self._taken + count + 1, dtype=torch.int64)
         self._taken += count
         word.mul_(_signed(STEP)).add_(self._start)
@@ -110,8 +120,8 @@ class Draw:
 
     def normal(self, *shape: int) -> Tensor:
         """Float64 values of mean zero and variance one with full mantissas."""
-        if self._words.generator is not None:
-            return torch.randn(shape, dtype=torch.float64, generator=self._words.generator)
+        if (generator := self._words.generator) is not None:
+            return torch.randn(shape, dtype=torch.float64, generator=generator)
         total = torch.zeros(shape, dtype=torch.float64)
         for _ in range(2):
             word = self.bits((1 << (3 * BITS)) - 1, *shape)

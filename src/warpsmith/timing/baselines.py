@@ -172,10 +172,10 @@ class TorchHost:
         return self._child.is_alive
 
     def forget(self) -> None:
-        """Let go of the last case's tensors; one that does not is ended."""
+        """Let go of the last case's tensors."""
         found = self._child.send(Frame(FORGET)) or self._child.receive(FORGET_S, REPLY)
         if isinstance(found, FrameError):
-            self._child.kill()
+            raise HarnessError(f"The baseline process does not let go of its tensors: {found.detail}")
 
 
 class Resident:
@@ -197,9 +197,16 @@ class Resident:
         return self._host
 
     def rest(self) -> None:
-        """Nobody asks for a while."""
-        if self._host is not None and self._host.is_alive:
+        """Nobody asks for a while; one that does not let go of its tensors is ended."""
+        if self._host is None:
+            return
+        try:
             self._host.forget()
+        except HarnessError:
+            self.close()
+        except BaseException:  # an answer may still be on its way
+            self.close()
+            raise
 
     def time(self, request: Request) -> Reply:
         """One mode on one case; whoever asks has the GPU to itself, so requests do not meet."""
