@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -236,6 +237,15 @@ def test_an_interrupt_ends_what_is_still_evaluated(
         raise KeyboardInterrupt
     assert asleep.result().verdict is Verdict.FAULT
     assert time.monotonic() - begin < 30, "it would sleep for a minute"
+
+
+def test_what_waits_is_not_evaluated_after_an_interrupt() -> None:
+    go = threading.Event()
+    with pytest.raises(KeyboardInterrupt), pool_of_judges(Choices(device="vgpu"), 1) as (threads, _):
+        first, second = threads.submit(go.wait, 20), threads.submit(int, "3")
+        threading.Timer(0.2, go.set).start()
+        raise KeyboardInterrupt
+    assert first.result() and second.cancelled()
 
 
 def test_a_task_that_changed_while_a_kernel_was_compiled_is_no_verdict() -> None:

@@ -59,13 +59,9 @@ def run_batch(requests: Sequence[Request], choices: Choices, jobs: int, judge: J
         asked = judge or grade
         waiting = iter(requests)
         flying = [threads.submit(_line, one, fixed, asked) for one in islice(waiting, 2 * jobs)]
-        try:
-            while flying:
-                yield flying.pop(0).result()
-                flying += [threads.submit(_line, one, fixed, asked) for one in islice(waiting, 1)]
-        finally:
-            for future in flying:
-                future.cancel()
+        while flying:
+            yield flying.pop(0).result()
+            flying += [threads.submit(_line, one, fixed, asked) for one in islice(waiting, 1)]
 
 
 class Results:

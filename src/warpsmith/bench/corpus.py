@@ -129,12 +129,8 @@ def audit(
     left = [one for one in fit if one.path not in found]
     with pool_of_judges(choices, min(jobs, len(left))) as (threads, by):
         trials = [threads.submit(examine, one, choices, by=by) for one in left]
-        try:
-            for done in as_completed(trials):
-                tell(done.result())
-        finally:
-            for trial in trials:
-                trial.cancel()
+        for done in as_completed(trials):
+            tell(done.result())
     found |= {one.specimen.path: one for one in (trial.result() for trial in trials)}
     outcomes = tuple(found[one.path] for one in fit)
     return Audit(outcomes=outcomes, skipped=tuple(one for one in specimens if one not in fit))

@@ -163,7 +163,8 @@ def pool_of_judges(choices: Choices, jobs: int) -> Iterator[tuple[ThreadPoolExec
         with pool(jobs) as threads:
             try:
                 yield threads, by
-            except BaseException:  # an interrupt: nobody wants what is still evaluated
+            except BaseException:  # an interrupt: nobody wants what waits or is still evaluated
+                threads.shutdown(wait=False, cancel_futures=True)
                 until.close()
                 raise
 

@@ -141,13 +141,8 @@ def _again(published: Sequence[Published], way: Way, jobs: int) -> "Iterator[Agr
     from warpsmith.bench.judges import pool_of_judges
 
     with pool_of_judges(_choices(None, way), min(jobs, len(published))) as (threads, grade):
-        waiting = [threads.submit(_regraded, one, way, grade) for one in published]
-        try:
-            for one in waiting:
-                yield one.result()
-        finally:
-            for left in waiting:
-                left.cancel()
+        for one in [threads.submit(_regraded, one, way, grade) for one in published]:
+            yield one.result()
 
 
 def _regraded(one: Published, way: Way, grade: "Grade") -> "Agreement":
