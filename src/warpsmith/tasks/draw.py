@@ -6,7 +6,7 @@ the same ones; a GPU draws in milliseconds what takes a CPU seconds.
 A normal value here is the sum of six uniform ones of 21 bits (variance one, tails to 4.2): log and cosine differ
 between machines in the last bit, integer sums do not.
 
-All that goes a hundred times over memory. Inputs that nobody has to make again come from torch's own generator instead.
+All that goes dozens of times over memory. Inputs that nobody has to make again come from torch's own generator instead.
 """
 
 import random
