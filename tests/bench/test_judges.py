@@ -16,6 +16,7 @@ from warpsmith.base import HarnessError, UsageError
 from warpsmith.bench import judges as module
 from warpsmith.bench.choices import Choices, Defence
 from warpsmith.bench.judges import Judge, Judges, pool_of_judges
+from warpsmith.bench.nursery import Nursery
 from warpsmith.bench.run import Begun, go_on, grade
 from warpsmith.records import Candidate, Direction, Environment, Group, Reason, Record, StageResult, Verdict
 from warpsmith.tasks.suite import suite_folder
@@ -55,22 +56,22 @@ def one(begun):
     return begun.record.adding(StageResult(stage="timing", verdict=Verdict.PASS, detail=detail))
 
 prepared = threading.Event()
-run(one, prepared.set)
+run(one, lambda: None, prepared.set)
 """
 PARENT = """
 import sys
 sys.path.insert(0, {tests!r})
 from test_judges import begun
-from warpsmith.bench.judges import Judge
-Judge((sys.executable, {server!r})).go_on(begun("sleep " + {mark!r}))
+from warpsmith.bench.judges import Judge, Nursery
+Judge(Nursery((sys.executable, {server!r}))).go_on(begun("sleep " + {mark!r}))
 """
 INTERRUPTED = """
 import signal, sys
 sys.path.insert(0, {tests!r})
 signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
 from test_judges import begun
-from warpsmith.bench.judges import Judge
-print(Judge((sys.executable, {server!r})).go_on(begun("slow " + {mark!r})).verdict)
+from warpsmith.bench.judges import Judge, Nursery
+print(Judge(Nursery((sys.executable, {server!r}))).go_on(begun("slow " + {mark!r})).verdict)
 """
 CHOICES = Choices(device="vgpu", cases=(Group.DEV,), without=frozenset({Defence.LINK}), baselines=("eager",))
 
@@ -94,8 +95,14 @@ def argv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def judge(argv: tuple[str, ...]) -> Iterator[Judge]:
-    with closing(Judge(argv)) as found:
+def nursery(argv: tuple[str, ...]) -> Iterator[Nursery]:
+    with closing(Nursery(argv)) as found:
+        yield found
+
+
+@pytest.fixture
+def judge(nursery: Nursery) -> Iterator[Judge]:
+    with closing(Judge(nursery)) as found:
         yield found
 
 
@@ -126,10 +133,23 @@ def test_a_judge_that_is_at_fault_is_replaced(judge: Judge) -> None:
     assert judge.go_on(begun("fine")).results[0].detail.split()[0] != first.results[0].detail
 
 
-def test_judges_that_have_ended_are_not_begun_again(judge: Judge) -> None:
-    judge.close()
-    with pytest.raises(HarnessError, match="have ended"):
+def test_judges_that_have_been_ended_are_not_begun_again(judge: Judge, nursery: Nursery) -> None:
+    nursery.close()
+    with pytest.raises(HarnessError, match="have been ended"):
         judge.go_on(begun("fine"))
+
+
+def test_a_judge_outlives_its_parent_s_death_by_a_successor(judge: Judge, nursery: Nursery) -> None:
+    first = int(judge.go_on(begun("fine")).results[0].detail.split()[0])
+    os.kill(parent_of(first), signal.SIGKILL)
+    wait_for(lambda: "gone" if _state(first) == "Z" else "")
+    assert int(judge.go_on(begun("fine")).results[0].detail.split()[0]) != first
+
+
+def test_a_judge_that_is_let_go_of_ends(judge: Judge) -> None:
+    pid = int(judge.go_on(begun("fine")).results[0].detail.split()[0])
+    judge.close()
+    wait_for(lambda: "gone" if _state(pid) == "Z" else "")
 
 
 def test_a_process_that_dies_has_last_words_and_a_successor(judge: Judge) -> None:
@@ -196,7 +216,8 @@ def test_candidates_go_to_the_judges_that_are_free(
     pids = {one.results[-1].detail.split()[0] for one in found}
     assert len(pids) == 2, "the first one waits for another"
     assert [one.results[-1].detail.split()[1] for one in found] == list("012345")
-    assert all(_state(int(pid)) == "Z" for pid in pids), "they end with the pool"
+    for pid in pids:  # they end with the pool
+        wait_for(lambda pid=pid: "gone" if _state(int(pid)) == "Z" else "")
 
 
 def test_a_seed_is_judged_as_in_this_process() -> None:
@@ -269,6 +290,10 @@ def wait_for(look: Callable[[], str]) -> str:
             return found
         time.sleep(0.02)
     raise AssertionError("it did not happen in 20 s")
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _state(pid: int) -> str:

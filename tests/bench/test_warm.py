@@ -1,4 +1,4 @@
-"""What is done beside the compiler: in this order, once, and what fails there is told by the stage that needs it."""
+"""What is done beside the compiler; what fails there is told by the stage that needs it."""
 
 import subprocess
 import sys
@@ -7,14 +7,16 @@ import pytest
 
 from warpsmith.bench import warm as module
 from warpsmith.bench.lease import Need, lease
-from warpsmith.bench.warm import warm
+from warpsmith.bench.warm import open_early
 
-ORDER = """
-import sys
+LOADED = """
+import sys, threading
 from warpsmith.bench import warm
-assert "sympy" not in sys.modules
-warm.open_device = lambda: print("sympy" in sys.modules)
-warm.warm()
+assert "torch" not in sys.modules
+warm.load()
+import torch
+print("sympy" in sys.modules, "warpsmith.timing.stage" in sys.modules)
+print(threading.active_count(), torch.cuda.is_initialized())
 """
 
 
@@ -29,14 +31,13 @@ def test_a_device_that_cannot_be_opened_is_left_to_the_stage_that_needs_it(
         raise RuntimeError("no GPU")
 
     monkeypatch.setattr(module, "open_device", failing)
-    warm()
+    open_early()
     with lease(Need.ALONE):  # nothing is held any more
         assert tried == [1]
 
 
-def test_the_modules_of_shapes_are_loaded_before_the_device_is_opened(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_slow_is_loaded_without_threads_or_a_gpu(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever forks needs both."""
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", ORDER], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True"]
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True", "1", "False"]

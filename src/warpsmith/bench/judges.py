@@ -2,37 +2,35 @@
 
 A check is hundreds of short calls with Python in between, and threads of one Python process wait for each other there;
 whoever is on the clock would wait for all of them. Who has the GPU is settled by leases, which processes share. Texts
-are compiled by threads of whoever asks: meanwhile the judges load torch and open the device.
+are compiled by threads of whoever asks: meanwhile one process loads torch, which then forks the judges.
 
 python -m warpsmith.bench.judges
 """
 
 import os
 import select
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
-from threading import Thread
-from typing import IO, Protocol
+from threading import Lock, Thread
+from typing import Protocol
 
 from warpsmith.base import HarnessError, UsageError
 from warpsmith.bench.choices import Choices
+from warpsmith.bench.nursery import Child, Nursery, tend
 from warpsmith.bench.pool import pool
 from warpsmith.bench.run import Begun, begin, go_on, grade
-from warpsmith.bench.warm import warm
+from warpsmith.bench.warm import load, open_early
 from warpsmith.confine import Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.records import Candidate, Model, Record, Verdict
 
 ARGV = (sys.executable, "-P", "-m", "warpsmith.bench.judges")
-MOST = 6  # as many as check and are timed, and one more: each has torch and a context on the GPU, which take seconds
+MOST = 6  # each has a context on the GPU and what torch loads there
 JOB, REPLY = 1, 2
 LONG_S = 7 * 86400.0  # a judge may wait for the GPU as long as it is; every stage has limits of its own
 JOB_BYTES = 64 << 20
-TAIL = 500  # of its last words
 
 
 class Grade(Protocol):
@@ -55,84 +53,55 @@ class Reply(Model):
 
 
 class Judge:
-    """One process; it begins at once, since that takes seconds, and again after it has died."""
+    """One process; it is asked for at once, since it takes a while, and again after it has died."""
 
-    def __init__(self, argv: tuple[str, ...] = ARGV) -> None:
-        self._argv = argv
-        self._over = False
-        self._begin()
+    def __init__(self, nursery: Nursery) -> None:
+        self._nursery = nursery
+        self._busy = Lock()
+        self._child: Child | None = nursery.child()
 
     def go_on(self, begun: Begun) -> Record:
         """What the process says."""
-        if self._over:
-            raise HarnessError("The judges have ended.")
-        if self._process.poll() is not None:
-            self.end()
-            self._begin()
-        reply = self._ask(begun)
+        with self._busy:
+            if self._child is None or self._child.is_gone:
+                self._leave()
+                self._child = self._nursery.child()
+            reply = _ask(self._child, begun)
+            if reply.record is None or reply.record.verdict is Verdict.FAULT:
+                self._leave()  # it may have lost the GPU, or memory; the next candidate has another
         if reply.refused:
             raise UsageError(reply.refused)
-        if reply.record is None or reply.record.verdict is Verdict.FAULT:
-            self.end()  # it may have lost the GPU, or memory; the next candidate has another
         if reply.record is None:
             raise HarnessError(reply.error or "A judge gave no record.")
         return reply.record
 
     def close(self) -> None:
-        """End it for good."""
-        self._over = True
-        self.end()
+        """Let go of the process, which ends then."""
+        with self._busy:
+            self._leave()
 
-    def end(self) -> None:
-        """End the process; whoever asks next begins another."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-        self._words.close()
+    def _leave(self) -> None:
+        if self._child is not None:
+            self._child.close()
+            self._child = None
 
-    def _begin(self) -> None:
-        self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self._process = subprocess.Popen(
-            self._argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._words,
-            bufsize=0,
-            start_new_session=True,  # an interrupt at the terminal is for whoever asked, who then ends us
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._writer = FrameWriter(self._process.stdin.fileno())
-        self._reader = FrameReader(self._process.stdout.fileno())
 
-    def _ask(self, job: Begun) -> Reply:
-        if (error := self._writer.write(Frame(JOB, job.text().encode()), LONG_S)) is not None:
-            raise self._ended(error)
-        found = self._reader.read(LONG_S, JOB_BYTES)
-        if isinstance(found, FrameError):
-            raise self._ended(found)
-        return Reply.parse(found.payload)
-
-    def _ended(self, error: FrameError) -> HarnessError:
-        if self._over:
-            return HarnessError("The judges have ended.")
-        self._process.kill()
-        self._process.wait()
-        self._words.seek(max(0, self._words.seek(0, os.SEEK_END) - TAIL))
-        last = self._words.read().decode(errors="replace").strip()
-        return HarnessError(f"A judge's process ended ({error.detail}): {last}")
+def _ask(child: Child, job: Begun) -> Reply:
+    found = child.writer.write(Frame(JOB, job.text().encode()), LONG_S) or child.reader.read(LONG_S, JOB_BYTES)
+    if isinstance(found, FrameError):
+        raise HarnessError(f"A judge's process ended ({found.detail}): {child.last_words()}")
+    return Reply.parse(found.payload)
 
 
 class Judges:
     """Several, each of which has one candidate at a time."""
 
     def __init__(self, count: int, argv: tuple[str, ...] = ARGV) -> None:
+        self._nursery = Nursery(argv)
+        self._all = [Judge(self._nursery) for _ in range(count)]
         self._free = SimpleQueue[Judge]()
-        with ExitStack() as opening:  # none stays behind where another cannot begin
-            for _ in range(count):
-                self._free.put(opening.enter_context(closing(Judge(argv))))
-            self._open = opening.pop_all()
+        for judge in self._all:
+            self._free.put(judge)
 
     def grade(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
         """Compiled here, and the rest by the next one that is free; one that ended in the middle is a fault of ours."""
@@ -151,8 +120,10 @@ class Judges:
         return record
 
     def close(self) -> None:
-        """End them all."""
-        self._open.close()
+        """End them all, and then whoever waits for one of them has waited."""
+        self._nursery.close()
+        for judge in self._all:
+            judge.close()
 
 
 @contextmanager
@@ -203,20 +174,20 @@ def leave_with(fd: int) -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def run(one: GoOn, prepare: Callable[[], None]) -> None:
-    """Serve on standard input and output, and prepare beside; what anybody prints goes to standard error."""
-    requests, replies, nothing = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    leave_with(requests)
-    Thread(target=prepare, daemon=True).start()
-    serve(FrameReader(requests), FrameWriter(replies), one)
-    os._exit(0)
+def run(one: GoOn, load: Callable[[], None], prepare: Callable[[], None]) -> None:
+    """Load, then be the parent of judges; each of them prepares beside its first question."""
+
+    def judge(reading: int, writing: int) -> None:
+        leave_with(reading)
+        Thread(target=prepare, daemon=True).start()
+        serve(FrameReader(reading), FrameWriter(writing), one)
+
+    tend(load, judge)
 
 
 def main() -> None:
     """Evaluate what others have compiled."""
-    run(go_on, warm)
+    run(go_on, load, open_early)
 
 
 if __name__ == "__main__":
