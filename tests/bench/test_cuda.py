@@ -1,5 +1,6 @@
 """What the stages for a real GPU decide without one: which cases are timed, how many launches are believed."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -50,12 +51,14 @@ from warpsmith.sandbox.cuda_room import Room
 from warpsmith.sandbox.cuda_session import CudaSession, Recorded
 from warpsmith.sandbox.fake_session import FakeSession
 from warpsmith.sandbox.observation import Trouble
+from warpsmith.sandbox.player import Player
 from warpsmith.sandbox.protocol import Recording
 from warpsmith.sandbox.session import Clocks, Shown
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import problems
 from warpsmith.tasks.values import Values
 from warpsmith.timing.recording import Recordings, Unrepeated
+from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.subject import Subject
 from warpsmith.vgpu import Facts, Row
 
@@ -113,25 +116,58 @@ class Timed:
     def __init__(self) -> None:
         self.asked: list[tuple[Subject, Sequence[Case], Recordings]] = []
 
-    def stage(self, subject: Subject, cases: Sequence[Case], _examine: object, recorded: Recordings) -> StageResult:
+    def sitting(self, subject: Subject, arenas: Room) -> "Sat":
+        return Sat(subject, Path(), arenas, 1.0)
+
+    def stage(
+        self, sitting: "Sat", subject: Subject, cases: Sequence[Case], _examine: object, recorded: Recordings
+    ) -> StageResult:
+        assert not sitting.is_closed
         self.asked.append((subject, cases, recorded))
+        self.sat = sitting
         return StageResult(stage="timing", verdict=Verdict.PASS)
 
 
-def test_what_was_recorded_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+class Sat(Sitting):
+    """Which players were begun, and whether it is over."""
+
+    def __init__(self, subject: Subject, runtime: Path, arenas: Room, call_s: float) -> None:
+        super().__init__(subject, runtime, arenas, call_s)
+        self.begun: list[int] = []
+        self.is_closed = False
+
+    def player(self, number: int, recorded: Recorded) -> Player:
+        self.begun.append(number)
+        return cast(Player, None)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize(("begun", "waited_s", "same"), [(False, 0.0, False), (True, 0.0, True), (True, 999.0, False)])
+def test_what_was_recorded_is_timed_in_the_sitting_that_was_begun_unless_it_is_old(
+    begun: bool, waited_s: float, same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     timer, one = Timed(), Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"))
     monkeypatch.setattr("warpsmith.bench.cuda.timer_for", lambda hardware, *_given: timer)
     monkeypatch.setattr("warpsmith.bench.cuda.state", GpuState)
     with pytest.raises(HarnessError, match="before the record stage"):
         timing_stage(one)(compiled(3))
     one.subject, one.recorded = _subject(one, 3), RECORDINGS
+    early = one.sitting = timer.sitting(one.subject, RECORDINGS.arenas) if begun else None
+    now = time.monotonic()
+    monkeypatch.setattr("warpsmith.timing.sitting.time.monotonic", lambda: now + waited_s)
     assert timing_stage(one)(compiled(3)).verdict is Verdict.PASS
     assert timer.asked == [(one.subject, list(TASK.group(Group.TIMING)), RECORDINGS)]
+    assert (timer.sat is early) is same and timer.sat.is_closed and one.sitting is None
+    assert early is None or early.is_closed
 
 
 @pytest.fixture
-def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     monkeypatch.setattr("warpsmith.bench.cuda.gpus", lambda: (Gpu("H200", "580", 143771, "9.0"),))
+    monkeypatch.setattr("warpsmith.timing.sitting.Sitting", Sat)
 
 
 class Repeatable(FakeSession):
@@ -172,6 +208,7 @@ def softmax(wrong_from: int) -> Callable[[Values], Shown]:
     ("until", "wrong_from", "said"),
     [
         ("", 10**9, [Verdict.PASS, Verdict.PASS]),
+        ("record", 10**9, [Verdict.PASS, Verdict.PASS]),
         ("check", 10**9, [Verdict.PASS]),
         ("", 3, [Verdict.FAIL]),
         ("", len(desk(Group.SMOKE).steps("cuda")) + 2, [Verdict.PASS, Verdict.FAIL]),
@@ -195,6 +232,8 @@ def test_what_was_checked_is_recorded_in_the_same_process(
     )
     rooms = {True: len(TASK.group(Group.SMOKE)), False: len(said) - 1}  # one a case, up to the first that is wrong
     assert [room.slots for room in session.rooms] == [4] + [1] * rooms[recorded]
+    begun = one.sitting.begun if isinstance(one.sitting, Sat) else []
+    assert begun == ([0] if recorded and not until else []), "where it will be timed, a player is begun"
 
 
 @pytest.mark.usefixtures("a_gpu")

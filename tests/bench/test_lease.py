@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.bench.lease import CHECKS, Need, lease, much_memory
+from warpsmith.bench.lease import CALLERS, Need, calling, lease, much_memory
 
 
 @pytest.fixture(autouse=True)
@@ -61,11 +61,11 @@ def test_one_at_a_time_has_much_memory() -> None:
     other.join()
 
 
-def test_few_checks_are_at_it_at_once() -> None:
+def test_few_make_calls_at_once() -> None:
     here, most = list[int](), list[int]()
 
     def check() -> None:
-        with lease(Need.SHARED):
+        with lease(Need.SHARED), calling():
             here.append(1)
             most.append(len(here))
             time.sleep(0.05)
@@ -76,7 +76,7 @@ def test_few_checks_are_at_it_at_once() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert max(most) == CHECKS
+    assert max(most) == CALLERS
 
 
 def test_a_stream_of_checks_does_not_keep_a_clock_waiting() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -28,6 +29,7 @@ from warpsmith.records import (
     Verdict,
 )
 from warpsmith.tasks.find import open_task
+from warpsmith.timing.sitting import Sitting
 
 FLOOR = Confined(achieved=("landlock", "seccomp", "uid"))
 OPENED = open_task("softmax")
@@ -122,6 +124,23 @@ def test_stages_that_need_the_gpu_alike_have_it_in_one_go(tmp_path: Path, monkey
     found = run(empty(), desk(), [row("compile"), *shared, Row(last.name, last.make, Need.ALONE)])
     assert leases == [Need.NONE, Need.SHARED, Need.ALONE]
     assert stages(found) == ["compile", "check", "sanitizer", "record", "timing"]
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.FAIL])
+def test_what_was_begun_for_a_clock_that_never_ran_is_ended(
+    verdict: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    ended: list[str] = []
+
+    class Begun:
+        def close(self) -> None:
+            ended.append("ended")
+
+    one, reason = desk(), None if verdict is Verdict.PASS else Reason.WRONG_VALUE
+    one.sitting = cast(Sitting, Begun())
+    assert run(empty(), one, [row("check", verdict, reason)]).verdict is verdict
+    assert ended == ["ended"]
 
 
 def test_a_gpu_that_cannot_be_had_is_a_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:

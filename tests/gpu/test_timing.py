@@ -59,7 +59,9 @@ def recordings(timer: Timer, one: Subject) -> Recordings:
 
 def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
     one = subject()
-    result = timer.stage(one, [CASE], examine, recordings(timer, one))
+    recorded = recordings(timer, one)
+    with timer.sitting(one, recorded.arenas) as sitting:
+        result = timer.stage(sitting, one, [CASE], examine, recorded)
     assert result.verdict is Verdict.PASS, result.detail
     assert isinstance(result.facts, TimingFacts)
     found = result.facts.cases[0]

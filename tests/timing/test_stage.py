@@ -89,13 +89,13 @@ def doubts(found: Judged | Doubt) -> set[Reason]:
     return found.reasons if isinstance(found, Judged) else {found.reason}
 
 
-@pytest.mark.parametrize(("tier", "windows"), [("search", [0]), ("claim", [0, 1])])
+@pytest.mark.parametrize(("tier", "windows"), [("search", [0]), ("claim", [0, 2, 3, 1, 4, 5])])
 @pytest.mark.parametrize("idle", [HONEST, BUSY])
-def test_a_search_needs_one_process_and_a_claim_two(
+def test_a_search_needs_one_process_and_a_claim_of_a_short_kernel_six(
     tier: Tier, windows: list[int], idle: Clocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A busy host says nothing of a process that is all ours."""
-    sitting = Faked(idle, idle)
+    sitting = Faked(*[idle] * 6)
     found = timed(sitting, tier, tmp_path, monkeypatch)
     assert isinstance(found, Judged) and found.doubts == () and sitting.begun == windows
     assert (found.timing.time.us, found.timing.idle.us) == (12.0, 16.0)
@@ -112,7 +112,16 @@ def test_events_that_the_judge_cannot_have_waited_for_are_not_believed(
 
 
 def test_a_claim_needs_two_processes_that_hide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert doubts(timed(Faked(HONEST, HIDING), "claim", tmp_path, monkeypatch)) == {Reason.HIDDEN_WORK}
+    monkeypatch.setattr("warpsmith.timing.stage.SHORT_US", 1.0)
+    sitting = Faked(HONEST, HIDING)
+    assert doubts(timed(sitting, "claim", tmp_path, monkeypatch)) == {Reason.HIDDEN_WORK}
+    assert sitting.begun == [0, 1], "a longer kernel has two"
+
+
+@pytest.mark.parametrize("where", range(6))
+def test_no_process_of_a_claim_covers_for_another(where: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks = [HIDING if number == where else HONEST for number in range(6)]
+    assert doubts(timed(Faked(*clocks), "claim", tmp_path, monkeypatch)) == {Reason.HIDDEN_WORK}
 
 
 def test_what_comes_out_wrong_when_it_is_repeated_has_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,16 +147,13 @@ def test_a_doubt_is_a_quarantine_and_ends_the_stage(monkeypatch: pytest.MonkeyPa
     timer, asked = Timer(cast(Zeros, Zero()), "H200", "2"), list[str]()
 
     class Told(Timer):
-        def sitting(self, subject: Subject, arenas: Room) -> Sitting:
-            return Faked()
-
         def time_case(self, _subject: Subject, case: Case, *_given: object) -> Doubt:
             asked.append(case.name)
             return Doubt(Reason.UNREPEATED, "why")
 
     told = Told(timer.zeros, "H200", "2")
     other, recorded = CASE.model_copy(update={"name": "d"}), Recordings(ARENAS, {"c": RECORDED, "d": RECORDED})
-    found = told.stage(SUBJECT, [CASE, other], lambda _case: lambda _call, _shown: None, recorded)
+    found = told.stage(Faked(), SUBJECT, [CASE, other], lambda _case: lambda _call, _shown: None, recorded)
     assert (found.verdict, found.reason, found.detail) == (Verdict.QUARANTINE, Reason.UNREPEATED, "why")
     assert asked == ["c"]
 

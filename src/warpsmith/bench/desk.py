@@ -13,6 +13,7 @@ from warpsmith.tasks.opened import OpenTask
 
 if TYPE_CHECKING:
     from warpsmith.timing.recording import Recordings
+    from warpsmith.timing.sitting import Sitting
     from warpsmith.timing.subject import Subject
 
 # Floating-point operations of a held-out case on the virtual GPU: about half a second.
@@ -36,6 +37,7 @@ class Desk:
     recording: StageResult | None = None
     subject: "Subject | None" = None
     recorded: "Recordings | None" = None
+    sitting: "Sitting | None" = None  # begun before anybody is on the clock
 
     @property
     def signature(self) -> Signature:
@@ -52,6 +54,14 @@ class Desk:
         if self.artifact is None:
             raise HarnessError("A stage that runs the candidate stands before the compile stage.")
         return self.artifact
+
+    def begun_sitting(self) -> "Sitting | None":
+        """The sitting that was begun, for whoever closes it; none where it has waited for too long."""
+        begun, self.sitting = self.sitting, None
+        if begun is None or begun.is_fresh:
+            return begun
+        begun.close()
+        return None
 
     def steps(self, device: str) -> tuple[Step, ...]:
         """The calls on a device that this evaluation's seed stands for."""

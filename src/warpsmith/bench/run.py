@@ -120,11 +120,21 @@ def run(record: Record, desk: Desk, rows: Sequence[Row]) -> Record:
     """The record with what each stage said, up to the first that objects."""
     if not (record.environment.confined.at_floor or desk.choices.trust):
         return record.adding(_unconfined(record))
-    for need, group in groupby(rows, key=lambda row: row.gpu):
-        record = _under_one_lease(record, desk, need, list(group))
-        if record.results[-1].verdict not in GOING_ON:
-            break
+    try:
+        for need, group in groupby(rows, key=lambda row: row.gpu):
+            record = _under_one_lease(record, desk, need, list(group))
+            if record.results[-1].verdict not in GOING_ON:
+                break
+    finally:
+        _leave(desk)
     return record
+
+
+def _leave(desk: Desk) -> None:
+    """End what was begun for a clock that never ran, while nobody else is timed."""
+    if desk.sitting is not None:
+        with lease(Need.SHARED):
+            desk.sitting.close()
 
 
 def _under_one_lease(record: Record, desk: Desk, need: Need, rows: Sequence[Row]) -> Record:

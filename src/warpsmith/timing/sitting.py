@@ -1,5 +1,6 @@
 """The processes of a candidate under the clock."""
 
+import time
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,8 @@ from warpsmith.timing.baselines import Host, host_for
 from warpsmith.timing.null import Form
 from warpsmith.timing.subject import Subject
 
+WAITED_S = 120.0  # for the clock, at most
+
 
 class Sitting:
     """The processes of one candidate under the clock: a player a window, and torch beside them.
@@ -25,6 +28,7 @@ class Sitting:
         self._subject, self._runtime, self._arenas, self._call_s = subject, runtime, arenas, call_s
         self._players: dict[int, tuple[Player, ExitStack]] = {}
         self._open = ExitStack()
+        self._begin_s = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -32,7 +36,16 @@ class Sitting:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End its processes."""
         self._open.close()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether its processes, which live for a limited time, have most of it before them."""
+        return time.monotonic() - self._begin_s < WAITED_S
 
     def player(self, number: int, recorded: Recorded) -> Player:
         """The player of a window, about to repeat this call."""

@@ -87,6 +87,16 @@ class Windows:
             return Doubt(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
         return Window(found, null)
 
+    def windows(self, numbers: Sequence[int], outline: Problem) -> list[Window] | Doubt:
+        """One in each of some players."""
+        found = []
+        for number in numbers:
+            one = self.window(number, outline)
+            if isinstance(one, Doubt):
+                return one
+            found.append(one)
+        return found
+
     def _other(self, player: Player) -> Trouble | None:
         """What is wrong with calls of other inputs: host code may have chosen by those that it was recorded with."""
         for call in self.others:
