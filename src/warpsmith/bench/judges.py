@@ -27,7 +27,7 @@ from warpsmith.confine import Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.records import Candidate, Model, Record, Verdict
 
 ARGV = (sys.executable, "-P", "-m", "warpsmith.bench.judges")
-MOST = 6  # each has a context on the GPU and what torch loads there
+MOST = 8  # each has a context on the GPU and what torch loads there
 JOB, REPLY = 1, 2
 LONG_S = 7 * 86400.0  # a judge may wait for the GPU as long as it is; every stage has limits of its own
 JOB_BYTES = 64 << 20
