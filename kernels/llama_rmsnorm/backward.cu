@@ -4,7 +4,8 @@
 // the rows to come with cp.async, so memory stays busy during a row's reduction. At the end the blocks leave their column
 // sums in global memory, meet at a grid barrier and add them up, always in the same order.
 // Where there is little to do, no block waits for another: some have a row each, others a strip of columns of all rows.
-// Rows that do not begin on 16 bytes are read element by element; rows too long for a team take two plain kernels.
+// Rows that do not begin on 16 bytes are read element by element, in packs still where there is little to do; rows too
+// long for a team take two plain kernels.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cooperative_groups.h>
@@ -203,11 +204,25 @@ __global__ void __launch_bounds__(1024, 1) fused(Rows<scalar_t> r) {
   }
 }
 
+// The elements of a row from `column` on, zeros beyond its end.
+template <bool Aligned, typename scalar_t>
+__device__ Pack<scalar_t, 16 / sizeof(scalar_t)> fetch(const scalar_t* row, int column, int cols) {
+  constexpr int vec = 16 / sizeof(scalar_t);
+  Pack<scalar_t, vec> pack;
+  if constexpr (Aligned) {
+    pack = *reinterpret_cast<const Pack<scalar_t, vec>*>(row + column);
+  } else {
+#pragma unroll
+    for (int j = 0; j < vec; ++j) pack.at[j] = column + j < cols ? row[column + j] : static_cast<scalar_t>(0.0f);
+  }
+  return pack;
+}
+
 // The gains' gradients need no sum over a row, as rstd is given: reading everything a second time, mostly from the L2, costs
 // less than a grid that meets. The first `strips` blocks have 64 bytes of each row, four threads a row; the others have a
 // row each, a pack a thread. Little code: it is cold as well.
-template <typename scalar_t, int Threads>
-__global__ void __launch_bounds__(Threads, 1280 / Threads) small(Rows<scalar_t> r, int strips, float share) {
+template <typename scalar_t, int Threads, bool Aligned>
+__global__ void __launch_bounds__(Threads, Aligned ? 1280 / Threads : 1) small(Rows<scalar_t> r, int strips, float share) {
   constexpr int vec = 16 / sizeof(scalar_t), warps = Threads / 32, width = 4 * vec;
   using Some = Pack<scalar_t, vec>;
   __shared__ float partial[warps * width];
@@ -218,8 +233,8 @@ __global__ void __launch_bounds__(Threads, 1280 / Threads) small(Rows<scalar_t> 
     if (column < r.cols) {
 #pragma unroll 4
       for (int row = threadIdx.x / 4; row < r.rows; row += Threads / 4) {
-        const auto grad = *reinterpret_cast<const Some*>(r.grad_out + row * r.cols + column);
-        const auto x = *reinterpret_cast<const Some*>(r.x + row * r.cols + column);
+        const auto grad = fetch<Aligned>(r.grad_out + row * r.cols, column, r.cols);
+        const auto x = fetch<Aligned>(r.x + row * r.cols, column, r.cols);
         const float rstd = r.rstd[row];
 #pragma unroll
         for (int j = 0; j < vec; ++j) sums[j] += static_cast<float>(grad.at[j]) * (static_cast<float>(x.at[j]) * rstd);
@@ -238,13 +253,13 @@ __global__ void __launch_bounds__(Threads, 1280 / Threads) small(Rows<scalar_t> 
     r.grad_weight[blockIdx.x * width + threadIdx.x] = static_cast<scalar_t>(sum);
     return;
   }
-  const int row = blockIdx.x - strips, column = threadIdx.x * vec, at = row * r.cols + column;
+  const int row = blockIdx.x - strips, column = threadIdx.x * vec, start = row * r.cols;
   const bool present = column < r.cols;
   Some grad = {}, x = {}, gain = {};
   if (present) {
-    grad = *reinterpret_cast<const Some*>(r.grad_out + at);
-    x = *reinterpret_cast<const Some*>(r.x + at);
-    gain = *reinterpret_cast<const Some*>(r.weight + column);
+    grad = fetch<Aligned>(r.grad_out + start, column, r.cols);
+    x = fetch<Aligned>(r.x + start, column, r.cols);
+    gain = fetch<Aligned>(r.weight, column, r.cols);
   }
   const float rstd = r.rstd[row];
   float inner[vec], hat[vec], turned = 0.0f;
@@ -262,7 +277,24 @@ __global__ void __launch_bounds__(Threads, 1280 / Threads) small(Rows<scalar_t> 
   Some result;
 #pragma unroll
   for (int j = 0; j < vec; ++j) result.at[j] = static_cast<scalar_t>((inner[j] - hat[j] * turned) * rstd);
-  *reinterpret_cast<Some*>(r.grad_x + at) = result;
+  if constexpr (Aligned) {
+    *reinterpret_cast<Some*>(r.grad_x + start + column) = result;
+  } else {
+#pragma unroll
+    for (int j = 0; j < vec; ++j)
+      if (column + j < r.cols) r.grad_x[start + column + j] = result.at[j];
+  }
+}
+
+template <bool Aligned, typename scalar_t>
+void run_small(const Rows<scalar_t>& r, int packs, cudaStream_t stream) {
+  const int strips = (packs + 3) / 4, threads = packs <= 128 ? 128 : packs <= 256 ? 256 : packs <= 512 ? 512 : 1024;
+  const auto kernel = packs <= 128   ? small<scalar_t, 128, Aligned>
+                      : packs <= 256 ? small<scalar_t, 256, Aligned>
+                      : packs <= 512 ? small<scalar_t, 512, Aligned>
+                                     : small<scalar_t, 1024, Aligned>;
+  kernel<<<static_cast<unsigned>(strips + r.rows), threads, 0, stream>>>(r, strips, 1.0f / static_cast<float>(r.cols));
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
 // Rows of any length, a block each.
@@ -324,22 +356,16 @@ void run(Rows<scalar_t> r, torch::Tensor grad_weight, cudaStream_t stream) {
   const auto places = reinterpret_cast<uintptr_t>(r.grad_out) | reinterpret_cast<uintptr_t>(r.x) |
                       reinterpret_cast<uintptr_t>(r.weight) | reinterpret_cast<uintptr_t>(r.grad_x);
   const bool aligned = r.cols % vec == 0 && places % 16 == 0;
-  const int packs = (r.cols + vec - 1) / vec, strips = (packs + 3) / 4;
-  if (aligned && static_cast<int64_t>(r.rows) * r.cols <= SMALL && packs <= 1024) {
-    const int threads = packs <= 128 ? 128 : packs <= 256 ? 256 : packs <= 512 ? 512 : 1024;
-    const auto kernel = packs <= 128   ? small<scalar_t, 128>
-                        : packs <= 256 ? small<scalar_t, 256>
-                        : packs <= 512 ? small<scalar_t, 512>
-                                       : small<scalar_t, 1024>;
-    kernel<<<static_cast<unsigned>(strips + r.rows), threads, 0, stream>>>(r, strips, 1.0f / static_cast<float>(r.cols));
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-    return;
-  }
+  const int packs = (r.cols + vec - 1) / vec;
+  const bool few = r.rows <= 8 * std::max(128, std::min(packs, 1024));  // else a strip would be too long for its block
+  const bool little = few && static_cast<int64_t>(r.rows) * r.cols <= SMALL;
+  if (little && packs <= 1024)
+    return aligned ? run_small<true>(r, packs, stream) : run_small<false>(r, packs, stream);
   if (aligned && r.cols <= vec * 1024 && r.cols < LONG_COLS)
     return run_fused<vec, 1, true>(r, grad_weight, stream);
   if (aligned && vec == 4 && r.cols <= vec * 2048 && r.cols < LONG_COLS)
     return run_fused<vec, vec == 4 ? 2 : 1, true>(r, grad_weight, stream);
-  if (r.cols < LONG_COLS) {
+  if (r.cols < LONG_COLS && !little) {
     if (r.cols <= 512) return run_fused<1, 2, false>(r, grad_weight, stream);
     if (r.cols <= 2048) return run_fused<1, 4, false>(r, grad_weight, stream);
     return run_fused<1, 9, false>(r, grad_weight, stream);
