@@ -7,7 +7,11 @@ import pytest
 
 from warpsmith.bench import warm as module
 from warpsmith.bench.lease import Need, lease
-from warpsmith.bench.warm import open_early
+from warpsmith.bench.warm import TASKS, open_early, rehearse
+from warpsmith.check.fault import Looked, look
+from warpsmith.records import Direction, Task, Trial
+from warpsmith.sandbox.session import Shown
+from warpsmith.tasks.program import Problem
 
 LOADED = """
 import sys, threading
@@ -34,6 +38,18 @@ def test_a_device_that_cannot_be_opened_is_left_to_the_stage_that_needs_it(
     open_early()
     with lease(Need.ALONE):  # nothing is held any more
         assert tried == [1]
+
+
+def test_a_check_is_rehearsed_both_ways_on_whatever_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, Direction]] = []
+
+    def looked(shown: Shown, call: Problem, task: Task, direction: Direction, trial: Trial) -> Looked:
+        seen.append((task.name, direction))
+        return look(shown, call, task, direction, trial)
+
+    monkeypatch.setattr("warpsmith.check.fault.look", looked)
+    rehearse("cpu")
+    assert seen == [(task, way) for task in TASKS for way in Direction]
 
 
 def test_what_is_slow_is_loaded_without_threads_or_a_gpu(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,12 @@
-"""What the first stage on a GPU would wait for, done beside the compiler: slow modules loaded, the device opened."""
+"""What the first stages on a GPU would wait for, done beside the compiler: slow modules loaded, the device opened."""
 
 from warpsmith.base import HarnessError, MachineError
 from warpsmith.bench.lease import Need, lease
 from warpsmith.records import Direction, Trial
 from warpsmith.tasks.find import open_task
+from warpsmith.tasks.opened import LocalTask
 
-TASK = "softmax"  # any of ours
+TASKS = ("softmax", "linear")  # ours, small: one that sums and one that multiplies
 FAULTS = (ImportError, RuntimeError, AssertionError, HarnessError, MachineError)  # the stage that needs it will tell
 
 
@@ -17,7 +18,7 @@ def load() -> None:
         import warpsmith.timing.stage  # noqa: F401 - for the stages
         from warpsmith.tasks.fresh import outline
 
-        opened = open_task(TASK)
+        opened = open_task(TASKS[0])
         first = opened.describe().cases[0]
         outline(opened, Direction.FORWARD, Trial(case=first))
     except FAULTS:
@@ -25,10 +26,11 @@ def load() -> None:
 
 
 def open_early() -> None:
-    """Open the device while others may use it, but nobody is timed."""
+    """Open the device while others may use it, but nobody is timed, and let torch load the kernels of a check."""
     try:
         with lease(Need.SHARED):
             open_device()
+            rehearse("cuda")
     except FAULTS:
         return
 
@@ -38,3 +40,19 @@ def open_device() -> None:
     import torch
 
     torch.zeros(1, device="cuda")
+
+
+def rehearse(device: str) -> None:
+    """Small problems drawn, solved and compared: each kernel of torch's is loaded when it is first asked for."""
+    from warpsmith.check.fault import look
+    from warpsmith.sandbox.session import Shown
+    from warpsmith.tasks.program import problem
+
+    for name in TASKS:
+        opened = open_task(name)
+        task = opened.describe()
+        trial = Trial(case=task.cases[0])
+        assert isinstance(opened, LocalTask)
+        for direction in task.directions:
+            call = problem(opened.program, direction, trial, device)
+            look(Shown(None, call.native), call, task, direction, trial)
