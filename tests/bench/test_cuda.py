@@ -56,6 +56,7 @@ from warpsmith.sandbox.protocol import Recording
 from warpsmith.sandbox.session import Clocks, Shown
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import problems
+from warpsmith.tasks.heldout import NEAR, NEAR_CASES
 from warpsmith.tasks.values import Values
 from warpsmith.timing.recording import Recordings, Unrepeated
 from warpsmith.timing.sitting import Sitting
@@ -89,14 +90,16 @@ def test_the_chosen_group_is_timed_and_by_default_the_timing_cases(group: Group)
 
 def test_held_out_cases_are_drawn_before_they_are_timed() -> None:
     found = _timed_cases(desk(Group.HELDOUT))
-    assert len(found) == 3 and all(case.group is Group.HELDOUT for case in found)
+    assert len(found) == 3 + NEAR_CASES and all(case.group is Group.HELDOUT for case in found)
 
 
 def test_a_claim_times_held_out_cases_too() -> None:
     claimed = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda", tier="claim"), seed=3)
     found = _timed_cases(claimed)
     assert found[: len(TASK.group(Group.TIMING))] == list(TASK.group(Group.TIMING))
-    assert [case.group for case in found[len(TASK.group(Group.TIMING)) :]] == [Group.HELDOUT] * 3
+    drawn = found[len(TASK.group(Group.TIMING)) :]
+    assert [case.group for case in drawn] == [Group.HELDOUT] * (3 + NEAR_CASES)
+    assert [case.name.startswith(NEAR) for case in drawn] == [False] * 3 + [True] * NEAR_CASES
 
 
 def test_launches_are_those_that_the_virtual_gpu_counted() -> None:

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
-from made import WHEN, measured, published, quarantined, record, saved
+from made import WHEN, case, measured, published, quarantined, record, saved, timed
 from pytest import approx
 
 from warpsmith.archive import Archive
 from warpsmith.base import UsageError
-from warpsmith.records import MODES, Claim, Direction, Record
+from warpsmith.records import MODES, Claim, Direction, Group, Record
 from warpsmith.report import SuitePage, html, load_folder, markdown, suite, suite_document
+from warpsmith.report.winner import gap_of
 
 
 def test_rows_have_speedups_against_each_mode() -> None:
@@ -75,6 +76,17 @@ def test_a_row_has_times_limits_checks_and_the_gap(tmp_path: Path) -> None:
     assert [(one.group, one.cases) for one in row.checks] == [("dev", 1), ("heldout", 1)]
     assert row.gap is not None and row.gap.ratio == approx(0.8) and row.claim is Claim.FASTER
     assert [case.name for case in row.cases] == ["small", "large", "drawn"] and row.cases[0].call_us == 9.0
+
+
+def test_the_gap_is_that_of_held_out_cases_as_large_as_the_timing_ones_where_there_are_some() -> None:
+    record = published("softmax", Direction.FORWARD, 12.0)
+    timing = record.timing
+    assert timing is not None and gap_of(record).ratio == approx(0.8)
+    near = timed(case("near_large", Group.HELDOUT, 4000), 48.0 / 0.95, scale=4.0)
+    facts = timing.model_copy(update={"cases": (*timing.cases, near)})
+    more = record.results[-1].model_copy(update={"facts": facts})
+    found = gap_of(record.model_copy(update={"results": (*record.results[:-1], more)}))
+    assert found.ratio == approx(0.95) and found.checked == 1
 
 
 def test_the_headline_says_when_a_mode_of_torch_is_missing(tmp_path: Path) -> None:

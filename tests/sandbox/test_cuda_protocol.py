@@ -60,6 +60,7 @@ def test_poison_is_no_number_in_any_type_and_is_seen(dtype: torch.dtype) -> None
     assert region.view(dtype).isnan().all()
     assert session._holds(region.view(dtype), word)
     assert not session._holds(torch.zeros(8, dtype=dtype), word)
+    assert not session._holds(torch.zeros(0, dtype=dtype), word)
 
 
 RESULT = Claim(Raw("float32", (1024,), (1,), b""), 2 << 56 | 4096)  # 4096 bytes of the results' arena
@@ -170,9 +171,16 @@ def test_a_written_guard_is_seen() -> None:
     word = session._poison()
     region = torch.zeros(64, dtype=torch.uint8)
     session._paint(region, word)
-    assert session._is_painted(region, word)
+    assert not session._is_spoilt(region, word)
     region[17] ^= 1
-    assert not session._is_painted(region, word)
+    assert session._is_spoilt(region, word)
+    assert not session._is_spoilt(region[:0], word)
+
+
+def test_flags_are_told_by_their_groups() -> None:
+    yes, no = torch.tensor(True), torch.tensor(False)
+    assert session._seen([yes, no], [], [no], [yes]) == [[True, False], [], [False], [True]]
+    assert session._seen([], []) == [[], []]
 
 
 def test_results_that_share_memory_are_aliased() -> None:
@@ -203,9 +211,9 @@ def test_without_a_driver_the_message_names_the_way_out(monkeypatch: pytest.Monk
 def test_one_byte_makes_a_difference_wherever_a_tensor_begins(dtype: torch.dtype, count: int) -> None:
     tensor = torch.arange(count + 3).to(dtype)[3:]
     other = tensor.clone()
-    assert session._same(session._bytes_of(tensor), session._bytes_of(other))
+    assert not session._differ(session._bytes_of(tensor), session._bytes_of(other))
     other[-1] += 1
-    assert not session._same(session._bytes_of(tensor), session._bytes_of(other))
+    assert session._differ(session._bytes_of(tensor), session._bytes_of(other))
 
 
 @pytest.mark.parametrize(

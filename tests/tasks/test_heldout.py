@@ -1,10 +1,12 @@
 """Held-out cases."""
 
+from math import gcd
+
 import pytest
 
 from warpsmith.base import UsageError, evaluate
 from warpsmith.records import Dtype, Group, Heldout, Reach, Task
-from warpsmith.tasks.heldout import heldout_cases, long_cases
+from warpsmith.tasks.heldout import KIND, NEAR, NEAR_CASES, NEAR_EVEN, heldout_cases, long_cases, near_cases
 from warpsmith.tasks.suite import suite, suite_program
 
 
@@ -89,3 +91,28 @@ def test_long_sums_are_in_sixteen_bits_with_one_long_axis() -> None:
 
 def test_a_task_in_float32_alone_has_no_long_sums() -> None:
     assert long_cases(suite_program("linear_relu").task, 1) == ()
+
+
+@pytest.mark.parametrize("task", suite(), ids=lambda task: task.name)
+def test_near_cases_are_timing_cases_of_other_sizes(task: Task) -> None:
+    assert task.heldout is not None
+    for seed in range(20):
+        cases = near_cases(task, seed)
+        assert len(cases) == NEAR_CASES and cases == near_cases(task, seed)
+        for case in cases:
+            like = next(one for one in task.group(Group.TIMING) if case.name == f"{NEAR}{one.name}")
+            assert (case.group, case.dtype) == (Group.HELDOUT, like.dtype) and case.axes != like.axes
+            assert all(evaluate(formula, case.axes) for formula in task.heldout.require)
+            for name, size in like.axes.items():
+                now = case.axes[name]
+                assert now == size if size <= KIND else size // 2 <= now <= size
+                assert now % gcd(size, NEAR_EVEN) == 0
+
+
+def test_near_cases_are_another_seed_s_others() -> None:
+    assert len({tuple(case.text() for case in near_cases(suite()[0], seed)) for seed in range(10)}) > 5
+
+
+def test_a_task_without_ranges_or_whose_formulas_refuse_has_no_near_cases() -> None:
+    assert near_cases(suite()[0].model_copy(update={"heldout": None}), 1) == ()
+    assert near_cases(with_ranges(require=("rows > 1000000000",)), 1) == ()

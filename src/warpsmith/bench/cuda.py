@@ -28,7 +28,7 @@ from warpsmith.records import (
 )
 from warpsmith.sandbox import Trouble
 from warpsmith.sandbox.session import Shown
-from warpsmith.tasks.heldout import LONG
+from warpsmith.tasks.heldout import LONG, near_cases
 from warpsmith.tasks.opened import LocalTask, OpenTask
 from warpsmith.vgpu import Description, describe
 
@@ -242,8 +242,9 @@ def _timed_cases(desk: Desk) -> list[Case]:
     steps = desk.steps("cuda") if Group.HELDOUT in groups else ()
     cases = [step.trial.case for step in _one_a_case(steps)]
     drawn = [case for case in cases if case.group is Group.HELDOUT and not case.name.startswith(LONG)]
+    near = near_cases(desk.task, desk.seed) if Group.HELDOUT in groups else ()
     written = [case for case in desk.task.cases if case.group in groups]
-    return [*written[: desk.choices.most_cases], *drawn] or list(desk.task.cases[:1])
+    return [*written[: desk.choices.most_cases], *drawn, *near] or list(desk.task.cases[:1])
 
 
 def _examine(desk: Desk, case: Case) -> "Examine":

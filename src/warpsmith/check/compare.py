@@ -119,7 +119,7 @@ def _quick(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> t
     """
     info, count, factor = torch.finfo(native.dtype), expected.numel(), budget.tolerance.factor
     own = native - expected  # in float64, as expected is
-    largest, own_norm, norm = float(vector_norm(own, inf)), float(vector_norm(own)), float(vector_norm(expected))
+    largest, own_norm, norm = _numbers(vector_norm(own, inf), vector_norm(own), vector_norm(expected))
     if not isfinite(largest + norm):
         return nan, nan
     last_bit = info.tiny * info.eps  # a denormal's
@@ -128,8 +128,14 @@ def _quick(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> t
     bound = torch.abs(expected, out=own).mul_(factor * rounding).add_(beside)
     error = found - expected
     floor = max(budget.floor(native.dtype) * norm, last_bit * sqrt(count))
-    share = float(vector_norm(error)) / max(budget.tolerance.norm_factor * own_norm, floor)
-    return float(vector_norm(error.div_(bound), inf)), share
+    error_norm, worst = _numbers(vector_norm(error), vector_norm(error.div_(bound), inf))
+    return worst, error_norm / max(budget.tolerance.norm_factor * own_norm, floor)
+
+
+def _numbers(*each: Tensor) -> list[float]:
+    """Several numbers at the price of one wait for the device."""
+    found: list[float] = torch.stack(each).tolist()
+    return found
 
 
 def _slow(

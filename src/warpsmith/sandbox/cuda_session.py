@@ -252,14 +252,19 @@ class CudaSession:
             return Shown(self._trouble)
         results = [tensor for tensor in found if tensor is not None]
         self._live, self._claims = _kept(timed), timed.answer.results
+        late = self._late(timed.answer.results, results) if mode is Mode.QUEUED else []
+        seen = _seen(placed.changed(), [_holds(tensor, poison) for tensor in results], placed.overrun(), late)
+        changed, unwritten, overrun, unsettled = seen
         return Shown(
             trouble=None,
             results=tuple(tensor.clone() for tensor in results),
-            changed=placed.changed(),
+            changed=tuple(
+                dict.fromkeys(position for position, yes in zip(placed.positions, changed, strict=True) if yes)
+            ),
             aliased=_aliased(results, placed.spans),
-            unwritten=tuple(place for place, tensor in enumerate(results) if _holds(tensor, poison)),
-            overrun=placed.overrun(),
-            settled=mode is not Mode.QUEUED or self._settled(timed.answer.results, results),
+            unwritten=tuple(place for place, yes in enumerate(unwritten) if yes),
+            overrun=any(overrun),
+            settled=not any(unsettled),
             clocks=clocks,
         )
 
@@ -276,18 +281,16 @@ class CudaSession:
             return None
         return _strided(self._views[arena][offset : offset + raw.span_bytes], dtype, raw.shape, raw.strides)
 
-    def _settled(self, claims: Sequence[Claim], results: Sequence[Tensor]) -> bool:
-        """Whether the results at the end of the stream's work are the results now."""
-        at = ALIGNMENT
+    def _late(self, claims: Sequence[Claim], results: Sequence[Tensor]) -> list[Tensor]:
+        """Of the results, whether they are not what they were at the end of the stream's work."""
+        at, found = ALIGNMENT, list[Tensor]()
         for claim, result in zip(claims, results, strict=True):
             size = claim.tensor.span_bytes
             if at + size > self._arenas[2].bytes:
-                return True
-            now = _bytes_of(result)
-            if size and not _same(self._views[2][at : at + size], now):
-                return False
+                break
+            found.append(_differ(self._views[2][at : at + size], _bytes_of(result)))
             at += aligned(size)
-        return True
+        return found
 
 
 class _Placed:
@@ -327,15 +330,19 @@ class _Placed:
         """The coded address of a tensor."""
         return self._codes.get(id(raw), 0)
 
-    def changed(self) -> tuple[int, ...]:
-        """Positions of arguments whose bytes are not what they were."""
-        found = [place for place, copy, own in self._kept if not _same(_bytes_of(copy), _bytes_of(own))]
-        return tuple(dict.fromkeys(found))
+    @property
+    def positions(self) -> list[int]:
+        """Of each tensor, the argument that it is part of."""
+        return [position for position, _, _ in self._kept]
 
-    def overrun(self) -> bool:
-        """Whether a guard zone was written."""
+    def changed(self) -> list[Tensor]:
+        """Of each tensor, whether its bytes are not what they were."""
+        return [_differ(_bytes_of(copy), _bytes_of(own)) for _, copy, own in self._kept]
+
+    def overrun(self) -> list[Tensor]:
+        """Of each guard zone, whether it was written."""
         tail = (self._at, self._region.numel())
-        return any(not _is_painted(self._region[a:b], self._poison) for a, b in (*self._zones, tail))
+        return [_is_spoilt(self._region[a:b], self._poison) for a, b in (*self._zones, tail)]
 
     def _take(self, like: Tensor) -> Tensor:
         size = span(like)
@@ -360,9 +367,10 @@ class _Placed:
 
 def _quiet(cold: bool) -> float:
     """Nothing left to do on the device, and for a cold call nothing in its cache; what the flush took."""
-    flush_us = flush() if cold else 0.0
+    if cold:
+        return flush()
     torch.cuda.synchronize()
-    return flush_us
+    return 0.0
 
 
 def _decoded(code: int) -> tuple[int, int]:
@@ -398,22 +406,29 @@ def _paint(region: Tensor, poison: int) -> None:
         region[: region.numel() // 4 * 4].view(torch.int32).fill_(_signed(poison))
 
 
-def _is_painted(region: Tensor, poison: int) -> bool:
-    words = region[: region.numel() // 4 * 4]
-    return words.numel() == 0 or bool((words.view(torch.int32) == _signed(poison)).all())
+def _seen(*groups: list[Tensor]) -> list[list[bool]]:
+    """What the flags of each group say, at the price of one wait for the device."""
+    every = [flag for group in groups for flag in group]
+    said = iter(torch.stack(every).tolist() if every else [])
+    return [[bool(next(said)) for _ in group] for group in groups]
 
 
-def _holds(tensor: Tensor, poison: int) -> bool:
+def _is_spoilt(region: Tensor, poison: int) -> Tensor:
+    """Whether a word of a painted region is another one."""
+    return (region[: region.numel() // 4 * 4].view(torch.int32) != _signed(poison)).any()
+
+
+def _holds(tensor: Tensor, poison: int) -> Tensor:
     """Whether an element still holds this call's poison."""
-    if tensor.numel() == 0 or not tensor.is_floating_point():
-        return False
+    if not tensor.is_floating_point():
+        return torch.zeros((), dtype=torch.bool, device=tensor.device)
     if tensor.element_size() == 2:
         bits = tensor.view(torch.int16)
         halves = [half - (1 << 16) if half >= 1 << 15 else half for half in (poison & 0xFFFF, poison >> 16)]
-        return bool(((bits == halves[0]) | (bits == halves[1])).any())
+        return ((bits == halves[0]) | (bits == halves[1])).any()
     if tensor.element_size() == 4:
-        return bool((tensor.view(torch.int32) == _signed(poison)).any())
-    return bool((tensor.view(torch.int64) == _signed(poison) << 32 | poison).any())
+        return (tensor.view(torch.int32) == _signed(poison)).any()
+    return (tensor.view(torch.int64) == _signed(poison) << 32 | poison).any()
 
 
 def _strided(raw: Tensor, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
@@ -428,10 +443,10 @@ def _bytes_of(tensor: Tensor) -> Tensor:
     return tensor.as_strided((count,), (1,)).view(torch.uint8)
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    """Whether two stretches of bytes are equal; eight at a time, where both begin and end so."""
+def _differ(one: Tensor, other: Tensor) -> Tensor:
+    """Whether two stretches of as many bytes are not equal; eight at a time, where both begin and end so."""
     wide = not any(raw.numel() % 8 or raw.storage_offset() % 8 or raw.data_ptr() % 8 for raw in (one, other))
-    return torch.equal(one.view(torch.int64), other.view(torch.int64)) if wide else torch.equal(one, other)
+    return (one.view(torch.int64) != other.view(torch.int64)).any() if wide else (one != other).any()
 
 
 def _aliased(results: Sequence[Tensor], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:

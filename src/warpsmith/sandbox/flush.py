@@ -30,7 +30,6 @@ def flush() -> float:
     Read after the write: dirty lines would bill the candidate. The first time takes out what others left dirty, and
     keeps the device busy until all is queued, so that the time is the memory's alone, however busy the host is.
     """
-    torch.cuda.synchronize()
     _write_and_read()
     return events_us(_write_and_read)
 

@@ -54,6 +54,6 @@ class Player(CudaSession):
             return timed
         return replace(timed, answer=replace(timed.answer, results=self._recorded.results), blocks=self._recorded.live)
 
-    def _settled(self, claims: Sequence[Claim], results: Sequence[Tensor]) -> bool:
-        """Everything is on one stream, and the end of it was waited for."""
-        return True
+    def _late(self, claims: Sequence[Claim], results: Sequence[Tensor]) -> list[Tensor]:
+        """Nothing: everything is on one stream, and the end of it was waited for."""
+        return []

@@ -3,12 +3,20 @@
 import random
 import re
 from collections.abc import Callable, Mapping
+from math import gcd, lcm, prod
 
 from warpsmith.base import UsageError, evaluate
 from warpsmith.records import Case, Dtype, Group, Heldout, Reach, Task
 
 TRIES = 2000
 LONG = "long_"  # how names of cases begin that are there for their sums alone
+NEAR = "near_"  # and of those that are there for their time: about as large as a timing case
+NEAR_CASES = 2
+NEAR_SHARE = (0.6, 0.95)  # of the timing case's sizes; never more, so that it fits where that does
+NEAR_EVEN = (
+    16  # a size keeps the powers of two in it up to this one: sizes of real use are even, and nobody chose these
+)
+KIND = 32  # a number up to this one says what a case is (a kernel, a stride, groups, heads), not how large
 NARROW_BYTES, LONG_CASES = 2, 3
 SHORT = 8  # multiples of an axis that is not the long one
 Pick = Callable[[random.Random, int, int], int]
@@ -49,6 +57,33 @@ def long_cases(task: Task, seed: int) -> tuple[Case, ...]:
     cases = [_long(task.heldout, axis, source.choice(narrow), source) for axis in summed]
     made = [case for case in cases if case is not None]
     return tuple(sorted(made, key=lambda case: -evaluate(task.tolerance.reduction, case.axes))[:LONG_CASES])
+
+
+def near_cases(task: Task, seed: int) -> tuple[Case, ...]:
+    """Larger timing cases with sizes a little smaller than theirs: what a kernel is worth where nobody tuned it."""
+    if task.heldout is None:
+        return ()
+    source = random.Random(f"near {seed}")
+    timed = sorted(task.group(Group.TIMING), key=lambda case: prod(case.axes.values()))
+    larger = timed[len(timed) // 2 :]
+    drawn = [_near(task.heldout, case, source) for case in source.sample(larger, min(NEAR_CASES, len(larger)))]
+    return tuple(case for case in drawn if case is not None)
+
+
+def _near(heldout: Heldout, case: Case, source: random.Random) -> Case | None:
+    """One of them; none where the task's formulas refuse every try."""
+    for _ in range(TRIES // 10):
+        axes = {name: _smaller(size, heldout.axes.get(name), source) for name, size in case.axes.items()}
+        if axes != case.axes and all(evaluate(formula, axes) for formula in heldout.require):
+            return case.model_copy(update={"name": f"{NEAR}{case.name}", "group": Group.HELDOUT, "axes": axes})
+    return None
+
+
+def _smaller(size: int, reach: Reach | None, source: random.Random) -> int:
+    if reach is None or size <= KIND:
+        return size
+    step = lcm(reach.multiple, gcd(size, NEAR_EVEN))
+    return max(step, int(size * source.uniform(*NEAR_SHARE)) // step * step)
 
 
 def _long(heldout: Heldout, axis: str, dtype: Dtype, source: random.Random) -> Case | None:
