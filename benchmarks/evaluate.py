@@ -134,7 +134,7 @@ def _pairs(subject: Subject) -> Iterator[dict[str, object]]:
     runtime = timer.zeros.toolchain.runtime.parent
     recorded = record_alone(subject, runtime, cases, lambda _case: _unseen, timer.call_s)
     assert not isinstance(recorded, Trouble | Unrepeated), recorded
-    with timer.sitting(subject, recorded.arenas) as sitting:
+    with Sitting(subject, runtime, recorded.arenas, timer.call_s) as sitting:
         for case in cases:
             calls, one = list(islice(subject.calls(case), CALLS)), recorded.calls[case.name]
             windows = [_window(sitting, one, calls, number) for number in range(4)]
@@ -160,16 +160,17 @@ def _pairs(subject: Subject) -> Iterator[dict[str, object]]:
 
 def _window(sitting: Sitting, recorded: Recorded, calls: Sequence[Problem], number: int) -> list[float]:
     """The times of one window, of several processes where the kernel is short; none where it went wrong."""
-    times: list[float] = []
-    for place in range(1 + MORE):
-        player = sitting.player(number * (1 + MORE) + place, recorded)
+    times: list[list[float]] = []
+    players = 1 + len(MORE[0])
+    for place in range(players):
+        player = sitting.player(number * players + place, recorded)
         found = sample(player, cycle(calls), _unseen, Manner(FEWER if place else SAME))
         if isinstance(found, Trouble):
             return []
-        times += [clocks.event_us for clocks in found.kept().queued]
-        if median(times) >= SHORT_US:
+        times.append([clocks.event_us for clocks in found.kept().queued])
+        if median(times[0]) >= SHORT_US:
             break
-    return times
+    return rules.balanced(times)
 
 
 def _stages(record: Record) -> str:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from warpsmith.base import HarnessError
+from warpsmith.base import HarnessError, MachineError
 from warpsmith.bench import Choices
 from warpsmith.bench.cuda import (
     _after,
@@ -24,6 +24,7 @@ from warpsmith.bench.cuda import (
     _unless_lacking,
     _unless_throttled,
     check_stage,
+    has_room_for,
     record_stage,
     solver,
     timing_stage,
@@ -119,9 +120,6 @@ class Timed:
     def __init__(self) -> None:
         self.asked: list[tuple[Subject, Sequence[Case], Recordings]] = []
 
-    def sitting(self, subject: Subject, arenas: Room) -> "Sat":
-        return Sat(subject, Path(), arenas, 1.0)
-
     def stage(
         self, sitting: "Sat", subject: Subject, cases: Sequence[Case], _examine: object, recorded: Recordings
     ) -> StageResult:
@@ -157,7 +155,8 @@ def test_what_was_recorded_is_timed_in_the_sitting_that_was_begun_unless_it_is_o
     with pytest.raises(HarnessError, match="before the record stage"):
         timing_stage(one)(compiled(3))
     one.subject, one.recorded = _subject(one, 3), RECORDINGS
-    early = one.sitting = timer.sitting(one.subject, RECORDINGS.arenas) if begun else None
+    monkeypatch.setattr("warpsmith.timing.sitting.Sitting", Sat)
+    early = one.sitting = Sat(one.subject, Path(), RECORDINGS.arenas, 1.0) if begun else None
     now = time.monotonic()
     monkeypatch.setattr("warpsmith.timing.sitting.time.monotonic", lambda: now + waited_s)
     assert timing_stage(one)(compiled(3)).verdict is Verdict.PASS
@@ -171,6 +170,7 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     monkeypatch.setattr("warpsmith.bench.cuda.gpus", lambda: (Gpu("H200", "580", 143771, "9.0"),))
     monkeypatch.setattr("warpsmith.timing.sitting.Sitting", Sat)
+    monkeypatch.setattr("warpsmith.bench.cuda.has_room_for", lambda _bytes: True)
 
 
 class Repeatable(FakeSession):
@@ -292,6 +292,7 @@ def test_what_cannot_be_repeated_is_in_quarantine(
     found: Recordings | Trouble | Unrepeated, verdict: Verdict, reason: Reason | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warpsmith.timing.recording.record_calls", lambda *_given: found)
+    monkeypatch.setattr("warpsmith.bench.cuda.has_room_for", lambda _bytes: False)
     one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"))
     with pytest.raises(HarnessError, match="before the check stage"):
         record_stage(one)(compiled(1))
@@ -300,6 +301,44 @@ def test_what_cannot_be_repeated_is_in_quarantine(
     assert (result.verdict, result.reason) == (verdict, reason)
     assert one.recorded == (found if verdict is Verdict.PASS else None)
     assert ("a texture" in result.detail) is (reason is Reason.UNREPEATED)
+
+
+@pytest.mark.usefixtures("a_gpu")
+@pytest.mark.parametrize("error", [HarnessError("no"), MachineError("no memory"), RuntimeError("no memory either")])
+def test_a_player_that_cannot_begin_early_is_left_to_whoever_times(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sat: list[Sat] = []
+
+    def failing(sitting: Sat, _number: int, _recorded: Recorded) -> Player:
+        sat.append(sitting)
+        raise error
+
+    monkeypatch.setattr(Sat, "player", failing)
+    one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"))
+    one.subject, one.recorded = _subject(one, 1), RECORDINGS
+    one.recording = StageResult(stage="record", verdict=Verdict.PASS)
+    assert record_stage(one)(compiled(1)).verdict is Verdict.PASS
+    assert one.sitting is None and [sitting.is_closed for sitting in sat] == [True]
+
+
+@pytest.mark.usefixtures("a_gpu")
+@pytest.mark.parametrize(("until", "room", "begins"), [("", True, True), ("", False, False), ("record", True, False)])
+def test_a_player_begins_early_where_it_will_be_timed_and_there_is_memory(
+    until: str, room: bool, begins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpsmith.bench.cuda.has_room_for", lambda _bytes: room)
+    one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda", until=until), 3, Path("x.so"))
+    one.subject, one.recorded = _subject(one, 1), RECORDINGS
+    one.recording = StageResult(stage="record", verdict=Verdict.PASS)
+    record_stage(one)(compiled(1))
+    assert (one.sitting is not None) is begins
+
+
+@pytest.mark.parametrize(("free", "fits"), [(80, True), (60, False)])
+def test_half_of_the_memory_is_left_to_others(free: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 100))
+    assert has_room_for(20) is fits
 
 
 def test_a_timed_call_is_examined_as_a_checked_one() -> None:

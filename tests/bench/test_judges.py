@@ -123,8 +123,17 @@ def test_a_fault_of_ours_is_told_and_the_next_candidate_is_evaluated(judge: Judg
 
 
 def test_a_wrong_question_is_the_asker_s(judge: Judge) -> None:
+    first = judge.go_on(begun("fine")).results[0].detail
     with pytest.raises(UsageError, match="no such baseline"):
         judge.go_on(begun("refuse"))
+    assert judge.go_on(begun("fine")).results[0].detail == first, "there is nothing wrong with the judge"
+
+
+def test_a_judge_whose_answer_cannot_be_read_is_replaced(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as small, pytest.raises(HarnessError, match="at most 10 are read"):
+        small.setattr(module, "JOB_BYTES", 10)
+        judge.go_on(begun("fine"))
+    assert judge.go_on(begun("fine")).verdict is Verdict.PASS
 
 
 def test_a_judge_that_is_at_fault_is_replaced(judge: Judge) -> None:
@@ -156,6 +165,16 @@ def test_a_process_that_dies_has_last_words_and_a_successor(judge: Judge) -> Non
     with pytest.raises(HarnessError, match="these are its last words"):
         judge.go_on(begun("die"))
     assert judge.go_on(begun("fine")).verdict is Verdict.PASS
+
+
+def test_a_parent_that_dies_before_there_is_a_child_is_quoted(tmp_path: Path) -> None:
+    argv = (sys.executable, "-c", "import sys; sys.exit('no torch here')")
+    with (
+        closing(Nursery(argv)) as nursery,
+        closing(Judge(nursery)) as judge,
+        pytest.raises(HarnessError, match="no torch here"),
+    ):
+        judge.go_on(begun("fine"))
 
 
 COMPILED = StageResult(stage="compile", verdict=Verdict.PASS)

@@ -13,7 +13,7 @@ from warpsmith.bench import Choices, Defence, concluded, evaluate, settled
 from warpsmith.bench import choices as choices_module
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.environment import environment
-from warpsmith.bench.lease import Need
+from warpsmith.bench.lease import Need, lease
 from warpsmith.bench.run import rows_for, run
 from warpsmith.bench.table import STAGES, Row
 from warpsmith.records import (
@@ -140,6 +140,23 @@ def test_what_was_begun_for_a_clock_that_never_ran_is_ended(
     one, reason = desk(), None if verdict is Verdict.PASS else Reason.WRONG_VALUE
     one.sitting = cast(Sitting, Begun())
     assert run(empty(), one, [row("check", verdict, reason)]).verdict is verdict
+    assert ended == ["ended"] and one.sitting is None
+
+
+def test_at_an_interrupt_nobody_waits_for_another_s_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    ended, one = list[str](), desk()
+
+    class Begun:
+        def close(self) -> None:
+            ended.append("ended")
+
+    def interrupted(_record: Record) -> StageResult:
+        raise KeyboardInterrupt
+
+    one.sitting = cast(Sitting, Begun())
+    with lease(Need.ALONE), pytest.raises(KeyboardInterrupt):
+        run(empty(), one, [Row("check", lambda desk: interrupted)])
     assert ended == ["ended"]
 
 

@@ -1,5 +1,6 @@
 """What is done beside the compiler; what fails there is told by the stage that needs it."""
 
+import os
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import pytest
 
 from warpsmith.bench import warm as module
 from warpsmith.bench.lease import Need, lease
+from warpsmith.bench.nursery import ENVIRONMENT
 from warpsmith.bench.warm import TASKS, open_early, rehearse
 from warpsmith.check.fault import Looked, look
 from warpsmith.records import Direction, Task, Trial
@@ -14,13 +16,13 @@ from warpsmith.sandbox.session import Shown
 from warpsmith.tasks.program import Problem
 
 LOADED = """
-import sys, threading
+import os, sys
 from warpsmith.bench import warm
 assert "torch" not in sys.modules
 warm.load()
 import torch
 print("sympy" in sys.modules, "warpsmith.timing.stage" in sys.modules)
-print(threading.active_count(), torch.cuda.is_initialized())
+print(len(os.listdir("/proc/self/task")), torch.cuda.is_initialized())
 """
 
 
@@ -55,5 +57,6 @@ def test_a_check_is_rehearsed_both_ways_on_whatever_device(monkeypatch: pytest.M
 def test_what_is_slow_is_loaded_without_threads_or_a_gpu(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever forks needs both."""
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    env = {**os.environ, **ENVIRONMENT}
+    done = subprocess.run([sys.executable, "-c", LOADED], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "True", "1", "False"]

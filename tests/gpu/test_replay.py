@@ -9,7 +9,6 @@ from warpsmith.base import median
 from warpsmith.bench import Choices
 from warpsmith.bench.corpus import examine as tried
 from warpsmith.bench.corpus import read_specimen
-from warpsmith.bench.cuda import timer_for
 from warpsmith.check.fault import look
 from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.compile.source import language_of
@@ -22,6 +21,7 @@ from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite
 from warpsmith.timing.recording import Recordings, Unrepeated, record_alone, room_of
 from warpsmith.timing.sample import Manner, sample
+from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stop import StopRule
 from warpsmith.timing.subject import Subject
 
@@ -62,7 +62,7 @@ def test_a_published_kernel_is_repeated_right_and_as_fast(task: str, direction: 
     runtime, room = Toolchain.find().runtime.parent, room_of(subject.outline(case) for case in cases)
     recorded = recordings(subject, cases)
     with (
-        timer_for("test", "test", Choices(device="cuda")).sitting(subject, recorded.arenas) as sitting,
+        Sitting(subject, runtime, recorded.arenas, CALL_S) as sitting,
         CudaSession(subject.artifact, direction.value, runtime, room) as worker,
     ):
         for case in cases:
@@ -91,7 +91,7 @@ def test_controls_can_be_repeated(path: Path) -> None:
     subject = subject_of(path, specimen.task, specimen.direction)
     case = subject.task.group(Group.TIMING)[0]
     recorded = recordings(subject, [case])
-    with timer_for("test", "test", Choices(device="cuda")).sitting(subject, recorded.arenas) as sitting:
+    with Sitting(subject, Toolchain.find().runtime.parent, recorded.arenas, CALL_S) as sitting:
         manner = Manner(RULE, given=subject.plain)
         found = sample(
             sitting.player(0, recorded.calls[case.name]), subject.calls(case), examined(subject, case), manner

@@ -16,6 +16,7 @@ from warpsmith.timing import ratio
 from warpsmith.timing.recording import Recordings, Unrepeated, record_alone
 from warpsmith.timing.rules import claim
 from warpsmith.timing.sample import Examine, Manner
+from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stage import RULES, Timer
 from warpsmith.timing.subject import Subject
 from warpsmith.timing.window import Window, Windows
@@ -60,7 +61,7 @@ def recordings(timer: Timer, one: Subject) -> Recordings:
 def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
     one = subject()
     recorded = recordings(timer, one)
-    with timer.sitting(one, recorded.arenas) as sitting:
+    with Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, timer.call_s) as sitting:
         result = timer.stage(sitting, one, [CASE], examine, recorded)
     assert result.verdict is Verdict.PASS, result.detail
     assert isinstance(result.facts, TimingFacts)
@@ -74,7 +75,7 @@ def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
 def test_a_kernel_against_itself_is_never_faster(timer: Timer) -> None:
     one, rule = subject(), RULES["claim"]
     recorded = recordings(timer, one)
-    with timer.sitting(one, recorded.arenas) as sitting:
+    with Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, timer.call_s) as sitting:
         making = Windows(sitting, timer.zeros, one.calls(CASE), close, Manner(rule), recorded.calls[CASE.name])
         first, second = (making.window(number, one.outline(CASE)) for number in range(2))
     assert isinstance(first, Window) and isinstance(second, Window)

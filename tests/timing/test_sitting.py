@@ -74,9 +74,11 @@ class FakePlayer:
     played: list[Recorded] = field(default_factory=list)
     trouble: Trouble | None = None
     ended: bool = False
+    died: Trouble | None = None  # which nobody knows before it is asked something
 
     def play(self, recorded: Recorded) -> None:
         self.played.append(recorded)
+        self.trouble = self.died
 
     def __enter__(self) -> Self:
         return self
@@ -148,3 +150,10 @@ def test_a_player_stays_for_many_recordings_and_one_in_trouble_is_replaced(sitti
     room.begun[0].trouble = WRONG
     assert sitting.player(0, RECORDED) is not first
     assert [one.ended for one in room.begun] == [True, False, False]
+
+
+def test_a_player_that_died_while_it_waited_is_replaced_and_a_new_one_is_believed(sitting: Sitting, room: Room) -> None:
+    sitting.player(0, RECORDED)
+    room.begun[0].died = Trouble(Reason.TIME_LIMIT, "it ran longer than 600 s")
+    assert not sitting.player(0, RECORDED).trouble and len(room.begun) == 2
+    assert [one.ended for one in room.begun] == [True, False]

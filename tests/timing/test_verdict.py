@@ -44,9 +44,9 @@ REQUEST = Request(target="softmax", direction=Direction.FORWARD, case=CASE, mode
 FLOOR = Floor(CEILINGS, null_us=3.0, l2_bytes=60 << 20)
 
 
-def window(idle_us: float, queued_us: float, wall_us: float) -> Window:
+def window(idle_us: float, queued_us: float, wall_us: float, calls: int = 25) -> Window:
     def some(event_us: float) -> list[Clocks]:
-        return [Clocks(event_us * (1 + 0.001 * (i % 5)), 5.0, wall_us, 400.0) for i in range(25)]
+        return [Clocks(event_us * (1 + 0.001 * (i % 5)), 5.0, wall_us, 400.0) for i in range(calls)]
 
     return Window(Samples(some(idle_us), some(queued_us)), NULL)
 
@@ -58,7 +58,7 @@ def baseline(mode: str, us: float) -> Baseline:
 
 def case(idle_us: float, queued_us: float, wall_us: float, floor_us: float = 50.0) -> Judged:
     both = Baselines(modes=(baseline("eager", 300.0), baseline("compile", 200.0)))
-    return judged(CASE, [window(idle_us, queued_us, wall_us)], both, Least(floor_us, 50.0), launches=1)
+    return judged(CASE, [[window(idle_us, queued_us, wall_us)]], both, Least(floor_us, 50.0), launches=1)
 
 
 def test_an_honest_case_is_held_against_the_best_baseline() -> None:
@@ -105,25 +105,36 @@ def test_the_roofline_of_a_product_is_its_arithmetic() -> None:
 
 def test_a_good_one_is_believed_when_a_fresh_process_repeats_it() -> None:
     both, good = Baselines(modes=(baseline("eager", 200.0),)), window(18, 10, 58)
-    once = judged(CASE, [good], both, Least(5.0, 5.0), launches=1)
+    once = judged(CASE, [[good]], both, Least(5.0, 5.0), launches=1)
     assert [doubt.reason for doubt in once.doubts] == [Reason.TOO_GOOD]
-    assert judged(CASE, [good, good], both, Least(5.0, 5.0), launches=1).doubts == ()
+    assert judged(CASE, [[good], [good]], both, Least(5.0, 5.0), launches=1).doubts == ()
     slower = window(29, 21, 69)
-    assert judged(CASE, [good, slower], both, Least(5.0, 5.0), launches=1).doubts != ()
+    assert judged(CASE, [[good], [slower]], both, Least(5.0, 5.0), launches=1).doubts != ()
 
 
 def test_an_honest_process_covers_for_no_other() -> None:
     both, honest, hiding = Baselines(modes=(baseline("eager", 200.0),)), window(108, 100, 148), window(160, 100, 200)
-    assert judged(CASE, [honest, honest], both, Least(50.0, 50.0), launches=1).doubts == ()
-    found = judged(CASE, [honest, hiding], both, Least(50.0, 50.0), launches=1)
+    assert judged(CASE, [[honest], [honest]], both, Least(50.0, 50.0), launches=1).doubts == ()
+    found = judged(CASE, [[honest], [hiding]], both, Least(50.0, 50.0), launches=1)
     assert [doubt.reason for doubt in found.doubts] == [Reason.HIDDEN_WORK]
+
+
+def test_each_process_counts_alike_and_a_side_is_what_its_processes_say_together() -> None:
+    both = Baselines(modes=(baseline("eager", 205.0),))
+    long, fast, slow = window(18, 10, 58, calls=61), window(17, 9, 57), window(30, 22, 70)
+    found = judged(CASE, [[long, fast, fast], [fast, slow, slow]], both, Least(5.0, 5.0), launches=1)
+    each = len(fast.kept.queued)
+    assert found.timing.time.samples == 6 * each and len(long.kept.queued) > each
+    assert found.timing.time.us == pytest.approx(9.5, abs=1)
+    assert {doubt.reason for doubt in found.doubts} == {Reason.TOO_GOOD}, "the second side is not ten times as fast"
+    assert judged(CASE, [[long, fast, slow], [fast, fast, slow]], both, Least(5.0, 5.0), launches=1).doubts == ()
 
 
 def test_a_winner_must_win_in_each_window() -> None:
     both = Baselines(modes=(baseline("eager", 100.0),))
-    windows = [window(88, 80, 128), window(109, 101, 149)]
-    assert judged(CASE, windows[:1], both, Least(50.0, 50.0), launches=1).timing.claim is Claim.FASTER
-    assert judged(CASE, windows, both, Least(50.0, 50.0), launches=1).timing.claim is Claim.INCONCLUSIVE
+    sides = [[window(88, 80, 128)], [window(109, 101, 149)]]
+    assert judged(CASE, sides[:1], both, Least(50.0, 50.0), launches=1).timing.claim is Claim.FASTER
+    assert judged(CASE, sides, both, Least(50.0, 50.0), launches=1).timing.claim is Claim.INCONCLUSIVE
 
 
 def test_baselines_are_kept_for_what_they_depend_on(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,6 @@ def check_stage(desk: Desk) -> Stage:
         from warpsmith.tasks.fresh import outline
         from warpsmith.timing.baselines import begin_host
         from warpsmith.timing.recording import PLACES, room_of
-        from warpsmith.timing.sitting import Sitting
 
         if desk.choices.tier == "claim":
             begin_host(desk.target)
@@ -103,9 +102,8 @@ def check_stage(desk: Desk) -> Stage:
         later = room_of(subject.outline(case) for case in timed) if timed else room
         runtime, call_s = Toolchain.find().runtime.parent, desk.choices.call_s
         arenas = room_around(room, later)
-        large = arenas.bytes > MUCH * memory_bytes()
         with (
-            much_memory() if large else nullcontext(),
+            much_memory() if arenas.bytes > MUCH * memory_bytes() else nullcontext(),
             CudaSession(desk.compiled(), direction.value, runtime, arenas, call_s, PLACES) as session,
             calling(),
         ):
@@ -114,9 +112,8 @@ def check_stage(desk: Desk) -> Stage:
             found = check(asked, steps, session).result
             if found.verdict is Verdict.PASS and timed:
                 _record(desk, session, subject, timed)
-        _after(desk.recording or found)
-        if desk.recorded is not None and desk.choices.until in TIMED and not large:
-            desk.sitting = _begun(Sitting(subject, runtime, desk.recorded.arenas, call_s), desk.recorded)
+        with calling():
+            _after(desk.recording or found)
         return found
 
     return stage
@@ -143,15 +140,6 @@ def _record(desk: Desk, session: "CudaSession", subject: "Timed", cases: list[Ca
     desk.recording = StageResult(stage="record", verdict=verdict, reason=reason, detail=detail, seconds=seconds)
 
 
-def _begun(sitting: "Sitting", recorded: "Recordings") -> "Sitting":
-    """Its first process begins while others may use the GPU: under the clock it would take a quarter of the time."""
-    try:
-        sitting.player(0, next(iter(recorded.calls.values())))
-    except HarnessError:  # whoever times will tell
-        sitting.close()
-    return sitting
-
-
 def _after(result: StageResult) -> StageResult:
     """The result, once the GPU is seen to be well: a fault of one candidate never reaches the next."""
     from warpsmith.sandbox.cuda_memory import give_back
@@ -164,14 +152,46 @@ def _after(result: StageResult) -> StageResult:
 
 
 def record_stage(desk: Desk) -> Stage:
-    """What became of the recording that was made after the check."""
+    """What became of the recording that was made after the check; the first process that repeats it begins.
+
+    While others may use the GPU: under the clock it would take a quarter of the time.
+    """
 
     def stage(_so_far: Record) -> StageResult:
         if desk.recording is None:
             raise HarnessError("The record stage stands before the check stage.")
+        if desk.recorded is not None and desk.choices.until in TIMED and has_room_for(desk.recorded.arenas.bytes):
+            desk.sitting = _begun(desk, desk.recorded)
         return desk.recording
 
     return stage
+
+
+def has_room_for(arenas_bytes: int) -> bool:
+    """Whether half of the GPU's memory is left for others by whoever keeps as much as this while it waits."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info()
+    return free - arenas_bytes > total / 2
+
+
+def _begun(desk: Desk, recorded: "Recordings") -> "Sitting | None":
+    sitting = _sitting(desk, recorded)
+    try:
+        sitting.player(0, next(iter(recorded.calls.values())))
+    except BaseException as error:
+        sitting.close()
+        if not isinstance(error, Exception):
+            raise
+        return None  # whoever times begins another, and tells
+    return sitting
+
+
+def _sitting(desk: Desk, recorded: "Recordings") -> "Sitting":
+    from warpsmith.timing.sitting import Sitting
+
+    assert desk.subject is not None  # recorded with it
+    return Sitting(desk.subject, Toolchain.find().runtime.parent, recorded.arenas, desk.choices.call_s)
 
 
 def timing_stage(desk: Desk) -> Stage:
@@ -181,7 +201,7 @@ def timing_stage(desk: Desk) -> Stage:
         if desk.recorded is None or desk.subject is None:
             raise HarnessError("The timing stage stands before the record stage.")
         timer = timer_for(record.environment.hardware, record.environment.torch, desk.choices)
-        with desk.begun_sitting() or timer.sitting(desk.subject, desk.recorded.arenas) as sitting:
+        with desk.begun_sitting() or _sitting(desk, desk.recorded) as sitting:
             examine = partial(_examine, desk)
             found = timer.stage(sitting, desk.subject, _timed_cases(desk), examine, desk.recorded)
         return _unless_throttled(_after(found))

@@ -63,6 +63,12 @@ class Desk:
         begun.close()
         return None
 
+    def close(self) -> None:
+        """End what was begun and nobody took."""
+        if self.sitting is not None:
+            self.sitting.close()
+        self.sitting = None
+
     def steps(self, device: str) -> tuple[Step, ...]:
         """The calls on a device that this evaluation's seed stands for."""
         chosen = self.choices.cases if device == self.choices.device else ()

@@ -66,8 +66,12 @@ class Judge:
             if self._child is None or self._child.is_gone:
                 self._leave()
                 self._child = self._nursery.child()
-            reply = _ask(self._child, begun)
-            if reply.record is None or reply.record.verdict is Verdict.FAULT:
+            try:
+                reply = _ask(self._child, begun)
+            except BaseException:  # whatever it is, an answer may still be on its way
+                self._leave()
+                raise
+            if reply.error or (reply.record is not None and reply.record.verdict is Verdict.FAULT):
                 self._leave()  # it may have lost the GPU, or memory; the next candidate has another
         if reply.refused:
             raise UsageError(reply.refused)
@@ -178,16 +182,39 @@ def run(one: GoOn, load: Callable[[], None], prepare: Callable[[], None]) -> Non
     """Load, then be the parent of judges; each of them prepares beside its first question."""
 
     def judge(reading: int, writing: int) -> None:
-        leave_with(reading)
-        Thread(target=prepare, daemon=True).start()
-        serve(FrameReader(reading), FrameWriter(writing), one)
+        if is_without_cuda():  # what was loaded has opened the driver: begin again, without
+            _again(reading, writing)
+        live(one, prepare, reading, writing)
 
     tend(load, judge)
 
 
+def live(one: GoOn, prepare: Callable[[], None], reading: int, writing: int) -> None:
+    """A judge's life."""
+    leave_with(reading)
+    Thread(target=prepare, daemon=True).start()
+    serve(FrameReader(reading), FrameWriter(writing), one)
+
+
+def is_without_cuda() -> bool:
+    """Whether this is the child of a process that has opened CUDA's driver, which no child can use then."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda._is_in_bad_fork()
+
+
+def _again(*fds: int) -> None:
+    for fd in fds:
+        os.set_inheritable(fd, True)
+    os.execv(sys.executable, [*ARGV, *map(str, fds)])
+
+
 def main() -> None:
     """Evaluate what others have compiled."""
-    run(go_on, load, open_early)
+    if len(sys.argv) > 1:
+        reading, writing = map(int, sys.argv[1:])
+        live(go_on, open_early, reading, writing)
+    else:
+        run(go_on, load, open_early)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Leases of the GPU: a clock needs it alone, a check shares it with other checks. Files hold them: a kill frees."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
@@ -46,8 +46,7 @@ def lease(need: Need) -> Iterator[None]:
     cannot keep it waiting for ever.
     """
     if need is Need.NONE:
-        with nullcontext():
-            yield
+        yield
         return
     folder = _folder()
     with locked(folder / "gpu-0.door"):

@@ -18,8 +18,9 @@ from warpsmith.base import HarnessError
 from warpsmith.confine import FrameReader, FrameWriter
 
 PARENT_GONE = 1  # prctl's PR_SET_PDEATHSIG
-# How torch sees whether there is a GPU: the other way opens the driver, and no child of the process could use it.
-ENVIRONMENT = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+# How torch sees whether there is a GPU: the other way opens the driver, and no child of the process could use it. And
+# no threads of numpy's.
+ENVIRONMENT = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "OPENBLAS_NUM_THREADS": "1"}
 ASKED = b"1"
 
 TAIL = 500  # of a child's last words
@@ -30,8 +31,9 @@ Serve = Callable[[int, int], None]
 class Child:
     """The asker's end of a child, which ends when this is closed."""
 
-    def __init__(self, requests: int, replies: int, words: IO[bytes]) -> None:
-        self.writer, self.reader, self._words = FrameWriter(requests), FrameReader(replies), words
+    def __init__(self, requests: int, replies: int, words: IO[bytes], before: IO[bytes]) -> None:
+        self.writer, self.reader = FrameWriter(requests), FrameReader(replies)
+        self._words, self._before = words, before
 
     @property
     def is_gone(self) -> bool:
@@ -41,15 +43,21 @@ class Child:
         return bool(poll.poll(0))
 
     def last_words(self) -> str:
-        """The end of what it said to nobody in particular."""
-        self._words.seek(max(0, self._words.seek(0, os.SEEK_END) - TAIL))
-        return self._words.read().decode(errors="replace").strip()
+        """The end of what it said to nobody in particular; of what its parent said, where it never lived."""
+        return _tail(self._words) or _tail(self._before)
 
     def close(self) -> None:
         """Let go of it."""
         os.close(self.writer.fd)
         os.close(self.reader.fd)
         self._words.close()
+
+
+def _tail(words: IO[bytes]) -> str:
+    if words.closed:
+        return ""
+    words.seek(max(0, words.seek(0, os.SEEK_END) - TAIL))
+    return words.read().decode(errors="replace").strip()
 
 
 class Nursery:
@@ -87,15 +95,17 @@ class Nursery:
         finally:
             os.close(reading)
             os.close(writing)
-        return Child(requests, replies, words)
+        return Child(requests, replies, words, self._words)
 
     def _begin(self) -> None:
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._control, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
                 self._argv,
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
+                stderr=self._words,
                 env={**os.environ, **ENVIRONMENT},
                 start_new_session=True,  # an interrupt at the terminal is for whoever asked, who then ends us
             )
@@ -104,6 +114,7 @@ class Nursery:
         self._control.close()
         self._process.kill()
         self._process.wait()
+        self._words.close()
 
 
 def tend(load: Callable[[], None], serve: Serve) -> None:

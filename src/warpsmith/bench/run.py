@@ -125,16 +125,12 @@ def run(record: Record, desk: Desk, rows: Sequence[Row]) -> Record:
             record = _under_one_lease(record, desk, need, list(group))
             if record.results[-1].verdict not in GOING_ON:
                 break
+        if desk.sitting is not None:  # begun for a clock that never ran, and ended while nobody else is timed
+            with lease(Need.SHARED):
+                desk.close()
     finally:
-        _leave(desk)
+        desk.close()  # at an interrupt nobody waits for that
     return record
-
-
-def _leave(desk: Desk) -> None:
-    """End what was begun for a clock that never ran, while nobody else is timed."""
-    if desk.sitting is not None:
-        with lease(Need.SHARED):
-            desk.sitting.close()
 
 
 def _under_one_lease(record: Record, desk: Desk, need: Need, rows: Sequence[Row]) -> Record:

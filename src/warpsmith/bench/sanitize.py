@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from warpsmith.bench.desk import Desk
+from warpsmith.bench.lease import calling
 from warpsmith.bench.stages import Stage
 from warpsmith.check.plan import work
 from warpsmith.check.sanitizer import SanitizerReport, read_sanitizer
@@ -28,7 +29,7 @@ def sanitizer_stage(desk: Desk) -> Stage:
         if why := not_needed(record, desk.choices.tier, program):
             return StageResult(stage=STAGE, verdict=Verdict.SKIP, detail=why)
         case = smallest(desk)
-        with ThreadPoolExecutor(len(TOOLS)) as pool:
+        with calling(), ThreadPoolExecutor(len(TOOLS)) as pool:
             reports = dict(
                 zip(TOOLS, pool.map(lambda tool: _report(desk, Path(str(program)), tool, case), TOOLS), strict=True)
             )

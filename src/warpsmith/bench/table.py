@@ -33,7 +33,7 @@ STAGES: Mapping[str, tuple[Row, ...]] = {
         Row("virtual", cuda.virtual_stage),
         Row("check", cuda.check_stage, Need.SHARED),
         Row("sanitizer", sanitizer_stage, Need.SHARED),
-        Row("record", cuda.record_stage),
+        Row("record", cuda.record_stage, Need.SHARED),
         Row("timing", cuda.timing_stage, Need.ALONE),
     ),
 }

@@ -252,12 +252,13 @@ class CudaSession:
             return Shown(self._trouble)
         results = [tensor for tensor in found if tensor is not None]
         self._live, self._claims = _kept(timed), timed.answer.results
+        copies = tuple(tensor.clone() for tensor in results)  # first: what is late must not be in them
         late = self._late(timed.answer.results, results) if mode is Mode.QUEUED else []
         seen = _seen(placed.changed(), [_holds(tensor, poison) for tensor in results], placed.overrun(), late)
         changed, unwritten, overrun, unsettled = seen
         return Shown(
             trouble=None,
-            results=tuple(tensor.clone() for tensor in results),
+            results=copies,
             changed=tuple(
                 dict.fromkeys(position for position, yes in zip(placed.positions, changed, strict=True) if yes)
             ),

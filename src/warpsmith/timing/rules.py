@@ -37,6 +37,12 @@ def measured(samples: Sequence[float]) -> MeasuredTime:
     )
 
 
+def balanced(windows: Sequence[Sequence[float]]) -> list[float]:
+    """The samples of several windows, as many of each as the shortest has."""
+    fewest = min(map(len, windows))
+    return [sample for window in windows for sample in window[:fewest]]
+
+
 def ratio(baseline: Sequence[float], candidate: Sequence[float], level: float = LEVEL) -> Ratio:
     """Baseline over candidate with its bootstrap interval."""
     low, high = bootstrap_ratio(baseline, candidate, level)

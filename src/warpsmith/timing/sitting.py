@@ -49,16 +49,19 @@ class Sitting:
 
     def player(self, number: int, recorded: Recorded) -> Player:
         """The player of a window, about to repeat this call."""
-        found = self._players.get(number)
-        if found is not None and found[0].trouble:
-            found[1].close()
-            found = None
-        if found is None:
-            until, bases = self._open.enter_context(ExitStack()), recorded.recording.bases
-            made = Player(self._subject.artifact, self._runtime, self._buffers, bases, self._call_s)
-            found = self._players[number] = until.enter_context(made), until
-        found[0].play(recorded)
-        return found[0]
+        known = self._players.get(number)
+        if known is not None:
+            player, until = known
+            if not player.trouble:
+                player.play(recorded)
+            if not player.trouble:
+                return player
+            until.close()  # it may have died while it waited, by no fault of what it shall repeat
+        until, bases = self._open.enter_context(ExitStack()), recorded.recording.bases
+        player = until.enter_context(Player(self._subject.artifact, self._runtime, self._buffers, bases, self._call_s))
+        self._players[number] = player, until
+        player.play(recorded)
+        return player
 
     @cached_property
     def _buffers(self) -> Buffers:

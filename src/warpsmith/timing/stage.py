@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from warpsmith.records import MODES, Case, CaseTiming, Group, Reason, StageResult, TimingFacts, Verdict
-from warpsmith.sandbox.cuda_room import Room
 from warpsmith.sandbox.cuda_session import CALL_S, Recorded
 from warpsmith.timing.baselines import (
     Baselines,
@@ -40,7 +39,7 @@ RULES = {
 # Where its code and parameters lie makes the same kernel up to 0.3 µs faster or slower in one process than in another,
 # always in that one: a claim of a short kernel asks several, before torch's windows and after.
 SHORT_US = 100.0
-MORE = 2  # processes before and after, with fewer calls each
+MORE = ((2, 3), (4, 5))  # processes before and after, with fewer calls each
 FEWER = StopRule(width=0.005, least=9, most=15, seconds=1.0)
 
 
@@ -76,10 +75,6 @@ class Timer:
                 return self._result(begin, found, outcome.doubts[0])
         return self._result(begin, found, None)
 
-    def sitting(self, subject: Subject, arenas: Room) -> Sitting:
-        """On arenas as those that the calls were recorded on."""
-        return Sitting(subject, self.zeros.toolchain.runtime.parent, arenas, self.call_s)
-
     def time_case(
         self, subject: Subject, case: Case, examine: Examine, sitting: Sitting, recorded: Recorded
     ) -> Judged | Doubt:
@@ -87,25 +82,22 @@ class Timer:
         outline = subject.outline(case)
         manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain)
         making = Windows(sitting, self.zeros, subject.calls(case), examine, manner, recorded, subject.others(case))
-        once = making.window(0, outline)
-        if isinstance(once, Doubt):
-            return once
         several = replace(making, manner=replace(manner, rule=FEWER))
-        more = MORE if self.tier == "claim" and once.agrees and once.us < SHORT_US else 0
-        before = several.windows(range(2, 2 + more), outline)
+        first = making.windows([0], outline)
+        if isinstance(first, Doubt):
+            return first
+        short = self.tier == "claim" and first[0].agrees and first[0].us < SHORT_US
+        before = several.windows(MORE[0] if short else (), outline, first)
         if isinstance(before, Doubt):
             return before
-        baselines = self._baselines(subject, case, sitting, once.every.flush_us)
+        baselines = self._baselines(subject, case, sitting, first[0].every.flush_us)
         bounds = least(subject.task, subject.direction, case, outline, self.zeros.floor)
-        outcome = judged(case, [once, *before], baselines, bounds, subject.launches)
-        if not once.agrees or (self.tier == "search" and Reason.TOO_GOOD not in outcome.reasons):
+        outcome = judged(case, [before], baselines, bounds, subject.launches)
+        if not first[0].agrees or (self.tier == "search" and Reason.TOO_GOOD not in outcome.reasons):
             return outcome
-        again, after = making.windows([1], outline), several.windows(range(2 + more, 2 + 2 * more), outline)
-        if isinstance(again, Doubt):
-            return again
-        if isinstance(after, Doubt):
-            return after
-        return judged(case, [once, *before, *again, *after], baselines, bounds, subject.launches)
+        again = making.windows([1], outline)
+        after = again if isinstance(again, Doubt) else several.windows(MORE[1] if short else (), outline, again)
+        return after if isinstance(after, Doubt) else judged(case, [before, after], baselines, bounds, subject.launches)
 
     def _baselines(self, subject: Subject, case: Case, sitting: Sitting, flush_us: float) -> Baselines:
         """Those of an earlier day, unless the GPU has drifted since; for a claim two windows now of what came near.

@@ -46,13 +46,14 @@ def least(task: Task, direction: Direction, case: Case, call: Problem, floor: Fl
     return Least(floor.us(read, written), ideal)
 
 
-def judged(case: Case, windows: Sequence[Window], baselines: Baselines, bounds: Least, launches: int) -> Judged:
-    """Everything that can be said of one case from its windows."""
+def judged(case: Case, sides: Sequence[Sequence[Window]], baselines: Baselines, bounds: Least, launches: int) -> Judged:
+    """Everything that can be said of one case from its windows before torch's and, for a claim, after."""
+    windows = [window for side in sides for window in side]
     kept, total = Samples.all([window.kept for window in windows]), sum(window.every.count for window in windows)
-    queued, counted = kept.events_us(Mode.QUEUED), [clocks for window in windows for clocks in window.counted]
+    queued, counted = together(windows), [clocks for window in windows for clocks in window.counted]
     fastest = baselines.best
     speedup = rules.ratio(fastest.queued_us, queued)
-    ratios = [fastest.us / window.us for window in windows]
+    ratios = [fastest.us / median(together(side)) for side in sides]
     timing = CaseTiming(
         case=case,
         time=rules.measured(queued),
@@ -76,3 +77,8 @@ def judged(case: Case, windows: Sequence[Window], baselines: Baselines, bounds: 
         rules.too_good(speedup, repeated=len(ratios) > 1 and min(ratios) > rules.GOOD_LIMIT),
     )
     return Judged(timing, tuple(doubt for doubt in doubts if doubt is not None))
+
+
+def together(windows: Sequence[Window]) -> list[float]:
+    """The queued times of all windows, as many of each: every process counts alike, whatever it was asked."""
+    return rules.balanced([window.kept.events_us(Mode.QUEUED) for window in windows])

@@ -87,9 +87,9 @@ class Windows:
             return Doubt(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
         return Window(found, null)
 
-    def windows(self, numbers: Sequence[int], outline: Problem) -> list[Window] | Doubt:
-        """One in each of some players."""
-        found = []
+    def windows(self, numbers: Sequence[int], outline: Problem, made: Sequence[Window] = ()) -> list[Window] | Doubt:
+        """Those that were made, and one in each of some players."""
+        found = list(made)
         for number in numbers:
             one = self.window(number, outline)
             if isinstance(one, Doubt):
