@@ -34,6 +34,27 @@ def test_every_line_has_a_line_in_order(tmp_path: Path, capsys: pytest.CaptureFi
     assert Record.parse(third).verdict is Verdict.FAIL
 
 
+def test_a_folder_of_kernels_is_a_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for task, text in (("max_pool", (SUITE / "max_pool" / "seed_forward.cu").read_text()), ("softmax", "int x = ;")):
+        (tmp_path / "kernels" / task).mkdir(parents=True)
+        (tmp_path / "kernels" / task / "forward.cu").write_text(text)
+    out, words = tmp_path / "r.jsonl", ["eval-batch", str(tmp_path / "kernels"), "--device", "vgpu", "--cases", "smoke"]
+    assert run([*words, "--out", str(out)]) == 0
+    found = [Record.parse(line) for line in out.read_text().splitlines()]
+    assert [(one.candidate.task, one.verdict) for one in found] == [
+        ("max_pool", Verdict.PASS),
+        ("softmax", Verdict.FAIL),
+    ]
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == ["1 of 2: max_pool forward pass", "2 of 2: softmax forward fail (compile_error)"]
+    assert run([*words, "--out", str(out)]) == 0 and len(out.read_text().splitlines()) == 2, "nothing is left to do"
+
+
+def test_a_folder_without_kernels_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["eval-batch", str(tmp_path)]) == 2
+    assert "No kernel (.cu) below" in capsys.readouterr().err
+
+
 def descendants(pid: int) -> set[int]:
     """Every process that the process started, and those that they did."""
     parents = dict(_parents())

@@ -54,6 +54,14 @@ def _lines(path: Path) -> list[str]:
     return text.splitlines() if path.suffix == ".jsonl" else [text]
 
 
+def kernels_below(folder: Path) -> list[Path]:
+    """Every kernel of a folder, in the order of their names."""
+    found = sorted(folder.rglob("*.cu"))
+    if not found:
+        raise UsageError(f"No kernel (.cu) below {folder}.")
+    return found
+
+
 def kernel_candidate(path: Path, task: str, macros: Mapping[str, str]) -> tuple[str, Candidate]:
     """The task as a user would write it and the candidate of a .cu file: the folder names the task when nobody does."""
     from warpsmith.compile.source import language_of

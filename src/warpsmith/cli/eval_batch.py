@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
@@ -22,11 +22,17 @@ from warpsmith.cli._options import (
     read_modes,
 )
 from warpsmith.cli._output import console
-from warpsmith.records import Record
+from warpsmith.cli._published import kernel_candidate, kernels_below
+from warpsmith.records import Record, Verdict
+
+if TYPE_CHECKING:
+    from warpsmith.bench.batch import Request
+
+BATCH_HELP = "JSON lines: a candidate, or task, direction and path. Or a folder of kernels: TASK/DIRECTION.cu."
 
 
 def command(
-    batch: Annotated[Path, typer.Argument(help="A file of JSON lines: a candidate, or task, direction and path.")],
+    batch: Annotated[Path, typer.Argument(help=BATCH_HELP)],
     out: Annotated[Path | None, typer.Option(help="Append to this file and go on where it ends; else stdout.")] = None,
     device: Device = "auto",
     cases: Cases = None,
@@ -43,7 +49,7 @@ def command(
 ) -> int:
     """Evaluate many kernels; every line gets a line, and a line that is no candidate gets one that says so."""
     from warpsmith.bench import Choices
-    from warpsmith.bench.batch import Results, read_requests, run_batch
+    from warpsmith.bench.batch import Results, run_batch
 
     chosen = Choices(
         device=device,
@@ -56,7 +62,7 @@ def command(
         until=until,
         call_s=call_seconds,
     )
-    requests = read_requests(batch)
+    requests = _requests(batch)
     if out is None:
         for line in run_batch(requests, chosen, jobs):
             print(line, flush=True)
@@ -70,8 +76,31 @@ def command(
         results.add(line)
         _keep([line], archive)
         if not as_json:
-            console().print(f"{number} of {len(requests)}", markup=False)
+            console().print(f"{number} of {len(requests)}: {_said(line)}", markup=False)
     return 0
+
+
+def _requests(batch: Path) -> "list[Request]":
+    """The lines of a file, or the kernels of a folder."""
+    from warpsmith.bench.batch import Request, read_requests
+
+    if not batch.is_dir():
+        return read_requests(batch)
+    candidates = (kernel_candidate(path, "", {}) for path in kernels_below(batch))
+    return [
+        Request(number, candidate.id, candidate.model_copy(update={"task": target}))
+        for number, (target, candidate) in enumerate(candidates, 1)
+    ]
+
+
+def _said(line: str) -> str:
+    """What a result says in a few words."""
+    record = _record(line)
+    if record is None:
+        return "no candidate"
+    reasons = [f" ({result.reason})" for result in record.results if result.reason]
+    why = reasons[-1] if reasons and record.concluded is not Verdict.PASS else ""
+    return f"{record.candidate.task} {record.candidate.direction} {record.concluded}{why}"
 
 
 def _keep(lines: list[str], archive: bool) -> None:
