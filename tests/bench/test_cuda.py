@@ -335,10 +335,12 @@ def test_a_player_begins_early_where_it_will_be_timed_and_there_is_memory(
     assert (one.sitting is not None) is begins
 
 
-@pytest.mark.parametrize(("free", "fits"), [(80, True), (60, False)])
-def test_half_of_the_memory_is_left_to_others(free: int, fits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("free", "wanted", "fits"), [(80, 5, True), (54, 5, False), (99, 20, False)])
+def test_half_of_the_memory_is_left_to_others(
+    free: int, wanted: int, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 100))
-    assert has_room_for(20) is fits
+    assert has_room_for(wanted) is fits
 
 
 def test_a_timed_call_is_examined_as_a_checked_one() -> None:

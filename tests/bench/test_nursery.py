@@ -1,5 +1,6 @@
 """What a process that forks others is begun with."""
 
+import py_compile
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,14 @@ import pytest
 from warpsmith.bench.nursery import bytecode
 
 
-def test_a_package_that_came_compiled_is_left_alone_and_one_that_is_missing_too() -> None:
-    assert bytecode("pytest") == {}
+def test_a_package_that_came_compiled_is_left_alone_and_one_that_is_missing_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "already").mkdir()
+    (tmp_path / "already" / "__init__.py").write_text("")
+    py_compile.compile(str(tmp_path / "already" / "__init__.py"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert bytecode("already") == {}
     assert bytecode("no_such_package") == {}
 
 

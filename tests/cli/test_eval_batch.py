@@ -51,8 +51,18 @@ def test_a_folder_of_kernels_is_a_batch(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_folder_without_kernels_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "softmax").mkdir()
+    (tmp_path / "softmax" / "helper.cu").write_text("")
     assert run(["eval-batch", str(tmp_path)]) == 2
-    assert "No kernel (.cu) below" in capsys.readouterr().err
+    assert "none is named TASK/forward.cu" in capsys.readouterr().err
+
+
+def test_a_kernel_of_no_task_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "stray").mkdir()
+    (tmp_path / "stray" / "forward.cu").write_text("")
+    assert run(["eval-batch", str(tmp_path), "--device", "vgpu", "--out", str(tmp_path / "r.jsonl")]) == 0
+    assert "lies in no folder named after a task" in " ".join(capsys.readouterr().out.split())
+    assert "stray/forward.cu" in json.loads((tmp_path / "r.jsonl").read_text())["error"]
 
 
 def descendants(pid: int) -> set[int]:

@@ -1,6 +1,6 @@
 """Held-out cases."""
 
-from math import gcd
+from math import gcd, prod
 
 import pytest
 
@@ -103,9 +103,10 @@ def test_near_cases_are_timing_cases_of_other_sizes(task: Task) -> None:
             like = next(one for one in task.group(Group.TIMING) if case.name == f"{NEAR}{one.name}")
             assert (case.group, case.dtype) == (Group.HELDOUT, like.dtype) and case.axes != like.axes
             assert all(evaluate(formula, case.axes) for formula in task.heldout.require)
+            assert 0.5 < prod(case.axes.values()) / prod(like.axes.values()) < 1
             for name, size in like.axes.items():
                 now = case.axes[name]
-                assert now == size if size <= KIND else size // 2 <= now <= size
+                assert now == size if size <= KIND else now <= size
                 assert now % gcd(size, NEAR_EVEN) == 0
 
 
@@ -116,3 +117,14 @@ def test_near_cases_are_another_seed_s_others() -> None:
 def test_a_task_without_ranges_or_whose_formulas_refuse_has_no_near_cases() -> None:
     assert near_cases(suite()[0].model_copy(update={"heldout": None}), 1) == ()
     assert near_cases(with_ranges(require=("rows > 1000000000",)), 1) == ()
+
+
+def test_near_cases_stay_in_the_task_s_ranges_and_below_the_timing_case() -> None:
+    task = suite_program("softmax").task
+    like = max(task.group(Group.TIMING), key=lambda case: prod(case.axes.values()))
+    rows, cols = Reach(low=1, high=1 << 20), like.axes["cols"]
+    for reach in (Reach(low=cols, high=1 << 20), Reach(low=1, high=1 << 20, multiple=2 * cols)):
+        heldout = Heldout(axes={"rows": rows, "cols": reach}, dtypes=(Dtype.FLOAT32,))
+        narrow = task.model_copy(update={"heldout": heldout, "cases": (like,)})
+        found = [case.axes for seed in range(20) for case in near_cases(narrow, seed)]
+        assert found and all(axes["cols"] == cols and axes["rows"] < like.axes["rows"] for axes in found)

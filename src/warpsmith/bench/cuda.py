@@ -168,11 +168,11 @@ def record_stage(desk: Desk) -> Stage:
 
 
 def has_room_for(arenas_bytes: int) -> bool:
-    """Whether half of the GPU's memory is left for others by whoever keeps as much as this while it waits."""
+    """Whether this is not much, and half of the GPU's memory is left for others by whoever keeps it while it waits."""
     import torch
 
     free, total = torch.cuda.mem_get_info()
-    return free - arenas_bytes > total / 2
+    return arenas_bytes <= MUCH * total and free - arenas_bytes > total / 2
 
 
 def _begun(desk: Desk, recorded: "Recordings") -> "Sitting | None":

@@ -184,6 +184,8 @@ def run(one: GoOn, load: Callable[[], None], prepare: Callable[[], None]) -> Non
     def judge(reading: int, writing: int) -> None:
         if is_without_cuda():  # what was loaded has opened the driver: begin again, without
             _again(reading, writing)
+        if torch := sys.modules.get("torch"):
+            torch.seed()  # else all judges would have their parent's numbers to come
         live(one, prepare, reading, writing)
 
     tend(load, judge)
@@ -212,6 +214,9 @@ def main() -> None:
     """Evaluate what others have compiled."""
     if len(sys.argv) > 1:
         reading, writing = map(int, sys.argv[1:])
+        for fd in (reading, writing):
+            os.set_inheritable(fd, False)
+        load()
         live(go_on, open_early, reading, writing)
     else:
         run(go_on, load, open_early)

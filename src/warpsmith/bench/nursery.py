@@ -45,8 +45,9 @@ class Child:
         return bool(poll.poll(0))
 
     def last_words(self) -> str:
-        """The end of what it said to nobody in particular; of what its parent said, where it never lived."""
-        return _tail(self._words) or _tail(self._before)
+        """The end of what it said to nobody in particular, or else of what its parent said."""
+        before = _tail(self._before)
+        return _tail(self._words) or (f"its parent said: {before}" if before else "")
 
     def close(self) -> None:
         """Let go of it."""

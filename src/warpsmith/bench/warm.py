@@ -37,7 +37,6 @@ def open_device() -> None:
     """Make the context that everything else on the GPU needs."""
     import torch
 
-    torch.seed()  # a forked process has its parent's numbers to come
     torch.zeros(1, device="cuda")
 
 

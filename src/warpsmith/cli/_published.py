@@ -55,10 +55,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def kernels_below(folder: Path) -> list[Path]:
-    """Every kernel of a folder, in the order of their names."""
-    found = sorted(folder.rglob("*.cu"))
+    """Every kernel of a folder that is named after its direction, in the order of their names."""
+    found = sorted(path for path in folder.rglob("*.cu") if path.stem in tuple(Direction))
     if not found:
-        raise UsageError(f"No kernel (.cu) below {folder}.")
+        raise UsageError(f"No kernel below {folder}: none is named TASK/forward.cu or TASK/backward.cu.")
     return found
 
 

@@ -1,5 +1,6 @@
 """`warpsmith eval-batch`: candidates as JSON lines in, records as JSON lines out, in the same order."""
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
+from warpsmith.base import UsageError
 from warpsmith.cli._archive import keep
 from warpsmith.cli._options import (
     Baselines,
@@ -82,22 +84,32 @@ def command(
 
 def _requests(batch: Path) -> "list[Request]":
     """The lines of a file, or the kernels of a folder."""
-    from warpsmith.bench.batch import Request, read_requests
+    from warpsmith.bench.batch import read_requests
 
     if not batch.is_dir():
         return read_requests(batch)
-    candidates = (kernel_candidate(path, "", {}) for path in kernels_below(batch))
-    return [
-        Request(number, candidate.id, candidate.model_copy(update={"task": target}))
-        for number, (target, candidate) in enumerate(candidates, 1)
-    ]
+    return [_request(number, path) for number, path in enumerate(kernels_below(batch), 1)]
+
+
+def _request(number: int, path: Path) -> "Request":
+    """A kernel of a folder, or what is wrong with it."""
+    from warpsmith.bench.batch import Request
+    from warpsmith.tasks.suite import folders
+
+    if path.absolute().parent.name not in folders():
+        return Request(number, str(path), None, f"{path} lies in no folder named after a task of the suite")
+    try:
+        target, candidate = kernel_candidate(path, "", {})
+    except UsageError as error:
+        return Request(number, str(path), None, str(error))
+    return Request(number, str(path), candidate.model_copy(update={"task": target}))
 
 
 def _said(line: str) -> str:
     """What a result says in a few words."""
     record = _record(line)
     if record is None:
-        return "no candidate"
+        return str(json.loads(line)["error"])
     reasons = [f" ({result.reason})" for result in record.results if result.reason]
     why = reasons[-1] if reasons and record.concluded is not Verdict.PASS else ""
     return f"{record.candidate.task} {record.candidate.direction} {record.concluded}{why}"

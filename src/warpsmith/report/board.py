@@ -18,7 +18,7 @@ LIMITS = (
     "Times and shares of the roofline are geometric means over the timing cases. Device time is what the GPU works; "
     "call time is how long a call keeps its caller, who does not wait for the GPU. Checked: dev cases that were right, "
     "and the largest error over its bound. Held-out shapes are drawn at grading from a secret seed; held-out over "
-    "timing is the generalization gap, by those about as large as the timing cases where there are some: near 1, the "
+    "timing is the generalization gap, of those near a timing case over that case where there are some: near 1, the "
     "gain is not of the seen shapes only."
 )
 CASES = "Times are medians, with the 5th to the 95th percentile of single calls; speedups have their interval."

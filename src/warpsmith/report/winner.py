@@ -157,20 +157,22 @@ def gap_of(record: Record) -> Gap:
 def _sides(every: Sequence[CaseTiming]) -> tuple[str, float | None, float | None]:
     """Held-out shapes are new each time and meet fewer modes of torch: both sides by the modes that all have.
 
-    Where some are about as large as the timing cases, by those: no kernel is many times faster than another on a few
-    numbers, and no gap in that is one of generalization.
+    Where some are like a timing case but for their sizes, those against the cases that they are like: of a few numbers
+    nobody is many times faster, and that is no gap in generalization.
     """
-    large = [one for one in every if one.case.name.startswith(NEAR)]
-    cases = [one for one in every if one.case.group is not Group.HELDOUT or not large or one in large]
+    near = [one for one in every if one.case.group is Group.HELDOUT and one.case.name.startswith(NEAR)]
+    like = {one.case.name.removeprefix(NEAR) for one in near}
+    pairs = [one for one in every if one.case.name in like and one.case.group is not Group.HELDOUT]
+    cases = [*pairs, *near] if near else every
     shared = [mode for mode in MODES if cases and all(mode in one.baselines for one in cases)]
     fast = [
         (one.case.group is Group.HELDOUT, min(one.baselines[mode].us for mode in shared) / one.time.us)
         for one in cases
         if shared and isinstance(one.time, MeasuredTime)
     ]
-    near = [(one.case.group is Group.HELDOUT, one.roofline) for one in cases if one.roofline]
-    unit, pairs = ("speedup", fast) if fast else ("share of the roofline", near)
-    return unit, mean_of(v for secret, v in pairs if not secret), mean_of(v for secret, v in pairs if secret)
+    limits = [(one.case.group is Group.HELDOUT, one.roofline) for one in cases if one.roofline]
+    unit, values = ("speedup", fast) if fast else ("share of the roofline", limits)
+    return unit, mean_of(v for secret, v in values if not secret), mean_of(v for secret, v in values if secret)
 
 
 def _gap_text(gap: Gap) -> str:
@@ -181,8 +183,8 @@ def _gap_text(gap: Gap) -> str:
         return f"{right} Held-out shapes were not timed, so the gap in speed is not known."
     show = speedup if gap.unit == "speedup" else percent
     return (
-        f"{right} Geometric mean of the {gap.unit}: {show(gap.seen)} on the cases that the search saw, "
-        f"{show(gap.heldout)} on held-out ones; held-out over seen {gap.ratio:.2f}."
+        f"{right} Geometric mean of the {gap.unit}: {show(gap.seen)} on cases that the search saw, "
+        f"{show(gap.heldout)} on shapes that it did not; held-out over seen {gap.ratio:.2f}."
     )
 
 

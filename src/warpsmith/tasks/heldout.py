@@ -12,7 +12,7 @@ TRIES = 2000
 LONG = "long_"  # how names of cases begin that are there for their sums alone
 NEAR = "near_"  # and of those that are there for their time: about as large as a timing case
 NEAR_CASES = 2
-NEAR_SHARE = (0.6, 0.95)  # of the timing case's sizes; never more, so that it fits where that does
+NEAR_SHARE = (0.6, 0.95)  # of the product of its sizes; never more, so that it fits where that does
 NEAR_EVEN = (
     16  # a size keeps the powers of two in it up to this one: sizes of real use are even, and nobody chose these
 )
@@ -72,18 +72,22 @@ def near_cases(task: Task, seed: int) -> tuple[Case, ...]:
 
 def _near(heldout: Heldout, case: Case, source: random.Random) -> Case | None:
     """One of them; none where the task's formulas refuse every try."""
+    moving = sum(name in heldout.axes and size > KIND for name, size in case.axes.items())
     for _ in range(TRIES // 10):
-        axes = {name: _smaller(size, heldout.axes.get(name), source) for name, size in case.axes.items()}
+        shares = {name: source.uniform(*NEAR_SHARE) ** (1 / max(1, moving)) for name in case.axes}
+        axes = {name: _smaller(size, shares[name], heldout.axes.get(name)) for name, size in case.axes.items()}
         if axes != case.axes and all(evaluate(formula, axes) for formula in heldout.require):
             return case.model_copy(update={"name": f"{NEAR}{case.name}", "group": Group.HELDOUT, "axes": axes})
     return None
 
 
-def _smaller(size: int, reach: Reach | None, source: random.Random) -> int:
+def _smaller(size: int, share: float, reach: Reach | None) -> int:
+    """About this share of a size, as even as it is; the size itself where that cannot be, or where it says a kind."""
     if reach is None or size <= KIND:
         return size
     step = lcm(reach.multiple, gcd(size, NEAR_EVEN))
-    return max(step, int(size * source.uniform(*NEAR_SHARE)) // step * step)
+    found = round(size * share / step) * step
+    return found if max(1, reach.low) <= found <= size else size
 
 
 def _long(heldout: Heldout, axis: str, dtype: Dtype, source: random.Random) -> Case | None:

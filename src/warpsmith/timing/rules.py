@@ -50,7 +50,7 @@ def ratio(baseline: Sequence[float], candidate: Sequence[float], level: float = 
 
 
 def claim(found: Ratio, windows: Sequence[float] = (), apart_us: float = inf) -> Claim:
-    """Faster or slower only where the whole interval says so, and each window's ratio by itself; else inconclusive.
+    """Faster or slower only where the whole interval says so, and the ratio of each side by itself; else inconclusive.
 
     `apart_us` is how far apart the times are.
     """

@@ -145,7 +145,8 @@ class Times:
         """One call in microseconds."""
         if self._cold:
             self.flushes_us.append(flush())
-        torch.cuda.synchronize()
+        else:
+            torch.cuda.synchronize()
         if queued:
             torch.cuda._sleep(GATE_CYCLES)  # type: ignore[no-untyped-call]
         return events_us(step)
