@@ -1,4 +1,4 @@
-// Gradients of causal attention from the saved output and log-sum-exp. 16-bit heads of width 64 or 128 by warp groups, see
+// Gradients of causal attention from the saved output and log-sum-exp. 16-bit heads of widths by eights by warp groups, see
 // side_groups; float32 by three TF32 products of split numbers, summed in short chains, in one walk over the queries of
 // each tile of keys (fused32), or by small blocks if there is little work (split32). Others by m16n8k16 in two launches
 // without atomics: one has a tile of queries a block and walks over keys (grad_q, and the rows' sums of grad_out · out on
@@ -19,7 +19,7 @@
 #ifndef GROUP
 #define GROUP 16
 #endif
-// How 16-bit heads of width 64 or 128 are done. 0: warps load fragments themselves (mma.sync), in two launches. 1: warp
+// How 16-bit heads of a width that is a multiple of 8 are done. 0: warps load fragments themselves (mma.sync), in two launches. 1: warp
 // groups multiply straight from shared memory that the copy engine fills (wgmma, TMA), five products instead of seven.
 // tune: STRATEGY = 1 [0, 1]
 #ifndef STRATEGY
@@ -908,7 +908,7 @@ struct Gradients {
   float* sums;   // of grad_q, rows likewise
   int* done;     // blocks that have added all of theirs to 128 rows of sums
   T *grad_q, *grad_k, *grad_v;
-  int heads, seq, padded, tiles;
+  int heads, seq, dim, padded, tiles;  // a head is at most D wide; the copy engine brings zeros past its width
   float scale;
 };
 
@@ -923,10 +923,10 @@ __global__ void __launch_bounds__(256) before_groups(const __grid_constant__ Gra
   zero[0] = zero[lanes] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   float sum = 0.0f;
   const int64_t from = head * h.seq + row;
-  if (row < h.seq) {
+  if (row < h.seq && lane * 8 < h.dim) {
     T a[8], b[8];
-    *reinterpret_cast<uint4*>(a) = __ldg(reinterpret_cast<const uint4*>(h.grad_out + from * D) + lane);
-    *reinterpret_cast<uint4*>(b) = __ldg(reinterpret_cast<const uint4*>(h.out + from * D) + lane);
+    *reinterpret_cast<uint4*>(a) = __ldg(reinterpret_cast<const uint4*>(h.grad_out + from * h.dim) + lane);
+    *reinterpret_cast<uint4*>(b) = __ldg(reinterpret_cast<const uint4*>(h.out + from * h.dim) + lane);
 #pragma unroll
     for (int i = 0; i < 8; ++i) sum += to_float(a[i]) * to_float(b[i]);
   }
@@ -1150,7 +1150,7 @@ __global__ void __launch_bounds__(384, 1)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = key0 + in_tile + half * 8;
-        T* const line = to + (static_cast<int64_t>(head) * h.seq + row) * D;
+        T* const line = to + (static_cast<int64_t>(head) * h.seq + row) * h.dim;
 #pragma unroll
         for (int n = 0; n < D / 8; n += 4) {
           uint32_t word[4];
@@ -1158,7 +1158,8 @@ __global__ void __launch_bounds__(384, 1)
           for (int i = 0; i < 4; ++i)
             word[i] = pack(x[(n + i) * 4 + half * 2] * by, x[(n + i) * 4 + half * 2 + 1] * by, T());
           turn(word);  // eight neighbours in a lane
-          if (row < h.seq) *reinterpret_cast<uint4*>(line + (n + t) * 8) = make_uint4(word[0], word[1], word[2], word[3]);
+          if (row < h.seq && (n + t) * 8 < h.dim)
+            *reinterpret_cast<uint4*>(line + (n + t) * 8) = make_uint4(word[0], word[1], word[2], word[3]);
         }
       }
     };
@@ -1182,13 +1183,13 @@ __global__ void __launch_bounds__(384, 1)
         if (!ripe[i]) continue;
         const int row0 = (base + i) * 128;
         const float* const from = h.sums + (static_cast<int64_t>(head) * h.padded + row0) * D;
-        T* const to = h.grad_q + (static_cast<int64_t>(head) * h.seq + row0) * D;
+        T* const to = h.grad_q + (static_cast<int64_t>(head) * h.seq + row0) * h.dim;
 #pragma unroll 4
         for (int at = worker * 8; at < 128 * D; at += 256 * 8) {
           const float4 a = __ldcg(reinterpret_cast<const float4*>(from + at));
           const float4 b = __ldcg(reinterpret_cast<const float4*>(from + at) + 1);
-          if (row0 + at / D < h.seq)
-            *reinterpret_cast<uint4*>(to + at) =
+          if (row0 + at / D < h.seq && at % D < h.dim)
+            *reinterpret_cast<uint4*>(to + at / D * h.dim + at % D) =
                 make_uint4(pack(a.x * h.scale, a.y * h.scale, T()), pack(a.z * h.scale, a.w * h.scale, T()),
                            pack(b.x * h.scale, b.y * h.scale, T()), pack(b.z * h.scale, b.w * h.scale, T()));
         }
@@ -1208,8 +1209,8 @@ void launch_groups(Gradients<T> h, const T* q, const T* k, const T* v, cudaStrea
   before_groups<T, D><<<static_cast<unsigned>(padded / rows), 256, 0, stream>>>(h);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   kernel<<<static_cast<unsigned>(static_cast<int64_t>(h.heads) * h.tiles), 384, L::bytes, stream>>>(
-      map_of(q, D, h.seq, h.heads, L::queries), map_of(k, D, h.seq, h.heads, 128), map_of(v, D, h.seq, h.heads, 128),
-      map_of(h.grad_out, D, h.seq, h.heads, L::queries), h);
+      map_of(q, h.dim, h.seq, h.heads, L::queries), map_of(k, h.dim, h.seq, h.heads, 128),
+      map_of(v, h.dim, h.seq, h.heads, 128), map_of(h.grad_out, h.dim, h.seq, h.heads, L::queries), h);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 #endif
@@ -1394,15 +1395,15 @@ void gradients(torch::Tensor grad_out, torch::Tensor q, torch::Tensor k, torch::
     bool fits = true;
     for (const auto& x : {grad_out, q, k, v, out, grad_q, grad_k, grad_v})
       fits = fits && reinterpret_cast<uintptr_t>(x.data_ptr()) % 16 == 0;
-    if (fits && seq >= GROUPS_SEQ && (dim == 64 || dim == 128)) {
-      const int tiles = (seq + 127) / 128, padded = tiles * 128;
-      auto room = torch::empty({static_cast<int64_t>(heads) * padded * (dim + 2) + heads * tiles}, lse.options());
+    if (fits && seq >= GROUPS_SEQ && dim <= 128 && dim % 8 == 0) {
+      const int tiles = (seq + 127) / 128, padded = tiles * 128, width = dim <= 64 ? 64 : 128;
+      auto room = torch::empty({static_cast<int64_t>(heads) * padded * (width + 2) + heads * tiles}, lse.options());
       float* const sums_q = room.data_ptr<float>();
-      float* const stats = sums_q + static_cast<int64_t>(heads) * padded * dim;
+      float* const stats = sums_q + static_cast<int64_t>(heads) * padded * width;
       int* const done = reinterpret_cast<int*>(stats + static_cast<int64_t>(heads) * padded * 2);
       const Gradients<T> h = {in(grad_out), in(out),    sums,       stats, sums_q, done,  to(grad_q),
-                              to(grad_k),   to(grad_v), heads,      seq,   padded, tiles, scale};
-      if (dim == 64)
+                              to(grad_k),   to(grad_v), heads,      seq,   dim,    padded, tiles, scale};
+      if (width == 64)
         launch_groups<T, 64>(h, in(q), in(k), in(v), stream);
       else
         launch_groups<T, 128>(h, in(q), in(k), in(v), stream);

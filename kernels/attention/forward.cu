@@ -1,7 +1,7 @@
 // Causal attention, FlashAttention style: a block has a tile of queries and walks over tiles of keys and values that
 // arrive in the background, with a running maximum and sum; scores and shares stay in registers. 16-bit types multiply
-// by warp groups (wgmma) where the width is 64 or 128, else by m16n8k16; float32 by three TF32 products of split numbers,
-// summed in short chains since the tensor core truncates.
+// by warp groups (wgmma) where the width is a multiple of 8, else by m16n8k16; float32 by three TF32 products of split
+// numbers, summed in short chains since the tensor core truncates.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_bf16.h>
@@ -19,7 +19,7 @@
 #ifndef KEYS16
 #define KEYS16 64
 #endif
-// How 16-bit heads of width 64 or 128 are done. 0: warps load fragments themselves (mma.sync). 1: warp groups multiply
+// How 16-bit heads of a width that is a multiple of 8 are done. 0: warps load fragments themselves (mma.sync). 1: warp groups multiply
 // straight from shared memory that the copy engine fills (wgmma, TMA).
 // tune: STRATEGY = 1 [0, 1]
 #ifndef STRATEGY
@@ -453,7 +453,8 @@ __global__ __launch_bounds__(WARPS32 * 32) void flash32(Heads<float> h) {
 
 // ---- 16-bit by warp groups ----------------------------------------------------------------------------------------
 // Two groups of four warps have 64 queries each and multiply straight from shared memory (wgmma); one thread of a third
-// group has the copy engine bring queries, keys and values, 64 elements of the width to a 128-byte row, swizzled. Tiles of
+// group has the copy engine bring queries, keys and values, 64 elements of the width to a 128-byte row, swizzled, with
+// zeros past the width (at most D). Tiles of
 // keys come from the diagonal backwards, so that only the first one needs a mask. A group starts the scores of the next
 // tile and the outcome of the last before it takes exponentials, and the two groups take turns at the tensor cores.
 #if STRATEGY == 1
@@ -649,7 +650,7 @@ __device__ __forceinline__ void softmax_of(float (&s)[64], float (&top)[2], floa
 template <typename T>
 struct Jobs {
   T* out;
-  int heads, seq, tiles;
+  int heads, seq, dim, tiles;
   bool pairs;  // a job is a long and a short tile of a head: all jobs are equally long
   float scale;
 };
@@ -829,7 +830,7 @@ __global__ void __launch_bounds__(384, 1)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = tile * 128 + in_tile + half * 8;
-        T* const to = h.out + (static_cast<int64_t>(head) * h.seq + row) * D;
+        T* const to = h.out + (static_cast<int64_t>(head) * h.seq + row) * h.dim;
 #pragma unroll
         for (int n = 0; n < D / 8; n += 4) {
           uint32_t word[4];
@@ -837,7 +838,8 @@ __global__ void __launch_bounds__(384, 1)
           for (int i = 0; i < 4; ++i)
             word[i] = pack(o[(n + i) * 4 + half * 2] * sum[half], o[(n + i) * 4 + half * 2 + 1] * sum[half], T());
           turn(word);  // eight neighbours in a lane
-          if (row < h.seq) *reinterpret_cast<uint4*>(to + (n + t) * 8) = make_uint4(word[0], word[1], word[2], word[3]);
+          if (row < h.seq && (n + t) * 8 < h.dim)
+            *reinterpret_cast<uint4*>(to + (n + t) * 8) = make_uint4(word[0], word[1], word[2], word[3]);
         }
       }
     });
@@ -848,12 +850,13 @@ template <typename T, int D>
 void launch_groups(const Heads<T>& h, cudaStream_t stream) {
   const int tiles = (h.seq + 127) / 128;
   const bool pairs = static_cast<int64_t>(h.heads) * tiles > PROCESSORS;
-  const Jobs<T> jobs = {h.out, h.heads, h.seq, tiles, pairs, h.scale};
+  const Jobs<T> jobs = {h.out, h.heads, h.seq, h.dim, tiles, pairs, h.scale};
   const int64_t count = static_cast<int64_t>(h.heads) * (pairs ? (tiles + 1) / 2 : tiles);
   auto kernel = &flash_groups<T, D>;
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Ring<D>::bytes));
   kernel<<<static_cast<unsigned>(std::min<int64_t>(count, PROCESSORS)), 384, Ring<D>::bytes, stream>>>(
-      map_of(h.q, D, h.seq, h.heads, 128), map_of(h.k, D, h.seq, h.heads, 128), map_of(h.v, D, h.seq, h.heads, 128), jobs);
+      map_of(h.q, h.dim, h.seq, h.heads, 128), map_of(h.k, h.dim, h.seq, h.heads, 128),
+      map_of(h.v, h.dim, h.seq, h.heads, 128), jobs);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 #endif
@@ -914,8 +917,8 @@ void attention(torch::Tensor q, torch::Tensor k, torch::Tensor v, torch::Tensor 
   const bool vec = dim * sizeof(T) % 16 == 0 && fits(h.q) && fits(h.k) && fits(h.v) && fits(h.out);
 #if STRATEGY == 1
   if constexpr (sizeof(T) == 2) {
-    if (vec && seq >= GROUPS_SEQ && (dim == 64 || dim == 128)) {
-      if (dim == 64)
+    if (vec && seq >= GROUPS_SEQ && dim <= 128) {
+      if (dim <= 64)
         launch_groups<T, 64>(h, stream);
       else
         launch_groups<T, 128>(h, stream);
