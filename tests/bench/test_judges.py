@@ -293,6 +293,22 @@ def test_a_task_that_changed_while_a_kernel_was_compiled_is_no_verdict() -> None
         go_on(begun("x", STATIC, COMPILED))  # of version 1, which no task of ours has
 
 
+def test_a_judge_that_could_not_use_cuda_begins_again_as_a_process_of_its_own(tmp_path: Path) -> None:
+    """Whatever it answers, it is the program's own answer."""
+    path = tmp_path / "poisoned.py"
+    path.write_text(
+        "from warpsmith.bench import judges\n"
+        "judges.is_without_cuda = lambda: True\n"
+        "judges.run(lambda begun: 1 / 0, lambda: None, lambda: None)\n"
+    )
+    with (
+        closing(Nursery((sys.executable, str(path)))) as nursery,
+        closing(Judge(nursery)) as judge,
+        pytest.raises(HarnessError, match="Task softmax was changed"),
+    ):
+        judge.go_on(begun("x", STATIC, COMPILED))
+
+
 def test_it_dies_with_whoever_began_it(argv: tuple[str, ...], tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     code = PARENT.format(tests=str(Path(__file__).parent), server=argv[1], mark=str(mark))
