@@ -339,8 +339,9 @@ def test_a_player_begins_early_where_it_will_be_timed_and_there_is_memory(
 def test_half_of_the_memory_is_left_to_others(
     free: int, wanted: int, fits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 100))
-    assert has_room_for(wanted) is fits
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free << 20, 100 << 20))
+    monkeypatch.setattr("warpsmith.bench.cuda.gpus", lambda: (Gpu("small", "580", 100, "9.0"),))
+    assert has_room_for(wanted << 20) is fits
 
 
 def test_a_timed_call_is_examined_as_a_checked_one() -> None:

@@ -103,7 +103,7 @@ def check_stage(desk: Desk) -> Stage:
         runtime, call_s = Toolchain.find().runtime.parent, desk.choices.call_s
         arenas = room_around(room, later)
         with (
-            much_memory() if arenas.bytes > MUCH * memory_bytes() else nullcontext(),
+            much_memory() if is_much(arenas.bytes) else nullcontext(),
             CudaSession(desk.compiled(), direction.value, runtime, arenas, call_s, PLACES) as session,
             calling(),
         ):
@@ -119,9 +119,9 @@ def check_stage(desk: Desk) -> Stage:
     return stage
 
 
-def memory_bytes() -> int:
-    """Of this GPU; not every one tells."""
-    return (gpus()[0].memory_mib or USUAL_MIB) << 20
+def is_much(arenas_bytes: int) -> bool:
+    """Whether arenas take a large part of this GPU's memory; not every one tells how much it has."""
+    return arenas_bytes > MUCH * ((gpus()[0].memory_mib or USUAL_MIB) << 20)
 
 
 def _record(desk: Desk, session: "CudaSession", subject: "Timed", cases: list[Case]) -> None:
@@ -161,7 +161,7 @@ def record_stage(desk: Desk) -> Stage:
         if desk.recording is None:
             raise HarnessError("The record stage stands before the check stage.")
         if desk.recorded is not None and desk.choices.until in TIMED and has_room_for(desk.recorded.arenas.bytes):
-            desk.sitting = _begun(desk, desk.recorded)
+            _begin_sitting(desk, desk.recorded)
         return desk.recording
 
     return stage
@@ -172,19 +172,15 @@ def has_room_for(arenas_bytes: int) -> bool:
     import torch
 
     free, total = torch.cuda.mem_get_info()
-    return arenas_bytes <= MUCH * total and free - arenas_bytes > total / 2
+    return not is_much(arenas_bytes) and free - arenas_bytes > total / 2
 
 
-def _begun(desk: Desk, recorded: "Recordings") -> "Sitting | None":
-    sitting = _sitting(desk, recorded)
+def _begin_sitting(desk: Desk, recorded: "Recordings") -> None:
+    desk.sitting = _sitting(desk, recorded)
     try:
-        sitting.player(0, next(iter(recorded.calls.values())))
-    except BaseException as error:
-        sitting.close()
-        if not isinstance(error, Exception):
-            raise
-        return None  # whoever times begins another, and tells
-    return sitting
+        desk.sitting.player(0, next(iter(recorded.calls.values())))
+    except Exception:  # noqa: BLE001 - whatever it is, whoever times begins another, and tells
+        desk.close()
 
 
 def _sitting(desk: Desk, recorded: "Recordings") -> "Sitting":

@@ -8,7 +8,6 @@ python -m warpsmith.bench.judges
 """
 
 import os
-import select
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from typing import Protocol
 
 from warpsmith.base import HarnessError, UsageError
 from warpsmith.bench.choices import Choices
-from warpsmith.bench.nursery import Child, Nursery, tend
+from warpsmith.bench.nursery import Child, Nursery, hung_up, tend
 from warpsmith.bench.pool import pool
 from warpsmith.bench.run import Begun, begin, go_on, grade
 from warpsmith.bench.warm import load, open_early
@@ -170,9 +169,7 @@ def leave_with(fd: int) -> None:
     """End this process as soon as the other end of a pipe is closed, whatever it does then."""
 
     def watch() -> None:
-        poll = select.poll()
-        poll.register(fd, 0)  # hanging up is always told
-        poll.poll()
+        hung_up(fd)
         os._exit(1)
 
     Thread(target=watch, daemon=True).start()

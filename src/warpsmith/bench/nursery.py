@@ -24,10 +24,16 @@ PARENT_GONE = 1  # prctl's PR_SET_PDEATHSIG
 # no threads of numpy's.
 ENVIRONMENT = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "OPENBLAS_NUM_THREADS": "1"}
 ASKED = b"1"
-
 TAIL = 500  # of a child's last words
 
 Serve = Callable[[int, int], None]
+
+
+def hung_up(fd: int, wait_ms: int | None = None) -> bool:
+    """Whether the other end of a pipe is closed within so many milliseconds; waits for that without a number."""
+    poll = select.poll()
+    poll.register(fd, 0)  # hanging up is always told
+    return bool(poll.poll(wait_ms))
 
 
 class Child:
@@ -40,9 +46,7 @@ class Child:
     @property
     def is_gone(self) -> bool:
         """Whether it has ended; one that has not begun yet has not."""
-        poll = select.poll()
-        poll.register(self.reader.fd, 0)  # hanging up is always told
-        return bool(poll.poll(0))
+        return hung_up(self.reader.fd, 0)
 
     def last_words(self) -> str:
         """The end of what it said to nobody in particular, or else of what its parent said."""
@@ -133,12 +137,12 @@ def tend(load: Callable[[], None], serve: Serve) -> None:
     control = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     load()
+    here = os.getpid()
     while True:
         asked, fds, _, _ = socket.recv_fds(control, len(ASKED), 3, socket.MSG_CMSG_CLOEXEC)
         if not asked:
             os._exit(0)
         _reap()
-        here = os.getpid()
         if os.fork() == 0:
             control.close()
             _live(here, fds, serve)

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -411,7 +412,7 @@ def _seen(*groups: list[Tensor]) -> list[list[bool]]:
     """What the flags of each group say, at the price of one wait for the device."""
     every = [flag for group in groups for flag in group]
     said = iter(torch.stack(every).tolist() if every else [])
-    return [[bool(next(said)) for _ in group] for group in groups]
+    return [list(islice(said, len(group))) for group in groups]
 
 
 def _is_spoilt(region: Tensor, poison: int) -> Tensor:

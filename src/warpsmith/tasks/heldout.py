@@ -13,9 +13,7 @@ LONG = "long_"  # how names of cases begin that are there for their sums alone
 NEAR = "near_"  # and of those that are there for their time: about as large as a timing case
 NEAR_CASES = 2
 NEAR_SHARE = (0.6, 0.95)  # of the product of its sizes; never more, so that it fits where that does
-NEAR_EVEN = (
-    16  # a size keeps the powers of two in it up to this one: sizes of real use are even, and nobody chose these
-)
+NEAR_EVEN = 16  # a size keeps the powers of two in it up to this one, as sizes of real use have them
 KIND = 32  # a number up to this one says what a case is (a kernel, a stride, groups, heads), not how large
 NARROW_BYTES, LONG_CASES = 2, 3
 SHORT = 8  # multiples of an axis that is not the long one

@@ -86,15 +86,17 @@ class Timer:
         first = making.windows([0], outline)
         if isinstance(first, Doubt):
             return first
-        short = self.tier == "claim" and first[0].agrees and first[0].us < SHORT_US
+        agrees = first[0].agrees
+        short = self.tier == "claim" and agrees and first[0].us < SHORT_US
         before = several.windows(MORE[0] if short else (), outline, first)
         if isinstance(before, Doubt):
             return before
         baselines = self._baselines(subject, case, sitting, first[0].every.flush_us)
         bounds = least(subject.task, subject.direction, case, outline, self.zeros.floor)
-        outcome = judged(case, [before], baselines, bounds, subject.launches)
-        if not first[0].agrees or (self.tier == "search" and Reason.TOO_GOOD not in outcome.reasons):
-            return outcome
+        if self.tier == "search" or not agrees:
+            outcome = judged(case, [before], baselines, bounds, subject.launches)
+            if not agrees or Reason.TOO_GOOD not in outcome.reasons:
+                return outcome
         again = making.windows([1], outline)
         after = again if isinstance(again, Doubt) else several.windows(MORE[1] if short else (), outline, again)
         return after if isinstance(after, Doubt) else judged(case, [before, after], baselines, bounds, subject.launches)
