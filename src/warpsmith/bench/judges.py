@@ -21,7 +21,7 @@ from warpsmith.bench.choices import Choices
 from warpsmith.bench.nursery import Child, Nursery, hung_up, tend
 from warpsmith.bench.pool import pool
 from warpsmith.bench.run import Begun, begin, go_on, grade
-from warpsmith.bench.warm import load, open_early
+from warpsmith.bench.warm import get_ready, load
 from warpsmith.confine import Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.records import Candidate, Model, Record, Verdict
 
@@ -176,7 +176,7 @@ def leave_with(fd: int) -> None:
 
 
 def run(one: GoOn, load: Callable[[], None], prepare: Callable[[], None]) -> None:
-    """Load, then be the parent of judges; each of them prepares beside its first question."""
+    """Load, then be the parent of judges; each of them prepares before its first question."""
 
     def judge(reading: int, writing: int) -> None:
         if is_without_cuda():  # what was loaded has opened the driver: begin again, without
@@ -191,7 +191,7 @@ def run(one: GoOn, load: Callable[[], None], prepare: Callable[[], None]) -> Non
 def live(one: GoOn, prepare: Callable[[], None], reading: int, writing: int) -> None:
     """A judge's life."""
     leave_with(reading)
-    Thread(target=prepare, daemon=True).start()
+    prepare()
     serve(FrameReader(reading), FrameWriter(writing), one)
 
 
@@ -214,9 +214,9 @@ def main() -> None:
         for fd in (reading, writing):
             os.set_inheritable(fd, False)
         load()
-        live(go_on, open_early, reading, writing)
+        live(go_on, get_ready, reading, writing)
     else:
-        run(go_on, load, open_early)
+        run(go_on, load, get_ready)
 
 
 if __name__ == "__main__":
