@@ -1,7 +1,8 @@
 """From a kernel's text to a verdict with times, on a GPU: one at a time, many at once, and each against itself.
 
 Run: python benchmarks/evaluate.py [--parts latency,batch,scale,aa] [--tasks a,b] [--prepared] [--out FOLDER]
-Every text is compiled cold; baselines are measured before the clock starts. Records go to FOLDER as JSON lines.
+Every text is compiled cold; baselines are measured before the clock starts. FOLDER gets what is printed, and the
+records as JSON lines.
 `aa` takes the published kernels, all else the seeds.
 """
 
@@ -214,9 +215,11 @@ def main() -> None:
     for name in chosen:
         part = parts[name]()
         print("\n".join(part.lines), flush=True)
-        if given.out and part.records:
+        if given.out:
             given.out.mkdir(parents=True, exist_ok=True)
-            (given.out / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in part.records))
+            (given.out / f"{name}.txt").write_text("".join(f"{line}\n" for line in part.lines))
+            if part.records:
+                (given.out / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in part.records))
 
 
 if __name__ == "__main__":
