@@ -34,6 +34,13 @@ def test_a_call_carries_bytes_or_addresses() -> None:
     assert len(placed) == len(call("forward", [VECTOR], None)) - len(VECTOR.data)
 
 
+def test_a_call_says_whether_it_is_timed_or_recorded() -> None:
+    def flags(**options: bool) -> int:
+        return int.from_bytes(call("forward", [], lambda raw: 0, **options)[:4], "little")
+
+    assert [flags(), flags(recorded=True), flags(timed=True)] == [0, 2, 4]  # worker_protocol.h
+
+
 @pytest.mark.parametrize("value", [None, 1.5, 3, True, [1, 2, 3], (VECTOR, VECTOR), VECTOR])
 def test_every_kind_of_value_has_its_own_kind(value: object) -> None:
     kinds = {type(None): 0, Raw: 1, tuple: 2, float: 3, int: 4, bool: 5, list: 6}

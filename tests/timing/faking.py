@@ -42,7 +42,9 @@ class FakeSession:
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
+        timed: bool = True,
     ) -> Shown:
+        assert timed  # its clocks are read
         self.calls.append((slot, mode, len(given)))
         self.colds.append(cold)
         if mode is Mode.QUEUED and self.queued is not None:

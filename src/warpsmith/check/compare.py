@@ -119,23 +119,18 @@ def _quick(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> t
     """
     info, count, factor = torch.finfo(native.dtype), expected.numel(), budget.tolerance.factor
     own = native - expected  # in float64, as expected is
-    largest, own_norm, norm = _numbers(vector_norm(own, inf), vector_norm(own), vector_norm(expected))
-    if not isfinite(largest + norm):
-        return nan, nan
+    own_most, own_size, size = vector_norm(own, inf), vector_norm(own), vector_norm(expected)
     last_bit = info.tiny * info.eps  # a denormal's
     rounding = budget.rounding(native.dtype)
-    beside = factor * (rounding * norm / sqrt(count) + largest) + last_bit
+    beside = (size * (rounding / sqrt(count)) + own_most) * factor + last_bit
     bound = torch.abs(expected, out=own).mul_(factor * rounding).add_(beside)
     error = found - expected
+    sizes = torch.stack([own_most, own_size, size, vector_norm(error), vector_norm(error.div_(bound), inf)])
+    largest, own_norm, norm, error_norm, worst = sizes.tolist()  # one wait for the device
+    if not isfinite(largest + norm):
+        return nan, nan
     floor = max(budget.floor(native.dtype) * norm, last_bit * sqrt(count))
-    error_norm, worst = _numbers(vector_norm(error), vector_norm(error.div_(bound), inf))
     return worst, error_norm / max(budget.tolerance.norm_factor * own_norm, floor)
-
-
-def _numbers(*each: Tensor) -> list[float]:
-    """Several numbers at the price of one wait for the device."""
-    found: list[float] = torch.stack(each).tolist()
-    return found
 
 
 def _slow(

@@ -137,13 +137,14 @@ class CudaSession:
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
+        timed: bool = True,
     ) -> Shown:
         """One call on the buffers of a slot, everything fresh."""
-        return self._call(arguments, given, slot, mode, cold)
+        return self._call(arguments, given, slot, mode, cold and timed, timed)
 
     def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded | str]:
         """One call, and what it asked of the device, or why that is not known."""
-        shown = self._call(arguments, given, 0, Mode.IDLE, cold=True, recorded=True)
+        shown = self._call(arguments, given, 0, Mode.IDLE, cold=True, timed=True, recorded=True)
         if shown.trouble or shown.clocks is None:
             return shown, "the call failed"
         found = self._talk.exchange(Frame(Kind.RECORD), Kind.RECORDED)
@@ -176,6 +177,7 @@ class CudaSession:
         slot: int,
         mode: Mode,
         cold: bool,
+        timed: bool,
         recorded: bool = False,
     ) -> Shown:
         if self._trouble is not None:
@@ -183,16 +185,16 @@ class CudaSession:
         poison = _poison()
         placed = self._fill(slot, arguments, given, poison)
         flush_us = _quiet(cold)
-        payload = call(self._entry, placed.raws, placed.address)
+        payload = call(self._entry, placed.raws, placed.address, timed=timed)
         ready = self._talk.ask(Frame(Kind.ARM, payload), Kind.READY)
         if not self._settle(ready):
             return Shown(self._trouble)
         exchanged = self._talk.timed(Frame(Kind.GO, go(mode is Mode.QUEUED, recorded)), Kind.TIMED)
-        timed = self._timed(exchanged.answer)
-        if timed is None:
+        told = self._timed(exchanged.answer)
+        if told is None:
             return Shown(self._trouble)
-        clocks = Clocks(timed.event_us, timed.host_us, exchanged.seconds * 1e6, flush_us)
-        return self._look(placed, timed, poison, clocks, mode)
+        clocks = Clocks(told.event_us, told.host_us, exchanged.seconds * 1e6, flush_us)
+        return self._look(placed, told, poison, clocks, mode)
 
     def _start(self) -> Child:
         readable = (*system_paths(), self._runtime, worker().parent, self._artifact)

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class FakeSession:
-    """Calls `answer` with the arguments, and keeps the slots it was called with."""
+    """Calls `answer` with the arguments, and keeps the slots it was called with, and how many calls were timed."""
 
     answer: Callable[["Values"], Shown]
     device: str = "fake"
     confined: Confined = field(default_factory=Confined)
     slots: list[int] = field(default_factory=list)
+    clocked: int = 0
 
     def call(
         self,
@@ -30,9 +31,11 @@ class FakeSession:
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
+        timed: bool = True,
     ) -> Shown:
         """What the function says."""
         self.slots.append(slot)
+        self.clocked += timed
         return self.answer(arguments)
 
     def __enter__(self) -> Self:

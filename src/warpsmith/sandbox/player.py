@@ -39,9 +39,10 @@ class Player(CudaSession):
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
+        timed: bool = True,
     ) -> Shown:
         """One repetition, on the slot of the recorded call."""
-        shown = super().call(arguments, given, 0, mode, cold)
+        shown = super().call(arguments, given, 0, mode, cold, timed)
         if shown.clocks is None or self._recorded is None:
             return shown
         return replace(shown, clocks=replace(shown.clocks, host_us=self._recorded.host_us))

@@ -77,8 +77,9 @@ class Session(Protocol):
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
+        timed: bool = True,
     ) -> Shown:
-        """One call on the buffers of a slot.
+        """One call on the buffers of a slot; one that is not timed finds the cache and the device as they are.
 
         `given` are tensors of the results' shapes for a candidate of plain style, which writes where it is told: the
         session makes poisoned ones of their layout and passes them after the arguments; they come back as results.

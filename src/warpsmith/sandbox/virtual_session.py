@@ -98,8 +98,9 @@ class VirtualSession:
         slot: int = 0,
         mode: Mode = Mode.IDLE,
         cold: bool = True,
+        timed: bool = True,
     ) -> Shown:
-        """One call on the buffers of a slot; neither the mode nor a cache exists here."""
+        """One call on the buffers of a slot; neither the mode nor a cache nor a clock exists here."""
         try:
             if self._seen is None:
                 return self._call(arguments, given, slot)

@@ -33,7 +33,7 @@ Tier = Literal["search", "claim"]
 Cache = Literal["cold", "warm"]
 # A search asks many candidates a rough question, a claim one candidate a fine one.
 RULES = {
-    "search": StopRule(width=0.01, least=5, most=31, seconds=0.12),
+    "search": StopRule(width=0.01, least=5, most=31, seconds=0.1),
     "claim": StopRule(width=0.005, least=15, most=61, seconds=2.0),
 }
 # Where its code and parameters lie makes the same kernel up to 0.3 µs faster or slower in one process than in another,

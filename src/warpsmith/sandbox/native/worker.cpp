@@ -241,12 +241,13 @@ void release_results(Device* device) {
   device->results.clear();
 }
 
-// Everything in place and the device idle, with this process's context on it: a call now costs what it costs.
+// Everything in place; for a call that is timed the device idle too, with this process's context on it: it now costs what it
+// costs.
 Outcome arm(const Artifact& artifact, Armed* armed, Device* device) {
   release_results(device);
   if (Outcome read = read_call(artifact, *device, armed); read.status != kDone) return read;
   if (int error = place(&armed->arguments, device->arenas, &device->memory)) return cuda_failure(error, "when the arguments were placed");
-  int error = wake(device);
+  int error = armed->flags & kTimedCall ? wake(device) : 0;
   return error ? cuda_failure(error, "before the call") : Outcome{};
 }
 
