@@ -71,7 +71,12 @@ class Faked(Sitting):
 
 
 def timed(
-    sitting: Faked, tier: Tier, home: Path, monkeypatch: pytest.MonkeyPatch, recorded: Recorded = RECORDED
+    sitting: Faked,
+    tier: Tier,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: Recorded = RECORDED,
+    case: Case = CASE,
 ) -> Judged | Doubt:
     monkeypatch.setenv("WARPSMITH_HOME", str(home))
     monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(OUTLINE))
@@ -81,8 +86,9 @@ def timed(
     kept = Baseline(mode="eager", idle_us=(30.0,) * 9, queued_us=(24.0,) * 9)
     path = store("H200", "2", OPENED.describe(), Direction.FORWARD, CASE)
     keep(path, Baselines(modes=(kept,), flush_us=400.0))
+    monkeypatch.setattr("warpsmith.timing.stage.measure", lambda _torch, _request, _modes: Baselines(modes=(kept,)))
     timer = Timer(cast(Zeros, Zero()), "H200", "2", tier, modes=("eager",))
-    return timer.time_case(SUBJECT, CASE, lambda _call, _shown: None, sitting, recorded)
+    return timer.time_case(SUBJECT, case, lambda _call, _shown: None, sitting, recorded)
 
 
 def doubts(found: Judged | Doubt) -> set[Reason]:
@@ -116,6 +122,12 @@ def test_a_claim_needs_two_processes_that_hide_nothing(tmp_path: Path, monkeypat
     sitting = Faked(HONEST, HIDING)
     assert doubts(timed(sitting, "claim", tmp_path, monkeypatch)) == {Reason.HIDDEN_WORK}
     assert sitting.begun == [0, 1], "a longer kernel has two"
+
+
+def test_a_drawn_shape_has_two_processes_however_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sitting, drawn = Faked(HONEST, HONEST), CASE.model_copy(update={"group": Group.HELDOUT})
+    found = timed(sitting, "claim", tmp_path, monkeypatch, case=drawn)
+    assert isinstance(found, Judged) and found.doubts == () and sitting.begun == [0, 1]
 
 
 @pytest.mark.parametrize("where", range(6))
