@@ -21,7 +21,6 @@ from warpsmith.bench.cuda import (
     _record,
     _subject,
     _timed_cases,
-    _unless_lacking,
     _unless_throttled,
     check_stage,
     has_room_for,
@@ -380,20 +379,6 @@ def test_the_virtual_gpu_runs_no_library(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("warpsmith.bench.cuda.gpus", lambda: (Gpu("a GPU", "580", 1, "9.0"),))
     result = virtual_stage(desk())(compiled(1, ("libcublas.so.13",)))
     assert result.verdict is Verdict.SKIP and "libcublas.so.13" in result.detail
-
-
-@pytest.mark.parametrize(
-    ("reason", "verdict"),
-    [
-        (Reason.UNKNOWN_CALL, Verdict.SKIP),
-        (Reason.TIME_LIMIT, Verdict.SKIP),
-        (Reason.WRONG_VALUE, Verdict.FAIL),
-        (Reason.FINDINGS, Verdict.FAIL),
-    ],
-)
-def test_what_the_virtual_gpu_lacks_is_left_to_the_real_one(reason: Reason, verdict: Verdict) -> None:
-    found = StageResult(stage="virtual", verdict=Verdict.FAIL, reason=reason, detail="a sentence")
-    assert _unless_lacking(found).verdict is verdict
 
 
 def test_a_gpu_that_was_held_back_has_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

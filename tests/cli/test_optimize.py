@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,6 +13,8 @@ import pytest
 
 import warpsmith
 from warpsmith.archive import Archive, RunState
+from warpsmith.bench import Choices
+from warpsmith.bench.judges import Grade, judges_for
 from warpsmith.cli._main import run
 from warpsmith.llm import Ensemble, Prompt, ScriptedModel
 from warpsmith.records import Record
@@ -231,7 +234,16 @@ def test_ctrl_c_keeps_everything_and_prints_how_to_go_on(tmp_path: Path, archive
         assert archive.run("mine").state is RunState.STOPPED and archive.count("mine") >= 2
 
 
-def test_ask_and_tell_make_a_run_of_answers_in_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ask_and_tell_make_a_run_of_answers_in_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def counted(choices: Choices, jobs: int, until: ExitStack) -> Grade:
+        asked.append(jobs)
+        return judges_for(choices, jobs, until)
+
+    monkeypatch.setattr("warpsmith.bench.judges.judges_for", counted)
     folder = tmp_path / "letters"
     assert run(["ask", "mine", "--task", "swiglu", "--device", "vgpu", "-n", "2", "--out", str(folder)]) == 0
     assert "2 questions" in capsys.readouterr().out
@@ -239,9 +251,10 @@ def test_ask_and_tell_make_a_run_of_answers_in_files(tmp_path: Path, capsys: pyt
     assert len(pages) == 2 and all("silu(gate)" in page.read_text() for page in pages)
     first = pages[0].name.replace(".prompt", ".answer")
     (folder / first).write_text(answered(SEED.read_text() + "\nint other() { return 1; }"))
-    assert run(["tell", "mine", str(folder)]) == 0
+    assert run(["tell", "mine", str(folder), "-j", "3"]) == 0
     shown = capsys.readouterr().out
     assert "'faster': pass" in shown and "not answered: 1.1" in shown
+    assert asked == [3]
     (folder / "1.1.answer.md").write_text("Wide loads would help.")
     assert run(["tell", "mine", str(folder), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

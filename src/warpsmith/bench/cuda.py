@@ -30,6 +30,7 @@ from warpsmith.sandbox import Trouble
 from warpsmith.sandbox.session import Shown
 from warpsmith.tasks.heldout import LONG, near_cases
 from warpsmith.tasks.opened import LocalTask, OpenTask
+from warpsmith.verify.trial import unless_lacking
 from warpsmith.vgpu import Description, describe
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from warpsmith.timing.subject import Subject as Timed
     from warpsmith.timing.zeros import Zeros
 
-LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
 TIMED = ("", "timing")  # last stages, when there is something to time
 AFTER_CHECK = (*TIMED, "record")  # and to record
 NOT_REPEATED = "its calls cannot be repeated without its host code, and so not be timed: {why}"
@@ -61,7 +61,7 @@ def virtual_stage(desk: Desk) -> Stage:
         why = _unfit(describe(desk.choices.gpu), record)
         if why:
             return StageResult(stage="virtual", verdict=Verdict.SKIP, detail=why)
-        return _unless_lacking(checked(record))
+        return unless_lacking(checked(record))
 
     return stage
 
@@ -73,12 +73,6 @@ def _unfit(modelled: Description, record: Record) -> str:
         return f"The virtual {modelled.name} cannot stand for a GPU of compute capability {here}."
     called = _compile_facts(record).libraries
     return f"It calls {', '.join(called)}, which the virtual GPU does not run." if called else ""
-
-
-def _unless_lacking(result: StageResult) -> StageResult:
-    """What the virtual GPU lacks, or is too slow for, is settled on the real one."""
-    lacking = result.verdict is Verdict.FAIL and result.reason in LACKING
-    return result.model_copy(update={"verdict": Verdict.SKIP}) if lacking else result
 
 
 def check_stage(desk: Desk) -> Stage:

@@ -92,6 +92,14 @@ def open_dialogue(archive: "Archive", wishes: Wishes) -> Session:
     return Session(archive, run, full, task, search, evaluator(full, "sketch", run.seed))
 
 
+def evaluator_here(session: Session, jobs: int, until: ExitStack) -> Callable[[Candidate], Record]:
+    """Who evaluates what a dialogue is told, `jobs` at a time: processes of their own where they share a GPU."""
+    from warpsmith.bench.judges import judges_for
+
+    by = judges_for(choices_of(session.wishes, "sketch"), jobs, until)
+    return evaluator(session.wishes, "sketch", session.run.seed, by)
+
+
 def check_here(session: Session, elsewhere: bool) -> None:
     """A recorded run draws its seeds from its own, which another machine does not do."""
     if elsewhere and (session.wishes.record or session.wishes.replay):

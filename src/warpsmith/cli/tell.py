@@ -1,6 +1,7 @@
 """`warpsmith tell RUN DIR`: answers to what was asked, verified and evaluated here or elsewhere."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,7 +66,7 @@ def command(
             dialogue.answer(texts)
         if drop:
             dialogue.drop()
-        told = _told(session, dialogue, requests, results)
+        told = _told(session, dialogue, requests, results, jobs)
         report = _report(session, told, requests)
     if as_json:
         print_json(report)
@@ -74,13 +75,16 @@ def command(
     return 0
 
 
-def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, results: Path | None) -> "Told":
+def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, results: Path | None, jobs: int) -> "Told":
+    from warpsmith.cli._search import evaluator_here
+
     if results is not None:
         records, bad = read_records(results)
         told = dialogue.results(records)
         return type(told)((*bad, *told.lines), told.closed, told.waiting, told.unanswered)
     if requests is None:
-        return dialogue.evaluate(session.final)
+        with ExitStack() as until:
+            return dialogue.evaluate(evaluator_here(session, jobs, until))
     told = dialogue.requests()
     lines = [one.candidate.model_copy(update={"task": session.run.target}).text() for one in told.waiting]
     write_atomic(requests, "".join(f"{line}\n" for line in lines))

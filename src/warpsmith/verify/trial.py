@@ -10,7 +10,6 @@ from warpsmith.tasks.opened import OpenTask
 from warpsmith.vgpu import describe
 
 STAGE = "virtual"
-# What says more of the virtual GPU than of the candidate: a real one settles it.
 LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
 
 
@@ -35,7 +34,7 @@ def try_virtually(
     signature = task.signature(direction)
     with VirtualSession(artifact, direction.value, signature, describe(ground.gpu), call_s=ground.call_s) as session:
         checked = check(Subject(task, direction, opened.problem, plain), steps, session)
-    return _unless_lacking(checked.result.model_copy(update={"stage": STAGE}))
+    return unless_lacking(checked.result.model_copy(update={"stage": STAGE}))
 
 
 def _groups(task: Task) -> tuple[Group, ...]:
@@ -43,7 +42,8 @@ def _groups(task: Task) -> tuple[Group, ...]:
     return (Group.SMOKE if task.group(Group.SMOKE) else task.cases[0].group, Group.HELDOUT)
 
 
-def _unless_lacking(result: StageResult) -> StageResult:
+def unless_lacking(result: StageResult) -> StageResult:
+    """The result, or none where it says more of the virtual GPU than of the candidate: a real one settles it."""
     if result.verdict is Verdict.FAIL and result.reason in LACKING:
         return result.model_copy(update={"verdict": Verdict.SKIP})
     return result
