@@ -1,5 +1,6 @@
 """What the first stages on a GPU would wait for, done beside the compiler: slow modules loaded, the device opened."""
 
+from contextlib import suppress
 from threading import Event, Thread
 
 from warpsmith.bench.lease import Need, lease
@@ -7,43 +8,36 @@ from warpsmith.records import Direction, Trial
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.opened import LocalTask
 
+LEFT_ALONE = suppress(Exception)  # whatever it is, the stage that needs it will tell
 TASKS = ("softmax", "linear")  # ours, small: one that sums and one that multiplies
 
 
 def load() -> None:
     """The modules of the stages, and torch. No GPU is touched."""
-    try:
+    with LEFT_ALONE:
         import warpsmith.check.run
         import warpsmith.sandbox.player
         import warpsmith.timing.stage  # noqa: F401 - for the stages
-    except Exception:  # noqa: BLE001 - whatever it is, the stage that needs it will tell
-        return
 
 
 def get_ready() -> None:
     """What torch loads for shapes alone, eight hundred modules; beside it the device is opened, which takes as long."""
     loaded = Event()  # two threads that load the same modules could each have the half of them
     Thread(target=open_early, args=[loaded], daemon=True).start()
-    try:
+    with LEFT_ALONE:
         from warpsmith.tasks.fresh import outline
 
         opened = open_task(TASKS[0])
         outline(opened, Direction.FORWARD, Trial(case=opened.describe().cases[0]))
-    except Exception:  # noqa: BLE001 - as above
-        return
-    finally:
-        loaded.set()
+    loaded.set()
 
 
 def open_early(loaded: Event) -> None:
     """Open the device while others may use it, but nobody is timed, and let torch load the kernels of a check."""
-    try:
-        with lease(Need.SHARED):
-            open_device()
-            loaded.wait()
-            rehearse("cuda")
-    except Exception:  # noqa: BLE001 - as above
-        return
+    with LEFT_ALONE, lease(Need.SHARED):
+        open_device()
+        loaded.wait()
+        rehearse("cuda")
 
 
 def open_device() -> None:
