@@ -15,7 +15,10 @@ SPEEDS = (
     "GPU, is never measured and claims no speedup."
 )
 LIMITS = (
-    "Times and shares of the roofline are geometric means over the timing cases. Device time is what the GPU works; "
+    "Times and shares of the roofline are geometric means over the timing cases. The roofline is what was measured on "
+    "the GPU: memory by copies of gigabytes, products by torch's own of that element type. A share may be above 100 %: "
+    "of what a shorter kernel writes, some still lies in the L2 when it ends, and a product of float32 that is made of "
+    "three of TF32 is not bound by the float32 units. Device time is what the GPU works; "
     "call time is how long a call keeps its caller, who does not wait for the GPU. Checked: dev cases that were right, "
     "and the largest error over its bound. Held-out shapes are drawn at grading from a secret seed; held-out over "
     "timing is the generalization gap, of those near a timing case over that case where there are some: near 1, the "
