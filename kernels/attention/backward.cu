@@ -890,6 +890,10 @@ __device__ __forceinline__ void turn(uint32_t (&word)[4]) {
   }
 }
 
+__device__ __forceinline__ void add_four(float* to, float a, float b, float c, float d) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+
 // Sizes in shared memory, in bytes. Heads of width 64 take 128 queries at once, others 64.
 template <int D>
 struct Layout {
@@ -905,7 +909,7 @@ struct Gradients {
   const T *grad_out, *out;
   const float* lse;
   float* stats;  // of each tile of queries: log-sum-exp (base 2), then grad_out · out; rows rounded up to 128
-  float* sums;   // of grad_q, rows likewise
+  float* sums;   // of grad_q, rows likewise; a tile's lie as a product leaves them
   int* done;     // blocks that have added all of theirs to 128 rows of sums
   T *grad_q, *grad_k, *grad_v;
   int heads, seq, dim, padded, tiles;  // a head is at most D wide; the copy engine brings zeros past its width
@@ -1021,15 +1025,14 @@ __global__ void __launch_bounds__(384, 1)
       }
       products_close();
     };
+    // The sums of a tile lie as the threads of a group have them, four to a thread, so that a warp adds to 512 bytes in a row.
+    const auto sums_of = [&](int row) {
+      return h.sums + (static_cast<int64_t>(head) * h.padded + row) * D + own * 4096 + threadIdx.x % 128 * 4;
+    };
     const auto add_queries = [&](int tile) {
-      float* const to = h.sums +
-                        (static_cast<int64_t>(head) * h.padded + tile * BM + (D == 64 ? own * 64 : 0) + warp * 16 + g) * D +
-                        (D == 64 ? 0 : own * 64) + t * 2;
+      float* const to = sums_of(tile * BM);
 #pragma unroll
-      for (int n = 0; n < 8; ++n) {
-        add_two(to + n * 8, dq[n * 4], dq[n * 4 + 1]);
-        add_two(to + 8 * D + n * 8, dq[n * 4 + 2], dq[n * 4 + 3]);
-      }
+      for (int n = 0; n < 8; ++n) add_four(to + n * 512, dq[n * 4], dq[n * 4 + 1], dq[n * 4 + 2], dq[n * 4 + 3]);
     };
     wait_phase(own_full, 0);
 
@@ -1146,25 +1149,27 @@ __global__ void __launch_bounds__(384, 1)
     pin(dq);
     add_queries(last - 1);
 
-    const auto store = [&](T* to, const float (&x)[D / 2], float by) {
+    // A product's result to 64 rows, of which `first_row` is this lane's, and columns from `first_col` on.
+    const auto store = [&](T* to, const auto& x, int first_row, int first_col, float by) {
+      constexpr int columns = sizeof(x) / sizeof(float) * 2;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int row = key0 + in_tile + half * 8;
-        T* const line = to + (static_cast<int64_t>(head) * h.seq + row) * h.dim;
+        const int row = first_row + half * 8;
+        T* const line = to + (static_cast<int64_t>(head) * h.seq + row) * h.dim + first_col;
 #pragma unroll
-        for (int n = 0; n < D / 8; n += 4) {
+        for (int n = 0; n < columns / 8; n += 4) {
           uint32_t word[4];
 #pragma unroll
           for (int i = 0; i < 4; ++i)
             word[i] = pack(x[(n + i) * 4 + half * 2] * by, x[(n + i) * 4 + half * 2 + 1] * by, T());
           turn(word);  // eight neighbours in a lane
-          if (row < h.seq && (n + t) * 8 < h.dim)
+          if (row < h.seq && first_col + (n + t) * 8 < h.dim)
             *reinterpret_cast<uint4*>(line + (n + t) * 8) = make_uint4(word[0], word[1], word[2], word[3]);
         }
       }
     };
-    store(h.grad_v, grad_v, 1.0f);
-    store(h.grad_k, grad_k, h.scale);
+    store(h.grad_v, grad_v, key0 + in_tile, 0, 1.0f);
+    store(h.grad_k, grad_k, key0 + in_tile, 0, h.scale);
 
     // Who adds the last part to 128 rows of grad_q turns them to its type: they are still in the L2. A part was added by
     // each block whose keys are not ahead of the rows.
@@ -1181,17 +1186,15 @@ __global__ void __launch_bounds__(384, 1)
 #pragma unroll 1
       for (int i = 0; i < min(256, h.tiles - base); ++i) {
         if (!ripe[i]) continue;
-        const int row0 = (base + i) * 128;
-        const float* const from = h.sums + (static_cast<int64_t>(head) * h.padded + row0) * D;
-        T* const to = h.grad_q + (static_cast<int64_t>(head) * h.seq + row0) * h.dim;
-#pragma unroll 4
-        for (int at = worker * 8; at < 128 * D; at += 256 * 8) {
-          const float4 a = __ldcg(reinterpret_cast<const float4*>(from + at));
-          const float4 b = __ldcg(reinterpret_cast<const float4*>(from + at) + 1);
-          if (row0 + at / D < h.seq && at % D < h.dim)
-            *reinterpret_cast<uint4*>(to + at / D * h.dim + at % D) =
-                make_uint4(pack(a.x * h.scale, a.y * h.scale, T()), pack(a.z * h.scale, a.w * h.scale, T()),
-                           pack(b.x * h.scale, b.y * h.scale, T()), pack(b.z * h.scale, b.w * h.scale, T()));
+#pragma unroll 1
+        for (int row = (base + i) * 128; row < (base + i + 1) * 128; row += BM) {
+          const float* const from = sums_of(row);
+#pragma unroll
+          for (int n = 0; n < 8; ++n) {
+            const float4 four = __ldcg(reinterpret_cast<const float4*>(from + n * 512));
+            dq[n * 4] = four.x, dq[n * 4 + 1] = four.y, dq[n * 4 + 2] = four.z, dq[n * 4 + 3] = four.w;
+          }
+          store(h.grad_q, dq, row + (D == 64 ? own * 64 : 0) + warp * 16 + g, D == 64 ? 0 : own * 64, h.scale);
         }
       }
       asm volatile("bar.sync 1, 256;" ::: "memory");
