@@ -12,6 +12,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import IO
@@ -96,9 +97,8 @@ class Nursery:
         replies, writing = os.pipe()
         words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         try:
-            socket.send_fds(self._control, [ASKED], [reading, writing, words.fileno()])
-        except OSError:
-            pass  # it has just died, and so has the child: whoever asks that will see
+            with suppress(OSError):  # it has just died, and so has the child: whoever asks that will see
+                socket.send_fds(self._control, [ASKED], [reading, writing, words.fileno()])
         finally:
             os.close(reading)
             os.close(writing)

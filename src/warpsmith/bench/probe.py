@@ -172,16 +172,26 @@ def _floors(task: Task, direction: Direction, case: Case, few: int) -> dict[str,
     named = [axis.name for axis in task.axes if axis.name in case.axes]
     counts = {name: 1 for name in named if name in COUNTS and (name == "batch" or "kv_heads" not in named)}
     if dense(task, direction, case):
-        if "height" in named:
-            counts["batch"] = IMAGES
-        # An axis that is summed over in one product and spanned by the next one's tiles is cut to a tile at least.
-        both = {"hidden", "inner"} <= set(named) or ("height" in named and "filters" not in named)
-        both = both or (direction is Direction.BACKWARD and {"inner", "cols"} <= set(named))
-        floors = {} if both else FLOORS
-        tiled = {name: floors.get(name, TILE) for name in named}
-        return {**counts, **{name: floor for name, floor in tiled.items() if name not in counts}}
+        tiled = {**dict.fromkeys(named, TILE), **_tiles(named, direction)}
+        images = {"batch": IMAGES} if "height" in named else {}
+        return _after({**counts, **images}, tiled)
     rows = {name: few for name in named if name in ROWLIKE}
-    return {**counts, **rows, **{name: LONG for name in named if name not in counts and name not in rows}}
+    return _after({**counts, **rows}, dict.fromkeys(named, LONG))
+
+
+def _after(first: Mapping[str, int], rest: Mapping[str, int]) -> dict[str, int]:
+    """The first ones as they are, then those of the rest that are not among them."""
+    return {**first, **{name: floor for name, floor in rest.items() if name not in first}}
+
+
+def _tiles(named: Sequence[str], direction: Direction) -> dict[str, int]:
+    """Axes of a product that may be cut to less than a tile.
+
+    Not one that is summed over in one product and spanned by the next one's tiles.
+    """
+    both = {"hidden", "inner"} <= set(named) or ("height" in named and "filters" not in named)
+    both = both or (direction is Direction.BACKWARD and {"inner", "cols"} <= set(named))
+    return {} if both else {name: floor for name, floor in FLOORS.items() if name in named}
 
 
 def dense(task: Task, direction: Direction, case: Case) -> bool:

@@ -155,15 +155,8 @@ def gap_of(record: Record) -> Gap:
 
 
 def _sides(every: Sequence[CaseTiming]) -> tuple[str, float | None, float | None]:
-    """Held-out shapes are new each time and meet fewer modes of torch: both sides by the modes that all have.
-
-    Where some are like a timing case but for their sizes, those against the cases that they are like: of a few numbers
-    nobody is many times faster, and that is no gap in generalization.
-    """
-    near = [one for one in every if one.case.group is Group.HELDOUT and one.case.name.startswith(NEAR)]
-    like = {one.case.name.removeprefix(NEAR) for one in near}
-    pairs = [one for one in every if one.case.name in like and one.case.group is not Group.HELDOUT]
-    cases = [*pairs, *near] if near else every
+    """Held-out shapes are new each time and meet fewer modes of torch: both sides by the modes that all have."""
+    cases = _alike(every)
     shared = [mode for mode in MODES if cases and all(mode in one.baselines for one in cases)]
     fast = [
         (one.case.group is Group.HELDOUT, min(one.baselines[mode].us for mode in shared) / one.time.us)
@@ -173,6 +166,17 @@ def _sides(every: Sequence[CaseTiming]) -> tuple[str, float | None, float | None
     limits = [(one.case.group is Group.HELDOUT, one.roofline) for one in cases if one.roofline]
     unit, values = ("speedup", fast) if fast else ("share of the roofline", limits)
     return unit, mean_of(v for secret, v in values if not secret), mean_of(v for secret, v in values if secret)
+
+
+def _alike(every: Sequence[CaseTiming]) -> Sequence[CaseTiming]:
+    """Where held-out shapes are like a timing case but for their sizes, those and the cases that they are like.
+
+    Of a few numbers many a kernel is many times faster, and that is no gap in generalization.
+    """
+    near = [one for one in every if one.case.group is Group.HELDOUT and one.case.name.startswith(NEAR)]
+    like = {one.case.name.removeprefix(NEAR) for one in near}
+    pairs = [one for one in every if one.case.name in like and one.case.group is not Group.HELDOUT]
+    return [*pairs, *near] if near else every
 
 
 def _gap_text(gap: Gap) -> str:

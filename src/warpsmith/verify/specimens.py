@@ -1,6 +1,7 @@
 """A labelled corpus: kernels as candidates, and what the hard evaluation on a GPU said of each."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
@@ -94,9 +95,7 @@ def _records(lines: Iterable[str]) -> Mapping[str, Record]:
     """The records by their candidate; a line that is none is the batch's word for a candidate it could not take."""
     found = {}
     for line in lines:
-        try:
+        with suppress(ValidationError):
             record = Record.parse(line)
-        except ValidationError:
-            continue
-        found[record.candidate.id] = record
+            found[record.candidate.id] = record
     return found
