@@ -7,7 +7,8 @@ import pytest
 
 import warpsmith
 from warpsmith.cli._main import run
-from warpsmith.records import CheckFacts, Record, TimingFacts, Verdict
+from warpsmith.cli.eval import _print_compiled
+from warpsmith.records import CheckFacts, CompileFacts, KernelResources, Record, TimingFacts, Verdict
 
 SUITE = Path(warpsmith.__file__).parent / "suite"
 SEED = SUITE / "swiglu" / "seed_forward.cu"
@@ -99,3 +100,11 @@ def test_the_same_from_python() -> None:
     assert record.verdict is Verdict.PASS
     with pytest.raises(AttributeError, match="no attribute 'optimise'"):
         warpsmith.optimise  # noqa: B018
+
+
+def test_what_the_compiler_says_costs_speed_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = CompileFacts(kernels=(KernelResources(name="_Z1kPf", registers=255, spill_store_bytes=8),))
+    _print_compiled(facts, failed=False)
+    assert capsys.readouterr().out == "    spilled: k 8 bytes\n"
+    _print_compiled(CompileFacts(), failed=False)
+    assert capsys.readouterr().out == ""

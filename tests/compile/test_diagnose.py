@@ -78,6 +78,14 @@ def test_matrix_instructions_that_wait_for_each_other_are_a_warning() -> None:
     assert found.message.startswith("Potential Performance Loss: wgmma.mma_async instructions are serialized")
 
 
+def test_no_number_of_warnings_hides_them() -> None:
+    unused = "".join(
+        f'kernel.cu({n}): warning #177-D: variable "v{n}" was declared but never referenced\n' for n in range(40)
+    )
+    found = to_findings(read_diagnostics(unused + SERIAL))
+    assert found[0].message.startswith("Potential Performance Loss") and 2 < len(found) < 20
+
+
 def test_a_place_in_a_temporary_file_is_none() -> None:
     assert Diagnostic("error", "x", "/tmp/a.ptx", 3).finding().place is None
     linked = Diagnostic("error", "undefined reference to foo", tool="linker").finding()

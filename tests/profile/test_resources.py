@@ -2,8 +2,10 @@
 
 import pytest
 
-from warpsmith.profile.resources import enriched, kernels
-from warpsmith.records import KernelProfile, KernelResources
+from warpsmith.profile.resources import enriched, kernels, losses
+from warpsmith.records import Checker, CompileFacts, Finding, KernelProfile, KernelResources, Severity
+
+WAITING = "Potential Performance Loss: wgmma.mma_async instructions are serialized due to"
 
 
 def test_registers_limit_the_occupancy() -> None:
@@ -23,3 +25,31 @@ def test_a_profile_learns_its_spills() -> None:
     (one,) = enriched([seen], [KernelResources(name="_Z1kIfEvPT_", registers=99, spill_load_bytes=4)])
     assert (one.spill_bytes, one.registers) == (4, 40)
     assert enriched([seen], []) == (seen,)
+
+
+def warned(message: str) -> Finding:
+    return Finding(checker=Checker.COMPILER, severity=Severity.WARNING, message=message)
+
+
+def test_what_costs_speed_is_said_once_for_all_kernels_of_a_template() -> None:
+    facts = CompileFacts(
+        findings=(
+            warned(
+                f"{WAITING} insufficient register resources for the wgmma pipeline in the function '_Z4sideIfEvPT_'"
+            ),
+            warned(f"{WAITING} insufficient register resources for the function '_Z4sideIdEvPT_'"),
+            warned(f"{WAITING} ill formed pipeline stage in the function '_Z5otherIdEvPT_LongNameThatWasCut"),
+            warned("variable n was declared but never referenced"),
+        ),
+        kernels=(
+            KernelResources(name="_Z4sideIfEvPT_", registers=168, spill_store_bytes=4, spill_load_bytes=4),
+            KernelResources(name="_Z4sideIdEvPT_", registers=168, spill_store_bytes=40, spill_load_bytes=60),
+            KernelResources(name="_Z5otherIdEvPT_", registers=32),
+        ),
+    )
+    assert list(losses(facts)) == [
+        "side: wgmma.mma_async instructions are serialized due to insufficient register resources",
+        "other: wgmma.mma_async instructions are serialized due to ill formed pipeline stage",
+        "spilled: side 100 bytes",
+    ]
+    assert list(losses(CompileFacts())) == []

@@ -99,11 +99,20 @@ def _print_facts(result: StageResult) -> None:
         case StaticFacts() as facts:
             _print_findings(facts.findings)
         case CompileFacts() as facts:
-            _print_findings(facts.findings if result.reason else ())
+            _print_compiled(facts, failed=result.reason is not None)
         case CheckFacts() as facts:
             _print_check(facts)
         case TimingFacts() as facts if facts.cases:
             _print_times(facts)
+
+
+def _print_compiled(facts: CompileFacts, failed: bool) -> None:
+    from warpsmith.profile.resources import losses
+
+    if failed:
+        _print_findings(facts.findings)
+    else:
+        console().print("".join(f"    {loss}\n" for loss in losses(facts)), end="", markup=False)
 
 
 def _print_check(facts: CheckFacts) -> None:

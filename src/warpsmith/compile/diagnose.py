@@ -94,8 +94,9 @@ def _edg_details(text: str, following: list[str]) -> tuple[str, int]:
 
 
 def to_findings(diagnostics: tuple[Diagnostic, ...]) -> tuple[Finding, ...]:
-    """The first errors, then the first warnings about the candidate's own text or kernels; never a flood."""
+    """The first errors, what costs speed, and the first warnings about the candidate's own text; never a flood."""
     errors = [one for one in diagnostics if one.is_error]
     others = [one for one in diagnostics if not one.is_error]
-    own = [one for one in others if one.level == "info" or PurePosixPath(one.file).name == SOURCE]
-    return tuple(one.finding() for one in (*errors[:MOST_ERRORS], *own[:MOST_WARNINGS]))
+    losses = [one for one in others if one.level == "info"]
+    own = [one for one in others if one.level != "info" and PurePosixPath(one.file).name == SOURCE]
+    return tuple(one.finding() for one in (*errors[:MOST_ERRORS], *[*losses, *own][:MOST_WARNINGS]))

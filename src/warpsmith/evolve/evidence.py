@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from warpsmith.evolve.fitness import fitness
 from warpsmith.profile.names import short_name
+from warpsmith.profile.resources import losses
 from warpsmith.records import (
     CheckFacts,
     CompileFacts,
@@ -49,7 +50,7 @@ def _findings(result: StageResult) -> Iterator[str]:
 
 
 def digest_profile(record: Record) -> str:
-    """The profile in numbers: times and roofline a case, what binds, registers, spills, shared memory, launches."""
+    """The profile in numbers: times and roofline a case, what binds, registers, shared memory, launches, losses."""
     lines = list(dict.fromkeys((*_times(record), *_resources(record), *_counters(record))))  # types of one template
     found = fitness(record)
     if found and found.binding:
@@ -72,10 +73,8 @@ def _resources(record: Record) -> Iterator[str]:
     if compiled is None or not isinstance(compiled.facts, CompileFacts):
         return
     for kernel in compiled.facts.kernels[:4]:
-        spills = kernel.spill_store_bytes + kernel.spill_load_bytes
-        spilled = f", {spills} bytes of spills" if spills else ""
-        used = f"{kernel.registers} registers{spilled}, {kernel.shared_bytes} bytes of shared memory"
-        yield f"- {short_name(kernel.name)}: {used}"
+        yield f"- {short_name(kernel.name)}: {kernel.registers} registers, {kernel.shared_bytes} bytes of shared memory"
+    yield from (f"- {loss}" for loss in losses(compiled.facts))
 
 
 def _counters(record: Record) -> Iterator[str]:

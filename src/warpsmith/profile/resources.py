@@ -1,13 +1,19 @@
 """What the compiler knows of each kernel: registers, spills, shared memory, and the occupancy that they allow."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
-from warpsmith.profile.names import plain_name
-from warpsmith.records import KernelProfile, KernelResources
+from warpsmith.profile.names import plain_name, short_name
+from warpsmith.records import CompileFacts, KernelProfile, KernelResources
 
 THREADS = 256  # of a block, where nobody knows how it will be launched
 THREADS_PER_SM, REGISTERS_PER_SM, SHARED_PER_SM = 2048, 65536, 233472  # of compute capability 8.0 to 9.0
 REGISTER_GRAIN = 8
+# ptxas of a kernel's matrix instructions; the name may be cut.
+LOSS = re.compile(
+    r"Potential Performance Loss: (?P<what>.*?)(?: for the wgmma pipeline)? (?:in|for) the function '(?P<kernel>[^']*)"
+)
+MOST_SPILLING = 3
 
 
 def kernels(found: Sequence[KernelResources]) -> tuple[KernelProfile, ...]:
@@ -19,7 +25,7 @@ def kernels(found: Sequence[KernelResources]) -> tuple[KernelProfile, ...]:
             occupancy_limit=occupancy(one),
             limiter=limiter(one),
             registers=one.registers,
-            spill_bytes=one.spill_store_bytes + one.spill_load_bytes,
+            spill_bytes=_spilled(one),
             shared_bytes=one.shared_bytes,
         )
         for one in found
@@ -30,6 +36,23 @@ def enriched(profiles: Sequence[KernelProfile], found: Sequence[KernelResources]
     """Profiles of another source with what only the compiler knows: spills, and registers where those are absent."""
     known = {plain_name(one.name).partition("<")[0]: one for one in found}
     return tuple(_enriched(profile, known.get(profile.name.partition("<")[0])) for profile in profiles)
+
+
+def losses(facts: CompileFacts) -> Iterator[str]:
+    """What the compiler says costs speed: matrix instructions that wait for each other, registers that spill."""
+    found = [match for one in facts.findings if (match := LOSS.match(one.message))]
+    for what in dict.fromkeys(match["what"] for match in found):
+        names = dict.fromkeys(short_name(match["kernel"]) for match in found if match["what"] == what)
+        yield f"{', '.join(names)}: {what}"
+    spilling = sorted((one for one in facts.kernels if _spilled(one)), key=_spilled)
+    worst = {short_name(one.name): _spilled(one) for one in spilling}  # of one template's kernels the worst
+    most = sorted(worst.items(), key=lambda item: -item[1])[:MOST_SPILLING]
+    if most:
+        yield "spilled: " + ", ".join(f"{name} {count} bytes" for name, count in most)
+
+
+def _spilled(one: KernelResources) -> int:
+    return one.spill_store_bytes + one.spill_load_bytes
 
 
 def occupancy(one: KernelResources) -> float:
@@ -47,7 +70,7 @@ def _enriched(profile: KernelProfile, one: KernelResources | None) -> KernelProf
     if one is None:
         return profile
     known = {
-        "spill_bytes": one.spill_store_bytes + one.spill_load_bytes,
+        "spill_bytes": _spilled(one),
         "registers": profile.registers or one.registers,
         "shared_bytes": one.shared_bytes if profile.shared_bytes is None else profile.shared_bytes,
     }
