@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from warpsmith.check import Scope, plan
-from warpsmith.check.run import STREAK_S, Checked, Subject, check
+from warpsmith.check.run import STREAK_S, TIMED_IN, Checked, Subject, check
 from warpsmith.records import CheckFacts, Direction, Family, Reason, Verdict
 from warpsmith.sandbox.fake_session import FakeSession
 from warpsmith.sandbox.session import Shown
@@ -47,9 +47,17 @@ def test_an_honest_kernel_is_called_as_often_as_planned() -> None:
     found = check(SUBJECT, STEPS, session)
     assert found.result.verdict is Verdict.PASS, found.result.detail
     assert session.slots == [step.slot for step in STEPS]
-    assert not session.clocked  # nobody waits for a cold cache, or for clocks that nobody reads
     assert sum(case.calls for case in facts(found).cases) == len(STEPS) == len(found.seen)
     assert any(case.deterministic for case in facts(found).cases)
+
+
+def test_few_calls_wait_for_a_cold_cache_and_none_by_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that do are drawn: device code that knows a cold cache from a warm one knows no timed call by it."""
+    drawn = iter([0, 3, 1, 0] * len(STEPS))
+    monkeypatch.setattr("warpsmith.check.run.secrets.randbelow", lambda most: next(drawn) if most == TIMED_IN else 0)
+    session = FakeSession(honest)
+    check(SUBJECT, STEPS[:10], session)
+    assert session.clocked == 5
 
 
 def test_a_streak_of_slow_calls_on_a_gpu_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:

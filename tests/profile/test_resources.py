@@ -39,6 +39,7 @@ def test_what_costs_speed_is_said_once_for_all_kernels_of_a_template() -> None:
             ),
             warned(f"{WAITING} insufficient register resources for the function '_Z4sideIdEvPT_'"),
             warned(f"{WAITING} ill formed pipeline stage in the function '_Z5otherIdEvPT_LongNameThatWasCut"),
+            warned("Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum register requirements."),
             warned("variable n was declared but never referenced"),
         ),
         kernels=(
@@ -50,6 +51,7 @@ def test_what_costs_speed_is_said_once_for_all_kernels_of_a_template() -> None:
     assert list(losses(facts)) == [
         "side: wgmma.mma_async instructions are serialized due to insufficient register resources",
         "other: wgmma.mma_async instructions are serialized due to ill formed pipeline stage",
+        "'setmaxnreg' ignored to maintain minimum register requirements.",
         "spilled: side 100 bytes",
     ]
     assert list(losses(CompileFacts())) == []

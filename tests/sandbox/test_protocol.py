@@ -34,11 +34,11 @@ def test_a_call_carries_bytes_or_addresses() -> None:
     assert len(placed) == len(call("forward", [VECTOR], None)) - len(VECTOR.data)
 
 
-def test_a_call_says_whether_it_is_timed_or_recorded() -> None:
+def test_a_call_says_whether_the_device_shall_be_awake_and_whether_it_is_recorded() -> None:
     def flags(**options: bool) -> int:
         return int.from_bytes(call("forward", [], lambda raw: 0, **options)[:4], "little")
 
-    assert [flags(), flags(recorded=True), flags(timed=True)] == [0, 2, 4]  # worker_protocol.h
+    assert [flags(), flags(recorded=True), flags(awake=True)] == [0, 2, 4]  # worker_protocol.h
 
 
 @pytest.mark.parametrize("value", [None, 1.5, 3, True, [1, 2, 3], (VECTOR, VECTOR), VECTOR])

@@ -176,7 +176,7 @@ def leave_with(fd: int) -> None:
 
 
 def run(one: GoOn, load: Callable[[], None], prepare: Callable[[], None]) -> None:
-    """Load, then be the parent of judges; each of them prepares before its first question."""
+    """Load, then be the parent of judges; each of them begins to prepare before its first question."""
 
     def judge(reading: int, writing: int) -> None:
         if is_without_cuda():  # what was loaded has opened the driver: begin again, without

@@ -34,10 +34,12 @@ def get_ready() -> None:
 
 def open_early(loaded: Event) -> None:
     """Open the device while others may use it, but nobody is timed, and let torch load the kernels of a check."""
-    with LEFT_ALONE, lease(Need.SHARED):
-        open_device()
+    with LEFT_ALONE:
+        with lease(Need.SHARED):
+            open_device()
         loaded.wait()
-        rehearse("cuda")
+        with lease(Need.SHARED):
+            rehearse("cuda")
 
 
 def open_device() -> None:

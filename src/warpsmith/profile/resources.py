@@ -9,9 +9,10 @@ from warpsmith.records import CompileFacts, KernelProfile, KernelResources
 THREADS = 256  # of a block, where nobody knows how it will be launched
 THREADS_PER_SM, REGISTERS_PER_SM, SHARED_PER_SM = 2048, 65536, 233472  # of compute capability 8.0 to 9.0
 REGISTER_GRAIN = 8
-# ptxas of a kernel's matrix instructions; the name may be cut.
+# ptxas of a kernel's matrix instructions and registers; the kernel's name may be cut, or not be told.
 LOSS = re.compile(
-    r"Potential Performance Loss: (?P<what>.*?)(?: for the wgmma pipeline)? (?:in|for) the function '(?P<kernel>[^']*)"
+    r"Potential Performance Loss: (?P<what>.*?)"
+    r"(?:(?: for the wgmma pipeline)? (?:in|for) the function '(?P<kernel>[^']*).*)?$"
 )
 MOST_SPILLING = 3
 
@@ -42,8 +43,10 @@ def losses(facts: CompileFacts) -> Iterator[str]:
     """What the compiler says costs speed: matrix instructions that wait for each other, registers that spill."""
     found = [match for one in facts.findings if (match := LOSS.match(one.message))]
     for what in dict.fromkeys(match["what"] for match in found):
-        names = dict.fromkeys(short_name(match["kernel"]) for match in found if match["what"] == what)
-        yield f"{', '.join(names)}: {what}"
+        names = dict.fromkeys(
+            short_name(match["kernel"]) for match in found if match["what"] == what and match["kernel"]
+        )
+        yield f"{', '.join(names)}: {what}" if names else what
     spilling = sorted((one for one in facts.kernels if _spilled(one)), key=_spilled)
     worst = {short_name(one.name): _spilled(one) for one in spilling}  # of one template's kernels the worst
     most = sorted(worst.items(), key=lambda item: -item[1])[:MOST_SPILLING]

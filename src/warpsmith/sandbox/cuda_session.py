@@ -185,7 +185,8 @@ class CudaSession:
         poison = _poison()
         placed = self._fill(slot, arguments, given, poison)
         flush_us = _quiet(cold)
-        payload = call(self._entry, placed.raws, placed.address, timed=timed)
+        awake = timed or mode is Mode.QUEUED  # else what is late could run before the gate does
+        payload = call(self._entry, placed.raws, placed.address, awake=awake)
         ready = self._talk.ask(Frame(Kind.ARM, payload), Kind.READY)
         if not self._settle(ready):
             return Shown(self._trouble)

@@ -17,7 +17,7 @@ RESULT = struct.Struct("<iidII")
 CLOCKS = struct.Struct("<ddI")
 MOST_DIMENSIONS, MOST_BLOCKS = 16, 1 << 16
 MOST_SAID = 200  # of a worker's reason
-RETURN_BYTES, QUEUED, RECORDING, TIMED = 1, 1, 2, 4
+RETURN_BYTES, QUEUED, RECORDING, AWAKE = 1, 1, 2, 4
 LEAST_US = 0.001
 
 Placed = Callable[[Raw], int]  # a tensor to its device address; 0 sends the bytes along
@@ -94,11 +94,11 @@ class Answer:
 
 
 def call(
-    entry: str, values: Sequence[Value], placed: Placed | None, recorded: bool = False, timed: bool = False
+    entry: str, values: Sequence[Value], placed: Placed | None, recorded: bool = False, awake: bool = False
 ) -> bytes:
     """A CALL or an ARM; without `placed` the tensors travel as bytes both ways."""
     name = entry.encode()
-    flags = (0 if placed else RETURN_BYTES) | RECORDING * recorded | TIMED * timed
+    flags = (0 if placed else RETURN_BYTES) | RECORDING * recorded | AWAKE * awake
     head = HEAD.pack(flags, len(name), len(values))
     return b"".join([head, name, *(part for value in values for part in _value(value, placed))])
 

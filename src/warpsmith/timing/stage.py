@@ -87,7 +87,7 @@ class Timer:
         if isinstance(first, Doubt):
             return first
         agrees = first[0].agrees
-        claimed = self.tier == "claim" and case.group is not Group.HELDOUT  # of those the gap is told, and no gain
+        claimed = self.tier == "claim" and case.group is not Group.HELDOUT  # of those the gap is what matters
         short = claimed and agrees and first[0].us < SHORT_US
         before = several.windows(MORE[0] if short else (), outline, first)
         if isinstance(before, Doubt):

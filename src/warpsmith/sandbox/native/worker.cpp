@@ -241,13 +241,13 @@ void release_results(Device* device) {
   device->results.clear();
 }
 
-// Everything in place; for a call that is timed the device idle too, with this process's context on it: it now costs what it
-// costs.
+// Everything in place, and for a call that is timed or behind the gate the device idle, with this process's context on it: it
+// now costs what it costs, and the gate runs before what it shall hold back.
 Outcome arm(const Artifact& artifact, Armed* armed, Device* device) {
   release_results(device);
   if (Outcome read = read_call(artifact, *device, armed); read.status != kDone) return read;
   if (int error = place(&armed->arguments, device->arenas, &device->memory)) return cuda_failure(error, "when the arguments were placed");
-  int error = armed->flags & kTimedCall ? wake(device) : 0;
+  int error = armed->flags & kAwake ? wake(device) : 0;
   return error ? cuda_failure(error, "before the call") : Outcome{};
 }
 

@@ -9,7 +9,7 @@
 //             u64 device address (0: none), u64 length, bytes
 //   SHARE     u32 count, then i32 descriptor, u64 bytes, u64 address (0: any) each: the judge's memory (worker_arena.h);
 //             answered by LOADED
-//   ARM       as CALL: everything is put in place, and the device is seen idle for one that is timed; answered by READY, a RESULT without values
+//   ARM       as CALL: everything is put in place, and where asked the device is seen idle; answered by READY, a RESULT without values
 //   GO        u32 flags: the armed call is made; answered by TIMED
 //   TIMED     f64 event µs, f64 host µs, u32 blocks, (u64 address, u64 bytes) each that live on, then as RESULT
 //   RECORD    answered by RECORDED: u32 text length, text (why the last recorded call cannot be repeated), u64 address of
@@ -25,8 +25,8 @@ namespace worker {
 
 enum Kind : uint16_t { kLoad = 1, kCall = 2, kLeave = 3, kShare = 4, kArm = 5, kGo = 6, kRecord = 7, kPlay = 8, kLoaded = 101, kResult = 102, kReady = 103, kTimed = 104, kRecorded = 105 };
 
-// Bytes: else addresses, which the judge reads for itself. Timed: an armed call finds the device awake.
-enum CallFlag : uint32_t { kReturnBytes = 1, kRecordCall = 2, kTimedCall = 4 };
+// Bytes: else addresses, which the judge reads for itself. Awake: an armed call finds the device so.
+enum CallFlag : uint32_t { kReturnBytes = 1, kRecordCall = 2, kAwake = 4 };
 enum GoFlag : uint32_t { kQueued = 1, kRecordGo = 2 };  // behind a gate, and with a snapshot of the results at the end
 
 // Above zero are the worker's own; below are those of abi.h.
