@@ -84,7 +84,7 @@ def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, resul
         return type(told)((*bad, *told.lines), told.closed, told.waiting, told.unanswered)
     if requests is None:
         with ExitStack() as until:
-            return dialogue.evaluate(evaluator_here(session, jobs, until))
+            return dialogue.evaluate(evaluator_here(session, min(jobs, dialogue.ready), until))
     told = dialogue.requests()
     lines = [one.candidate.model_copy(update={"task": session.run.target}).text() for one in told.waiting]
     write_atomic(requests, "".join(f"{line}\n" for line in lines))

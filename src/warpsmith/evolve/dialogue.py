@@ -98,6 +98,11 @@ class Dialogue:
         found = {one.slot.name: recording.take(one.prompt, one.slot.model).answer for one in self.questions()}
         return {name: answer.text for name, answer in found.items() if answer is not None}
 
+    @property
+    def ready(self) -> int:
+        """How many slots of the open generation can go on: answered, or without a question."""
+        return len(self._ready()[1])
+
     def evaluate(self, evaluate: Evaluate) -> Told:
         """Evaluate what is answered, here."""
         slots, ready = self._ready()
