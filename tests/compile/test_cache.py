@@ -53,6 +53,17 @@ def test_everything_that_decides_is_in_the_key() -> None:
     assert len(paths) == 5 and not any(cached(one.result) for one in others)
 
 
+def test_what_the_link_policy_lets_through_is_the_same_without_it() -> None:
+    without = CompileOptions(link_policy=False)
+    let_through = candidate(source(10), Language.PLAIN)
+    first, second = compile(let_through), compile(let_through, options=without)
+    assert cached(second.result) and second.artifact == first.artifact
+    held_back = candidate((Path(__file__).parent / "refused" / "clock_gettime.cu").read_text(), Language.PLAIN)
+    refused, built_now = compile(held_back), compile(held_back, options=without)
+    assert refused.artifact is None and built_now.artifact is not None and not cached(built_now.result)
+    assert compile(held_back).artifact is None, "what was built without it counts for nobody else"
+
+
 @pytest.mark.parametrize("damage", ["cut", "flip", "gone", "json", "empty"])
 def test_a_damaged_entry_is_built_again(damage: str) -> None:
     made = built(source(4), Language.PLAIN)

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpsmith.base import Home, digest, digest_files
@@ -86,14 +86,12 @@ def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) ->
 
 def _made(job: Job) -> tuple[StageResult, Path | None]:
     """The build's own result, from the cache when it is there."""
-    policy = "" if job.options.link_policy else "no link policy"
-    key = digest(job.unit, *job.options.flags(), policy, job.toolchain.key, rules())
-    cache = Cache(Home.here().cache / "artifacts", job.options.cache_bytes)
-    if (hit := cache.load(key)) is not None:
-        return _from_cache(hit[0].result), hit[1]
+    key, cache = _key(job), Cache(Home.here().cache / "artifacts", job.options.cache_bytes)
+    if (known := _known(job, cache)) is not None:
+        return known
     with cache.writing(key):
-        if (hit := cache.load(key)) is not None:
-            return _from_cache(hit[0].result), hit[1]
+        if (known := _known(job, cache)) is not None:
+            return known
         started = time.perf_counter()
         built = build(job)
         if built.fault is None and built.artifact is not None:
@@ -105,6 +103,21 @@ def _made(job: Job) -> tuple[StageResult, Path | None]:
         if result.reason not in UNSURE:
             cache.store(key, result, None)
         return result, None
+
+
+def _key(job: Job) -> str:
+    policy = "" if job.options.link_policy else "no link policy"
+    return digest(job.unit, *job.options.flags(), policy, job.toolchain.key, rules())
+
+
+def _known(job: Job, cache: Cache) -> tuple[StageResult, Path | None] | None:
+    """What is in the cache; what the link policy has let through is the same without it."""
+    if (hit := cache.load(_key(job))) is not None:
+        return _from_cache(hit[0].result), hit[1]
+    if job.options.link_policy:
+        return None
+    found = _known(replace(job, options=replace(job.options, link_policy=True)), cache)
+    return found if found is not None and found[1] is not None else None
 
 
 @functools.cache
