@@ -813,10 +813,12 @@ __device__ __forceinline__ void send_box(uint32_t from, const CUtensorMap* map, 
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%1, {%2, %3}], [%0];" ::"r"(from), "l"(map), "r"(x),
                "r"(y)
                : "memory");
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Waits until all but the last `Left` boxes that this thread sent have been read.
+// Ends a group of boxes that this thread sent, which may be empty.
+__device__ __forceinline__ void end_sent() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Waits until all but the last `Left` groups of boxes have been read.
 template <int Left>
 __device__ __forceinline__ void wait_sent() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Left) : "memory");
@@ -1209,6 +1211,7 @@ __global__ void __launch_bounds__(384, 1) product_groups(const __grid_constant__
           __syncwarp();
           const int x = col0 + round * R::out_cols, y = row0 + own * 64 + warp * 16;
           if (lane == 0 && x < job.n && y < job.m) send_box(box, &job.out, x, y);
+          if (lane == 0) end_sent();  // of a box outside too: the waits count rounds
         }
       } else {
 #pragma unroll

@@ -6,9 +6,14 @@ from pathlib import Path
 import pytest
 
 from warpsmith.bench import Choices, grade
+from warpsmith.check.fault import look
 from warpsmith.cli._published import kernel_candidate
-from warpsmith.records import Direction, Group, Verdict
+from warpsmith.compile import CompileOptions, compile
+from warpsmith.records import Case, Direction, Dtype, Group, Trial, Verdict
+from warpsmith.sandbox.virtual_session import VirtualSession
+from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import folders, suite
+from warpsmith.vgpu import describe
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 PATHS = sorted(KERNELS.rglob("*.cu"))
@@ -53,3 +58,31 @@ def test_it_compiles_and_is_right_on_the_virtual_gpu(path: Path) -> None:
     if checked.verdict is Verdict.SKIP:  # an instruction that the virtual GPU does not have
         pytest.skip(checked.detail)
     assert checked.verdict is Verdict.PASS, f"{checked.reason}: {checked.detail}"
+
+
+# Sizes that leave a part of a box of results outside on both sides, for kernels that send such boxes.
+EDGES = {
+    "linear": {"rows": 304, "inner": 144, "cols": 336},
+    "llama_ffw": {"rows": 304, "hidden": 336, "inner": 208},
+    "unet_linear": {"batch": 2, "tokens": 152, "inner": 144, "cols": 336},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", ["192", "256"])
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("name", EDGES)
+def test_warp_groups_are_right_where_tiles_stand_over(name: str, direction: Direction, width: str) -> None:
+    path = KERNELS / name / f"{direction}.cu"
+    macros = {"GROUP_STEPS": "1", "WIDTH": width}
+    assert all(f"#ifndef {macro}\n" in path.read_text() for macro in macros)
+    _, candidate = kernel_candidate(path, "", macros)
+    task = open_task(name)
+    made = compile(candidate, task.describe().signature(direction), CompileOptions.of(task.describe()))
+    assert made.artifact is not None, made.result.detail
+    trial = Trial(case=Case(name="edges", group=Group.DEV, axes=EDGES[name], dtype=Dtype.FLOAT16))
+    problem = task.problem(direction, trial)
+    with VirtualSession(made.artifact, direction.value, task.describe().signature(direction), describe("H200")) as session:
+        shown = session.call(problem.arguments)
+    assert shown.facts is not None and any("product_groups" in row.kernel for row in shown.facts.kernels)
+    assert look(shown, problem, task.describe(), direction, trial).fault is None

@@ -109,6 +109,24 @@ __global__ void read_before_copy_lands(const float* x, float* out, int n) {
   out[t] = tile[t];  // fault: read_before_copy_lands
 }
 
+// A box is written again while the copy engine may still read it: a wait that leaves one group open leaves this one.
+template <bool kFixed>
+__global__ void written_before_sent(const float* x, float* out, int n) {
+  __shared__ __align__(128) float box[2][32];
+  int t = threadIdx.x;
+  for (int round = 0; round < 3; ++round) {
+    if (t == 0) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+    __syncwarp();
+    box[round % 2][t] = x[round * 32 + t] + round;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncwarp();
+    unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(box[round % 2]));
+    if (t == 0 && round != 1)
+      asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 128;" ::"l"(out + round * 32), "r"(from) : "memory");  // fault: written_before_sent
+    if (t == 0 && (kFixed || round != 1)) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+  }
+}
+
 // A flag is published before what it announces is sure to be seen.
 template <bool kFixed>
 __global__ void flag_without_fence(const float* x, float* out, int n) {
@@ -209,6 +227,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   TWINS(neighbour_block, 8, 128, 0);
   TWINS(global_without_barrier, 1, 256, 0);
   TWINS(read_before_copy_lands, 1, 32, 0);
+  TWINS(written_before_sent, 1, 32, 0);
   TWINS(flag_without_fence, 2, 32, 0);
   HOST_TWINS(two_streams);
   HOST_TWINS(memset_beside_kernel);

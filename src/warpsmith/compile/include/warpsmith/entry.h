@@ -63,7 +63,7 @@ using Call = int (*)(void* function, const WsHost* host, const WsValue* argument
 
 class Table {
  public:
-  static constexpr int kMost = 32;
+  static constexpr int kMost = 64;
 
   template <class Name, class Style>
   void add(const char* doc, void* function, Call call) {

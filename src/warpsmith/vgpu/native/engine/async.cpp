@@ -5,6 +5,7 @@
 #include "alu.h"
 #include "async.h"
 #include "control.h"
+#include "sends.h"
 #include "shadow.h"
 #include "transfer.h"
 
@@ -291,7 +292,9 @@ void bulk_copy(Warp& w, const Inst& i) {
       if (!resolve(w, i, inwards ? ptx::Space::Global : ptx::Space::Shared, r, &source)) break;
       if (!resolve(w, second, inwards ? ptx::Space::Shared : ptx::Space::Global, s, &target)) break;
       if (target.suspects) accuse(w, second, target, s, target.suspects);
-      std::memcpy(target.base + target.delta[lane], source.base + source.delta[lane], 16);
+      uint8_t *there = target.base + target.delta[lane], *here = source.base + source.delta[lane];
+      if (inwards) std::memcpy(there, here, 16);
+      else send(w, i, lane, {there, here, from + at, 16});
     }
   });
   set_mask(w, mask);
@@ -332,10 +335,7 @@ bool lower_bulk(Lowering& l) {
   }
   if (l.has("tensor")) return lower_tensor_copy(l);
   if (l.has("prefetch") || l.has_prefix("multicast") || l.has("reduce")) return false;
-  if (l.has("commit_group") || l.has("wait_group")) {
-    l.emit(mbarrier_nothing);
-    return true;
-  }
+  if (l.has("commit_group") || l.has("wait_group")) return lower_sends(l);
   bool to_shared =
       l.parts.size() > 4 && (l.parts[3] == "shared::cluster" || l.parts[3] == "shared::cta") && l.parts[4] == "global";
   bool to_global = l.parts.size() > 4 && l.parts[3] == "global" && l.parts[4] == "shared::cta";

@@ -4,6 +4,7 @@
 
 #include "cluster.h"
 #include "control.h"
+#include "sends.h"
 
 namespace vgpu {
 
@@ -137,6 +138,7 @@ void check_barriers(Block& b) {
 }
 
 void exit_threads(Warp& w, uint32_t mask) {
+  finish_sends(w, mask);
   w.live &= ~mask;
   w.block->live_threads -= uint32_t(__builtin_popcount(mask));
   w.mask = 0;

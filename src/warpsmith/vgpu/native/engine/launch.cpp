@@ -223,9 +223,11 @@ class Residents {
       w.alone = false;
       w.cluster_pending = w.cluster_passes = 0;
       w.copies.clear();
+      w.sends.clear();
       w.products.clear();
       w.product_group = 0;
       std::fill(w.copy_group, w.copy_group + 32, 0);
+      std::fill(w.send_group, w.send_group + 32, 0);
       std::fill(w.depth, w.depth + 32, 0);
       w.preds[0] = 0;
       w.preds[1] = UINT32_MAX;

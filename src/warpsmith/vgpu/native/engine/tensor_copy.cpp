@@ -1,4 +1,5 @@
-// Copies of boxes of a tensor (TMA) between global and shared memory, described by a tensor map. They arrive at once.
+// Copies of boxes of a tensor (TMA) between global and shared memory, described by a tensor map. Those to shared memory
+// arrive at once.
 //
 // The box lies in shared memory row after row, the first axis contiguous, each 16-byte chunk exchanged by the map's
 // swizzle (descriptor.h). Elements outside the tensor are zeros when they are read, and not written.
@@ -8,6 +9,7 @@
 #include "async.h"
 #include "control.h"
 #include "descriptor.h"
+#include "sends.h"
 #include "transfer.h"
 
 namespace vgpu {
@@ -101,7 +103,8 @@ void copy_box(Warp& w, const Inst& i, const Box& box, const std::vector<Address>
         uint8_t* near = touch(w, i, ptx::Space::Shared, here, unit, i.flags);
         if (!near) return;
         if (!inside) std::memset(near, 0, unit);
-        else std::memcpy(i.flags ? near : far, i.flags ? far : near, unit);
+        else if (i.flags) std::memcpy(near, far, unit);
+        else send(w, i, __builtin_ctz(w.mask), {far, near, here, uint8_t(unit)});
       }
     }
   }

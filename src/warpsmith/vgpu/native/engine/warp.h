@@ -38,6 +38,21 @@ struct PendingCopy {
   uint8_t data[16];
 };
 
+// A copy from shared to global memory whose group nobody has waited for.
+struct PendingSend {
+  struct Part {
+    uint8_t* to;
+    const uint8_t* from;
+    Address address;  // of `from`
+    uint8_t bytes;
+    uint8_t was[16] = {};
+  };
+  const Inst* inst = nullptr;
+  uint8_t lane = 0;
+  uint32_t group = 0;
+  std::vector<Part> parts;
+};
+
 // A wgmma whose group nobody has waited for, with its descriptors.
 struct PendingProduct {
   const Inst* inst = nullptr;
@@ -87,6 +102,8 @@ struct Warp {
 
   std::vector<PendingCopy> copies;
   uint32_t copy_group[32];
+  std::vector<PendingSend> sends;
+  uint32_t send_group[32];
   std::vector<PendingProduct> products;
   uint32_t product_group = 0;
 
