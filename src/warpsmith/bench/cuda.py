@@ -262,7 +262,7 @@ def _examine(desk: Desk, case: Case) -> "Examine":
 
     def examine(call: "Problem", shown: Shown) -> Trouble | None:
         fault = look(shown, call, desk.task, desk.candidate.direction, Trial(case=case)).fault
-        return Trouble(fault.reason, fault.detail) if fault else None
+        return Trouble(fault.reason, f"{fault.detail} ({case.name}: {case.shape})") if fault else None
 
     return examine
 

@@ -122,8 +122,7 @@ def _print_check(facts: CheckFacts) -> None:
     console().print(f"    {calls} calls on {len(facts.cases)} cases were right{near}", markup=False)
     _print_findings(facts.findings)
     if facts.failed is not None:
-        axes = ", ".join(f"{name} = {size}" for name, size in facts.failed.case.axes.items())
-        console().print(f"    failed at {axes}, {facts.failed.case.dtype}, seed {facts.failed.seed}", markup=False)
+        console().print(f"    failed at {facts.failed.case.shape}, seed {facts.failed.seed}", markup=False)
 
 
 def _print_findings(findings: tuple[Finding, ...]) -> None:

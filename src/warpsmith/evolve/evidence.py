@@ -34,9 +34,8 @@ def evidence(record: Record) -> str:
     lines = [f"Stage {result.stage}: {result.reason}. {result.detail}".rstrip()]
     lines += [f"- {line}" for line in _findings(result)]
     if isinstance(result.facts, CheckFacts) and result.facts.failed is not None:
-        case = result.facts.failed.case
-        axes = ", ".join(f"{name} = {size}" for name, size in case.axes.items())
-        lines.append(f"It failed at {axes}, {case.dtype}, {result.facts.failed.family} inputs.")
+        trial = result.facts.failed
+        lines.append(f"It failed at {trial.case.shape}, {trial.family} inputs.")
     return "\n".join(lines[:MOST_LINES])
 
 

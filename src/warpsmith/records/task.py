@@ -138,6 +138,11 @@ class Case(Model):
         return tuple(self.axes[name] for name in names)
 
     @property
+    def shape(self) -> str:
+        """Its sizes and type, for people."""
+        return ", ".join([*(f"{name} = {size}" for name, size in self.axes.items()), self.dtype])
+
+    @property
     def variables(self) -> dict[str, int]:
         """What a task's formulas are written in: the axes, and the bytes of an element as `size`."""
         return {**self.axes, "size": self.dtype.bytes}
