@@ -98,7 +98,7 @@ def _print(made: Compiled) -> None:
             (
                 kernel.name,
                 str(kernel.registers),
-                str(kernel.spill_store_bytes + kernel.spill_load_bytes),
+                str(kernel.spilled_bytes),
                 str(kernel.shared_bytes),
                 str(kernel.stack_bytes),
             )

@@ -26,7 +26,7 @@ def kernels(found: Sequence[KernelResources]) -> tuple[KernelProfile, ...]:
             occupancy_limit=occupancy(one),
             limiter=limiter(one),
             registers=one.registers,
-            spill_bytes=_spilled(one),
+            spill_bytes=one.spilled_bytes,
             shared_bytes=one.shared_bytes,
         )
         for one in found
@@ -47,15 +47,13 @@ def losses(facts: CompileFacts) -> Iterator[str]:
             short_name(match["kernel"]) for match in found if match["what"] == what and match["kernel"]
         )
         yield f"{', '.join(names)}: {what}" if names else what
-    spilling = sorted((one for one in facts.kernels if _spilled(one)), key=_spilled)
-    worst = {short_name(one.name): _spilled(one) for one in spilling}  # of one template's kernels the worst
-    most = sorted(worst.items(), key=lambda item: -item[1])[:MOST_SPILLING]
-    if most:
-        yield "spilled: " + ", ".join(f"{name} {count} bytes" for name, count in most)
-
-
-def _spilled(one: KernelResources) -> int:
-    return one.spill_store_bytes + one.spill_load_bytes
+    worst: dict[str, int] = {}  # of one template's kernels the worst
+    for one in facts.kernels:
+        name = short_name(one.name)
+        worst[name] = max(one.spilled_bytes, worst.get(name, 0))
+    most = sorted(worst, key=worst.__getitem__, reverse=True)[:MOST_SPILLING]
+    if shown := [f"{name} {worst[name]} bytes" for name in most if worst[name]]:
+        yield f"spilled: {', '.join(shown)}"
 
 
 def occupancy(one: KernelResources) -> float:
@@ -73,7 +71,7 @@ def _enriched(profile: KernelProfile, one: KernelResources | None) -> KernelProf
     if one is None:
         return profile
     known = {
-        "spill_bytes": _spilled(one),
+        "spill_bytes": one.spilled_bytes,
         "registers": profile.registers or one.registers,
         "shared_bytes": one.shared_bytes if profile.shared_bytes is None else profile.shared_bytes,
     }

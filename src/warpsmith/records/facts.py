@@ -25,6 +25,11 @@ class KernelResources(Model):
     constant_bytes: int = 0
     barriers: int = 0
 
+    @property
+    def spilled_bytes(self) -> int:
+        """To local memory and back."""
+        return self.spill_store_bytes + self.spill_load_bytes
+
 
 class StaticFacts(Model):
     """The static stage: signs in the text. They explain; alone they decide nothing."""
