@@ -82,7 +82,9 @@ def test_warp_groups_are_right_where_tiles_stand_over(name: str, direction: Dire
     assert made.artifact is not None, made.result.detail
     trial = Trial(case=Case(name="edges", group=Group.DEV, axes=EDGES[name], dtype=Dtype.FLOAT16))
     problem = task.problem(direction, trial)
-    with VirtualSession(made.artifact, direction.value, task.describe().signature(direction), describe("H200")) as session:
+    with VirtualSession(
+        made.artifact, direction.value, task.describe().signature(direction), describe("H200")
+    ) as session:
         shown = session.call(problem.arguments)
     assert shown.facts is not None and any("product_groups" in row.kernel for row in shown.facts.kernels)
     assert look(shown, problem, task.describe(), direction, trial).fault is None
