@@ -1,12 +1,14 @@
-"""`warpsmith compile`: exit codes, the text for a person, JSON for a program."""
+"""`warpsmith compile`: exit codes, the text for a person, JSON for a program; flags that a text asks for."""
 
 import json
 from pathlib import Path
 
 import pytest
-from tests.compile.conftest import KERNELS
+from tests.compile.conftest import KERNELS, built, function
 
 from warpsmith.cli._main import run
+from warpsmith.compile.options import EXTENDED_LAMBDA
+from warpsmith.records import CompileFacts
 
 PLAIN = '#include <cuda_runtime.h>\nextern "C" int {}(cudaStream_t) {{ return 0; }}\n'
 
@@ -60,3 +62,27 @@ def test_no_compiler_is_the_machines_fault(monkeypatch: pytest.MonkeyPatch, caps
 def test_a_task_holds_the_signature(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compile", str(KERNELS / "habits.cu"), "--task", "softmax"]) == 1
     assert "wrong_signature" in capsys.readouterr().out
+
+
+EACH = """template <class F> __global__ void each(float* x, F f) { x[threadIdx.x] = f(x[threadIdx.x]); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "head", "flagged"),
+    [
+        pytest.param("", "[] __device__ (float v) { return 2.0f * v; }", True, id="device"),
+        pytest.param("#define ON_GPU __device__\n", "[] ON_GPU (float v) { return 2.0f * v; }", True, id="by a macro"),
+        pytest.param(
+            "struct Twice { __device__ float operator()(float v) const { return 2.0f * v; } };\n",
+            "Twice()",
+            False,
+            id="none",
+        ),
+    ],
+)
+def test_lambdas_for_the_device_have_the_flag_they_need(before: str, head: str, flagged: bool) -> None:
+    made = built(function(f"each<<<1, 32>>>(x.data_ptr<float>(), {head});", EACH + before))
+    assert made.ok, made.result.detail
+    facts = made.result.facts
+    assert isinstance(facts, CompileFacts) and (EXTENDED_LAMBDA in facts.command) is flagged

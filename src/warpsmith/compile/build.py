@@ -1,5 +1,6 @@
 """One compilation from text to artifact: the confined run of nvcc and the looks at what came out. Knows no cache."""
 
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -10,7 +11,15 @@ from warpsmith.compile.classify import classify, forbidden, is_inside
 from warpsmith.compile.diagnose import read_diagnostics, to_findings
 from warpsmith.compile.elf import Elf
 from warpsmith.compile.fault import Fault
-from warpsmith.compile.options import ARTIFACT, DEPENDENCIES, HEADERS, SOURCE, CompileOptions, command
+from warpsmith.compile.options import (
+    ARTIFACT,
+    DEPENDENCIES,
+    EXTENDED_LAMBDA,
+    HEADERS,
+    SOURCE,
+    CompileOptions,
+    command,
+)
 from warpsmith.compile.policy import LinkPolicy, ptx_externs
 from warpsmith.compile.ptxas import read_resources
 from warpsmith.compile.toolchain import Toolchain
@@ -20,6 +29,7 @@ from warpsmith.records import CompileFacts
 SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache")
 SYSTEM_INCLUDES = ("/usr/include", "/usr/lib", "/usr/lib64", "/usr/local/include", "/usr/share/gcc")
 LIBRARY_FILES = {"cublas": "libcublas", "cublaslt": "libcublasLt", "cudnn": "libcudnn"}
+LAMBDA = re.compile(r"\]\s*__(?:host|device)__")  # a lambda for the device
 RUNTIME_SONAMES = ("libcudart.so", "libstdc++.so", "libgcc_s.so", "libc.so", "libm.so", "ld-linux")
 
 
@@ -42,11 +52,20 @@ class Built:
 
 
 def build(job: Job) -> Built:
-    """Compile in a folder of its own, look at the result, and leave nothing behind."""
+    """Compile and look at the result; once more where nvcc says that a lambda for the device hides behind a macro."""
+    lambdas = LAMBDA.search(job.unit) is not None
+    built = _build(job, lambdas)
+    if lambdas or built.fault is None or not any(EXTENDED_LAMBDA in one.message for one in built.fault.findings):
+        return built
+    return _build(job, lambdas=True)
+
+
+def _build(job: Job, lambdas: bool) -> Built:
+    """In a folder of its own, with nothing left behind."""
     folder = Path(tempfile.mkdtemp(prefix="warpsmith-compile-")).resolve()
     try:
         (folder / SOURCE).write_text(job.unit)
-        words = command(job.toolchain, job.options, libraries(job))
+        words = command(job.toolchain, job.options, libraries(job), (EXTENDED_LAMBDA,) if lambdas else ())
         outcome = run(words, policy(job, folder))
         facts = CompileFacts(
             command=tuple(word.replace(str(HEADERS), "include") for word in words),

@@ -20,13 +20,13 @@ FIXED = (
     "-lineinfo",
     "-std=c++17",
     "--expt-relaxed-constexpr",  # torch's own build has it: kernels use std::numeric_limits in device code
-    "--extended-lambda",
     "--no-compress",  # the virtual GPU reads the PTX as it lies in the file
     "-shared",
     "-Xcompiler=-fPIC,-fvisibility=hidden",
     "-Xcudafe=--error_limit=20",
     "-Xlinker=-z,defs",
 )
+EXTENDED_LAMBDA = "--extended-lambda"  # a fifth of a small kernel's compile time, so only for texts that need it
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,16 @@ class CompileOptions:
         return (*FIXED, code, *fast, *allowed)
 
 
-def command(toolchain: Toolchain, options: CompileOptions, libraries: tuple[Path, ...]) -> tuple[str, ...]:
+def command(
+    toolchain: Toolchain, options: CompileOptions, libraries: tuple[Path, ...], extra: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """The whole command line, run in the folder that holds the source."""
     linked = [f"-Xlinker={path}" for path in (*libraries, toolchain.runtime)]
     return (
         str(toolchain.nvcc),
         f"-ccbin={toolchain.host}",
         *options.flags(),
+        *extra,
         f"-I{HEADERS}",
         "-MD",
         "-MF",
