@@ -25,10 +25,14 @@ def _processor() -> str:
     return digest(next((line for line in lines if line.startswith(("flags", "Features"))), "unknown"))
 
 
+def engine_flags() -> tuple[str, ...]:
+    """How the engine is compiled on this machine."""
+    return (*ENGINE_FLAGS, f"-DWARPSMITH_PROCESSOR={_processor()}")
+
+
 def executor(engine: Path = FOLDER / "engine") -> Path:
     """The executor program over an engine: ours, or another that keeps `engine.h`."""
-    sources = [*_files(FOLDER / "executor"), *_files(engine)]
-    return build("warpsmith-executor", sources, (*ENGINE_FLAGS, f"-DWARPSMITH_PROCESSOR={_processor()}"))
+    return build("warpsmith-executor", [*_files(FOLDER / "executor"), *_files(engine)], engine_flags())
 
 
 def runtime(major: int = 13) -> Path:

@@ -2,11 +2,7 @@
 
 import hashlib
 import json
-import os
-import re
 import subprocess
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from ctypes import CDLL, POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,54 +12,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from warpsmith.base.native import build
 from warpsmith.compile import Toolchain
+from warpsmith.vgpu.native import engine_flags
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parents[2] / "src/warpsmith/vgpu/native/engine"
-FLAGS = ("-std=c++20", "-O3", "-march=native", "-ffp-contract=off", "-fno-fast-math", "-fPIC")
-CACHE = Path(tempfile.gettempdir()) / "warpsmith-engine-tests"
 HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
 
-def compile_object(source: Path, key: str) -> Path:
-    """One object file, kept by the hash of everything it may include."""
-    target = CACHE / f"{source.stem}-{key}.o"
-    if not target.exists():
-        partial = target.with_suffix(f".{os.getpid()}.part")  # several test processes may build at once
-        subprocess.run(["g++", *FLAGS, f"-I{SOURCES}", "-c", str(source), "-o", str(partial)], check=True)
-        partial.rename(target)
-    return target
-
-
-def included(source: Path, seen: dict[Path, bytes]) -> None:
-    """The file and every header of the engine it includes, directly or not."""
-    if source in seen:
-        return
-    seen[source] = source.read_bytes()
-    for name in re.findall(r'^#include "(.+)"', seen[source].decode(), re.MULTILINE):
-        included(SOURCES / name, seen)
-
-
-def content_key(source: Path) -> str:
-    """The hash of all text that decides an object file."""
-    seen: dict[Path, bytes] = {}
-    included(source, seen)
-    return hashlib.sha256(b"".join(seen[p] for p in sorted(seen))).hexdigest()[:16]
-
-
 def build_library() -> Path:
-    """The engine and the shim as one shared library."""
-    CACHE.mkdir(exist_ok=True)
-    sources = [*sorted(SOURCES.glob("*.cpp")), HERE / "shim.cpp"]
-    keys = [content_key(source) for source in sources]
-    with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(compile_object, sources, keys))
-    library = CACHE / f"engine-{hashlib.sha256(''.join(keys).encode()).hexdigest()[:16]}.so"
-    if not library.exists():
-        partial = library.with_suffix(f".{os.getpid()}.part")
-        subprocess.run(["g++", "-shared", "-o", str(partial), *map(str, objects)], check=True)
-        partial.rename(library)
-    return library
+    """The engine and the shim as one shared library; the engine's objects are those of the executor."""
+    return build(
+        "libwarpsmith-engine-tests.so", [*sorted(SOURCES.glob("*.cpp")), HERE / "shim.cpp"], engine_flags(), shared=True
+    )
 
 
 def bind(library: CDLL) -> CDLL:

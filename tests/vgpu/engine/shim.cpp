@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "engine.h"
+#include "../../../src/warpsmith/vgpu/native/engine/engine.h"
 
 using namespace vgpu;
 
