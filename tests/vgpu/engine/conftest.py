@@ -1,6 +1,5 @@
 """The engine built once by g++ and driven through ctypes; small PTX and CUDA texts run on it."""
 
-import hashlib
 import json
 import subprocess
 from ctypes import CDLL, POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from warpsmith.base import Home, digest
 from warpsmith.base.native import build
 from warpsmith.compile import Toolchain
 from warpsmith.vgpu.native import engine_flags
@@ -23,9 +23,8 @@ HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
 def build_library() -> Path:
     """The engine and the shim as one shared library; the engine's objects are those of the executor."""
-    return build(
-        "libwarpsmith-engine-tests.so", [*sorted(SOURCES.glob("*.cpp")), HERE / "shim.cpp"], engine_flags(), shared=True
-    )
+    sources = [*sorted(SOURCES.glob("*.cpp")), HERE / "shim.cpp"]
+    return build("libwarpsmith-engine-tests.so", sources, engine_flags(), shared=True)
 
 
 def bind(library: CDLL) -> CDLL:
@@ -249,11 +248,10 @@ def nvcc() -> Any:
     toolchain = Toolchain.find()
 
     def compile_ptx(text: str, arch: str = "compute_90a") -> str:
-        CACHE.mkdir(exist_ok=True)
-        key = hashlib.sha256((arch + text).encode()).hexdigest()[:16]
-        target = CACHE / f"{key}.ptx"
+        target = Home.here().cache / "test-artifacts" / f"{digest(arch, text)}.ptx"
         if not target.exists():
-            source = CACHE / f"{key}.cu"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source = target.with_suffix(".cu")
             source.write_text(text)
             subprocess.run(
                 [
