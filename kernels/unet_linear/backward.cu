@@ -54,7 +54,7 @@
 #ifndef JOINED
 #define JOINED 1
 #endif
-// Columns of a tile; 0: 256, 224 or MIDDLE, whichever leaves less of the last round of tiles empty.
+// Columns of a tile; 0: 256 or MIDDLE, whichever leaves less of the last round of tiles empty.
 #ifndef WIDTH
 #define WIDTH 0
 #endif
@@ -655,31 +655,6 @@ struct IsPlain<Plain<T, Sums>> : std::true_type {};
   "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),  \
   "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),  \
   "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79])
-#define WGMMA_224(KIND) \
-  "{ .reg .pred p; setp.ne.b32 p, %114, 0; wgmma.mma_async.sync.aligned.m64n224k16.f32." KIND "." KIND " {" \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15," \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31," \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47," \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63," \
-  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79," \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95," \
-  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
-  "}, %112, %113, p, 1, 1, %115, %116; }"
-#define WGMMA_SUMS_224 \
-  "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),  \
-  "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),  \
-  "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),  \
-  "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),  \
-  "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),  \
-  "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),  \
-  "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),  \
-  "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),  \
-  "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),  \
-  "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),  \
-  "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),  \
-  "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),  \
-  "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),  \
-  "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111])
 #define WGMMA_256(KIND) \
   "{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32." KIND "." KIND " {" \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15," \
@@ -717,11 +692,6 @@ __device__ __forceinline__ void multiply_group(float (&d)[N / 2], uint64_t a, ui
       asm volatile(WGMMA_160("f16") : WGMMA_SUMS_160 : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
     else
       asm volatile(WGMMA_160("bf16") : WGMMA_SUMS_160 : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
-  } else if constexpr (N == 224) {
-    if constexpr (std::is_same_v<T, at::Half>)
-      asm volatile(WGMMA_224("f16") : WGMMA_SUMS_224 : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
-    else
-      asm volatile(WGMMA_224("bf16") : WGMMA_SUMS_224 : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
   } else if constexpr (N == 256) {
     if constexpr (std::is_same_v<T, at::Half>)
       asm volatile(WGMMA_256("f16") : WGMMA_SUMS_256 : "l"(a), "l"(b), "r"(keep), "n"(!AK), "n"(!BK));
@@ -897,7 +867,7 @@ struct Ring {
   static constexpr int rows = 128, depth = 64, boxes = (Cols + 63) / 64;
   static constexpr int bytes_a = rows * 128, bytes_b = BK ? Cols * 128 : boxes * 8192, stage = bytes_a + bytes_b;
   // Results leave in boxes of 16 rows, each warp's own.
-  static constexpr int out_cols = Cols % 64 == 0 ? 64 : 32, rounds = Reach / out_cols, buffers = rounds == 4 || rounds == 7 ? 2 : rounds;
+  static constexpr int out_cols = Cols % 64 == 0 ? 64 : 32, rounds = Reach / out_cols, buffers = rounds == 4 ? 2 : rounds;
   static constexpr int out_box = 16 * out_cols * 2, out_bytes = STAGED ? 8 * buffers * out_box : 0;
   static constexpr int fit = (kRoom - 1024 - 256 - out_bytes) / stage, stages = fit > 6 ? 6 : fit;
   static constexpr int bytes = stages * stage + out_bytes + 1024 + 256;
@@ -1061,7 +1031,6 @@ __global__ void __launch_bounds__(384, 1) product_groups(const __grid_constant__
   } else {
     more_registers<232>();
     const int own = group - 1, g = lane / 4, t = lane % 4;
-    int first = 0;  // the buffer of a tile's first box of results
     // The second group begins a little later: while the first is busy with the end of a tile it has the tensor cores for
     // itself, and the other way round.
     if (own == 1 && w.lag) {
@@ -1155,7 +1124,7 @@ __global__ void __launch_bounds__(384, 1) product_groups(const __grid_constant__
         const int line = lane % 16, chunk = lane / 16;
 #pragma unroll
         for (int round = 0; round < R::rounds; ++round) {
-          const uint32_t box = room + (round + first) % R::buffers * R::out_box;
+          const uint32_t box = room + round % R::buffers * R::out_box;
           if (lane == 0) wait_sent<R::buffers - 1>();
           __syncwarp();
 #pragma unroll
@@ -1170,7 +1139,6 @@ __global__ void __launch_bounds__(384, 1) product_groups(const __grid_constant__
           if (lane == 0 && x < job.n && y < job.m) send_box(box, &job.out, x, y);
           if (lane == 0) end_sent();  // of a box outside too: the waits count rounds
         }
-        first = (first + R::rounds) % R::buffers;
       } else {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -1260,8 +1228,6 @@ template <typename Call>
 void with_width(int cols, const Call& call) {
   if (cols == 256)
     call(std::integral_constant<int, 256>());
-  else if (cols == 224)
-    call(std::integral_constant<int, 224>());
   else
     call(std::integral_constant<int, MIDDLE>());
 }
@@ -1288,7 +1254,7 @@ bool multiply_groups(const Product<T>& p, Epilogue epilogue, const torch::Tensor
   int best = 256, best_parts = 1;
   if constexpr (!Epilogue::kPaired) {
     double least = 1e30;
-    for (const int cols : {256, 224, MIDDLE})
+    for (const int cols : {256, MIDDLE})
       for (int parts = 1; parts <= (IsPlain<Epilogue>::value ? 16 : 1) && (parts == 1 || steps / parts >= 8); ++parts) {
         if (WIDTH && cols != WIDTH) continue;
         const int64_t rounds = (tiles_of(p.m, p.n, 128 * CLUSTER, cols) * parts + kUnits - 1) / kUnits;
@@ -1338,7 +1304,7 @@ bool multiply_joined(const Product<T>& p, const E& epilogue, const Product<T> (&
   const int64_t steps = (p.k + 63) / 64 * p.pairs, other_steps = (others[0].k + 63) / 64;  // the same k for all others
   int best = 256, best_parts = 1;
   double least = 1e30;
-  for (const int cols : {256, 224, MIDDLE})
+  for (const int cols : {256, MIDDLE})
     for (int parts = 1; parts <= (Count == 1 ? 16 : 1) && (parts == 1 || other_steps / parts >= 8); ++parts) {
       if (WIDTH && cols != WIDTH) continue;
       int64_t tiles = tiles_of(p.m, p.n, 128 * CLUSTER, cols), other_tiles = 0;
