@@ -2,8 +2,8 @@
 
 Usage: python scripts/publish.py FOLDER RECORDS.jsonl...
 
-FOLDER is of a GPU: docs/results/h200. A record counts that passed and is of a kernel's text as it is now; where there are
-several the last one does, of FOLDER first and then of the files as they are named. A kernel without one keeps the
+FOLDER is of a GPU: docs/results/h200. A record counts that passed and is of a kernel's text as it is now; where there
+are several the last one does, of FOLDER first and then of the files as they are named. A kernel without one keeps the
 record that it had.
 """
 
