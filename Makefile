@@ -52,10 +52,10 @@ corpus: setup
 check: format lint types layers test
 
 format: setup
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks scripts docs/walkthrough.py
 
 lint: setup
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks scripts docs/walkthrough.py
 
 types: setup
 	$(BIN)/mypy

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from math import inf
 from pathlib import Path
 from threading import Lock
@@ -59,10 +60,11 @@ class Pick(Model):
 def search(task: str, direction: Direction) -> Pick:
     """One search in an archive of its own."""
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder, Archive.open(f"sqlite:///{folder}/archive.sqlite") as archive:
+    with ExitStack() as until:
+        folder = until.enter_context(tempfile.TemporaryDirectory())
+        archive = until.enter_context(Archive.open(f"sqlite:///{folder}/archive.sqlite"))
         wishes = Wishes(target=task, direction=direction, device="vgpu", run="pick")
-        session = open_session(archive, wishes, lambda view: None)
-        ending = session.search.run()
+        ending = open_session(archive, wishes, lambda view: None, until).search.run()
     assert ending.best is not None
     candidate = ending.best.record.candidate
     return Pick(
