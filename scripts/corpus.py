@@ -40,7 +40,7 @@ from warpsmith.verify.specimens import (
     read_candidates,
     read_specimens,
 )
-from warpsmith.verify.text import code_of
+from warpsmith.compile.text import code_of
 
 ROOT = Path(__file__).parents[1]
 SEED, ASK_SEED = 20251115, 20251116

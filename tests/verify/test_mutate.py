@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.compile.text import closing, code_of, line_of
 from warpsmith.verify.mutate import Harm, Operator, mutants, one_each
 from warpsmith.verify.operators import OPERATORS
 from warpsmith.verify.rewrites import REWRITES, Rewrite, rewritten
 from warpsmith.verify.specimens import read_candidates
-from warpsmith.verify.text import closing, code_of, line_of
 
 CORPUS = read_candidates(Path(__file__).parents[2] / "corpus")
 SEEDS = [one.source for one in CORPUS if one.origin.startswith("honest seed")]

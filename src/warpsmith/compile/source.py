@@ -5,14 +5,13 @@ from collections.abc import Mapping
 
 from warpsmith.compile.fault import Fault
 from warpsmith.compile.options import SOURCE
+from warpsmith.compile.text import code_of, line_of
 from warpsmith.records import Candidate, Direction, Language, Reason
 
 LIMIT_BYTES = 1 << 20
 MACRO_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 MACRO_VALUE = re.compile(r"[\w.+\-*/<>=(),: ]{0,100}")
 PREFIXES = {Language.TORCH: "warpsmith/torch/all.h", Language.PLAIN: "warpsmith/plain.h"}
-# What nobody closes ends with the text or the line: else a megabyte of openings is searched once for each of them.
-COMMENTS = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?', re.DOTALL)
 INCBIN = re.compile(r"""\.incbin\s*\\?["']?([^"'\\\s]*)""")
 # What of CUDA's 16-bit headers a source may use without including them, as torch's headers bring them along.
 CUDA_HALF = re.compile(
@@ -45,16 +44,11 @@ def check_bytes(raw: bytes) -> Fault | None:
 
 def check_files(source: str) -> Fault | None:
     """A kernel has no reason for .incbin, whatever file it names; one that hides it meets the confinement."""
-    code = COMMENTS.sub(_blanked, source)
+    code = code_of(source, strings=True)
     if (found := INCBIN.search(code)) is None:
         return None
-    line = code.count("\n", 0, found.start()) + 1
+    line = line_of(code, found.start())
     return Fault(Reason.FORBIDDEN_FILE, f"The source reads the file {found[1]} by .incbin in line {line}.")
-
-
-def _blanked(found: re.Match[str]) -> str:
-    """A comment as its line breaks alone, a string as it is."""
-    return found[0] if found[0].startswith('"') else "\n" * found[0].count("\n")
 
 
 def check_macros(macros: Mapping[str, str]) -> Fault | None:
@@ -97,7 +91,7 @@ def _shim(candidate: Candidate) -> str | Fault:
 
 def exported(source: str) -> tuple[str, ...]:
     """The directions that a plain source has a function for, as far as its text tells."""
-    code = COMMENTS.sub(" ", source)
+    code = code_of(source)
     return tuple(name.value for name in Direction if re.search(rf"\bint\s+{name.value}\s*\(", code))
 
 

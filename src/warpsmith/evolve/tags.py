@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from warpsmith.evolve.tokens import COMMENT
+from warpsmith.compile.text import code_of
 
 RULES: Mapping[str, str] = {
     "tensor-core": r"\bwgmma\b|\bwmma::|\bmma\.sync|\bmma_sync\b|\bldmatrix\b",
@@ -37,7 +37,7 @@ _COMPILED = {name: re.compile(rule) for name, rule in RULES.items()}
 @lru_cache(maxsize=64)
 def tags(source: str) -> tuple[str, ...]:
     """The tags in the order of the table; `fused` when there is one launch, `launches-N` when there are more."""
-    code = COMMENT.sub(lambda found: found[1] or " ", source)
+    code = code_of(source, strings=True)
     found = [name for name, rule in _COMPILED.items() if rule.search(code)]
     launches = len(LAUNCH.findall(code))
     return (*found, "one-launch" if launches <= 1 else "many-launches")

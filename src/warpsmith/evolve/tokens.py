@@ -9,10 +9,10 @@ from typing import TypeVar
 from zlib import crc32
 
 from warpsmith.base import digest
+from warpsmith.compile.text import code_of
 
 T = TypeVar("T")
-COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*")', re.DOTALL)
-TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\.?\d[\w.]*|<<<|>>>|[-+*/%&|^=!<>]=|&&|\|\||<<|>>|->|::|\S')
+TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"?|[A-Za-z_]\w*|\.?\d[\w.]*|<<<|>>>|[-+*/%&|^=!<>]=|&&|\|\||<<|>>|->|::|\S')
 PRIME, MIX = (1 << 61) - 1, 0x9E3779B97F4A7C15  # spread hashes evenly, so that the smallest are a fair sample
 NAME = re.compile(r"[A-Za-z_]\w*")
 ENDS = frozenset("=;,)[:")
@@ -24,7 +24,7 @@ PERHAPS = 0.97  # by sketches, from which the whole sources are compared
 
 def tokens(source: str) -> tuple[str, ...]:
     """The tokens of a source without comments and layout."""
-    return tuple(TOKEN.findall(COMMENT.sub(lambda found: found[1] or " ", source)))
+    return tuple(TOKEN.findall(code_of(source, strings=True)))
 
 
 def normal_digest(source: str, macros: Mapping[str, str]) -> str:

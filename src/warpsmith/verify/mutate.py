@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from warpsmith.verify.text import closing, code_of, line_of
+from warpsmith.compile.text import closing, code_of, line_of
 
 ON_DEVICE = re.compile(r"\b__(?:global|device)__\b[^;{]*\{")
 Change: TypeAlias = str | Callable[[re.Match[str]], str]

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from warpsmith.verify.text import code_of
+from warpsmith.compile.text import code_of
 
 
 @dataclass(frozen=True)

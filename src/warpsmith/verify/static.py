@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.compile.options import SOURCE
+from warpsmith.compile.text import code_of, line_of
 from warpsmith.records import Candidate, Checker, Finding, Model, Place, Severity, StageResult, StaticFacts, Verdict
-from warpsmith.verify.text import code_of, line_of
 
 STAGE = "static"
 RULES = Path(__file__).parent / "rules.toml"
