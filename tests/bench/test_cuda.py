@@ -345,7 +345,7 @@ def test_half_of_the_memory_is_left_to_others(
 
 def test_a_timed_call_is_examined_as_a_checked_one() -> None:
     call = OPENED.problem(Direction.FORWARD, Trial(case=CASE))
-    examine = _examine(desk(), CASE)
+    examine = _examine(desk(), Trial(case=CASE))
     assert examine(call, Shown(None, call.native)) is None
     wrong = examine(call, Shown(None, tuple(result + 1 for result in call.native)))
     assert wrong is not None and wrong.reason is Reason.WRONG_VALUE

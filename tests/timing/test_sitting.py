@@ -113,7 +113,8 @@ def recorded(
         return WRONG if len(seen) == wrong_at else None
 
     monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(CALL))
-    return record_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _case: examine)
+    monkeypatch.setattr(Subject, "others", lambda self, case: repeat((Trial(case=case), CALL)))
+    return record_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _trial: examine)
 
 
 def test_calls_of_both_modes_come_before_the_one_that_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

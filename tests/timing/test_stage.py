@@ -1,7 +1,8 @@
 """A case under the clock with players that are fakes: what is believed, and what is not."""
 
 from dataclasses import dataclass, field, replace
-from itertools import repeat
+from functools import partial
+from itertools import islice, product, repeat
 from math import prod
 from pathlib import Path
 from typing import cast
@@ -11,13 +12,13 @@ import torch
 from tests.timing.faking import FakeSession
 
 from warpsmith.base import HarnessError
-from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Reason, Trial, Verdict
+from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Reason, Trial, Twist, Verdict
 from warpsmith.sandbox.cuda_room import Room
 from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.player import Player
 from warpsmith.sandbox.protocol import Recording
-from warpsmith.sandbox.session import Clocks, Shown
+from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.program import Problem
@@ -29,7 +30,7 @@ from warpsmith.timing.rules import Doubt, Floor
 from warpsmith.timing.sample import Manner, Null
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stage import RULES, Tier, Timer
-from warpsmith.timing.subject import Subject
+from warpsmith.timing.subject import LARGE, SPREAD, Subject
 from warpsmith.timing.verdict import Judged
 from warpsmith.timing.window import Window, Windows
 from warpsmith.timing.zeros import Zeros
@@ -80,7 +81,7 @@ def timed(
 ) -> Judged | Doubt:
     monkeypatch.setenv("WARPSMITH_HOME", str(home))
     monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(OUTLINE))
-    monkeypatch.setattr(Subject, "others", lambda self, _case: [])
+    monkeypatch.setattr(Subject, "others", lambda self, case: repeat((Trial(case=case), OUTLINE)))
     monkeypatch.setattr("warpsmith.timing.stage.measure_again", lambda _torch, _request, chosen: chosen)
     monkeypatch.setattr(Faked, "torch", None)
     kept = Baseline(mode="eager", idle_us=(30.0,) * 9, queued_us=(24.0,) * 9)
@@ -88,7 +89,7 @@ def timed(
     keep(path, Baselines(modes=(kept,), flush_us=400.0))
     monkeypatch.setattr("warpsmith.timing.stage.measure", lambda _torch, _request, _modes: Baselines(modes=(kept,)))
     timer = Timer(cast(Zeros, Zero()), "H200", "2", tier, modes=("eager",))
-    return timer.time_case(SUBJECT, case, lambda _call, _shown: None, sitting, recorded)
+    return timer.time_case(SUBJECT, case, lambda _trial: lambda _call, _shown: None, sitting, recorded)
 
 
 def doubts(found: Judged | Doubt) -> set[Reason]:
@@ -165,45 +166,54 @@ def test_a_doubt_is_a_quarantine_and_ends_the_stage(monkeypatch: pytest.MonkeyPa
 
     told = Told(timer.zeros, "H200", "2")
     other, recorded = CASE.model_copy(update={"name": "d"}), Recordings(ARENAS, {"c": RECORDED, "d": RECORDED})
-    found = told.stage(Faked(), SUBJECT, [CASE, other], lambda _case: lambda _call, _shown: None, recorded)
+    found = told.stage(Faked(), SUBJECT, [CASE, other], lambda _trial: lambda _call, _shown: None, recorded)
     assert (found.verdict, found.reason, found.detail) == (Verdict.QUARANTINE, Reason.UNREPEATED, "why")
     assert asked == ["c"]
 
 
-def test_other_inputs_are_tried_before_a_repeated_call_is_timed() -> None:
-    """Host code may have chosen by the inputs that it was recorded with."""
-    sitting, seen = Faked(HONEST), list[Problem]()
-    other = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
+def test_other_inputs_come_between_those_that_are_timed() -> None:
+    """Host code may have chosen by the inputs that it was recorded with, and a kernel may count its calls."""
+    other, places = outline(OPENED, Direction.FORWARD, Trial(case=CASE)), set[tuple[int, ...]]()
     making = Windows(
-        sitting,
+        Faked(HONEST),
         cast(Zeros, Zero()),
         repeat(OUTLINE),
-        lambda call, _shown: seen.append(call),
+        lambda _call, _shown: None,
         Manner(RULES["search"]),
         RECORDED,
-        [other],
     )
-    assert isinstance(making.window(0, OUTLINE), Window)
-    assert seen[0] is other and all(call is OUTLINE for call in seen[1:])
-
-    def wrong(call: Problem, _shown: Shown) -> Trouble | None:
-        return Trouble(Reason.WRONG_VALUE, "off") if call is other else None
-
-    found = replace(making, examine=wrong).window(0, OUTLINE)
+    for _ in range(20):
+        seen = list[Problem]()
+        examine = partial(lambda seen, call, _shown: seen.append(call), seen)
+        making = replace(making, examine=examine, others=repeat((other, examine)))
+        assert isinstance(making.window(0, OUTLINE), Window)
+        dozen = tuple(place for place, call in enumerate(seen[:12]) if call is other)
+        assert len(dozen) == 3 or len(seen) < 12
+        places.add(dozen)
+    assert len(places) > 10, "where, nobody knows"
+    wrong = Trouble(Reason.WRONG_VALUE, "off")
+    found = replace(making, others=repeat((other, lambda _call, _shown: wrong))).window(0, OUTLINE)
     assert found == Doubt(Reason.UNREPEATED, "repeated without its host code, off")
 
 
-@pytest.mark.parametrize("task", ["linear", "max_pool"])
-def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("task", ["attention", "linear", "max_pool"])
+def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(
+    task: str, direction: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = problems
     monkeypatch.setattr("warpsmith.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
     opened = open_task(task)
     described = opened.describe()
     case = min(described.group(Group.SMOKE), key=lambda one: prod(one.axes.values()))
-    subject = Subject(opened, task, described, Direction.FORWARD, Path("x.so"), False, 1)
-    first, second = subject.others(case), subject.others(case)
-    assert len(first) == 2
-    for one, other in zip(first, second, strict=True):
-        x, y = tensors(one.arguments)[0], tensors(other.arguments)[0]
+    subject = Subject(opened, task, described, direction, Path("x.so"), False, 1)
+    first, second = (list(islice(subject.others(case), 3)) for _ in range(2))
+    for kinds in (first, second):
+        families = [trial.family for trial, _ in kinds]
+        assert [trial.twist for trial, _ in kinds].count(Twist.NUDGED) == 1
+        assert any(family in SPREAD for family in families)
+        assert (task == "linear") or any(family in LARGE for family in families), "exponents can overflow"
+    for (_, one), (_, other) in product(first, second):
+        x, y = (tensors(call.arguments)[0] for call in (one, other))
         assert x.shape == y.shape == tensors(subject.outline(case).arguments)[0].shape
         assert not torch.equal(x, y)

@@ -257,12 +257,13 @@ def _timed_cases(desk: Desk) -> list[Case]:
     return [*written[: desk.choices.most_cases], *drawn, *near] or list(desk.task.cases[:1])
 
 
-def _examine(desk: Desk, case: Case) -> "Examine":
+def _examine(desk: Desk, trial: Trial) -> "Examine":
     from warpsmith.check.fault import look
 
     def examine(call: "Problem", shown: Shown) -> Trouble | None:
-        fault = look(shown, call, desk.task, desk.candidate.direction, Trial(case=case)).fault
-        return Trouble(fault.reason, f"{fault.detail} ({case.name}: {case.shape})") if fault else None
+        fault = look(shown, call, desk.task, desk.candidate.direction, trial).fault
+        where = f"{trial.case.name}: {trial.case.shape}"
+        return Trouble(fault.reason, f"{fault.detail} ({where}, {trial.draw})") if fault else None
 
     return examine
 

@@ -126,8 +126,7 @@ def _failed(
     fault: Fault, step: Step, findings: Sequence[Finding], notes: _Notes, device: str, started: float
 ) -> StageResult:
     trial = step.trial
-    twist = "" if trial.twist == "none" else f", {trial.twist}"
-    where = f"{trial.case.name}, {trial.family} inputs, {trial.init} parameters{twist}, call {len(notes.seen) + 1}"
+    where = f"{trial.case.name}, {trial.draw}, call {len(notes.seen) + 1}"
     facts = CheckFacts(device=device, cases=_cases(notes), failed=trial, findings=tuple(findings))
     return StageResult(
         stage=STAGE,

@@ -165,6 +165,12 @@ class Trial(Model):
     seed: int = 0
     twist: Twist = Twist.NONE
 
+    @property
+    def draw(self) -> str:
+        """What was drawn, in words."""
+        twist = "" if self.twist is Twist.NONE else f", {self.twist}"
+        return f"{self.family} inputs, {self.init} parameters{twist}"
+
 
 class Reach(Model):
     """The values an axis may take in a held-out case, both ends included, in steps of `multiple`."""

@@ -1,11 +1,11 @@
 """A call of each case written down in the candidate's own process, so that it can be timed without its host code."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpsmith.base import quantile
-from warpsmith.records import Case
+from warpsmith.records import Case, Trial
 from warpsmith.sandbox.cuda_room import TAIL, Room, room_for_all
 from warpsmith.sandbox.cuda_session import CudaSession, Recorded
 from warpsmith.sandbox.observation import Trouble
@@ -14,9 +14,9 @@ from warpsmith.tasks.program import Problem
 from warpsmith.timing.sample import Examine, one
 from warpsmith.timing.subject import Subject
 
-# The calls before the one that is recorded. A first call may tune itself; behind a gate it shows whether anything is
-# still to run when the call is over, which nobody would see once all is repeated in one order. Those from an idle
-# device tell how long the host takes.
+# The calls before the one that is recorded, of other inputs. A first call may tune itself; behind a gate
+# it shows whether anything is still to run when the call is over, which nobody would see once all is repeated in one
+# order. Those from an idle device tell how long the host takes.
 BEFORE = (Mode.IDLE, Mode.QUEUED, Mode.IDLE)
 # Where the arenas are asked for, far from where a process keeps its own: another must get them there as well. No small
 # numbers beside each other look like these addresses.
@@ -42,7 +42,7 @@ def room_of(outlines: Iterable[Problem]) -> Room:
 
 
 def record_calls(
-    session: CudaSession, subject: Subject, cases: Sequence[Case], examine: Callable[[Case], Examine]
+    session: CudaSession, subject: Subject, cases: Sequence[Case], examine: Callable[[Trial], Examine]
 ) -> Recordings | Trouble | Unrepeated:
     """Of each case a call that can be repeated; else what is wrong with one, or why it cannot be.
 
@@ -51,7 +51,7 @@ def record_calls(
     found = {}
     for case in cases:
         session.use(room_of([subject.outline(case)]))
-        recorded = _record(session, subject.calls(case), examine(case), subject.plain)
+        recorded = _record(session, subject, case, examine)
         if not isinstance(recorded, Recorded):
             return recorded
         found[case.name] = recorded
@@ -59,7 +59,7 @@ def record_calls(
 
 
 def record_alone(
-    subject: Subject, runtime: Path, cases: Sequence[Case], examine: Callable[[Case], Examine], call_s: float
+    subject: Subject, runtime: Path, cases: Sequence[Case], examine: Callable[[Trial], Examine], call_s: float
 ) -> Recordings | Trouble | Unrepeated:
     """The same in a process of its own, which is gone afterwards."""
     room, entry = room_of(subject.outline(case) for case in cases), subject.direction.value
@@ -68,17 +68,17 @@ def record_alone(
 
 
 def _record(
-    session: CudaSession, calls: Iterator[Problem], examine: Examine, given: bool
+    session: CudaSession, subject: Subject, case: Case, examine: Callable[[Trial], Examine]
 ) -> Recorded | Trouble | Unrepeated:
     hosts_us = []
-    for mode in BEFORE:
-        shown = one(session, next(calls), examine, mode, given)
+    for mode, (trial, other) in zip(BEFORE, subject.others(case), strict=False):
+        shown = one(session, other, examine(trial), mode, subject.plain)
         if isinstance(shown, Trouble):
             return shown
         hosts_us += [shown.clocks.host_us] if shown.clocks and mode is Mode.IDLE else []
-    call = next(calls)
-    shown, recorded = session.record(call.arguments, call.native if given else ())
-    if trouble := shown.trouble or examine(call, shown):
+    call = next(subject.calls(case))
+    shown, recorded = session.record(call.arguments, call.native if subject.plain else ())
+    if trouble := shown.trouble or examine(Trial(case=case))(call, shown):
         return trouble
     if isinstance(recorded, str):
         return Unrepeated(recorded)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from warpsmith.records import MODES, Case, CaseTiming, Group, Reason, StageResult, TimingFacts, Verdict
+from warpsmith.records import MODES, Case, CaseTiming, Group, Reason, StageResult, TimingFacts, Trial, Verdict
 from warpsmith.sandbox.cuda_session import CALL_S, Recorded
 from warpsmith.timing.baselines import (
     Baselines,
@@ -60,14 +60,14 @@ class Timer:
         sitting: Sitting,
         subject: Subject,
         cases: Sequence[Case],
-        examine: Callable[[Case], Examine],
+        examine: Callable[[Trial], Examine],
         recorded: Recordings,
     ) -> StageResult:
         """The result of timing all cases; the first doubt decides the verdict."""
         begin = time.monotonic()
         found: list[CaseTiming] = []
         for case in cases:
-            outcome = self.time_case(subject, case, examine(case), sitting, recorded.calls[case.name])
+            outcome = self.time_case(subject, case, examine, sitting, recorded.calls[case.name])
             if isinstance(outcome, Doubt):
                 return self._result(begin, found, outcome)
             found.append(outcome.timing)
@@ -76,12 +76,18 @@ class Timer:
         return self._result(begin, found, None)
 
     def time_case(
-        self, subject: Subject, case: Case, examine: Examine, sitting: Sitting, recorded: Recorded
+        self,
+        subject: Subject,
+        case: Case,
+        examine: Callable[[Trial], Examine],
+        sitting: Sitting,
+        recorded: Recorded,
     ) -> Judged | Doubt:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
         outline = subject.outline(case)
         manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain)
-        making = Windows(sitting, self.zeros, subject.calls(case), examine, manner, recorded, subject.others(case))
+        usual, others = examine(Trial(case=case)), ((call, examine(trial)) for trial, call in subject.others(case))
+        making = Windows(sitting, self.zeros, subject.calls(case), usual, manner, recorded, others)
         several = replace(making, manner=replace(manner, rule=FEWER))
         first = making.windows([0], outline)
         if isinstance(first, Doubt):

@@ -1,16 +1,20 @@
 """Who is timed: a compiled candidate, what it is for, and fresh calls of it."""
 
+import random
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from warpsmith.records import Case, Direction, Family, Task, Trial
+from warpsmith.records import Case, Direction, Family, Task, Trial, Twist
 from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
 from warpsmith.tasks.program import Problem
 
-OTHERS = (Family.UNIFORM, Family.SORTED)  # families that fit shapes of any size
+RANDOM = random.SystemRandom()
+# Families that fit shapes of any size: those that are large, and those of other signs, spreads and orders.
+LARGE = (Family.HUGE, Family.NEAR_OVERFLOW)
+SPREAD = (Family.UNIFORM, Family.SORTED, Family.SPARSE, Family.ALTERNATING, Family.TINY)
 
 
 @dataclass(frozen=True)
@@ -30,16 +34,22 @@ class Subject:
         """Endless fresh calls of a case."""
         return problems(self.opened, self.direction, Trial(case=case), secrets.randbits(31), "cuda")
 
-    def others(self, case: Case) -> list[Problem]:
-        """Calls of the same shapes by secret draws: other values, another family of inputs, other parameters."""
+    def others(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
+        """Endless calls of the same shapes by secret draws: of the families that the task is checked with, with other
+        parameters, and with an element that stands out; of every three one of each kind that there is.
+        """
+        while True:
+            for trial in RANDOM.sample(kinds := self._kinds(case), len(kinds)):
+                yield trial, next(problems(self.opened, self.direction, trial, secrets.randbits(31), "cuda"))
+
+    def _kinds(self, case: Case) -> list[Trial]:
         written = self.task.cases
-        families = [family for family in OTHERS if any(family in one.families for one in written)]
+        listed = {family for one in written for family in one.families}
         inits = sorted({init for one in written for init in one.inits})
-        trials = [
-            Trial(case=case, family=family, init=secrets.choice(inits), seed=secrets.randbits(62))
-            for family in (Family.NORMAL, *families[:1])
-        ]
-        return [next(problems(self.opened, self.direction, trial, secrets.randbits(31), "cuda")) for trial in trials]
+        large, spread = ([family for family in kind if family in listed] for kind in (LARGE, SPREAD))
+        families = [RANDOM.choice(kind or [Family.NORMAL]) for kind in (large, spread)]
+        plain = [Trial(case=case, family=family, init=RANDOM.choice(inits)) for family in families]
+        return [*plain, Trial(case=case, init=RANDOM.choice(inits), twist=Twist.NUDGED)]
 
     def outline(self, case: Case) -> Problem:
         """The shapes of such a call."""

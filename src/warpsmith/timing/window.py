@@ -8,13 +8,12 @@ from warpsmith.base import HarnessError, median
 from warpsmith.records import Reason
 from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.observation import Trouble
-from warpsmith.sandbox.player import Player
 from warpsmith.sandbox.session import Clocks, Mode
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
 from warpsmith.timing.recording import PLACES, room_of
 from warpsmith.timing.rules import Doubt
-from warpsmith.timing.sample import WARM_CALLS, Examine, Manner, Null, Samples, one, sample
+from warpsmith.timing.sample import Examine, Manner, Null, Others, Samples, sample
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.zeros import Zeros
 
@@ -69,7 +68,7 @@ class Windows:
     examine: Examine
     manner: Manner
     recorded: Recorded
-    others: Sequence[Problem] = ()  # calls of the same shapes, but of other families of inputs
+    others: Others | None = None  # calls of the same shapes: host code may have chosen by those it was recorded with
 
     def window(self, number: int, outline: Problem) -> Window | Doubt:
         """Of calls that are repeated without the candidate's host code."""
@@ -81,8 +80,7 @@ class Windows:
             if self.recorded.recording.bases == PLACES:
                 raise
             return Doubt(Reason.UNREPEATED, f"what it says of its memory cannot be: {error}")  # no fault of ours
-        manner = replace(self.manner, null=null, warm_calls=max(0, WARM_CALLS - len(self.others)))
-        found = self._other(player) or sample(player, self.calls, self.examine, manner)
+        found = sample(player, self.calls, self.examine, replace(self.manner, null=null), self.others)
         if isinstance(found, Trouble):
             return Doubt(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
         return Window(found, null)
@@ -96,11 +94,3 @@ class Windows:
                 return one
             found.append(one)
         return found
-
-    def _other(self, player: Player) -> Trouble | None:
-        """What is wrong with calls of other inputs: host code may have chosen by those that it was recorded with."""
-        for call in self.others:
-            shown = one(player, call, self.examine, Mode.IDLE, self.manner.given, cold=self.manner.cold)
-            if isinstance(shown, Trouble):
-                return shown
-        return None
