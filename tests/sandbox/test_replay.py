@@ -1,5 +1,6 @@
 """A recorded call repeated without the candidate's host code, on the virtual GPU: the same results, or a reason."""
 
+import re
 import struct
 import tempfile
 from collections.abc import Iterator
@@ -122,13 +123,25 @@ def test_a_recording_of_memory_that_lies_elsewhere_is_refused(bench: Bench) -> N
     assert refused.status is Status.BAD_REQUEST and "elsewhere" in refused.text
 
 
+def swapped(recording: Recording) -> Recording:
+    """As if its kernel had its two parameters the other way round."""
+    true, false = (struct.pack("<III", 2, *sizes) for sizes in ((8, 4), (4, 8)))
+    assert true in recording.operations
+    return Recording("", recording.bases, recording.operations.replace(true, false))
+
+
 def test_parameters_must_have_the_sizes_that_the_kernel_has(bench: Bench) -> None:
     """The runtime would read past them."""
     _, recording = bench.recorded("launch")
-    true, false = (struct.pack("<III", 2, *sizes) for sizes in ((8, 4), (4, 8)))
-    assert true in recording.operations
-    swapped = Recording("", recording.bases, recording.operations.replace(true, false))
-    assert bench.again(swapped).status is Status.BAD_REQUEST
+    assert bench.again(swapped(recording)).status is Status.BAD_REQUEST
+
+
+def test_what_a_text_in_the_artifact_says_of_parameters_is_not_believed(bench: Bench) -> None:
+    """The runtime knows better, and would give the kernel what lies behind them in the player's memory."""
+    _, recording = bench.recorded("launch")
+    names = [name for name in re.findall(rb"\.entry (\w+)\(", FILE.read_bytes()) if name in recording.operations]
+    forged = FILE.read_bytes() + b"\n.entry " + names[0] + b"(.param .u32 a, .param .u64 b)\n"
+    assert played(bench, swapped(recording), forged).status is Status.BAD_REQUEST
 
 
 def test_a_second_image_of_device_code_is_not_played(bench: Bench) -> None:

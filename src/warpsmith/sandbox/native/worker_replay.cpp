@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <dlfcn.h>
 #include <elf.h>
 
 #include "cuda_calls.h"
@@ -15,6 +16,7 @@ void __cudaRegisterVar(void** module, char* host, char* device, const char* name
 int cudaLaunchKernelExC(const worker::LaunchConfig* shape, const void* kernel, void** arguments);
 int cudaFuncSetAttribute(const void* kernel, int attribute, int value);
 int cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, void* stream);
+int cudaGetLastError();
 }
 
 namespace worker {
@@ -60,6 +62,17 @@ std::string take_name(Reader* from) {
   return text ? std::string(text, text + length) : "";
 }
 
+// The runtime copies as many bytes as a kernel's parameters have, and a text in the artifact may say that it has fewer.
+bool are_all(const void* kernel, const std::vector<uint32_t>& sizes) {
+  using Ask = int(const void*, size_t, size_t*, size_t*);
+  static Ask* const ask = reinterpret_cast<Ask*>(dlsym(RTLD_DEFAULT, "cudaFuncGetParamInfo"));  // older runtimes lack it
+  size_t at = 0, bytes = 0, count = 0;
+  bool same = true;
+  for (; ask && ask(kernel, count, &at, &bytes) == 0; ++count) same = same && count < sizes.size() && bytes == sizes[count];
+  cudaGetLastError();  // the end of the list is an error
+  return same;
+}
+
 }  // namespace
 
 std::string Replay::open(const std::string& artifact, Reader* from) {
@@ -99,7 +112,6 @@ bool Replay::find(const std::string& name, Step* step) const {
   return step->handle != nullptr;
 }
 
-// The runtime reads as many parameters as the kernel has: those of a recording must be these.
 bool Replay::read_kernel(Reader* from, Step* step) const {
   const std::string name = take_name(from);
   const std::vector<uint32_t>* expected = record::parameters(name);
@@ -114,7 +126,7 @@ bool Replay::read_kernel(Reader* from, Step* step) const {
   }
   step->sizes.resize(from->take<uint32_t>() % 4096);
   for (uint32_t& size : step->sizes) size = from->take<uint32_t>(), step->bytes += size;
-  return expected && *expected == step->sizes && find(name, step);
+  return expected && *expected == step->sizes && find(name, step) && are_all(step->handle, step->sizes);
 }
 
 bool Replay::read(Reader* from, const Arenas& arenas, Step* step) const {
