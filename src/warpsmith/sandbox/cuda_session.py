@@ -284,6 +284,8 @@ class CudaSession:
         place = places.get(arena, range(0))
         if offset not in place or offset + raw.span_bytes > place.stop or offset % dtype.itemsize:
             return None
+        if raw.copied_bytes > len(place):  # elements that share memory: a copy could be of any size
+            return None
         return _strided(self._views[arena][offset : offset + raw.span_bytes], dtype, raw.shape, raw.strides)
 
     def _late(self, claims: Sequence[Claim], results: Sequence[Tensor]) -> list[Tensor]:

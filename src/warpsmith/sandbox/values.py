@@ -1,6 +1,7 @@
 """What goes into a worker and comes out: tensors as raw bytes, and numbers. Knows no torch."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
 # DLPack's codes: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool; and bits an element.
@@ -35,6 +36,11 @@ class Raw:
             return 0
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
         return (last + 1) * DTYPES[self.dtype][1] // 8
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes of a copy: more than it spans, where elements share memory."""
+        return prod(self.shape) * DTYPES[self.dtype][1] // 8
 
 
 Value: TypeAlias = Raw | tuple[Raw, ...] | list[int] | float | int | bool | None

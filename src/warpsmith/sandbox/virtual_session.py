@@ -240,6 +240,8 @@ def _tensors(values: Sequence[Value]) -> list[tuple[int, int, Raw]]:
 
 def _read(control: Control, claim: Claim) -> Raw | None:
     raw = claim.tensor
+    if raw.copied_bytes > SETTINGS.memory_bytes:  # no caller could hold it
+        return None
     data = control.read(claim.address, raw.span_bytes) if raw.span_bytes else b""
     return None if data is None else replace(raw, data=data)
 
