@@ -80,8 +80,8 @@ def fill(archive: Archive) -> None:
     with timed("add, a hundred together", COUNT - single):
         for start in range(single, COUNT, 100):
             with archive.together():
-                for place, one in enumerate(made[start : start + 100]):
-                    archive.add("run", one, cell=f"cell {place % 24}")
+                for one in made[start : start + 100]:
+                    archive.add("run", one)
     with timed("add again what is there", single):
         for one in made[:single]:
             archive.add("run", one)
@@ -93,9 +93,7 @@ def ask(archive: Archive) -> None:
     questions: tuple[tuple[str, Callable[[], object]], ...] = (
         ("best", lambda: archive.best("run")),
         ("elites, 20", lambda: archive.elites("run", limit=20)),
-        ("cells", lambda: archive.cells("run")),
         ("outcomes", lambda: archive.outcomes("run")),
-        ("candidates", lambda: archive.candidates("run")),
         ("lineage of the best", lambda: archive.lineage(last.candidate, "run")),
     )
     for what, question in questions:
