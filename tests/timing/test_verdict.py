@@ -12,7 +12,6 @@ from warpsmith.records import Case, Ceilings, Claim, Direction, Dtype, Group, Re
 from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
-from warpsmith.timing import Floor
 from warpsmith.timing.baselines import (
     Baseline,
     Baselines,
@@ -25,6 +24,7 @@ from warpsmith.timing.baselines import (
     measure,
     store,
 )
+from warpsmith.timing.rules import Floor
 from warpsmith.timing.sample import Null, Samples
 from warpsmith.timing.torch_host import Reply, Request
 from warpsmith.timing.verdict import Judged, Least, judged, least

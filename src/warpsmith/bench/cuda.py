@@ -220,7 +220,7 @@ def timer_for(hardware: str, torch_version: str, choices: Choices) -> "Timer":
     from warpsmith.timing.stage import Timer
 
     modes = choices.baselines or MODES
-    return Timer(_zeros(), hardware, torch_version, choices.tier, choices.cache, modes, choices.call_s)
+    return Timer(_zeros(), hardware, torch_version, choices.tier, choices.cache, modes)
 
 
 @cache
