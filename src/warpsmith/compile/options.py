@@ -37,7 +37,6 @@ class CompileOptions:
     fast_math: bool = False
     libraries: tuple[str, ...] = ()
     limits: Limits = LIMITS
-    cache_bytes: int = 4 * GIB
     link_policy: bool = True  # off only to see whether behaviour alone holds (`warpsmith audit --without link`)
 
     def __post_init__(self) -> None:
