@@ -83,7 +83,7 @@ def check_stage(desk: Desk) -> Stage:
         from warpsmith.sandbox.cuda_room import room_around, room_for_all
         from warpsmith.sandbox.cuda_session import CudaSession
         from warpsmith.tasks.fresh import outline
-        from warpsmith.timing.baselines import begin_host
+        from warpsmith.timing.host import begin_host
         from warpsmith.timing.recording import PLACES, room_of
 
         if desk.choices.tier == "claim":
