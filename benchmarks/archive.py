@@ -8,20 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from warpsmith.archive import Archive, Run
-from warpsmith.records import (
-    Candidate,
-    Case,
-    CaseTiming,
-    Direction,
-    Dtype,
-    Environment,
-    Group,
-    ModelledTime,
-    Record,
-    StageResult,
-    TimingFacts,
-    Verdict,
-)
+from warpsmith.records import Direction, Group, Record
+from warpsmith.records.fake import fake_candidate, fake_case, fake_timing, timed_record
 
 COUNT = 10_000
 TEXT = "// a line of a kernel, about as long as they are\n" * 200
@@ -29,27 +17,9 @@ TEXT = "// a line of a kernel, about as long as they are\n" * 200
 
 def record(number: int, parent: str) -> Record:
     """A record with five times and ten kilobytes of source."""
-    cases = tuple(
-        CaseTiming(
-            case=Case(name=f"case-{place}", group=Group.SMOKE, axes={"n": 8 + place}, dtype=Dtype.FLOAT32),
-            time=ModelledTime(us=10.0 + number % 997, gpu="H200"),
-        )
-        for place in range(5)
-    )
-    return Record(
-        candidate=Candidate(
-            task="softmax",
-            direction=Direction.FORWARD,
-            source=f"{TEXT}{number}",
-            parents=(parent,) if parent else (),
-        ),
-        task_version="1",
-        environment=Environment(device="virtual H200", hardware="vgpu:H200"),
-        results=(
-            StageResult(stage="check", verdict=Verdict.PASS),
-            StageResult(stage="timing", verdict=Verdict.PASS, facts=TimingFacts(tier="modelled", cases=cases)),
-        ),
-    )
+    us, parents = 10.0 + number % 997, (parent,) if parent else ()
+    timings = [fake_timing(us, case=fake_case(f"case-{place}", Group.SMOKE, 8 + place)) for place in range(5)]
+    return timed_record(fake_candidate(f"{TEXT}{number}", parents), *timings)
 
 
 def chain(count: int) -> Iterator[Record]:
@@ -80,8 +50,8 @@ def fill(archive: Archive) -> None:
     with timed("add, a hundred together", COUNT - single):
         for start in range(single, COUNT, 100):
             with archive.together():
-                for place, one in enumerate(made[start : start + 100]):
-                    archive.add("run", one, cell=f"cell {place % 24}")
+                for one in made[start : start + 100]:
+                    archive.add("run", one)
     with timed("add again what is there", single):
         for one in made[:single]:
             archive.add("run", one)
@@ -93,9 +63,7 @@ def ask(archive: Archive) -> None:
     questions: tuple[tuple[str, Callable[[], object]], ...] = (
         ("best", lambda: archive.best("run")),
         ("elites, 20", lambda: archive.elites("run", limit=20)),
-        ("cells", lambda: archive.cells("run")),
         ("outcomes", lambda: archive.outcomes("run")),
-        ("candidates", lambda: archive.candidates("run")),
         ("lineage of the best", lambda: archive.lineage(last.candidate, "run")),
     )
     for what, question in questions:

@@ -133,9 +133,9 @@ def _pairs(subject: Subject) -> Iterator[dict[str, object]]:
     place, cases = environment("cuda", ""), subject.task.group(Group.TIMING)
     timer = timer_for(place.hardware, place.torch, CHOICES)
     runtime = timer.zeros.toolchain.runtime.parent
-    recorded = record_alone(subject, runtime, cases, lambda _case: _unseen, timer.call_s)
+    recorded = record_alone(subject, runtime, cases, lambda _case: _unseen, CHOICES.call_s)
     assert not isinstance(recorded, Trouble | Unrepeated), recorded
-    with Sitting(subject, runtime, recorded.arenas, timer.call_s) as sitting:
+    with Sitting(subject, runtime, recorded.arenas, CHOICES.call_s) as sitting:
         for case in cases:
             calls, one = list(islice(subject.calls(case), CALLS)), recorded.calls[case.name]
             windows = [_window(sitting, one, calls, number) for number in range(4)]

@@ -8,26 +8,11 @@ import sys
 import time
 
 from warpsmith.archive import Archive, Run
-from warpsmith.records import (
-    Candidate,
-    Case,
-    CaseTiming,
-    Direction,
-    Dtype,
-    Environment,
-    Group,
-    ModelCall,
-    ModelledTime,
-    Reason,
-    Record,
-    StageResult,
-    TimingFacts,
-    Verdict,
-)
+from warpsmith.records import Direction, ModelCall, Reason, Record
+from warpsmith.records.fake import fake_candidate, fake_timing, timed_record
 from warpsmith.report import document, html, report
 
 LINES = [f"  out[{place}] = in[{place}] * scale + {place};  // a line of a kernel\n" for place in range(70)]
-CASE = Case(name="case", group=Group.TIMING, axes={"n": 8}, dtype=Dtype.FLOAT32)
 
 
 def main(records: int = 10_000) -> None:
@@ -56,22 +41,9 @@ def made(number: int, parent: str, draw: random.Random) -> Record:
     """A kernel with a time that falls slowly, or a wrong one."""
     lines = list(LINES)
     lines[draw.randrange(len(lines))] = f"  out[0] = {number};\n"
-    wrong = StageResult(stage="check", verdict=Verdict.FAIL, reason=Reason.WRONG_VALUE, detail="3 elements are wrong")
-    times = (CaseTiming(case=CASE, time=ModelledTime(us=100 / (1 + number / 5000) + draw.random() * 40, gpu="H200")),)
-    timed = StageResult(stage="timing", verdict=Verdict.PASS, facts=TimingFacts(tier="modelled", cases=times))
-    checked = StageResult(stage="check", verdict=Verdict.PASS, seconds=1.0)
-    compiled = StageResult(stage="compile", verdict=Verdict.PASS, seconds=2.0)
-    return Record(
-        candidate=Candidate(
-            task="softmax",
-            direction=Direction.FORWARD,
-            source="".join(lines),
-            parents=(parent,) if parent else (),
-        ),
-        task_version="1",
-        environment=Environment(device="virtual H200", hardware="vgpu:H200"),
-        results=(compiled, wrong) if number % 5 == 3 else (compiled, checked, timed),
-    )
+    timing = fake_timing(100 / (1 + number / 5000) + draw.random() * 40)
+    candidate = fake_candidate("".join(lines), (parent,) if parent else ())
+    return timed_record(candidate, timing, fails=Reason.WRONG_VALUE if number % 5 == 3 else None)
 
 
 if __name__ == "__main__":

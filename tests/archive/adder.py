@@ -8,43 +8,21 @@ import sys
 
 from warpsmith.archive import Archive
 from warpsmith.base import WarpsmithError
-from warpsmith.records import (
-    Candidate,
-    Case,
-    CaseTiming,
-    Direction,
-    Dtype,
-    Environment,
-    Group,
-    ModelledTime,
-    Record,
-    StageResult,
-    TimingFacts,
-    Verdict,
-)
+from warpsmith.records import Record
+from warpsmith.records.fake import fake_candidate, fake_timing, timed_record
 
 PADDING = "// a kernel has some kilobytes of text\n" * 100
 
 
 def record(number: int) -> Record:
     """The record of one number: always the same, with a parent and a time."""
-    parents = (candidate(number - 1).id,) if number else ()
-    case = Case(name="case", group=Group.SMOKE, axes={"n": 8}, dtype=Dtype.FLOAT32)
-    times = (CaseTiming(case=case, time=ModelledTime(us=10.0 + number, gpu="H200")),)
-    return Record(
-        candidate=candidate(number).model_copy(update={"parents": parents}),
-        task_version="1",
-        environment=Environment(device="virtual H200", hardware="vgpu:H200"),
-        results=(
-            StageResult(stage="check", verdict=Verdict.PASS),
-            StageResult(stage="timing", verdict=Verdict.PASS, facts=TimingFacts(tier="modelled", cases=times)),
-        ),
-    )
+    parents = (fake_candidate(text(number - 1)).id,) if number else ()
+    return timed_record(fake_candidate(text(number), parents), fake_timing(10.0 + number))
 
 
-def candidate(number: int) -> Candidate:
+def text(number: int) -> str:
     """The kernel of one number."""
-    return Candidate(task="softmax", direction=Direction.FORWARD, source=f"{PADDING}// {number}")
+    return f"{PADDING}// {number}"
 
 
 def main(url: str, run: str, first: int, end: int, limit_bytes: int = 0) -> int:

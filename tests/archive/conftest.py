@@ -9,45 +9,10 @@ from sqlalchemy import create_engine
 
 from warpsmith.archive import Archive, Run
 from warpsmith.archive.tables import METADATA
-from warpsmith.records import (
-    Candidate,
-    Case,
-    CaseTiming,
-    Direction,
-    Dtype,
-    Environment,
-    Group,
-    MeasuredTime,
-    ModelledTime,
-    Options,
-    Ratio,
-    Reason,
-    Record,
-    StageResult,
-    TimingFacts,
-    Verdict,
-)
+from warpsmith.records import Direction, Group, Reason, Record
+from warpsmith.records.fake import fake_candidate, fake_case, fake_timing, timed_record
 
 Make = Callable[..., Record]
-PASSED = (StageResult(stage="compile", verdict=Verdict.PASS), StageResult(stage="check", verdict=Verdict.PASS))
-
-
-def timing(us: float, kind: Literal["modelled", "measured"], cases: int) -> StageResult:
-    """Times of `cases` cases; a measured one is held against a baseline of 100 µs."""
-    time = ModelledTime(us=us, gpu="H200")
-    if kind == "measured":
-        time = MeasuredTime(us=us, low_us=us * 0.9, high_us=us * 1.1, samples=50)
-    ratio = Ratio(value=100 / us, low=90 / us, high=110 / us) if kind == "measured" else None
-    found = tuple(
-        CaseTiming(
-            case=Case(name=f"case-{place}", group=Group.SMOKE, axes={"n": 8 + place}, dtype=Dtype.FLOAT32),
-            time=time,
-            speedup=ratio,
-        )
-        for place in range(cases)
-    )
-    tier: Literal["modelled", "search"] = "modelled" if kind == "modelled" else "search"
-    return StageResult(stage="timing", verdict=Verdict.PASS, facts=TimingFacts(tier=tier, cases=found))
 
 
 def make(
@@ -61,17 +26,14 @@ def make(
     seed: int = 0,
     task: str = "softmax",
 ) -> Record:
-    """A record that passed in `us`, or one that failed at the check."""
-    results = PASSED if us is None else (*PASSED, timing(us, kind, cases))
-    if fails is not None:
-        results = (PASSED[0], StageResult(stage="check", verdict=Verdict.FAIL, reason=fails, detail="wrong"))
-    return Record(
-        candidate=Candidate(task=task, direction=Direction.FORWARD, source=source, parents=parents),
-        task_version="1",
-        environment=Environment(device="virtual H200", hardware="vgpu:H200" if kind == "modelled" else "cuda:H200"),
-        options=Options(device="vgpu", seeds=(seed,)),
-        results=results,
-    )
+    """A record that passed in `us`, or one that failed at the check; torch takes 100 µs where it is measured."""
+    measured = kind == "measured"
+    timings = [
+        fake_timing(us, 100 / us if measured else None, fake_case(f"case-{place}", Group.SMOKE, 8 + place))
+        for place in range(cases if us is not None else 0)
+    ]
+    hardware = "cuda:H200" if measured else "vgpu:H200"
+    return timed_record(fake_candidate(source, parents, task=task), *timings, fails=fails, hardware=hardware, seed=seed)
 
 
 @pytest.fixture(name="make")

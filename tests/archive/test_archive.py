@@ -33,7 +33,6 @@ def test_the_same_record_is_there_once_and_another_evaluation_beside_it(archive:
     assert archive.add("first", make("a", seed=2)) != first
     assert archive.count("first") == 2
     assert len({entry.key for entry in archive.records("first")}) == 1
-    assert archive.candidates("first") == {make("a").candidate.id}
 
 
 def test_the_same_record_may_be_in_two_runs_and_in_none(archive: Archive, run: Run, make: Make) -> None:

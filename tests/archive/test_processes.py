@@ -41,15 +41,16 @@ def acknowledged(text: str) -> list[str]:
 def assert_whole(url: str, expected: set[str]) -> None:
     """Every entry is what it says, has its score and its parents, and is there once; all that are expected are."""
     with Archive.open(url) as archive:
-        seen = set()
+        seen, parents = set(), set()
         for entry in archive.records("first"):
             assert digest(entry.body) == entry.id and entry.id not in seen
             assert entry.score == score(entry.record)
-            assert all(entry.candidate in archive.children(parent, "first") for parent in entry.parents)
+            parents.update((entry.number, place, parent) for place, parent in enumerate(entry.parents))
             seen.add(entry.id)
     assert expected <= seen
     with sqlite3.connect(url.removeprefix("sqlite:///")) as raw:
         assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert set(raw.execute("SELECT record, place, parent FROM parents")) == parents
     raw.close()
 
 

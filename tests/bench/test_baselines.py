@@ -13,7 +13,7 @@ from warpsmith.bench.baselines import Place, Wanted, measure_each, multiplies, p
 from warpsmith.records import MODES, Direction, Group
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import suite
-from warpsmith.timing.baselines import Host, Lasting, Resident
+from warpsmith.timing.host import Host, Lasting, Resident
 from warpsmith.timing.torch_host import Reply, Request
 
 PLACE = Place("cuda:H200", "2.11", ("eager", "compile"))

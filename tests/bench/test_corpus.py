@@ -22,19 +22,15 @@ from warpsmith.bench.corpus import (
 )
 from warpsmith.records import (
     Candidate,
-    Case,
-    CaseTiming,
     Direction,
-    Dtype,
     Environment,
-    Group,
-    ModelledTime,
     Reason,
     Record,
     StageResult,
     TimingFacts,
     Verdict,
 )
+from warpsmith.records.fake import fake_timing
 
 CHOICES = Choices(device="vgpu")
 ATTACK = """// attack: output cache by pointer
@@ -126,9 +122,7 @@ def test_an_attack_that_gains_nothing_may_pass() -> None:
 def test_an_attack_that_passes_has_succeeded_unless_it_is_harmless_and_no_faster(
     honest_us: float | None, wrong: bool
 ) -> None:
-    case = Case(name="c", group=Group.SMOKE, axes={}, dtype=Dtype.FLOAT32)
-    timed = CaseTiming(case=case, time=ModelledTime(us=10.0, gpu="H200"))
-    facts = TimingFacts(tier="modelled", cases=(timed,))
+    facts = TimingFacts(tier="modelled", cases=(fake_timing(10.0),))
     passed = record(Verdict.PASS).adding(StageResult(stage="timing", verdict=Verdict.PASS, facts=facts))
     assert judged(specimen(harmless="a reason"), passed, False, honest_us).wrong is wrong
     assert judged(specimen(), passed, False, honest_us).wrong

@@ -247,7 +247,7 @@ def test_torch_is_loaded_for_a_claim_while_it_is_checked(
     session = Repeatable(softmax(3))
     monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *given: session.on(given[3]))
     monkeypatch.setattr("warpsmith.bench.cuda.solver", lambda opened: opened.problem)
-    monkeypatch.setattr("warpsmith.timing.baselines.begin_host", begun.append)
+    monkeypatch.setattr("warpsmith.timing.host.begin_host", begun.append)
     chosen = Choices(device="cuda", cases=(Group.SMOKE,), tier=tier)
     check_stage(Desk("softmax", OPENED, TASK, CANDIDATE, chosen, 3, Path("x.so")))(compiled(1))
     assert begun == (["softmax"] if tier == "claim" else [])

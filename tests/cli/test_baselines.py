@@ -11,7 +11,7 @@ import pytest
 from warpsmith.bench import baselines as bench
 from warpsmith.cli._main import run
 from warpsmith.device import Gpu
-from warpsmith.timing import baselines as timing
+from warpsmith.timing import host as timing
 from warpsmith.timing.torch_host import Reply, Request
 
 ARGV = ["baselines", "softmax", "--direction", "forward", "--baselines", "eager,compile,max-autotune", "-j", "2"]

@@ -8,38 +8,19 @@ import pytest
 from warpsmith.archive import Archive, Run
 from warpsmith.cli._main import run
 from warpsmith.records import (
-    Candidate,
-    Case,
-    CaseTiming,
     Ceilings,
     Direction,
-    Dtype,
-    Environment,
-    Group,
-    ModelledTime,
     ProfileFacts,
     ProfileSource,
     Record,
-    StageResult,
-    TimingFacts,
-    Verdict,
 )
+from warpsmith.records.fake import fake_candidate, fake_timing, timed_record
 from warpsmith.report import ReportPage, SuitePage
 
 
 def record(source: str, us: float) -> Record:
     """A kernel with a modelled time."""
-    case = Case(name="a", group=Group.TIMING, axes={"n": 8}, dtype=Dtype.FLOAT32)
-    timing = TimingFacts(tier="modelled", cases=(CaseTiming(case=case, time=ModelledTime(us=us, gpu="H200")),))
-    return Record(
-        candidate=Candidate(task="softmax", direction=Direction.FORWARD, source=source),
-        task_version="1",
-        environment=Environment(device="virtual H200", hardware="vgpu:H200"),
-        results=(
-            StageResult(stage="check", verdict=Verdict.PASS),
-            StageResult(stage="timing", verdict=Verdict.PASS, facts=timing),
-        ),
-    )
+    return timed_record(fake_candidate(source), fake_timing(us))
 
 
 @pytest.fixture

@@ -8,23 +8,8 @@ import pytest
 
 from warpsmith.archive import Archive, ModelCall, Run, RunState, Summary
 from warpsmith.cli._main import run
-from warpsmith.records import (
-    Candidate,
-    Case,
-    CaseTiming,
-    Direction,
-    Dtype,
-    Environment,
-    Group,
-    MeasuredTime,
-    Options,
-    Ratio,
-    Reason,
-    Record,
-    StageResult,
-    TimingFacts,
-    Verdict,
-)
+from warpsmith.records import Direction, Reason, Record, Verdict
+from warpsmith.records.fake import fake_candidate, fake_timing, timed_record
 
 NAMED = Run(
     name="mine",
@@ -40,24 +25,9 @@ NAMED = Run(
 
 def record(source: str, speedup: float | None, *parents: str, macros: dict[str, str] | None = None) -> Record:
     """A kernel with a measured speedup, or one that was wrong."""
-    passed = StageResult(stage="check", verdict=Verdict.PASS)
-    wrong = StageResult(stage="check", verdict=Verdict.FAIL, reason=Reason.WRONG_VALUE, detail="3 elements are wrong")
-    case = Case(name="a", group=Group.TIMING, axes={"n": 8}, dtype=Dtype.FLOAT32)
-    results: tuple[StageResult, ...] = (wrong,)
-    if speedup is not None:
-        ratio = Ratio(value=speedup, low=speedup * 0.98, high=speedup * 1.02)
-        time = MeasuredTime(us=3.0, low_us=2.9, high_us=3.1, samples=99)
-        facts = TimingFacts(tier="search", cases=(CaseTiming(case=case, time=time, speedup=ratio),))
-        results = (passed, StageResult(stage="timing", verdict=Verdict.PASS, facts=facts))
-    return Record(
-        candidate=Candidate(
-            task="softmax", direction=Direction.FORWARD, source=source, parents=parents, macros=macros or {}
-        ),
-        task_version="1",
-        environment=Environment(device="H200", hardware="cuda:H200"),
-        options=Options(device="cuda", seeds=(1,)),
-        results=results,
-    )
+    fails = Reason.WRONG_VALUE if speedup is None else None
+    timing = fake_timing(3.0, speedup)
+    return timed_record(fake_candidate(source, parents, macros), timing, fails=fails, hardware="cuda:H200")
 
 
 @pytest.fixture

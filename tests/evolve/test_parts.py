@@ -9,12 +9,12 @@ from evolving import KERNEL, kernel, start
 from warpsmith.evolve.bandit import Arm, Bandit
 from warpsmith.evolve.fake import fake_record
 from warpsmith.evolve.ideas import applicable, ideas, sample
-from warpsmith.evolve.lessons import Lesson, lesson_of, notes
+from warpsmith.evolve.lessons import lesson_of, notes
 from warpsmith.evolve.population import Population
 from warpsmith.evolve.stops import Limits, Progress, stop
 from warpsmith.evolve.tune import read_space
 from warpsmith.evolve.tuner import Trials, point
-from warpsmith.records import Reason, Record
+from warpsmith.records import Lesson, Reason, Record
 
 A, B = Arm("cheap", "improve"), Arm("dear", "improve")
 

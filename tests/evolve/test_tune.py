@@ -23,12 +23,6 @@ def test_points_are_said_by_what_differs_from_the_defaults_and_the_default_comes
     assert not any(point.get("BLOCK") == "256" for point in points)
 
 
-def test_neighbours_are_one_step_away() -> None:
-    found = list(read_space(KERNEL).neighbours({"BLOCK": "128"}))
-    assert {"BLOCK": "64"} in found and {} in found and {"BLOCK": "128", "VEC": "2"} in found
-    assert {"BLOCK": "512"} not in found
-
-
 def test_a_source_without_declarations_has_one_point() -> None:
     space = read_space("// tuned by hand: BLOCK = 4 [1]\nint x;\n")
     assert space.size == 1 and list(space.points()) == [{}] and not space.bad

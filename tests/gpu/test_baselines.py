@@ -9,7 +9,7 @@ from warpsmith.base import Home
 from warpsmith.bench.baselines import Place, measure_each, prepare, usual_flush_us, wanted
 from warpsmith.bench.lease import Need, lease
 from warpsmith.records import MODES, Direction
-from warpsmith.timing.baselines import Host, TorchHost
+from warpsmith.timing.host import Host, TorchHost
 
 pytestmark = pytest.mark.gpu
 

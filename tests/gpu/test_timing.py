@@ -7,14 +7,14 @@ from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.device import gpus
 from warpsmith.profile import known_ceilings
 from warpsmith.records import Candidate, Case, Claim, Direction, Dtype, Group, Reason, TimingFacts, Verdict
+from warpsmith.sandbox.cuda_session import CALL_S
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_folder
-from warpsmith.timing import ratio
 from warpsmith.timing.recording import Recordings, Unrepeated, record_alone
-from warpsmith.timing.rules import claim
+from warpsmith.timing.rules import claim, ratio
 from warpsmith.timing.sample import Examine, Manner
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stage import RULES, Timer
@@ -53,7 +53,7 @@ def examine(_case: Case) -> Examine:
 
 
 def recordings(timer: Timer, one: Subject) -> Recordings:
-    found = record_alone(one, timer.zeros.toolchain.runtime.parent, [CASE], examine, timer.call_s)
+    found = record_alone(one, timer.zeros.toolchain.runtime.parent, [CASE], examine, CALL_S)
     assert not isinstance(found, Trouble | Unrepeated), found
     return found
 
@@ -61,7 +61,7 @@ def recordings(timer: Timer, one: Subject) -> Recordings:
 def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
     one = subject()
     recorded = recordings(timer, one)
-    with Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, timer.call_s) as sitting:
+    with Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, CALL_S) as sitting:
         result = timer.stage(sitting, one, [CASE], examine, recorded)
     assert result.verdict is Verdict.PASS, result.detail
     assert isinstance(result.facts, TimingFacts)
@@ -75,7 +75,7 @@ def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
 def test_a_kernel_against_itself_is_never_faster(timer: Timer) -> None:
     one, rule = subject(), RULES["claim"]
     recorded = recordings(timer, one)
-    with Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, timer.call_s) as sitting:
+    with Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, CALL_S) as sitting:
         making = Windows(sitting, timer.zeros, one.calls(CASE), close, Manner(rule), recorded.calls[CASE.name])
         first, second = (making.window(number, one.outline(CASE)) for number in range(2))
     assert isinstance(first, Window) and isinstance(second, Window)

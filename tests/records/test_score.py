@@ -3,59 +3,44 @@
 import pytest
 
 from warpsmith.records import (
-    Candidate,
-    Case,
     CaseTiming,
-    Direction,
-    Dtype,
-    Environment,
     Group,
     MeasuredScore,
-    MeasuredTime,
     ModelledScore,
     ModelledTime,
     Ratio,
     Reason,
     Record,
     StageResult,
-    TimingFacts,
     Verdict,
     score,
 )
-
-CHECKED = StageResult(stage="check", verdict=Verdict.PASS)
-
-
-def case(name: str, time: MeasuredTime | ModelledTime, speedup: Ratio | None = None, **more: object) -> CaseTiming:
-    where = {"name": name, "group": Group.TIMING, "axes": {"n": 1}, "dtype": Dtype.FLOAT32} | more
-    return CaseTiming(case=Case.model_validate(where), time=time, speedup=speedup)
+from warpsmith.records.fake import PASSED, fake_candidate, fake_case, fake_time, fake_timing, timed_record
 
 
 def record(
-    *cases: CaseTiming, hardware: str = "cuda:H200", checked: StageResult = CHECKED, version: str = "1"
+    *cases: CaseTiming, hardware: str = "cuda:H200", checked: StageResult = PASSED, version: str = "1"
 ) -> Record:
-    timing = StageResult(stage="timing", verdict=Verdict.PASS, facts=TimingFacts(tier="search", cases=cases))
-    return Record(
-        candidate=Candidate(task="softmax", direction=Direction.FORWARD, source="k"),
-        task_version=version,
-        environment=Environment(device="d", hardware=hardware),
-        results=(checked, timing),
-    )
+    made = timed_record(fake_candidate(), *cases, checked=checked, hardware=hardware)
+    return made.model_copy(update={"task_version": version})
 
 
 def measured(name: str, value: float) -> CaseTiming:
-    time = MeasuredTime(us=1, low_us=1, high_us=1, samples=9)
-    return case(name, time, Ratio(value=value, low=value / 2, high=value * 2))
+    return fake_timing(1.0, value, fake_case(name))
 
 
 def modelled(name: str, us: float, gpu: str = "H200") -> CaseTiming:
-    return case(name, ModelledTime(us=us, gpu=gpu))
+    return CaseTiming(case=fake_case(name), time=ModelledTime(us=us, gpu=gpu))
+
+
+def against(speedup: Ratio | None) -> CaseTiming:
+    return CaseTiming(case=fake_case("b"), time=fake_time(1.0), speedup=speedup)
 
 
 def test_measured_is_the_geometric_mean_of_speedups_and_bounds() -> None:
     found = score(record(measured("a", 2.0), measured("b", 8.0)))
     assert isinstance(found, MeasuredScore) and found.cases == 2
-    assert (found.value, found.low, found.high) == pytest.approx((4.0, 2.0, 8.0))
+    assert (found.value, found.low, found.high) == pytest.approx((4.0, 3.92, 4.08))
 
 
 def test_modelled_is_the_inverse_of_the_geometric_mean_of_times() -> None:
@@ -65,7 +50,7 @@ def test_modelled_is_the_inverse_of_the_geometric_mean_of_times() -> None:
 
 
 def test_held_out_shapes_do_not_count() -> None:
-    drawn = case("h", ModelledTime(us=1000.0, gpu="H200"), group=Group.HELDOUT)
+    drawn = fake_timing(1000.0, case=fake_case("h", Group.HELDOUT))
     found = score(record(modelled("a", 2.0), drawn))
     assert isinstance(found, ModelledScore) and found.us == pytest.approx(2.0) and found.cases == 1
     assert score(record(drawn)) is None
@@ -76,9 +61,9 @@ def test_held_out_shapes_do_not_count() -> None:
     [
         (),
         (measured("a", 2.0), modelled("b", 2.0)),
-        (measured("a", 2.0), case("b", MeasuredTime(us=1, low_us=1, high_us=1, samples=9))),
-        (case("a", MeasuredTime(us=1, low_us=1, high_us=1, samples=9), Ratio(value=1.0, low=0.0, high=2.0)),),
-        (case("a", MeasuredTime(us=1, low_us=1, high_us=1, samples=9), Ratio(value=2, low=1, high=float("inf"))),),
+        (measured("a", 2.0), against(None)),
+        (against(Ratio(value=1.0, low=0.0, high=2.0)),),
+        (against(Ratio(value=2, low=1, high=float("inf"))),),
         (modelled("a", 0.0),),
         (modelled("a", float("nan")),),
     ],

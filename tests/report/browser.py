@@ -1,7 +1,6 @@
 """Debian's Chromium without a window, driven by its own driver. One that is missing is a failure, never a skip."""
 
 import shutil
-from base64 import b64decode
 from pathlib import Path
 
 from selenium.webdriver import Chrome, ChromeOptions
@@ -31,8 +30,3 @@ def show(browser: Chrome, path: Path, size: tuple[int, int] = DESK, scheme: str 
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     browser.get(path.absolute().as_uri())
-
-
-def screenshot(browser: Chrome, path: Path) -> None:
-    """What is on the screen now, as a PNG."""
-    path.write_bytes(b64decode(browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]))

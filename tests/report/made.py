@@ -16,18 +16,16 @@ from warpsmith.records import (
     CheckFacts,
     Claim,
     Direction,
-    Dtype,
     Environment,
     Group,
-    MeasuredTime,
     Options,
-    Ratio,
     Reason,
     Record,
     StageResult,
     TimingFacts,
     Verdict,
 )
+from warpsmith.records.fake import fake_candidate, fake_case, fake_ratio, fake_time
 
 SAVED = Path(__file__).parent / "run.jsonl"
 NASTY = "</pre><script>window.broken = 1</script><img src=x onerror='window.broken = 1'>\n__global__ void k() {}\n"
@@ -78,7 +76,7 @@ def measured(archive: Archive, name: str = "measured") -> str:
 def record(source: str, us: float | None, parent: Record | None = None, modes: Sequence[str] = MODES) -> Record:
     """A kernel that takes `us` where torch's best mode takes 24, half as fast where nobody looked; or a wrong one."""
     wrong = StageResult(stage="check", verdict=Verdict.FAIL, reason=Reason.WRONG_VALUE, detail="<b>3 are wrong</b>")
-    seen, secret = case("seen", Group.TIMING, 64), case("drawn", Group.HELDOUT, 67)
+    seen, secret = fake_case("seen", Group.TIMING, 64), fake_case("drawn", Group.HELDOUT, 67)
     results: tuple[StageResult, ...] = (StageResult(stage="compile", verdict=Verdict.PASS, seconds=2.0), wrong)
     if us is not None:
         checks = CheckFacts(cases=tuple(CaseCheck(case=one, calls=4, worst=0.25) for one in (seen, secret)))
@@ -86,12 +84,7 @@ def record(source: str, us: float | None, parent: Record | None = None, modes: S
         passed = StageResult(stage="check", verdict=Verdict.PASS, facts=checks, seconds=1.0)
         results = (results[0], passed, StageResult(stage="timing", verdict=Verdict.PASS, facts=timings, seconds=3.0))
     return Record(
-        candidate=Candidate(
-            task="softmax",
-            direction=Direction.FORWARD,
-            source=source,
-            parents=(parent.candidate.id,) if parent else (),
-        ),
+        candidate=fake_candidate(source, (parent.candidate.id,) if parent else ()),
         task_version="1",
         environment=Environment(device="H200", hardware="cuda:H200", driver="580.1", clocks_mhz=(1980, 3201)),
         options=Options(device="cuda", seeds=(41,)),
@@ -101,8 +94,8 @@ def record(source: str, us: float | None, parent: Record | None = None, modes: S
 
 def published(task: str, direction: Direction, us: float, tier: Literal["search", "claim"] = "claim") -> Record:
     """A record as a results folder has it: two timing cases and a held-out one, dev and held-out checked, dated."""
-    small, large = case("small", Group.TIMING, 64), case("large", Group.TIMING, 4096)
-    dev, secret = case("dev", Group.DEV, 7), case("drawn", Group.HELDOUT, 67)
+    small, large = fake_case("small", Group.TIMING, 64), fake_case("large", Group.TIMING, 4096)
+    dev, secret = fake_case("dev", Group.DEV, 7), fake_case("drawn", Group.HELDOUT, 67)
     facts = TimingFacts(tier=tier, cases=(timed(small, us), timed(large, 4 * us, scale=4.0), timed(secret, 1.25 * us)))
     checks = CheckFacts(cases=tuple(CaseCheck(case=one, calls=4, worst=0.25) for one in (dev, secret)))
     where = Environment(device="H200", hardware="cuda:H200", driver="580.1", torch="2.11.0", when=WHEN)
@@ -126,11 +119,6 @@ def quarantined(record: Record) -> Record:
     return record.model_copy(update={"results": (*record.results[:-1], timing)})
 
 
-def case(name: str, group: Group, n: int) -> Case:
-    """A case of one axis."""
-    return Case(name=name, group=group, axes={"n": n}, dtype=Dtype.FLOAT32)
-
-
 def timed(one: Case, us: float, modes: Sequence[str] = MODES, scale: float = 1.0) -> CaseTiming:
     """A measured time with torch's beside it; the work is `scale` times the usual."""
     eager, compiled, floor = scale * EAGER_US, scale * COMPILED_US, scale * FLOOR_US
@@ -138,17 +126,12 @@ def timed(one: Case, us: float, modes: Sequence[str] = MODES, scale: float = 1.0
     claim = Claim.FASTER if ratio * 0.98 > 1.01 else Claim.SLOWER if ratio * 1.02 < 1 else Claim.INCONCLUSIVE
     return CaseTiming(
         case=one,
-        time=span(us),
-        call=span(CALL_US),
-        baselines={**dict.fromkeys(modes, span(eager)), "compile": span(compiled)},
+        time=fake_time(us),
+        call=fake_time(CALL_US),
+        baselines={**dict.fromkeys(modes, fake_time(eager)), "compile": fake_time(compiled)},
         best="compile",
-        speedup=Ratio(value=ratio, low=ratio * 0.98, high=ratio * 1.02),
+        speedup=fake_ratio(ratio),
         claim=claim,
         floor_us=floor,
         roofline=floor / us,
     )
-
-
-def span(us: float) -> MeasuredTime:
-    """A time with a narrow spread."""
-    return MeasuredTime(us=us, low_us=us * 0.99, high_us=us * 1.01, samples=200)

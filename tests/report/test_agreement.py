@@ -3,41 +3,18 @@
 import pytest
 
 from warpsmith.evolve.fake import fake_record
-from warpsmith.records import (
-    Candidate,
-    Case,
-    CaseTiming,
-    Direction,
-    Dtype,
-    Environment,
-    Group,
-    MeasuredTime,
-    ModelledTime,
-    Reason,
-    Record,
-    StageResult,
-    TimingFacts,
-    Verdict,
-)
+from warpsmith.records import CaseTiming, Group, MeasuredTime, ModelledTime, Reason, Record, Verdict
+from warpsmith.records.fake import fake_candidate, fake_case, fake_time, timed_record
 from warpsmith.report.agreement import Answer, agreement, same_times
 
-KERNEL = Candidate(task="softmax", direction=Direction.FORWARD, source="text")
+KERNEL = fake_candidate()
 WITHIN = 0.1
 
 
 def timed(*times: MeasuredTime | ModelledTime, group: Group = Group.TIMING, hardware: str = "cuda:H200") -> Record:
     """A record that passed with so many cases."""
-    cases = [Case(name=f"case{i}", group=group, axes={"n": 8}, dtype=Dtype.FLOAT32) for i in range(len(times))]
-    facts = TimingFacts(
-        tier="search", cases=tuple(CaseTiming(case=c, time=t) for c, t in zip(cases, times, strict=True))
-    )
-    record = Record(candidate=KERNEL, task_version="1", environment=Environment(device="x", hardware=hardware))
-    checked = record.adding(StageResult(stage="check", verdict=Verdict.PASS))
-    return checked.adding(StageResult(stage="timing", verdict=Verdict.PASS, facts=facts))
-
-
-def measured(us: float) -> MeasuredTime:
-    return MeasuredTime(us=us, low_us=us, high_us=us, samples=9)
+    cases = [CaseTiming(case=fake_case(f"case{i}", group), time=time) for i, time in enumerate(times)]
+    return timed_record(KERNEL, *cases, hardware=hardware)
 
 
 @pytest.mark.parametrize(
@@ -70,21 +47,21 @@ def test_what_was_not_checked_says_nothing() -> None:
 
 def test_a_measured_time_is_never_compared_with_a_modelled_one() -> None:
     modelled = ModelledTime(us=2.0, gpu="H200")
-    assert same_times(timed(measured(4.0)), timed(modelled)) is None
+    assert same_times(timed(fake_time(4.0)), timed(modelled)) is None
     assert same_times(timed(modelled), timed(ModelledTime(us=2.0, gpu="A100"))) is None
-    found = agreement("r.json", timed(measured(4.0)), timed(modelled, hardware="vgpu:H200"), WITHIN)
+    found = agreement("r.json", timed(fake_time(4.0)), timed(modelled, hardware="vgpu:H200"), WITHIN)
     assert found.answer is Answer.AGREES and found.times is None
     assert found.notes == ("then on cuda:H200, now on vgpu:H200: times not compared",)
 
 
 def test_times_are_compared_case_by_case() -> None:
-    found = same_times(timed(measured(4.0), measured(1.0)), timed(measured(8.0), measured(2.0), measured(5.0)))
+    found = same_times(timed(fake_time(4.0), fake_time(1.0)), timed(fake_time(8.0), fake_time(2.0), fake_time(5.0)))
     assert found is not None and found.cases == 2 and found.kind == "measured" and found.ratio == pytest.approx(2.0)
 
 
 def test_held_out_shapes_and_changed_tasks_are_other_work() -> None:
-    drawn = timed(measured(4.0), group=Group.HELDOUT)
+    drawn = timed(fake_time(4.0), group=Group.HELDOUT)
     assert same_times(drawn, drawn) is None
-    before, after = timed(measured(4.0)), timed(measured(4.0)).model_copy(update={"task_version": "2"})
+    before, after = timed(fake_time(4.0)), timed(fake_time(4.0)).model_copy(update={"task_version": "2"})
     assert same_times(before, after) is None
     assert "the task has changed since" in agreement("r", before, after, WITHIN).notes

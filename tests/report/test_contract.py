@@ -1,25 +1,16 @@
-"""What the report reads of rooms that it must not import: the names of the search's notes, a calibration's JSON."""
+"""What the report reads of rooms that it must not import: what came of a proposal, a calibration's JSON."""
 
-from warpsmith.evolve import ledger
-from warpsmith.evolve.lessons import Lesson as Learned
 from warpsmith.evolve.slot import Outcome, Proposal, Slot
 from warpsmith.report import Calibrated, scan
-from warpsmith.report.page import Lesson
 from warpsmith.verify.aggregate import Weights
 from warpsmith.verify.calibrate import Calibration, Matrix
 
 
-def test_notes_have_the_names_that_the_search_gives_them() -> None:
-    assert (ledger.GENERATION, ledger.PROPOSAL, ledger.LESSON) == (scan.GENERATION, scan.PROPOSAL, scan.LESSON)
+def test_a_proposal_can_be_read() -> None:
     assert (Outcome.EVALUATED, Outcome.STOPPED) == (scan.EVALUATED, scan.STOPPED)
-
-
-def test_a_proposal_and_a_lesson_can_be_read() -> None:
     slot = Slot(generation=1, place=0, operator="improve")
     stopped = Proposal(slot=slot, outcome=Outcome.STOPPED, detail="race")
     assert scan.Proposed.model_validate(stopped.model_dump(mode="json")).outcome == scan.STOPPED
-    learned = Learned(task="softmax", what="tuned BLOCK=256", gain=1.5)
-    assert Lesson.model_validate(learned.model_dump(mode="json")).gain == 1.5
 
 
 def test_what_calibrate_prints_can_be_read() -> None:

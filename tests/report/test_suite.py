@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
-from made import WHEN, case, measured, published, quarantined, record, saved, timed
+from made import WHEN, measured, published, quarantined, record, saved, timed
 from pytest import approx
 
 from warpsmith.archive import Archive
 from warpsmith.base import UsageError
 from warpsmith.records import MODES, Claim, Direction, Group, Record
+from warpsmith.records.fake import fake_case
 from warpsmith.report import SuitePage, html, load_folder, markdown, suite, suite_document
 from warpsmith.report.winner import gap_of
 
@@ -83,8 +84,8 @@ def test_the_gap_is_that_of_held_out_cases_over_those_that_they_are_like(share: 
     record = published("softmax", Direction.FORWARD, 12.0)
     timing = record.timing
     assert timing is not None and gap_of(record).ratio == approx(0.8)
-    faster = timed(case("large", Group.TIMING, 4096), 40.0, scale=4.0)
-    near = timed(case("near_large", Group.HELDOUT, 4000), 40.0 / share, scale=4.0)
+    faster = timed(fake_case("large", Group.TIMING, 4096), 40.0, scale=4.0)
+    near = timed(fake_case("near_large", Group.HELDOUT, 4000), 40.0 / share, scale=4.0)
     others = [one for one in timing.cases if one.case.name != "large"]
     facts = timing.model_copy(update={"cases": (*others, faster, near)})
     more = record.results[-1].model_copy(update={"facts": facts})

@@ -11,6 +11,7 @@ import torch
 
 from warpsmith.base import HarnessError, MachineError
 from warpsmith.sandbox import cuda_session as session
+from warpsmith.sandbox import cuda_slot as slot
 from warpsmith.sandbox.cuda_memory import Arena, are_bases, give_back
 from warpsmith.sandbox.cuda_room import ALIGNMENT, Buffers, Room, room_around, room_for
 from warpsmith.sandbox.protocol import Answer, Claim, Malformed, Status, Timed, go, parse_timed, share
@@ -54,13 +55,13 @@ def test_requests_are_packed_as_the_worker_reads_them() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
 def test_poison_is_no_number_in_any_type_and_is_seen(dtype: torch.dtype) -> None:
-    word = session._poison()
+    word = slot.new_poison()
     region = torch.zeros(64, dtype=torch.uint8)
-    session._paint(region, word)
+    slot.paint(region, word)
     assert region.view(dtype).isnan().all()
-    assert session._holds(region.view(dtype), word)
-    assert not session._holds(torch.zeros(8, dtype=dtype), word)
-    assert not session._holds(torch.zeros(0, dtype=dtype), word)
+    assert slot.holds_poison(region.view(dtype), word)
+    assert not slot.holds_poison(torch.zeros(8, dtype=dtype), word)
+    assert not slot.holds_poison(torch.zeros(0, dtype=dtype), word)
 
 
 RESULT = Claim(Raw("float32", (1024,), (1,), b""), 2 << 56 | 4096)  # 4096 bytes of the results' arena
@@ -83,7 +84,7 @@ def test_a_result_among_the_arguments_lies_in_the_slot_that_was_poisoned(offset:
     one._arenas = [SimpleNamespace(bytes=4096)] * 3  # type: ignore[list-item]
     one._views = [torch.zeros(4096, dtype=torch.uint8)] * 3
     one.use(Room(1024, 1024))
-    placed = session._Placed(one._views[0][256:1024], 256, session._poison())
+    placed = slot.Placed(one._views[0][256:1024], 256, slot.new_poison())
     claim = Claim(Raw("float32", (1,), (1,), b""), 1 << 56 | offset)
     assert (one._result(claim, placed) is not None) is found
 
@@ -95,7 +96,7 @@ def test_a_result_lies_in_the_memory_that_was_poisoned(offset: int, found: bool)
     one._arenas = [SimpleNamespace(bytes=4096)] * 3  # type: ignore[list-item]
     one._views = [torch.zeros(4096, dtype=torch.uint8) for _ in range(3)]
     one.use(Room(512, 2048))
-    placed = session._Placed(one._views[0][256:1024], 256, session._poison())
+    placed = slot.Placed(one._views[0][256:1024], 256, slot.new_poison())
     claim = Claim(Raw("float32", (1,), (1,), b""), 2 << 56 | offset)
     assert (one._result(claim, placed) is not None) is found
 
@@ -164,23 +165,23 @@ def test_memory_lies_where_it_can(bases: tuple[int, ...], possible: bool) -> Non
 
 
 def test_poison_differs_between_calls() -> None:
-    assert len({session._poison() for _ in range(50)}) > 40
+    assert len({slot.new_poison() for _ in range(50)}) > 40
 
 
 def test_a_written_guard_is_seen() -> None:
-    word = session._poison()
+    word = slot.new_poison()
     region = torch.zeros(64, dtype=torch.uint8)
-    session._paint(region, word)
-    assert not session._is_spoilt(region, word)
+    slot.paint(region, word)
+    assert not slot.is_spoilt(region, word)
     region[17] ^= 1
-    assert session._is_spoilt(region, word)
-    assert not session._is_spoilt(region[:0], word)
+    assert slot.is_spoilt(region, word)
+    assert not slot.is_spoilt(region[:0], word)
 
 
 def test_flags_are_told_by_their_groups() -> None:
     yes, no = torch.tensor(True), torch.tensor(False)
-    assert session._seen([yes, no], [], [no], [yes]) == [[True, False], [], [False], [True]]
-    assert session._seen([], []) == [[], []]
+    assert slot.read_flags([yes, no], [], [no], [yes]) == [[True, False], [], [False], [True]]
+    assert slot.read_flags([], []) == [[], []]
 
 
 def test_results_that_share_memory_are_aliased() -> None:
@@ -211,9 +212,9 @@ def test_without_a_driver_the_message_names_the_way_out(monkeypatch: pytest.Monk
 def test_one_byte_makes_a_difference_wherever_a_tensor_begins(dtype: torch.dtype, count: int) -> None:
     tensor = torch.arange(count + 3).to(dtype)[3:]
     other = tensor.clone()
-    assert not session._differ(session._bytes_of(tensor), session._bytes_of(other))
+    assert not slot.differ(slot.bytes_of(tensor), slot.bytes_of(other))
     other[-1] += 1
-    assert session._differ(session._bytes_of(tensor), session._bytes_of(other))
+    assert slot.differ(slot.bytes_of(tensor), slot.bytes_of(other))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from warpsmith.base import HarnessError
 from warpsmith.records import MODES, Case, Direction, Dtype, Group
 from warpsmith.tasks.find import open_task
-from warpsmith.timing.baselines import Baseline, Baselines, asked, host_policy, keep, load, measure_again, store
+from warpsmith.timing.baselines import Baseline, Baselines, asked, keep, load, measure_again, store
+from warpsmith.timing.host import host_policy
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stage import Tier, Timer
 from warpsmith.timing.subject import Subject

@@ -12,8 +12,8 @@ import pytest
 
 from warpsmith.base import Home
 from warpsmith.confine import Outcome, run
-from warpsmith.timing.baselines import host_policy
 from warpsmith.timing.compiled import compiled_folder, open_up
+from warpsmith.timing.host import host_policy
 
 WRITE = """
 import os, pathlib, sys

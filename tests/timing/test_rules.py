@@ -5,9 +5,8 @@ import random
 import pytest
 
 from warpsmith.records import Ceilings, Claim, Ratio, Reason
-from warpsmith.timing import (
+from warpsmith.timing.rules import (
     Floor,
-    StopRule,
     below_floor,
     claim,
     clocks_disagree,
@@ -15,10 +14,12 @@ from warpsmith.timing import (
     hidden_work,
     measured,
     ratio,
+    slack_us,
+    too_few,
     too_good,
     undisturbed,
 )
-from warpsmith.timing.rules import slack_us, too_few
+from warpsmith.timing.stop import StopRule
 
 CEILINGS = Ceilings(gpu="H200", measured=True, read_bytes_per_s=4.3e12, write_bytes_per_s=4e12, copy_bytes_per_s=4.2e12)
 H200 = Floor(CEILINGS, null_us=2.0, l2_bytes=60 << 20)

@@ -10,8 +10,8 @@ from warpsmith.records import Reason
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode, Shown
 from warpsmith.tasks.program import Problem
-from warpsmith.timing import StopRule
 from warpsmith.timing.sample import LEAST_TURNS, MOST_TURNS, PATIENCE, WARM_CALLS, Manner, Null, Samples, sample
+from warpsmith.timing.stop import StopRule
 
 RULE = StopRule(width=0.0, least=4, most=4, seconds=9)
 MANNER = Manner(RULE)

@@ -12,19 +12,9 @@ from warpsmith.records import Case, Ceilings, Claim, Direction, Dtype, Group, Re
 from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
-from warpsmith.timing import Floor
-from warpsmith.timing.baselines import (
-    Baseline,
-    Baselines,
-    Resident,
-    TorchHost,
-    host_for,
-    host_policy,
-    keep,
-    load,
-    measure,
-    store,
-)
+from warpsmith.timing.baselines import Baseline, Baselines, keep, load, measure, store
+from warpsmith.timing.host import Resident, TorchHost, host_for, host_policy
+from warpsmith.timing.rules import Floor
 from warpsmith.timing.sample import Null, Samples
 from warpsmith.timing.torch_host import Reply, Request
 from warpsmith.timing.verdict import Judged, Least, judged, least
@@ -232,7 +222,7 @@ def test_a_baseline_process_lets_go_and_answers_again(tmp_path: Path, monkeypatc
 def test_the_resident_process_of_the_suite_rests_when_a_candidate_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Mortal(2, False)
     resident = Resident(lambda: nullcontext(one))
-    monkeypatch.setattr("warpsmith.timing.baselines._of_suite", lambda: resident)
+    monkeypatch.setattr("warpsmith.timing.host._of_suite", lambda: resident)
     with ExitStack() as until:
         assert host_for("softmax", until).time(REQUEST).queued_us
         assert one.forgot == 0

@@ -11,9 +11,10 @@ import warpsmith
 from warpsmith.llm import Answer, Finish, ModelError, Prompt
 from warpsmith.records import Candidate, Direction, Language, Reason, Verdict
 from warpsmith.tasks.find import open_task
-from warpsmith.verify import Ask, Role, Verified, Verifiers, verify
+from warpsmith.verify import Verifiers, verify
 from warpsmith.verify.aggregate import shipped_weights
-from warpsmith.verify.pipeline import signals_of
+from warpsmith.verify.pipeline import Ask, Verified, signals_of
+from warpsmith.verify.review import Role
 
 torch.set_num_threads(1)
 SEED = 20250914

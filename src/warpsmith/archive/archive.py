@@ -167,12 +167,6 @@ class Archive:
         with self._store.reading() as connection:
             return int(connection.execute(statement).scalar_one())
 
-    def candidates(self, run: str) -> frozenset[str]:
-        """The ids of the candidates that a run has evaluated."""
-        statement = select(records.c.candidate).where(records.c.run == run).distinct()
-        with self._store.reading() as connection:
-            return frozenset(connection.execute(statement).scalars())
-
     def outcomes(self, run: str) -> tuple[Outcome, ...]:
         """The funnel of a run: how many evaluations ended at which stage, with which verdict and reason."""
         with self._store.reading() as connection:
@@ -184,7 +178,7 @@ class Archive:
     def rankings(
         self, run: str | None = None, *, task: str | None = None, direction: Direction | None = None
     ) -> tuple[Ranking, ...]:
-        """The sets of comparable scores; the first is the one that `elites`, `cells` and `best` mean by default.
+        """The sets of comparable scores; the first is the one that `elites` and `best` mean by default.
 
         Measured ones stand before modelled ones, those over more cases before those over fewer, then the larger set.
         """
@@ -206,19 +200,6 @@ class Archive:
         chosen = basis or self._basis(scope)
         return self._entries(queries.elites(scope, chosen, limit)) if chosen else ()
 
-    def cells(
-        self,
-        run: str | None = None,
-        *,
-        task: str | None = None,
-        direction: Direction | None = None,
-        basis: str | None = None,
-    ) -> tuple[Entry, ...]:
-        """The best kernel of each cell of one ranking, best first."""
-        scope = Scope(run, task, direction)
-        chosen = basis or self._basis(scope)
-        return self._entries(queries.cells(scope, chosen)) if chosen else ()
-
     def best(self, run: str) -> Entry | None:
         """The best kernel of a run; None when none was right and timed."""
         return next(iter(self.elites(run, limit=1)), None)
@@ -232,13 +213,6 @@ class Archive:
             found |= {entry.candidate: entry for entry in entries}
             wanted = frozenset(name for entry in entries for name in entry.parents if name not in found)
         return tuple(sorted(found.values(), key=lambda entry: entry.number))
-
-    def children(self, candidate: str, run: str | None = None) -> frozenset[str]:
-        """The ids of the candidates that name this one as a parent."""
-        joined = select(records.c.candidate).join(parents, parents.c.record == records.c.id)
-        statement = joined.where(parents.c.parent == candidate, *queries.conditions(Scope(run)))
-        with self._store.reading() as connection:
-            return frozenset(connection.execute(statement).scalars())
 
     # what stands beside
 

@@ -55,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Note:
-    """A piece of JSON that a run keeps: a proposal in flight, a lesson, the state of a bandit."""
+    """A piece of JSON that a run keeps: a proposal in flight, a lesson."""
 
     name: str
     kind: str

@@ -2,7 +2,7 @@
 
 from typing import Any, TypeAlias
 
-from sqlalchemy import ColumnElement, Join, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 
 from warpsmith.archive.entry import Scope
 from warpsmith.archive.tables import records, scores
@@ -40,14 +40,8 @@ def rankings(scope: Scope) -> Query:
 def elites(scope: Scope, basis: str, limit: int) -> Query:
     """The kernels of one ranking, best first, each by its last evaluation; one that failed since is not there."""
     best = _standing(scope, basis).order_by(scores.c.value.desc(), records.c.id).limit(limit).subquery()
-    return _ranked(records.join(best, best.c.id == records.c.id))
-
-
-def cells(scope: Scope, basis: str) -> Query:
-    """The best kernel of each cell, best first."""
-    place = func.row_number().over(partition_by=records.c.cell, order_by=(scores.c.value.desc(), records.c.id))
-    placed = _standing(scope, basis).add_columns(place.label("place")).subquery()
-    return _ranked(records.join(placed, and_(placed.c.id == records.c.id, placed.c.place == 1)))
+    joined = records.join(best, best.c.id == records.c.id).join(scores, scores.c.record == records.c.id)
+    return select(records, *SCORE_COLUMNS).select_from(joined).order_by(scores.c.value.desc(), records.c.id)
 
 
 def _standing(scope: Scope, basis: str) -> Query:
@@ -61,11 +55,6 @@ def _standing(scope: Scope, basis: str) -> Query:
         .subquery()
     )
     return select(records.c.id).select_from(records.join(last, last.c.id == records.c.id).join(scores, same))
-
-
-def _ranked(chosen: Join) -> Query:
-    joined = chosen.join(scores, scores.c.record == records.c.id)
-    return select(records, *SCORE_COLUMNS).select_from(joined).order_by(scores.c.value.desc(), records.c.id)
 
 
 def outcomes(scope: Scope) -> Query:

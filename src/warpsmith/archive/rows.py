@@ -1,5 +1,6 @@
 """From a record to the rows that stand for it."""
 
+from dataclasses import asdict
 from typing import Any, TypeAlias
 
 from warpsmith.archive.entry import Tags
@@ -25,12 +26,7 @@ def record_row(run: str, record: Record, tags: Tags, created_s: float) -> Row:
         "verdict": record.concluded.value,
         "reason": ending.reason.value if ending and ending.reason else "",
         "stage": last.stage if last else "",
-        "generation": tags.generation,
-        "proposal": tags.proposal,
-        "cost_usd": tags.cost_usd,
-        "model": tags.model,
-        "operator": tags.operator,
-        "cell": tags.cell,
+        **asdict(tags),
         "created_s": created_s,
         "body": body,
     }

@@ -16,18 +16,8 @@ from warpsmith.records import MODES, Case, Direction, Group, Model, Task
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import folders
 from warpsmith.tasks.target import Form, find
-from warpsmith.timing.baselines import (
-    Baselines,
-    Host,
-    Lasting,
-    Resident,
-    asked,
-    believed,
-    completed,
-    host_for,
-    keep,
-    store,
-)
+from warpsmith.timing.baselines import Baselines, asked, believed, completed, keep, store
+from warpsmith.timing.host import Host, Lasting, Resident, host_for
 
 FLUSHES = 25
 INTENSE = 8.0  # operations a byte: norms and gates stay below, products of matrices and convolutions do not

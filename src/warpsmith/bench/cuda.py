@@ -83,7 +83,7 @@ def check_stage(desk: Desk) -> Stage:
         from warpsmith.sandbox.cuda_room import room_around, room_for_all
         from warpsmith.sandbox.cuda_session import CudaSession
         from warpsmith.tasks.fresh import outline
-        from warpsmith.timing.baselines import begin_host
+        from warpsmith.timing.host import begin_host
         from warpsmith.timing.recording import PLACES, room_of
 
         if desk.choices.tier == "claim":
@@ -220,7 +220,7 @@ def timer_for(hardware: str, torch_version: str, choices: Choices) -> "Timer":
     from warpsmith.timing.stage import Timer
 
     modes = choices.baselines or MODES
-    return Timer(_zeros(), hardware, torch_version, choices.tier, choices.cache, modes, choices.call_s)
+    return Timer(_zeros(), hardware, torch_version, choices.tier, choices.cache, modes)
 
 
 @cache

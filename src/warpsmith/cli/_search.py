@@ -192,9 +192,9 @@ def _begun(archive: "Archive", wishes: Wishes, task: Task, models: "Ensemble") -
 
 def no_start(wishes: Wishes, task: Task) -> str:
     """What helps when there is neither a seed nor a model."""
-    from warpsmith.llm import PROVIDERS
+    from warpsmith.llm import key_variables
 
-    keys = ", ".join(dict.fromkeys(key for row in PROVIDERS for key in row.keys))
+    keys = ", ".join(key_variables())
     return (
         f"Task {task.name} has no seed kernel for {wishes.direction}, and no model is named to write one. Name one "
         f"with --models (keys are read from {keys}), give a kernel with --from KERNEL, or write it yourself: "

@@ -63,7 +63,7 @@ def _prepare(every: "list[Wanted]", modes: tuple[str, ...], jobs: int, quiet: bo
     """Compile what can be compiled beside others; what fails here is compiled again when it is timed."""
     from warpsmith.bench.baselines import preparable, prepare
     from warpsmith.tasks.suite import folders
-    from warpsmith.timing.baselines import TorchHost
+    from warpsmith.timing.host import TorchHost
 
     some = [one for one in every if preparable(one, modes)]
     ours, compilers = next(iter(folders())), max(2, CORES // jobs)

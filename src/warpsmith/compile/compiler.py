@@ -20,6 +20,7 @@ from warpsmith.compile.toolchain import Toolchain
 from warpsmith.records import Candidate, CompileFacts, Reason, Signature, StageResult, Verdict
 
 STAGE = "compile"
+CACHE_BYTES = 4 << 30
 UNSURE = (Reason.COMPILE_LIMIT, Reason.COMPILER_CRASH)  # may differ on a machine with more room
 
 
@@ -86,7 +87,7 @@ def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) ->
 
 def _made(job: Job) -> tuple[StageResult, Path | None]:
     """The build's own result, from the cache when it is there."""
-    key, cache = _key(job), Cache(Home.here().cache / "artifacts", job.options.cache_bytes)
+    key, cache = _key(job), Cache(Home.here().cache / "artifacts", CACHE_BYTES)
     if (known := _known(job, cache)) is not None:
         return known
     with cache.writing(key):

@@ -14,12 +14,15 @@ SOURCE, ARTIFACT, DEPENDENCIES = "kernel.cu", "kernel.so", "kernel.d"
 DEFAULT_ARCH = "sm_90a"
 GIB = 1 << 30
 LIMITS = Limits(wall_s=120, cpu_s=240, memory_bytes=6 * GIB, output_bytes=16 << 20, file_bytes=GIB)
-FIXED = (
-    "-O1",  # nvcc's -O is the host compiler's level. Host code only calls here, and -O3 doubles its compile time
-    "-Xptxas=-v,-O3",  # device code, which cicc always optimizes in full
+DIALECT = (
     "-lineinfo",
     "-std=c++17",
     "--expt-relaxed-constexpr",  # torch's own build has it: kernels use std::numeric_limits in device code
+)
+FIXED = (
+    "-O1",  # nvcc's -O is the host compiler's level. Host code only calls here, and -O3 doubles its compile time
+    "-Xptxas=-v,-O3",  # device code, which cicc always optimizes in full
+    *DIALECT,
     "--no-compress",  # the virtual GPU reads the PTX as it lies in the file
     "-shared",
     "-Xcompiler=-fPIC,-fvisibility=hidden",
@@ -37,7 +40,6 @@ class CompileOptions:
     fast_math: bool = False
     libraries: tuple[str, ...] = ()
     limits: Limits = LIMITS
-    cache_bytes: int = 4 * GIB
     link_policy: bool = True  # off only to see whether behaviour alone holds (`warpsmith audit --without link`)
 
     def __post_init__(self) -> None:

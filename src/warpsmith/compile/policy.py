@@ -22,7 +22,6 @@ class Group:
     name: str
     reason: str
     pattern: re.Pattern[str]
-    header: str = ""  # of a library
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,7 @@ def ptx_externs(artifact: bytes) -> tuple[str, ...]:
 
 def _group(row: dict[str, str | list[str]]) -> Group:
     pattern = re.compile("|".join(translate(name) for name in row["names"]))
-    return Group(
-        str(row.get("group", row.get("name"))), str(row.get("reason", "")), pattern, str(row.get("header", ""))
-    )
+    return Group(str(row.get("group", row.get("name"))), str(row.get("reason", "")), pattern)
 
 
 def _first(groups: tuple[Group, ...], symbol: str) -> Group | None:

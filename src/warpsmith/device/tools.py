@@ -22,7 +22,7 @@ def program(name: str, flag: str = "--version") -> Program | None:
 
 
 def version(path: str, flag: str) -> str:
-    """The last dotted number in what the program prints of itself; empty when it prints none."""
+    """The first dotted number in what the program prints of itself; empty when it prints none."""
     try:
         answer = subprocess.run([path, flag], capture_output=True, text=True, timeout=20, check=False)
     except (subprocess.SubprocessError, OSError):

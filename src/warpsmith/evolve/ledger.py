@@ -10,15 +10,16 @@ from pydantic import BaseModel, JsonValue
 
 from warpsmith.archive import Archive
 from warpsmith.evolve.fitness import fitness
-from warpsmith.evolve.lessons import MOST_KEPT, Lesson
+from warpsmith.evolve.lessons import MOST_KEPT
 from warpsmith.evolve.slot import Proposal, Slot
 from warpsmith.evolve.state import Result
 from warpsmith.evolve.tags import cell
 from warpsmith.llm import Answer
-from warpsmith.records import Candidate, Model, ModelCall, Record
+from warpsmith.records import Candidate, Lesson, Model, ModelCall, Record
+from warpsmith.records.run import GENERATION, LESSON, PROPOSAL
 
-GENERATION, WAITING, LESSON = "generation", "waiting", "lesson"  # of a run; lessons of all runs
-PLAN, ANSWER, PROPOSAL = "plan", "answer", "proposal"  # of one generation, so that each is read by itself
+WAITING = "waiting"
+PLAN, ANSWER = "plan", "answer"  # of one generation as PROPOSAL is, so that each is read by itself
 
 
 class Plan(Model):

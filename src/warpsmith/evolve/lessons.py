@@ -4,28 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from warpsmith.evolve.evidence import failing
-from warpsmith.records import Model, Record
+from warpsmith.records import Lesson, Record
+from warpsmith.records.run import HELPED, HURT
 
 MOST = 10  # lines in a prompt
 MOST_KEPT = 200  # of a run
-HELPED, HURT = 1.02, 0.98
-
-
-class Lesson(Model):
-    """One thing that was tried: on which task, what, and what came of it. `gain` is over the parent."""
-
-    task: str
-    what: str
-    gain: float | None = None
-    fault: str = ""
-
-    def line(self, foreign: bool = False) -> str:
-        """The lesson as a line."""
-        where = f" (on {self.task})" if foreign else ""
-        if self.gain is None:
-            return f"failed: {self.what}: {self.fault}{where}"
-        word = "helped" if self.gain >= HELPED else "hurt" if self.gain <= HURT else "changed nothing"
-        return f"{word}: {self.what}: {self.gain:.2f}× its parent{where}"
 
 
 def lesson_of(task: str, what: str, record: Record, gain: float | None) -> Lesson | None:

@@ -36,7 +36,6 @@ class Outcome(StrEnum):
     DUPLICATE = "duplicate"
     STOPPED = "stopped"  # a verifier stopped it before the evaluation
     PASSED_OVER = "passed_over"  # others of its generation looked better
-    WAITING = "waiting"  # verified, to be evaluated elsewhere
 
 
 class Proposal(Model):

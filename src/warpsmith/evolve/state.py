@@ -11,7 +11,7 @@ from math import log2
 from warpsmith.base import digest
 from warpsmith.evolve.bandit import Arm, Bandit
 from warpsmith.evolve.evidence import evidence, failing
-from warpsmith.evolve.lessons import Lesson, kept, lesson_of
+from warpsmith.evolve.lessons import kept, lesson_of
 from warpsmith.evolve.operators import SEED, TRANSLATE, TUNE
 from warpsmith.evolve.population import Member, Population
 from warpsmith.evolve.prompts import Broken
@@ -19,7 +19,7 @@ from warpsmith.evolve.slot import Outcome, Proposal, Slot
 from warpsmith.evolve.tokens import Novelty
 from warpsmith.evolve.tune import read_space
 from warpsmith.evolve.tuner import Trials, point
-from warpsmith.records import Record, Verdict
+from warpsmith.records import Lesson, Record, Verdict
 
 MOST_BROKEN = 16
 MOST_TUNED = 16  # sources whose points are remembered

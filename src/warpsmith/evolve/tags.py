@@ -36,7 +36,7 @@ _COMPILED = {name: re.compile(rule) for name, rule in RULES.items()}
 
 @lru_cache(maxsize=64)
 def tags(source: str) -> tuple[str, ...]:
-    """The tags in the order of the table; `fused` when there is one launch, `launches-N` when there are more."""
+    """The tags in the order of the table, and whether there is one launch or there are more."""
     code = code_of(source, strings=True)
     found = [name for name, rule in _COMPILED.items() if rule.search(code)]
     launches = len(LAUNCH.findall(code))

@@ -68,15 +68,6 @@ class Space:
         """The value of every tunable under some macros."""
         return {one.name: macros.get(one.name, one.default) for one in self.tunables}
 
-    def neighbours(self, macros: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
-        """The points one step away along one tunable."""
-        here = self.values(macros)
-        for one in self.tunables:
-            place = one.choices.index(here[one.name]) if here[one.name] in one.choices else 0
-            for step in (place - 1, place + 1):
-                if 0 <= step < len(one.choices):
-                    yield self.macros({**here, one.name: one.choices[step]})
-
 
 def read_space(source: str) -> Space:
     """The space that a source declares; a bad declaration leaves the others as they are."""

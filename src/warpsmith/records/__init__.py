@@ -32,7 +32,7 @@ from warpsmith.records.profile import (
     RooflinePlace,
 )
 from warpsmith.records.record import Options, Record, StageResult
-from warpsmith.records.run import ModelCall, Run, RunState
+from warpsmith.records.run import Lesson, ModelCall, Run, RunState
 from warpsmith.records.score import MeasuredScore, ModelledScore, Score, score
 from warpsmith.records.task import (
     Argument,
@@ -90,6 +90,7 @@ __all__ = [
     "KernelResources",
     "Kind",
     "Language",
+    "Lesson",
     "MeasuredScore",
     "MeasuredTime",
     "Metric",

@@ -1,4 +1,4 @@
-"""A run of the search: what it was asked, how it stands, and what its models cost. Knows no archive."""
+"""A run of the search: what it was asked, how it stands, what its models cost and what it learned. Knows no archive."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,6 +9,8 @@ from pydantic import Field
 from warpsmith.records.model import Model
 from warpsmith.records.task import Direction
 
+GENERATION, PROPOSAL, LESSON = "generation", "proposal", "lesson"  # notes that a search keeps and a report reads
+HELPED, HURT = 1.02, 0.98  # gains over the parent
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"  # a run's name is part of file names
 
 
@@ -49,3 +51,20 @@ class ModelCall(Model):
     usd: float = Field(default=0.0, ge=0)
     seconds: float = Field(default=0.0, ge=0)
     calls: int = Field(default=1, ge=1)
+
+
+class Lesson(Model):
+    """One thing that was tried: on which task, what, and what came of it. `gain` is over the parent."""
+
+    task: str
+    what: str
+    gain: float | None = None
+    fault: str = ""
+
+    def line(self, foreign: bool = False) -> str:
+        """The lesson as a line."""
+        where = f" (on {self.task})" if foreign else ""
+        if self.gain is None:
+            return f"failed: {self.what}: {self.fault}{where}"
+        word = "helped" if self.gain >= HELPED else "hurt" if self.gain <= HURT else "changed nothing"
+        return f"{word}: {self.what}: {self.gain:.2f}× its parent{where}"

@@ -192,10 +192,10 @@ class Heldout(Model):
 
 
 class Tolerance(Model):
-    """The error budget: a multiple of the unit roundoff, grown by the length of the reduction.
+    """The error budget; the formulas stand where results are compared.
 
-    elementwise: |found - reference| <= factor * u(dtype) * growth(reduction) * magnitude
-    by norm:     ||found - reference|| <= max(norm_factor * torch's own error, norm_floor * ||reference||)
+    elementwise: `factor` times the rounding of a value, of a sum of `reduction` terms, and torch's largest error
+    by norm: `norm_factor` times torch's own error, or `norm_floor` times the reference's norm where that is more
     """
 
     factor: float = Field(default=4.0, gt=0)

@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 
 import warpsmith
 from warpsmith.archive import Archive, Entry
-from warpsmith.records import MeasuredScore, ProfileFacts, Run, Score
-from warpsmith.report.page import Calibrated, Kind, Lesson, Point, Progress, ReportPage, RunPage
-from warpsmith.report.scan import LESSON, STOPPED, Scan, Sight, funnel, ids, never_evaluated, scan_run
+from warpsmith.records import Lesson, MeasuredScore, ProfileFacts, Run, Score
+from warpsmith.records.run import HELPED, HURT, LESSON
+from warpsmith.report.page import Calibrated, Kind, Point, Progress, ReportPage, RunPage
+from warpsmith.report.scan import STOPPED, Scan, Sight, funnel, ids, never_evaluated, scan_run
 from warpsmith.report.tree import MOST_NODES, lineage
 from warpsmith.report.winner import best_kernel, case_rows, check_rows, gap_of, headline
 from warpsmith.report.words import SHORT
 
 MOST_POINTS = 1500
 MOST_HELPED, MOST_HURT, MOST_FAULTS = 6, 2, 4  # lessons
-HELPED, HURT = 1.02, 0.98  # a gain over the parent, as the search's own lessons count it
 PROFILE = "profile"  # the note that keeps the profile of a candidate, by its id
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from warpsmith import __version__
 from warpsmith.base import UsageError, digest
+from warpsmith.compile.options import DIALECT, EXTENDED_LAMBDA
 from warpsmith.records import (
     Candidate,
     CheckFacts,
@@ -31,15 +32,8 @@ if TYPE_CHECKING:
 
 FORMS = Path(__file__).parent / "exported"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
-# As the compile stage has them, less what makes a file of its own of it.
-FLAGS = (
-    "-O2",
-    "-std=c++17",
-    "-lineinfo",
-    "--expt-relaxed-constexpr",
-    "--extended-lambda",
-    "-Xcompiler=-fvisibility=hidden",
-)
+# A package is compiled once for many calls: host code is optimized too, and lambdas work in any text.
+FLAGS = ("-O2", *DIALECT, EXTENDED_LAMBDA, "-Xcompiler=-fvisibility=hidden")
 LINKED = {"cublas": "-lcublas", "cublaslt": "-lcublasLt", "cudnn": "-lcudnn"}
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from warpsmith.records import Claim, Environment, HotLine, Model, ModelCall, ProfileFacts, Ratio, Record, Run
+from warpsmith.records import Claim, Environment, HotLine, Lesson, Model, ModelCall, ProfileFacts, Ratio, Record, Run
 
 Kind = Literal["measured", "modelled", "none"]
 
@@ -167,16 +167,6 @@ class Gap(Model):
     def ratio(self) -> float | None:
         """Held-out over seen; below 1 the kernel does worse where nobody looked."""
         return self.heldout / self.seen if self.seen and self.heldout else None
-
-
-class Lesson(Model):
-    """What the run wrote down for later runs."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    what: str
-    gain: float | None = None
-    fault: str = ""
 
 
 class BestKernel(Model):

@@ -7,12 +7,12 @@ from pydantic import ConfigDict, Field
 
 from warpsmith.archive import Archive, Entry
 from warpsmith.records import Model, Reason, Score, Verdict
+from warpsmith.records.run import GENERATION, PROPOSAL
 from warpsmith.report.page import StageRow, Step, Verifiers
 from warpsmith.report.words import score_words
 
 ORDER = ("proposal", "static", "compile", "virtual", "check", "sanitizer", "record", "timing", "profile")
-GENERATION, PROPOSAL, LESSON = "generation", "proposal", "lesson"  # notes that a search keeps; a test holds the names
-EVALUATED, STOPPED = "evaluated", "stopped"  # what came of a proposal
+EVALUATED, STOPPED = "evaluated", "stopped"  # what came of a proposal; a test holds the names
 BEFORE = ("static", "compile", "virtual")  # verifiers: cheaper than the check
 COLUMNS = {
     Verdict.PASS: "passed",

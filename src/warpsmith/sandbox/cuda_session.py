@@ -1,11 +1,9 @@
 """A candidate on a real GPU over many calls: shared arenas, poison, guard zones, a cold cache, and two clocks."""
 
-import secrets
 import struct
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,7 +15,18 @@ from warpsmith.base import HarnessError
 from warpsmith.confine import Child, Frame, FrameError, Limits, Policy, system_paths
 from warpsmith.records import Confined, Reason
 from warpsmith.sandbox.cuda_memory import are_bases
-from warpsmith.sandbox.cuda_room import ALIGNMENT, GUARD, TAIL, Buffers, Room, aligned, span, taken_bytes
+from warpsmith.sandbox.cuda_room import ALIGNMENT, TAIL, Buffers, Room, aligned, span, taken_bytes
+from warpsmith.sandbox.cuda_slot import (
+    ARENA_SHIFT,
+    Placed,
+    bytes_of,
+    differ,
+    holds_poison,
+    new_poison,
+    paint,
+    read_flags,
+    strided,
+)
 from warpsmith.sandbox.ending import end_silent
 from warpsmith.sandbox.flush import flush
 from warpsmith.sandbox.observation import Trouble, of_ending, of_status
@@ -35,12 +44,9 @@ from warpsmith.sandbox.protocol import (
     share,
 )
 from warpsmith.sandbox.session import Clocks, Mode, Shown
-from warpsmith.sandbox.values import DTYPES, Raw, Value
 from warpsmith.sandbox.worker import Conversation, Silence, environment, start, worker
-from warpsmith.tasks.values import Value as TaskValue
 from warpsmith.tasks.values import Values, tensors
 
-ARENA_SHIFT = 56  # of a coded address: the arena's number, from one on, stands above the offset
 ARGUMENTS, RESULTS = 0, 1  # arenas
 MOST_KEPT = 512 << 20  # bytes that a candidate keeps from call to call: as many as the runtime is asked for
 FIRST_FD = 5  # where a child finds what it was passed
@@ -118,7 +124,7 @@ class CudaSession:
     def use(self, room: Room) -> None:
         """Slots of this size from now on; the arenas are large enough. What they do not reach is not zero either."""
         self._room = room
-        self._poison_free(_poison(), self._views[RESULTS])
+        self._poison_free(new_poison(), self._views[RESULTS])
 
     @property
     def confined(self) -> Confined:
@@ -182,7 +188,7 @@ class CudaSession:
     ) -> Shown:
         if self._trouble is not None:
             return Shown(self._trouble)
-        poison = _poison()
+        poison = new_poison()
         placed = self._fill(slot, arguments, given, poison)
         flush_us = _quiet(cold)
         awake = timed or mode is Mode.QUEUED  # else what is late could run before the gate does
@@ -227,14 +233,14 @@ class CudaSession:
             self._trouble = of_status(answer)
         return self._trouble is None
 
-    def _fill(self, slot: int, arguments: Values, given: Sequence[Tensor], poison: int) -> "_Placed":
+    def _fill(self, slot: int, arguments: Values, given: Sequence[Tensor], poison: int) -> Placed:
         """Fresh arguments between poisoned guard zones, and poison over whatever the candidate does not hold."""
         start = slot % self._room.slots * self._room.slot_bytes
         taken = min(self._room.slot_bytes, aligned(taken_bytes((*tensors(arguments), *given)) + TAIL))
         region = self._views[0][start : start + taken]
-        _paint(region, poison)
+        paint(region, poison)
         self._poison_free(poison, self._views[RESULTS][: self._room.results_bytes])
-        placed = _Placed(region, start, poison)
+        placed = Placed(region, start, poison)
         placed.put(arguments)
         placed.reserve(given)
         return placed
@@ -245,11 +251,11 @@ class CudaSession:
         for code, size in sorted(self._live):
             arena, offset = _decoded(code)
             if arena == RESULTS and at <= offset <= view.numel():
-                _paint(view[at:offset], poison)
+                paint(view[at:offset], poison)
                 at = offset + aligned(size)
-        _paint(view[at:], poison)
+        paint(view[at:], poison)
 
-    def _look(self, placed: "_Placed", timed: Timed, poison: int, clocks: Clocks, mode: Mode) -> Shown:
+    def _look(self, placed: Placed, timed: Timed, poison: int, clocks: Clocks, mode: Mode) -> Shown:
         found = [self._result(claim, placed) for claim in timed.answer.results]
         if None in found:
             self._trouble = Trouble(Reason.BAD_ANSWER, OUTSIDE.format(number=found.index(None)))
@@ -258,7 +264,8 @@ class CudaSession:
         self._live, self._claims = _kept(timed), timed.answer.results
         copies = tuple(tensor.clone() for tensor in results)  # first: what is late must not be in them
         late = self._late(timed.answer.results, results) if mode is Mode.QUEUED else []
-        seen = _seen(placed.changed(), [_holds(tensor, poison) for tensor in results], placed.overrun(), late)
+        held = [holds_poison(tensor, poison) for tensor in results]
+        seen = read_flags(placed.changed(), held, placed.overrun(), late)
         changed, unwritten, overrun, unsettled = seen
         return Shown(
             trouble=None,
@@ -273,7 +280,7 @@ class CudaSession:
             clocks=clocks,
         )
 
-    def _result(self, claim: Claim, placed: "_Placed") -> Tensor | None:
+    def _result(self, claim: Claim, placed: Placed) -> Tensor | None:
         """The claimed tensor as the judge sees it, when it lies wholly in memory that was poisoned for this call."""
         arena, offset = _decoded(claim.address)
         raw = claim.tensor
@@ -286,7 +293,7 @@ class CudaSession:
             return None
         if raw.copied_bytes > len(place):  # elements that share memory: a copy could be of any size
             return None
-        return _strided(self._views[arena][offset : offset + raw.span_bytes], dtype, raw.shape, raw.strides)
+        return strided(self._views[arena][offset : offset + raw.span_bytes], dtype, raw.shape, raw.strides)
 
     def _late(self, claims: Sequence[Claim], results: Sequence[Tensor]) -> list[Tensor]:
         """Of the results, whether they are not what they were at the end of the stream's work."""
@@ -295,81 +302,9 @@ class CudaSession:
             size = claim.tensor.span_bytes
             if at + size > self._arenas[2].bytes:
                 break
-            found.append(_differ(self._views[2][at : at + size], _bytes_of(result)))
+            found.append(differ(self._views[2][at : at + size], bytes_of(result)))
             at += aligned(size)
         return found
-
-
-class _Placed:
-    """The arguments of one call inside a slot's region."""
-
-    def __init__(self, region: Tensor, start: int, poison: int) -> None:
-        self._region, self._start, self._poison = region, start, poison
-        self.place = range(start, start + region.numel())  # in the arena of arguments
-        self._at = GUARD
-        self._codes: dict[int, int] = {}
-        self._kept: list[tuple[int, Tensor, Tensor]] = []  # position, the copy in the slot, the judge's own
-        self._zones: list[tuple[int, int]] = [(0, GUARD)]
-        self.raws: tuple[Value, ...] = ()
-        self.spans: list[tuple[int, int]] = []
-
-    def put(self, arguments: Values) -> None:
-        """Copy every tensor to its place."""
-        raws: list[Value] = []
-        for position, value in enumerate(arguments):
-            pieces: list[Raw] = []
-            for tensor in tensors((value,)):
-                own = tensor.detach().cuda()
-                copy = self._take(own)
-                copy.copy_(own)
-                self._kept.append((position, copy, own))
-                pieces.append(self._raw(copy, own))
-                self.spans.append((copy.data_ptr(), span(own)))
-            raws.append(_value(value, pieces))
-        self.raws = tuple(raws)
-
-    def reserve(self, given: Sequence[Tensor]) -> None:
-        """Poisoned tensors where a plain candidate writes its results."""
-        for like in given:
-            self.raws = (*self.raws, self._raw(self._take(like), like))
-
-    def address(self, raw: Raw) -> int:
-        """The coded address of a tensor."""
-        return self._codes.get(id(raw), 0)
-
-    @property
-    def positions(self) -> list[int]:
-        """Of each tensor, the argument that it is part of."""
-        return [position for position, _, _ in self._kept]
-
-    def changed(self) -> list[Tensor]:
-        """Of each tensor, whether its bytes are not what they were."""
-        return [_differ(_bytes_of(copy), _bytes_of(own)) for _, copy, own in self._kept]
-
-    def overrun(self) -> list[Tensor]:
-        """Of each guard zone, whether it was written."""
-        tail = (self._at, self._region.numel())
-        return [_is_spoilt(self._region[a:b], self._poison) for a, b in (*self._zones, tail)]
-
-    def _take(self, like: Tensor) -> Tensor:
-        size = span(like)
-        start = self._at
-        self._at = aligned(start + size + GUARD)
-        if self._at > self._region.numel():
-            raise HarnessError(f"A slot of {self._region.numel()} bytes is too small for these arguments.")
-        self._zones.append(((start + size + 3) // 4 * 4, self._at))
-        if size == 0:
-            return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cuda")
-        return _strided(self._region[start : start + size], like.dtype, tuple(like.shape), tuple(like.stride()))
-
-    def _raw(self, copy: Tensor, like: Tensor) -> Raw:
-        raw = Raw(str(like.dtype).removeprefix("torch."), tuple(like.shape), tuple(like.stride()), b"")
-        if raw.dtype not in DTYPES:
-            raise HarnessError(f"Element type {raw.dtype} does not cross into a worker.")
-        if raw.span_bytes:
-            offset = copy.data_ptr() - self._region.data_ptr() + self._start
-            self._codes[id(raw)] = (1 << ARENA_SHIFT) | offset
-        return raw
 
 
 def _quiet(cold: bool) -> float:
@@ -389,71 +324,6 @@ def _kept(timed: Timed) -> tuple[tuple[int, int], ...]:
     """The blocks that a candidate says it holds after a call, less those that a result has a byte of."""
     results = [(claim.address, claim.address + max(1, claim.tensor.span_bytes)) for claim in timed.answer.results]
     return tuple(b for b in timed.blocks if not any(b[0] < end and start < b[0] + b[1] for start, end in results))
-
-
-def _value(value: TaskValue, pieces: list[Raw]) -> Value:
-    """The value that crosses: raw tensors in place of torch's."""
-    if isinstance(value, Tensor):
-        return pieces[0]
-    return tuple(pieces) if isinstance(value, tuple) else value
-
-
-def _poison() -> int:
-    """A word that is not a number in float32, float16, bfloat16 and float64 alike, and differs from call to call."""
-    high, low = 0xFFF0 | secrets.randbelow(14) + 1, 0xFF80 | secrets.randbelow(126) + 1
-    return high << 16 | low
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 32) if word >= 1 << 31 else word
-
-
-def _paint(region: Tensor, poison: int) -> None:
-    if region.numel() >= 4:
-        region[: region.numel() // 4 * 4].view(torch.int32).fill_(_signed(poison))
-
-
-def _seen(*groups: list[Tensor]) -> list[list[bool]]:
-    """What the flags of each group say, at the price of one wait for the device."""
-    every = [flag for group in groups for flag in group]
-    said = iter(torch.stack(every).tolist() if every else [])
-    return [list(islice(said, len(group))) for group in groups]
-
-
-def _is_spoilt(region: Tensor, poison: int) -> Tensor:
-    """Whether a word of a painted region is another one."""
-    return (region[: region.numel() // 4 * 4].view(torch.int32) != _signed(poison)).any()
-
-
-def _holds(tensor: Tensor, poison: int) -> Tensor:
-    """Whether an element still holds this call's poison."""
-    if not tensor.is_floating_point():
-        return torch.zeros((), dtype=torch.bool, device=tensor.device)
-    if tensor.element_size() == 2:
-        bits = tensor.view(torch.int16)
-        halves = [half - (1 << 16) if half >= 1 << 15 else half for half in (poison & 0xFFFF, poison >> 16)]
-        return ((bits == halves[0]) | (bits == halves[1])).any()
-    if tensor.element_size() == 4:
-        return (tensor.view(torch.int32) == _signed(poison)).any()
-    return (tensor.view(torch.int64) == _signed(poison) << 32 | poison).any()
-
-
-def _strided(raw: Tensor, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
-    return raw.view(dtype).as_strided(tuple(shape), tuple(strides))
-
-
-def _bytes_of(tensor: Tensor) -> Tensor:
-    """The bytes from the first element to the last, as they lie."""
-    if tensor.numel() == 0:
-        return torch.empty(0, dtype=torch.uint8, device=tensor.device)
-    count = span(tensor) // tensor.element_size()
-    return tensor.as_strided((count,), (1,)).view(torch.uint8)
-
-
-def _differ(one: Tensor, other: Tensor) -> Tensor:
-    """Whether two stretches of as many bytes are not equal; eight at a time, where both begin and end so."""
-    wide = not any(raw.numel() % 8 or raw.storage_offset() % 8 or raw.data_ptr() % 8 for raw in (one, other))
-    return (one.view(torch.int64) != other.view(torch.int64)).any() if wide else (one != other).any()
 
 
 def _aliased(results: Sequence[Tensor], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:

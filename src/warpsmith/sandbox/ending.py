@@ -1,6 +1,6 @@
 """How a worker and its executor ended, as an observation. Knows no arguments and no results of a kernel."""
 
-from warpsmith.confine import Child, Fault, Limit, Outcome, Policy
+from warpsmith.confine import Child, Fault, Limit, Outcome
 from warpsmith.records import Reason
 from warpsmith.sandbox.observation import (
     EXECUTOR_GONE,
@@ -59,13 +59,16 @@ def end_silent(child: Child, silence: Silence) -> Outcome:
     return child.wait()
 
 
-def trouble_of(answer: Answer | Silence, ended: Outcome, policy: Policy) -> Trouble | None:
-    """The trouble of an answer and of the end that followed it."""
+def trouble_of(answer: Answer | Silence, ended: Outcome, child: Child) -> Trouble | None:
+    """The trouble of an answer and of what followed it: the end, and nothing more that is said."""
     if isinstance(answer, Silence):
-        return of_ending(ended, ended.sentence(policy), answer.error)
+        return of_ending(ended, ended.sentence(child.policy), answer.error)
     if (trouble := of_status(answer)) is not None:
         return trouble
-    return None if ended.ok else of_ending(ended, ended.sentence(policy), None)
+    if not ended.ok:
+        return of_ending(ended, ended.sentence(child.policy), None)
+    surplus = child.surplus()
+    return None if surplus is None else Trouble(Reason.BAD_ANSWER, f"The worker said too much: {surplus.detail}.")
 
 
 def observation(

@@ -82,7 +82,7 @@ class CudaSandbox:
             talk = Conversation(child, self.limits.wall_s, ANSWER_BYTES)
             answer = _converse(talk, artifact, call(entry, arguments, None))
             ended = end(child, talk, answer)
-            trouble = trouble_of(answer, ended, policy)
+            trouble = trouble_of(answer, ended, child)
             results = () if trouble or isinstance(answer, Silence) else tuple(claim.tensor for claim in answer.results)
             return observation(trouble, results, None, answer, ended, TOOL_SHOWN if self.around else SHOWN)
 
@@ -110,7 +110,7 @@ def _observe_virtual(
     found = [_fetch(gpu.control, claim) for claim in claims]
     facts = gpu.control.facts()
     ended = end(child, talk, answer)
-    trouble = of_failure(facts, of_status(answer) is None) or trouble_of(answer, ended, child.policy)
+    trouble = of_failure(facts, of_status(answer) is None) or trouble_of(answer, ended, child)
     results = tuple(raw for raw in found if raw is not None)
     if trouble is None and len(results) < len(found):
         trouble = Trouble(Reason.BAD_ANSWER, f"Result {found.index(None)} does not lie in device memory.")

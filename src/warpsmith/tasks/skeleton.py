@@ -2,17 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from warpsmith.base import UsageError
 from warpsmith.records import Argument, Direction, Kind, Language, Signature, Task
 from warpsmith.tasks.cnames import identifier, identifiers
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from warpsmith.tasks.program import Problem
-    from warpsmith.tasks.values import Value, Values
 
 TORCH_TYPES = {
     Kind.TENSOR: "torch::Tensor",
@@ -35,31 +28,13 @@ PLAIN_TYPES = {
 WIDTH = 110
 
 
-def skeleton(
-    task: Task, direction: Direction, language: Language = Language.TORCH, example: "Problem | None" = None
-) -> str:
-    """The file; with an example, its comment gives every shape. A direction that the task lacks is a `UsageError`."""
+def skeleton(task: Task, direction: Direction, language: Language = Language.TORCH) -> str:
+    """The file; a direction that the task lacks is a `UsageError`."""
     if direction not in task.directions:
         raise UsageError(f"Task {task.name} has no {direction}; it has {', '.join(task.directions)}.")
     signature = _renamed(task.signature(direction))
     body = _torch(task, direction, signature) if language is Language.TORCH else _plain(task, direction, signature)
-    shapes = _shapes(example.arguments, example.expected) if example else ()
-    return "\n".join([*_comment(task, direction, signature, shapes), *body, ""])
-
-
-def _shapes(arguments: "Values", results: "Sequence[Tensor]") -> tuple[str, ...]:
-    """The shape of each argument and result of a call, in words."""
-
-    def one(value: "Value") -> str:
-        if isinstance(value, tuple):
-            return f"({', '.join(map(one, value))})"
-        shape, dtype = getattr(value, "shape", None), str(getattr(value, "dtype", "")).removeprefix("torch.")
-        if shape is None:
-            return "absent" if value is None else str(value)
-        return f"[{'×'.join(map(str, shape)) or 'scalar'}] {dtype}"
-
-    given = [one(value) for value in arguments]
-    return (*given, *(one(value).split()[0] for value in results))  # the reference is float64, the result is not
+    return "\n".join([*_comment(task, direction, signature), *body, ""])
 
 
 def _renamed(signature: Signature) -> Signature:
@@ -70,7 +45,7 @@ def _renamed(signature: Signature) -> Signature:
     return Signature(arguments=tuple(arguments), results=tuple(names[count:]))
 
 
-def _comment(task: Task, direction: Direction, signature: Signature, shapes: Sequence[str]) -> list[str]:
+def _comment(task: Task, direction: Direction, signature: Signature) -> list[str]:
     taken = ", ".join(argument.name for argument in signature.arguments)
     lines = [
         f"{task.name}, {direction}: {task.description}",
@@ -80,8 +55,7 @@ def _comment(task: Task, direction: Direction, signature: Signature, shapes: Seq
     rows = [(a.name, f"{a.kind}, {a.role}") for a in signature.arguments]
     rows += [(result, "tensor, result") for result in signature.results]
     width = max(len(name) for name, _ in rows)
-    notes = [f"; e.g. {shape}" for shape in shapes] if len(shapes) == len(rows) else [""] * len(rows)
-    lines += [f"  {name:<{width}}  {what}{note}" for (name, what), note in zip(rows, notes, strict=True)]
+    lines += [f"  {name:<{width}}  {what}" for name, what in rows]
     if task.axes:
         lines += ["", "Sizes:", *(f"  {axis.name}: {axis.meaning}" for axis in task.axes)]
     lines += ["", "Cases:"]

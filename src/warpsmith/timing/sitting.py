@@ -11,7 +11,7 @@ from warpsmith.sandbox.cuda_room import Buffers, Room
 from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.player import Player
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.baselines import Host, host_for
+from warpsmith.timing.host import Host, host_for
 from warpsmith.timing.null import Form
 from warpsmith.timing.subject import Subject
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from warpsmith.records import MODES, Case, CaseTiming, Group, Reason, StageResult, TimingFacts, Trial, Verdict
-from warpsmith.sandbox.cuda_session import CALL_S, Recorded
+from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.timing.baselines import (
     Baselines,
     asked,
@@ -53,7 +53,6 @@ class Timer:
     tier: Tier = "search"
     cache: Cache = "cold"
     modes: tuple[str, ...] = MODES
-    call_s: float = CALL_S
 
     def stage(
         self,

@@ -3,42 +3,6 @@
 `verify.virtual` is had from its own file: it loads torch.
 """
 
-from warpsmith.verify.aggregate import Decision, Signal, Weights, decide, load_weights
-from warpsmith.verify.pipeline import Ask, Verified, Verifiers, verify
-from warpsmith.verify.review import (
-    BadAnswer,
-    Review,
-    Role,
-    Subject,
-    objection,
-    panel_prompt,
-    read_panel,
-    read_review,
-    review_prompt,
-)
-from warpsmith.verify.static import look_static
-from warpsmith.verify.trial import Ground, try_virtually
+from warpsmith.verify.pipeline import Verifiers, verify
 
-__all__ = [
-    "Ask",
-    "BadAnswer",
-    "Decision",
-    "Ground",
-    "Review",
-    "Role",
-    "Signal",
-    "Subject",
-    "Verified",
-    "Verifiers",
-    "Weights",
-    "decide",
-    "load_weights",
-    "look_static",
-    "objection",
-    "panel_prompt",
-    "read_panel",
-    "read_review",
-    "review_prompt",
-    "try_virtually",
-    "verify",
-]
+__all__ = ["Verifiers", "verify"]

@@ -50,12 +50,6 @@ class Matrix(Model):
         """The share of right and wrong ones that it told apart."""
         return (self.caught + self.cleared) / self.seen if self.seen else math.nan
 
-    @property
-    def recall(self) -> float:
-        """The share of the wrong ones that it objected to."""
-        wrong = self.caught + self.missed
-        return self.caught / wrong if wrong else math.nan
-
 
 class Surprise(Model):
     """A kernel on which verifiers and GPU disagree: where it is from, and what was said."""

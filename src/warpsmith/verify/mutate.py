@@ -1,8 +1,7 @@
 """Mutants of a kernel: one small change at one place, by an operator. Whether a mutant is wrong is not known here."""
 
-import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -55,15 +54,6 @@ def mutants(source: str, operator: Operator) -> list[Mutant]:
     found = {place.start(): (place, change) for place, change in _places(source, operator)}
     made = (_changed(source, operator.name, *found[start]) for start in sorted(found))
     return [mutant for mutant in made if mutant.source != source]
-
-
-def one_each(source: str, operators: Sequence[Operator], seed: int) -> list[Mutant]:
-    """One mutant an operator where it has a place, drawn by a seed: the same ones every time."""
-    drawn = []
-    for operator in operators:
-        if made := mutants(source, operator):
-            drawn.append(random.Random(f"{seed} {operator.name}").choice(made))
-    return drawn
 
 
 def _places(source: str, operator: Operator) -> Iterator[tuple[re.Match[str], Change]]:

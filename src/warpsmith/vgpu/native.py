@@ -30,9 +30,9 @@ def engine_flags() -> tuple[str, ...]:
     return (*ENGINE_FLAGS, f"-DWARPSMITH_PROCESSOR={_processor()}")
 
 
-def executor(engine: Path = FOLDER / "engine") -> Path:
-    """The executor program over an engine: ours, or another that keeps `engine.h`."""
-    return build("warpsmith-executor", [*_files(FOLDER / "executor"), *_files(engine)], engine_flags())
+def executor() -> Path:
+    """The executor program over the engine."""
+    return build("warpsmith-executor", [*_files(FOLDER / "executor"), *_files(FOLDER / "engine")], engine_flags())
 
 
 def runtime(major: int = 13) -> Path:

@@ -17,9 +17,8 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Settings:
-    """How a kernel is run: whether it is checked, and what it may use."""
+    """What a kernel may use."""
 
-    check: bool = True
     instruction_budget: int = 20_000_000_000  # thread instructions a launch
     memory_bytes: int = 4 * GIB  # device memory
     print_limit_bytes: int = 1 << 20
@@ -28,7 +27,6 @@ class Settings:
     def words(self) -> tuple[str, ...]:
         """The executor's arguments for it."""
         return (
-            f"check={int(self.check)}",
             f"instruction_budget={self.instruction_budget}",
             f"memory_bytes={self.memory_bytes}",
             f"print_limit_bytes={self.print_limit_bytes}",

@@ -149,6 +149,11 @@ static int forges(Call& call) {  // an answer of its own, before the worker's
   if (write(4, junk, sizeof junk) < 0) return WS_REFUSED;
   return same(call);
 }
+static int answers_twice(Call& call) {  // a whole frame of the right kind, done without a result, before the worker's
+  const char frame[44] = "WSF1\x01\0f\0\x18\0\0\0\0\0\0\0\xe0\xc9\x07\xc7";
+  if (write(4, frame, sizeof frame) < 0) return WS_REFUSED;
+  return same(call);
+}
 
 ENTRIES(ROW(out_of_bounds), ROW(misaligned), ROW(unseen_fault), ROW(wild_pointer), ROW(no_threads), ROW(no_blocks),
     ROW(too_many_threads),
@@ -157,4 +162,4 @@ ENTRIES(ROW(out_of_bounds), ROW(misaligned), ROW(unseen_fault), ROW(wild_pointer
         ROW(bad_host_pointer), ROW(leaves), ROW(aborts), ROW(throws), ROW(hangs), ROW(prints), ROW(host_bomb),
             ROW(device_bomb),
         ROW(gives_host_pointer), ROW(gives_too_long), ROW(gives_negative), ROW(gives_nothing_written),
-            ROW(gives_a_thousand), ROW(forges))
+            ROW(gives_a_thousand), ROW(forges), ROW(answers_twice))

@@ -34,6 +34,7 @@ from warpsmith.vgpu import Settings
         ("gives_negative", Reason.BAD_ANSWER, "strides"),
         ("gives_a_thousand", Reason.BAD_ANSWER, "64 results"),
         ("forges", Reason.BAD_ANSWER, "junk"),
+        ("answers_twice", Reason.BAD_ANSWER, "after the last frame"),
         ("no_such_entry", Reason.NO_ENTRY, "no_such_entry"),
     ],
 )

@@ -3,80 +3,27 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <fstream>
-#include <map>
 #include <set>
-#include <vector>
 
-#include "cuda_calls.h"
-#include "worker_memory.h"
-#include "worker_order.h"
 #include "worker_program.h"
+#include "worker_state.h"
 #include "worker_values.h"
 
 extern "C" {
 int cudaStreamIsCapturing(void* stream, int* status);
 int cudaGraphGetNodes(void* graph, void** nodes, size_t* count);
-int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind);
-int cudaMemset2D(void* to, size_t pitch, int value, size_t row_bytes, size_t rows);
-int cudaMallocPitch(void** address, size_t* pitch, size_t row_bytes, size_t rows);
 int cudaPointerGetAttributes(void* facts, const void* address);
-int cudaEventCreateWithFlags(void** event, unsigned flags);
-int cudaStreamCreateWithFlags(void** stream, unsigned flags);
-int cudaStreamCreateWithPriority(void** stream, unsigned flags, int priority);
-int cudaStreamWaitEvent(void* stream, void* event, unsigned flags);
-int cudaEventRecordWithFlags(void* event, void* stream, unsigned flags);
-int cudaEventSynchronize(void* event);
-int cudaStreamQuery(void* stream);
-int cudaEventQuery(void* event);
 }
 
 namespace worker::record {
-namespace {
 
 constexpr size_t kMostBytes = size_t(1) << 20, kMostInline = size_t(64) << 10;
-constexpr size_t kPitch = 512;
-constexpr uint64_t kMostServed = uint64_t(512) << 20;  // half of the scratch: results need room too
-
-struct Symbol {
-  std::string name;
-  uint64_t bytes = 0;
-  uint32_t constant = 0;
-};
-
-struct Node {
-  const void* node;  // of a graph that was built by hand
-  std::string operation;
-};
-
-struct State {
-  std::map<const void*, std::string> kernels;  // by the host's pointer, and by the runtime's handle
-  std::map<const void*, Symbol> symbols;
-  std::map<std::string, std::vector<uint32_t>> parameters;  // bytes of each, by the kernel's name
-  std::map<const void*, std::vector<Node>> graphs, runnable;
-  std::vector<Node> captured;     // of the graph that is being captured
-  int capturing = 0;
-  std::map<std::pair<std::string, int>, int> attributes;      // of kernels: these and the next outlive a call
-  std::vector<std::pair<std::string, std::string>> settings;  // of symbols, by what is written
-  std::string lost;               // of what outlives a call something that is not kept
-  std::string call;               // what is asked in this one
-  std::string whole, fault;
-  Order order;                    // of the work on all streams
-  std::vector<std::pair<uint64_t, uint64_t>> arguments;  // of this call: where each begins and ends
-  Memory* memory = nullptr;
-  const Arenas* arenas = nullptr;
-  uint64_t served = 0;            // bytes of the judge's memory that the runtime was asked for
-  bool on = false;
-};
 
 State& state() {
   static State found;
   return found;
 }
-
-// The runtime's own function of a name; looked up once, since a lookup would stand on the clock.
-#define NEXT(name) (*[] { static auto* const found = reinterpret_cast<decltype(&name)>(dlsym(RTLD_NEXT, #name)); return found; }())
 
 void refuse(const std::string& why) {
   if (state().on && state().fault.empty()) state().fault = why;
@@ -115,7 +62,6 @@ const std::string* name_of(const void* kernel) {
   return found == state().kernels.end() ? nullptr : &found->second;
 }
 
-// The operation as it lies in a recording; empty when it is not known how to repeat it.
 std::string launch_of(const void* kernel, const LaunchConfig& shape, void** arguments) {
   const std::string* name = name_of(kernel);
   auto sizes = name ? state().parameters.find(*name) : state().parameters.end();
@@ -223,7 +169,6 @@ void asked(const std::string& operation, void* stream, const char* what) {
   }
 }
 
-// Whether the order of work is of interest now; within a graph that is being captured the runtime sees to it.
 bool is_ordered(void* stream) { return state().on && !is_capturing(stream); }
 
 void made(void* stream, unsigned flags) { state().order.made(stream, !(flags & kNonBlocking)); }
@@ -238,12 +183,10 @@ void filled(const void* to, int value, size_t bytes, void* stream) {
   if (is_heard()) asked(fill_of(to, value, bytes), stream, "memory that is not the evaluator's");
 }
 
-// The host knows that what was asked of a stream is over.
 void waited(void* stream) {
   if (is_ordered(stream)) state().order.over(stream);
 }
 
-// Memory of the host that the runtime does not know: a copy to it is over when the function returns.
 bool is_pageable(const void* address) {
   alignas(16) int facts[32] = {};  // cudaPointerAttributes begins with the kind of memory
   return state().on && NEXT(cudaPointerGetAttributes)(facts, address) == 0 && facts[0] == 0;
@@ -279,7 +222,6 @@ void written(const void* symbol, const void* from, size_t bytes, size_t offset, 
 
 void added(const void* graph, const void* node, const std::string& operation) { state().graphs[graph].push_back({node, operation}); }
 
-// The operations of a graph; one that nobody knows stands for nodes that nobody saw.
 std::vector<Node> nodes_of(void* graph) {
   std::vector<Node> found = state().graphs[graph];
   size_t count = 0;
@@ -289,7 +231,6 @@ std::vector<Node> nodes_of(void* graph) {
 
 LaunchConfig shape_of(const KernelNode& node) { return {node.grid, node.block, node.shared, nullptr, nullptr, 0}; }
 
-// Memory of the judge's for a candidate that asks the runtime; nullptr where there is none to give.
 void* taken(size_t bytes) {
   if (!state().memory || bytes > kMostServed - state().served) return nullptr;
   void* const found = state().memory->allocate(bytes);
@@ -297,7 +238,6 @@ void* taken(size_t bytes) {
   return found;
 }
 
-// Whether it was such memory; it is not counted from then on.
 bool is_returned(void* address) {
   if (!state().memory) return false;
   const auto found = state().memory->blocks().taken().find(uint64_t(address));
@@ -323,8 +263,6 @@ std::string registered() {
   for (const auto& [pointer, one] : state().symbols) put_name(&out, one.name), out.put(one.bytes), out.put(one.constant);
   return out.out();
 }
-
-}  // namespace
 
 void open(const std::string& artifact) {
   constexpr const char* kEntry = ".entry";
@@ -373,316 +311,4 @@ std::string worker::contents_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   std::string all(file ? size_t(file.tellg()) : 0, '\0');
   return file.seekg(0).read(all.data(), std::streamsize(all.size())) ? all : "";
-}
-
-using worker::Extent;
-using worker::LaunchConfig;
-namespace record = worker::record;
-
-extern "C" {
-
-void __cudaRegisterFunction(void** module, const char* host, char* device, const char* name, int limit, void* thread, void* block, void* blocks, void* grid, int* warp) {
-  record::state().kernels[host] = name;
-  NEXT(__cudaRegisterFunction)(module, host, device, name, limit, thread, block, blocks, grid, warp);
-}
-
-void __cudaRegisterVar(void** module, char* host, char* device, const char* name, int external, size_t bytes, int constant, int global) {
-  record::state().symbols[host] = {name, bytes, uint32_t(constant)};
-  NEXT(__cudaRegisterVar)(module, host, device, name, external, bytes, constant, global);
-}
-
-int __cudaGetKernel(void** kernel, const void* host) {
-  const int error = NEXT(__cudaGetKernel)(kernel, host);
-  if (const std::string* name = error ? nullptr : record::name_of(host)) record::state().kernels[*kernel] = *name;
-  return error;
-}
-
-int __cudaLaunchKernel(void* kernel, Extent grid, Extent block, void** arguments, size_t shared, void* stream) {
-  const int error = NEXT(__cudaLaunchKernel)(kernel, grid, block, arguments, shared, stream);
-  if (!error) record::launched(kernel, {grid, block, shared, stream, nullptr, 0}, arguments);
-  return error;
-}
-
-int cudaLaunchKernel(const void* kernel, Extent grid, Extent block, void** arguments, size_t shared, void* stream) {
-  const int error = NEXT(cudaLaunchKernel)(kernel, grid, block, arguments, shared, stream);
-  if (!error) record::launched(kernel, {grid, block, shared, stream, nullptr, 0}, arguments);
-  return error;
-}
-
-int cudaLaunchCooperativeKernel(const void* kernel, Extent grid, Extent block, void** arguments, size_t shared, void* stream) {
-  worker::LaunchAttribute together{worker::kCooperativeAttribute, 0, {.cooperative = 1}};
-  const int error = NEXT(cudaLaunchCooperativeKernel)(kernel, grid, block, arguments, shared, stream);
-  if (!error) record::launched(kernel, {grid, block, shared, stream, &together, 1}, arguments);
-  return error;
-}
-
-int cudaLaunchKernelExC(const LaunchConfig* shape, const void* kernel, void** arguments) {
-  const int error = NEXT(cudaLaunchKernelExC)(shape, kernel, arguments);
-  if (!error) record::launched(kernel, *shape, arguments);
-  return error;
-}
-
-int cudaFuncSetAttribute(const void* kernel, int attribute, int value) {
-  const int error = NEXT(cudaFuncSetAttribute)(kernel, attribute, value);
-  if (const std::string* name = error ? nullptr : record::name_of(kernel)) record::state().attributes[{*name, attribute}] = value;
-  return error;
-}
-
-int cudaMemsetAsync(void* to, int value, size_t bytes, void* stream) {
-  const int error = NEXT(cudaMemsetAsync)(to, value, bytes, stream);
-  if (!error) record::filled(to, value, bytes, stream);
-  return error;
-}
-
-int cudaMemset(void* to, int value, size_t bytes) {
-  const int error = NEXT(cudaMemset)(to, value, bytes);
-  if (!error) record::filled(to, value, bytes, nullptr);
-  return error;
-}
-
-int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int kind, void* stream) {
-  const int error = NEXT(cudaMemcpyAsync)(to, from, bytes, kind, stream);
-  if (!error) record::copied(to, from, bytes, kind, stream);
-  if (!error && bytes && kind == kDeviceToHost && record::is_pageable(to)) record::waited(stream);
-  return error;
-}
-
-int cudaMemcpy(void* to, const void* from, size_t bytes, int kind) {
-  const int error = NEXT(cudaMemcpy)(to, from, bytes, kind);
-  if (!error) record::copied(to, from, bytes, kind, nullptr);
-  if (!error && bytes && (kind == kDeviceToHost || kind == kHostToDevice)) record::waited(nullptr);
-  return error;
-}
-
-int cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind, void* stream) {
-  const int error = NEXT(cudaMemcpy2DAsync)(to, to_pitch, from, from_pitch, row_bytes, rows, kind, stream);
-  if (!error) record::copied_rows(to, to_pitch, from, from_pitch, row_bytes, rows, kind, stream);
-  return error;
-}
-
-int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind) {
-  const int error = NEXT(cudaMemcpy2D)(to, to_pitch, from, from_pitch, row_bytes, rows, kind);
-  if (!error) record::copied_rows(to, to_pitch, from, from_pitch, row_bytes, rows, kind, nullptr);
-  if (!error && row_bytes && rows && (kind == kDeviceToHost || kind == kHostToDevice)) record::waited(nullptr);
-  return error;
-}
-
-int cudaMemset2DAsync(void* to, size_t pitch, int value, size_t row_bytes, size_t rows, void* stream) {
-  const int error = NEXT(cudaMemset2DAsync)(to, pitch, value, row_bytes, rows, stream);
-  if (!error) record::filled_rows(to, pitch, value, row_bytes, rows, stream);
-  return error;
-}
-
-int cudaMemset2D(void* to, size_t pitch, int value, size_t row_bytes, size_t rows) {
-  const int error = NEXT(cudaMemset2D)(to, pitch, value, row_bytes, rows);
-  if (!error) record::filled_rows(to, pitch, value, row_bytes, rows, nullptr);
-  return error;
-}
-
-int cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset, int kind) {
-  const int error = NEXT(cudaMemcpyToSymbol)(symbol, from, bytes, offset, kind);
-  if (!error) record::written(symbol, from, bytes, offset, kind, nullptr);
-  return error;
-}
-
-int cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, void* stream) {
-  const int error = NEXT(cudaMemcpyToSymbolAsync)(symbol, from, bytes, offset, kind, stream);
-  if (!error) record::written(symbol, from, bytes, offset, kind, stream);
-  return error;
-}
-
-int cudaStreamBeginCapture(void* stream, int mode) {
-  const int error = NEXT(cudaStreamBeginCapture)(stream, mode);
-  if (!error) ++record::state().capturing;
-  return error;
-}
-
-int cudaStreamEndCapture(void* stream, void** graph) {
-  const int error = NEXT(cudaStreamEndCapture)(stream, graph);
-  if (record::state().capturing) --record::state().capturing;
-  if (!error) record::state().graphs[*graph] = record::state().captured;
-  record::state().captured.clear();
-  return error;
-}
-
-int cudaGraphAddKernelNode(void** node, void* graph, void* const* before, size_t count, const worker::KernelNode* wanted) {
-  const int error = NEXT(cudaGraphAddKernelNode)(node, graph, before, count, wanted);
-  if (!error) record::added(graph, *node, record::launch_of(wanted->function, record::shape_of(*wanted), wanted->arguments));
-  return error;
-}
-
-int cudaGraphAddMemsetNode(void** node, void* graph, void* const* before, size_t count, const worker::FillNode* wanted) {
-  const int error = NEXT(cudaGraphAddMemsetNode)(node, graph, before, count, wanted);
-  const bool plain = wanted->height == 1 && (wanted->element_bytes == 1 || wanted->value == 0);
-  if (!error) record::added(graph, *node, plain ? record::fill_of(wanted->to, int(wanted->value), wanted->width * wanted->element_bytes) : "");
-  return error;
-}
-
-int cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* before, size_t count, void* to, const void* from, size_t bytes, int kind) {
-  const int error = NEXT(cudaGraphAddMemcpyNode1D)(node, graph, before, count, to, from, bytes, kind);
-  if (!error) record::added(graph, *node, record::copy_of(to, from, bytes, kind));
-  return error;
-}
-
-int cudaGraphInstantiate(void** runnable, void* graph, unsigned long long flags) {
-  const int error = NEXT(cudaGraphInstantiate)(runnable, graph, flags);
-  if (!error) record::state().runnable[*runnable] = record::nodes_of(graph);
-  return error;
-}
-
-int cudaGraphInstantiateWithFlags(void** runnable, void* graph, unsigned long long flags) {
-  const int error = NEXT(cudaGraphInstantiateWithFlags)(runnable, graph, flags);
-  if (!error) record::state().runnable[*runnable] = record::nodes_of(graph);
-  return error;
-}
-
-int cudaGraphExecUpdate(void* runnable, void* graph, void* told) {
-  const int error = NEXT(cudaGraphExecUpdate)(runnable, graph, told);
-  if (!error) record::state().runnable[runnable] = record::nodes_of(graph);
-  return error;
-}
-
-int cudaGraphExecKernelNodeSetParams(void* runnable, void* node, const worker::KernelNode* wanted) {
-  const int error = NEXT(cudaGraphExecKernelNodeSetParams)(runnable, node, wanted);
-  if (error) return error;
-  for (auto& one : record::state().runnable[runnable])
-    if (one.node == node) one.operation = record::launch_of(wanted->function, record::shape_of(*wanted), wanted->arguments);
-  return 0;
-}
-
-int cudaGraphLaunch(void* runnable, void* stream) {
-  const int error = NEXT(cudaGraphLaunch)(runnable, stream);
-  if (!error && record::is_capturing(stream)) record::state().captured.push_back({nullptr, ""});  // a graph in a graph is not kept
-  if (!error && record::is_ordered(stream)) {
-    const auto found = record::state().runnable.find(runnable);
-    if (found == record::state().runnable.end() || found->second.empty()) record::refuse("a graph that nobody saw being made");
-    else for (const auto& one : found->second) record::keep_in_order(one.operation, stream, "something in a graph that is not kept");
-  }
-  return error;
-}
-
-int cudaGraphCreate(void** graph, unsigned flags) {
-  const int error = NEXT(cudaGraphCreate)(graph, flags);
-  if (!error) record::state().graphs[*graph].clear();
-  return error;
-}
-
-int cudaGraphAddEmptyNode(void** node, void* graph, void* const* before, size_t count) {
-  const int error = NEXT(cudaGraphAddEmptyNode)(node, graph, before, count);
-  if (!error) record::added(graph, *node, record::nothing());
-  return error;
-}
-
-int cudaMalloc(void** address, size_t bytes) {
-  void* const own = record::taken(bytes);
-  if (!own) return NEXT(cudaMalloc)(address, bytes);
-  *address = own;
-  return 0;
-}
-
-int cudaMallocPitch(void** address, size_t* pitch, size_t row_bytes, size_t rows) {
-  const size_t wide = row_bytes > record::kMostServed ? 0 : (row_bytes + record::kPitch - 1) / record::kPitch * record::kPitch;
-  void* const own = wide ? record::taken(worker::span_of(wide, wide, rows)) : nullptr;
-  if (!own) return NEXT(cudaMallocPitch)(address, pitch, row_bytes, rows);
-  *address = own, *pitch = wide;
-  return 0;
-}
-
-int cudaMallocAsync(void** address, size_t bytes, void* stream) {
-  void* const own = record::is_capturing(stream) ? nullptr : record::taken(bytes);
-  if (!own) return NEXT(cudaMallocAsync)(address, bytes, stream);
-  *address = own;
-  return 0;
-}
-
-int cudaFree(void* address) {
-  if (!record::is_returned(address)) return NEXT(cudaFree)(address);
-  const int error = cudaDeviceSynchronize();  // as the runtime's own does
-  record::state().memory->release(address);
-  return error;
-}
-
-int cudaFreeAsync(void* address, void* stream) {
-  if (!record::is_returned(address)) return NEXT(cudaFreeAsync)(address, stream);
-  record::state().memory->release_later(address);
-  return 0;
-}
-
-int cudaStreamCreate(void** stream) {
-  const int error = NEXT(cudaStreamCreate)(stream);
-  if (!error) record::made(*stream, 0);
-  return error;
-}
-
-int cudaStreamCreateWithFlags(void** stream, unsigned flags) {
-  const int error = NEXT(cudaStreamCreateWithFlags)(stream, flags);
-  if (!error) record::made(*stream, flags);
-  return error;
-}
-
-int cudaStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
-  const int error = NEXT(cudaStreamCreateWithPriority)(stream, flags, priority);
-  if (!error) record::made(*stream, flags);
-  return error;
-}
-
-int cudaEventCreate(void** event) {
-  const int error = NEXT(cudaEventCreate)(event);
-  if (!error) record::state().order.made(*event);
-  return error;
-}
-
-int cudaEventCreateWithFlags(void** event, unsigned flags) {
-  const int error = NEXT(cudaEventCreateWithFlags)(event, flags);
-  if (!error) record::state().order.made(*event);
-  return error;
-}
-
-int cudaEventRecord(void* event, void* stream) {
-  const int error = NEXT(cudaEventRecord)(event, stream);
-  if (!error && record::is_ordered(stream)) record::state().order.recorded(event, stream);
-  return error;
-}
-
-int cudaEventRecordWithFlags(void* event, void* stream, unsigned flags) {
-  const int error = NEXT(cudaEventRecordWithFlags)(event, stream, flags);
-  if (!error && record::is_ordered(stream)) record::state().order.recorded(event, stream);
-  return error;
-}
-
-int cudaStreamWaitEvent(void* stream, void* event, unsigned flags) {
-  const int error = NEXT(cudaStreamWaitEvent)(stream, event, flags);
-  if (!error && record::is_ordered(stream)) record::state().order.waits(stream, event);
-  return error;
-}
-
-int cudaStreamSynchronize(void* stream) {
-  const int error = NEXT(cudaStreamSynchronize)(stream);
-  if (!error) record::waited(stream);
-  return error;
-}
-
-int cudaStreamQuery(void* stream) {
-  const int error = NEXT(cudaStreamQuery)(stream);
-  if (!error) record::waited(stream);
-  return error;
-}
-
-int cudaEventSynchronize(void* event) {
-  const int error = NEXT(cudaEventSynchronize)(event);
-  if (!error && record::state().on) record::state().order.passed(event);
-  return error;
-}
-
-int cudaEventQuery(void* event) {
-  const int error = NEXT(cudaEventQuery)(event);
-  if (!error && record::state().on) record::state().order.passed(event);
-  return error;
-}
-
-int cudaDeviceSynchronize() {
-  const int error = NEXT(cudaDeviceSynchronize)();
-  if (!error && record::state().on) record::state().order.all_over();
-  return error;
-}
 }
