@@ -22,6 +22,7 @@ from pathlib import Path
 from warpsmith.base import write_atomic
 from warpsmith.bench.corpus import read_corpus
 from warpsmith.compile.source import language_of
+from warpsmith.compile.text import code_of
 from warpsmith.records import Candidate, Direction
 from warpsmith.tasks.find import open_task
 from warpsmith.verify.calibrate import HARMS
@@ -40,7 +41,6 @@ from warpsmith.verify.specimens import (
     read_candidates,
     read_specimens,
 )
-from warpsmith.compile.text import code_of
 
 ROOT = Path(__file__).parents[1]
 SEED, ASK_SEED = 20251115, 20251116
