@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from warpsmith.bench.judges import Grade
     from warpsmith.evolve import Aim, Ending, Opinion, Search, Subject, View
     from warpsmith.llm import Ensemble
+    from warpsmith.verify.pipeline import Verifiers
     from warpsmith.verify.review import Role
 
 START = "start"  # the kernel that a run began with, kept with it
@@ -318,11 +319,8 @@ def _role(name: str, roles: "type[Role]") -> "Role":
 
 def _verified(candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "tuple[Role, ...]") -> "Opinion":
     """Static signs and the compiler; the virtual GPU where a real one comes after; the reviewers asked for."""
-    from warpsmith.evolve import Opinion
     from warpsmith.llm import ask_all
-    from warpsmith.tasks.find import open_task
-    from warpsmith.tasks.opened import OpenOptions
-    from warpsmith.verify.pipeline import Verifiers, verify
+    from warpsmith.verify.pipeline import Verifiers
 
     first = next(iter(models))
     verifiers = Verifiers(
@@ -330,6 +328,18 @@ def _verified(candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "
         roles=roles,
         ask=lambda prompts: ask_all([(first, prompt) for prompt in prompts]),
     )
+    return opinion(candidate, wishes, verifiers)
+
+
+def opinion(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers") -> "Opinion":
+    """What verifiers say of a candidate, for the GPU that comes after them."""
+    from warpsmith.bench.stages import arch_of
+    from warpsmith.evolve import Opinion
+    from warpsmith.tasks.find import open_task
+    from warpsmith.tasks.opened import OpenOptions
+    from warpsmith.verify.pipeline import verify
+
+    aimed = replace(verifiers, arch=arch_of(wishes.device or "vgpu"), gpu=wishes.gpu or "H200")
     with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
-        found = verify(candidate, opened, secrets.randbits(62), verifiers)
+        found = verify(candidate, opened, secrets.randbits(62), aimed)
     return Opinion(found.go, 1.0 - found.wrong, found.evidence(), found.usd)

@@ -110,12 +110,11 @@ def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
 
 
 def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, device: str) -> "Job":
+    from warpsmith.bench.stages import arch_of
     from warpsmith.compile import CompileOptions, compile
-    from warpsmith.device import gpus
     from warpsmith.profile import Job
 
-    arch = (gpus()[0].arch,) if device == "cuda" else ()
-    made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task, *arch))
+    made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task, arch_of(device)))
     assert made.artifact is not None, made.result.detail  # it passed a moment ago
     assert isinstance(made.result.facts, CompileFacts)
     trial = Trial(case=case)

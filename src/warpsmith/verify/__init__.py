@@ -17,13 +17,12 @@ from warpsmith.verify.review import (
     review_prompt,
 )
 from warpsmith.verify.static import look_static
-from warpsmith.verify.trial import Ground, try_virtually
+from warpsmith.verify.trial import try_virtually
 
 __all__ = [
     "Ask",
     "BadAnswer",
     "Decision",
-    "Ground",
     "Review",
     "Role",
     "Signal",
