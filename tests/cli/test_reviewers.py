@@ -1,7 +1,6 @@
 """Reviewers in a search: models asked before an evaluation, and reviews that come through files."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,7 +62,7 @@ def test_verifiers_look_for_the_machine_that_evaluates(device: str, arch: str, m
 
     monkeypatch.setattr("warpsmith.bench.stages.gpus", lambda: (Gpu("a GPU", "580", 1, "8.6"),))
     monkeypatch.setattr("warpsmith.verify.pipeline.verify", look)
-    screen = screen_of(replace(WISHES, device=device, gpu="H100"), Ensemble([ScriptedModel([])]))
+    screen = screen_of(WISHES.model_copy(update={"device": device, "gpu": "H100"}), Ensemble([ScriptedModel([])]))
     assert screen is not None and screen(CANDIDATE).go
     assert [(one.arch, one.gpu, one.virtual) for one in seen] == [(arch, "H100", device == "cuda")]
 
