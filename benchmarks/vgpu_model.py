@@ -21,8 +21,10 @@ from typing import Any
 from warpsmith.base import UsageError, median, read_text, spearman
 from warpsmith.bench.sketch import together
 from warpsmith.records import Direction
-from warpsmith.vgpu import Description, Row, describe
+from warpsmith.vgpu import Description, Row, Settings, describe
 from warpsmith.vgpu.cost import Transfers
+
+CALL_S = 120.0  # of one call: a case may be a large one
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,12 @@ def modelled_us(row: dict[str, Any], folder: Path, gpu: Description) -> float | 
 
 def run_us(row: dict[str, Any], source: Path, gpu: Description) -> float | None:
     """The modelled time of a run on the virtual GPU, on the case of the row."""
+    from warpsmith.check.run import Subject
     from warpsmith.compile import CompileOptions, compile
     from warpsmith.records import Candidate, Trial, VirtualFacts
-    from warpsmith.sandbox import VirtualSandbox
+    from warpsmith.sandbox.virtual_session import VirtualSession
     from warpsmith.tasks.find import open_task
-    from warpsmith.verify.virtual import VirtualRun, run_virtual
+    from warpsmith.verify.virtual import run_virtual
 
     direction = Direction(row.get("direction", "forward"))
     with open_task(row["task"]) as opened:
@@ -85,9 +88,9 @@ def run_us(row: dict[str, Any], source: Path, gpu: Description) -> float | None:
         compiled = compile(candidate, task.signature(direction), CompileOptions.of(task))
         if compiled.artifact is None:
             return None
-        trial = Trial(case=case)
-        run = VirtualRun(compiled.artifact, task, direction, trial, opened.problem(direction, trial))
-        facts = run_virtual(run, VirtualSandbox(gpu=gpu), gpu).facts
+        subject, signature = Subject(task, direction, opened.problem), task.signature(direction)
+        with VirtualSession(compiled.artifact, direction.value, signature, gpu, Settings(), call_s=CALL_S) as session:
+            facts = run_virtual(subject, Trial(case=case), session, gpu).facts
     if not isinstance(facts, VirtualFacts) or facts.modelled is None:
         return None
     return facts.modelled.us

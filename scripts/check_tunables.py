@@ -14,14 +14,15 @@ from functools import partial
 from pathlib import Path
 
 from warpsmith.base import evaluate
+from warpsmith.check.run import Subject
 from warpsmith.compile import compile
 from warpsmith.evolve.tune import Space, read_space, said
 from warpsmith.records import Candidate, Case, CompileFacts, Direction, Group, Task, Trial, Verdict
-from warpsmith.sandbox import VirtualSandbox
+from warpsmith.sandbox.virtual_session import VirtualSession
 from warpsmith.tasks.own import read_task
 from warpsmith.tasks.program import problem
 from warpsmith.tasks.suite import folders, suite_program
-from warpsmith.verify.virtual import VirtualRun, run_virtual
+from warpsmith.verify.virtual import run_virtual
 from warpsmith.vgpu import describe
 
 # Declared values are for shapes that fill a GPU; these reach the same code on shapes that the virtual GPU runs at once.
@@ -91,9 +92,11 @@ def complaint(seed: Seed, macros: Mapping[str, str]) -> str:
     if spilled:
         return f"registers spill in {', '.join(spilled)}"
     gpu, program = describe("H200"), suite_program(seed.task.name)
+    subject = Subject(seed.task, seed.direction, partial(problem, program))
+    signature = seed.task.signature(seed.direction)
     for trial in trials(seed.task):
-        run = VirtualRun(compiled.artifact, seed.task, seed.direction, trial, problem(program, seed.direction, trial))
-        result = run_virtual(run, VirtualSandbox(gpu=gpu), gpu)
+        with VirtualSession(compiled.artifact, seed.direction.value, signature, gpu) as session:
+            result = run_virtual(subject, trial, session, gpu)
         if result.verdict is not Verdict.PASS:
             return f"{trial.case.name} {trial.init} {trial.family}: {result.reason}: {result.detail}"
     return ""

@@ -75,10 +75,10 @@ def desk(*cases: Group, seen: tuple[Seen, ...] = ()) -> Desk:
     return Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda", cases=cases), seed=3, seen=seen)
 
 
-def compiled(kernels: int, libraries: tuple[str, ...] = ()) -> Record:
+def compiled(kernels: int, libraries: tuple[str, ...] = (), arch: str = "sm_90a") -> Record:
     record = Record(candidate=CANDIDATE, task_version="1", environment=Environment(device="d", hardware="h"))
     resources = tuple(KernelResources(name=str(n), registers=8) for n in range(kernels))
-    facts = CompileFacts(kernels=resources, libraries=libraries)
+    facts = CompileFacts(arch=arch, kernels=resources, libraries=libraries)
     return record.adding(StageResult(stage="compile", verdict=Verdict.PASS, facts=facts))
 
 
@@ -365,18 +365,16 @@ def test_a_kernel_is_compiled_for_the_gpu_that_is_here(
     capability: str, arch: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warpsmith.bench.stages.gpus", lambda: (Gpu("a GPU", "580", 1, capability),))
-    assert arch_of(Choices(device="cuda")) == (arch,)
-    assert arch_of(Choices(device="vgpu")) == ()
+    assert arch_of("cuda") == arch
+    assert arch_of("vgpu") == "sm_90a"
 
 
-def test_the_virtual_gpu_does_not_stand_for_another_generation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warpsmith.bench.cuda.gpus", lambda: (Gpu("a GPU", "580", 1, "12.0"),))
-    result = virtual_stage(desk())(compiled(1))
-    assert result.verdict is Verdict.SKIP and "12.0" in result.detail
+def test_the_virtual_gpu_does_not_stand_for_another_generation() -> None:
+    result = virtual_stage(desk())(compiled(1, arch="sm_120a"))
+    assert result.verdict is Verdict.SKIP and "sm_120a" in result.detail
 
 
-def test_the_virtual_gpu_runs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warpsmith.bench.cuda.gpus", lambda: (Gpu("a GPU", "580", 1, "9.0"),))
+def test_the_virtual_gpu_runs_no_library() -> None:
     result = virtual_stage(desk())(compiled(1, ("libcublas.so.13",)))
     assert result.verdict is Verdict.SKIP and "libcublas.so.13" in result.detail
 

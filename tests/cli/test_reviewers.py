@@ -10,8 +10,13 @@ from warpsmith.base import UsageError
 from warpsmith.cli._main import run
 from warpsmith.cli._search import screen_of
 from warpsmith.cli._wishes import Wishes
+from warpsmith.device import Gpu
 from warpsmith.llm import Ensemble, Prompt, ScriptedModel
 from warpsmith.records import Candidate, Direction
+from warpsmith.tasks.opened import OpenTask
+from warpsmith.verify import Verifiers
+from warpsmith.verify.aggregate import Decision
+from warpsmith.verify.pipeline import Verified
 
 SEED = (Path(warpsmith.__file__).parent / "suite" / "swiglu" / "seed_forward.cu").read_text()
 CANDIDATE = Candidate(task="swiglu", direction=Direction.FORWARD, source=SEED)
@@ -47,6 +52,21 @@ def test_models_review_what_compiles_and_their_fix_is_evidence(word: str, go: bo
     opinion = screen(CANDIDATE)
     assert len(asked) == 2 and all(prompt.kind == "review" for prompt in asked)
     assert opinion.confidence > 0.5 if go else "check the bound" in opinion.why
+
+
+@pytest.mark.parametrize(("device", "arch"), [("cuda", "sm_86"), ("vgpu", "sm_90a")])
+def test_verifiers_look_for_the_machine_that_evaluates(device: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Verifiers] = []
+
+    def look(candidate: Candidate, opened: OpenTask, seed: int, verifiers: Verifiers) -> Verified:
+        seen.append(verifiers)
+        return Verified(candidate=candidate.id, decision=Decision(go=True, odds=-2.0))
+
+    monkeypatch.setattr("warpsmith.bench.stages.gpus", lambda: (Gpu("a GPU", "580", 1, "8.6"),))
+    monkeypatch.setattr("warpsmith.verify.pipeline.verify", look)
+    screen = screen_of(WISHES.model_copy(update={"device": device, "gpu": "H100"}), Ensemble([ScriptedModel([])]))
+    assert screen is not None and screen(CANDIDATE).go
+    assert [(one.arch, one.gpu, one.virtual) for one in seen] == [(arch, "H100", device == "cuda")]
 
 
 def test_a_candidate_that_does_not_compile_is_stopped_and_nobody_is_asked() -> None:

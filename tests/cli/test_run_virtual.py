@@ -19,6 +19,24 @@ def test_a_seed_passes_and_says_how_long_it_would_take(capsys: pytest.CaptureFix
     assert "modelled time of the call on H200" in shown
 
 
+@pytest.mark.parametrize("name", ["seed_forward.plain.cu", "seed_backward.cu"])
+def test_the_style_and_the_direction_are_told_by_the_file(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run-virtual", str(SEED.with_name(name)), "--task", "swiglu", "--case", "smoke-float32"]) == 0
+    assert f"{name}: virtual on smoke-float32: pass" in capsys.readouterr().out
+
+
+def test_a_kernel_that_changes_its_argument_fails_as_in_an_evaluation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = tmp_path / "changes.cu"
+    text = SEED.with_name("seed_forward.plain.cu").read_text()
+    assert "cudaGetLastError()" in text
+    kernel.write_text(text.replace("cudaGetLastError()", "cudaMemsetAsync(data<char>(gate), 0, 4, stream)"))
+    assert run(["run-virtual", str(kernel), "--task", "swiglu", "--case", "smoke-float32", "--json"]) == 1
+    _, virtual = json.loads(capsys.readouterr().out)
+    assert virtual["reason"] == "input_changed"
+
+
 def test_a_kernel_that_leaves_the_tail_out_fails_with_evidence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -28,7 +46,7 @@ def test_a_kernel_that_leaves_the_tail_out_fails_with_evidence(
     assert run(["run-virtual", str(kernel), "--task", "swiglu", "--case", "smoke-float32", "--json"]) == 1
     compiled, virtual = json.loads(capsys.readouterr().out)
     assert compiled["verdict"] == "pass"
-    assert virtual["verdict"] == "fail" and virtual["reason"] in ("findings", "wrong_value")
+    assert virtual["verdict"] == "fail" and virtual["reason"] == "unwritten"
     assert virtual["facts"]["kernels"][0]["thread_instructions"] > 0
 
 

@@ -4,10 +4,12 @@ import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from warpsmith.check.run import Subject
 from warpsmith.compile import Compiled, compile
 from warpsmith.records import (
     Candidate,
@@ -21,11 +23,11 @@ from warpsmith.records import (
     Verdict,
     VirtualFacts,
 )
-from warpsmith.sandbox import VirtualSandbox
+from warpsmith.sandbox.virtual_session import VirtualSession
 from warpsmith.tasks.own import read_task
 from warpsmith.tasks.program import problem
 from warpsmith.tasks.suite import folders, suite_program
-from warpsmith.verify.virtual import VirtualRun, run_virtual
+from warpsmith.verify.virtual import run_virtual
 from warpsmith.vgpu import describe
 
 CORES = 2
@@ -113,14 +115,16 @@ def _trial(case: Case, place: int) -> Trial:
     return Trial(case=case, init=init, family=family, seed=place)
 
 
-@pytest.mark.parametrize("seed", TORCH, ids=lambda seed: seed.name)
+@each
 def test_it_is_right_on_the_virtual_gpu(seed: Seed, compiled: Mapping[str, Compiled]) -> None:
     artifact, gpu = compiled[seed.name].artifact, describe("H200")
     assert artifact is not None
     program = suite_program(seed.task.name)
+    subject = Subject(seed.task, seed.direction, partial(problem, program), seed.language is Language.PLAIN)
+    signature = seed.task.signature(seed.direction)
     for trial in turned(seed):
-        run = VirtualRun(artifact, seed.task, seed.direction, trial, problem(program, seed.direction, trial))
-        result = run_virtual(run, VirtualSandbox(gpu=gpu), gpu)
+        with VirtualSession(artifact, seed.direction.value, signature, gpu) as session:
+            result = run_virtual(subject, trial, session, gpu)
         label = f"{trial.case.name} {trial.init} {trial.family}"
         assert result.verdict is Verdict.PASS, f"{label}: {result.reason}: {result.detail}"
         assert isinstance(result.facts, VirtualFacts)

@@ -9,7 +9,7 @@ import torch
 
 import warpsmith
 from warpsmith.llm import Answer, Finish, ModelError, Prompt
-from warpsmith.records import Candidate, Direction, Language, Reason, Verdict
+from warpsmith.records import Candidate, CompileFacts, Direction, Language, Reason, Verdict
 from warpsmith.tasks.find import open_task
 from warpsmith.verify import Verifiers, verify
 from warpsmith.verify.aggregate import shipped_weights
@@ -103,3 +103,10 @@ def test_a_verdict_can_be_kept_and_read_again() -> None:
     found = looked(virtual=False)
     assert Verified.parse(found.text()) == found
     assert all(result.verdict is Verdict.PASS for result in found.results)
+
+
+def test_a_kernel_is_compiled_for_the_gpu_that_comes_after_and_tried_where_one_of_its_kind_is_modelled() -> None:
+    found = looked(arch="sm_86")
+    compiled, virtual = found.results[1:]
+    assert isinstance(compiled.facts, CompileFacts) and compiled.facts.arch == "sm_86"
+    assert found.go and virtual.verdict is Verdict.SKIP and "sm_86" in virtual.detail

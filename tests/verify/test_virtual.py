@@ -1,18 +1,22 @@
 """The virtual stage: what was observed becomes a verdict with a reason."""
 
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 import torch
 
+from warpsmith.check.run import Subject
 from warpsmith.records import (
+    Argument,
     Case,
     Checker,
     Direction,
     Dtype,
     Group,
+    Kind,
     Origin,
     Reason,
+    Role,
     Signature,
     StageResult,
     Task,
@@ -21,10 +25,11 @@ from warpsmith.records import (
     Verdict,
     VirtualFacts,
 )
-from warpsmith.sandbox import FakeSandbox, Observation, Trouble
-from warpsmith.sandbox.tensors import to_raw
+from warpsmith.sandbox import Trouble
+from warpsmith.sandbox.fake_session import FakeSession
+from warpsmith.sandbox.session import Shown
 from warpsmith.tasks.program import Problem
-from warpsmith.verify.virtual import VirtualRun, run_virtual
+from warpsmith.verify.virtual import run_virtual
 from warpsmith.vgpu import Facts, RawFinding, describe
 
 CASE = Case(name="smoke", group=Group.SMOKE, axes={"n": 4}, dtype=Dtype.FLOAT32)
@@ -34,7 +39,7 @@ TASK = Task(
     origin=Origin.SUITE,
     description="",
     source="",
-    forward=Signature(arguments=(), results=("y",)),
+    forward=Signature(arguments=(Argument(name="x", kind=Kind.TENSOR, role=Role.INPUT),), results=("y",)),
     cases=(CASE,),
     tolerance=Tolerance(norm_floor={Dtype.FLOAT32: 1e-6}),
 )
@@ -55,14 +60,15 @@ RACE = RawFinding(
 )
 
 
-def stage(observation: Observation) -> StageResult:
-    run = VirtualRun(Path("a.so"), TASK, Direction.FORWARD, Trial(case=CASE), Problem((), (RIGHT,), (RIGHT.double(),)))
-    return run_virtual(run, FakeSandbox(observation), describe("H200"))
+SUBJECT = Subject(TASK, Direction.FORWARD, lambda direction, trial: Problem((), (RIGHT,), (RIGHT.double(),)))
 
 
-def seen(tensor: torch.Tensor | None = RIGHT, trouble: Trouble | None = None, *findings: RawFinding) -> Observation:
-    results = () if tensor is None else (to_raw(tensor),)
-    return Observation(trouble, results, Facts(findings=findings))
+def stage(shown: Shown) -> StageResult:
+    return run_virtual(SUBJECT, Trial(case=CASE), FakeSession(lambda arguments: shown), describe("H200"))
+
+
+def seen(tensor: torch.Tensor | None = RIGHT, trouble: Trouble | None = None, *findings: RawFinding) -> Shown:
+    return Shown(trouble, () if tensor is None else (tensor,), facts=Facts(findings=findings))
 
 
 def test_right_results_without_findings_pass() -> None:
@@ -73,11 +79,14 @@ def test_right_results_without_findings_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("observation", "reason"),
+    ("shown", "reason"),
     [
         (seen(RIGHT + 1), Reason.WRONG_VALUE),
         (seen(RIGHT.reshape(2, 2)), Reason.WRONG_SHAPE),
         (seen(RIGHT.double()), Reason.WRONG_DTYPE),
+        (seen(torch.zeros(8)[::2]), Reason.WRONG_LAYOUT),
+        (seen(RIGHT * (1 + 2**-11)), Reason.PRECISION),
+        (replace(seen(), changed=(0,)), Reason.INPUT_CHANGED),
         (seen(None), Reason.BAD_ANSWER),
         (seen(RIGHT, None, RACE), Reason.FINDINGS),
         (seen(None, Trouble(Reason.CRASH, "SIGSEGV")), Reason.CRASH),
@@ -86,8 +95,8 @@ def test_right_results_without_findings_pass() -> None:
         (seen(None, Trouble(Reason.UNKNOWN_CALL, "cudaMallocManaged")), Reason.UNKNOWN_CALL),
     ],
 )
-def test_whatever_is_wrong_fails_with_its_reason(observation: Observation, reason: Reason) -> None:
-    result = stage(observation)
+def test_whatever_is_wrong_fails_with_its_reason(shown: Shown, reason: Reason) -> None:
+    result = stage(shown)
     assert result.verdict is Verdict.FAIL
     assert result.reason is reason
 
@@ -100,5 +109,5 @@ def test_a_finding_is_told_with_its_line() -> None:
 def test_an_instruction_we_lack_is_a_skip_and_our_fault_is_a_fault() -> None:
     lacking = stage(seen(None, Trouble(Reason.UNKNOWN_INSTRUCTION, "wgmma.mma_async")))
     assert lacking.verdict is Verdict.SKIP and "wgmma" in lacking.detail
-    ours = stage(Observation(Trouble(Reason.HARNESS, "the executor ended")))
+    ours = stage(Shown(Trouble(Reason.HARNESS, "the executor ended")))
     assert ours.verdict is Verdict.FAULT

@@ -30,8 +30,8 @@ from warpsmith.sandbox import Trouble
 from warpsmith.sandbox.session import Shown
 from warpsmith.tasks.heldout import LONG, near_cases
 from warpsmith.tasks.opened import LocalTask, OpenTask
-from warpsmith.verify.trial import unless_lacking
-from warpsmith.vgpu import Description, describe
+from warpsmith.verify.trial import unfit, unless_lacking
+from warpsmith.vgpu import describe
 
 if TYPE_CHECKING:
     from warpsmith.check.run import Solve
@@ -58,21 +58,10 @@ def virtual_stage(desk: Desk) -> Stage:
     checked = stages.virtual_stage(desk, "virtual")
 
     def stage(record: Record) -> StageResult:
-        why = _unfit(describe(desk.choices.gpu), record)
-        if why:
-            return StageResult(stage="virtual", verdict=Verdict.SKIP, detail=why)
-        return unless_lacking(checked(record))
+        skipped = unfit(describe(desk.choices.gpu), _compile_facts(record))
+        return skipped or unless_lacking(checked(record))
 
     return stage
-
-
-def _unfit(modelled: Description, record: Record) -> str:
-    """Why the virtual GPU cannot say anything of this candidate; empty when it can."""
-    here = gpus()[0].capability
-    if here.partition(".")[0] != str(modelled.capability[0]):
-        return f"The virtual {modelled.name} cannot stand for a GPU of compute capability {here}."
-    called = _compile_facts(record).libraries
-    return f"It calls {', '.join(called)}, which the virtual GPU does not run." if called else ""
 
 
 def check_stage(desk: Desk) -> Stage:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from warpsmith.base import HarnessError
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.sketch import sketch_steps
-from warpsmith.check import Scope, Seen, Step, plan
+from warpsmith.check import VIRTUAL_WORK, Scope, Seen, Step, plan, usual_groups
 from warpsmith.records import Candidate, Group, Language, Signature, StageResult, Task
 from warpsmith.tasks.opened import OpenTask
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from warpsmith.timing.sitting import Sitting
     from warpsmith.timing.subject import Subject
 
-# Floating-point operations of a held-out case on the virtual GPU: about half a second.
-VIRTUAL_WORK = 4e6
 LIGHT = 1e8  # operations of a case that can be called a hundred times on a GPU
 USUAL = {"vgpu": (Group.SMOKE, Group.HELDOUT), "cuda": (Group.DEV, Group.HELDOUT)}
 
@@ -75,14 +73,10 @@ class Desk:
         bound = VIRTUAL_WORK if device == "vgpu" else None
         before = device != self.choices.device  # only a verifier: the check on the chosen device comes after
         light = LIGHT if device == "cuda" else Scope.light
-        scope = Scope(groups=chosen or self._usual(device), heldout_work=bound, light=light, brief=before)
+        scope = Scope(
+            groups=chosen or usual_groups(self.task, USUAL[device]), heldout_work=bound, light=light, brief=before
+        )
         effort = self.choices.effort if device == self.choices.device == "vgpu" else "usual"
         whole = () if effort == "sketch" else plan(self.task, self.candidate.direction, scope, self.seed)
         few = () if effort == "usual" else sketch_steps(self.task, self.candidate.direction, self.seed)
         return (*whole, *few)
-
-    def _usual(self, device: str) -> tuple[Group, ...]:
-        """The device's groups; a task without them is checked on whatever cases it has."""
-        written = {case.group for case in self.task.cases}
-        groups = USUAL[device]
-        return groups if written & set(groups) else (self.task.cases[0].group, Group.HELDOUT)

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from warpsmith.bench.choices import Choices, Defence
+from warpsmith.bench.choices import Defence
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.modelled import modelled
 from warpsmith.bench.sketch import sketched
 from warpsmith.compile import CompileOptions, compile
+from warpsmith.compile.options import DEFAULT_ARCH
 from warpsmith.device import gpus
 from warpsmith.records import Record, StageResult
 from warpsmith.sandbox.virtual_session import VirtualSession
@@ -27,7 +28,7 @@ def compile_stage(desk: Desk) -> Stage:
     """Source to artifact."""
 
     def stage(record: Record) -> StageResult:
-        options = CompileOptions.of(desk.task, *arch_of(desk.choices))
+        options = CompileOptions.of(desk.task, arch_of(desk.choices.device))
         if Defence.LINK in desk.choices.without:
             options = replace(options, link_policy=False)
         made = compile(record.candidate, desk.signature, options)
@@ -37,10 +38,10 @@ def compile_stage(desk: Desk) -> Stage:
     return stage
 
 
-def arch_of(choices: Choices) -> tuple[str, ...]:
+def arch_of(device: str) -> str:
     """The architecture of the GPU that is here; the compiler's own default where there is none."""
-    here = gpus() if choices.device == "cuda" else ()
-    return (here[0].arch,) if here else ()
+    here = gpus() if device == "cuda" else ()
+    return here[0].arch if here else DEFAULT_ARCH
 
 
 def virtual_stage(desk: Desk, name: str = "check") -> Stage:

@@ -15,6 +15,7 @@ SLOTS = 4
 HELDOUT_DRAWS = 2  # of each held-out shape
 REDRAWS = 64  # tries to find held-out shapes that are small enough
 LONG, SHORT = (104, 152), (8, 16)  # calls of a streak
+VIRTUAL_WORK = 4e6  # floating-point operations of a held-out case on the virtual GPU: about half a second
 LIGHT = 1e5  # work of a case that can be called a hundred times on the virtual GPU
 FEW = 12  # draws of a streak where solving them takes longer than calling
 GATE = (Family.ONE_HOT, Family.NORMAL)
@@ -40,6 +41,12 @@ class Scope:
     heldout_work: float | None = None  # floating-point operations, or elements where the task has no formula
     light: float = LIGHT
     brief: bool = False  # one draw of each case and nothing else: for what only comes before the check
+
+
+def usual_groups(task: Task, groups: tuple[Group, ...] = Scope.groups) -> tuple[Group, ...]:
+    """The groups; a task that has no case of them is checked on whatever cases it has."""
+    written = {case.group for case in task.cases}
+    return groups if written & set(groups) else (task.cases[0].group, Group.HELDOUT)
 
 
 def plan(task: Task, direction: Direction, scope: Scope, seed: int) -> tuple[Step, ...]:

@@ -3,13 +3,10 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from warpsmith.cli._wishes import Wishes
+from warpsmith.evolve import Limits, Shape, View
 from warpsmith.records import Direction, Run
-
-if TYPE_CHECKING:
-    from warpsmith.evolve import View
 
 
 def optimize(
@@ -18,16 +15,16 @@ def optimize(
     *,
     device: str = "auto",
     models: str = "",
-    generations: int = 10,
-    proposals: int = 8,
-    evaluate: int = 4,
+    generations: int = Limits.generations,
+    proposals: int = Shape.proposals,
+    evaluate: int = Shape.evaluate,
     budget_usd: float | None = None,
     budget_minutes: float | None = None,
     run: str = "",
     start: Path | None = None,
     record: Path | None = None,
     replay: Path | None = None,
-    watch: "Callable[[View], None] | None" = None,
+    watch: Callable[[View], None] | None = None,
 ) -> Run:
     """Search for a faster kernel; the run that comes back names what the archive holds of it.
 
@@ -51,12 +48,12 @@ def optimize(
     return _searched(wishes, watch or (lambda view: None))
 
 
-def resume(run: str, watch: "Callable[[View], None] | None" = None) -> Run:
+def resume(run: str, watch: Callable[[View], None] | None = None) -> Run:
     """Go on with a run that was stopped or killed."""
     return _searched(Wishes(target="", run=run, resume=True), watch or (lambda view: None))
 
 
-def _searched(wishes: Wishes, watch: "Callable[[View], None]") -> Run:
+def _searched(wishes: Wishes, watch: Callable[[View], None]) -> Run:
     from warpsmith.archive import Archive
     from warpsmith.cli._search import finish, open_session
 

@@ -1,17 +1,21 @@
 """Options that more than one command takes."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from warpsmith.base import UsageError, nearest
-from warpsmith.records import Group
+from warpsmith.records import Direction, Group, Language
 
 if TYPE_CHECKING:
     from warpsmith.bench import Defence
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of text for a person.")]
 Target = Annotated[str, typer.Argument(help="A suite task, a task folder, a KernelBench file, or file.py:Name.")]
+Kernel = Annotated[Path, typer.Argument(help="A .cu file.")]
+Pass = Annotated[Direction | None, typer.Option(help="Which pass; by default from the file's name.")]
+Style = Annotated[Language | None, typer.Option(help="Which style; by default from the source.")]
 Shapes = Annotated[
     list[str] | None, typer.Option("--input", help="An example input of file.py:Name, as 32x1024:float32; repeatable.")
 ]

@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from warpsmith.base import UsageError, read_text
+from warpsmith.cli._kernel import read_kernel
 from warpsmith.records import Candidate, Direction, Record
 
 RECORDS = (".json", ".jsonl")
@@ -64,23 +65,17 @@ def kernels_below(folder: Path) -> list[Path]:
 
 def kernel_candidate(path: Path, task: str, macros: Mapping[str, str]) -> tuple[str, Candidate]:
     """The task as a user would write it and the candidate of a .cu file: the folder names the task when nobody does."""
-    from warpsmith.compile.source import language_of
     from warpsmith.tasks.find import open_task
     from warpsmith.tasks.suite import folders
 
-    source = read_text(path)
     target = task or path.absolute().parent.name
     if not task and target not in folders():
         raise UsageError(
             f"{path} lies in no folder named after a task of the suite. Name its task with --task, or lay it out as "
             "softmax/forward.cu."
         )
-    direction = Direction.BACKWARD if "backward" in path.stem else Direction.FORWARD
     with open_task(target) as opened:
-        name = opened.describe().name
-    return target, Candidate(
-        task=name, direction=direction, source=source, language=language_of(source), macros=dict(macros)
-    )
+        return target, read_kernel(path, opened.describe().name, macros=macros)
 
 
 def _record(text: str) -> Record | str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from warpsmith import __version__
 from warpsmith.base import UsageError, digest
-from warpsmith.cli._wishes import KEPT, Wishes, command_of, placed, resumed, with_defaults
+from warpsmith.cli._wishes import Wishes, command_of, placed, resumed
 from warpsmith.records import Candidate, Record, Run, Task
 from warpsmith.records.run import NAME
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from warpsmith.bench.judges import Grade
     from warpsmith.evolve import Aim, Ending, Opinion, Search, Subject, View
     from warpsmith.llm import Ensemble
+    from warpsmith.verify.pipeline import Verifiers
     from warpsmith.verify.review import Role
 
 START = "start"  # the kernel that a run began with, kept with it
@@ -48,8 +49,8 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
     from warpsmith.bench.judges import judges_for
     from warpsmith.evolve import Search, Tools
 
-    full = resumed(archive, wishes) if wishes.resume else with_defaults(wishes)
-    full = replace(full, target=placed(full.target), device=settled(full.device or "auto"))
+    full = resumed(archive, wishes) if wishes.resume else wishes
+    full = full.model_copy(update={"target": placed(full.target), "device": settled(full.device)})
     task = _task(full)
     models = models_of(full, _spent(archive, full) if full.resume else 0.0)
     run = archive.run(full.run) if full.resume else _begun(archive, full, task, models)
@@ -79,14 +80,16 @@ def open_dialogue(archive: "Archive", wishes: Wishes) -> Session:
         raise UsageError(
             f"Run {wishes.run} does not exist. --task TASK begins it; warpsmith runs lists those that are."
         )
-    full = resumed(archive, replace(wishes, resume=True)) if known else with_defaults(wishes)
-    if not known:
-        full = replace(full, target=placed(full.target), device=_wanted(full), who=_who(full))
+    if known:
+        full = resumed(archive, wishes.model_copy(update={"resume": True}))
+    else:
+        begun = {"target": placed(wishes.target), "device": _wanted(wishes), "who": _who(wishes)}
+        full = wishes.model_copy(update=begun)
     who = full.who or SOMEBODY
     task = _task(full)
     models = Ensemble([Somebody(who)])
     run = archive.run(full.run) if known else _begun(archive, full, task, models)
-    one = aim(archive, run, replace(full, models=who), task)
+    one = aim(archive, run, full.model_copy(update={"models": who}), task)
     one = replace(one, shape=replace(one.shape, drafts=one.shape.proposals, tuned=0.0))
     search = Search(archive, run, one, Tools(_unwanted, models, summaries=False, lessons=False))
     return Session(archive, run, full, task, search, evaluator(full, "sketch", run.seed))
@@ -120,7 +123,7 @@ def _wanted(wishes: Wishes) -> str:
     """The device of a run whose kernels may be evaluated elsewhere: what is named is believed."""
     from warpsmith.bench import settled
 
-    return wishes.device if wishes.device in ("cuda", "vgpu") else settled(wishes.device or "auto")
+    return wishes.device if wishes.device in ("cuda", "vgpu") else settled(wishes.device)
 
 
 def _unwanted(candidate: Candidate) -> Record:
@@ -162,7 +165,6 @@ def _begun(archive: "Archive", wishes: Wishes, task: Task, models: "Ensemble") -
     """The new run in the archive, with the kernel that it starts from."""
     from warpsmith.evolve.start import first_candidate
 
-    assert wishes.direction is not None and wishes.device is not None
     first = first_candidate(wishes.target, wishes.direction, wishes.start)
     if first is None and not models:
         raise UsageError(no_start(wishes, task))
@@ -177,7 +179,7 @@ def _begun(archive: "Archive", wishes: Wishes, task: Task, models: "Ensemble") -
         task=task.name,
         direction=wishes.direction,
         device=wishes.device,
-        settings={name: str(value) for name in KEPT if (value := getattr(wishes, name)) not in (None, "")},
+        settings=wishes.settings(),
         seed=int(digest(task.name, wishes.direction), 16) % 2**31 if wishes.seed is None else wishes.seed,
         started=now,
         command=command_of(wishes),
@@ -232,14 +234,14 @@ def aim(archive: "Archive", run: Run, wishes: Wishes, task: Task) -> "Aim":
 
     notes = archive.notes(run.name, START)
     shape = Shape(
-        proposals=wishes.proposals or 8,
-        evaluate=wishes.evaluate or 4,
-        drafts=wishes.drafts or 2,
-        attempts=wishes.attempts or 10,
+        proposals=wishes.proposals,
+        evaluate=wishes.evaluate,
+        drafts=wishes.drafts,
+        attempts=wishes.attempts,
         capability=_capability(wishes),
     )
     limits = Limits(
-        generations=10 if wishes.generations is None else wishes.generations,
+        generations=wishes.generations,
         evaluations=wishes.budget_evaluations,
         usd=wishes.budget_usd,
         minutes=wishes.budget_minutes,
@@ -256,8 +258,7 @@ def subject_of(wishes: Wishes, task: Task) -> "Subject":
     from warpsmith.evolve import Subject
     from warpsmith.evolve.gpu import gpu_words
 
-    assert wishes.direction is not None
-    return Subject(task, wishes.direction, gpu_words(wishes.device or "vgpu", wishes.gpu or "H200"))
+    return Subject(task, wishes.direction, gpu_words(wishes.device, wishes.gpu))
 
 
 def _capability(wishes: Wishes) -> float:
@@ -265,7 +266,7 @@ def _capability(wishes: Wishes) -> float:
     from warpsmith.vgpu import describe
 
     here = gpus() if wishes.device == "cuda" else ()
-    major, minor = describe(wishes.gpu or "H200").capability
+    major, minor = describe(wishes.gpu).capability
     return float(here[0].capability) if here else float(f"{major}.{minor}")
 
 
@@ -273,9 +274,8 @@ def choices_of(wishes: Wishes, effort: str) -> "Choices":
     """The evaluation of a search: a sketch on the virtual GPU, the search tier on a real one; the winner's is whole."""
     from warpsmith.bench import Choices
 
-    device = wishes.device or "auto"
-    tier = "claim" if effort == "thorough" and device == "cuda" else "search"
-    chosen = Choices(device=device, gpu=wishes.gpu or "H200", trust=wishes.trust)
+    tier = "claim" if effort == "thorough" and wishes.device == "cuda" else "search"
+    chosen = Choices(device=wishes.device, gpu=wishes.gpu, trust=wishes.trust)
     return replace(chosen, effort=effort, tier=tier)  # type: ignore[arg-type]
 
 
@@ -303,7 +303,7 @@ def screen_of(wishes: Wishes, models: "Ensemble") -> "Callable[[Candidate], Opin
     """The verifiers before a GPU; without reviewers, the virtual GPU's own evaluation is what they would do."""
     from warpsmith.verify.review import Role
 
-    roles = tuple(_role(name, Role) for name in (wishes.reviewers or "").split(",") if name.strip())
+    roles = tuple(_role(name, Role) for name in wishes.reviewers.split(",") if name.strip())
     if not models or not (roles or wishes.device == "cuda"):
         return None
     return lambda candidate: _verified(candidate, wishes, models, roles)
@@ -318,11 +318,8 @@ def _role(name: str, roles: "type[Role]") -> "Role":
 
 def _verified(candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "tuple[Role, ...]") -> "Opinion":
     """Static signs and the compiler; the virtual GPU where a real one comes after; the reviewers asked for."""
-    from warpsmith.evolve import Opinion
     from warpsmith.llm import ask_all
-    from warpsmith.tasks.find import open_task
-    from warpsmith.tasks.opened import OpenOptions
-    from warpsmith.verify.pipeline import Verifiers, verify
+    from warpsmith.verify.pipeline import Verifiers
 
     first = next(iter(models))
     verifiers = Verifiers(
@@ -330,6 +327,18 @@ def _verified(candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "
         roles=roles,
         ask=lambda prompts: ask_all([(first, prompt) for prompt in prompts]),
     )
+    return opinion(candidate, wishes, verifiers)
+
+
+def opinion(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers") -> "Opinion":
+    """What verifiers say of a candidate, for the GPU that comes after them."""
+    from warpsmith.bench.stages import arch_of
+    from warpsmith.evolve import Opinion
+    from warpsmith.tasks.find import open_task
+    from warpsmith.tasks.opened import OpenOptions
+    from warpsmith.verify.pipeline import verify
+
+    aimed = replace(verifiers, arch=arch_of(wishes.device), gpu=wishes.gpu)
     with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
-        found = verify(candidate, opened, secrets.randbits(62), verifiers)
+        found = verify(candidate, opened, secrets.randbits(62), aimed)
     return Opinion(found.go, 1.0 - found.wrong, found.evidence(), found.usd)

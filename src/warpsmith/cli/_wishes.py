@@ -1,38 +1,50 @@
 """What a user asked of a search: given now, saved with the run, or the default. Opens nothing but the run's row."""
 
 import shlex
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
 
 from warpsmith.base import UsageError
-from warpsmith.records import Direction
+from warpsmith.records import Direction, Model
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
 
 
-@dataclass(frozen=True)
-class Wishes:
-    """What a user asked. None is what the run had before, or the default."""
+def _usual(name: str) -> Any:
+    """A field with the default of the search, which is asked when it is needed: it takes half a second to load."""
+
+    def default() -> object:
+        from warpsmith.evolve import Limits, Shape
+
+        return {**asdict(Limits()), **asdict(Shape())}[name]
+
+    return Field(default_factory=default)
+
+
+class Wishes(Model):
+    """What a user asked; `model_fields_set` says which of it, and the rest is as usual."""
 
     target: str
-    direction: Direction | None = None
-    device: str | None = None
-    gpu: str | None = None
-    models: str | None = None
-    generations: int | None = None
-    proposals: int | None = None
-    evaluate: int | None = None
-    drafts: int | None = None
-    attempts: int | None = None
-    patience: int | None = None
+    direction: Direction = Direction.FORWARD
+    device: str = "auto"
+    gpu: str = "H200"
+    models: str = ""
+    generations: int = _usual("generations")
+    proposals: int = _usual("proposals")
+    evaluate: int = _usual("evaluate")
+    drafts: int = _usual("drafts")
+    attempts: int = _usual("attempts")
+    patience: int | None = _usual("patience")
     budget_usd: float | None = None
     budget_minutes: float | None = None
     budget_evaluations: int | None = None
     goal: float | None = None
     roofline: float | None = None
-    reviewers: str | None = None
+    reviewers: str = ""
     seed: int | None = None
     trust: bool = False
     jobs: int = 0
@@ -43,23 +55,17 @@ class Wishes:
     replay: Path | None = None
     who: str | None = None  # answers a run that is asked and told; one that asks models itself has none
 
+    @classmethod
+    def asked(cls, **options: object) -> "Wishes":
+        """The wishes of a command's options: None is one that was not given."""
+        return cls.model_validate({name: value for name, value in options.items() if value is not None})
 
-DEFAULTS: dict[str, object] = {
-    "direction": Direction.FORWARD,
-    "device": "auto",
-    "gpu": "H200",
-    "models": "",
-    "generations": 10,
-    "proposals": 8,
-    "evaluate": 4,
-    "drafts": 2,
-    "attempts": 10,
-    "patience": 4,
-    "reviewers": "",
-}
-KEPT = tuple(
-    one.name for one in fields(Wishes) if one.name not in ("target", "run", "resume", "start", "jobs", "trust")
-)
+    def settings(self) -> dict[str, str]:
+        """What is kept with a run, as text; `model_validate` reads it again."""
+        return {name: str(value) for name in KEPT if (value := getattr(self, name)) not in (None, "")}
+
+
+KEPT = tuple(name for name in Wishes.model_fields if name not in ("target", "run", "resume", "start", "jobs", "trust"))
 
 
 def placed(target: str) -> str:
@@ -67,12 +73,6 @@ def placed(target: str) -> str:
     from warpsmith.tasks.target import find
 
     return find(target).label
-
-
-def with_defaults(wishes: Wishes) -> Wishes:
-    """Every wish that was not given, as it is by default."""
-    missing = {name: value for name, value in DEFAULTS.items() if getattr(wishes, name) is None}
-    return replace(wishes, **missing)  # type: ignore[arg-type]
 
 
 def resumed(archive: "Archive", wishes: Wishes) -> Wishes:
@@ -84,20 +84,10 @@ def resumed(archive: "Archive", wishes: Wishes) -> Wishes:
     run = archive.run(wishes.run)
     if wishes.target and placed(wishes.target) != run.target:
         raise UsageError(f"Run {run.name} is of task {run.target}, not {wishes.target}.")
-    saved = {name: _read(name, text) for name, text in run.settings.items() if name in KEPT}
-    given = {name: getattr(wishes, name) for name in KEPT if getattr(wishes, name) is not None}
-    merged = replace(wishes, **{**saved, **given})
-    return with_defaults(replace(merged, target=run.target, direction=run.direction, seed=run.seed, device=run.device))
-
-
-def _read(name: str, text: str) -> object:
-    kinds = {"direction": Direction, "record": Path, "replay": Path}
-    whole = ("generations", "proposals", "evaluate", "drafts", "attempts", "patience", "budget_evaluations", "seed")
-    if name in whole:
-        return int(text)
-    if name in ("budget_usd", "budget_minutes", "goal", "roofline"):
-        return float(text)
-    return kinds.get(name, str)(text)
+    saved = {name: text for name, text in run.settings.items() if name in KEPT}
+    asked = {name: getattr(wishes, name) for name in wishes.model_fields_set}
+    fixed = {"target": run.target, "direction": run.direction, "seed": run.seed, "device": run.device}
+    return Wishes.model_validate({**saved, **asked, **fixed})
 
 
 def command_of(wishes: Wishes) -> str:
@@ -105,8 +95,9 @@ def command_of(wishes: Wishes) -> str:
     asked = ["ask", wishes.run, "--out", "DIR", "--task"]
     words = ["warpsmith", *(asked if wishes.who else ["optimize"]), wishes.target]
     names = {"start": "--from"} | ({"proposals": "-n"} if wishes.who else {})
+    usual = Wishes(target="")
     for one in (*KEPT, "start"):
         value = getattr(wishes, one)
-        if value not in (None, "", DEFAULTS.get(one)):
+        if value not in (None, "", getattr(usual, one)):
             words += [names.get(one, f"--{one.replace('_', '-')}"), str(value)]
     return shlex.join(words)

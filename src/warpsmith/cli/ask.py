@@ -53,7 +53,7 @@ def command(
     from warpsmith.cli._search import check_here, open_dialogue
     from warpsmith.evolve.dialogue import Dialogue
 
-    wishes = Wishes(
+    wishes = Wishes.asked(
         target=task,
         direction=direction,
         device=device,

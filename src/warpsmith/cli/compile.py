@@ -6,31 +6,30 @@ from typing import Annotated
 import typer
 
 from warpsmith.base import UsageError
-from warpsmith.cli._options import Json, Macros, read_macros
+from warpsmith.cli._kernel import read_kernel, signature_for
+from warpsmith.cli._options import Json, Kernel, Macros, Pass, Style, read_macros
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.compile import Compiled, CompileOptions, check_source, compile
 from warpsmith.compile.options import DEFAULT_ARCH
-from warpsmith.compile.source import language_of
-from warpsmith.records import Candidate, CompileFacts, Direction, Finding, Language, Signature, StageResult, Task
+from warpsmith.records import CompileFacts, Finding, StageResult, Task
 
 
 def command(
-    kernel: Annotated[Path, typer.Argument(help="The kernel file.")],
+    kernel: Kernel,
     target: Annotated[str | None, typer.Option("--task", help="Hold its signature to a task's.")] = None,
-    direction: Annotated[Direction | None, typer.Option(help="Which pass; by default from the file's name.")] = None,
-    language: Annotated[Language | None, typer.Option(help="Which style; by default from the source.")] = None,
+    direction: Pass = None,
+    language: Style = None,
     arch: Annotated[str, typer.Option(help="The architecture to compile for.")] = DEFAULT_ARCH,
     macro: Macros = None,
     as_json: Json = False,
 ) -> int:
     """Compile one kernel; exit code 1 when it does not compile or does not fit the task."""
-    raw = _read(kernel)
-    if (refused := check_source(raw)) is not None:
+    if (refused := check_source(_read(kernel))) is not None:
         return _report(Compiled(refused), as_json)
     task = _task(target) if target else None
-    candidate = _candidate(kernel, raw.decode(), task, direction, language, macro or [])
+    candidate = read_kernel(kernel, task.name if task else "", direction, language, read_macros(macro or []))
     options = CompileOptions.of(task, arch) if task else CompileOptions(arch=arch)
-    signature = _signature(task, candidate.direction) if task else None
+    signature = signature_for(candidate, task) if task else None
     return _report(compile(candidate, signature, options), as_json)
 
 
@@ -46,31 +45,6 @@ def _task(target: str) -> Task:
 
     with open_task(target) as opened:
         return opened.describe()
-
-
-def _candidate(
-    kernel: Path,
-    source: str,
-    task: Task | None,
-    direction: Direction | None,
-    language: Language | None,
-    macros: list[str],
-) -> Candidate:
-    named = Direction.BACKWARD if "backward" in kernel.stem else Direction.FORWARD
-    return Candidate(
-        task=task.name if task else "",
-        direction=direction or named,
-        source=source,
-        language=language or language_of(source),
-        macros=read_macros(macros),
-        origin=kernel.name,
-    )
-
-
-def _signature(task: Task, direction: Direction) -> Signature:
-    if direction not in task.directions:
-        raise UsageError(f"Task {task.name} has no {direction} direction; it has {', '.join(task.directions)}.")
-    return task.signature(direction)
 
 
 def _report(made: Compiled, as_json: bool) -> int:

@@ -1,12 +1,11 @@
 """`warpsmith eval`: one kernel to a verdict with its evidence and its times."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from warpsmith.base import read_text
 from warpsmith.cli._archive import keep
+from warpsmith.cli._kernel import read_kernel
 from warpsmith.cli._options import (
     Baselines,
     Cases,
@@ -14,7 +13,10 @@ from warpsmith.cli._options import (
     Device,
     Gpu,
     Json,
+    Kernel,
     Macros,
+    Pass,
+    Style,
     Target,
     Trust,
     Warm,
@@ -27,9 +29,7 @@ from warpsmith.records import (
     CaseTiming,
     CheckFacts,
     CompileFacts,
-    Direction,
     Finding,
-    Language,
     MeasuredTime,
     Record,
     StageResult,
@@ -42,9 +42,9 @@ SHOWN_FINDINGS = 10
 
 def command(
     target: Target,
-    kernel: Annotated[Path, typer.Argument(help="A .cu file.")],
-    direction: Annotated[Direction | None, typer.Option(help="Which pass; by default from the file's name.")] = None,
-    language: Annotated[Language | None, typer.Option(help="Which style; by default from the source.")] = None,
+    kernel: Kernel,
+    direction: Pass = None,
+    language: Style = None,
     macro: Macros = None,
     device: Device = "auto",
     cases: Cases = None,
@@ -57,7 +57,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Compile, check and time one kernel; exit code 0 pass, 1 fail, 3 our fault, 4 no verdict."""
-    from warpsmith.bench import Choices, concluded, evaluate
+    from warpsmith.bench import Choices, concluded, grade
 
     chosen = Choices(
         device=device,
@@ -68,9 +68,7 @@ def command(
         cache="warm" if warm else "cold",
         baselines=read_modes(baselines),
     )
-    named = Direction.BACKWARD if "backward" in kernel.stem else Direction.FORWARD
-    macros = read_macros(macro or [])
-    record = evaluate(target, read_text(kernel), direction or named, language, macros, chosen)
+    record = grade(read_kernel(kernel, target, direction, language, read_macros(macro or [])), chosen)
     if as_json:
         print_json(record)
     else:

@@ -66,7 +66,7 @@ def command(
 ) -> int:
     """Search for a faster kernel; Ctrl-C keeps everything, and --resume goes on."""
     given = dict(locals())  # every option is a wish of the same name
-    return search(Wishes(**{name: value for name, value in given.items() if name != "as_json"}), as_json)
+    return search(Wishes.asked(**{name: value for name, value in given.items() if name != "as_json"}), as_json)
 
 
 def search(wishes: Wishes, as_json: bool) -> int:

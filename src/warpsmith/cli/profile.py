@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.base import UsageError, nearest, read_text, write_atomic
-from warpsmith.cli._options import Device, Gpu, Json, Macros, Target, Trust, read_macros
+from warpsmith.base import UsageError, nearest, write_atomic
+from warpsmith.cli._kernel import read_kernel
+from warpsmith.cli._options import Device, Gpu, Json, Kernel, Macros, Pass, Style, Target, Trust, read_macros
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._verdict import EXIT, headline
 from warpsmith.records import (
@@ -34,9 +35,9 @@ VIRTUAL_FLOPS = 1e8  # of a case that the virtual GPU runs in seconds
 
 def command(
     target: Target,
-    kernel: Annotated[Path, typer.Argument(help="A .cu file.")],
-    direction: Annotated[Direction | None, typer.Option(help="Which pass; by default from the file's name.")] = None,
-    language: Annotated[Language | None, typer.Option(help="Which style; by default from the source.")] = None,
+    kernel: Kernel,
+    direction: Pass = None,
+    language: Style = None,
     macro: Macros = None,
     device: Device = "auto",
     case: Annotated[str | None, typer.Option(help="A case by name; the first timing case by default.")] = None,
@@ -47,15 +48,13 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Say what binds a kernel that is right: counters, occupancy, stalls, lines, and its place under the roofline."""
-    from warpsmith.bench import Choices, evaluate, settled
+    from warpsmith.bench import Choices, grade, settled
     from warpsmith.profile import digest
     from warpsmith.profile.png import check_plot
 
     check_plot(plot)
-    named = Direction.BACKWARD if "backward" in kernel.stem else Direction.FORWARD
-    source, macros = read_text(kernel), read_macros(macro or [])
     choices = Choices(device=settled(device), gpu=gpu, trust=trust, until="check")
-    record = evaluate(target, source, direction or named, language, macros, choices)
+    record = grade(read_kernel(kernel, target, direction, language, read_macros(macro or [])), choices)
     if record.concluded is not Verdict.PASS:
         return _refuse(kernel, record, as_json)
     facts, marks = profile_record(target, record, choices.device, gpu, case, trust)
@@ -111,12 +110,11 @@ def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
 
 
 def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, device: str) -> "Job":
+    from warpsmith.bench.stages import arch_of
     from warpsmith.compile import CompileOptions, compile
-    from warpsmith.device import gpus
     from warpsmith.profile import Job
 
-    arch = (gpus()[0].arch,) if device == "cuda" else ()
-    made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task, *arch))
+    made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task, arch_of(device)))
     assert made.artifact is not None, made.result.detail  # it passed a moment ago
     assert isinstance(made.result.facts, CompileFacts)
     trial = Trial(case=case)

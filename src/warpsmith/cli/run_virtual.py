@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.base import UsageError, nearest, read_text
-from warpsmith.cli._options import Json
+from warpsmith.base import UsageError, nearest
+from warpsmith.cli._kernel import read_kernel, signature_for
+from warpsmith.cli._options import Json, Kernel, Pass, Style
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._verdict import EXIT
 from warpsmith.records import (
-    Candidate,
     Case,
-    Direction,
     Finding,
     Group,
     KernelCounters,
     Language,
-    Signature,
     StageResult,
     Task,
     Trial,
@@ -26,55 +24,49 @@ from warpsmith.records import (
 )
 
 if TYPE_CHECKING:
-    from warpsmith.tasks.opened import OpenTask
+    from warpsmith.check.run import Subject
 
 SHOWN_FINDINGS = 20
+CALL_S = 120.0  # of one call: a case that is named may be a large one
 
 
 def command(
-    kernel: Annotated[Path, typer.Argument(help="A .cu file.")],
+    kernel: Kernel,
     task: Annotated[str, typer.Option(help="The task it implements: a suite task, or a path as `tasks show` takes.")],
     case: Annotated[str | None, typer.Option(help="A case by name; all smoke cases when not given.")] = None,
-    direction: Annotated[Direction, typer.Option(help="Which pass it implements.")] = Direction.FORWARD,
-    language: Annotated[Language, typer.Option(help="Which style it is written in.")] = Language.TORCH,
+    direction: Pass = None,
+    language: Style = None,
     gpu: Annotated[str, typer.Option(help="The GPU to model, or a .toml file that describes one.")] = "H200",
     seed: Annotated[int, typer.Option(help="The seed of the inputs.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Compile a kernel, run it without a GPU on a task's small cases, and say what is wrong with it."""
+    from warpsmith.check.run import Subject
     from warpsmith.compile import CompileOptions, compile
     from warpsmith.tasks.find import open_task
 
-    source = read_text(kernel)
     with open_task(task) as opened:
         described = opened.describe()
-        cases = _cases(described, case)
-        candidate = Candidate(task=described.name, direction=direction, source=source, language=language)
-        signature = _signature(described, direction)
-        compiled = compile(candidate, signature, CompileOptions.of(described))
+        trials = [Trial(case=one, seed=seed) for one in _cases(described, case)]
+        candidate = read_kernel(kernel, described.name, direction, language)
+        compiled = compile(candidate, signature_for(candidate, described), CompileOptions.of(described))
         results = [compiled.result]
         if compiled.artifact is not None:
-            results += [
-                _run(opened, described, compiled.artifact, direction, Trial(case=one, seed=seed), gpu) for one in cases
-            ]
+            plain = candidate.language is Language.PLAIN
+            subject = Subject(described, candidate.direction, opened.problem, plain)
+            results += [_run(subject, trial, compiled.artifact, gpu) for trial in trials]
     print_json(results) if as_json else _print(kernel, results)
     raise typer.Exit(max(EXIT[result.verdict] for result in results))
 
 
-def _signature(task: Task, direction: Direction) -> Signature:
-    if direction not in task.directions:
-        raise UsageError(f"Task {task.name} has no {direction} direction; it has {', '.join(task.directions)}.")
-    return task.signature(direction)
+def _run(subject: "Subject", trial: Trial, artifact: Path, gpu: str) -> StageResult:
+    from warpsmith.sandbox.virtual_session import VirtualSession
+    from warpsmith.verify.virtual import run_virtual
+    from warpsmith.vgpu import Settings, describe
 
-
-def _run(opened: "OpenTask", task: Task, artifact: Path, direction: Direction, trial: Trial, gpu: str) -> StageResult:
-    from warpsmith.sandbox import VirtualSandbox
-    from warpsmith.verify.virtual import VirtualRun, run_virtual
-    from warpsmith.vgpu import describe
-
-    modelled = describe(gpu)
-    run = VirtualRun(artifact, task, direction, trial, opened.problem(direction, trial))
-    return run_virtual(run, VirtualSandbox(gpu=modelled), modelled)
+    entry, signature, modelled = subject.direction.value, subject.task.signature(subject.direction), describe(gpu)
+    with VirtualSession(artifact, entry, signature, modelled, Settings(), call_s=CALL_S) as session:
+        return run_virtual(subject, trial, session, modelled)
 
 
 def _cases(task: Task, name: str | None) -> Sequence[Case]:

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from warpsmith.compile import CompileOptions, compile
+from warpsmith.compile.options import DEFAULT_ARCH
 from warpsmith.llm import Answer, ModelError, Prompt
-from warpsmith.records import Candidate, Model, StageResult, StaticFacts, Task, Verdict
+from warpsmith.records import Candidate, CompileFacts, Model, StageResult, StaticFacts, Task, Verdict
 from warpsmith.tasks.opened import OpenTask
 from warpsmith.verify.aggregate import REVIEWER, Decision, Signal, Weights, decide, load_weights
 from warpsmith.verify.review import BadAnswer, Review, Role, Subject, objection, read_review, review_prompt
 from warpsmith.verify.static import look_static
-from warpsmith.verify.trial import Ground, try_virtually
+from warpsmith.verify.trial import try_virtually, unfit
+from warpsmith.vgpu import describe
 
 Ask: TypeAlias = Callable[[Sequence[Prompt]], Sequence[Answer | ModelError]]
 SPOKEN = (Verdict.PASS, Verdict.FAIL)  # a skip, and a fault of ours, say nothing of the candidate
@@ -20,14 +22,13 @@ SPOKEN = (Verdict.PASS, Verdict.FAIL)  # a skip, and a fault of ours, say nothin
 
 @dataclass(frozen=True)
 class Verifiers:
-    """Which verifiers look, how they are weighed, and who answers for the reviewers."""
+    """Which verifiers look and for which machine, how they are weighed, and who answers for the reviewers."""
 
-    static: bool = True
-    compile: bool = True
+    arch: str = DEFAULT_ARCH  # of the GPU that comes after
+    gpu: str = "H200"  # what the virtual GPU models
     virtual: bool = True
     roles: tuple[Role, ...] = ()
     ask: Ask | None = None  # needed where there are roles
-    ground: Ground | None = None  # the usual one unless given
     weights: Weights | None = None  # of the last calibration unless given
 
 
@@ -99,14 +100,14 @@ def signals_of(verified: Verified) -> tuple[Signal, ...]:
 def _results(
     candidate: Candidate, opened: OpenTask, task: Task, seed: int, chosen: Verifiers
 ) -> tuple[StageResult, ...]:
-    results = [look_static(candidate, task.libraries)] if chosen.static else []
-    if not chosen.compile:
-        return tuple(results)
-    made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task))
-    results.append(made.result)
-    if chosen.virtual and made.artifact is not None:
-        results.append(try_virtually(candidate, opened, made.artifact, seed, chosen.ground))
-    return tuple(results)
+    made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task, chosen.arch))
+    results = (look_static(candidate, task.libraries), made.result)
+    if not chosen.virtual or made.artifact is None:
+        return results
+    assert isinstance(made.result.facts, CompileFacts)
+    modelled = describe(chosen.gpu)
+    skipped = unfit(modelled, made.result.facts)
+    return (*results, skipped or try_virtually(candidate, opened, made.artifact, seed, modelled))
 
 
 def _reviewed(subject: Subject, roles: Sequence[Role], ask: Ask) -> tuple[tuple[Review | BadAnswer, ...], float]:

@@ -1,45 +1,40 @@
 """The virtual GPU as a verifier: the calls that a seed stands for, on smoke cases and small held-out shapes."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from warpsmith.check import Scope, plan
-from warpsmith.records import Candidate, Group, Language, Reason, StageResult, Task, Verdict
+from warpsmith.check import VIRTUAL_WORK, Scope, plan, usual_groups
+from warpsmith.records import Candidate, CompileFacts, Language, Reason, StageResult, Verdict
 from warpsmith.sandbox.virtual_session import VirtualSession
 from warpsmith.tasks.opened import OpenTask
-from warpsmith.vgpu import describe
+from warpsmith.vgpu import Description
 
 STAGE = "virtual"
 LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
 
 
-@dataclass(frozen=True)
-class Ground:
-    """Where a candidate is tried: the modelled GPU, the largest held-out work, the longest call."""
-
-    gpu: str = "H200"
-    heldout_work: float = 4e6  # floating-point operations: about half a second
-    call_s: float = 60.0
-
-
 def try_virtually(
-    candidate: Candidate, opened: OpenTask, artifact: Path, seed: int, ground: Ground | None = None
+    candidate: Candidate, opened: OpenTask, artifact: Path, seed: int, modelled: Description
 ) -> StageResult:
     """PASS, what is wrong, or SKIP where the virtual GPU lacks something."""
     from warpsmith.check.run import Subject, check
 
-    ground, task = ground or Ground(), opened.describe()
-    direction, plain = candidate.direction, candidate.language is Language.PLAIN
-    steps = plan(task, direction, Scope(groups=_groups(task), heldout_work=ground.heldout_work), seed)
-    signature = task.signature(direction)
-    with VirtualSession(artifact, direction.value, signature, describe(ground.gpu), call_s=ground.call_s) as session:
-        checked = check(Subject(task, direction, opened.problem, plain), steps, session)
+    task, direction = opened.describe(), candidate.direction
+    steps = plan(task, direction, Scope(groups=usual_groups(task), heldout_work=VIRTUAL_WORK), seed)
+    subject = Subject(task, direction, opened.problem, candidate.language is Language.PLAIN)
+    with VirtualSession(artifact, direction.value, task.signature(direction), modelled) as session:
+        checked = check(subject, steps, session)
     return unless_lacking(checked.result.model_copy(update={"stage": STAGE}))
 
 
-def _groups(task: Task) -> tuple[Group, ...]:
-    """The small cases; a task without them is tried on whatever it has."""
-    return (Group.SMOKE if task.group(Group.SMOKE) else task.cases[0].group, Group.HELDOUT)
+def unfit(modelled: Description, made: CompileFacts) -> StageResult | None:
+    """The SKIP of a candidate that the virtual GPU can say nothing of; None where it can."""
+    if made.arch.removeprefix("sm_").rstrip("af")[:-1] != str(modelled.capability[0]):
+        why = f"The virtual {modelled.name} cannot stand for a GPU of architecture {made.arch}."
+    elif made.libraries:
+        why = f"It calls {', '.join(made.libraries)}, which the virtual GPU does not run."
+    else:
+        return None
+    return StageResult(stage=STAGE, verdict=Verdict.SKIP, detail=why)
 
 
 def unless_lacking(result: StageResult) -> StageResult:

@@ -1,0 +1,41 @@
+"""A kernel's file as a candidate: what its name and its text tell, and what is named instead."""
+
+from pathlib import Path
+
+import pytest
+
+import warpsmith
+from warpsmith.base import UsageError
+from warpsmith.cli._kernel import read_kernel, signature_for
+from warpsmith.records import Direction, Language
+from warpsmith.tasks.own import read_task
+
+SUITE = Path(warpsmith.__file__).parent / "suite"
+
+
+@pytest.mark.parametrize(
+    ("name", "direction", "language"),
+    [
+        ("seed_forward.cu", Direction.FORWARD, Language.TORCH),
+        ("seed_forward.plain.cu", Direction.FORWARD, Language.PLAIN),
+        ("seed_backward.cu", Direction.BACKWARD, Language.TORCH),
+    ],
+)
+def test_the_name_tells_the_direction_and_the_text_the_style(
+    name: str, direction: Direction, language: Language
+) -> None:
+    found = read_kernel(SUITE / "swiglu" / name, "swiglu", macros={"BLOCK": "64"})
+    assert (found.task, found.direction, found.language) == ("swiglu", direction, language)
+    assert found.source == (SUITE / "swiglu" / name).read_text() and found.macros == {"BLOCK": "64"}
+
+
+def test_what_is_named_counts() -> None:
+    found = read_kernel(SUITE / "swiglu" / "seed_forward.cu", "swiglu", Direction.BACKWARD, Language.PLAIN)
+    assert (found.direction, found.language) == (Direction.BACKWARD, Language.PLAIN)
+
+
+def test_a_direction_that_the_task_lacks_is_refused() -> None:
+    task = read_task(SUITE / "swiglu").model_copy(update={"backward": None})
+    candidate = read_kernel(SUITE / "swiglu" / "seed_backward.cu", "swiglu")
+    with pytest.raises(UsageError, match="Task swiglu has no backward direction; it has forward"):
+        signature_for(candidate, task)

@@ -1,0 +1,80 @@
+"""What a user asked of a search: kept with the run as text, read again with its types, and asked differently later."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from warpsmith.archive import Archive
+from warpsmith.base import UsageError
+from warpsmith.cli._wishes import KEPT, Wishes, command_of, resumed
+from warpsmith.evolve import Limits, Shape
+from warpsmith.records import Direction, Run
+
+WISHES = Wishes(
+    target="swiglu",
+    direction=Direction.BACKWARD,
+    device="vgpu",
+    gpu="H100",
+    models="scripted",
+    generations=0,
+    proposals=3,
+    evaluate=2,
+    drafts=5,
+    attempts=6,
+    patience=7,
+    budget_usd=0.5,
+    budget_minutes=1.5,
+    budget_evaluations=9,
+    goal=1.25,
+    roofline=0.75,
+    reviewers="memory",
+    seed=11,
+    record=Path("/tmp/record.jsonl"),
+    replay=Path("/tmp/replay.jsonl"),
+    who="somebody",
+)
+
+
+@pytest.fixture
+def archive(archive_url: str) -> Iterator[Archive]:
+    with Archive.open() as opened:
+        opened.start(
+            Run(
+                name="one",
+                target="swiglu",
+                task="swiglu",
+                direction=Direction.BACKWARD,
+                device="vgpu",
+                seed=11,
+                settings=WISHES.settings(),
+            )
+        )
+        yield opened
+
+
+def test_every_wish_that_is_kept_is_read_again_with_its_type(archive: Archive) -> None:
+    assert WISHES.model_fields_set >= set(KEPT), "a new wish needs a value above"
+    found = resumed(archive, Wishes(target="", run="one", resume=True))
+    assert found == WISHES.model_copy(update={"run": "one", "resume": True})
+
+
+def test_what_is_asked_differently_now_counts(archive: Archive) -> None:
+    found = resumed(archive, Wishes.asked(target="", run="one", resume=True, generations=20, models="", goal=None))
+    assert (found.generations, found.models, found.goal) == (20, "", 1.25)
+    with pytest.raises(UsageError, match="is of task swiglu, not softmax"):
+        resumed(archive, Wishes(target="softmax", run="one", resume=True))
+
+
+def test_what_nobody_asked_is_as_the_search_has_it() -> None:
+    usual, shape, limits = Wishes.asked(target="swiglu", proposals=None), Shape(), Limits()
+    numbers = (usual.proposals, usual.evaluate, usual.drafts, usual.attempts)
+    assert numbers == (shape.proposals, shape.evaluate, shape.drafts, shape.attempts)
+    assert (usual.generations, usual.patience) == (limits.generations, limits.patience)
+    assert usual.direction is Direction.FORWARD
+
+
+def test_the_command_says_what_is_not_as_usual() -> None:
+    assert command_of(Wishes(target="swiglu", proposals=3, start=Path("k.cu"))) == (
+        "warpsmith optimize swiglu --proposals 3 --from k.cu"
+    )
