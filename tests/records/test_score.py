@@ -8,6 +8,7 @@ from warpsmith.records import (
     MeasuredScore,
     ModelledScore,
     ModelledTime,
+    Options,
     Ratio,
     Reason,
     Record,
@@ -103,3 +104,10 @@ def test_the_basis_tells_what_may_be_compared() -> None:
         basis(modelled("a", 2.0, "A100"), modelled("b", 3.0, "A100")),
     }
     assert one not in others and len(others) == 5
+
+
+@pytest.mark.parametrize("options", [Options(cache="warm"), Options(extra={"baselines": "eager"})])
+def test_a_warm_cache_and_fewer_modes_of_torch_are_another_basis(options: Options) -> None:
+    usual = record(measured("a", 2.0))
+    found, other = score(usual), score(usual.model_copy(update={"options": options}))
+    assert found and other and found.value == other.value and found.basis != other.basis

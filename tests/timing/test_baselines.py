@@ -136,6 +136,11 @@ def test_only_the_modes_that_nobody_tried_are_measured(tmp_path: Path, monkeypat
     assert after is not None and (after.flush_us, after.kept) == (400.0, ())
 
 
+def test_a_mode_that_had_no_memory_left_is_tried_again() -> None:
+    kept = Baselines(failed={"eager": "CUDA out of memory. Tried to allocate 2 GiB.", "compile": "no such operator"})
+    assert kept.lacking(("eager", "compile")) == ("eager",)
+
+
 def test_of_the_kept_modes_only_those_count_that_were_asked_for() -> None:
     few = baselines(THEN, failed=("max-autotune",)).only(("eager", "eager-graph"))
     assert ({one.mode for one in few.modes}, dict(few.failed)) == ({"eager", "eager-graph"}, {})

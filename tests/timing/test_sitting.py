@@ -1,5 +1,6 @@
 """Who sits under the clock, with sessions that are fakes: what is recorded, and which process repeats it."""
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -157,4 +158,15 @@ def test_a_player_that_died_while_it_waited_is_replaced_and_a_new_one_is_believe
     sitting.player(0, RECORDED)
     room.begun[0].died = Trouble(Reason.TIME_LIMIT, "it ran longer than 600 s")
     assert not sitting.player(0, RECORDED).trouble and len(room.begun) == 2
+    assert [one.ended for one in room.begun] == [True, False]
+
+
+def test_a_player_that_may_not_live_through_another_window_is_replaced(
+    sitting: Sitting, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end in the middle of one would be told of the candidate."""
+    sitting.player(0, RECORDED)
+    later = time.monotonic() + module.AGED_S
+    monkeypatch.setattr("warpsmith.timing.sitting.time.monotonic", lambda: later)
+    assert not sitting.player(0, RECORDED).trouble and sitting.player(0, RECORDED)
     assert [one.ended for one in room.begun] == [True, False]

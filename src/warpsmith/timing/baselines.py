@@ -12,6 +12,7 @@ from warpsmith.timing.torch_host import Request
 
 SAMPLES = 25
 DRIFT = 0.05  # of the judge's own flush, past which kept baselines are of another day
+OUT_OF_MEMORY = "out of memory"  # is of one hour, with what others kept in it
 NEAR = 1.15  # times the best kept mode: what took longer is not measured again for a claim
 
 
@@ -58,8 +59,9 @@ class Baselines(Model):
         return bool(self.flush_us and flush_us) and abs(flush_us / self.flush_us - 1) > DRIFT
 
     def lacking(self, modes: Sequence[str]) -> tuple[str, ...]:
-        """Of some modes those that nobody has tried here."""
-        tried = {*(one.mode for one in self.modes), *self.failed}
+        """Of some modes those that nobody has tried here, and those that had no memory left when they were."""
+        failed = (mode for mode, why in self.failed.items() if OUT_OF_MEMORY not in why.lower())
+        tried = {*(one.mode for one in self.modes), *failed}
         return tuple(mode for mode in modes if mode not in tried)
 
     def only(self, modes: Sequence[str]) -> "Baselines":

@@ -16,6 +16,7 @@ from warpsmith.timing.null import Form
 from warpsmith.timing.subject import Subject
 
 WAITED_S = 120.0  # for the clock, at most
+AGED_S = 400.0  # from which on a process may not live through another window
 
 
 class Sitting:
@@ -26,7 +27,7 @@ class Sitting:
 
     def __init__(self, subject: Subject, runtime: Path, arenas: Room, call_s: float) -> None:
         self._subject, self._runtime, self._arenas, self._call_s = subject, runtime, arenas, call_s
-        self._players: dict[int, tuple[Player, ExitStack]] = {}
+        self._players: dict[int, tuple[Player, ExitStack, float]] = {}  # with the time when each began
         self._open = ExitStack()
         self._begin_s = time.monotonic()
 
@@ -51,15 +52,16 @@ class Sitting:
         """The player of a window, about to repeat this call."""
         known = self._players.get(number)
         if known is not None:
-            player, until = known
-            if not player.trouble:
+            player, until, begin_s = known
+            is_young = time.monotonic() - begin_s < AGED_S
+            if is_young and not player.trouble:
                 player.play(recorded)
-            if not player.trouble:
+            if is_young and not player.trouble:
                 return player
             until.close()  # it may have died while it waited, by no fault of what it shall repeat
         until, bases = self._open.enter_context(ExitStack()), recorded.recording.bases
         player = until.enter_context(Player(self._subject.artifact, self._runtime, self._buffers, bases, self._call_s))
-        self._players[number] = player, until
+        self._players[number] = player, until, time.monotonic()
         player.play(recorded)
         return player
 
