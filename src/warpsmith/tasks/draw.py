@@ -49,7 +49,7 @@ class Words:
     """Random words of 63 bits, one after the other, on the default device."""
 
     def __init__(self, seed: int) -> None:
-        self._start = _signed(_scattered(seed))  # neighbours among seeds start far from each other
+        self._start = _signed(scattered(seed))  # neighbours among seeds start far from each other
         self._taken = 0
         self._secret = _secret.get()  # in place of the seed
         self._generators: dict[torch.device, torch.Generator] = {}
@@ -76,7 +76,7 @@ class Words:
         return word.bitwise_and_((1 << 63) - 1)
 
 
-def _scattered(value: int) -> int:
+def scattered(value: int) -> int:
     """The same hash of one whole number."""
     word = value * STEP & ((1 << 64) - 1)
     for shift, factor in ROUNDS:

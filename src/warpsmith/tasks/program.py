@@ -13,13 +13,15 @@ from torch import Tensor
 
 from warpsmith.records import Direction, Kind, Role, Signature, Task, Trial
 from warpsmith.tasks import signs
-from warpsmith.tasks.draw import Words
+from warpsmith.tasks.draw import Words, scattered
 from warpsmith.tasks.twist import twisted
 from warpsmith.tasks.values import Value, Values, mapped, outputs, tensors, widened
 
 Forward: TypeAlias = Callable[[Values], tuple[Tensor, ...]]
 
 DIFFERENTIABLE = (Role.INPUT, Role.PARAMETER)
+# How large upstream gradients are, so that no kernel can count on it; float16 has no exponents to spare.
+SIZES = (2.0**-6, 1.0, 2.0**6)
 
 
 class Program(Protocol):
@@ -114,14 +116,15 @@ def solved(program: Program, direction: Direction, arguments: Values, seed: int)
 
 
 def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
-    """Random upstream gradients for the results, from the seed: uniform in [-1, 1), with all bits that the type has."""
-    words = Words(seed ^ 0x5EED)
+    """Random upstream gradients for the results, from the seed: uniform, of a drawn size, with all bits of the type."""
+    words, size = Words(seed ^ 0x5EED), SIZES[scattered(seed ^ 0x512E) % len(SIZES)]
 
     def one(result: Tensor) -> Tensor:
         steps = round(2 / torch.finfo(result.dtype).eps)  # from 0 to 1: each is a number of the element type
+        most = 1.0 if result.dtype is torch.float16 else size
         with torch.device(result.device):
             whole = words.take(result.numel()) % (2 * steps) - steps
-            return (whole.double() / steps).reshape(result.shape).to(result)
+            return (whole.double() / steps * most).reshape(result.shape).to(result)
 
     return tuple(one(result) for result in results)
 
