@@ -11,7 +11,7 @@ import warpsmith
 from warpsmith.base import UsageError, WarpsmithError, digest_json, read_text
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.judges import Grade, pool_of_judges
-from warpsmith.bench.run import concluded, grade
+from warpsmith.bench.run import grade
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Direction, Model, Reason, Record, StageResult, Verdict
 
@@ -184,7 +184,7 @@ def examine(specimen: Specimen, choices: Choices, seed: int | None = None, by: G
 
 def _honest(specimen: Specimen, candidate: Candidate, choices: Choices, record: Record, by: Grade) -> float | None:
     """The time of the slow kernel that an attack wraps, by the same secret seed; asked only of one that passed."""
-    if not specimen.attack or concluded(record) is not Verdict.PASS or "#ifdef HONEST" not in candidate.source:
+    if not specimen.attack or record.concluded is not Verdict.PASS or "#ifdef HONEST" not in candidate.source:
         return None
     inside = candidate.model_copy(update={"macros": {**candidate.macros, "HONEST": "1"}})
     return _time_us(by(inside, choices, record.options.seeds[0]))
@@ -195,7 +195,7 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
 
     A pass is a success, unless the header says why this one does no harm and it gains no time.
     """
-    verdict = concluded(record)
+    verdict = record.concluded
     ended = next((one for one in record.results if one.verdict is record.verdict and one.reason), record.results[-1])
     passed, time_us = verdict is Verdict.PASS, _time_us(record)
     caught = (specimen.without or specimen.caught) if bare else specimen.caught

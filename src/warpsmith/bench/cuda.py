@@ -18,7 +18,6 @@ from warpsmith.device import gpus, state
 from warpsmith.records import (
     MODES,
     Case,
-    CompileFacts,
     Group,
     Reason,
     Record,
@@ -71,7 +70,7 @@ def _unfit(modelled: Description, record: Record) -> str:
     here = gpus()[0].capability
     if here.partition(".")[0] != str(modelled.capability[0]):
         return f"The virtual {modelled.name} cannot stand for a GPU of compute capability {here}."
-    called = _compile_facts(record).libraries
+    called = record.compiled.libraries if record.compiled else ()
     return f"It calls {', '.join(called)}, which the virtual GPU does not run." if called else ""
 
 
@@ -89,7 +88,7 @@ def check_stage(desk: Desk) -> Stage:
         if desk.choices.tier == "claim":
             begin_host(desk.target)
         direction, steps = record.candidate.direction, desk.steps("cuda")
-        subject = desk.subject = _subject(desk, _launches(desk, _compile_facts(record)))
+        subject = desk.subject = _subject(desk, _launches(desk, record))
         outlines = (outline(desk.opened, direction, step.trial) for step in _one_a_case(steps))
         timed = _timed_cases(desk) if desk.choices.until in AFTER_CHECK else []
         room = room_for_all(outlines)
@@ -267,13 +266,7 @@ def _examine(desk: Desk, case: Case) -> "Examine":
     return examine
 
 
-def _compile_facts(record: Record) -> CompileFacts:
-    compiled = record.result("compile")
-    facts = compiled.facts if compiled else None
-    return facts if isinstance(facts, CompileFacts) else CompileFacts()
-
-
-def _launches(desk: Desk, made: CompileFacts) -> int:
+def _launches(desk: Desk, record: Record) -> int:
     """A call's launches as the virtual GPU counted them; else as many as the artifact has kernels.
 
     Bounded: a candidate that knows the virtual GPU could launch nothing there a hundred times, for the credit.
@@ -281,4 +274,5 @@ def _launches(desk: Desk, made: CompileFacts) -> int:
     counted = [sum(row.launches for row in one.facts.kernels) for one in desk.seen if one.facts]
     if counted:
         return min(MOST_COUNTED, max(counted))
-    return min(MOST_LAUNCHES, max(1, len(made.kernels)))
+    kernels = record.compiled.kernels if record.compiled else ()
+    return min(MOST_LAUNCHES, max(1, len(kernels)))

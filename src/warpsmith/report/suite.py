@@ -9,9 +9,9 @@ from pydantic import ValidationError
 import warpsmith
 from warpsmith.archive import Archive, Entry
 from warpsmith.base import UsageError
-from warpsmith.records import MODES, CaseTiming, Claim, Direction, Group, MeasuredScore, Record
+from warpsmith.records import MODES, CaseTiming, Claim, Direction, MeasuredScore, Record
 from warpsmith.report.page import SuitePage, SuiteRow
-from warpsmith.report.winner import case_rows, check_rows, gap_of, headline, timings
+from warpsmith.report.winner import case_rows, check_rows, gap_of, headline
 from warpsmith.report.words import SHORT, mean_of, score_words
 
 Pair = tuple[str, Direction]
@@ -75,7 +75,7 @@ def _row(archive: Archive, pair: Pair, last: str, loaded: bool) -> SuiteRow:
 
 def _filled(entry: Entry, created: datetime | None) -> SuiteRow:
     record, score = entry.record, entry.score
-    cases = [one for one in timings(record) if one.case.group is not Group.HELDOUT]
+    cases = record.timing.seen if record.timing else ()
     measured = score if isinstance(score, MeasuredScore) else None
     largest = max(cases, key=_allowed_us, default=None)
     return SuiteRow(

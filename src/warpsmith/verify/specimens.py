@@ -79,12 +79,11 @@ def read_specimens(folder: Path) -> list[Specimen]:
 
 def labelled(candidate: Candidate, record: Record) -> Specimen | None:
     """A candidate with what its record says; None where the record has no verdict on it."""
-    ended = next((one for one in record.results if one.verdict not in (Verdict.PASS, Verdict.SKIP)), None)
-    checked = record.result("check")
+    ended = record.ended
     spent = sum(result.seconds for result in record.results if result.stage in ON_GPU)
     if ended is None:
         label = Label.RIGHT if kind_of(candidate) is Kind.HONEST else Label.SURVIVOR
-        passed = checked is not None and checked.verdict is Verdict.PASS
+        passed = record.concluded is Verdict.PASS
         return Specimen(candidate=candidate, label=label, gpu_s=spent) if passed else None
     if ended.verdict is not Verdict.FAIL:
         return None
