@@ -135,7 +135,8 @@ def call_place(
     """The call under the roofline by the task's own formulas; bound by what binds the kernel it spends most time in."""
     written = float(sum(result.nbytes for result in job.problem.native))
     total, flops = _work(job, written)
-    floor = floor_us(ceilings, max(0.0, total - written), written, flops, dtype_of(job))
+    arithmetic = job.task.precision.arithmetic(job.trial.case.dtype)
+    floor = floor_us(ceilings, max(0.0, total - written), written, flops, arithmetic)
     longest = max(rows, key=_spent_us, default=None)
     bound = longest.place if longest else None
     return RooflinePlace(
@@ -146,12 +147,6 @@ def call_place(
         binding=bound.binding if bound else None,
         shown_by=bound.shown_by if bound else (),
     )
-
-
-def dtype_of(job: Job) -> str:
-    """The name of the arithmetic ceiling that a case is held against."""
-    name = job.trial.case.dtype.value
-    return "tf32" if name == "float32" and job.task.precision.tf32 else name
 
 
 def _work(job: Job, written: float) -> tuple[float, float]:

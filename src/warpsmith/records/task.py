@@ -205,6 +205,10 @@ class Precision(Model):
     fast_math: bool = False
     accumulate: Dtype = Dtype.FLOAT32
 
+    def arithmetic(self, dtype: Dtype) -> str:
+        """The name of the ceiling that products of an element type are held against; TF32 stands for float32 alone."""
+        return "tf32" if self.tf32 and dtype is Dtype.FLOAT32 else dtype.value
+
 
 class Cost(Model):
     """Formulas over the axes, with `size` the bytes of an element, for the work a direction must do."""

@@ -42,7 +42,7 @@ def least(task: Task, direction: Direction, case: Case, call: Problem, floor: Fl
     cost, names = task.cost.get(direction), case.variables
     read = max(0.0, float(evaluate(cost.bytes, names)) - written) if cost else 0.0
     flops = float(evaluate(cost.flops, names)) if cost else 0.0
-    ideal = floor_us(floor.ceilings, read, written, flops, "tf32" if task.precision.tf32 else case.dtype.value)
+    ideal = floor_us(floor.ceilings, read, written, flops, task.precision.arithmetic(case.dtype))
     return Least(floor.us(read, written), ideal)
 
 
