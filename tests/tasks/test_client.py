@@ -125,7 +125,7 @@ def test_a_module_beside_the_file_can_be_imported_and_data_cannot_be_read(tmp_pa
     with open_task(str(path)) as task:
         trial = Trial(case=task.describe().cases[0])
         assert task.problem(Direction.FORWARD, trial).native[0].shape == (4,)
-        with pytest.raises(UsageError, match="has no backward; it has forward"):
+        with pytest.raises(UsageError, match="has no backward direction; it has forward"):
             task.problem(Direction.BACKWARD, trial)
 
 

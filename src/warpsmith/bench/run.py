@@ -92,9 +92,7 @@ def _opened(candidate: Candidate, choices: Choices, seed: int | None) -> Iterato
     drawn = secrets.randbits(SEED_BITS) if seed is None else seed
     with open_task(candidate.task, OpenOptions(trust=choices.trust)) as opened:
         task = opened.describe()
-        if candidate.direction not in task.directions:
-            has = ", ".join(task.directions)
-            raise UsageError(f"Task {task.name} has no {candidate.direction} direction; it has {has}.")
+        task.signature(candidate.direction)  # one that the task lacks is refused before anything is run
         record = Record(
             candidate=candidate.model_copy(update={"task": task.name}),
             task_version=task.version,

@@ -11,7 +11,7 @@ from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.compile import Compiled, CompileOptions, check_source, compile
 from warpsmith.compile.options import DEFAULT_ARCH
 from warpsmith.compile.source import language_of
-from warpsmith.records import Candidate, CompileFacts, Direction, Finding, Language, Signature, StageResult, Task
+from warpsmith.records import Candidate, CompileFacts, Direction, Finding, Language, StageResult, Task
 
 
 def command(
@@ -30,7 +30,7 @@ def command(
     task = _task(target) if target else None
     candidate = _candidate(kernel, raw.decode(), task, direction, language, macro or [])
     options = CompileOptions.of(task, arch) if task else CompileOptions(arch=arch)
-    signature = _signature(task, candidate.direction) if task else None
+    signature = task.signature(candidate.direction) if task else None
     return _report(compile(candidate, signature, options), as_json)
 
 
@@ -65,12 +65,6 @@ def _candidate(
         macros=read_macros(macros),
         origin=kernel.name,
     )
-
-
-def _signature(task: Task, direction: Direction) -> Signature:
-    if direction not in task.directions:
-        raise UsageError(f"Task {task.name} has no {direction} direction; it has {', '.join(task.directions)}.")
-    return task.signature(direction)
 
 
 def _report(made: Compiled, as_json: bool) -> int:

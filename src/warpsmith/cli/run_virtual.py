@@ -18,7 +18,6 @@ from warpsmith.records import (
     Group,
     KernelCounters,
     Language,
-    Signature,
     StageResult,
     Task,
     Trial,
@@ -50,7 +49,7 @@ def command(
         described = opened.describe()
         cases = _cases(described, case)
         candidate = Candidate(task=described.name, direction=direction, source=source, language=language)
-        signature = _signature(described, direction)
+        signature = described.signature(direction)
         compiled = compile(candidate, signature, CompileOptions.of(described))
         results = [compiled.result]
         if compiled.artifact is not None:
@@ -59,12 +58,6 @@ def command(
             ]
     print_json(results) if as_json else _print(kernel, results)
     raise typer.Exit(max(EXIT[result.verdict] for result in results))
-
-
-def _signature(task: Task, direction: Direction) -> Signature:
-    if direction not in task.directions:
-        raise UsageError(f"Task {task.name} has no {direction} direction; it has {', '.join(task.directions)}.")
-    return task.signature(direction)
 
 
 def _run(opened: "OpenTask", task: Task, artifact: Path, direction: Direction, trial: Trial, gpu: str) -> StageResult:
@@ -79,7 +72,7 @@ def _run(opened: "OpenTask", task: Task, artifact: Path, direction: Direction, t
 
 def _cases(task: Task, name: str | None) -> Sequence[Case]:
     if name is None:
-        return task.group(Group.SMOKE) or task.cases[:1]
+        return task.group_or_first(Group.SMOKE)
     found = [case for case in task.cases if case.name == name]
     if not found:
         known = [case.name for case in task.cases]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsmith.base import evaluate
 from warpsmith.compile import Toolchain
 from warpsmith.device import floor_us
 from warpsmith.profile import counted, resources, virtual
@@ -151,11 +150,9 @@ def call_place(
 
 def _work(job: Job, written: float) -> tuple[float, float]:
     """Bytes and operations that the task cannot do without; where it has no formulas, what goes in and out."""
-    cost = job.task.cost.get(job.direction)
-    if cost is None:
-        return _size(job) + written, 0.0
-    names = job.trial.case.variables
-    return float(evaluate(cost.bytes, names)), float(evaluate(cost.flops, names))
+    total = job.task.bytes(job.direction, job.trial.case)
+    flops = job.task.flops(job.direction, job.trial.case)
+    return _size(job) + written if total is None else total, flops or 0.0
 
 
 def _size(job: Job) -> int:

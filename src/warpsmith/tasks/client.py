@@ -63,15 +63,12 @@ class TaskClient:
         """One call with its reference; arguments that do not fit the signature are refused."""
         from warpsmith.tasks.wire import decode, same_signature
 
-        if direction not in self._task.directions:
-            raise UsageError(f"Task {self._task.name} has no {direction}; it has {', '.join(self._task.directions)}.")
-        seconds = self._options.seconds
+        signature, seconds = self._task.signature(direction), self._options.seconds
         payload = self._ask(Request(verb=Verb.PROBLEM, seconds=seconds, direction=direction, trial=trial))
         try:
             found = decode(payload)
         except ValueError as error:
             self._nonsense(str(error))
-        signature = self._task.signature(direction)
         if not same_signature([argument.kind for argument in signature.arguments], found.arguments):
             self._nonsense("arguments of other kinds than its signature's")
         return found

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from warpsmith.base import UsageError
 from warpsmith.records import Argument, Direction, Kind, Language, Signature, Task
 from warpsmith.tasks.cnames import identifier, identifiers
 
@@ -39,8 +38,6 @@ def skeleton(
     task: Task, direction: Direction, language: Language = Language.TORCH, example: "Problem | None" = None
 ) -> str:
     """The file; with an example, its comment gives every shape. A direction that the task lacks is a `UsageError`."""
-    if direction not in task.directions:
-        raise UsageError(f"Task {task.name} has no {direction}; it has {', '.join(task.directions)}.")
     signature = _renamed(task.signature(direction))
     body = _torch(task, direction, signature) if language is Language.TORCH else _plain(task, direction, signature)
     shapes = _shapes(example.arguments, example.expected) if example else ()
