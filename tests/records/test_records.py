@@ -104,6 +104,12 @@ def test_measured_and_modelled_times_are_different_types() -> None:
         MeasuredTime.parse(modelled.text())
 
 
+def test_what_cannot_be_read_says_what_is_wrong_and_where() -> None:
+    assert Candidate.read(KERNEL.text()) == KERNEL
+    assert Candidate.read('{"task": "softmax", "direction": "forward"}') == "source: Field required"
+    assert str(Candidate.read(b"\xff{")).startswith("Invalid JSON: ")
+
+
 def test_facts_are_told_apart_by_stage() -> None:
     result = StageResult(stage="compile", verdict=Verdict.PASS, facts=CompileFacts(arch="sm_90a"))
     assert StageResult.parse(result.text()) == result

@@ -142,7 +142,7 @@ def test_junk_on_the_answer_channel_is_the_tasks_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("payload", "said"),
     [
-        ("b'{}'", "its code wrote on the channel that carries its answers, or changed them: Field required"),
+        ("b'{}'", "its code wrote on the channel that carries its answers, or changed them: name: Field required"),
         ("suite_program('softmax').task.text().encode()", "a name, version or origin that is not its own"),
     ],
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 import warpsmith
 from warpsmith.base import UsageError, WarpsmithError, digest_json, read_text
@@ -144,15 +144,8 @@ def key_of(specimen: Specimen, choices: Choices) -> str:
 
 def read_outcomes(lines: Sequence[str]) -> dict[str, Outcome]:
     """What an earlier run left in a file, by key; a line that is none is nothing, nor is a fault of ours."""
-    found = [one for line in lines if (one := _outcome(line)) is not None]
+    found = [one for line in lines if isinstance(one := Outcome.read(line), Outcome)]
     return {one.key: one for one in found if one.key and one.verdict is not Verdict.FAULT}
-
-
-def _outcome(line: str) -> Outcome | None:
-    try:
-        return Outcome.parse(line)
-    except ValidationError:
-        return None
 
 
 def examine(specimen: Specimen, choices: Choices, seed: int | None = None, by: Grade = grade) -> Outcome:

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 import warpsmith
 from warpsmith.archive import Archive, Entry
 from warpsmith.base import UsageError
@@ -50,9 +48,10 @@ def _load(archive: Archive, path: Path) -> str:
         lines = [line.strip() for line in file] if path.suffix == ".jsonl" else [file.read()]
     bad = 0
     for line in filter(None, lines):
-        try:
-            archive.add(None, Record.parse(line))
-        except ValidationError:
+        found = Record.read(line)
+        if isinstance(found, Record):
+            archive.add(None, found)
+        else:
             bad += 1
     return f"{path.name}: {bad} of {len(lines)} lines hold no record and were passed over." if bad else ""
 
