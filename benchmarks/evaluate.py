@@ -180,7 +180,7 @@ def _stages(record: Record) -> str:
 
 
 def _why(record: Record) -> str:
-    return next((f"{one.reason}: {one.detail}" for one in record.results if one.verdict is record.verdict), "")
+    return f"{record.ended.reason}: {record.ended.detail}" if record.ended else ""
 
 
 def prepare(tasks: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.bench import Choices, Defence, concluded, evaluate
+from warpsmith.bench import Choices, Defence, evaluate
 from warpsmith.records import CheckFacts, Reason, Record, Verdict
 
 SOURCE = (Path(__file__).parent / "deeds.cu").read_text()
@@ -28,7 +28,7 @@ def graded(deed: int, call_s: float = 30.0) -> Record:
 @pytest.fixture(scope="module")
 def ready() -> None:
     """Native parts are built, once for this machine: that is not a candidate's time."""
-    assert concluded(graded(0)) is Verdict.PASS
+    assert graded(0).concluded is Verdict.PASS
 
 
 @pytest.mark.usefixtures("ready")
@@ -49,26 +49,26 @@ def ready() -> None:
 def test_a_deed_has_its_verdict_in_time(deed: int, reasons: set[Reason]) -> None:
     begin = time.monotonic()
     record = graded(deed, call_s=5.0 if deed in (2, 4) else 30.0)
-    assert concluded(record) is Verdict.FAIL
+    assert record.concluded is Verdict.FAIL
     assert record.results[-1].stage == "check" and record.results[-1].reason in reasons, record.results[-1].detail
     assert time.monotonic() - begin < LIMIT_S
 
 
 def test_the_next_candidate_is_judged_as_ever() -> None:
-    assert concluded(graded(1)) is Verdict.FAIL
+    assert graded(1).concluded is Verdict.FAIL
     honest = graded(0)
-    assert concluded(honest) is Verdict.PASS, honest.results[-1].detail
+    assert honest.concluded is Verdict.PASS, honest.results[-1].detail
     facts = honest.results[2].facts
     assert isinstance(facts, CheckFacts) and sum(case.calls for case in facts.cases) > 100
 
 
 def test_a_kill_of_the_parent_and_of_everybody_reaches_nobody() -> None:
     record = graded(8)
-    assert concluded(record) is Verdict.PASS, record.results[-1].detail
+    assert record.concluded is Verdict.PASS, record.results[-1].detail
 
 
 @pytest.mark.parametrize("count", [0, 2, 70])
 def test_too_few_and_too_many_tensors_are_a_bad_answer(count: int) -> None:
     record = evaluate("max_pool", TENSORS, macros={"COUNT": str(count)}, choices=Choices(device="vgpu"))
-    assert concluded(record) is Verdict.FAIL
+    assert record.concluded is Verdict.FAIL
     assert record.results[-1].reason is Reason.BAD_ANSWER, record.results[-1].detail

@@ -15,7 +15,6 @@ from warpsmith.base import HarnessError, MachineError
 from warpsmith.bench import Choices
 from warpsmith.bench.cuda import (
     _after,
-    _compile_facts,
     _examine,
     _launches,
     _record,
@@ -105,12 +104,12 @@ def test_a_claim_times_held_out_cases_too() -> None:
 def test_launches_are_those_that_the_virtual_gpu_counted() -> None:
     row = Row(kernel="k", launches=3, grid=(1, 1, 1), block=(32, 1, 1))
     seen = (Seen(Step(Trial(case=CASE)), 0.0, Facts(kernels=(row, row))),)
-    assert _launches(desk(seen=seen), CompileFacts()) == 6
+    assert _launches(desk(seen=seen), compiled(1)) == 6
 
 
 @pytest.mark.parametrize(("kernels", "believed"), [(1, 1), (3, 3), (50, 8)])
 def test_without_a_virtual_run_the_artifact_s_kernels_are_counted(kernels: int, believed: int) -> None:
-    assert _launches(desk(), _compile_facts(compiled(kernels))) == believed
+    assert _launches(desk(), compiled(kernels)) == believed
 
 
 class Timed:
@@ -404,4 +403,4 @@ def test_after_a_fault_the_gpu_is_looked_at(reason: Reason, looked: bool, monkey
 def test_launches_on_the_virtual_gpu_have_bounded_credit() -> None:
     row = Row(kernel="k", launches=100, grid=(1, 1, 1), block=(32, 1, 1))
     seen = (Seen(Step(Trial(case=CASE)), 0.0, Facts(kernels=(row,))),)
-    assert _launches(desk(seen=seen), CompileFacts()) == 16
+    assert _launches(desk(seen=seen), compiled(1)) == 16

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from warpsmith.bench import Choices, concluded, evaluate
+from warpsmith.bench import Choices, evaluate
 from warpsmith.records import CheckFacts, Verdict
 
 TASK = Path(__file__).parents[1] / "foreign" / "kernelbench" / "1_Row_scale.py"
@@ -26,7 +26,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 
 def test_a_foreign_task_is_graded_on_its_own_cases() -> None:
     record = evaluate(str(TASK), SOURCE, choices=Choices(device="vgpu"))
-    assert concluded(record) is Verdict.PASS, record.results[-1].detail
+    assert record.concluded is Verdict.PASS, record.results[-1].detail
     assert record.candidate.task == "1_Row_scale"
     facts = record.result("check").facts
     assert isinstance(facts, CheckFacts) and {case.case.name for case in facts.cases} == {"smoke"}

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from warpsmith.base import HarnessError, MachineError, UsageError
-from warpsmith.bench import Choices, Defence, concluded, evaluate, settled
+from warpsmith.bench import Choices, Defence, evaluate, settled
 from warpsmith.bench import choices as choices_module
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.environment import environment
@@ -68,26 +68,26 @@ def stages(record: Record) -> list[str]:
 def test_stages_run_in_order_and_a_skip_does_not_end_the_way() -> None:
     found = run(empty(), desk(), [row("compile"), row("virtual", Verdict.SKIP), row("check")])
     assert stages(found) == ["compile", "virtual", "check"]
-    assert concluded(found) is Verdict.PASS
+    assert found.concluded is Verdict.PASS
 
 
 @pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.QUARANTINE, Verdict.FAULT])
 def test_the_first_objection_ends_the_way(verdict: Verdict) -> None:
     found = run(empty(), desk(), [row("compile"), row("check", verdict, Reason.WRONG_VALUE), row("timing")])
     assert stages(found) == ["compile", "check"]
-    assert concluded(found) is verdict
+    assert found.concluded is verdict
 
 
 def test_a_check_that_was_skipped_is_no_pass() -> None:
     found = run(empty(), desk(), [row("compile"), row("check", Verdict.SKIP), row("timing", Verdict.SKIP)])
-    assert found.verdict is Verdict.PASS and concluded(found) is Verdict.SKIP
+    assert found.verdict is Verdict.PASS and found.concluded is Verdict.SKIP
 
 
 @pytest.mark.parametrize("error", [HarnessError("the executor"), OSError("disk full"), ZeroDivisionError("ours")])
 def test_our_fault_is_a_fault_of_this_record_only(error: Exception) -> None:
     found = run(empty(), desk(), [row("compile"), raising(error), row("timing")])
     assert found.results[-1].reason is Reason.HARNESS and str(error) in found.results[-1].detail
-    assert concluded(found) is Verdict.FAULT and stages(found) == ["compile", "check"]
+    assert found.concluded is Verdict.FAULT and stages(found) == ["compile", "check"]
 
 
 def test_what_the_user_gave_is_told_to_the_user() -> None:
@@ -167,7 +167,7 @@ def test_a_gpu_that_cannot_be_had_is_a_fault_of_ours(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("warpsmith.bench.run.lease", refused)
     found = run(empty(), desk(), [row("check"), row("timing")])
     assert stages(found) == ["check"] and "no such folder" in found.results[0].detail
-    assert concluded(found) is Verdict.FAULT
+    assert found.concluded is Verdict.FAULT
 
 
 def test_the_devices_differ_by_their_rows() -> None:

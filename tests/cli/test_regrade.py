@@ -10,6 +10,7 @@ import pytest
 import warpsmith
 from warpsmith.archive import Archive
 from warpsmith.cli._main import run
+from warpsmith.cli._published import read_records, records_below
 from warpsmith.evolve.fake import fake_record
 from warpsmith.records import Candidate, Direction, Reason, Record
 
@@ -162,6 +163,14 @@ def test_the_same_seed_and_the_same_choices(tmp_path: Path) -> None:
     assert run(words) == run([*words, "--same-seed"]) == 0
     assert [seed for _, _, seed in ASKED] == [None, 7]
     assert ASKED[0][1].gpu == "A100"
+
+
+def test_only_a_newline_ends_a_record(tmp_path: Path) -> None:
+    lines = [fake_record(kernel(source), 4.0).text() for source in ("// a\u2028b", "// a\x85b")]
+    (tmp_path / "r.jsonl").write_text("\n\n".join(lines))
+    found = read_records(tmp_path / "r.jsonl")
+    assert [one.text() for one in found] == lines
+    assert records_below(tmp_path) == tuple(found)
 
 
 @pytest.mark.usefixtures("evaluator")

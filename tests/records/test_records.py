@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from warpsmith.records import (
     Candidate,
+    CheckFacts,
     CompileFacts,
     Confined,
     Direction,
@@ -58,6 +59,21 @@ def test_verdict_is_the_first_that_stopped() -> None:
     assert record().adding(failed).result("virtual") == failed
 
 
+def test_what_ended_the_way_is_the_first_that_neither_passed_nor_skipped() -> None:
+    skipped = StageResult(stage="static", verdict=Verdict.SKIP, detail="left out")
+    odd = StageResult(stage="check", verdict=Verdict.QUARANTINE, reason=Reason.HARNESS)
+    late = StageResult(stage="timing", verdict=Verdict.FAIL, reason=Reason.CRASH)
+    assert record(results=(skipped,)).ended is None
+    assert record(results=(skipped, odd, late)).ended == odd
+
+
+def test_facts_are_those_of_their_stage() -> None:
+    made, checked = CompileFacts(arch="sm_90a"), CheckFacts(device="vgpu")
+    found = record().adding(StageResult(stage="compile", verdict=Verdict.PASS, facts=made))
+    assert found.compiled == made and found.checked is None and found.timing is None
+    assert found.adding(StageResult(stage="check", verdict=Verdict.PASS, facts=checked)).checked == checked
+
+
 @pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.QUARANTINE, Verdict.FAULT])
 def test_a_stop_without_reason_does_not_construct(verdict: Verdict) -> None:
     with pytest.raises(ValidationError, match="needs a reason"):
@@ -86,6 +102,12 @@ def test_measured_and_modelled_times_are_different_types() -> None:
     assert "modelled" in modelled.text()
     with pytest.raises(ValidationError):
         MeasuredTime.parse(modelled.text())
+
+
+def test_what_cannot_be_read_says_what_is_wrong_and_where() -> None:
+    assert Candidate.read(KERNEL.text()) == KERNEL
+    assert Candidate.read('{"task": "softmax", "direction": "forward"}') == "source: Field required"
+    assert str(Candidate.read(b"\xff{")).startswith("Invalid JSON: ")
 
 
 def test_facts_are_told_apart_by_stage() -> None:

@@ -125,7 +125,7 @@ def test_a_module_beside_the_file_can_be_imported_and_data_cannot_be_read(tmp_pa
     with open_task(str(path)) as task:
         trial = Trial(case=task.describe().cases[0])
         assert task.problem(Direction.FORWARD, trial).native[0].shape == (4,)
-        with pytest.raises(UsageError, match="has no backward; it has forward"):
+        with pytest.raises(UsageError, match="has no backward direction; it has forward"):
             task.problem(Direction.BACKWARD, trial)
 
 
@@ -142,7 +142,7 @@ def test_junk_on_the_answer_channel_is_the_tasks_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("payload", "said"),
     [
-        ("b'{}'", "its code wrote on the channel that carries its answers, or changed them: Field required"),
+        ("b'{}'", "its code wrote on the channel that carries its answers, or changed them: name: Field required"),
         ("suite_program('softmax').task.text().encode()", "a name, version or origin that is not its own"),
     ],
 )

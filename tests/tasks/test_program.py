@@ -1,13 +1,14 @@
 """Problems: the float64 truth, torch's own result, and backward by autograd, whatever the kinds of the arguments."""
 
 from collections.abc import Sequence
+from math import log2
 
 import pytest
 import torch
 from torch import Tensor
 
 from warpsmith.records import Case, Direction, Dtype, Group, Trial
-from warpsmith.tasks.program import differentiable, gradients, problem, upstream
+from warpsmith.tasks.program import SIZES, differentiable, gradients, problem, upstream
 from warpsmith.tasks.suite import suite_program
 from warpsmith.tasks.values import mapped, tensors, widened
 
@@ -53,10 +54,17 @@ def test_a_problem_repeats_for_its_seed() -> None:
 @pytest.mark.parametrize(("dtype", "bits"), [(torch.float32, 24), (torch.float16, 11), (torch.bfloat16, 8)])
 def test_upstream_gradients_have_all_the_bits_of_their_type(dtype: torch.dtype, bits: int) -> None:
     """A kernel that rounds only its upstream gradient to fewer bits must show."""
-    found = upstream([torch.zeros(500, dtype=dtype)], 9)[0].double() * 2**bits
+    seed = next(seed for seed in range(99) if 0.5 < float(upstream([torch.zeros(500)], seed)[0].max()) < 1)
+    found = upstream([torch.zeros(500, dtype=dtype)], seed)[0].double() * 2**bits
     assert torch.equal(found, found.round())
     assert float((found % 2).mean()) > 0.4  # half of them use the last bit
     assert -(2**bits) <= float(found.min()) and float(found.max()) < 2**bits
+
+
+def test_upstream_gradients_have_no_size_that_a_kernel_could_count_on() -> None:
+    for dtype, sizes in ((torch.float32, len(SIZES)), (torch.bfloat16, len(SIZES)), (torch.float16, 1)):
+        largest = [float(upstream([torch.zeros(500, dtype=dtype)], seed)[0].abs().max()) for seed in range(30)]
+        assert len({round(log2(one) / 6) for one in largest}) == sizes
 
 
 def test_values_reach_into_tuples() -> None:

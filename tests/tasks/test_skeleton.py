@@ -63,7 +63,7 @@ def test_the_comment_gives_sizes_and_cases(task: Task) -> None:
 
 
 def test_a_direction_that_is_not_there(task: Task) -> None:
-    with pytest.raises(UsageError, match="has no backward; it has forward"):
+    with pytest.raises(UsageError, match="has no backward direction; it has forward"):
         skeleton(task.model_copy(update={"backward": None}), Direction.BACKWARD)
 
 

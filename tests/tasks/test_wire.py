@@ -85,7 +85,7 @@ def slot(**changes: object) -> bytes:
         (b"", "0 bytes are no problem"),
         (LENGTH.pack(HEADER_BYTES + 1), "a header of"),
         (LENGTH.pack(100) + b"{}", "a header of 100 bytes in 6"),
-        (forged(b"{}"), "header: Field required"),
+        (forged(b"{}"), "header: arguments: Field required"),
         (forged(b"\xff"), "header: "),
         (encode(EMPTY) + b"x", "1 bytes more"),
         (forged(slot(), b"1234567"), "a tensor of 8 bytes where 7 are left"),

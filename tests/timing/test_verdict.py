@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from warpsmith.base import HarnessError
-from warpsmith.records import Case, Ceilings, Claim, Direction, Dtype, Group, Reason
+from warpsmith.records import Case, Ceilings, Claim, Direction, Dtype, Group, Precision, Reason
 from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
@@ -91,6 +92,16 @@ def test_the_roofline_of_a_product_is_its_arithmetic() -> None:
     found = least(task, Direction.FORWARD, case, Problem((), (out,), (out,)), FLOOR)
     assert found.roofline_us == pytest.approx(2 * 4096**3 / 50e6, rel=1e-2)
     assert found.floor_us < found.roofline_us
+
+
+@pytest.mark.parametrize(("dtype", "rate"), [(Dtype.FLOAT32, 400e6), (Dtype.BFLOAT16, 800e6)])
+def test_where_tf32_is_allowed_it_stands_for_float32_alone(dtype: Dtype, rate: float) -> None:
+    task = suite_program("linear").task.model_copy(update={"precision": Precision(tf32=True)})
+    case = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "inner": 4096, "cols": 4096}, dtype=dtype)
+    rates = {"float32": 50e12, "tf32": 400e12, "bfloat16": 800e12}
+    floor = replace(FLOOR, ceilings=CEILINGS.model_copy(update={"matmul_flops_per_s": rates}))
+    found = least(task, Direction.FORWARD, case, Problem((), (), ()), floor)
+    assert found.roofline_us == pytest.approx(2 * 4096**3 / rate, rel=1e-2)
 
 
 def test_a_good_one_is_believed_when_a_fresh_process_repeats_it() -> None:

@@ -163,7 +163,7 @@ def test_a_corpus_is_read_from_its_folder(tmp_path: Path) -> None:
 
 def test_bad_files_say_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "requests.jsonl").write_text("{}\n")
-    with pytest.raises(UsageError, match="no list of candidates: Field required"):
+    with pytest.raises(UsageError, match="no list of candidates: task: Field required"):
         read_candidates(tmp_path)
     (tmp_path / "reviews.jsonl").write_text(Reply(candidate="a", answer="x").text() + "\nnonsense\n")
     with pytest.raises(UsageError, match=r"Line 2 of .* is no answer"):

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from warpsmith.archive.entry import Tags
 from warpsmith.base import digest
-from warpsmith.records import MeasuredScore, Record, Verdict, score
+from warpsmith.records import MeasuredScore, Record, score
 
 Row: TypeAlias = dict[str, Any]  # the edge to SQL
 
@@ -13,8 +13,8 @@ Row: TypeAlias = dict[str, Any]  # the edge to SQL
 def record_row(run: str, record: Record, tags: Tags, created_s: float) -> Row:
     """The row of table `records`."""
     body = record.text()
-    ending = next((one for one in record.results if one.verdict not in (Verdict.PASS, Verdict.SKIP)), None)
-    last = ending or (record.results[-1] if record.results else None)
+    ended = record.ended
+    last = ended or (record.results[-1] if record.results else None)
     return {
         "run": run,
         "entry": digest(body),
@@ -24,7 +24,7 @@ def record_row(run: str, record: Record, tags: Tags, created_s: float) -> Row:
         "direction": record.candidate.direction.value,
         "hardware": record.environment.hardware,
         "verdict": record.concluded.value,
-        "reason": ending.reason.value if ending and ending.reason else "",
+        "reason": ended.reason.value if ended and ended.reason else "",
         "stage": last.stage if last else "",
         **asdict(tags),
         "created_s": created_s,

@@ -9,7 +9,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 
-from warpsmith.base import HarnessError, UsageError, evaluate
+from warpsmith.base import HarnessError
 from warpsmith.bench.environment import environment
 from warpsmith.bench.lease import Need, lease
 from warpsmith.records import MODES, Case, Direction, Group, Model, Task
@@ -95,10 +95,10 @@ def wanted(targets: Sequence[str], direction: Direction | None = None) -> list[W
     for target in targets or folders():
         with open_task(target) as opened:
             task = opened.describe()
-        ways = [way for way in task.directions if direction in (None, way)]
-        if not ways:
-            raise UsageError(f"Task {task.name} has no {direction} direction; it has {', '.join(task.directions)}.")
-        found += [Wanted(target, task, way, case) for way in ways for case in _timed(task)]
+        if direction is not None:
+            task.signature(direction)  # one that the task lacks is refused
+        ways = task.directions if direction is None else (direction,)
+        found += [Wanted(target, task, way, case) for way in ways for case in task.group_or_first(Group.TIMING)]
     return found
 
 
@@ -119,8 +119,8 @@ def multiplies(task: Task) -> bool:
     """Whether a task may be a product of matrices or a convolution: two tensors, and much work a byte."""
     if not task.forward.is_product:
         return False
-    intense = [_intensity(task, way, case) > INTENSE for way in task.directions for case in _timed(task)]
-    return any(intense)
+    cases = task.group_or_first(Group.TIMING)
+    return any(_intensity(task, way, case) > INTENSE for way in task.directions for case in cases)
 
 
 def prepare(every: Sequence[Wanted], modes: Sequence[str], start: Start, jobs: int) -> Iterator[Prepared]:
@@ -183,14 +183,10 @@ def usual_flush_us() -> float:
     return usual_us([flush() for _ in range(FLUSHES)])
 
 
-def _timed(task: Task) -> tuple[Case, ...]:
-    return task.group(Group.TIMING) or task.cases[:1]
-
-
 def _intensity(task: Task, direction: Direction, case: Case) -> float:
     """Operations a byte; one that nobody has counted may be anything."""
-    cost, names = task.cost.get(direction), case.variables
-    return float(evaluate(cost.flops, names)) / float(evaluate(cost.bytes, names)) if cost else float("inf")
+    flops, moved = task.flops(direction, case), task.bytes(direction, case)
+    return float("inf") if flops is None or moved is None else flops / moved
 
 
 def _work(

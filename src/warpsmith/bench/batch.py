@@ -14,7 +14,7 @@ from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read
 from warpsmith.bench.choices import Choices, settled
 from warpsmith.bench.judges import pool_of_judges
 from warpsmith.compile.source import language_of
-from warpsmith.records import Candidate, Model, Record
+from warpsmith.records import Candidate, Model, Record, first_wrong
 
 Judge: TypeAlias = Callable[[Candidate, Choices], Record]
 LINE_BYTES = 4 << 20  # of one line: a source has at most one MiB
@@ -107,9 +107,7 @@ def _request(number: int, text: str, folder: Path) -> Request:
     except (json.JSONDecodeError, RecursionError) as error:
         return Request(number, text, None, f"not JSON: {error}")
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        return Request(number, text, None, f"no candidate: {where}: {first['msg']}")
+        return Request(number, text, None, f"no candidate: {first_wrong(error)}")
     except UsageError as error:
         return Request(number, text, None, str(error))
 
@@ -140,18 +138,11 @@ def _malformed(request: Request, why: str) -> str:
 
 
 def _key_of_line(line: str) -> str:
-    try:
-        record = Record.parse(line)
-    except ValidationError:
-        return _input_of(line)
-    return _key(record.candidate, record.options.model_dump())
-
-
-def _input_of(line: str) -> str:
-    try:
-        return Malformed.parse(line).input
-    except ValidationError:
-        return ""
+    record = Record.read(line)
+    if isinstance(record, Record):
+        return _key(record.candidate, record.options.model_dump())
+    refused = Malformed.read(line)
+    return refused.input if isinstance(refused, Malformed) else ""
 
 
 def _key(candidate: Candidate, options: dict[str, Any]) -> str:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 import warpsmith
 from warpsmith.base import UsageError, WarpsmithError, digest_json, read_text
 from warpsmith.bench.choices import Choices
 from warpsmith.bench.judges import Grade, pool_of_judges
-from warpsmith.bench.run import concluded, grade
+from warpsmith.bench.run import grade
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Direction, Model, Reason, Record, StageResult, Verdict
 
@@ -144,15 +144,8 @@ def key_of(specimen: Specimen, choices: Choices) -> str:
 
 def read_outcomes(lines: Sequence[str]) -> dict[str, Outcome]:
     """What an earlier run left in a file, by key; a line that is none is nothing, nor is a fault of ours."""
-    found = [one for line in lines if (one := _outcome(line)) is not None]
+    found = [one for line in lines if isinstance(one := Outcome.read(line), Outcome)]
     return {one.key: one for one in found if one.key and one.verdict is not Verdict.FAULT}
-
-
-def _outcome(line: str) -> Outcome | None:
-    try:
-        return Outcome.parse(line)
-    except ValidationError:
-        return None
 
 
 def examine(specimen: Specimen, choices: Choices, seed: int | None = None, by: Grade = grade) -> Outcome:
@@ -184,7 +177,7 @@ def examine(specimen: Specimen, choices: Choices, seed: int | None = None, by: G
 
 def _honest(specimen: Specimen, candidate: Candidate, choices: Choices, record: Record, by: Grade) -> float | None:
     """The time of the slow kernel that an attack wraps, by the same secret seed; asked only of one that passed."""
-    if not specimen.attack or concluded(record) is not Verdict.PASS or "#ifdef HONEST" not in candidate.source:
+    if not specimen.attack or record.concluded is not Verdict.PASS or "#ifdef HONEST" not in candidate.source:
         return None
     inside = candidate.model_copy(update={"macros": {**candidate.macros, "HONEST": "1"}})
     return _time_us(by(inside, choices, record.options.seeds[0]))
@@ -195,7 +188,7 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
 
     A pass is a success, unless the header says why this one does no harm and it gains no time.
     """
-    verdict = concluded(record)
+    verdict = record.concluded
     ended = next((one for one in record.results if one.verdict is record.verdict and one.reason), record.results[-1])
     passed, time_us = verdict is Verdict.PASS, _time_us(record)
     caught = (specimen.without or specimen.caught) if bare else specimen.caught

@@ -18,7 +18,6 @@ from warpsmith.device import gpus, state
 from warpsmith.records import (
     MODES,
     Case,
-    CompileFacts,
     Group,
     Reason,
     Record,
@@ -58,7 +57,7 @@ def virtual_stage(desk: Desk) -> Stage:
     checked = stages.virtual_stage(desk, "virtual")
 
     def stage(record: Record) -> StageResult:
-        skipped = unfit(describe(desk.choices.gpu), _compile_facts(record))
+        skipped = unfit(describe(desk.choices.gpu), record.compiled or CompileFacts())
         return skipped or unless_lacking(checked(record))
 
     return stage
@@ -78,7 +77,7 @@ def check_stage(desk: Desk) -> Stage:
         if desk.choices.tier == "claim":
             begin_host(desk.target)
         direction, steps = record.candidate.direction, desk.steps("cuda")
-        subject = desk.subject = _subject(desk, _launches(desk, _compile_facts(record)))
+        subject = desk.subject = _subject(desk, _launches(desk, record))
         outlines = (outline(desk.opened, direction, step.trial) for step in _one_a_case(steps))
         timed = _timed_cases(desk) if desk.choices.until in AFTER_CHECK else []
         room = room_for_all(outlines)
@@ -257,13 +256,7 @@ def _examine(desk: Desk, trial: Trial) -> "Examine":
     return examine
 
 
-def _compile_facts(record: Record) -> CompileFacts:
-    compiled = record.result("compile")
-    facts = compiled.facts if compiled else None
-    return facts if isinstance(facts, CompileFacts) else CompileFacts()
-
-
-def _launches(desk: Desk, made: CompileFacts) -> int:
+def _launches(desk: Desk, record: Record) -> int:
     """A call's launches as the virtual GPU counted them; else as many as the artifact has kernels.
 
     Bounded: a candidate that knows the virtual GPU could launch nothing there a hundred times, for the credit.
@@ -271,4 +264,5 @@ def _launches(desk: Desk, made: CompileFacts) -> int:
     counted = [sum(row.launches for row in one.facts.kernels) for one in desk.seen if one.facts]
     if counted:
         return min(MOST_COUNTED, max(counted))
-    return min(MOST_LAUNCHES, max(1, len(made.kernels)))
+    kernels = record.compiled.kernels if record.compiled else ()
+    return min(MOST_LAUNCHES, max(1, len(kernels)))

@@ -6,7 +6,7 @@ are a quarantine: no kernel ran, the host took the data, the same input again wa
 
 from collections.abc import Iterator, Sequence
 
-from warpsmith.base import evaluate, median
+from warpsmith.base import median
 from warpsmith.check import Seen, cases_of
 from warpsmith.records import (
     Case,
@@ -64,10 +64,8 @@ def timing_of(
 
 
 def _floor_us(task: Task, direction: Direction, case: Case, gpu: Description) -> float | None:
-    if direction not in task.cost:
-        return None
-    moved = float(evaluate(task.cost[direction].bytes, case.variables))
-    return moved / gpu.rates.copy_bytes_per_s * 1e6 + gpu.rates.launch_us
+    moved = task.bytes(direction, case)
+    return None if moved is None else moved / gpu.rates.copy_bytes_per_s * 1e6 + gpu.rates.launch_us
 
 
 def doubt_of(seen: Sequence[Seen]) -> str | None:

@@ -213,9 +213,7 @@ def _cost(task: Task, direction: Direction, probe: Probe) -> float:
 
 def _values(task: Task, direction: Direction, case: Case) -> float:
     """How many elements a case reads and writes, where its task says."""
-    if direction not in task.cost:
-        return 0.0
-    return float(evaluate(task.cost[direction].bytes, case.variables)) / case.dtype.bytes
+    return (task.bytes(direction, case) or 0.0) / case.dtype.bytes
 
 
 def _weights(sizes: Sequence[int], at: int) -> list[float]:

@@ -19,7 +19,6 @@ from warpsmith.records import Candidate, Direction, Language, Model, Reason, Rec
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.opened import OpenOptions
 
-GOING_ON = (Verdict.PASS, Verdict.SKIP)
 SEED_BITS = 62
 
 
@@ -60,8 +59,7 @@ class Begun(Model):
     @property
     def left(self) -> tuple[Row, ...]:
         """The stages that are still to come: none where one has objected."""
-        done = self.record.results
-        return () if done and done[-1].verdict not in GOING_ON else rows_for(self.choices)[len(done) :]
+        return () if self.record.ended else rows_for(self.choices)[len(self.record.results) :]
 
     def failed(self, error: Exception) -> Record:
         """The record where nobody could go on, by no fault of the candidate's."""
@@ -94,9 +92,7 @@ def _opened(candidate: Candidate, choices: Choices, seed: int | None) -> Iterato
     drawn = secrets.randbits(SEED_BITS) if seed is None else seed
     with open_task(candidate.task, OpenOptions(trust=choices.trust)) as opened:
         task = opened.describe()
-        if candidate.direction not in task.directions:
-            has = ", ".join(task.directions)
-            raise UsageError(f"Task {task.name} has no {candidate.direction} direction; it has {has}.")
+        task.signature(candidate.direction)  # one that the task lacks is refused before anything is run
         record = Record(
             candidate=candidate.model_copy(update={"task": task.name}),
             task_version=task.version,
@@ -123,7 +119,7 @@ def run(record: Record, desk: Desk, rows: Sequence[Row]) -> Record:
     try:
         for need, group in groupby(rows, key=lambda row: row.gpu):
             record = _under_one_lease(record, desk, need, list(group))
-            if record.results[-1].verdict not in GOING_ON:
+            if record.ended:
                 break
         if desk.sitting is not None:  # begun for a clock that never ran, and ended while nobody else is timed
             with lease(Need.SHARED):
@@ -140,18 +136,13 @@ def _under_one_lease(record: Record, desk: Desk, need: Need, rows: Sequence[Row]
         with lease(need):
             for row in rows:
                 record = record.adding(_one(row, record, desk))
-                if record.results[-1].verdict not in GOING_ON:
+                if record.ended:
                     break
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - ours, as below
         return record.adding(_fault(rows[0].name, error, started))
     return record
-
-
-def concluded(record: Record) -> Verdict:
-    """The record's verdict; one that was never checked has none, whatever else passed."""
-    return record.concluded
 
 
 def _one(row: Row, record: Record, desk: Desk) -> StageResult:

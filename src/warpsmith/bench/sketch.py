@@ -36,8 +36,7 @@ NORM = 4
 def sketch_steps(task: Task, direction: Direction, seed: int) -> tuple[Step, ...]:
     """The calls: every smoke case once, the first one again, then the siblings."""
     draw = random.Random(seed)
-    smoke = task.group(Group.SMOKE) or task.cases[:1]
-    first = [_step(case, draw, draw.choice(case.families)) for case in smoke]
+    first = [_step(case, draw, draw.choice(case.families)) for case in task.group_or_first(Group.SMOKE)]
     siblings = [_step(case, draw, _plain(case)) for one in probes(task, direction) for case in one.siblings()]
     return (*first, replace(first[0], again=True), *siblings)
 
@@ -64,9 +63,7 @@ def sketched(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Descri
 
 
 def _cases(task: Task, direction: Direction, seen: Mapping[str, Seen], gpu: Description) -> Iterator[CaseTiming]:
-    chosen = probes(task, direction) or tuple(
-        Probe(case, case.axes) for case in task.group(Group.SMOKE) or task.cases[:1]
-    )
+    chosen = probes(task, direction) or [Probe(case, case.axes) for case in task.group_or_first(Group.SMOKE)]
     for one in chosen:
         names = [case.name for case in one.siblings()] if one.sizes else [_whole(one, seen)]
         found = [seen[name].facts for name in names if name in seen]

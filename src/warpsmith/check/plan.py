@@ -7,7 +7,7 @@ from functools import partial
 from math import prod
 from typing import TypeVar
 
-from warpsmith.base import UsageError, evaluate
+from warpsmith.base import UsageError
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Task, Trial, Twist
 from warpsmith.tasks.heldout import heldout_cases, long_cases
 
@@ -77,9 +77,8 @@ def chosen(task: Task, direction: Direction, scope: Scope, draw: random.Random) 
 
 def work(task: Task, direction: Direction, case: Case) -> float:
     """How much a case costs: its operations by the task's formula, else the product of its axes."""
-    if direction in task.cost:
-        return float(evaluate(task.cost[direction].flops, case.variables))
-    return float(prod(case.axes.values()))
+    flops = task.flops(direction, case)
+    return float(prod(case.axes.values())) if flops is None else flops
 
 
 def _heldout(task: Task, direction: Direction, most: float | None, draw: random.Random) -> list[Case]:

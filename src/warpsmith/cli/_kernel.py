@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from warpsmith.base import UsageError, read_text
-from warpsmith.records import Candidate, Direction, Language, Signature, Task
+from warpsmith.base import read_text
+from warpsmith.records import Candidate, Direction, Language
 
 
 def read_kernel(
@@ -25,12 +25,3 @@ def read_kernel(
         language=language or language_of(source),
         macros=macros or {},
     )
-
-
-def signature_for(candidate: Candidate, task: Task) -> Signature:
-    """The signature that a candidate is held to; a direction that the task lacks is refused."""
-    if candidate.direction not in task.directions:
-        raise UsageError(
-            f"Task {task.name} has no {candidate.direction} direction; it has {', '.join(task.directions)}."
-        )
-    return task.signature(candidate.direction)

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from warpsmith.base import UsageError, read_text, write_atomic
 from warpsmith.records import Model
 
@@ -52,10 +50,10 @@ def _manifest(folder: Path) -> Letters:
     path = folder / MANIFEST
     if not path.exists():
         raise UsageError(f"{folder} has no {MANIFEST}; it is not a folder that `warpsmith ask` wrote.")
-    try:
-        return Letters.parse(read_text(path))
-    except ValidationError as error:
-        raise UsageError(f"{path} cannot be read: {error.errors()[0]['msg']}.") from None
+    found = Letters.read(read_text(path))
+    if isinstance(found, str):
+        raise UsageError(f"{path} cannot be read: {found}.")
+    return found
 
 
 def _strays(folder: Path, names: Iterable[str]) -> list[str]:

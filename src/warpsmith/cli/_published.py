@@ -1,9 +1,7 @@
 """Files that others publish: kernels by task and direction, records as JSON or JSON lines."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from warpsmith.base import UsageError, read_text
 from warpsmith.cli._kernel import read_kernel
@@ -18,18 +16,22 @@ MOST_BYTES = 1 << 30
 def read_records(path: Path) -> list[Record]:
     """The records of a file, one or a line each; what is none is refused with its line."""
     text = read_text(path, MOST_BYTES)
-    whole = _record(text)
+    whole = Record.read(text)
     if isinstance(whole, Record):
         return [whole]
     found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        one = _record(line) if line.strip() else None
+    for number, one in each_record(text.split("\n")):
         if isinstance(one, str):
             raise UsageError(f"{path}:{number}: no record: {one}. A record is what warpsmith eval --json prints.")
-        found += [one] if one else []
+        found.append(one)
     if not found:
         raise UsageError(f"{path} holds no record. A record is what warpsmith eval --json prints.")
     return found
+
+
+def each_record(lines: Iterable[str | bytes]) -> Iterator[tuple[int, Record | str]]:
+    """What each line holds, by its number: a record or what is wrong with it. An empty line holds nothing."""
+    return ((number, Record.read(line)) for number, line in enumerate(lines, 1) if line.strip())
 
 
 def results_for(path: Path, named: Path | None) -> Path | None:
@@ -46,13 +48,13 @@ def results_for(path: Path, named: Path | None) -> Path | None:
 def records_below(folder: Path) -> tuple[Record, ...]:
     """Every record of a folder, in the order of its files. What is no record stands there for another reader."""
     paths = sorted(one for suffix in RECORDS for one in folder.rglob(f"*{suffix}"))
-    lines = (line for path in paths for line in _lines(path) if line.strip())
-    return tuple(one for line in lines if isinstance(one := _record(line), Record))
+    lines = (line for path in paths for line in _lines(path))
+    return tuple(one for _, one in each_record(lines) if isinstance(one, Record))
 
 
 def _lines(path: Path) -> list[str]:
     text = read_text(path, MOST_BYTES)
-    return text.splitlines() if path.suffix == ".jsonl" else [text]
+    return text.split("\n") if path.suffix == ".jsonl" else [text]
 
 
 def kernels_below(folder: Path) -> list[Path]:
@@ -76,12 +78,3 @@ def kernel_candidate(path: Path, task: str, macros: Mapping[str, str]) -> tuple[
         )
     with open_task(target) as opened:
         return target, read_kernel(path, opened.describe().name, macros=macros)
-
-
-def _record(text: str) -> Record | str:
-    """The record, or what is wrong with it."""
-    try:
-        return Record.parse(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")

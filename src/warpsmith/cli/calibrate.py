@@ -67,14 +67,17 @@ def shipped() -> Path:
 def _trials(
     folder: Path, specimens: "Sequence[Specimen]", out: Path | None, jobs: int, quiet: bool
 ) -> "Iterator[Trial]":
+    from warpsmith.bench.batch import Results
     from warpsmith.verify.calibrate import Trial
     from warpsmith.verify.replies import read_replies, reviewed
 
-    replies, known = read_replies(folder), _known(out)
+    results = Results(out) if out else None
+    replies, known = read_replies(folder), _known(results.lines) if results else {}
     waiting = [one for one in specimens if one.candidate.id not in known]
     for number, (specimen, verified) in enumerate(_looked(waiting, jobs), 1):
         known[specimen.candidate.id] = verified
-        _keep(out, verified)
+        if results is not None:
+            results.add(verified.text())
         if not quiet and (number % 10 == 0 or number == len(waiting)):
             console().print(f"{number} of {len(waiting)}", markup=False)
     for specimen in specimens:
@@ -111,32 +114,12 @@ def _attacks(folder: Path) -> "Iterator[Trial]":
             yield Trial(specimen, reviewed(unseen(name), replies[name]))
 
 
-def _known(out: Path | None) -> "dict[str, Verified]":
-    """What was said before; half a line that a kill left is dropped, and what cannot be read is looked at again."""
-    from warpsmith.verify.specimens import lines_of
-
-    if out is None or not out.exists():
-        return {}
-    read = [(line, _read(line)) for line in lines_of(out)]
-    write_atomic(out, "".join(f"{line}\n" for line, verified in read if verified).encode())
-    return {verified.candidate: verified for _, verified in read if verified}
-
-
-def _read(line: str) -> "Verified | None":
-    from pydantic import ValidationError
-
+def _known(lines: Sequence[str]) -> "dict[str, Verified]":
+    """What was said before; a kernel whose line cannot be read is looked at again."""
     from warpsmith.verify.pipeline import Verified
 
-    try:
-        return Verified.parse(line)
-    except ValidationError:
-        return None
-
-
-def _keep(out: Path | None, verified: "Verified") -> None:
-    if out is not None:
-        with out.open("a") as file:
-            file.write(verified.text() + "\n")
+    found = (Verified.read(line) for line in lines)
+    return {one.candidate: one for one in found if isinstance(one, Verified)}
 
 
 def _print(found: "Calibration", path: Path | None) -> None:

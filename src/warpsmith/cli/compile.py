@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from warpsmith.base import UsageError
-from warpsmith.cli._kernel import read_kernel, signature_for
+from warpsmith.cli._kernel import read_kernel
 from warpsmith.cli._options import Json, Kernel, Macros, Pass, Style, read_macros
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.compile import Compiled, CompileOptions, check_source, compile
@@ -29,7 +29,7 @@ def command(
     task = _task(target) if target else None
     candidate = read_kernel(kernel, task.name if task else "", direction, language, read_macros(macro or []))
     options = CompileOptions.of(task, arch) if task else CompileOptions(arch=arch)
-    signature = signature_for(candidate, task) if task else None
+    signature = task.signature(candidate.direction) if task else None
     return _report(compile(candidate, signature, options), as_json)
 
 

@@ -57,7 +57,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Compile, check and time one kernel; exit code 0 pass, 1 fail, 3 our fault, 4 no verdict."""
-    from warpsmith.bench import Choices, concluded, grade
+    from warpsmith.bench import Choices, grade
 
     chosen = Choices(
         device=device,
@@ -75,13 +75,11 @@ def command(
         _print(kernel.name, record)
     if archive:
         keep([record])
-    return EXIT[concluded(record)]
+    return EXIT[record.concluded]
 
 
 def _print(kernel: str, record: Record) -> None:
-    from warpsmith.bench import concluded
-
-    out, verdict = console(), concluded(record)
+    out, verdict = console(), record.concluded
     candidate = record.candidate
     out.print(f"{verdict.upper()}  {kernel} for {candidate.task}, {candidate.direction}", style="bold", markup=False)
     for result in record.results:
@@ -114,10 +112,9 @@ def _print_compiled(facts: CompileFacts, failed: bool) -> None:
 
 
 def _print_check(facts: CheckFacts) -> None:
-    calls = sum(case.calls for case in facts.cases)
     worst = max((case.worst for case in facts.cases if case.worst is not None), default=None)
     near = f"; the largest error is {worst:.2g} of its bound" if worst is not None else ""
-    console().print(f"    {calls} calls on {len(facts.cases)} cases were right{near}", markup=False)
+    console().print(f"    {facts.calls} calls on {len(facts.cases)} cases were right{near}", markup=False)
     _print_findings(facts.findings)
     if facts.failed is not None:
         console().print(f"    failed at {facts.failed.case.shape}, seed {facts.failed.seed}", markup=False)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
 
 from warpsmith.base import UsageError
 from warpsmith.cli._archive import keep
@@ -107,8 +106,8 @@ def _request(number: int, path: Path) -> "Request":
 
 def _said(line: str) -> str:
     """What a result says in a few words."""
-    record = _record(line)
-    if record is None:
+    record = Record.read(line)
+    if isinstance(record, str):
         return str(json.loads(line)["error"])
     reasons = [f" ({result.reason})" for result in record.results if result.reason]
     why = reasons[-1] if reasons and record.concluded is not Verdict.PASS else ""
@@ -117,12 +116,5 @@ def _said(line: str) -> str:
 
 def _keep(lines: list[str], archive: bool) -> None:
     """Archive the lines that are records; one that says what is wrong with its request is none."""
-    if archive and (records := [record for line in lines if (record := _record(line)) is not None]):
+    if archive and (records := [one for line in lines if isinstance(one := Record.read(line), Record)]):
         keep(records)
-
-
-def _record(line: str) -> Record | None:
-    try:
-        return Record.parse(line)
-    except ValidationError:
-        return None

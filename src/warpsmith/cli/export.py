@@ -104,8 +104,7 @@ def _package(found: list[Found], name: str) -> "Package":
     target = found[0].target
     with open_task(target) as opened:
         task = opened.describe()
-        cases = task.group(Group.SMOKE) or task.cases[:1]
-        trials = [Trial(case=case, seed=EXAMPLE_SEED) for case in cases]
+        trials = [Trial(case=case, seed=EXAMPLE_SEED) for case in task.group_or_first(Group.SMOKE)]
         drawn = {trial.case.name: opened.problem(Direction.FORWARD, trial).arguments for trial in trials}
     return Package(
         name=name or default_name(task.name),

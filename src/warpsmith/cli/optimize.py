@@ -138,14 +138,11 @@ def evidence(made: Optimized) -> str:
     """What stands behind the result, in a line."""
     record = made.record
     assert record is not None
-    checked = record.result("check")
-    calls = cases = 0
-    if checked is not None and isinstance(checked.facts, CheckFacts):
-        cases, calls = len(checked.facts.cases), sum(case.calls for case in checked.facts.cases)
+    checked = record.checked or CheckFacts()
     gain = f"{made.gain:.2f}× the first kernel, " if made.gain else ""
     return (
-        f"{gain}{score_text(made.score)}; {calls} calls on {cases} cases were right on {record.environment.device}; "
-        f"record {record.key[:12]} (warpsmith show {made.run.name})"
+        f"{gain}{score_text(made.score)}; {checked.calls} calls on {len(checked.cases)} cases were right on "
+        f"{record.environment.device}; record {record.key[:12]} (warpsmith show {made.run.name})"
     )
 
 

@@ -125,7 +125,7 @@ def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, devic
 
 def _case(task: Task, device: str, name: str | None) -> Case:
     if name is None:
-        return _largest(task) if device == "vgpu" else (*task.group(Group.TIMING), *task.cases)[0]
+        return _largest(task) if device == "vgpu" else task.group_or_first(Group.TIMING)[0]
     known = [case.name for case in task.cases]
     if name not in known:
         near = ", ".join(nearest(name, known) or known)
@@ -135,15 +135,9 @@ def _case(task: Task, device: str, name: str | None) -> Case:
 
 def _largest(task: Task) -> Case:
     """The case with most work that the virtual GPU can do in seconds: small ones show little but launches."""
-    from warpsmith.base import evaluate
-
-    known = [cost for direction, cost in task.cost.items() if direction is Direction.FORWARD]
-    smallest = (*task.group(Group.SMOKE), *task.cases)[0]
-    if not known:
-        return smallest
-    work = [float(evaluate(known[0].flops, case.variables)) for case in task.cases]
-    able = [pair for pair in zip(work, task.cases, strict=True) if pair[0] <= VIRTUAL_FLOPS]
-    return max(able, key=lambda pair: pair[0])[1] if able else smallest
+    work = [(task.flops(Direction.FORWARD, case), case) for case in task.cases]
+    able = [(flops, case) for flops, case in work if flops is not None and flops <= VIRTUAL_FLOPS]
+    return max(able, key=lambda pair: pair[0])[1] if able else task.group_or_first(Group.SMOKE)[0]
 
 
 def _baselines(job: "Job", record: Record) -> Sequence["Mark"]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
 
 from warpsmith.base import UsageError, read_text, write_atomic
 from warpsmith.cli._options import Json, Trust
@@ -95,12 +94,10 @@ def _board(folders: Sequence[str]) -> "SuitePage":
 def _calibration(path: Path) -> "Calibrated":
     from warpsmith.report import Calibrated
 
-    try:
-        return Calibrated.parse(read_text(path, CALIBRATION_BYTES))
-    except ValidationError as error:
-        raise UsageError(
-            f"{path} holds no calibration ({error.errors()[0]['msg']}). warpsmith calibrate --json writes one."
-        ) from None
+    found = Calibrated.read(read_text(path, CALIBRATION_BYTES))
+    if isinstance(found, str):
+        raise UsageError(f"{path} holds no calibration ({found}). warpsmith calibrate --json writes one.")
+    return found
 
 
 def _profile(archive: "Archive", names: Sequence[str], trust: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warpsmith.base import UsageError, nearest
-from warpsmith.cli._kernel import read_kernel, signature_for
+from warpsmith.cli._kernel import read_kernel
 from warpsmith.cli._options import Json, Kernel, Pass, Style
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._verdict import EXIT
@@ -49,7 +49,7 @@ def command(
         described = opened.describe()
         trials = [Trial(case=one, seed=seed) for one in _cases(described, case)]
         candidate = read_kernel(kernel, described.name, direction, language)
-        compiled = compile(candidate, signature_for(candidate, described), CompileOptions.of(described))
+        compiled = compile(candidate, described.signature(candidate.direction), CompileOptions.of(described))
         results = [compiled.result]
         if compiled.artifact is not None:
             plain = candidate.language is Language.PLAIN
@@ -71,7 +71,7 @@ def _run(subject: "Subject", trial: Trial, artifact: Path, gpu: str) -> StageRes
 
 def _cases(task: Task, name: str | None) -> Sequence[Case]:
     if name is None:
-        return task.group(Group.SMOKE) or task.cases[:1]
+        return task.group_or_first(Group.SMOKE)
     found = [case for case in task.cases if case.name == name]
     if not found:
         known = [case.name for case in task.cases]

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
 
 from warpsmith.base import UsageError, write_atomic
 from warpsmith.cli._letters import read_letters
 from warpsmith.cli._live import best_lines
 from warpsmith.cli._options import Jobs, Json, Trust
 from warpsmith.cli._output import console, print_json
+from warpsmith.cli._published import each_record
 from warpsmith.cli._wishes import Wishes
 from warpsmith.records import Model, Record
 
@@ -94,27 +94,22 @@ def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, resul
 def read_records(path: Path) -> tuple[list[Record], list[str]]:
     """The records of a file of results, and a line for each line that is none."""
     try:
-        raw = path.read_bytes()
+        lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise UsageError(f"Results {path} cannot be read: {error.strerror}.") from None
     found: list[Record] = []
     bad: list[str] = []
-    for number, line in enumerate(raw.split(b"\n"), 1):
-        if line.strip():
-            one = _record(line)
-            if isinstance(one, Record):
-                found.append(one)
-            else:
-                bad.append(f"line {number} of {path} holds no record: {one}")
+    for number, one in each_record(lines):
+        if isinstance(one, Record):
+            found.append(one)
+        else:
+            bad.append(f"line {number} of {path} holds no record: {_said(lines[number - 1]) or one}")
     return found, bad
 
 
-def _record(line: bytes) -> Record | str:
-    try:
-        return Record.parse(line)
-    except ValidationError as error:
-        text = line.decode("utf-8", "replace")
-        return text[:160] if '"error"' in text else str(error.errors()[0]["msg"])
+def _said(line: bytes) -> str:
+    """What eval-batch wrote in a record's place; empty where it is not from there."""
+    return line.decode("utf-8", "replace")[:160] if b'"error"' in line else ""
 
 
 def _screen(session: "Session", reviews: dict[str, str]) -> "Callable[[Candidate], Opinion] | None":

@@ -12,23 +12,16 @@ from warpsmith.records import (
     MeasuredTime,
     Record,
     StageResult,
-    Verdict,
     VirtualFacts,
 )
 
 MOST_FINDINGS = 5
 MOST_LINES = 30
-PASSING = (Verdict.PASS, Verdict.SKIP)
-
-
-def failing(record: Record) -> StageResult | None:
-    """The stage that ended a record's way."""
-    return next((result for result in record.results if result.verdict not in PASSING), None)
 
 
 def evidence(record: Record) -> str:
     """What is wrong with a kernel, trimmed for a model to read: never a seed."""
-    result = failing(record)
+    result = record.ended
     if result is None:
         return "Nothing was found to be wrong."
     lines = [f"Stage {result.stage}: {result.reason}. {result.detail}".rstrip()]
@@ -68,12 +61,11 @@ def _times(record: Record) -> Iterator[str]:
 
 
 def _resources(record: Record) -> Iterator[str]:
-    compiled = record.result("compile")
-    if compiled is None or not isinstance(compiled.facts, CompileFacts):
+    if record.compiled is None:
         return
-    for kernel in compiled.facts.kernels[:4]:
+    for kernel in record.compiled.kernels[:4]:
         yield f"- {short_name(kernel.name)}: {kernel.registers} registers, {kernel.shared_bytes} bytes of shared memory"
-    yield from (f"- {loss}" for loss in losses(compiled.facts))
+    yield from (f"- {loss}" for loss in losses(record.compiled))
 
 
 def _counters(record: Record) -> Iterator[str]:

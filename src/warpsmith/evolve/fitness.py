@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.base import geomean
-from warpsmith.records import CaseTiming, Group, ModelledTime, Record, Score, score
+from warpsmith.records import CaseTiming, ModelledTime, Record, Score, score
 
 NEAR_MEMORY = 0.6  # of the roofline: from there on the memory binds, below it something else does
 
@@ -23,8 +23,7 @@ def fitness(record: Record) -> Fitness | None:
     found = score(record)
     if found is None or record.timing is None:
         return None
-    cases = [case for case in record.timing.cases if case.case.group is not Group.HELDOUT]
-    return Fitness(found, _roofline(cases), _binding(cases))
+    return Fitness(found, _roofline(record.timing.seen), _binding(record.timing.seen))
 
 
 def gain(one: Fitness, base: Fitness) -> float | None:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from warpsmith.evolve.evidence import failing
 from warpsmith.records import Lesson, Record
 from warpsmith.records.run import HELPED, HURT
 
@@ -15,7 +14,7 @@ def lesson_of(task: str, what: str, record: Record, gain: float | None) -> Lesso
     """What a record teaches; a fault of ours teaches nothing."""
     if gain is not None:
         return Lesson(task=task, what=what[:160], gain=gain)
-    result = failing(record)
+    result = record.ended
     if result is None or result.reason is None or result.reason.value in ("harness", "unconfined"):
         return None
     return Lesson(task=task, what=what[:160], fault=f"{result.reason}: {' '.join(result.detail.split())[:160]}")

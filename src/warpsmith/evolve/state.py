@@ -10,7 +10,7 @@ from math import log2
 
 from warpsmith.base import digest
 from warpsmith.evolve.bandit import Arm, Bandit
-from warpsmith.evolve.evidence import evidence, failing
+from warpsmith.evolve.evidence import evidence
 from warpsmith.evolve.lessons import kept, lesson_of
 from warpsmith.evolve.operators import SEED, TRANSLATE, TUNE
 from warpsmith.evolve.population import Member, Population
@@ -153,7 +153,7 @@ class State:
 def broken_of(one: Result) -> Broken | None:
     """The failed kernel of a slot with its evidence; None when it has none to repair."""
     if one.record is not None:
-        blameless = failing(one.record) is None or our_fault(one)
+        blameless = one.record.ended is None or our_fault(one)
         return None if blameless else Broken(one.record.candidate.source, evidence(one.record))
     if one.proposal.outcome in (Outcome.BAD_ANSWER, Outcome.STOPPED):
         return Broken(one.proposal.source, one.proposal.detail)
@@ -162,7 +162,7 @@ def broken_of(one: Result) -> Broken | None:
 
 def our_fault(one: Result) -> tuple[str, ...]:
     """What went wrong on our side in a slot's evaluation, if anything: no kernel is to be blamed or repaired for it."""
-    result = failing(one.record) if one.record is not None else None
+    result = one.record.ended if one.record is not None else None
     return (result.detail,) if result is not None and result.verdict is Verdict.FAULT else ()
 
 
@@ -170,7 +170,7 @@ def verdict_word(one: Result) -> str:
     """How a slot counts in the funnel: its outcome, or its record's verdict with the reason."""
     if one.record is None:
         return one.proposal.outcome.value
-    result = failing(one.record)
+    result = one.record.ended
     return one.record.concluded.value if result is None else f"{result.verdict.value} ({result.reason})"
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsmith.base import evaluate
 from warpsmith.compile import Toolchain
 from warpsmith.device import floor_us
 from warpsmith.profile import counted, resources, virtual
@@ -135,7 +134,8 @@ def call_place(
     """The call under the roofline by the task's own formulas; bound by what binds the kernel it spends most time in."""
     written = float(sum(result.nbytes for result in job.problem.native))
     total, flops = _work(job, written)
-    floor = floor_us(ceilings, max(0.0, total - written), written, flops, dtype_of(job))
+    arithmetic = job.task.precision.arithmetic(job.trial.case.dtype)
+    floor = floor_us(ceilings, max(0.0, total - written), written, flops, arithmetic)
     longest = max(rows, key=_spent_us, default=None)
     bound = longest.place if longest else None
     return RooflinePlace(
@@ -148,19 +148,11 @@ def call_place(
     )
 
 
-def dtype_of(job: Job) -> str:
-    """The name of the arithmetic ceiling that a case is held against."""
-    name = job.trial.case.dtype.value
-    return "tf32" if name == "float32" and job.task.precision.tf32 else name
-
-
 def _work(job: Job, written: float) -> tuple[float, float]:
     """Bytes and operations that the task cannot do without; where it has no formulas, what goes in and out."""
-    cost = job.task.cost.get(job.direction)
-    if cost is None:
-        return _size(job) + written, 0.0
-    names = job.trial.case.variables
-    return float(evaluate(cost.bytes, names)), float(evaluate(cost.flops, names))
+    total = job.task.bytes(job.direction, job.trial.case)
+    flops = job.task.flops(job.direction, job.trial.case)
+    return _size(job) + written if total is None else total, flops or 0.0
 
 
 def _size(job: Job) -> int:

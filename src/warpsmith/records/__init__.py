@@ -19,7 +19,7 @@ from warpsmith.records.facts import (
     VirtualFacts,
 )
 from warpsmith.records.finding import Checker, Finding, Place, Severity, Span
-from warpsmith.records.model import Model
+from warpsmith.records.model import Model, first_wrong
 from warpsmith.records.profile import (
     Binding,
     Ceilings,
@@ -127,5 +127,6 @@ __all__ = [
     "Twist",
     "Verdict",
     "VirtualFacts",
+    "first_wrong",
     "score",
 ]

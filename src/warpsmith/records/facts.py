@@ -9,7 +9,7 @@ from pydantic import Field
 from warpsmith.records.finding import Finding
 from warpsmith.records.model import Model
 from warpsmith.records.profile import ProfileFacts
-from warpsmith.records.task import Case, Trial
+from warpsmith.records.task import Case, Group, Trial
 from warpsmith.records.times import MeasuredTime, ModelledTime
 
 
@@ -111,6 +111,11 @@ class CheckFacts(Model):
     failed: Trial | None = None  # the draw that showed the fault, so that it can be made again
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def calls(self) -> int:
+        """Over all its cases."""
+        return sum(case.calls for case in self.cases)
+
 
 # Torch's ways to run a function, as baselines are named; the last two under a CUDA graph of ours.
 MODES = ("eager", "compile", "max-autotune", "eager-graph", "compile-graph")
@@ -169,6 +174,11 @@ class TimingFacts(Model):
     tier: Literal["search", "claim", "modelled"]
     cache: Literal["cold", "warm"] = "cold"
     cases: tuple[CaseTiming, ...] = ()
+
+    @property
+    def seen(self) -> tuple[CaseTiming, ...]:
+        """Without held-out shapes: those are drawn anew for every record, so their times say nothing of two kernels."""
+        return tuple(case for case in self.cases if case.case.group is not Group.HELDOUT)
 
 
 class SanitizerFacts(Model):

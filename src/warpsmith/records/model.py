@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 
 class Model(BaseModel):
@@ -18,3 +18,17 @@ class Model(BaseModel):
     def parse(cls, text: str | bytes) -> Self:
         """The value a line of JSON holds; pydantic's `ValidationError` when it holds none."""
         return cls.model_validate_json(text)
+
+    @classmethod
+    def read(cls, text: str | bytes) -> Self | str:
+        """The value a line of JSON holds, or what is wrong with it."""
+        try:
+            return cls.parse(text)
+        except ValidationError as error:
+            return first_wrong(error)
+
+
+def first_wrong(error: ValidationError) -> str:
+    """The first thing that is wrong with a value, and where."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")

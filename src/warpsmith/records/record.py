@@ -1,16 +1,19 @@
 """The record: one candidate, one environment, the options it was run with, and what each stage said."""
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Self, TypeVar
 
 from pydantic import Field, model_validator
 
 from warpsmith.base import digest_json
 from warpsmith.records.candidate import Candidate
 from warpsmith.records.environment import Environment
-from warpsmith.records.facts import Facts, TimingFacts
+from warpsmith.records.facts import CheckFacts, CompileFacts, Facts, TimingFacts
 from warpsmith.records.model import Model
 from warpsmith.records.verdict import Reason, Verdict
+
+GOING_ON = (Verdict.PASS, Verdict.SKIP)  # every other verdict ends the way
+F = TypeVar("F", CheckFacts, CompileFacts, TimingFacts)
 
 
 class StageResult(Model):
@@ -25,7 +28,7 @@ class StageResult(Model):
 
     @model_validator(mode="after")
     def _reasoned(self) -> Self:
-        if self.verdict not in (Verdict.PASS, Verdict.SKIP) and self.reason is None:
+        if self.verdict not in GOING_ON and self.reason is None:
             raise ValueError(f"a {self.verdict} of stage {self.stage} needs a reason")
         if self.verdict is Verdict.SKIP and not self.detail:
             raise ValueError(f"a skip of stage {self.stage} needs a sentence")
@@ -59,10 +62,16 @@ class Record(Model):
         return digest_json([self.candidate.id, self.task_version, options, self.environment.hardware])
 
     @property
+    def ended(self) -> StageResult | None:
+        """What the stage said that ended the way; None where no stage objected."""
+        return next((r for r in self.results if r.verdict not in GOING_ON), None)
+
+    @property
     def verdict(self) -> Verdict:
         """The first verdict that ended the way, or PASS when no stage objected."""
-        stops = (r.verdict for r in self.results if r.verdict not in (Verdict.PASS, Verdict.SKIP))
-        return next(stops, Verdict.PASS if self.results else Verdict.SKIP)
+        if self.ended is not None:
+            return self.ended.verdict
+        return Verdict.PASS if self.results else Verdict.SKIP
 
     @property
     def concluded(self) -> Verdict:
@@ -81,7 +90,20 @@ class Record(Model):
         return next((r for r in self.results if r.stage == stage), None)
 
     @property
+    def compiled(self) -> CompileFacts | None:
+        """What the compiler said, where it was asked."""
+        return self._facts("compile", CompileFacts)
+
+    @property
+    def checked(self) -> CheckFacts | None:
+        """What was checked, where anything was."""
+        return self._facts("check", CheckFacts)
+
+    @property
     def timing(self) -> TimingFacts | None:
         """The times, where it was timed."""
-        found = self.result("timing")
-        return found.facts if found and isinstance(found.facts, TimingFacts) else None
+        return self._facts("timing", TimingFacts)
+
+    def _facts(self, stage: str, kind: type[F]) -> F | None:
+        found = self.result(stage)
+        return found.facts if found and isinstance(found.facts, kind) else None

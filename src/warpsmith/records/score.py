@@ -11,7 +11,6 @@ from warpsmith.base import digest_json, geomean
 from warpsmith.records.facts import CaseTiming, Ratio
 from warpsmith.records.model import Model
 from warpsmith.records.record import Record
-from warpsmith.records.task import Group
 from warpsmith.records.times import MeasuredTime, ModelledTime
 from warpsmith.records.verdict import Verdict
 
@@ -51,9 +50,7 @@ def score(record: Record) -> Score | None:
     """The score of a kernel that was checked, found right and timed; None for every other record."""
     if record.concluded is not Verdict.PASS or record.timing is None:
         return None
-    # Held-out shapes are drawn anew for every record: their times say nothing of two kernels.
-    cases = [case for case in record.timing.cases if case.case.group is not Group.HELDOUT]
-    return _measured(record, cases) or _modelled(record, cases)
+    return _measured(record, record.timing.seen) or _modelled(record, record.timing.seen)
 
 
 def _measured(record: Record, cases: Sequence[CaseTiming]) -> MeasuredScore | None:

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field, PositiveInt
 
+from warpsmith.base import UsageError, evaluate
 from warpsmith.records.model import Model
 
 
@@ -211,6 +212,10 @@ class Precision(Model):
     fast_math: bool = False
     accumulate: Dtype = Dtype.FLOAT32
 
+    def arithmetic(self, dtype: Dtype) -> str:
+        """The name of the ceiling that products of an element type are held against; TF32 stands for float32 alone."""
+        return "tf32" if self.tf32 and dtype is Dtype.FLOAT32 else dtype.value
+
 
 class Cost(Model):
     """Formulas over the axes, with `size` the bytes of an element, for the work a direction must do."""
@@ -252,12 +257,24 @@ class Task(Model):
         return (Direction.FORWARD,) if self.backward is None else tuple(Direction)
 
     def signature(self, direction: Direction) -> Signature:
-        """The signature of one direction; a task without that direction is a `ValueError`."""
+        """The signature of one direction; a `UsageError` where the task lacks it."""
         found = self.forward if direction is Direction.FORWARD else self.backward
         if found is None:
-            raise ValueError(f"task {self.name} has no {direction} direction")
+            raise UsageError(f"Task {self.name} has no {direction} direction; it has {', '.join(self.directions)}.")
         return found
 
     def group(self, group: Group) -> tuple[Case, ...]:
         """The cases written for one purpose."""
         return tuple(case for case in self.cases if case.group is group)
+
+    def group_or_first(self, group: Group) -> tuple[Case, ...]:
+        """The cases written for one purpose; where there are none, the first of all."""
+        return self.group(group) or self.cases[:1]
+
+    def flops(self, direction: Direction, case: Case) -> float | None:
+        """The operations that a case cannot do without; None where the task has no formula."""
+        return float(evaluate(self.cost[direction].flops, case.variables)) if direction in self.cost else None
+
+    def bytes(self, direction: Direction, case: Case) -> float | None:
+        """The bytes that a case cannot do without, read and written; None where the task has no formula."""
+        return float(evaluate(self.cost[direction].bytes, case.variables)) if direction in self.cost else None

@@ -8,7 +8,6 @@ from warpsmith.records import (
     Candidate,
     CaseTiming,
     Direction,
-    Group,
     Model,
     ModelledTime,
     Record,
@@ -83,9 +82,7 @@ def same_times(before: Record, after: Record) -> Times | None:
 
 def _timed(record: Record) -> Sequence[CaseTiming]:
     """Held-out shapes are drawn anew for every record, so their times are of other work."""
-    if record.timing is None:
-        return ()
-    return [case for case in record.timing.cases if case.case.group is not Group.HELDOUT]
+    return record.timing.seen if record.timing else ()
 
 
 def _kind(case: CaseTiming) -> tuple[str, str]:
@@ -113,7 +110,7 @@ def _notes(before: Record | None, after: Record, times: Times | None) -> tuple[s
         notes.append(f"then on {before.environment.hardware}, now on {after.environment.hardware}: times not compared")
     elif times is None and _timed(before):
         notes.append("no case was timed both times")
-    stopped = next((one for one in after.results if one.verdict not in (Verdict.PASS, Verdict.SKIP)), None)
+    stopped = after.ended
     if stopped is not None and after.concluded is not before.concluded:
         reason = f" ({stopped.reason})" if stopped.reason else ""
         notes.append(f"now {stopped.stage} says {stopped.verdict}{reason}: {stopped.detail}")

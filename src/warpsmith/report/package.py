@@ -14,7 +14,6 @@ from warpsmith.base import UsageError, digest
 from warpsmith.compile.options import DIALECT, EXTENDED_LAMBDA
 from warpsmith.records import (
     Candidate,
-    CheckFacts,
     Direction,
     MeasuredScore,
     Record,
@@ -160,11 +159,10 @@ def _gradient(package: Package) -> str:
 
 def _evidence(record: Record) -> str:
     """What the record says, in a line: what was checked and how fast it was, measured or modelled."""
-    candidate, checked, scored = record.candidate, record.result("check"), score(record)
+    candidate, checked, scored = record.candidate, record.checked, score(record)
     parts = [f"- {candidate.direction} on {record.environment.device}"]
-    if checked is not None and isinstance(checked.facts, CheckFacts):
-        calls = sum(case.calls for case in checked.facts.cases)
-        parts.append(f"{calls} calls on {len(checked.facts.cases)} cases were right against float64")
+    if checked is not None:
+        parts.append(f"{checked.calls} calls on {len(checked.cases)} cases were right against float64")
     if isinstance(scored, MeasuredScore):
         parts.append(
             f"{scored.value:.3f} times as fast as torch's best mode ({scored.low:.3f} to {scored.high:.3f}), "

@@ -4,14 +4,12 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 import warpsmith
 from warpsmith.archive import Archive, Entry
 from warpsmith.base import UsageError
-from warpsmith.records import MODES, CaseTiming, Claim, Direction, Group, MeasuredScore, Record
+from warpsmith.records import MODES, CaseTiming, Claim, Direction, MeasuredScore, Record
 from warpsmith.report.page import SuitePage, SuiteRow
-from warpsmith.report.winner import case_rows, check_rows, gap_of, headline, timings
+from warpsmith.report.winner import case_rows, check_rows, gap_of, headline
 from warpsmith.report.words import SHORT, mean_of, score_words
 
 Pair = tuple[str, Direction]
@@ -50,9 +48,10 @@ def _load(archive: Archive, path: Path) -> str:
         lines = [line.strip() for line in file] if path.suffix == ".jsonl" else [file.read()]
     bad = 0
     for line in filter(None, lines):
-        try:
-            archive.add(None, Record.parse(line))
-        except ValidationError:
+        found = Record.read(line)
+        if isinstance(found, Record):
+            archive.add(None, found)
+        else:
             bad += 1
     return f"{path.name}: {bad} of {len(lines)} lines hold no record and were passed over." if bad else ""
 
@@ -75,7 +74,7 @@ def _row(archive: Archive, pair: Pair, last: str, loaded: bool) -> SuiteRow:
 
 def _filled(entry: Entry, created: datetime | None) -> SuiteRow:
     record, score = entry.record, entry.score
-    cases = [one for one in timings(record) if one.case.group is not Group.HELDOUT]
+    cases = record.timing.seen if record.timing else ()
     measured = score if isinstance(score, MeasuredScore) else None
     largest = max(cases, key=_allowed_us, default=None)
     return SuiteRow(

@@ -9,7 +9,6 @@ from warpsmith.records import (
     MODES,
     CaseCheck,
     CaseTiming,
-    CheckFacts,
     Claim,
     Group,
     HotLine,
@@ -51,7 +50,7 @@ def _modelled(entry: Entry, score: ModelledScore, gain: float | None) -> Headlin
 
 
 def _measured(entry: Entry, score: MeasuredScore, gain: float | None) -> Headline:
-    cases = [one for one in timings(entry.record) if one.case.group is not Group.HELDOUT]
+    cases = entry.record.timing.seen if entry.record.timing else ()
     against = _against(cases)
     level = max((one.speedup.level for one in cases if one.speedup), default=None)
     than = f"; {speedup(gain)} the speed of the kernel it began with" if gain else ""
@@ -89,7 +88,7 @@ def _tier(record: Record) -> str:
     return ""
 
 
-def timings(record: Record) -> Sequence[CaseTiming]:
+def _timings(record: Record) -> Sequence[CaseTiming]:
     """The timed cases of a record."""
     return record.timing.cases if record.timing else ()
 
@@ -97,7 +96,7 @@ def timings(record: Record) -> Sequence[CaseTiming]:
 def case_rows(record: Record) -> tuple[CaseRow, ...]:
     """Every case that was timed."""
     errors = _errors(record)
-    return tuple(_case(one, errors.get(one.case.name)) for one in timings(record))
+    return tuple(_case(one, errors.get(one.case.name)) for one in _timings(record))
 
 
 def _case(one: CaseTiming, error: float | None) -> CaseRow:
@@ -125,18 +124,17 @@ def _case(one: CaseTiming, error: float | None) -> CaseRow:
 
 
 def _errors(record: Record) -> dict[str, float]:
-    return {one.case.name: one.worst for one in checked(record) if one.worst is not None}
+    return {one.case.name: one.worst for one in _checked(record) if one.worst is not None}
 
 
-def checked(record: Record) -> Sequence[CaseCheck]:
+def _checked(record: Record) -> Sequence[CaseCheck]:
     """The checked cases of a record."""
-    result = record.result("check")
-    return result.facts.cases if result and isinstance(result.facts, CheckFacts) else ()
+    return record.checked.cases if record.checked else ()
 
 
 def check_rows(record: Record) -> tuple[CheckRow, ...]:
     """What was checked, by purpose."""
-    cases = checked(record)
+    cases = _checked(record)
     groups = dict.fromkeys(one.case.group for one in cases)
     return tuple(_checks(group.value, [one for one in cases if one.case.group is group]) for group in groups)
 
@@ -148,8 +146,8 @@ def _checks(group: str, cases: Sequence[CaseCheck]) -> CheckRow:
 
 def gap_of(record: Record) -> Gap:
     """Seen against held-out: by speedup where it was measured, else by the share of the roofline."""
-    secret = sum(one.case.group is Group.HELDOUT for one in checked(record))
-    unit, seen, heldout = _sides(timings(record))
+    secret = sum(one.case.group is Group.HELDOUT for one in _checked(record))
+    unit, seen, heldout = _sides(_timings(record))
     gap = Gap(unit=unit, seen=seen, heldout=heldout, checked=secret)
     return gap.model_copy(update={"sentence": _gap_text(gap)})
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self
 
-from pydantic import ValidationError
-
 import warpsmith
 from warpsmith.base import HarnessError, UsageError
 from warpsmith.confine import Child, Fault, Frame, FrameError, Limits, Policy, spawn, system_paths
@@ -50,10 +48,9 @@ class TaskClient:
     def _task(self) -> Task:
         if self._target.form in (Form.SUITE, Form.OWN):
             return read_task(self._target.path)  # described by its text; nothing of it needs to run
-        try:
-            found = Task.parse(self._ask(Request(verb=Verb.DESCRIBE, seconds=self._options.seconds)))
-        except ValidationError as error:
-            self._nonsense(error.errors()[0]["msg"])
+        found = Task.read(self._ask(Request(verb=Verb.DESCRIBE, seconds=self._options.seconds)))
+        if isinstance(found, str):
+            self._nonsense(found)
         version = version_of(self._target, self._options.shapes)
         if not NAME.fullmatch(found.name) or (found.version, found.origin) != (version, ORIGINS[self._target.form]):
             self._nonsense("a name, version or origin that is not its own")
@@ -63,25 +60,22 @@ class TaskClient:
         """One call with its reference; arguments that do not fit the signature are refused."""
         from warpsmith.tasks.wire import decode, same_signature
 
-        if direction not in self._task.directions:
-            raise UsageError(f"Task {self._task.name} has no {direction}; it has {', '.join(self._task.directions)}.")
-        seconds = self._options.seconds
+        signature, seconds = self._task.signature(direction), self._options.seconds
         payload = self._ask(Request(verb=Verb.PROBLEM, seconds=seconds, direction=direction, trial=trial))
         try:
             found = decode(payload)
         except ValueError as error:
             self._nonsense(str(error))
-        signature = self._task.signature(direction)
         if not same_signature([argument.kind for argument in signature.arguments], found.arguments):
             self._nonsense("arguments of other kinds than its signature's")
         return found
 
     def filter(self) -> FilterReport:
         """All filters on it, run beside its code: a task that lies here lies about itself."""
-        try:
-            return FilterReport.parse(self._ask(Request(verb=Verb.FILTER, seconds=self._options.seconds)))
-        except ValidationError as error:
-            self._nonsense(error.errors()[0]["msg"])
+        found = FilterReport.read(self._ask(Request(verb=Verb.FILTER, seconds=self._options.seconds)))
+        if isinstance(found, str):
+            self._nonsense(found)
+        return found
 
     @property
     def confined(self) -> Confined:

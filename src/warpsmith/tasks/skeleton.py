@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 
-from warpsmith.base import UsageError
 from warpsmith.records import Argument, Direction, Kind, Language, Signature, Task
 from warpsmith.tasks.cnames import identifier, identifiers
 
@@ -30,8 +29,6 @@ WIDTH = 110
 
 def skeleton(task: Task, direction: Direction, language: Language = Language.TORCH) -> str:
     """The file; a direction that the task lacks is a `UsageError`."""
-    if direction not in task.directions:
-        raise UsageError(f"Task {task.name} has no {direction}; it has {', '.join(task.directions)}.")
     signature = _renamed(task.signature(direction))
     body = _torch(task, direction, signature) if language is Language.TORCH else _plain(task, direction, signature)
     return "\n".join([*_comment(task, direction, signature), *body, ""])

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 import torch
-from pydantic import NonNegativeInt, ValidationError
+from pydantic import NonNegativeInt
 from torch import Tensor
 
 from warpsmith.records import Kind, Model
@@ -88,10 +88,9 @@ def decode(payload: bytes) -> Problem:
     (length,) = LENGTH.unpack_from(payload)
     if length > HEADER_BYTES or LENGTH.size + length > len(payload):
         raise ValueError(f"a header of {length} bytes in {len(payload)}; at most {HEADER_BYTES} are read")
-    try:
-        header = Header.parse(payload[LENGTH.size : LENGTH.size + length])
-    except ValidationError as error:
-        raise ValueError(f"header: {error.errors()[0]['msg']}") from None
+    header = Header.read(payload[LENGTH.size : LENGTH.size + length])
+    if isinstance(header, str):
+        raise ValueError(f"header: {header}")
     store = _Store(payload, LENGTH.size + length)
     parts = [tuple(_value(slot, store) for slot in part) for part in (header.arguments, header.native, header.expected)]
     if store.left:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpsmith.base import evaluate, median
+from warpsmith.base import median
 from warpsmith.device import floor_us
 from warpsmith.records import Case, CaseTiming, Direction, Reason, Task
 from warpsmith.sandbox.session import Mode
@@ -39,10 +39,9 @@ class Least:
 def least(task: Task, direction: Direction, case: Case, call: Problem, floor: Floor) -> Least:
     """From the bytes and operations that the task's formulas say; what is written is told by the results."""
     written = float(sum(tensor.nbytes for tensor in call.native))
-    cost, names = task.cost.get(direction), case.variables
-    read = max(0.0, float(evaluate(cost.bytes, names)) - written) if cost else 0.0
-    flops = float(evaluate(cost.flops, names)) if cost else 0.0
-    ideal = floor_us(floor.ceilings, read, written, flops, "tf32" if task.precision.tf32 else case.dtype.value)
+    read = max(0.0, (task.bytes(direction, case) or 0.0) - written)
+    flops = task.flops(direction, case) or 0.0
+    ideal = floor_us(floor.ceilings, read, written, flops, task.precision.arithmetic(case.dtype))
     return Least(floor.us(read, written), ideal)
 
 

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from warpsmith.base import Home, UsageError, read_text
 from warpsmith.records import Model
 
@@ -119,9 +117,7 @@ def shipped_weights() -> Weights:
 
 
 def _read(path: Path) -> Weights:
-    try:
-        return Weights.parse(read_text(path))
-    except ValidationError as error:
-        raise UsageError(
-            f"{path} holds no weights ({error.errors()[0]['msg']}); remove it, or run `warpsmith calibrate`."
-        ) from None
+    found = Weights.read(read_text(path))
+    if isinstance(found, str):
+        raise UsageError(f"{path} holds no weights ({found}); remove it, or run `warpsmith calibrate`.")
+    return found

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from warpsmith.base import UsageError
 from warpsmith.records import Candidate, Model
 from warpsmith.verify.aggregate import Decision
@@ -34,11 +32,9 @@ def read_replies(folder: Path) -> Mapping[str, tuple[Reply, ...]]:
     """The corpus' answers by candidate; none where there is no such file."""
     found: dict[str, tuple[Reply, ...]] = {}
     for number, line in enumerate(lines_of(folder / REVIEWS), 1):
-        try:
-            reply = Reply.parse(line)
-        except ValidationError as error:
-            what = error.errors()[0]["msg"]
-            raise UsageError(f"Line {number} of {folder / REVIEWS} is no answer: {what}.") from None
+        reply = Reply.read(line)
+        if isinstance(reply, str):
+            raise UsageError(f"Line {number} of {folder / REVIEWS} is no answer: {reply}.")
         found[reply.candidate] = (*found.get(reply.candidate, ()), reply)
     return found
 

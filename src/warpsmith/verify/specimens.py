@@ -1,14 +1,13 @@
 """A labelled corpus: kernels as candidates, and what the hard evaluation on a GPU said of each."""
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from warpsmith.base import UsageError, read_text
-from warpsmith.records import Candidate, Model, Reason, Record, Verdict
+from warpsmith.records import Candidate, Model, Reason, Record, Verdict, first_wrong
 
 REQUESTS, TRUTH = "requests.jsonl", "truth.jsonl"
 LIMIT_BYTES = 256 << 20
@@ -62,7 +61,7 @@ def read_candidates(folder: Path) -> list[Candidate]:
     try:
         return [Candidate.parse(line) for line in lines_of(folder / REQUESTS)]
     except ValidationError as error:
-        raise UsageError(f"{folder / REQUESTS} is no list of candidates: {error.errors()[0]['msg']}.") from None
+        raise UsageError(f"{folder / REQUESTS} is no list of candidates: {first_wrong(error)}.") from None
 
 
 def read_specimens(folder: Path) -> list[Specimen]:
@@ -79,12 +78,11 @@ def read_specimens(folder: Path) -> list[Specimen]:
 
 def labelled(candidate: Candidate, record: Record) -> Specimen | None:
     """A candidate with what its record says; None where the record has no verdict on it."""
-    ended = next((one for one in record.results if one.verdict not in (Verdict.PASS, Verdict.SKIP)), None)
-    checked = record.result("check")
+    ended = record.ended
     spent = sum(result.seconds for result in record.results if result.stage in ON_GPU)
     if ended is None:
         label = Label.RIGHT if kind_of(candidate) is Kind.HONEST else Label.SURVIVOR
-        passed = checked is not None and checked.verdict is Verdict.PASS
+        passed = record.concluded is Verdict.PASS
         return Specimen(candidate=candidate, label=label, gpu_s=spent) if passed else None
     if ended.verdict is not Verdict.FAIL:
         return None
@@ -93,9 +91,5 @@ def labelled(candidate: Candidate, record: Record) -> Specimen | None:
 
 def _records(lines: Iterable[str]) -> Mapping[str, Record]:
     """The records by their candidate; a line that is none is the batch's word for a candidate it could not take."""
-    found = {}
-    for line in lines:
-        with suppress(ValidationError):
-            record = Record.parse(line)
-            found[record.candidate.id] = record
-    return found
+    found = (Record.read(line) for line in lines)
+    return {one.candidate.id: one for one in found if isinstance(one, Record)}
