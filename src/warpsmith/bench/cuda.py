@@ -15,7 +15,7 @@ from warpsmith.bench.stages import Stage
 from warpsmith.check import Step
 from warpsmith.compile import Toolchain
 from warpsmith.device import gpus, state
-from warpsmith.records import (
+from warpsmith.records import CompileFacts, (
     MODES,
     Case,
     Group,
