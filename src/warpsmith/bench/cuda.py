@@ -15,9 +15,10 @@ from warpsmith.bench.stages import Stage
 from warpsmith.check import Step
 from warpsmith.compile import Toolchain
 from warpsmith.device import gpus, state
-from warpsmith.records import CompileFacts, (
+from warpsmith.records import (
     MODES,
     Case,
+    CompileFacts,
     Group,
     Reason,
     Record,
