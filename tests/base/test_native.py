@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import warpsmith
-from warpsmith.base import HarnessError, MachineError
+from warpsmith.base import HarnessError, MachineError, native
 from warpsmith.base.native import build
 
 ANSWER = '#include "answer.h"\nint main() { return ANSWER; }\n'
@@ -70,6 +71,20 @@ def test_many_builders_at_once_get_one_program(source: Path) -> None:
     program = Path(built.pop())
     assert [path.name for path in program.parent.iterdir()] == ["answer"]
     assert subprocess.run([program]).returncode == 42
+
+
+def test_two_programs_at_once_compile_what_they_share_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = list[str]()
+    run = native._run
+
+    def counted(command: Sequence[str | Path], what: str) -> None:
+        compiled.append(what)
+        run(command, what)
+
+    monkeypatch.setattr(native, "_run", counted)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda name: build(name, [source], includes=[source.parent / "include"]), ("one", "two")))
+    assert sorted(compiled) == ["main.cc", "one", "two"]
 
 
 def test_a_source_that_does_not_build_is_our_fault_and_leaves_nothing(source: Path) -> None:

@@ -89,12 +89,14 @@ def _build_into(
 def _compile(compiler: Path, flags: Sequence[str], includes: Sequence[Path], source: Path) -> Path:
     """The object of one source, from the cache when the source, every header and the flags are as they were."""
     made = Home.here().cache / "native" / "objects" / f"{_key(source.name, [source], includes, flags, compiler)}.o"
-    if not made.exists():
-        made.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=made.parent, prefix=".build-") as scratch:
-            fresh = Path(scratch) / made.name
-            _run([compiler, *flags, "-c", source, "-o", fresh], source.name)
-            fresh.rename(made)
+    if made.exists():
+        return made
+    with locked(made.with_suffix(".lock")):  # two programs that share it may be built at the same time
+        if not made.exists():
+            with tempfile.TemporaryDirectory(dir=made.parent, prefix=".build-") as scratch:
+                fresh = Path(scratch) / made.name
+                _run([compiler, *flags, "-c", source, "-o", fresh], source.name)
+                fresh.rename(made)
     return made
 
 
