@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.cli import _main
+from warpsmith.llm import Ensemble, ScriptedModel
 
 BAD = Path(__file__).parents[1] / "bad_tasks"
 SOUND = """
@@ -103,3 +104,24 @@ def test_a_module_with_shapes_from_the_command_line(tmp_path: Path, capsys: pyte
     code, text = ran([f"{path}:gate", "--input", "8x16:float32", "--input", "8x16:float32", "--json"], capsys)
     assert code == 0
     assert json.loads(text)["report"]["origin"] == "module"
+
+
+@pytest.mark.parametrize(("confidence", "code"), [(0.9, 1), (0.2, 0)])
+def test_a_model_has_an_opinion(
+    confidence: float, code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = json.dumps({"sound": False, "confidence": confidence, "detail": "nobody needs it"})
+    model = ScriptedModel([said], "critic")
+    monkeypatch.setattr("warpsmith.llm.open_ensemble", lambda _text: Ensemble([model]))
+    left, out = ran(["swiglu", "--models", "x:y", "--json"], capsys)
+    (found,) = [one for one in json.loads(out)["report"]["results"] if one["filter"] == "opinion"]
+    assert left == code
+    assert (found["value"], found["detail"]) == (confidence, "nobody needs it")
+
+
+def test_a_model_that_cannot_be_asked_is_no_objection(capsys: pytest.CaptureFixture[str]) -> None:
+    model = "openai-compatible:m,base_url=http://127.0.0.1:9,attempts=1"
+    left, out = ran(["swiglu", "--models", model, "--json"], capsys)
+    skipped = {one["filter"]: one["reason"] for one in json.loads(out)["report"]["skipped"]}
+    assert left == 0
+    assert "cannot be reached" in skipped["opinion"]

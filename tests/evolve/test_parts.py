@@ -42,6 +42,13 @@ def test_of_equal_gain_the_cheaper_model_is_chosen() -> None:
     assert Counter(bandit.choose(10, ["improve"]))[A] >= 8
 
 
+def test_of_equal_gain_the_model_with_more_weight_is_chosen() -> None:
+    bandit = Bandit([A, B], {B.model: 2.0})
+    told(bandit, A, 0.5, 0.0, 20)
+    told(bandit, B, 0.5, 0.0, 20)
+    assert Counter(bandit.choose(10, ["improve"]))[B] >= 8
+
+
 def test_only_operators_that_have_something_to_work_on_are_chosen() -> None:
     repair = Arm("cheap", "repair")
     assert Bandit([A, repair]).choose(3, ["repair"]) == [repair] * 3

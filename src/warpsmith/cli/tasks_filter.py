@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from enum import StrEnum
+from threading import Lock
 from typing import Annotated
 
 import typer
@@ -13,8 +14,9 @@ import typer
 from warpsmith.base import HarnessError, UsageError
 from warpsmith.cli._options import Json, Shapes
 from warpsmith.cli._output import console, print_json, print_table
-from warpsmith.records import Model
-from warpsmith.tasks.filters import Filter, FilterReport, FilterResult, Sense
+from warpsmith.records import Model, Task
+from warpsmith.tasks.filters import Filter, FilterReport, FilterResult, Judgement, Opinion, Sense, with_opinion
+from warpsmith.tasks.filters.opinion import SYSTEM, question, read_judgement
 from warpsmith.tasks.find import OpenOptions, Target, find_all, open_task, read_shape
 
 SIGNS = {Sense.AT_LEAST: "≥", Sense.AT_MOST: "≤", Sense.ABOVE: ">"}
@@ -25,6 +27,7 @@ Targets = Annotated[
 ]
 Jobs = Annotated[int, typer.Option(min=1, max=256, help="Tasks at once; as many as there are cores when not given.")]
 Seconds = Annotated[float, typer.Option(min=1, max=86400, help="What one task may take before it is ended.")]
+Models = Annotated[str, typer.Option(help="PROVIDER:MODEL[,setting=value]: a model that is asked for its opinion too.")]
 Memory = Annotated[float, typer.Option("--memory-gb", min=0.5, max=4096, help="What one task's code may allocate.")]
 
 
@@ -63,6 +66,7 @@ def filter_tasks(
     seconds: Seconds = 120.0,
     memory_gb: Memory = 8.0,
     inputs: Shapes = None,
+    models: Models = "",
     as_json: Json = False,
 ) -> int:
     """Is a task worth a kernel: filters with their numbers and thresholds, on one task or on folders of them."""
@@ -74,11 +78,12 @@ def filter_tasks(
         threads=max(1, (os.cpu_count() or 1) // min(jobs, len(found))),
         shapes=tuple(read_shape(text) for text in inputs or []),
     )
+    opinion = _opinion(models) if models else None
     if not many:
-        rows = [_row(found[0], options)]
+        rows = [_row(found[0], options, opinion)]
     else:
         order = {target.label: place for place, target in enumerate(found)}
-        arrived = _shown(_rows(found, options, jobs), len(found), quiet=as_json)
+        arrived = _shown(_rows(found, options, jobs, opinion), len(found), quiet=as_json)
         rows = sorted(arrived, key=lambda row: order[row.target])
     return _finish(rows, many, as_json)
 
@@ -100,11 +105,28 @@ def _finish(rows: Sequence[Row], many: bool, as_json: bool) -> int:
     return 0 if all(row.verdict is Outcome.PASS for row in rows) else 1
 
 
-def _rows(found: Sequence[Target], options: OpenOptions, jobs: int) -> Iterator[Row]:
+def _opinion(models: str) -> Opinion:
+    """The first of the models as one who has an opinion of tasks; what keeps it from one is told in its place."""
+    from warpsmith.llm import ModelError, Prompt, ask_all, open_ensemble
+
+    model, alone = next(iter(open_ensemble(models))), Lock()
+
+    def opinion(task: Task) -> Judgement | str:
+        with alone:  # tasks are filtered side by side
+            (said,) = ask_all([(model, Prompt(system=SYSTEM, user=question(task), kind="opinion"))])
+        if isinstance(said, ModelError):
+            return f"{model.name}: {said}"
+        found = read_judgement(said.text)
+        return found if isinstance(found, Judgement) else f"the answer of {model.name} is no judgement: {found}"
+
+    return opinion
+
+
+def _rows(found: Sequence[Target], options: OpenOptions, jobs: int, opinion: Opinion | None) -> Iterator[Row]:
     """Rows as they are done."""
     pool = ThreadPoolExecutor(jobs)
     try:
-        for future in as_completed([pool.submit(_row, target, options) for target in found]):
+        for future in as_completed([pool.submit(_row, target, options, opinion) for target in found]):
             yield future.result()
     except KeyboardInterrupt:
         # The threads wait for children that end with this process; joining them would take the whole time limit.
@@ -113,12 +135,14 @@ def _rows(found: Sequence[Target], options: OpenOptions, jobs: int) -> Iterator[
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _row(target: Target, options: OpenOptions) -> Row:
+def _row(target: Target, options: OpenOptions, opinion: Opinion | None) -> Row:
     begun = time.monotonic()
     report, verdict, said = None, Outcome.ERROR, ""
     try:
         with open_task(target, options) as opened:
             report = opened.filter()
+            if opinion is not None:
+                report = with_opinion(report, opened.describe(), opinion)
             verdict = Outcome.PASS if report.passed else Outcome.FAIL
     except UsageError as error:
         said = str(error)

@@ -3,7 +3,7 @@
 Everything follows from the pulls it was told of, in their order, so that a resumed run chooses as the first would have.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log, sqrt
 
@@ -33,6 +33,7 @@ class Bandit:
     """The arms with their tallies."""
 
     arms: Sequence[Arm]
+    weights: Mapping[str, float] = field(default_factory=dict)  # of models, as the user gave them; else one
     tallies: dict[Arm, Tally] = field(default_factory=dict)
 
     def tell(self, arm: Arm, reward: float, usd: float) -> None:
@@ -62,8 +63,8 @@ class Bandit:
             return 10.0 - waiting  # every arm once before any twice
         tried = tally.pulls + waiting
         hopeful = tally.reward / tried + EXPLORE * sqrt(log(1 + total) / tried)
-        weight: float = self._price(arm) ** COST_POWER
-        return hopeful / weight
+        dear: float = self._price(arm) ** COST_POWER
+        return hopeful * self.weights.get(arm.model, 1.0) / dear
 
     def _price(self, arm: Arm) -> float:
         """The arm's mean price over the mean of all; one while prices are not known."""

@@ -218,6 +218,7 @@ class Search:
 def known_state(ledger: Ledger, task: str, tools: Tools) -> State:
     """What a run knows from its archive: the lessons of others, and its own complete generations."""
     arms = [Arm(name, operator) for name in tools.models.names for operator in OPERATORS]
-    state = State(task, Bandit(arms), lessons=ledger.lessons() if tools.lessons else [])
+    weights = dict(zip(tools.models.names, tools.models.weights, strict=True))
+    state = State(task, Bandit(arms, weights), lessons=ledger.lessons() if tools.lessons else [])
     fold(state, ledger.generations())
     return state

@@ -1,6 +1,5 @@
-"""Any number of models with weights. Which one to ask is the caller's choice; a plain draw is here."""
+"""Any number of models with weights. Which one to ask is the caller's choice."""
 
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from warpsmith.llm.tape import Tape, Voice
 
 @dataclass(frozen=True)
 class Member:
-    """A model and how often to draw it, beside the others."""
+    """A model and how often to ask it, beside the others."""
 
     model: Model
     weight: float = 1.0
@@ -49,12 +48,6 @@ class Ensemble:
     def weights(self) -> tuple[float, ...]:
         """The weights, in the order of the names."""
         return tuple(member.weight for member in self.members)
-
-    def pick(self, draw: random.Random) -> Model:
-        """A model drawn by weight."""
-        if not self.members:
-            raise UsageError("There is no model to ask. Name one with --models PROVIDER:MODEL.")
-        return draw.choices([member.model for member in self.members], self.weights)[0]
 
     def recorded(self, path: Path) -> "Ensemble":
         """The same models, each exchange of them written to one file."""

@@ -41,7 +41,7 @@ def parse_models(text: str, base: Settings | None = None) -> tuple[ModelSpec, ..
     for part in parts:
         spec = parse_model(part, base)
         if spec in found:
-            raise UsageError(f"Model {spec.name} is listed twice. To draw it more often, write weight=2.")
+            raise UsageError(f"Model {spec.name} is listed twice. To ask it more often, write weight=2.")
         found.append(spec)
     return _numbered(found)
 

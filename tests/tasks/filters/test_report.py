@@ -7,6 +7,7 @@ import pytest
 
 from warpsmith.records import Origin
 from warpsmith.tasks.filters import Filter, FilterReport, FilterResult, Judgement, Measure, Sense, run, with_opinion
+from warpsmith.tasks.filters.opinion import question, read_judgement
 from warpsmith.tasks.suite import suite_program
 
 
@@ -44,7 +45,7 @@ def test_one_objection_fails_the_task() -> None:
 def test_without_a_model_the_opinion_is_skipped_with_the_reason() -> None:
     skip = run(suite_program("softmax")).skipped[-1]
     assert skip.filter is Filter.OPINION
-    assert skip.reason == "no model is configured"
+    assert "--models" in skip.reason
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,43 @@ def test_an_opinion_takes_the_place_of_the_skip(sound: bool, confidence: float, 
     assert found is not None
     assert (found.passed, found.detail) == (passed, "softmax")
     assert Filter.OPINION not in {skip.filter for skip in report.skipped}
+
+
+def test_no_judgement_is_told_in_the_place_of_one() -> None:
+    program = suite_program("softmax")
+    report = with_opinion(run(program), program.task, lambda _task: "it is tired")
+    assert report.passed and report.skipped[-1].reason == "it is tired"
+    assert [skip.filter for skip in report.skipped].count(Filter.OPINION) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "sound"),
+    [
+        ('{"sound": true, "confidence": 0.9, "detail": "fine"}', True),
+        ('I think {so}:\n```json\n{"sound": false, "confidence": 1, "detail": "x - x is {zero}"}\n```', False),
+    ],
+)
+def test_a_judgement_is_found_in_an_answer(answer: str, sound: bool) -> None:
+    found = read_judgement(answer)
+    assert isinstance(found, Judgement) and found.sound is sound
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("it is sound", "no JSON object"),
+        ('{"sound": true, "confidence": 7, "detail": "x"}', "confidence"),
+        ("{" * 9999, "no JSON"),
+    ],
+)
+def test_what_is_no_judgement_says_why(answer: str, why: str) -> None:
+    found = read_judgement(answer)
+    assert isinstance(found, str) and why in found
+
+
+def test_a_question_has_the_function() -> None:
+    asked = question(suite_program("softmax").task)
+    assert "Task softmax" in asked and "def forward" in asked
 
 
 def test_the_models_load_no_torch() -> None:

@@ -1,5 +1,7 @@
 """A model's opinion of a task, from a function that is passed in: this room knows no models."""
 
+import json
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -9,7 +11,7 @@ from warpsmith.records import Model, Task
 from warpsmith.tasks.filters.report import Filter, FilterReport, FilterResult, Sense, Skip
 
 UNSOUND = 0.5  # the confidence from which "unsound" counts as an objection
-ABSENT = Skip(filter=Filter.OPINION, reason="no model is configured")
+ABSENT = Skip(filter=Filter.OPINION, reason="no model is named: --models PROVIDER:MODEL")
 
 
 class Judgement(Model):
@@ -20,12 +22,48 @@ class Judgement(Model):
     detail: str = Field(min_length=1)
 
 
-Opinion: TypeAlias = Callable[[Task], Judgement]
+Opinion: TypeAlias = Callable[[Task], Judgement | str]
+SYSTEM = "You judge whether a benchmark task for GPU kernels is sound. You answer with one JSON object alone."
+QUESTION = """A kernel will be written for this task, checked against the function below on random inputs, and timed.
+
+Task {name}: {description}
+
+```python
+{source}
+```
+
+Would a fast and right kernel for it mean anything? It would not where most of the work can be left out and the result
+stays, where the result hardly depends on the inputs, or where the function does not do what its description says.
+
+Answer with {{"sound": true or false, "confidence": 0 to 1, "detail": "one sentence: why"}}.
+"""
+
+
+def question(task: Task) -> str:
+    """What a model is asked about a task."""
+    return QUESTION.format(name=task.name, description=task.description, source=task.source.strip())
+
+
+def read_judgement(text: str) -> Judgement | str:
+    """The first judgement in an answer; else what is wrong with it."""
+    decoder, why = json.JSONDecoder(strict=False), "it holds no JSON object"
+    for opening in re.finditer(r"\{", text):
+        try:
+            found = Judgement.read(json.dumps(decoder.raw_decode(text, opening.start())[0]))
+        except (json.JSONDecodeError, RecursionError):
+            continue
+        if isinstance(found, Judgement):
+            return found
+        why = found
+    return why
 
 
 def with_opinion(report: FilterReport, task: Task, opinion: Opinion) -> FilterReport:
-    """The report with the model's answer in place of the skipped one."""
+    """The report with the model's answer in place of the skipped one, or with the reason why there is none."""
     found = opinion(task)
+    rest = tuple(skip for skip in report.skipped if skip.filter is not Filter.OPINION)
+    if isinstance(found, str):
+        return report.model_copy(update={"skipped": (*rest, Skip(filter=Filter.OPINION, reason=found))})
     against = 0.0 if found.sound else found.confidence
     result = FilterResult(
         filter=Filter.OPINION,
@@ -35,5 +73,4 @@ def with_opinion(report: FilterReport, task: Task, opinion: Opinion) -> FilterRe
         sense=Sense.AT_MOST,
         detail=found.detail,
     )
-    rest = tuple(skip for skip in report.skipped if skip.filter is not Filter.OPINION)
     return report.model_copy(update={"results": (*report.results, result), "skipped": rest})
