@@ -1,6 +1,7 @@
 """On a real GPU: kernels are repeated without their host code, right and as fast, and a hook in it gains nothing."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,9 @@ def subject_of(path: Path, task: str, direction: Direction) -> Subject:
     return Subject(opened, task, described, direction, made.artifact, language is Language.PLAIN, launches=1)
 
 
-def examined(subject: Subject, case: Case) -> Callable[[Problem, Shown], Trouble | None]:
+def examined(subject: Subject, trial: Trial) -> Callable[[Problem, Shown], Trouble | None]:
     def examine(call: Problem, shown: Shown) -> Trouble | None:
-        fault = look(shown, call, subject.task, subject.direction, Trial(case=case)).fault
+        fault = look(shown, call, subject.task, subject.direction, trial).fault
         return Trouble(fault.reason, fault.detail) if fault else None
 
     return examine
@@ -49,7 +50,7 @@ def examined(subject: Subject, case: Case) -> Callable[[Problem, Shown], Trouble
 
 def recordings(subject: Subject, cases: Sequence[Case]) -> Recordings:
     runtime = Toolchain.find().runtime.parent
-    found = record_alone(subject, runtime, cases, lambda case: examined(subject, case), CALL_S)
+    found = record_alone(subject, runtime, cases, partial(examined, subject), CALL_S)
     assert not isinstance(found, Trouble | Unrepeated), found
     return found
 
@@ -67,9 +68,11 @@ def test_a_published_kernel_is_repeated_right_and_as_fast(task: str, direction: 
     ):
         for case in cases:
             player = sitting.player(0, recorded.calls[case.name])
-            repeated = sample(player, subject.calls(case), examined(subject, case), Manner(RULE))
+            judge = examined(subject, Trial(case=case))
+            others = ((call, examined(subject, trial)) for trial, call in subject.others(case))
+            repeated = sample(player, subject.calls(case), judge, Manner(RULE), others)
             assert not isinstance(repeated, Trouble), f"{case.name}: {repeated.detail}"
-            own = sample(worker, subject.calls(case), examined(subject, case), Manner(RULE))
+            own = sample(worker, subject.calls(case), judge, Manner(RULE))
             assert not isinstance(own, Trouble), f"{case.name}: {own.detail}"
             times = [median(found.events_us(Mode.QUEUED)) for found in (repeated, own)]
             assert abs(times[0] - times[1]) <= max(0.03 * times[1], 1.0), f"{case.name}: {times}"
@@ -93,7 +96,7 @@ def test_controls_can_be_repeated(path: Path) -> None:
     recorded = recordings(subject, [case])
     with Sitting(subject, Toolchain.find().runtime.parent, recorded.arenas, CALL_S) as sitting:
         manner = Manner(RULE, given=subject.plain)
-        found = sample(
-            sitting.player(0, recorded.calls[case.name]), subject.calls(case), examined(subject, case), manner
-        )
+        player, judge = sitting.player(0, recorded.calls[case.name]), examined(subject, Trial(case=case))
+        others = ((call, examined(subject, trial)) for trial, call in subject.others(case))
+        found = sample(player, subject.calls(case), judge, manner, others)
         assert not isinstance(found, Trouble), found.detail

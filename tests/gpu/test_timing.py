@@ -6,7 +6,7 @@ import torch
 from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.device import gpus
 from warpsmith.profile import known_ceilings
-from warpsmith.records import Candidate, Case, Claim, Direction, Dtype, Group, Reason, TimingFacts, Verdict
+from warpsmith.records import Candidate, Case, Claim, Direction, Dtype, Group, Reason, TimingFacts, Trial, Verdict
 from warpsmith.sandbox.cuda_session import CALL_S
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Mode, Shown
@@ -48,7 +48,7 @@ def close(call: Problem, shown: Shown) -> Trouble | None:
     return Trouble(Reason.WRONG_VALUE, "off")
 
 
-def examine(_case: Case) -> Examine:
+def examine(_trial: Trial) -> Examine:
     return close
 
 
