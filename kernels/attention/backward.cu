@@ -1,9 +1,9 @@
 // Gradients of causal attention from the saved output and log-sum-exp. 16-bit heads of widths by eights by warp groups, see
 // side_groups; float32 by three TF32 products of split numbers, summed in short chains, in one walk over the queries of
-// each tile of keys (fused32), or by small blocks if there is little work (split32; split16 for 16-bit heads that warp
-// groups do not take). Others by m16n8k16 in two launches without atomics: one has a tile of queries a block and walks over
-// keys (grad_q, and the rows' sums of grad_out · out on the way), the next has a tile of keys and walks over queries (grad_k,
-// grad_v). Shares and their gradients stay in registers: the product's result is the next one's left operand.
+// each tile of keys (fused32), or by small blocks if there is little work (split32). Others by m16n8k16 in two launches
+// without atomics: one has a tile of queries a block and walks over keys (grad_q, and the rows' sums of grad_out · out on
+// the way), the next has a tile of keys and walks over queries (grad_k, grad_v). Shares and their gradients stay in
+// registers: the product's result is the next one's left operand.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_bf16.h>
@@ -36,11 +36,6 @@
 // float32: up to how many tiles of 128 rows, of all heads, are split into blocks of 16 rows.
 #ifndef SPLIT_TILES
 #define SPLIT_TILES 64
-#endif
-// 16-bit: the same, of sequences too short and widths too odd for warp groups.
-// tune: SPLIT_TILES16 = 64 [0, 32, 64, 128]
-#ifndef SPLIT_TILES16
-#define SPLIT_TILES16 64
 #endif
 // float32: 1: one walk with five products, grad_q by atomics; 0: a walk of each side, seven products, without.
 // tune: FUSED = 1 [0, 1]
@@ -150,19 +145,13 @@ __device__ __forceinline__ void load_rows(T* to, const T* head, int row0, int se
       copy16(to + row * Pitch + col, inside ? head + static_cast<int64_t>(row0 + row) * dim + col : head, inside);
     }
   } else {
-    constexpr int ahead = 8;  // entries that a thread waits for together
-    static_assert(Rows * D % (Threads * ahead) == 0);
-    for (int first = thread; first < Rows * D; first += Threads * ahead) {
-      T values[ahead];
-#pragma unroll
-      for (int k = 0; k < ahead; ++k) {
-        const int row = (first + k * Threads) / D, col = (first + k * Threads) % D;
-        put(&values[k], 0.0f);
-        if (row0 + row < seq && col < dim) values[k] = head[static_cast<int64_t>(row0 + row) * dim + col];
-      }
-#pragma unroll
-      for (int k = 0; k < ahead; ++k)
-        to[(first + k * Threads) / D * Pitch + (first + k * Threads) % D] = values[k];
+    for (int i = thread; i < Rows * D; i += Threads) {
+      const int row = i / D, col = i % D;
+      const bool inside = row0 + row < seq && col < dim;
+      T value;
+      put(&value, 0.0f);
+      if (inside) value = head[static_cast<int64_t>(row0 + row) * dim + col];
+      to[row * Pitch + col] = value;
     }
   }
 }
@@ -236,18 +225,15 @@ struct Walk {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     lse[0] = lse[1] = INFINITY;
     delta[0] = delta[1] = 0.0f;
-#pragma unroll 4
     for (int i = 0; i < 16; ++i) {
       const int row = row0 + warp * 16 + i;
+      if (row >= h.seq) break;
       float sum = 0.0f;
-#pragma unroll
-      for (int k = 0; k < D / 32; ++k) {
-        const int col = lane + k * 32;
+      for (int col = lane; col < h.dim; col += 32) {
         const int64_t at = first + static_cast<int64_t>(row) * h.dim + col;
-        if (row < h.seq && col < h.dim) sum += to_float(h.own_grad[at]) * to_float(h.out[at]);
+        sum += to_float(h.own_grad[at]) * to_float(h.out[at]);
       }
       for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-      if (row >= h.seq) continue;
       if (lane == 0) h.delta[first_row + row] = sum;
       if (lane / 4 == i % 8) {
         if (i < 8) {
@@ -738,213 +724,6 @@ __global__ void __launch_bounds__(kSplitWarps * 32, D == 64 ? 2 : 1) split32(Sid
     split_side<D, false, Vec>(queries, head, row0, reinterpret_cast<float*>(room));
   else
     split_side<D, true, Vec>(keys, head, row0, reinterpret_cast<float*>(room));
-}
-
-// ---- 16-bit by small blocks ---------------------------------------------------------------------------------------
-// The same plan. Sixteen rows lie one after another, so they are fetched as they are, by pieces of 16 bytes whatever a
-// head's width is, and then spread over rows of shared memory.
-
-// Bytes that 16 rows may touch; floats of the block's rows, or of a warp: two tiles, three times rows as they are (the
-// queries' outputs stay so), and in the end its parts.
-template <int D>
-constexpr int kRaw = 2 * kSplitRows * D + 16;
-template <int D>
-constexpr int kUnit = (4 * kSplitRows * (D + 8) + 3 * kRaw<D>) / 4;
-
-template <int D>
-int split16_bytes(int warps) {
-  return (kUnit<D> * (warps + 1) + warps * 2 * kSplitRows) * 4;
-}
-
-// Sixteen rows from row0 on, and where they lie in their tensors.
-struct Span {
-  int64_t begin, end, all;  // entries
-  int rows, shift;          // the first entry's place in its piece
-};
-template <typename T>
-__device__ __forceinline__ Span span_of(const Side<T>& h, int64_t head, int row0) {
-  const int rows = min(kSplitRows, h.seq - row0);
-  const int64_t begin = (head * h.seq + row0) * h.dim;
-  return {begin, begin + rows * h.dim, static_cast<int64_t>(h.heads) * h.seq * h.dim, rows, static_cast<int>(begin % 8)};
-}
-
-template <typename T>
-__device__ __forceinline__ void stage(T* to, const T* from, const Span& span, int thread, int threads) {
-  const int pieces = static_cast<int>(span.end - span.begin + span.shift + 7) / 8;
-  for (int i = thread; i < pieces; i += threads) {
-    const int64_t at = span.begin - span.shift + i * 8;
-    const int bytes = static_cast<int>(min(span.all - at, static_cast<int64_t>(8))) * 2;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(smem_of(to + i * 8)), "l"(from + at), "r"(bytes)
-                 : "memory");
-  }
-}
-
-// By warps that take turns; four rows at once.
-template <int D, typename T>
-__device__ __forceinline__ void spread(T* to, const T* raw, const Span& span, int dim, int warp, int warps) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll 1
-  for (int first = warp * 4; first < span.rows; first += warps * 4) {
-    T values[4][D / 32];
-#pragma unroll
-    for (int i = 0; i < 4 * (D / 32); ++i) {
-      const int row = first + i / (D / 32), col = i % (D / 32) * 32 + lane;
-      if (row < span.rows && col < dim) values[i / (D / 32)][i % (D / 32)] = raw[span.shift + row * dim + col];
-    }
-#pragma unroll
-    for (int i = 0; i < 4 * (D / 32); ++i) {
-      const int row = first + i / (D / 32), col = i % (D / 32) * 32 + lane;
-      if (row < span.rows && col < dim) to[row * (D + 8) + col] = values[i / (D / 32)][i % (D / 32)];
-    }
-  }
-}
-
-// Log-sum-exp and grad_out · out of 16 queries, by a warp: eight lanes a row.
-template <int D, typename T>
-__device__ __forceinline__ void tile_stats(float* to, const T* grad, const T* raw, const float* lse, const Span& span, int dim) {
-  const int lane = threadIdx.x % 32, part = lane % 8;
-#pragma unroll 1
-  for (int i = 0; i < kSplitRows; i += 4) {
-    const int row = i + lane / 8;
-    float sum = 0.0f;
-    if (row < span.rows) {
-#pragma unroll 4
-      for (int col = part; col < dim; col += 8)
-        sum += to_float(grad[row * (D + 8) + col]) * to_float(raw[span.shift + row * dim + col]);
-    }
-#pragma unroll
-    for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    if (part == 0) {
-      to[row] = row < span.rows ? lse[row] : INFINITY;  // past the end: no share
-      to[kSplitRows + row] = sum;
-    }
-  }
-}
-
-template <int D, int P, typename T>
-__device__ __forceinline__ void products16(float (&s)[2][4], const T* own, const T* other) {
-  const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int kk = 0; kk < D / 16; ++kk) {
-    unsigned a[4], b[4];
-    ldmatrix4(a, own + lane % 16 * P + kk * 16 + lane / 16 * 8);
-    ldmatrix4(b, other + (lane % 8 + lane / 16 * 8) * P + kk * 16 + lane / 8 % 2 * 8);
-    mma(s[0], a, b[0], b[1], T());
-    mma(s[1], a, b[2], b[3], T());
-  }
-}
-
-template <int D, int P, typename T>
-__device__ __forceinline__ void accumulate16(float (&acc)[D / 8][4], const float (&left)[2][4], const T* other) {
-  const int lane = threadIdx.x % 32;
-  const unsigned a[4] = {pack(left[0][0], left[0][1], T()), pack(left[0][2], left[0][3], T()),
-                         pack(left[1][0], left[1][1], T()), pack(left[1][2], left[1][3], T())};
-#pragma unroll
-  for (int d = 0; d < D / 8; d += 2) {
-    unsigned b[4];
-    ldmatrix4_trans(b, other + lane % 16 * P + d * 8 + lane / 16 * 8);
-    mma(acc[d], a, b[0], b[1], T());
-    mma(acc[d + 1], a, b[2], b[3], T());
-  }
-}
-
-template <int D>
-__device__ __forceinline__ void leave_part(float* to, const float (&x)[D / 8][4]) {
-  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-#pragma unroll
-  for (int d = 0; d < D / 8; ++d) {
-    *reinterpret_cast<float2*>(to + g * (D + 4) + d * 8 + t * 2) = make_float2(x[d][0], x[d][1]);
-    *reinterpret_cast<float2*>(to + (g + 8) * (D + 4) + d * 8 + t * 2) = make_float2(x[d][2], x[d][3]);
-  }
-}
-
-template <typename T, int D, bool Keys>
-__device__ __forceinline__ void split16_side(const Side<T>& h, int64_t head, int row0, float* room) {
-  constexpr int BN = kSplitRows, P = D + 8, DT = D / 8, raw = kRaw<D> / 2;
-  const int warps = blockDim.x / 32, warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  float* const others = room + kUnit<D>;
-  float* const unit = others + warp * kUnit<D>;
-  float* const stats = others + warps * kUnit<D> + warp * 2 * BN;
-  T* const own = reinterpret_cast<T*>(room);
-  T* const own_raw = own + 2 * BN * P;
-  T* const other = reinterpret_cast<T*>(unit);
-  T* const other_raw = other + 2 * BN * P;
-  const int begin = Keys ? row0 / BN : 0, end = Keys ? (h.seq + BN - 1) / BN : row0 / BN + 1;
-  const float* const lse_of = h.lse + head * h.seq;
-  const auto ask = [&](int tile) {
-    const Span span = span_of(h, head, tile * BN);
-    stage(other_raw, h.other, span, lane, 32);
-    stage(other_raw + raw, h.other_grad, span, lane, 32);
-    if (Keys) stage(other_raw + 2 * raw, h.out, span, lane, 32);
-  };
-  const Span mine = span_of(h, head, row0);
-  stage(own_raw, h.own, mine, threadIdx.x, blockDim.x);
-  stage(own_raw + raw, h.own_grad, mine, threadIdx.x, blockDim.x);
-  if (!Keys) stage(own_raw + 2 * raw, h.out, mine, threadIdx.x, blockDim.x);
-  if (begin + warp < end) ask(begin + warp);
-  copies_commit();
-  // Zeros past the width and the end; what later tiles leave past the end meets a share of zero.
-  for (int i = threadIdx.x; i < 2 * BN * P / 8; i += blockDim.x) reinterpret_cast<uint4*>(own)[i] = make_uint4(0, 0, 0, 0);
-  for (int i = lane; i < 2 * BN * P / 8; i += 32) reinterpret_cast<uint4*>(other)[i] = make_uint4(0, 0, 0, 0);
-  copies_wait<0>();
-  __syncthreads();
-  spread<D>(own, own_raw, mine, h.dim, warp, warps);
-  spread<D>(own + BN * P, own_raw + raw, mine, h.dim, warp, warps);
-  __syncthreads();
-  float lse[2] = {}, delta[2] = {}, acc[DT][4] = {}, acc_grad[Keys ? DT : 1][4] = {};
-  if constexpr (!Keys) {
-    tile_stats<D>(stats, own + BN * P, own_raw + 2 * raw, lse_of + row0, mine, h.dim);
-    __syncwarp();
-    for (int half = 0; half < 2; ++half) lse[half] = stats[g + half * 8], delta[half] = stats[BN + g + half * 8];
-  }
-#pragma unroll 1
-  for (int tile = begin + warp; tile < end; tile += warps) {
-    const Span span = span_of(h, head, tile * BN);
-    spread<D>(other, other_raw, span, h.dim, 0, 1);
-    spread<D>(other + BN * P, other_raw + raw, span, h.dim, 0, 1);
-    __syncwarp();
-    if constexpr (Keys) tile_stats<D>(stats, other + BN * P, other_raw + 2 * raw, lse_of + tile * BN, span, h.dim);
-    __syncwarp();
-    if (tile + warps < end) ask(tile + warps);
-    copies_commit();
-    float s[2][4] = {}, ds[2][4] = {};
-    products16<D, P>(s, own, other);
-    products16<D, P>(ds, own + BN * P, other + BN * P);
-#pragma unroll
-    for (int n = 0; n < 2; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int in_tile = n * 8 + t * 2 + i % 2;
-        shares<Keys, BN>(s[n][i], ds[n][i], row0 + g + i / 2 * 8, tile * BN + in_tile, in_tile, lse, delta, i / 2, stats,
-                         h.scale);
-      }
-    if constexpr (Keys) accumulate16<D, P>(acc_grad, s, other + BN * P);
-    accumulate16<D, P>(acc, ds, other);
-    copies_wait<0>();
-    __syncwarp();
-  }
-  // Sums of the warps, in their order.
-  leave_part<D>(unit, acc);
-  if constexpr (Keys) leave_part<D>(unit + BN * (D + 4), acc_grad);
-  __syncthreads();
-  const int parts = min(warps, end - begin);
-  for (int i = threadIdx.x; i < (Keys ? 2 : 1) * BN * h.dim; i += blockDim.x) {
-    const int col = i % h.dim, row = i / h.dim % BN, which = i / h.dim / BN;
-    if (row >= mine.rows) continue;
-    float sum = 0.0f;
-    for (int w = 0; w < parts; ++w) sum += others[w * kUnit<D> + (which * BN + row) * (D + 4) + col];
-    put((which ? h.to_grad : h.to) + mine.begin + row * h.dim + col, which ? sum : sum * h.scale);
-  }
-}
-
-template <typename T, int D>
-__global__ void __launch_bounds__(kSplitWarps * 32) split16(Side<T> queries, Side<T> keys) {
-  extern __shared__ __align__(16) unsigned char room[];
-  const int number = blockIdx.x / 2, row0 = number % queries.tiles * kSplitRows, head = number / queries.tiles;
-  if (blockIdx.x % 2 == 0)
-    split16_side<T, D, false>(queries, head, row0, reinterpret_cast<float*>(room));
-  else
-    split16_side<T, D, true>(keys, head, row0, reinterpret_cast<float*>(room));
 }
 
 // ---- 16-bit by warp groups ----------------------------------------------------------------------------------------
@@ -1517,15 +1296,6 @@ void launch_split(const Side<float>& queries, const Side<float>& keys, cudaStrea
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-template <typename T, int D>
-void launch_split16(const Side<T>& queries, const Side<T>& keys, cudaStream_t stream) {
-  const int warps = std::min(queries.tiles, kSplitWarps), most = split16_bytes<D>(kSplitWarps);
-  C10_CUDA_CHECK(cudaFuncSetAttribute(split16<T, D>, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
-  const int blocks = 2 * queries.heads * queries.tiles;
-  split16<T, D><<<static_cast<unsigned>(blocks), warps * 32, split16_bytes<D>(warps), stream>>>(queries, keys);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-}
-
 template <int D, bool Vec>
 void launch_fused(Side<float> keys, float* grad_q, cudaStream_t stream) {
   constexpr int rows = kWarps32 * 16;
@@ -1623,11 +1393,11 @@ void gradients(torch::Tensor grad_out, torch::Tensor q, torch::Tensor k, torch::
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     return;
   }
-  bool fits = true;
-  for (const auto& x : {grad_out, q, k, v, out, grad_q, grad_k, grad_v})
-    fits = fits && reinterpret_cast<uintptr_t>(x.data_ptr()) % 16 == 0;
 #if STRATEGY == 1
   if constexpr (sizeof(T) == 2) {
+    bool fits = true;
+    for (const auto& x : {grad_out, q, k, v, out, grad_q, grad_k, grad_v})
+      fits = fits && reinterpret_cast<uintptr_t>(x.data_ptr()) % 16 == 0;
     if (fits && seq >= GROUPS_SEQ && dim <= 128 && dim % 8 == 0) {
       const int tiles = (seq + 127) / 128, padded = tiles * 128, width = dim <= 64 ? 64 : 128;
       auto room = torch::empty({static_cast<int64_t>(heads) * padded * (width + 2) + heads * tiles}, lse.options());
@@ -1648,14 +1418,8 @@ void gradients(torch::Tensor grad_out, torch::Tensor q, torch::Tensor k, torch::
                      heads, seq,          dim,   0,     scale};
   Side<T> keys = {in(k), in(v), in(q), in(grad_out), in(out), sums, deltas, to(grad_k), to(grad_v),
                   heads, seq,   dim,   0,            scale};
-  const int64_t tiles = static_cast<int64_t>(heads) * ((seq + 127) / 128);
-  if constexpr (sizeof(T) == 2) {
-    if (fits && dim <= 128 && tiles <= SPLIT_TILES16) {
-      queries.tiles = keys.tiles = (seq + kSplitRows - 1) / kSplitRows;
-      return dim <= 64 ? launch_split16<T, 64>(queries, keys, stream) : launch_split16<T, 128>(queries, keys, stream);
-    }
-  } else {
-    if (dim <= 128 && tiles <= SPLIT_TILES) {
+  if constexpr (sizeof(T) == 4) {
+    if (dim <= 128 && static_cast<int64_t>(heads) * ((seq + 127) / 128) <= SPLIT_TILES) {
       queries.tiles = keys.tiles = (seq + kSplitRows - 1) / kSplitRows;
       if (!vectors(queries) || !vectors(keys))
         launch_split<128, false>(queries, keys, stream);

@@ -1,7 +1,6 @@
 // Gradients of convolution, ReLU and 2 by 2 max pooling as implicit products on tensor cores (float32 by three TF32 products
 // of split numbers, summed in float32): layouts with the pooling undone, the image's gradient, the weights' gradient in
-// parts, and what joins parts. Few channels and small images: a block an image, only at the winners of the pooling. Little
-// work: one launch, only at the winners too.
+// parts, and what joins parts. Few channels and small images: a block an image, only at the winners of the pooling.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_fp16.h>
@@ -29,17 +28,6 @@
 // Up to so many channels a block has an image and visits winners only (at most 4).
 #ifndef DIRECT_CHANNELS
 #define DIRECT_CHANNELS 4
-#endif
-
-// Up to so many products at winners (in units of 2^20), all is one launch of plain float32 (0: never).
-// tune: LITTLE_WORK = 16 [0, 4, 16, 64]
-#ifndef LITTLE_WORK
-#define LITTLE_WORK 16
-#endif
-// Above so many images, a block an image comes first.
-// tune: FEW_IMAGES = 32 [0, 16, 32]
-#ifndef FEW_IMAGES
-#define FEW_IMAGES 32
 #endif
 
 namespace {
@@ -849,9 +837,9 @@ __global__ __launch_bounds__(256) void join_images(const float* parts, float* gr
   if (lane == 0) (entry < entries ? grad_weight + entry : grad_bias + entry - entries)[0] = sum;
 }
 
-// ---- little work: one launch, sums over winners only -----------------------------------------------------------------------
-// Few results are summed in float64: an error is held against the results' size, and a few of them may all be small beside
-// their terms.
+// ---- few results: a warp each, summed in float64 -----------------------------------------------------------------------
+// An error is held against the results' size, and a few of them may all be small beside their terms, of which split TF32
+// numbers lose 2^-21.
 
 // At most so many results, or products with no sum longer than SHORT_SUM.
 #ifndef FEW_RESULTS
@@ -861,132 +849,99 @@ __global__ __launch_bounds__(256) void join_images(const float* parts, float* gr
 #define SHORT_SUM 32
 #endif
 
-constexpr int kLittle = 256, kWinners = 1536;  // threads of a block, winners in shared memory
-
-struct Little {
-  const float *grad, *out, *x, *weight;
-  const int64_t* indices;
-  float *grad_x, *grad_weight, *grad_bias;
-  int batch, channels, filters, height, width, kernel, padding, high, wide, down, across;
-  int together = 32, groups = 1;  // entries of a filter that a block has (a power of two), and blocks of a filter
-  int shares = 1;                 // warps that share an image's filters (a power of two)
-  __host__ __device__ int entries() const { return channels * kernel * kernel; }  // of a filter, without its bias
-  int64_t images() const { return static_cast<int64_t>(batch) * channels * height * width; }
-  int64_t weights() const { return static_cast<int64_t>(filters) * entries(); }
-  int64_t windows() const { return static_cast<int64_t>(batch) * down * across; }
+struct Layer {
+  int batch, channels, height, width, filters, kernel, stride, padding, out_height, out_width;
+  __host__ __device__ int64_t images() const { return static_cast<int64_t>(batch) * channels * height * width; }
+  __host__ __device__ int64_t entries() const { return static_cast<int64_t>(filters) * channels * kernel * kernel; }
+  __host__ __device__ int64_t places() const { return static_cast<int64_t>(batch) * out_height * out_width; }
 };
 
-inline bool is_few(const Little& v) {
-  const int64_t places = static_cast<int64_t>(v.batch) * v.high * v.wide, longest = std::max(v.channels, v.filters);
-  if (places * v.weights() > 1 << 24) return false;
-  return std::min(v.images(), v.weights()) <= FEW_RESULTS || std::max(longest * v.kernel * v.kernel, places) <= SHORT_SUM;
+inline bool is_few(const Layer& s, int64_t results) {
+  const int64_t taps = static_cast<int64_t>(s.kernel) * s.kernel, longest = std::max(s.channels, s.filters) * taps;
+  if (s.places() * s.entries() > 1 << 24) return false;
+  return results <= FEW_RESULTS || std::max(longest, s.places()) <= SHORT_SUM;
 }
 
-inline bool is_little(const Little& v) {
-  const int64_t reach = v.kernel / 2 + 1, products = v.images() * v.filters * reach * reach + v.weights() * v.windows();
-  const bool by_images = v.channels <= DIRECT_CHANNELS && v.kernel == 3 && v.batch > FEW_IMAGES;
-  return !by_images && products <= static_cast<int64_t>(LITTLE_WORK) << 20;
+__device__ __forceinline__ double warp_total(double x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
 }
 
-// Some entries of a filter's weights; the one after the last is its bias. Threads share the windows.
-template <typename Sum>
-__device__ __forceinline__ void little_weights(const Little& v, int block, Sum* values, int2* winners) {
-  const int windows = v.down * v.across, total = v.batch * windows, area = v.height * v.width, taps = v.kernel * v.kernel;
-  const int filter = block / v.groups, entry = block % v.groups * v.together + threadIdx.x % v.together;
-  const int share = threadIdx.x / v.together, shares = kLittle / v.together;
-  const int channel = entry / taps, tap = entry - channel * taps;
-  const int up = tap / v.kernel - v.padding, left = tap % v.kernel - v.padding;
-  const bool is_bias = entry == v.entries(), is_weight = entry < v.entries();
-
-  Sum sum = 0;
-  for (int first = 0; first < total; first += kWinners) {
-    const int count = min(kWinners, total - first);
-    __syncthreads();  // winners before these are no longer read
-#pragma unroll
-    for (int i = threadIdx.x; i < kWinners; i += kLittle) {
-      if (i >= count) break;
-      const int image = (first + i) / windows, window = first + i - image * windows;
-      const int64_t at = (static_cast<int64_t>(image) * v.filters + filter) * windows + window;
-      const int place = static_cast<int>(v.indices[at]), y = place / v.wide;
-      const float value = v.grad[at];
-      values[i] = v.out[at] > 0.0f ? value : 0.0f;
-      winners[i] = {image * v.channels * area, y << 16 | (place - y * v.wide)};
-    }
-    __syncthreads();
-#pragma unroll 4
-    for (int i = share; i < count; i += shares) {
-      const int2 at = winners[i];
-      const int row = (at.y >> 16) + up, col = (at.y & 0xffff) + left;
-      float x = is_bias ? 1.0f : 0.0f;
-      if (is_weight && row >= 0 && row < v.height && col >= 0 && col < v.width)
-        x = v.x[at.x + channel * area + row * v.width + col];
-      sum = fma(values[i], static_cast<Sum>(x), sum);
-    }
+// Entry `result` of the images' gradient, in every lane. `grad(i, filter)` is element i of the convolution's gradient.
+template <typename Grad>
+__device__ __forceinline__ double exact_image(const Layer& s, const Grad& grad, const float* weight, int64_t result) {
+  const int taps = s.kernel * s.kernel, col = static_cast<int>(result % s.width);
+  const int row = static_cast<int>(result / s.width % s.height);
+  const int64_t plane = result / s.width / s.height, image = plane / s.channels, channel = plane % s.channels;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.filters * taps; i += 32) {
+    const int filter = i / taps, tap = i % taps, down = row + s.padding - tap / s.kernel;
+    const int right = col + s.padding - tap % s.kernel, y = down / s.stride, x = right / s.stride;
+    if (down < 0 || right < 0 || down % s.stride || right % s.stride || y >= s.out_height || x >= s.out_width) continue;
+    const int64_t at = ((image * s.filters + filter) * s.out_height + y) * s.out_width + x;
+    sum = fma(grad(at, filter), static_cast<double>(weight[(filter * s.channels + channel) * taps + tap]), sum);
   }
-  __syncthreads();
-  values[threadIdx.x] = sum;
-  for (int step = shares / 2; step > 0; step /= 2) {
-    __syncthreads();
-    if (share < step) values[threadIdx.x] += values[threadIdx.x + step * v.together];
+  return warp_total(sum);
+}
+
+// Entry `result` of the weights' gradient, in every lane.
+template <typename Grad>
+__device__ __forceinline__ double exact_weight(const Layer& s, const Grad& grad, const float* images, int64_t result) {
+  const int taps = s.kernel * s.kernel, tap = static_cast<int>(result % taps);
+  const int channel = static_cast<int>(result / taps % s.channels), filter = static_cast<int>(result / taps / s.channels);
+  const int area = s.out_height * s.out_width;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.places(); i += 32) {
+    const int64_t image = i / area;
+    const int place = i % area, y = place / s.out_width, x = place % s.out_width;
+    const int row = y * s.stride - s.padding + tap / s.kernel, col = x * s.stride - s.padding + tap % s.kernel;
+    if (row < 0 || row >= s.height || col < 0 || col >= s.width) continue;
+    const double value = images[((image * s.channels + channel) * s.height + row) * s.width + col];
+    sum = fma(grad((image * s.filters + filter) * area + place, filter), value, sum);
   }
-  if (share > 0) return;
-  if (is_weight) v.grad_weight[filter * v.entries() + entry] = static_cast<float>(values[threadIdx.x]);
-  if (is_bias) v.grad_bias[filter] = static_cast<float>(values[threadIdx.x]);
+  return warp_total(sum);
 }
 
-// 32 entries of the images' gradient. Warps share the filters, and the windows whose winners may reach a place.
-template <typename Sum>
-__device__ __forceinline__ void little_images(const Little& v, int block, Sum* values) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, result = block * 32 + lane;
-  const int line = result / v.width, plane = line / v.height, image = plane / v.channels, channel = plane - image * v.channels;
-  const int y = line - plane * v.height + v.padding, x = result - line * v.width + v.padding;
-  const int reach = v.kernel / 2 + 1;  // windows, down as across
-  const int cy0 = (y - v.kernel + 1) >> 1, cx0 = (x - v.kernel + 1) >> 1;
-  const int windows = v.down * v.across, f0 = warp % v.shares;
+// The sum of `grad` over all places of a filter, in every lane.
+template <typename Grad>
+__device__ __forceinline__ double exact_bias(const Layer& s, const Grad& grad, int64_t filter) {
+  const int area = s.out_height * s.out_width;
+  double sum = 0.0;
+  for (int i = threadIdx.x % 32; i < s.places(); i += 32)
+    sum += grad((i / area * s.filters + filter) * area + i % area, static_cast<int>(filter));
+  return warp_total(sum);
+}
 
-  Sum sum = 0;
-  for (int window = warp / v.shares; window < reach * reach; window += kLittle / 32 / v.shares) {
-    const int cy = cy0 + window / reach, cx = cx0 + window % reach;
-    if (image >= v.batch || cy < 0 || cy >= v.down || cx < 0 || cx >= v.across) continue;
-    const int corner = 2 * cy * v.wide + 2 * cx, at = image * v.filters * windows + cy * v.across + cx;
-#pragma unroll 4
-    for (int f = f0; f < v.filters; f += v.shares) {
-      const int from = static_cast<int>(v.indices[at + f * windows]) - corner, lower = from >= v.wide;
-      const unsigned r = y - 2 * cy - lower, q = x - 2 * cx - (from - lower * v.wide), kernel = v.kernel;
-      const float value = v.grad[at + f * windows], gate = v.out[at + f * windows];
-      if (gate > 0.0f && r < kernel && q < kernel)
-        sum = fma(static_cast<Sum>(value), static_cast<Sum>(v.weight[f * v.entries() + (channel * kernel + r) * kernel + q]), sum);
-    }
+// All three gradients; `grad` as above.
+template <typename Grad>
+__global__ __launch_bounds__(256) void gradients_exactly(Grad grad, const float* x, const float* weight, float* grad_x,
+                                                         float* grad_weight, float* grad_bias, Layer s) {
+  int64_t result = static_cast<int64_t>(blockIdx.x) * 8 + threadIdx.x / 32;
+  const bool first = threadIdx.x % 32 == 0;
+  if (result < s.images()) {
+    const double sum = exact_image(s, grad, weight, result);
+    if (first) grad_x[result] = static_cast<float>(sum);
+  } else if ((result -= s.images()) < s.entries()) {
+    const double sum = exact_weight(s, grad, x, result);
+    if (first) grad_weight[result] = static_cast<float>(sum);
+  } else if ((result -= s.entries()) < s.filters) {
+    const double sum = exact_bias(s, grad, result);
+    if (first) grad_bias[result] = static_cast<float>(sum);
   }
-  values[threadIdx.x] = sum;
-  __syncthreads();
-  if (warp > 0 || image >= v.batch) return;
-  for (int part = 1; part < kLittle / 32; ++part) sum += values[part * 32 + lane];
-  v.grad_x[result] = static_cast<float>(sum);
 }
 
-template <typename Sum>
-__global__ __launch_bounds__(kLittle) void little_gradients(const __grid_constant__ Little v) {
-  __shared__ Sum values[kWinners];
-  __shared__ int2 winners[kWinners];
-  const int block = static_cast<int>(blockIdx.x), weights = v.filters * v.groups;
-  if (block < weights)
-    little_weights(v, block, values, winners);
-  else
-    little_images(v, block - weights, values);
-}
-
-// A block has fewer entries, so that more threads share their windows, while there are few blocks and many windows.
-void gradients_little(Little v, cudaStream_t stream) {
-  const int each = v.entries() + 1;  // with the bias
-  const auto blocks = [&] { return v.filters * ((each + v.together - 1) / v.together); };
-  while (v.together / 2 >= each || (v.together > 1 && blocks() < 264 && v.windows() * v.together > 8 * kLittle)) v.together /= 2;
-  v.groups = blocks() / v.filters;
-  while (v.shares < kLittle / 32 && v.shares < v.filters) v.shares *= 2;
-  const auto run = is_few(v) ? &little_gradients<double> : &little_gradients<float>;
-  run<<<static_cast<unsigned>(blocks() + (v.images() + 31) / 32), kLittle, 0, stream>>>(v);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-}
+// The convolution's gradient: the window's, where the place has won it and the gate is open.
+struct Won {
+  const float *grad, *out;
+  const int64_t* indices;
+  int high, wide, down, across;
+  __device__ double operator()(int64_t i, int) const {
+    const int x = static_cast<int>(i % wide), y = static_cast<int>(i / wide % high);
+    if (y / 2 >= down || x / 2 >= across) return 0.0;
+    const int64_t at = (i / wide / high * down + y / 2) * across + x / 2;
+    return out[at] > 0.0f && indices[at] == static_cast<int64_t>(y) * wide + x ? grad[at] : 0.0;
+  }
+};
 
 }  // namespace
 
@@ -1003,10 +958,12 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, tor
   const auto at = [](const torch::Tensor& tensor) { return tensor.data_ptr<float>(); };
   const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
 
-  const Little little = {at(grad_out), at(out), at(x), at(weight), indices.data_ptr<int64_t>(), at(grad_x), at(grad_weight),
-                         at(grad_bias), batch, channels, filters, height, width, kernel, pad, high, wide, down, across};
-  if (is_few(little) || is_little(little)) {
-    gradients_little(little, stream);
+  const Layer layer = {batch, channels, height, width, filters, kernel, 1, pad, high, wide};
+  if (is_few(layer, std::min(layer.images(), layer.entries()))) {
+    const Won won = {at(grad_out), at(out), indices.data_ptr<int64_t>(), high, wide, down, across};
+    const auto blocks = static_cast<unsigned>((layer.images() + layer.entries() + filters + 7) / 8);
+    gradients_exactly<<<blocks, 256, 0, stream>>>(won, at(x), at(weight), at(grad_x), at(grad_weight), at(grad_bias), layer);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
     return {grad_x, grad_weight, grad_bias};
   }
 

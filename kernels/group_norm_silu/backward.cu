@@ -1,8 +1,7 @@
 // Gradients of GroupNorm and SiLU in one launch. A group is read once: the registers of one block, or of a cluster of
 // blocks that exchange their sums, hold it until its gradient is written. Each warp has entries of one channel only; its
 // sums are the channel's share of the parameters' gradients, and the last block of a channel's groups joins them, in
-// an order that is always the same. Where planes do not split evenly, some warps have less than others or nothing.
-// Shapes whose planes do not split into packs take scalar kernels.
+// an order that is always the same. Shapes whose planes do not split into packs take scalar kernels.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_bf16.h>
@@ -30,21 +29,6 @@
 // Fewer warps than this in all: a thread holds fewer packs.
 #ifndef FEW_WARPS
 #define FEW_WARPS 1024
-#endif
-// Uneven splits: how much of what the threads could hold they must at least hold, in percent; how much more of it half as
-// many packs must fill to be taken instead, in percent; and whether a cluster may have any number of blocks, or powers of
-// two only.
-// tune: RAGGED_FILL = 5 [5, 25, 50]
-#ifndef RAGGED_FILL
-#define RAGGED_FILL 5
-#endif
-// tune: RAGGED_GAIN = 125 [100, 125, 150]
-#ifndef RAGGED_GAIN
-#define RAGGED_GAIN 125
-#endif
-// tune: ODD_CLUSTERS = 1 [0, 1]
-#ifndef ODD_CLUSTERS
-#define ODD_CLUSTERS 1
 #endif
 // Scalar kernels: the longest group that one block works on.
 #ifndef LONG_GROUP
@@ -154,11 +138,9 @@ __device__ void tell(const float2* slot, unsigned block, float2 value) {
 // one channel, `warps` warps make a block, `blocks` blocks (one, or a cluster) the group. Nothing fits: packs is 0.
 struct Plan {
   int packs, warps, blocks;
-  int length = packs * 32;  // packs of a warp
-  bool ragged = false;      // a channel's last warp may have fewer, and the last warps nothing
 };
 
-Plan even_plan(int64_t count, int64_t plane, int64_t groups, int vec, int most_packs) {
+Plan plan_for(int64_t count, int64_t plane, int64_t groups, int vec, int most_packs) {
   for (int packs = most_packs; packs >= 2; packs /= 2) {
     const int64_t chunk = packs * 32 * vec, chunks = count / chunk;
     if (plane % chunk != 0 || chunks > CLUSTER * kMostWarps) continue;
@@ -172,30 +154,6 @@ Plan even_plan(int64_t count, int64_t plane, int64_t groups, int vec, int most_p
     }
   }
   return {0, 0, 0};
-}
-
-// Any planes of `row` packs: as few blocks as will do, and the warps of a channel have nearly the same.
-Plan ragged_plan(int64_t share, int64_t row, int64_t groups, int most_packs) {
-  Plan plan = {0, 0, 0};
-  int64_t fill = 0;
-  for (int packs = most_packs; packs >= 2; packs /= 2) {
-    const int64_t pieces = (row + packs * 32 - 1) / (packs * 32), chunks = share * pieces;
-    if (chunks > CLUSTER * kMostWarps) break;
-    if (packs > 2 && chunks * groups < FEW_WARPS && 2 * chunks <= CLUSTER * kMostWarps) continue;
-    int64_t blocks = std::min<int64_t>((chunks + MOST_WARPS - 1) / MOST_WARPS, CLUSTER);
-    while (!ODD_CLUSTERS && (blocks & (blocks - 1)) != 0) ++blocks;
-    const int64_t warps = (chunks + blocks - 1) / blocks, filled = 100 * share * row / (blocks * warps * packs * 32);
-    if (filled < RAGGED_FILL || 100 * filled < RAGGED_GAIN * fill) continue;
-    const int64_t length = ((row + pieces - 1) / pieces + 31) / 32 * 32;
-    plan = {packs, static_cast<int>(warps), static_cast<int>(blocks), static_cast<int>(length), true};
-    fill = filled;
-  }
-  return plan;
-}
-
-Plan plan_for(int64_t share, int64_t plane, int64_t groups, int vec) {
-  const Plan plan = even_plan(share * plane, plane, groups, vec, PACKS);
-  return plan.packs == 0 && plane % vec == 0 ? ragged_plan(share, plane / vec, groups, PACKS) : plan;
 }
 
 // One block a group, or a cluster of them.
@@ -221,7 +179,6 @@ struct Groups {
   scalar_t *grad_x, *grad_weight, *grad_bias;
   float2* partial;  // of each group of each image: `pieces` of each channel
   int batch, groups, share, pieces;
-  int length;  // packs of a piece
   int64_t plane;
   __device__ int64_t count() const { return share * plane; }
 };
@@ -278,7 +235,7 @@ template <int Packs>
 constexpr int kRegisters = Packs > 4 ? 96 : Packs > 2 ? 64 : 56;
 
 // The group in registers.
-template <typename scalar_t, int Packs, bool Clustered, bool Ragged>
+template <typename scalar_t, int Packs, bool Clustered>
 __global__ void __maxnreg__(kRegisters<Packs>) group_held(Groups<scalar_t> g, int blocks) {
   constexpr int Vec = kVec<scalar_t>;
   __shared__ float sums[32], turns[32];
@@ -291,26 +248,14 @@ __global__ void __maxnreg__(kRegisters<Packs>) group_held(Groups<scalar_t> g, in
   }
   const int lane = threadIdx.x % 32, chunk = rank * (blockDim.x / 32) + threadIdx.x / 32;
   const int group = blockIdx.x / blocks;
-  int64_t start = group * g.count() + static_cast<int64_t>(chunk) * (Packs * 32 * Vec) + lane * Vec;
-  bool present = true;
-  int rest = Packs * 32, within;  // packs from the lane's first one to the piece's end; the channel's place in the group
-  if constexpr (Ragged) {
-    within = min(chunk / g.pieces, g.share - 1);
-    const int row = static_cast<int>(g.plane / Vec), first = (chunk - within * g.pieces) * g.length;
-    present = chunk < g.share * g.pieces;
-    rest = present ? min(g.length, row - first) - lane : 0;
-    start = group * g.count() + within * g.plane + static_cast<int64_t>(first + lane) * Vec;
-  }
-  const auto has = [&](int k) { return !Ragged || k * 32 < rest; };
-  uint4 held[Packs] = {}, grads[Packs] = {};
+  const int64_t start = group * g.count() + static_cast<int64_t>(chunk) * (Packs * 32 * Vec) + lane * Vec;
+  uint4 held[Packs], grads[Packs];
 #pragma unroll
   for (int k = 0; k < Packs; ++k) {
-    if (!has(k)) continue;
     held[k] = __ldcs(reinterpret_cast<const uint4*>(g.x + start + k * 32 * Vec));
     grads[k] = __ldcs(reinterpret_cast<const uint4*>(g.grad_out + start + k * 32 * Vec));
   }
-  if constexpr (!Ragged) within = chunk / g.pieces;
-  const int channel = group % g.groups * g.share + within;
+  const int channel = group % g.groups * g.share + chunk / g.pieces;
   const float gain = static_cast<float>(g.weight[channel]), shift = static_cast<float>(g.bias[channel]);
   const float mean = g.mean[group], rstd = g.rstd[group];
 
@@ -319,7 +264,6 @@ __global__ void __maxnreg__(kRegisters<Packs>) group_held(Groups<scalar_t> g, in
   float v[Vec], inner[Vec], shifts = 0.0f, gains = 0.0f;
 #pragma unroll
   for (int k = 0; k < Packs; ++k) {
-    if (!has(k)) continue;
     unpack<scalar_t>(held[k], v);
     unpack<scalar_t>(grads[k], inner);
 #pragma unroll
@@ -333,7 +277,7 @@ __global__ void __maxnreg__(kRegisters<Packs>) group_held(Groups<scalar_t> g, in
   }
   shifts = warp_sum(shifts), gains = warp_sum(gains);
   if (lane == 0) {
-    if (present) g.partial[static_cast<int64_t>(group) * g.share * g.pieces + chunk] = make_float2(shifts, gains);
+    g.partial[static_cast<int64_t>(group) * g.share * g.pieces + chunk] = make_float2(shifts, gains);
     sums[threadIdx.x / 32] = gain * shifts, turns[threadIdx.x / 32] = gain * gains;
   }
   __syncthreads();
@@ -356,7 +300,6 @@ __global__ void __maxnreg__(kRegisters<Packs>) group_held(Groups<scalar_t> g, in
   keep_packed(grads);
 #pragma unroll
   for (int k = 0; k < Packs; ++k) {
-    if (!has(k)) continue;
     unpack<scalar_t>(held[k], v);
     unpack<scalar_t>(grads[k], inner);
 #pragma unroll
@@ -478,11 +421,8 @@ __global__ void __launch_bounds__(kPlaneThreads) plane_gradient(Groups<scalar_t>
 
 template <typename scalar_t, int Packs>
 void launch_held(const Groups<scalar_t>& g, const Plan& plan, int64_t groups) {
-  const auto kernel = plan.blocks > 1 ? plan.ragged ? group_held<scalar_t, Packs, true, true>
-                                                    : group_held<scalar_t, Packs, true, false>
-                      : plan.ragged   ? group_held<scalar_t, Packs, false, true>
-                                      : group_held<scalar_t, Packs, false, false>;
-  launch_plan(kernel, plan, groups, g, plan.blocks);
+  launch_plan(plan.blocks > 1 ? group_held<scalar_t, Packs, true> : group_held<scalar_t, Packs, false>, plan, groups, g,
+              plan.blocks);
 }
 
 template <typename scalar_t>
@@ -490,13 +430,12 @@ void launch(Groups<scalar_t> g, torch::Tensor mean) {
   const auto stream = at::cuda::getCurrentCUDAStream();
   const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
   const int64_t count = g.share * g.plane, groups = static_cast<int64_t>(g.batch) * g.groups;
+  const Plan plan = plan_for(count, g.plane, groups, kVec<scalar_t>, PACKS);
   if (groups == 0 || count == 0) return;
-  const Plan plan = plan_for(g.share, g.plane, groups, kVec<scalar_t>);
   const bool held = plan.packs > 0 && aligned(g.x) && aligned(g.grad_out) && aligned(g.grad_x);
   const int warps = static_cast<int>(std::clamp<int64_t>((count / 8 + 31) / 32, 2, 16));
-  g.length = plan.length;
   if (held)
-    g.pieces = static_cast<int>((g.plane / kVec<scalar_t> + plan.length - 1) / plan.length);
+    g.pieces = static_cast<int>(g.plane / (plan.packs * 32 * kVec<scalar_t>));
   else if (count <= LONG_GROUP)
     g.pieces = std::max(warps / g.share, 1);
   else
@@ -541,7 +480,6 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, tor
                                 static_cast<int>(x.size(0)),
                                 static_cast<int>(groups),
                                 static_cast<int>(x.size(1) / groups),
-                                0,
                                 0,
                                 x.size(2) * x.size(3)};
     launch(g, mean);

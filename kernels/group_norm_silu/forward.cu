@@ -1,7 +1,7 @@
 // GroupNorm and SiLU. A group is read once: the registers of one block, or of a cluster of blocks that exchange their
 // moments, hold it until it is written. Where there are more groups than fit on the GPU, the blocks stay and take one
-// after another; shared memory already fetches the next groups while one is reduced and written. Where planes do not split
-// evenly, some warps have less than others or nothing. Shapes whose planes do not split into packs take scalar kernels.
+// after another; shared memory already fetches the next groups while one is reduced and written. Shapes whose planes do
+// not split into packs take scalar kernels.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_bf16.h>
@@ -42,21 +42,6 @@
 // Fewer warps than this in all: a thread holds fewer packs.
 #ifndef FEW_WARPS
 #define FEW_WARPS 1024
-#endif
-// Uneven splits: how much of what the threads could hold they must at least hold, in percent; how much more of it half as
-// many packs must fill to be taken instead, in percent; and whether a cluster may have any number of blocks, or powers of
-// two only.
-// tune: RAGGED_FILL = 25 [12, 25, 50]
-#ifndef RAGGED_FILL
-#define RAGGED_FILL 25
-#endif
-// tune: RAGGED_GAIN = 125 [100, 125, 150]
-#ifndef RAGGED_GAIN
-#define RAGGED_GAIN 125
-#endif
-// tune: ODD_CLUSTERS = 1 [0, 1]
-#ifndef ODD_CLUSTERS
-#define ODD_CLUSTERS 1
 #endif
 
 #define DISPATCH(TENSOR, NAME, ...)                                          \
@@ -162,8 +147,6 @@ __device__ void tell(const float2* slot, unsigned block, float2 value) {
 // one channel, `warps` warps make a block, `blocks` blocks (one, or a cluster) the group. Nothing fits: packs is 0.
 struct Plan {
   int packs, warps, blocks;
-  int length = packs * 32;  // packs of a warp
-  bool ragged = false;      // a channel's last warp may have fewer, and the last warps nothing
 };
 
 Plan plan_with(int packs, int64_t count, int64_t plane, int64_t groups, int vec) {
@@ -179,33 +162,12 @@ Plan plan_with(int packs, int64_t count, int64_t plane, int64_t groups, int vec)
   return {0, 0, 0};
 }
 
-// Any planes of `row` packs: as few blocks as will do, and the warps of a channel have nearly the same.
-Plan ragged_plan(int64_t share, int64_t row, int64_t groups) {
-  Plan plan = {0, 0, 0};
-  int64_t fill = 0;
-  for (int packs = 8; packs >= 2; packs /= 2) {
-    const int64_t pieces = (row + packs * 32 - 1) / (packs * 32), chunks = share * pieces;
-    if (chunks > CLUSTER * kMostWarps) break;
-    if (packs > 2 && chunks * groups < FEW_WARPS && 2 * chunks <= CLUSTER * kMostWarps) continue;
-    const int64_t most = std::min(TILE / packs, kMostWarps);
-    int64_t blocks = std::min<int64_t>((chunks + most - 1) / most, CLUSTER);
-    while (!ODD_CLUSTERS && (blocks & (blocks - 1)) != 0) ++blocks;
-    const int64_t warps = (chunks + blocks - 1) / blocks, filled = 100 * share * row / (blocks * warps * packs * 32);
-    if (filled < RAGGED_FILL || 100 * filled < RAGGED_GAIN * fill) continue;
-    const int64_t length = ((row + pieces - 1) / pieces + 31) / 32 * 32;
-    plan = {packs, static_cast<int>(warps), static_cast<int>(blocks), static_cast<int>(length), true};
-    fill = filled;
-  }
-  return plan;
-}
-
-// The usual number of packs, or fewer, or more where the group is too long; evenly if that can be.
-Plan plan_for(int64_t share, int64_t plane, int64_t groups, int vec) {
-  const int64_t count = share * plane;
+// The usual number of packs, or fewer, or more where the group is too long.
+Plan plan_for(int64_t count, int64_t plane, int64_t groups, int vec) {
   Plan plan = {0, 0, 0};
   for (int packs = PACKS; packs >= 2 && plan.packs == 0; packs /= 2) plan = plan_with(packs, count, plane, groups, vec);
   for (int packs = 2 * PACKS; packs <= 8 && plan.packs == 0; packs *= 2) plan = plan_with(packs, count, plane, groups, vec);
-  return plan.packs == 0 && plane % vec == 0 ? ragged_plan(share, plane / vec, groups) : plan;
+  return plan;
 }
 
 // How many blocks or clusters work on the groups. If not all groups fit on the GPU at once, as many as do, or fewer if
@@ -214,7 +176,7 @@ int64_t staying(const Plan& plan, int64_t groups) {
   int64_t sms = std::min(at::cuda::getCurrentDeviceProperties()->multiProcessorCount, MOST_SMS);
   if (sms > 2 * plan.blocks) sms -= sms % (2 * plan.blocks);
   const int64_t room = std::max<int64_t>(RESIDENT * sms / plan.blocks, 1);
-  if (!AHEAD || plan.ragged || groups <= room) return groups;
+  if (!AHEAD || groups <= room) return groups;
   const int64_t rounds = (groups + room - 1) / room;
   return (groups + rounds - 1) / rounds;
 }
@@ -250,14 +212,7 @@ struct Groups {
   int groups, share;  // of an image; channels of a group
   int64_t plane;
   float eps;
-  int pieces, length;  // warps of a channel; packs of each but the last
-  float per_piece;     // 1 / pieces
   __device__ int64_t count() const { return share * plane; }
-  // Packs that the warp `chunk` has of its channel: zero beyond the last channel.
-  __device__ int packs_of(int chunk) const {
-    const int row = static_cast<int>(plane / kVec<scalar_t>), piece = chunk - channel_of(chunk, per_piece) * pieces;
-    return chunk < share * pieces ? min(length, row - piece * length) : 0;
-  }
 };
 
 __device__ float activated(float x, float mean, float scale, float shift) {
@@ -289,14 +244,13 @@ __device__ void activate(float (&v)[kVec<scalar_t>], float mean, float scale, fl
 }
 
 // Mean and sum of squares around it, of equally many entries each: of a thread's packs, then of a warp's lanes, by Chan's
-// formula. It loses no digits, and equal entries have their own value as mean. Ragged: of the lane's first `own_packs` only.
-template <typename scalar_t, bool Ragged, int Packs>
-__device__ float2 warp_moments(const uint4 (&held)[Packs], int own_packs) {
+// formula. It loses no digits, and equal entries have their own value as mean.
+template <typename scalar_t, int Packs>
+__device__ float2 warp_moments(const uint4 (&held)[Packs]) {
   constexpr int Vec = kVec<scalar_t>;
-  float mean = 0.0f, square = 0.0f, size = static_cast<float>(own_packs);
+  float mean = 0.0f, square = 0.0f;
 #pragma unroll
   for (int k = 0; k < Packs; ++k) {
-    if (Ragged && k >= own_packs) continue;
     float v[Vec], sums[Vec], own = 0.0f;
     unpack<scalar_t>(held[k], v);
 #pragma unroll
@@ -314,29 +268,20 @@ __device__ float2 warp_moments(const uint4 (&held)[Packs], int own_packs) {
 #pragma unroll
   for (int step = 1; step < 32; step *= 2) {
     const float other = __shfl_xor_sync(kAll, mean, step), apart = other - mean;
-    if constexpr (Ragged) {
-      const float more = __shfl_xor_sync(kAll, size, step), all = size + more;
-      const float share = all > 0.0f ? __fdividef(more, all) : 0.0f;
-      square += __shfl_xor_sync(kAll, square, step) + apart * apart * (Vec * size * share);
-      mean += apart * share, size = all;
-      continue;
-    }
     square += __shfl_xor_sync(kAll, square, step) + apart * apart * (0.5f * Packs * Vec * step);
     mean = 0.5f * (mean + other);
   }
   return make_float2(mean, square);
 }
 
-// The same of `count` warps, by every warp for itself: the i-th had `each` entries weight(i) times, all `weights` times.
-template <typename Weight>
-__device__ float2 join_moments(const float2* moments, int count, float each, float weights, const Weight& weight) {
+// The same of `count` warps that had `each` entries, by every warp for itself.
+__device__ float2 join_moments(const float2* moments, int count, float each) {
   const int lane = threadIdx.x % 32;
   const float pivot = moments[0].x;
   float mean = 0.0f, square = 0.0f;
-  for (int i = lane; i < count; i += 32) mean += (moments[i].x - pivot) * weight(i);
-  mean = pivot + warp_sum(mean) / weights;
-  for (int i = lane; i < count; i += 32)
-    square += moments[i].y + each * weight(i) * (moments[i].x - mean) * (moments[i].x - mean);
+  for (int i = lane; i < count; i += 32) mean += moments[i].x - pivot;
+  mean = pivot + warp_sum(mean) / static_cast<float>(count);
+  for (int i = lane; i < count; i += 32) square += moments[i].y + each * (moments[i].x - mean) * (moments[i].x - mean);
   return make_float2(mean, warp_sum(square));
 }
 
@@ -346,7 +291,7 @@ constexpr int kRegisters = Packs <= 4 ? 48 : Ahead ? 96 : 64;
 constexpr int kStages = 2;  // groups that are fetched ahead
 
 // The group in registers. Every warp tells its moments to all blocks of the cluster, so there is one barrier a group.
-template <typename scalar_t, int Packs, bool Clustered, bool Ahead, bool Ragged>
+template <typename scalar_t, int Packs, bool Clustered, bool Ahead>
 __global__ void __maxnreg__((kRegisters<Packs, Ahead>)) group_held(Groups<scalar_t> g, int blocks, int total) {
   constexpr int Vec = kVec<scalar_t>;
   extern __shared__ uint4 slots[];
@@ -358,15 +303,9 @@ __global__ void __maxnreg__((kRegisters<Packs, Ahead>)) group_held(Groups<scalar
   }
   const int lane = threadIdx.x % 32, warps = blockDim.x / 32, chunk = rank * warps + threadIdx.x / 32;
   const int begin = blockIdx.x / blocks, step = gridDim.x / blocks;
-  // The channel's place in the group.
-  const int within = Ragged ? min(channel_of(chunk, g.per_piece), g.share - 1)
-                            : chunk / static_cast<int>(g.plane / (Packs * 32 * Vec));
+  const int within = chunk / static_cast<int>(g.plane / (Packs * 32 * Vec));  // the channel's place in the group
   const int each = static_cast<int>(g.count() / Vec);  // packs of a group; those of all are fewer than 2^31
-  const int first = Ragged ? within * static_cast<int>(g.plane / Vec) + (chunk - within * g.pieces) * g.length + lane
-                           : chunk * (Packs * 32) + lane;
-  const auto place = [&](int group) { return group * each + first; };
-  const int own_packs = Ragged ? max(g.packs_of(chunk) - lane + 31, 0) / 32 : Packs;  // of the lane
-  const auto has = [&](int k) { return !Ragged || k < own_packs; };
+  const auto place = [&](int group) { return group * each + chunk * (Packs * 32) + lane; };
   // A thread reads only what it copied itself, so no barrier guards the slots. Every call makes one group of copies.
   const auto slot = [&](int stage, int k) { return slots + (stage * Packs + k) * blockDim.x + threadIdx.x; };
   const auto prefetch = [&](int group, int stage) {
@@ -383,7 +322,7 @@ __global__ void __maxnreg__((kRegisters<Packs, Ahead>)) group_held(Groups<scalar
   }
   int stage = 0, half = 0;
   for (int group = begin; group < total; group += step, half ^= 1) {
-    uint4 held[Packs] = {};
+    uint4 held[Packs];
     const int channel = group % g.groups * g.share + within;
     const scalar_t gain = g.weight[channel], shift = g.bias[channel];
     if constexpr (Ahead) {
@@ -395,10 +334,9 @@ __global__ void __maxnreg__((kRegisters<Packs, Ahead>)) group_held(Groups<scalar
       stage = stage + 1 == kStages ? 0 : stage + 1;
     } else {
 #pragma unroll
-      for (int k = 0; k < Packs; ++k)
-        if (has(k)) held[k] = __ldcs(reinterpret_cast<const uint4*>(g.x) + place(group) + k * 32);
+      for (int k = 0; k < Packs; ++k) held[k] = __ldcs(reinterpret_cast<const uint4*>(g.x) + place(group) + k * 32);
     }
-    const float2 own = warp_moments<scalar_t, Ragged>(held, own_packs);
+    const float2 own = warp_moments<scalar_t>(held);
     if constexpr (Clustered) {
       if (group == begin) cluster_wait();
       if (lane < blocks) tell(&told[half][chunk], lane, own);
@@ -408,14 +346,11 @@ __global__ void __maxnreg__((kRegisters<Packs, Ahead>)) group_held(Groups<scalar
       if (lane == 0) told[half][chunk] = own;
       __syncthreads();
     }
-    const auto weight = [&](int i) { return Ragged ? static_cast<float>(g.packs_of(i)) : 1.0f; };
-    const float2 moments = join_moments(told[half], warps * blocks, Ragged ? Vec : Packs * 32 * Vec,
-                                        static_cast<float>(Ragged ? each : warps * blocks), weight);
+    const float2 moments = join_moments(told[half], warps * blocks, Packs * 32 * Vec);
     const float rstd = rsqrtf(moments.y / static_cast<float>(g.count()) + g.eps);
     keep_packed(held);
 #pragma unroll
     for (int k = 0; k < Packs; ++k) {
-      if (!has(k)) continue;
       float v[Vec];
       unpack<scalar_t>(held[k], v);
       activate<scalar_t>(v, moments.x, static_cast<float>(gain) * rstd, static_cast<float>(shift));
@@ -521,27 +456,20 @@ template <typename scalar_t, int Packs>
 void launch_held(const Groups<scalar_t>& g, const Plan& plan, int64_t groups) {
   const int64_t count = staying(plan, groups);
   const bool ahead = count < groups;
-  const auto kernel =
-      plan.ragged       ? plan.blocks > 1 ? group_held<scalar_t, Packs, true, false, true>
-                                          : group_held<scalar_t, Packs, false, false, true>
-      : plan.blocks > 1 ? ahead ? group_held<scalar_t, Packs, true, true, false>
-                                : group_held<scalar_t, Packs, true, false, false>
-      : ahead           ? group_held<scalar_t, Packs, false, true, false>
-                        : group_held<scalar_t, Packs, false, false, false>;
-  launch_plan(kernel, plan, count, ahead ? kStages * Packs * plan.warps * 512 : 0, g, plan.blocks, static_cast<int>(groups));
+  launch_plan(plan.blocks > 1 ? ahead ? group_held<scalar_t, Packs, true, true> : group_held<scalar_t, Packs, true, false>
+              : ahead         ? group_held<scalar_t, Packs, false, true>
+                              : group_held<scalar_t, Packs, false, false>,
+              plan, count, ahead ? kStages * Packs * plan.warps * 512 : 0, g, plan.blocks, static_cast<int>(groups));
 }
 
 template <typename scalar_t>
-void launch(Groups<scalar_t> g, int64_t groups, torch::Tensor x) {
+void launch(const Groups<scalar_t>& g, int64_t groups, torch::Tensor x) {
   const auto stream = at::cuda::getCurrentCUDAStream();
   const int64_t count = g.share * g.plane;
   const bool aligned = reinterpret_cast<uintptr_t>(g.x) % 16 == 0 && reinterpret_cast<uintptr_t>(g.out) % 16 == 0;
+  const Plan plan = plan_for(count, g.plane, groups, kVec<scalar_t>);
   if (groups == 0 || count == 0) return;
-  const Plan plan = plan_for(g.share, g.plane, groups, kVec<scalar_t>);
   if (aligned && plan.packs > 0 && groups * count / kVec<scalar_t> < INT32_MAX) {
-    g.length = plan.length;
-    g.pieces = static_cast<int>((g.plane / kVec<scalar_t> + plan.length - 1) / plan.length);
-    g.per_piece = 1.0f / static_cast<float>(g.pieces);
     const auto run = plan.packs == 8   ? launch_held<scalar_t, 8>
                      : plan.packs == 4 ? launch_held<scalar_t, 4>
                                        : launch_held<scalar_t, 2>;
@@ -571,9 +499,7 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weight, torch::Tensor bias,
     const Groups<scalar_t> g = {x.data_ptr<scalar_t>(),   weight.data_ptr<scalar_t>(),
                                 bias.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(),
                                 static_cast<int>(groups), static_cast<int>(x.size(1) / groups),
-                                x.size(2) * x.size(3),    static_cast<float>(eps),
-                                0,                        0,
-                                0.0f};
+                                x.size(2) * x.size(3),    static_cast<float>(eps)};
     launch(g, x.size(0) * groups, x);
   });
   return out;
