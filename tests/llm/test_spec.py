@@ -59,7 +59,7 @@ def test_a_price_is_one_number_or_two(text: str, price: tuple[float, float]) -> 
         ("openai:m,usd_per_mtok=free", "usd_per_mtok of m is 'free'"),
         ("openai:m,base_url=localhost", "give a whole address"),
         ("openai-compatible:m", "needs an address: openai-compatible:m,base_url=http"),
-        ("openai:m;openai:m", "openai:m is listed twice. To draw it more often, write weight=2"),
+        ("openai:m;openai:m", "openai:m is listed twice. To ask it more often, write weight=2"),
     ],
 )
 def test_a_slip_is_named_with_the_way_out(text: str, said: str) -> None:
