@@ -1,4 +1,4 @@
-"""Errors, hashing, atomic files, order statistics. Knows nothing of kernels."""
+"""Errors, hashing, atomic files, order statistics, JSON in text. Knows nothing of kernels."""
 
 from warpsmith.base.errors import ArchiveError, HarnessError, MachineError, UsageError, WarpsmithError
 from warpsmith.base.files import locked, one_of, read_text, write_atomic
@@ -6,6 +6,7 @@ from warpsmith.base.formula import evaluate
 from warpsmith.base.hashing import digest, digest_files, digest_json
 from warpsmith.base.home import Home
 from warpsmith.base.names import nearest
+from warpsmith.base.objects import json_objects
 from warpsmith.base.stats import bootstrap_ratio, geomean, median, quantile, spearman
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "digest_json",
     "evaluate",
     "geomean",
+    "json_objects",
     "locked",
     "median",
     "nearest",

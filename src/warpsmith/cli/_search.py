@@ -156,7 +156,6 @@ def _task(wishes: Wishes) -> Task:
 
     with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
         task = opened.describe()
-    assert wishes.direction is not None
     task.signature(wishes.direction)  # one that the task lacks is refused
     return task
 

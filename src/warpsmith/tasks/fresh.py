@@ -8,9 +8,7 @@ import torch
 from warpsmith.records import Direction, Trial
 from warpsmith.tasks.draw import unrepeated
 from warpsmith.tasks.opened import LocalTask, OpenTask
-from warpsmith.tasks.program import Problem, Program, moved, sided, solved
-from warpsmith.tasks.twist import twisted
-from warpsmith.tasks.values import mapped
+from warpsmith.tasks.program import Problem, moved, problem, sided, solved
 
 
 def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, device: str) -> Iterator[Problem]:
@@ -19,9 +17,11 @@ def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, devi
     while True:
         other = trial.model_copy(update={"seed": draw.randrange(1 << 31)})
         if isinstance(task, LocalTask):
-            yield _here(sided(task.program, direction), direction, other, draw, device)
+            with unrepeated(draw):
+                one = problem(task.program, direction, other, device)
         else:  # a foreign task runs where it is confined
-            yield moved(task.problem(direction, other), device)
+            one = moved(task.problem(direction, other), device)
+        yield one
 
 
 def outline(task: OpenTask, direction: Direction, trial: Trial) -> Problem:
@@ -32,10 +32,3 @@ def outline(task: OpenTask, direction: Direction, trial: Trial) -> Problem:
     with torch.device("meta"):
         arguments = program.arguments(trial)
     return solved(program, direction, arguments, 0)
-
-
-def _here(program: Program, direction: Direction, trial: Trial, draw: random.Random, device: str) -> Problem:
-    with unrepeated(draw):  # upstream gradients as well
-        with torch.device(device):  # the draw happens there too: a large one takes the CPU seconds
-            drawn = mapped(program.arguments(trial), lambda tensor: tensor.to(device))
-        return solved(program, direction, twisted(drawn, program.task.forward, trial), trial.seed)

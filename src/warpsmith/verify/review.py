@@ -1,6 +1,5 @@
 """Model reviewers: what each is asked, and what its answer says. Asks nobody itself."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from warpsmith.base import json_objects
 from warpsmith.compile import CompileOptions
 from warpsmith.llm import Prompt
 from warpsmith.records import Candidate, Case, Finding, Group, Model, StageResult, Task
@@ -175,23 +175,7 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
     """Every JSON object of an answer that has a verdict: in fences, in lists, or bare, in their order."""
     blocks = FENCED.findall(text) or [text]
     for block in blocks:
-        yield from (one for one in _parsed(block) if "verdict" in one)
-
-
-def _parsed(block: str) -> Iterator[Mapping[str, Any]]:
-    decoder, place = json.JSONDecoder(strict=False), 0
-    while (start := _opening(block, place)) >= 0:
-        try:
-            found, place = decoder.raw_decode(block, start)
-        except (json.JSONDecodeError, RecursionError):
-            place = start + 1
-            continue
-        yield from (one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict))
-
-
-def _opening(block: str, place: int) -> int:
-    found = re.compile(r"[{\[]").search(block, place)
-    return found.start() if found else -1
+        yield from (one for one in json_objects(block) if "verdict" in one)
 
 
 def _review(found: Mapping[str, Any], role: Role, text: str) -> Review | BadAnswer:

@@ -1,12 +1,12 @@
 """A model's opinion of a task, from a function that is passed in: this room knows no models."""
 
 import json
-import re
 from collections.abc import Callable
 from typing import TypeAlias
 
 from pydantic import Field
 
+from warpsmith.base import json_objects
 from warpsmith.records import Model, Task
 from warpsmith.tasks.filters.report import Filter, FilterReport, FilterResult, Sense, Skip
 
@@ -46,12 +46,9 @@ def question(task: Task) -> str:
 
 def read_judgement(text: str) -> Judgement | str:
     """The first judgement in an answer; else what is wrong with it."""
-    decoder, why = json.JSONDecoder(strict=False), "it holds no JSON object"
-    for opening in re.finditer(r"\{", text):
-        try:
-            found = Judgement.read(json.dumps(decoder.raw_decode(text, opening.start())[0]))
-        except (json.JSONDecodeError, RecursionError):
-            continue
+    why = "it holds no JSON object"
+    for one in json_objects(text):
+        found = Judgement.read(json.dumps(one))
         if isinstance(found, Judgement):
             return found
         why = found

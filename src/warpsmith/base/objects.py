@@ -1,0 +1,20 @@
+"""JSON inside other text, as models write it."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+OPENING = re.compile(r"[{\[]")
+
+
+def json_objects(text: str) -> Iterator[Mapping[str, Any]]:
+    """Every object that stands in a text, by itself or in a list, in their order."""
+    decoder, place = json.JSONDecoder(strict=False), 0
+    while (opening := OPENING.search(text, place)) is not None:
+        try:
+            found, place = decoder.raw_decode(text, opening.start())
+        except (json.JSONDecodeError, RecursionError):
+            place = opening.start() + 1
+            continue
+        yield from (one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict))
