@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import copytree
 from typing import cast
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from warpsmith.base import HarnessError
 from warpsmith.records import MODES, Case, Direction, Dtype, Group
 from warpsmith.tasks.find import open_task
+from warpsmith.tasks.suite import suite_folder
 from warpsmith.timing.baselines import Baseline, Baselines, asked, keep, load, measure_again, store
 from warpsmith.timing.host import host_policy
 from warpsmith.timing.sitting import Sitting
@@ -42,6 +44,17 @@ class Torch:
 
 def question() -> Request:
     return asked("softmax", open_task("softmax").describe(), Direction.FORWARD, CASE)
+
+
+def test_a_task_of_a_path_is_asked_for_by_a_path_that_is_the_same_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch's process works in a folder of its own."""
+    copytree(suite_folder("softmax"), tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    found = asked("./mine", open_task("./mine").describe(), Direction.FORWARD, CASE)
+    assert found.target == str(tmp_path / "mine")
+    assert question().target == "softmax"
 
 
 def test_only_what_came_near_the_best_is_measured_again() -> None:

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from warpsmith.base import HarnessError, Home, digest_json, median, write_atomic
 from warpsmith.records import MODES, Case, Direction, Model, Task
+from warpsmith.tasks.target import find
 from warpsmith.timing.host import Host
 from warpsmith.timing.torch_host import Request
 
@@ -123,9 +124,9 @@ def believed(path: Path, flush_us: float) -> Baselines | None:
 
 
 def asked(target: str, task: Task, direction: Direction, case: Case, cold: bool = True) -> Request:
-    """The question for a case; the mode is named when it is asked."""
+    """The question for a case; the mode is named when it is asked. Torch's process works in a folder of its own."""
     return Request(
-        target=target,
+        target=find(target).label,
         direction=direction,
         case=case,
         mode="",
