@@ -137,8 +137,8 @@ def _pairs(subject: Subject) -> Iterator[dict[str, object]]:
     assert not isinstance(recorded, Trouble | Unrepeated), recorded
     with Sitting(subject, runtime, recorded.arenas, CHOICES.call_s) as sitting:
         for case in cases:
-            calls, one = list(islice(subject.calls(case), CALLS)), recorded.calls[case.name]
-            windows = [_window(sitting, one, calls, number) for number in range(4)]
+            drawn, one = [call for _, call in islice(subject.calls(case), CALLS)], recorded.calls[case.name]
+            windows = [_window(sitting, one, drawn, number) for number in range(4)]
             times = [window for window in windows if window]
             if len(times) < 4:
                 print(f"{subject.target} {case.name} cannot be repeated", flush=True)
@@ -159,13 +159,13 @@ def _pairs(subject: Subject) -> Iterator[dict[str, object]]:
             }
 
 
-def _window(sitting: Sitting, recorded: Recorded, calls: Sequence[Problem], number: int) -> list[float]:
+def _window(sitting: Sitting, recorded: Recorded, drawn: Sequence[Problem], number: int) -> list[float]:
     """The times of one window, of several processes where the kernel is short; none where it went wrong."""
     times: list[list[float]] = []
     players = 1 + len(MORE[0])
     for place in range(players):
         player = sitting.player(number * players + place, recorded)
-        found = sample(player, cycle(calls), _unseen, Manner(FEWER if place else SAME))
+        found = sample(player, ((call, _unseen) for call in cycle(drawn)), Manner(FEWER if place else SAME))
         if isinstance(found, Trouble):
             return []
         times.append([clocks.event_us for clocks in found.kept().queued])

@@ -1,6 +1,6 @@
 """On a real GPU: kernels are repeated without their host code, right and as fast, and a hook in it gains nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite
 from warpsmith.timing.recording import Recordings, Unrepeated, record_alone, room_of
-from warpsmith.timing.sample import Manner, sample
+from warpsmith.timing.sample import Calls, Manner, sample
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stop import StopRule
 from warpsmith.timing.subject import Subject
@@ -48,6 +48,10 @@ def examined(subject: Subject, trial: Trial) -> Callable[[Problem, Shown], Troub
     return examine
 
 
+def examined_calls(subject: Subject, drawn: Iterator[tuple[Trial, Problem]]) -> Calls:
+    return ((call, examined(subject, trial)) for trial, call in drawn)
+
+
 def recordings(subject: Subject, cases: Sequence[Case]) -> Recordings:
     runtime = Toolchain.find().runtime.parent
     found = record_alone(subject, runtime, cases, partial(examined, subject), CALL_S)
@@ -68,14 +72,30 @@ def test_a_published_kernel_is_repeated_right_and_as_fast(task: str, direction: 
     ):
         for case in cases:
             player = sitting.player(0, recorded.calls[case.name])
-            judge = examined(subject, Trial(case=case))
-            others = ((call, examined(subject, trial)) for trial, call in subject.others(case))
-            repeated = sample(player, subject.calls(case), judge, Manner(RULE), others)
+            usual, others = (examined_calls(subject, drawn(case)) for drawn in (subject.calls, subject.others))
+            repeated = sample(player, usual, Manner(RULE), others)
             assert not isinstance(repeated, Trouble), f"{case.name}: {repeated.detail}"
-            own = sample(worker, subject.calls(case), judge, Manner(RULE))
+            own = sample(worker, usual, Manner(RULE))
             assert not isinstance(own, Trouble), f"{case.name}: {own.detail}"
             times = [median(found.events_us(Mode.QUEUED)) for found in (repeated, own)]
             assert abs(times[0] - times[1]) <= max(0.03 * times[1], 1.0), f"{case.name}: {times}"
+
+
+@pytest.mark.parametrize("task", ["attention", "group_norm_silu", "layernorm", "max_pool", "softmax"])
+def test_large_inputs_take_as_long_as_usual_ones(task: str) -> None:
+    """Both count in one median."""
+    subject = subject_of(ROOT / "kernels" / task / "forward.cu", task, Direction.FORWARD)
+    cases = subject.task.group(Group.TIMING)
+    recorded = recordings(subject, cases)
+    with Sitting(subject, Toolchain.find().runtime.parent, recorded.arenas, CALL_S) as sitting:
+        for case in cases:
+            player, times = sitting.player(0, recorded.calls[case.name]), list[float]()
+            for is_usual in (True, False):
+                calls = (pair for pair in subject.calls(case) if (pair[0] == Trial(case=case)) is is_usual)
+                found = sample(player, examined_calls(subject, calls), Manner(RULE))
+                assert not isinstance(found, Trouble), f"{case.name}: {found.detail}"
+                times.append(median(found.events_us(Mode.QUEUED)))
+            assert abs(times[0] - times[1]) <= max(0.02 * times[0], 0.5), f"{case.name}: {times}"
 
 
 @pytest.mark.parametrize("name", ["71_early_answer", "60_unforked_side_stream", "08_got_hook"])
@@ -96,7 +116,6 @@ def test_controls_can_be_repeated(path: Path) -> None:
     recorded = recordings(subject, [case])
     with Sitting(subject, Toolchain.find().runtime.parent, recorded.arenas, CALL_S) as sitting:
         manner = Manner(RULE, given=subject.plain)
-        player, judge = sitting.player(0, recorded.calls[case.name]), examined(subject, Trial(case=case))
-        others = ((call, examined(subject, trial)) for trial, call in subject.others(case))
-        found = sample(player, subject.calls(case), judge, manner, others)
+        usual, others = (examined_calls(subject, drawn(case)) for drawn in (subject.calls, subject.others))
+        found = sample(sitting.player(0, recorded.calls[case.name]), usual, manner, others)
         assert not isinstance(found, Trouble), found.detail

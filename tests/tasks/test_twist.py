@@ -1,4 +1,4 @@
-"""Twists: one element, or the order of all, from the seed; everything else stays."""
+"""Twists: one element, a row, or the order of all, from the seed; everything else stays."""
 
 import pytest
 import torch
@@ -8,6 +8,7 @@ from warpsmith.records import Direction, Group, Trial, Twist
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import problem
 from warpsmith.tasks.suite import suite_program
+from warpsmith.tasks.twist import HIGH, SHARE, _raised
 from warpsmith.tasks.values import tensors
 
 PROGRAM = suite_program("linear")
@@ -39,12 +40,41 @@ def test_a_shuffle_keeps_the_values_and_their_statistics() -> None:
         assert torch.equal(plain.flatten().sort().values, shuffled.flatten().sort().values)
 
 
+def test_half_of_one_row_is_raised_and_nothing_else() -> None:
+    (x, *parameters), (raised, *same) = drawn(Twist.NONE), drawn(Twist.RAISED)
+    changed = x != raised
+    assert len(changed.nonzero()[:, 0].unique()) == 1 and x.stride() == raised.stride()
+    assert torch.equal(raised[changed], x[changed] + HIGH)
+    assert all(torch.equal(a, b) for a, b in zip(parameters, same, strict=True)), "parameters have their own inits"
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (40,), (2, 64), (40, 6), (3, 5, 7, 9)])
+def test_a_sixteenth_at_most_is_raised_of_any_shape(shape: tuple[int, ...]) -> None:
+    x = torch.zeros(shape).transpose(0, -1) if shape else torch.zeros(())
+    places = set[int]()
+    for seed in range(20):
+        (raised,) = _raised([x], torch.Generator().manual_seed(seed))
+        assert 1 <= int((raised == HIGH).sum()) <= max(1, min(x.numel() // SHARE, (x.shape or [2])[-1] // 2))
+        places.add(int(raised.flatten().argmax()))
+    assert len(places) > 3 or x.numel() == 1
+
+
+def test_raised_rows_of_several_inputs_do_not_meet() -> None:
+    """Products of two of them would be past what float32 tells apart."""
+    few, many = [torch.zeros(8, 5) for _ in range(3)], [torch.zeros(2, 2, 8, 5) for _ in range(3)]
+    for seed in range(20):
+        source = torch.Generator().manual_seed(seed)
+        assert sum(bool(tensor.any()) for tensor in _raised(few, source)) == 1
+        heads = [int(tensor.flatten(0, 1).any(-1).any(-1).nonzero()) for tensor in _raised(many, source)]
+        assert len(set(heads)) == 3
+
+
 def test_upstream_gradients_are_not_twisted() -> None:
     plain, nudged = (drawn(twist, direction=Direction.BACKWARD) for twist in (Twist.NONE, Twist.NUDGED))
     assert torch.equal(plain[0], nudged[0])
 
 
-@pytest.mark.parametrize("twist", [Twist.NUDGED, Twist.SHUFFLED])
+@pytest.mark.parametrize("twist", [Twist.NUDGED, Twist.RAISED, Twist.SHUFFLED])
 @pytest.mark.parametrize("name", ["cross_entropy", "attention", "max_pool", "rope"])
 def test_a_twist_shows_in_the_result(name: str, twist: Twist) -> None:
     with open_task(name) as task:

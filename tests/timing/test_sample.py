@@ -1,6 +1,5 @@
 """Sampling over a session that is a fake: modes by turns, every output examined, disturbed calls left out."""
 
-from collections.abc import Iterator
 from itertools import count
 
 import pytest
@@ -10,7 +9,18 @@ from warpsmith.records import Reason
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Clocks, Mode, Shown
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.sample import LEAST_TURNS, MOST_TURNS, PATIENCE, WARM_CALLS, Manner, Null, Samples, sample
+from warpsmith.timing.sample import (
+    LEAST_TURNS,
+    MOST_TURNS,
+    PATIENCE,
+    WARM_CALLS,
+    Calls,
+    Examine,
+    Manner,
+    Null,
+    Samples,
+    sample,
+)
 from warpsmith.timing.stop import StopRule
 
 RULE = StopRule(width=0.0, least=4, most=4, seconds=9)
@@ -22,18 +32,18 @@ def clocks(event_us: float = 10.0, flush_us: float = 400.0) -> Clocks:
     return Clocks(event_us=event_us, host_us=2.0, wall_us=40.0, flush_us=flush_us)
 
 
-def endless() -> Iterator[Problem]:
-    while True:
-        yield Problem((X,), (X,), (X.double(),))
-
-
 def fine(_call: Problem, _shown: Shown) -> Trouble | None:
     return None
 
 
+def endless(examine: Examine = fine) -> Calls:
+    while True:
+        yield Problem((X,), (X,), (X.double(),)), examine
+
+
 def test_modes_alternate_over_slots_and_warm_calls_do_not_count() -> None:
     session = FakeSession([clocks()])
-    found = sample(session, endless(), fine, MANNER)
+    found = sample(session, endless(), MANNER)
     assert isinstance(found, Samples)
     assert len(found.queued) == 4
     assert found.count == len(session.calls) - WARM_CALLS
@@ -44,13 +54,13 @@ def test_modes_alternate_over_slots_and_warm_calls_do_not_count() -> None:
 
 def test_a_plain_candidate_is_given_its_results() -> None:
     session = FakeSession([clocks()])
-    sample(session, endless(), fine, Manner(RULE, given=True))
+    sample(session, endless(), Manner(RULE, given=True))
     assert {count for _, _, count in session.calls} == {1}
 
 
 def test_trouble_ends_it() -> None:
     crash = Trouble(Reason.CRASH, "it crashed")
-    assert sample(FakeSession([clocks()], trouble=crash), endless(), fine, MANNER) is crash
+    assert sample(FakeSession([clocks()], trouble=crash), endless(), MANNER) is crash
 
 
 def test_a_wrong_output_of_a_timed_call_ends_it() -> None:
@@ -61,7 +71,7 @@ def test_a_wrong_output_of_a_timed_call_ends_it() -> None:
         return wrong if len(seen) == 6 else None
 
     session = FakeSession([clocks()])
-    assert sample(session, endless(), examine, MANNER) is wrong
+    assert sample(session, endless(examine), MANNER) is wrong
     assert len(session.calls) == 6
 
 
@@ -89,7 +99,7 @@ def test_a_call_is_confirmed_when_the_judge_waited_no_longer_than_it_explains() 
 def test_a_machine_that_delays_some_calls_is_given_more() -> None:
     late = Clocks(10.0, 2.0, 90.0, 400.0)
     session = FakeSession([late] * 3 + [clocks()] * 9, clocks())
-    found = sample(session, endless(), fine, Manner(RULE, null=NULL))
+    found = sample(session, endless(), Manner(RULE, null=NULL))
     assert isinstance(found, Samples)
     assert len(found.confirmed(30.0)) >= 3
     assert found.count > 2 * RULE.most
@@ -97,7 +107,7 @@ def test_a_machine_that_delays_some_calls_is_given_more() -> None:
 
 def test_a_call_that_was_disturbed_confirms_nothing() -> None:
     session = FakeSession([clocks()] * 2 + [clocks(flush_us=900.0)] * 2 + [clocks()], clocks())
-    found = sample(session, endless(), fine, Manner(RULE, null=NULL))
+    found = sample(session, endless(), Manner(RULE, null=NULL))
     assert isinstance(found, Samples)
     assert len(found.kept().confirmed(NULL.beside_us)) == 3
     assert len(found.idle) == 5
@@ -110,7 +120,7 @@ def test_where_every_call_of_a_mode_was_disturbed_they_are_all_there_is() -> Non
 
 
 def test_a_candidate_that_no_clock_confirms_is_given_up() -> None:
-    found = sample(FakeSession([Clocks(10.0, 2.0, 90.0, 400.0)]), endless(), fine, Manner(RULE, null=NULL))
+    found = sample(FakeSession([Clocks(10.0, 2.0, 90.0, 400.0)]), endless(), Manner(RULE, null=NULL))
     assert isinstance(found, Samples)
     assert found.count == MOST_TURNS * RULE.most
     assert found.confirmed(30.0) == []
@@ -120,7 +130,7 @@ def test_a_candidate_that_no_clock_confirms_is_given_up() -> None:
 def test_patience_with_a_slow_candidate_ends(seconds: float, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpsmith.timing.sample.time.monotonic", count(step=1.0).__next__)  # a second a call
     manner = Manner(StopRule(width=0.0, least=4, most=40, seconds=seconds), null=NULL)
-    found = sample(FakeSession([Clocks(10.0, 2.0, 90.0, 400.0)]), endless(), fine, manner)
+    found = sample(FakeSession([Clocks(10.0, 2.0, 90.0, 400.0)]), endless(), manner)
     assert isinstance(found, Samples)
     assert found.count == calls
 
@@ -128,7 +138,7 @@ def test_patience_with_a_slow_candidate_ends(seconds: float, calls: int, monkeyp
 def test_a_call_that_hides_nothing_is_given_as_many_calls_as_it_takes_to_show_that() -> None:
     slow, soon = Clocks(90.0, 9.0, 120.0, 400.0), Clocks(70.0, 9.0, 100.0, 400.0)
     session = FakeSession([slow] * 4 + [soon] * 9, clocks(40.0))
-    found = sample(session, endless(), fine, Manner(RULE, null=NULL))
+    found = sample(session, endless(), Manner(RULE, null=NULL))
     assert isinstance(found, Samples)
     assert found.soonest_us(NULL) == 70.0
     assert 2 * RULE.most < found.count < MOST_TURNS * RULE.most
@@ -136,7 +146,7 @@ def test_a_call_that_hides_nothing_is_given_as_many_calls_as_it_takes_to_show_th
 
 def test_a_call_that_hides_work_is_given_up() -> None:
     session = FakeSession([Clocks(90.0, 9.0, 120.0, 400.0)], clocks(40.0))
-    found = sample(session, endless(), fine, Manner(RULE, null=NULL))
+    found = sample(session, endless(), Manner(RULE, null=NULL))
     assert isinstance(found, Samples)
     assert found.count == MOST_TURNS * RULE.most
     assert found.soonest_us(NULL) == 90.0
@@ -144,5 +154,5 @@ def test_a_call_that_hides_work_is_given_up() -> None:
 
 def test_warm_calls_do_not_flush() -> None:
     session = FakeSession([clocks()])
-    sample(session, endless(), fine, Manner(RULE, cold=False))
+    sample(session, endless(), Manner(RULE, cold=False))
     assert set(session.colds) == {False}

@@ -113,8 +113,8 @@ def recorded(
         seen.append(call)
         return WRONG if len(seen) == wrong_at else None
 
-    monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(CALL))
-    monkeypatch.setattr(Subject, "others", lambda self, case: repeat((Trial(case=case), CALL)))
+    for drawn in ("calls", "others"):
+        monkeypatch.setattr(Subject, drawn, lambda self, case: repeat((Trial(case=case), CALL)))
     return record_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _trial: examine)
 
 

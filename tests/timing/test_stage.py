@@ -80,8 +80,8 @@ def timed(
     case: Case = CASE,
 ) -> Judged | Doubt:
     monkeypatch.setenv("WARPSMITH_HOME", str(home))
-    monkeypatch.setattr(Subject, "calls", lambda self, _case: repeat(OUTLINE))
-    monkeypatch.setattr(Subject, "others", lambda self, case: repeat((Trial(case=case), OUTLINE)))
+    for drawn in ("calls", "others"):
+        monkeypatch.setattr(Subject, drawn, lambda self, case: repeat((Trial(case=case), OUTLINE)))
     monkeypatch.setattr("warpsmith.timing.stage.measure_again", lambda _torch, _request, chosen: chosen)
     monkeypatch.setattr(Faked, "torch", None)
     kept = Baseline(mode="eager", idle_us=(30.0,) * 9, queued_us=(24.0,) * 9)
@@ -177,15 +177,14 @@ def test_other_inputs_come_between_those_that_are_timed() -> None:
     making = Windows(
         Faked(HONEST),
         cast(Zeros, Zero()),
-        repeat(OUTLINE),
-        lambda _call, _shown: None,
+        repeat((OUTLINE, lambda _call, _shown: None)),
         Manner(RULES["search"]),
         RECORDED,
     )
     for _ in range(20):
         seen = list[Problem]()
         examine = partial(lambda seen, call, _shown: seen.append(call), seen)
-        making = replace(making, examine=examine, others=repeat((other, examine)))
+        making = replace(making, calls=repeat((OUTLINE, examine)), others=repeat((other, examine)))
         assert isinstance(making.window(0, OUTLINE), Window)
         dozen = tuple(place for place, call in enumerate(seen[:12]) if call is other)
         assert len(dozen) == 3 or len(seen) < 12
@@ -194,6 +193,25 @@ def test_other_inputs_come_between_those_that_are_timed() -> None:
     wrong = Trouble(Reason.WRONG_VALUE, "off")
     found = replace(making, others=repeat((other, lambda _call, _shown: wrong))).window(0, OUTLINE)
     assert found == Doubt(Reason.UNREPEATED, "repeated without its host code, off")
+
+
+@pytest.mark.parametrize("task", ["attention", "linear"])
+def test_of_any_three_timed_calls_some_are_usual_and_some_are_not(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is careful in its first calls only, and right for usual inputs only, meets others soon after."""
+    made = problems
+    monkeypatch.setattr("warpsmith.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
+    opened = open_task(task)
+    case = opened.describe().group(Group.SMOKE)[0]
+    subject = Subject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+    orders = set[tuple[bool, ...]]()
+    for _ in range(12):
+        drawn = list(islice(subject.calls(case), 8))
+        large = [trial.family in LARGE or trial.twist is Twist.RAISED for trial, _ in drawn]
+        assert all(any(large[i : i + 3]) and not all(large[i : i + 3]) for i in range(6))
+        orders.add(tuple(large))
+        sizes = [float(tensors(call.arguments)[0].abs().max()) for _, call in drawn]
+        assert [size > 7 for size in sizes] == large
+    assert len(orders) > 6, "which, nobody knows"
 
 
 @pytest.mark.parametrize("direction", list(Direction))
@@ -212,7 +230,8 @@ def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(
         families = [trial.family for trial, _ in kinds]
         assert [trial.twist for trial, _ in kinds].count(Twist.NUDGED) == 1
         assert any(family in SPREAD for family in families)
-        assert (task == "linear") or any(family in LARGE for family in families), "exponents can overflow"
+        raised = [trial.twist for trial, _ in kinds].count(Twist.RAISED)
+        assert raised == (task == "linear") and (raised or any(family in LARGE for family in families))
     for (_, one), (_, other) in product(first, second):
         x, y = (tensors(call.arguments)[0] for call in (one, other))
         assert x.shape == y.shape == tensors(subject.outline(case).arguments)[0].shape

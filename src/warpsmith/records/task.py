@@ -155,6 +155,7 @@ class Twist(StrEnum):
     NONE = "none"
     NUDGED = "nudged"  # one element of one tensor is another
     SHUFFLED = "shuffled"  # the same values in another order: every simple statistic stays
+    RAISED = "raised"  # half of a row is far above all others
 
 
 class Trial(Model):

@@ -1,4 +1,6 @@
-"""Arguments changed in a way that a seed decides: one element, or the order of all. Knows no reference."""
+"""Arguments changed in a way that a seed decides: one element, a row, or the order of all. Knows no reference."""
+
+from math import prod
 
 import torch
 from torch import Tensor
@@ -6,8 +8,16 @@ from torch import Tensor
 from warpsmith.records import Role, Signature, Trial, Twist
 from warpsmith.tasks.values import Value, Values, tensors
 
-TWISTED = (Role.INPUT, Role.PARAMETER)
+TWISTED = {
+    Twist.NUDGED: (Role.INPUT, Role.PARAMETER),
+    Twist.SHUFFLED: (Role.INPUT, Role.PARAMETER),
+    Twist.RAISED: (Role.INPUT,),
+}
 FAR = 8.0  # times the largest magnitude: past the tolerance of every element type after a sum of thousands
+# Added to half of a row: past what exp takes, and its square is a number of float16 still. The other half stays: a row
+# with one element far above all others has gradients that cancel.
+HIGH = 96.0
+SHARE = 16  # at most one of so many elements is raised
 
 
 def twisted(arguments: Values, signature: Signature, trial: Trial) -> Values:
@@ -16,13 +26,11 @@ def twisted(arguments: Values, signature: Signature, trial: Trial) -> Values:
         return arguments
     source = torch.Generator().manual_seed(trial.seed ^ 0x7157)
     pairs = list(zip(signature.arguments, arguments, strict=True))
-    open_ones = [value for spec, value in pairs if spec.role in TWISTED]
+    open_ones = [value for spec, value in pairs if spec.role in TWISTED[trial.twist]]
     fit = [tensor for tensor in tensors(open_ones) if tensor.is_floating_point() and tensor.numel()]
-    if trial.twist is Twist.SHUFFLED:
-        changed = {id(tensor): _shuffled(tensor, source) for tensor in fit}
-    else:
-        place = int(torch.randint(len(fit), (), generator=source)) if fit else 0
-        changed = {id(tensor): _nudged(tensor, source) for tensor in fit[place : place + 1]}
+    if not fit:
+        return arguments
+    changed = {id(old): new for old, new in zip(fit, TWISTS[trial.twist](fit, source), strict=True)}
     return tuple(_exchanged(value, changed) for value in arguments)
 
 
@@ -32,14 +40,50 @@ def _exchanged(value: Value, changed: dict[int, Tensor]) -> Value:
     return tuple(changed.get(id(part), part) for part in value) if isinstance(value, tuple) else value
 
 
-def _nudged(tensor: Tensor, source: torch.Generator) -> Tensor:
+def _nudged(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
+    """One element of one of them is far from all others."""
+    chosen = _below(len(every), source)
+    found = every[chosen].clone()
+    index = torch.unravel_index(torch.randint(found.numel(), (), generator=source), found.shape)
+    found[index] = (FAR * found.abs().max().double() + 1).to(found.dtype)
+    return [*every[:chosen], found, *every[chosen + 1 :]]
+
+
+def _raised(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
+    """Half of a row of each is far above the others. No two rows may meet, since their product would be past what
+    float32 tells apart: each is in a matrix of its own, or there is only one.
+    """
+    room = min(prod(tensor.shape[:-2]) for tensor in every)
+    if room < len(every):
+        chosen = _below(len(every), source)
+        return [_with_row(one, 0, source) if i == chosen else one for i, one in enumerate(every)]
+    places = torch.randperm(room, generator=source).tolist()
+    return [_with_row(one, place, source) for one, place in zip(every, places, strict=False)]
+
+
+def _with_row(tensor: Tensor, place: int, source: torch.Generator) -> Tensor:
     found = tensor.clone()
-    index = torch.unravel_index(torch.randint(tensor.numel(), (), generator=source), tensor.shape)
-    found[index] = (FAR * tensor.abs().max().double() + 1).to(tensor.dtype)
+    stack = found[(None,) * (3 - found.dim())]
+    matrix = stack[torch.unravel_index(torch.tensor(place), stack.shape[:-2])]
+    rows, width = matrix.shape
+    length = max(1, min(width // 2, tensor.numel() // SHARE))
+    begin = _below(width - length + 1, source)
+    matrix[_below(rows, source), begin : begin + length].add_(HIGH)  # a view, whatever the strides
     return found
 
 
-def _shuffled(tensor: Tensor, source: torch.Generator) -> Tensor:
-    order = torch.randperm(tensor.numel(), generator=source)
+def _shuffled(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
+    """The same values in another order."""
+    return [_reordered(tensor, torch.randperm(tensor.numel(), generator=source)) for tensor in every]
+
+
+def _reordered(tensor: Tensor, order: Tensor) -> Tensor:
     found = torch.empty_like(tensor)  # keeps the strides
     return found.copy_(tensor.reshape(-1)[order.to(tensor.device)].reshape(tensor.shape))
+
+
+def _below(bound: int, source: torch.Generator) -> int:
+    return int(torch.randint(bound, (), generator=source))
+
+
+TWISTS = {Twist.NUDGED: _nudged, Twist.SHUFFLED: _shuffled, Twist.RAISED: _raised}

@@ -58,7 +58,7 @@ def measure_nulls(toolchain: Toolchain, forms: Sequence[Form]) -> dict[Form, Nul
 
 
 def _null(session: CudaSession, call: Problem) -> Null:
-    samples = sample(session, repeat(call), lambda _call, _shown: None, Manner(RULE))
+    samples = sample(session, repeat((call, lambda _call, _shown: None)), Manner(RULE))
     if isinstance(samples, Trouble):
         raise HarnessError(f"The null candidate does not run: {samples.detail}")
     kept = samples.kept()

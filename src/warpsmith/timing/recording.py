@@ -76,9 +76,9 @@ def _record(
         if isinstance(shown, Trouble):
             return shown
         hosts_us += [shown.clocks.host_us] if shown.clocks and mode is Mode.IDLE else []
-    call = next(subject.calls(case))
+    trial, call = next(subject.calls(case))
     shown, recorded = session.record(call.arguments, call.native if subject.plain else ())
-    if trouble := shown.trouble or examine(Trial(case=case))(call, shown):
+    if trouble := shown.trouble or examine(trial)(call, shown):
         return trouble
     if isinstance(recorded, str):
         return Unrepeated(recorded)

@@ -14,8 +14,8 @@ from warpsmith.timing.stop import StopRule
 
 # What is wrong with a call, if anything: the check room's judgement, passed in.
 Examine = Callable[[Problem, Shown], Trouble | None]
-# Calls of other inputs, each to be examined in its own way.
-Others = Iterator[tuple[Problem, Examine]]
+# Calls to be made, each to be examined in its own way.
+Calls = Iterator[tuple[Problem, Examine]]
 WARM_CALLS = 2  # not counted
 # Of every dozen calls three are of other inputs and not counted, at secret places: a kernel that is right for usual
 # ones only, be it after it has counted some calls, is found out.
@@ -133,16 +133,14 @@ class Manner:
         return (enough and elapsed_s >= PATIENCE * self.rule.seconds) or calls >= MOST_TURNS * self.rule.most
 
 
-def sample(
-    session: Session, calls: Iterator[Problem], examine: Examine, manner: Manner, others: Others | None = None
-) -> Samples | Trouble:
+def sample(session: Session, calls: Calls, manner: Manner, others: Calls | None = None) -> Samples | Trouble:
     """Call until it is enough; the first wrong output ends it."""
     samples, begin, number, turns, places = Samples(), time.monotonic(), 0, list[Mode](), _places(others is not None)
     while not manner.done(samples, time.monotonic() - begin):
         turns = turns or RANDOM.sample(TURNS, len(TURNS))  # in no order that a kernel could count on
         mode, is_other = turns[-1], next(places)
-        call, judge = next(others) if others and is_other else (next(calls), examine)
-        shown = one(session, call, judge, mode, manner.given, number, manner.cold)
+        call, examine = next(others if others and is_other else calls)
+        shown = one(session, call, examine, mode, manner.given, number, manner.cold)
         if isinstance(shown, Trouble):
             return shown
         if not is_other:

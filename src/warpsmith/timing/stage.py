@@ -85,8 +85,10 @@ class Timer:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
         outline = subject.outline(case)
         manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain)
-        usual, others = examine(Trial(case=case)), ((call, examine(trial)) for trial, call in subject.others(case))
-        making = Windows(sitting, self.zeros, subject.calls(case), usual, manner, recorded, others)
+        usual, others = (
+            ((call, examine(trial)) for trial, call in drawn(case)) for drawn in (subject.calls, subject.others)
+        )
+        making = Windows(sitting, self.zeros, usual, manner, recorded, others)
         several = replace(making, manner=replace(manner, rule=FEWER))
         first = making.windows([0], outline)
         if isinstance(first, Doubt):

@@ -2,7 +2,7 @@
 
 import random
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,26 +30,41 @@ class Subject:
     launches: int  # a call's, as the virtual GPU counted them
     _outlines: dict[str, Problem] = field(default_factory=dict, compare=False, repr=False)
 
-    def calls(self, case: Case) -> Iterator[Problem]:
-        """Endless fresh calls of a case."""
-        return problems(self.opened, self.direction, Trial(case=case), secrets.randbits(31), "cuda")
+    def calls(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
+        """Endless fresh calls of a case, to be timed. Of every two one, in secret order, is of large inputs or has a
+        row that is: a kernel that is not careful in most of its calls meets one.
+        """
+        return self._drawn(lambda: [Trial(case=case), self._large(case)])
 
     def others(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
         """Endless calls of the same shapes by secret draws: of the families that the task is checked with, with other
         parameters, and with an element that stands out; of every three one of each kind that there is.
         """
+        return self._drawn(lambda: self._kinds(case))
+
+    def _drawn(self, kinds: Callable[[], Sequence[Trial]]) -> Iterator[tuple[Trial, Problem]]:
         while True:
-            for trial in RANDOM.sample(kinds := self._kinds(case), len(kinds)):
+            for trial in RANDOM.sample(some := kinds(), len(some)):
                 yield trial, next(problems(self.opened, self.direction, trial, secrets.randbits(31), "cuda"))
 
+    def _large(self, case: Case) -> Trial:
+        """Inputs that are large all over take as long as usual ones; where a task has none of them, some are raised."""
+        large = [family for family in LARGE if family in self._families]
+        return Trial(case=case, family=RANDOM.choice(large)) if large else Trial(case=case, twist=Twist.RAISED)
+
     def _kinds(self, case: Case) -> list[Trial]:
-        written = self.task.cases
-        listed = {family for one in written for family in one.families}
-        inits = sorted({init for one in written for init in one.inits})
-        large, spread = ([family for family in kind if family in listed] for kind in (LARGE, SPREAD))
-        families = [RANDOM.choice(kind or [Family.NORMAL]) for kind in (large, spread)]
-        plain = [Trial(case=case, family=family, init=RANDOM.choice(inits)) for family in families]
-        return [*plain, Trial(case=case, init=RANDOM.choice(inits), twist=Twist.NUDGED)]
+        inits = sorted({init for one in self.task.cases for init in one.inits})
+        spread = [family for family in SPREAD if family in self._families] or [Family.NORMAL]
+        kinds = [
+            self._large(case),
+            Trial(case=case, family=RANDOM.choice(spread)),
+            Trial(case=case, twist=Twist.NUDGED),
+        ]
+        return [one.model_copy(update={"init": RANDOM.choice(inits)}) for one in kinds]
+
+    @property
+    def _families(self) -> set[Family]:
+        return {family for one in self.task.cases for family in one.families}
 
     def outline(self, case: Case) -> Problem:
         """The shapes of such a call."""

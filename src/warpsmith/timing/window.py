@@ -13,7 +13,7 @@ from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
 from warpsmith.timing.recording import PLACES, room_of
 from warpsmith.timing.rules import Doubt
-from warpsmith.timing.sample import Examine, Manner, Null, Others, Samples, sample
+from warpsmith.timing.sample import Calls, Manner, Null, Samples, sample
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.zeros import Zeros
 
@@ -64,11 +64,10 @@ class Windows:
 
     sitting: Sitting
     zeros: Zeros
-    calls: Iterator[Problem]
-    examine: Examine
+    calls: Calls
     manner: Manner
     recorded: Recorded
-    others: Others | None = None  # calls of the same shapes: host code may have chosen by those it was recorded with
+    others: Calls | None = None  # calls of the same shapes: host code may have chosen by those it was recorded with
 
     def window(self, number: int, outline: Problem) -> Window | Doubt:
         """Of calls that are repeated without the candidate's host code."""
@@ -80,7 +79,7 @@ class Windows:
             if self.recorded.recording.bases == PLACES:
                 raise
             return Doubt(Reason.UNREPEATED, f"what it says of its memory cannot be: {error}")  # no fault of ours
-        found = sample(player, self.calls, self.examine, replace(self.manner, null=null), self.others)
+        found = sample(player, self.calls, replace(self.manner, null=null), self.others)
         if isinstance(found, Trouble):
             return Doubt(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
         return Window(found, null)
