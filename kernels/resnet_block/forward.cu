@@ -1,6 +1,7 @@
 // ResNet's basic block on tensor cores: two convolutions as implicit products (float32 by three TF32 products of split
 // numbers, summed in float32), batch norm, shortcut and ReLU in their last steps. The hidden image lies with its
-// channels last, as the second convolution reads it. Three launches: layouts, and the two convolutions.
+// channels last, as the second convolution reads it. Three launches: layouts, and the two convolutions. Where there are
+// few tiles, groups of warps share a tile's sum; where there is little work, two launches without layouts or tensor cores.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_fp16.h>
@@ -17,6 +18,21 @@
 // tune: TILES = -1 [-1, 0, 1, 2]
 #ifndef TILES
 #define TILES -1
+#endif
+// Up to so many tiles of 64 by 64, groups of warps share the sum of each (0: never); 132: one for each multiprocessor.
+// tune: FEW_TILES = 132 [0, 132, 264]
+#ifndef FEW_TILES
+#define FEW_TILES 132
+#endif
+// Groups of four warps that share a tile's sum then (at most 4).
+// tune: GROUPS = 3 [2, 3, 4]
+#ifndef GROUPS
+#define GROUPS 3
+#endif
+// Up to so many products in a convolution (in units of 2^20), each convolution is one launch without layouts (0: never).
+// tune: LITTLE_WORK = 64 [0, 16, 32, 64, 128]
+#ifndef LITTLE_WORK
+#define LITTLE_WORK 64
 #endif
 
 namespace {
@@ -105,9 +121,12 @@ struct Source {
   int height, width, depth, kernel;
 };
 
-template <typename T, int BM, int BN, int WM, int WN>
+template <int G>
+constexpr int kAhead = G == 1 || kStages < 3 ? kStages : 3;  // stages: groups of warps have some each
+
+template <typename T, int BM, int BN, int WM, int WN, int G>
 constexpr int conv_bytes() {
-  return kStages * (BM + BN) * kPitch;
+  return G * kAhead<G> * (BM + BN) * kPitch;
 }
 
 __device__ __forceinline__ float to_float(float x) { return x; }
@@ -184,18 +203,49 @@ __device__ __forceinline__ void multiply(float (&acc)[MT][NT][4], const unsigned
       for (int i = 0; i < 4; ++i) acc[m][n][i] += part[m][n][i];
 }
 
+// Waits for the other threads of a group of warps.
+template <int G, int Threads>
+__device__ __forceinline__ void group_sync(int group) {
+  if constexpr (G == 1)
+    __syncthreads();
+  else
+    asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(Threads) : "memory");
+}
+
+// Sums of G groups of warps, added in the groups' order: group m < MT gets the tile's rows m of 16.
+template <int G, int Threads, int MT, int NT>
+__device__ __forceinline__ void join_groups(const float (&acc)[MT][NT][4], float (&sum)[1][NT][4], float* all, int group,
+                                            unsigned thread) {
+  static_assert(G >= MT, "a group for each 16 rows");
+  __syncthreads();  // what was multiplied is no longer read
+#pragma unroll
+  for (int i = 0; i < MT * NT * 4; ++i)
+    all[(group * MT * NT * 4 + i) * Threads + thread] = acc[i / (NT * 4)][i / 4 % NT][i % 4];
+  __syncthreads();
+  if (group >= MT) return;
+#pragma unroll
+  for (int from = 0; from < G; ++from)
+#pragma unroll
+    for (int i = 0; i < NT * 4; ++i)
+      sum[0][i / 4][i % 4] += all[((from * MT + group) * NT * 4 + i) * Threads + thread];
+}
+
 // Job says which places the columns are, which taps they have (blockIdx.z: a class of places), and what becomes of sums.
-template <typename T, int BM, int BN, int WM, int WN, typename Job>
-__global__ __launch_bounds__(BM / WM * (BN / WN) * 32, sizeof(T) == 2 ? 2 : 1) void conv(const T* weights, const T* source, Source s, Job job,
+// G groups of warps each take a part of the steps.
+template <typename T, int BM, int BN, int WM, int WN, int G, typename Job>
+__global__ __launch_bounds__(BM / WM * (BN / WN) * 32 * G, sizeof(T) == 2 ? 2 : 1) void conv(const T* weights, const T* source, Source s, Job job,
                                                                int rows, int row_tiles) {
-  constexpr int threads = BM / WM * (BN / WN) * 32, each = 16 / sizeof(T), down = threads / 8;
+  constexpr int threads = BM / WM * (BN / WN) * 32, each = 16 / sizeof(T), down = threads / 8, stages = kAhead<G>;
   constexpr int MT = WM / 16, NT = WN / 8;
-  extern __shared__ __align__(16) unsigned char room[];
+  extern __shared__ __align__(16) unsigned char all_room[];
+  const int group = G == 1 ? 0 : threadIdx.x / threads;
+  const unsigned thread = G == 1 ? threadIdx.x : threadIdx.x % threads;
+  unsigned char* const room = all_room + group * stages * (BM + BN) * kPitch;
   const Taps taps = job.taps();
   const int columns = job.columns();
   const int row0 = static_cast<int>(blockIdx.x) % row_tiles * BM, col0 = static_cast<int>(blockIdx.x) / row_tiles * BN;
   if (col0 >= columns) return;
-  const int piece = threadIdx.x % 8, line = threadIdx.x / 8;
+  const int piece = thread % 8, line = thread / 8;
 
   int image[BN / down], top[BN / down], left[BN / down];
 #pragma unroll
@@ -209,7 +259,14 @@ __global__ __launch_bounds__(BM / WM * (BN / WN) * 32, sizeof(T) == 2 ? 2 : 1) v
   }
   const int64_t pitch = static_cast<int64_t>(s.kernel) * s.kernel * s.depth;
 
+  const int deep = s.depth / kStep<T>, total = taps.down * taps.across * deep;
+  const int first = total * group / G, steps = total * (group + 1) / G - first;
   int i = 0, j = 0, c0 = 0;  // the step that is loaded next
+  if (G > 1) {
+    i = first / deep / taps.across;
+    j = first / deep % taps.across;
+    c0 = first % deep * kStep<T>;
+  }
   const auto load = [&](int stage) {
     unsigned char* const a = room + stage * (BM + BN) * kPitch;
     unsigned char* const b = a + BM * kPitch;
@@ -240,25 +297,30 @@ __global__ __launch_bounds__(BM / WM * (BN / WN) * 32, sizeof(T) == 2 ? 2 : 1) v
   };
 
   float acc[MT][NT][4] = {};
-  const int steps = taps.down * taps.across * (s.depth / kStep<T>);
 #pragma unroll
-  for (int stage = 0; stage < kStages - 1; ++stage) {
+  for (int stage = 0; stage < stages - 1; ++stage) {
     if (stage < steps) load(stage);
     copies_commit();
   }
-  const int warp = threadIdx.x / 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
-  int read = 0, write = kStages - 1;
+  const int warp = thread / 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
+  int read = 0, write = stages - 1;
   for (int step = 0; step < steps; ++step) {
-    copies_wait<kStages - 2>();
-    __syncthreads();
-    if (step + kStages - 1 < steps) load(write);
+    copies_wait<stages - 2>();
+    group_sync<G, threads>(group);
+    if (step + stages - 1 < steps) load(write);
     copies_commit();
     const unsigned char* const a = room + read * (BM + BN) * kPitch;
     multiply<MT, NT>(acc, a + wm * kPitch, a + (BM + wn) * kPitch, T());
-    read = read + 1 == kStages ? 0 : read + 1;
-    write = write + 1 == kStages ? 0 : write + 1;
+    read = read + 1 == stages ? 0 : read + 1;
+    write = write + 1 == stages ? 0 : write + 1;
   }
-  job.template store<MT, NT>(acc, row0 + wm, col0 + wn, rows, columns);
+  if constexpr (G == 1) {
+    job.template store<MT, NT>(acc, row0 + wm, col0 + wn, rows, columns);
+  } else {
+    float sum[1][NT][4] = {};
+    join_groups<G, threads>(acc, sum, reinterpret_cast<float*>(all_room), group, thread);
+    if (group < MT) job.template store<1, NT>(sum, row0 + wm + group * 16, col0 + wn, rows, columns);
+  }
 }
 
 // Places in the order of an image: column = (image, y, x).
@@ -279,11 +341,11 @@ inline Taps plain_taps(int kernel, int stride, int padding) {
 }
 
 // Launches the tile that keeps the multiprocessors busiest.
-template <typename T, int BM, int BN, int WM, int WN, typename Job>
+template <typename T, int BM, int BN, int WM, int WN, int G, typename Job>
 void conv_launch(const T* weights, const T* source, Source s, Job job, int rows, int columns, int classes,
                  cudaStream_t stream) {
-  constexpr int bytes = conv_bytes<T, BM, BN, WM, WN>(), threads = BM / WM * (BN / WN) * 32;
-  const auto kernel = &conv<T, BM, BN, WM, WN, Job>;
+  constexpr int bytes = conv_bytes<T, BM, BN, WM, WN, G>(), threads = BM / WM * (BN / WN) * 32 * G;
+  const auto kernel = &conv<T, BM, BN, WM, WN, G, Job>;
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   const int row_tiles = (rows + BM - 1) / BM, col_tiles = (columns + BN - 1) / BN;
   kernel<<<dim3(static_cast<unsigned>(row_tiles * col_tiles), 1, static_cast<unsigned>(classes)), threads, bytes,
@@ -307,12 +369,14 @@ void conv_any(const T* weights, const T* source, Source s, Job job, int rows, in
   const double flat = tile_cost(rows, columns, classes, 64, 128, 2, 0.95);
   const double small = tile_cost(rows, columns, classes, 64, 64, 4, 0.8);
   const int choice = TILES >= 0 ? TILES : wide <= flat && wide <= small ? 0 : flat <= small ? 1 : 2;
-  if (choice == 0)
-    conv_launch<T, 128, 128, 64, 32>(weights, source, s, job, rows, columns, classes, stream);
+  if (TILES < 0 && static_cast<int64_t>((rows + 63) / 64) * ((columns + 63) / 64) * classes <= FEW_TILES)
+    conv_launch<T, 64, 64, 32, 32, GROUPS>(weights, source, s, job, rows, columns, classes, stream);
+  else if (choice == 0)
+    conv_launch<T, 128, 128, 64, 32, 1>(weights, source, s, job, rows, columns, classes, stream);
   else if (choice == 1)
-    conv_launch<T, 64, 128, 64, 32>(weights, source, s, job, rows, columns, classes, stream);
+    conv_launch<T, 64, 128, 64, 32, 1>(weights, source, s, job, rows, columns, classes, stream);
   else
-    conv_launch<T, 64, 64, 32, 32>(weights, source, s, job, rows, columns, classes, stream);
+    conv_launch<T, 64, 64, 32, 32, 1>(weights, source, s, job, rows, columns, classes, stream);
 }
 
 // ---- layouts ---------------------------------------------------------------------------------------------------------
@@ -450,9 +514,9 @@ struct Output : Dense {
   }
 };
 
-// ---- few results: a warp each, summed in float64 -----------------------------------------------------------------------
-// An error is held against the results' size, and a few of them may all be small beside their terms, of which split TF32
-// numbers lose 2^-21.
+// ---- little work: a block has 32 places of four filters, its warps share the channels ------------------------------------
+// Few results are summed in float64: an error is held against the results' size, and a few of them may all be small beside
+// their terms.
 
 // At most so many results, or products with no sum longer than SHORT_SUM.
 #ifndef FEW_RESULTS
@@ -462,53 +526,66 @@ struct Output : Dense {
 #define SHORT_SUM 32
 #endif
 
-struct Layer {
-  int batch, channels, height, width, filters, kernel, stride, padding, out_height, out_width;
-  __host__ __device__ int64_t images() const { return static_cast<int64_t>(batch) * channels * height * width; }
-  __host__ __device__ int64_t entries() const { return static_cast<int64_t>(filters) * channels * kernel * kernel; }
-  __host__ __device__ int64_t places() const { return static_cast<int64_t>(batch) * out_height * out_width; }
-};
-
-inline bool is_few(const Layer& s, int64_t results) {
-  const int64_t taps = static_cast<int64_t>(s.kernel) * s.kernel, longest = std::max(s.channels, s.filters) * taps;
-  if (s.places() * s.entries() > 1 << 24) return false;
-  return results <= FEW_RESULTS || std::max(longest, s.places()) <= SHORT_SUM;
+inline bool is_few(int64_t channels, int64_t places) {
+  if (places * channels * channels * 9 > 1 << 24) return false;
+  return places * channels <= FEW_RESULTS || std::max(channels * 9, places) <= SHORT_SUM;
 }
 
-__device__ __forceinline__ double warp_total(double x) {
-  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
-  return x;
-}
-
-// Result number `result` of a convolution, in every lane. `from(i, channel)` is element i of the images.
-template <typename From>
-__device__ __forceinline__ double exact_place(const Layer& s, const From& from, const float* weight, int64_t result) {
-  const int taps = s.kernel * s.kernel, x = static_cast<int>(result % s.out_width);
-  const int y = static_cast<int>(result / s.out_width % s.out_height);
-  const int64_t plane = result / s.out_width / s.out_height, image = plane / s.filters, filter = plane % s.filters;
-  double sum = 0.0;
-  for (int i = threadIdx.x % 32; i < s.channels * taps; i += 32) {
-    const int channel = i / taps, row = y * s.stride - s.padding + i % taps / s.kernel;
-    const int col = x * s.stride - s.padding + i % taps % s.kernel;
-    if (row < 0 || row >= s.height || col < 0 || col >= s.width) continue;
-    const int64_t at = ((image * s.channels + channel) * s.height + row) * s.width + col;
-    sum = fma(from(at, channel), static_cast<double>(weight[filter * s.channels * taps + i]), sum);
+// One convolution with its norm, and the shortcut where one is given; then ReLU. Everything as torch lays it out.
+template <typename Sum, typename T, typename U>
+__global__ __launch_bounds__(256) void conv_little(const T* from, const float* weight, Norm norm, double eps,
+                                                   const float* shortcut, U* out, int channels, int height, int width,
+                                                   int places) {
+  constexpr int filters = 4, together = 64;  // channels whose weights are in shared memory
+  __shared__ __align__(16) float by[together * 9][filters];
+  __shared__ Sum parts[8][filters][32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, area = height * width, groups = (channels + filters - 1) / filters;
+  const int f0 = static_cast<int>(blockIdx.x) % groups * filters, place = static_cast<int>(blockIdx.x) / groups * 32 + lane;
+  const int image = place / area, at = place - image * area, y = at / width, x = at - y * width;
+  bool inside[9];
+#pragma unroll
+  for (int tap = 0; tap < 9; ++tap) {
+    const int row = y + tap / 3 - 1, col = x + tap % 3 - 1;
+    inside[tap] = place < places && row >= 0 && row < height && col >= 0 && col < width;
   }
-  return warp_total(sum);
-}
 
-// One convolution with its norm, and the shortcut where one is given; then ReLU.
-template <typename T, typename U>
-__global__ __launch_bounds__(256) void block_exactly(const T* from, const float* weight, Norm norm, double eps,
-                                                     const float* shortcut, U* out, Layer s) {
-  const int64_t result = static_cast<int64_t>(blockIdx.x) * 8 + threadIdx.x / 32;
-  if (result >= s.images()) return;
-  const double sum = exact_place(s, [&](int64_t i, int) { return static_cast<double>(from[i]); }, weight, result);
-  if (threadIdx.x % 32) return;
-  const int64_t channel = result / s.height / s.width % s.channels;
-  double value = (sum - norm.mean[channel]) / sqrt(norm.var[channel] + eps) * norm.gamma[channel] + norm.beta[channel];
+  Sum sum[filters] = {};
+  for (int c0 = 0; c0 < channels; c0 += together) {
+    const int count = min(together, channels - c0);
+    __syncthreads();
+    for (int f = 0; f < filters; ++f)
+      for (int i = threadIdx.x; i < count * 9; i += 256)
+        by[i][f] = f0 + f < channels ? weight[((f0 + f) * channels + c0) * 9 + i] : 0.0f;
+    __syncthreads();
+#pragma unroll 2
+    for (int c = warp; c < count; c += 8) {
+      const T* const line = from + (static_cast<int64_t>(image) * channels + c0 + c) * area + at;
+      T value[9];
+#pragma unroll
+      for (int tap = 0; tap < 9; ++tap) value[tap] = inside[tap] ? line[(tap / 3 - 1) * width + tap % 3 - 1] : T(0);
+#pragma unroll
+      for (int tap = 0; tap < 9; ++tap) {
+        const float4 w = *reinterpret_cast<const float4*>(by[c * 9 + tap]);
+        const Sum v = value[tap];
+        sum[0] = fma(v, static_cast<Sum>(w.x), sum[0]);
+        sum[1] = fma(v, static_cast<Sum>(w.y), sum[1]);
+        sum[2] = fma(v, static_cast<Sum>(w.z), sum[2]);
+        sum[3] = fma(v, static_cast<Sum>(w.w), sum[3]);
+      }
+    }
+  }
+#pragma unroll
+  for (int f = 0; f < filters; ++f) parts[warp][f][lane] = sum[f];
+  __syncthreads();
+  const int filter = f0 + warp;  // a warp has the results of one
+  if (warp >= filters || filter >= channels || place >= places) return;
+  Sum value = 0;
+#pragma unroll
+  for (int part = 0; part < 8; ++part) value += parts[part][warp][lane];
+  value = (value - norm.mean[filter]) / sqrt(norm.var[filter] + static_cast<Sum>(eps)) * norm.gamma[filter] + norm.beta[filter];
+  const int64_t result = (static_cast<int64_t>(image) * channels + filter) * area + at;
   if (shortcut) value += shortcut[result];
-  out[result] = static_cast<U>(value > 0.0 ? value : 0.0);
+  out[result] = static_cast<U>(value > 0 ? value : 0);
 }
 
 Norm norm_of(torch::Tensor gamma, torch::Tensor beta, torch::Tensor mean, torch::Tensor var, double eps) {
@@ -526,27 +603,36 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weight1, torch::Tensor gamm
   if (out.numel() == 0) return out;
   const int batch = static_cast<int>(x.size(0)), channels = static_cast<int>(x.size(1));
   const int height = static_cast<int>(x.size(2)), width = static_cast<int>(x.size(3));
-  const Layer layer = {batch, channels, height, width, channels, 3, 1, 1, height, width};
-  if (is_few(layer, out.numel())) {
-    auto between = torch::empty_like(x, x.options().dtype(torch::kFloat64));
-    double* const hidden = between.data_ptr<double>();
-    const auto blocks = static_cast<unsigned>((out.numel() + 7) / 8);
-    const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+  const int area = height * width, columns = batch * area;
+  const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+  const Norm norm1 = norm_of(gamma1, beta1, mean1, var1, eps), norm2 = norm_of(gamma2, beta2, mean2, var2, eps);
+  const int64_t products = static_cast<int64_t>(columns) * channels * channels * 9;
+  const auto little = [&](auto zero) {  // of the type of sums and of the hidden image
+    using Sum = decltype(zero);
+    auto between = torch::empty_like(x, x.options().dtype(sizeof(Sum) == 8 ? torch::kFloat64 : torch::kFloat32));
+    Sum* const hidden = between.template data_ptr<Sum>();
     const float *const from = x.data_ptr<float>(), *const none = nullptr;
-    block_exactly<<<blocks, 256, 0, stream>>>(from, weight1.data_ptr<float>(), norm_of(gamma1, beta1, mean1, var1, eps), eps,
-                                              none, hidden, layer);
+    const auto blocks = static_cast<unsigned>((columns + 31) / 32 * ((channels + 3) / 4));
+    conv_little<Sum><<<blocks, 256, 0, stream>>>(from, weight1.data_ptr<float>(), norm1, eps, none, hidden, channels, height,
+                                                 width, columns);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
-    block_exactly<<<blocks, 256, 0, stream>>>(hidden, weight2.data_ptr<float>(), norm_of(gamma2, beta2, mean2, var2, eps), eps,
-                                              from, out.data_ptr<float>(), layer);
+    conv_little<Sum><<<blocks, 256, 0, stream>>>(hidden, weight2.data_ptr<float>(), norm2, eps, from, out.data_ptr<float>(),
+                                                 channels, height, width, columns);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
+  };
+  if (is_few(channels, columns)) {
+    little(0.0);
     return out;
   }
-  const int depth = padded<float>(channels), area = height * width, columns = batch * area;
+  if (products <= static_cast<int64_t>(LITTLE_WORK) << 20) {
+    little(0.0f);
+    return out;
+  }
+  const int depth = padded<float>(channels);
   auto images = torch::empty({2, columns, depth}, x.options());
   auto weights = torch::empty({2, channels, 9, depth}, x.options());
   float *const last = images.data_ptr<float>(), *const hidden = last + static_cast<int64_t>(columns) * depth;
   float *const by1 = weights.data_ptr<float>(), *const by2 = by1 + static_cast<int64_t>(channels) * 9 * depth;
-  const cudaStream_t stream = at::cuda::getCurrentCUDAStream();
 
   const int image_blocks = channels_last_blocks(batch, area, depth), weight_blocks = weights_by_row_blocks(channels, depth);
   prepare<<<static_cast<unsigned>(image_blocks + 2 * weight_blocks), 256, 0, stream>>>(
@@ -556,8 +642,8 @@ torch::Tensor forward(torch::Tensor x, torch::Tensor weight1, torch::Tensor gamm
 
   const Source source = {height, width, depth, 3};
   const Dense places = {batch, height, width};
-  const Hidden first = {places, norm_of(gamma1, beta1, mean1, var1, eps), hidden, depth};
-  const Output second = {places, norm_of(gamma2, beta2, mean2, var2, eps), x.data_ptr<float>(), out.data_ptr<float>()};
+  const Hidden first = {places, norm1, hidden, depth};
+  const Output second = {places, norm2, x.data_ptr<float>(), out.data_ptr<float>()};
   conv_any<float>(by1, last, source, first, channels, columns, 1, stream);
   conv_any<float>(by2, hidden, source, second, channels, columns, 1, stream);
   return out;
