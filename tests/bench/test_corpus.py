@@ -19,6 +19,7 @@ from warpsmith.bench.corpus import (
     read_corpus,
     read_outcomes,
     read_specimen,
+    untouched,
 )
 from warpsmith.records import (
     Candidate,
@@ -173,3 +174,24 @@ def test_an_audit_goes_on_where_an_earlier_one_was_killed(tmp_path: Path, monkey
     bare = replace(CHOICES, without=frozenset({Defence.LINK}))
     audit(read_corpus([tmp_path]), bare, 2, told.append, read_outcomes(Results(file).lines))
     assert len(tried) == 4
+
+
+def test_only_what_a_defence_stopped_is_tried_again_without_it(tmp_path: Path) -> None:
+    header = "// attack: {}\n// task: max_pool\n// caught: compile forbidden_symbol\n// without: check crash\n"
+    for name in ("linked", "crashed", "lost"):
+        (tmp_path / f"{name}.cu").write_text(header.format(name))
+    crashed, linked, lost = read_corpus([tmp_path])
+    found = Audit(
+        outcomes=(
+            judged(linked, record(Verdict.FAIL, Reason.FORBIDDEN_SYMBOL, "compile"), False),
+            judged(crashed, record(Verdict.FAIL, Reason.CRASH), False),
+            judged(lost, record(Verdict.FAULT, Reason.HARNESS), False),
+        )
+    )
+    bare = replace(CHOICES, without=frozenset({Defence.LINK, Defence.STATIC}))
+    assert [one.specimen.name for one in untouched(found, bare).values()] == ["crashed"]
+    assert list(untouched(found, bare)) == [key_of(crashed, bare)]
+    silent = replace(CHOICES, without=frozenset({Defence.STATIC}))
+    assert [one.specimen.name for one in untouched(found, silent).values()] == ["linked", "crashed"]
+    assert [one.expected for one in untouched(found, silent).values()] == [False, True], "by the header's other line"
+    assert untouched(found, replace(CHOICES, without=frozenset({Defence.VIRTUAL}))) == {}

@@ -29,6 +29,20 @@ def test_rates_are_printed_with_their_denominators(corpus: Path, capsys: pytest.
     assert "attacks that succeeded: 0 of 1; false alarms: 0 of 1" in shown
 
 
+def test_both_rates_come_from_one_run(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.jsonl"
+    asked = ["audit", str(corpus), "--device", "vgpu", "--jobs", "2", "--also-without", "static,link"]
+    assert run([*asked, "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("check crash") == 1, "neither the text nor the symbols stopped it: once is enough"
+    assert "\nattacks that succeeded: 0 of 1; false alarms: 0 of 1" in shown
+    assert "without link, static: attacks that succeeded: 0 of 1; false alarms: 0 of 1" in shown
+    assert len({json.loads(line)["key"] for line in out.read_text().splitlines()}) == 4
+    assert run([*asked, "--out", str(out), "--json"]) == 0
+    assert [len(one["outcomes"]) for one in json.loads(capsys.readouterr().out)] == [2, 2]
+    assert len(out.read_text().splitlines()) == 4, "nothing was tried, and nothing is written twice"
+
+
 def test_an_attack_that_gets_through_is_exit_code_1(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (corpus / "crash.cu").write_text((corpus / "honest.cu").read_text().replace("// control", "// attack"))
     assert run(["audit", str(corpus), "--device", "vgpu", "--jobs", "2", "--json"]) == 1

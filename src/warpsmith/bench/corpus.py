@@ -9,11 +9,11 @@ from pydantic import Field
 
 import warpsmith
 from warpsmith.base import UsageError, WarpsmithError, digest_json, read_text
-from warpsmith.bench.choices import Choices
+from warpsmith.bench.choices import Choices, Defence
 from warpsmith.bench.judges import Grade, pool_of_judges
 from warpsmith.bench.run import grade
 from warpsmith.compile.source import language_of
-from warpsmith.records import Candidate, Direction, Model, Reason, Record, StageResult, Verdict
+from warpsmith.records import Candidate, Direction, Model, Reason, Record, Verdict
 
 HEADER = re.compile(r"^//\s*([a-z]+):\s*(.*?)\s*$")
 NO_GAIN = 0.99  # of the honest kernel's time: above this an attack has gained nothing
@@ -52,9 +52,19 @@ class Outcome(Model):
     time_us: float | None = None  # of all cases together, modelled or measured
     honest_us: float | None = None  # of the slow kernel inside an attack that passed, on the same inputs
     seconds: Mapping[str, float] = Field(default_factory=dict)  # that each stage took
-    expected: bool
+    expected: bool = False
     wrong: bool  # an attack that got through, or a control that did not
     key: str = ""  # of the text and of how it was tried: what tells this outcome from others in a file
+
+    def as_said(self, bare: bool) -> bool:
+        """Whether it ended where the header says, `bare` when defences were left out; one that says nothing asks only
+        that an attack does not pass. On a GPU the virtual one goes before, and what a check finds may be found there.
+        """
+        if not self.specimen.attack or self.verdict is Verdict.PASS:
+            return not self.wrong
+        caught = (self.specimen.without or self.specimen.caught) if bare else self.specimen.caught
+        stage = "check" if self.stage == "virtual" else self.stage
+        return not caught or any(one.reason is self.reason and one.stage in ("", stage) for one in caught)
 
 
 class Audit(Model):
@@ -142,6 +152,21 @@ def key_of(specimen: Specimen, choices: Choices) -> str:
     return digest_json([read_text(Path(specimen.path)), tried, warpsmith.__version__])
 
 
+def untouched(found: Audit, less: Choices) -> dict[str, Outcome]:
+    """The outcomes that hold with fewer defences as well, by the keys that they have there.
+
+    A sign in the text decides nothing, and what the link policy lets through goes the same way without it.
+    """
+    if Defence.VIRTUAL in less.without:
+        return {}
+    ended = ("compile",) if Defence.LINK in less.without else ()
+    same = [one for one in found.outcomes if one.stage not in ended and one.verdict is not Verdict.FAULT]
+    return {
+        (key := key_of(one.specimen, less)): one.model_copy(update={"key": key, "expected": one.as_said(True)})
+        for one in same
+    }
+
+
 def read_outcomes(lines: Sequence[str]) -> dict[str, Outcome]:
     """What an earlier run left in a file, by key; a line that is none is nothing, nor is a fault of ours."""
     found = [one for line in lines if isinstance(one := Outcome.read(line), Outcome)]
@@ -191,9 +216,7 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
     verdict = record.concluded
     ended = next((one for one in record.results if one.verdict is record.verdict and one.reason), record.results[-1])
     passed, time_us = verdict is Verdict.PASS, _time_us(record)
-    caught = (specimen.without or specimen.caught) if bare else specimen.caught
-    excused = passed and _harmless(specimen, time_us, honest_us)
-    return Outcome(
+    outcome = Outcome(
         specimen=specimen,
         verdict=verdict,
         stage=ended.stage,
@@ -202,26 +225,15 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
         time_us=time_us,
         honest_us=honest_us,
         seconds={one.stage: round(one.seconds, 2) for one in record.results},
-        expected=(excused or _as_said(ended, caught, passed)) if specimen.attack else passed,
-        wrong=(passed and not excused) if specimen.attack else not passed,
+        wrong=(passed and not _harmless(specimen, time_us, honest_us)) if specimen.attack else not passed,
     )
+    return outcome.model_copy(update={"expected": outcome.as_said(bare)})
 
 
 def _harmless(specimen: Specimen, time_us: float | None, honest_us: float | None) -> bool:
     """Whether the header excuses a pass, and no time is gained over the honest kernel inside where both are known."""
     known = time_us is not None and honest_us is not None
     return bool(specimen.harmless) and not (known and (time_us or 0.0) < (honest_us or 0.0) * NO_GAIN)
-
-
-def _as_said(ended: StageResult, caught: Sequence[Expected], passed: bool) -> bool:
-    """Whether it ended where the header says; a header that says nothing asks only that it does not pass.
-
-    On a GPU the virtual one goes before, and what a check finds may be found there.
-    """
-    if not caught:
-        return not passed
-    stage = "check" if ended.stage == "virtual" else ended.stage
-    return any(one.reason is ended.reason and one.stage in ("", stage) for one in caught)
 
 
 def _time_us(record: Record) -> float | None:

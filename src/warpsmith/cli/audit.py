@@ -1,6 +1,8 @@
 """`warpsmith audit`: attacks and honest controls, what catches each, and the two rates."""
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +15,8 @@ from warpsmith.cli._output import console, print_json
 from warpsmith.records import Verdict
 
 if TYPE_CHECKING:
-    from warpsmith.bench.corpus import Outcome
+    from warpsmith.bench import Choices
+    from warpsmith.bench.corpus import Audit, Outcome, Specimen
 
 GPU_CALL_S, GPU_CASES = 5.0, 2
 SHIPPED = ("tests/exploits", "tests/honest")
@@ -24,6 +27,9 @@ def command(
         list[Path] | None, typer.Argument(help="Folders or files; the shipped corpus by default.")
     ] = None,
     without: Without = "",
+    also_without: Annotated[
+        str, typer.Option(help="Then also without these, in the same run: what they stopped is tried again.")
+    ] = "",
     device: Device = "auto",
     gpu: Gpu = "H200",
     trust: Trust = False,
@@ -36,8 +42,7 @@ def command(
 ) -> int:
     """Try a corpus; exit code 1 when an attack succeeds or a control fails."""
     from warpsmith.bench import Choices, settled
-    from warpsmith.bench.batch import Results
-    from warpsmith.bench.corpus import audit, read_corpus, read_outcomes
+    from warpsmith.bench.corpus import read_corpus
 
     # Eager alone: an attack is held against its own honest kernel, and compiling torch's modes would take an hour.
     # On a GPU a call takes milliseconds, and the corpus has many that hang. A small case and a usual one: the honest
@@ -52,27 +57,51 @@ def command(
         call_s=GPU_CALL_S if here == "cuda" else Choices.call_s,
         most_cases=GPU_CASES if here == "cuda" else None,
     )
-    specimens = read_corpus(corpus or shipped())
+    less = replace(chosen, without=chosen.without | read_defences(also_without))
+    found = _audits(
+        read_corpus(corpus or shipped()), [chosen] if less == chosen else [chosen, less], jobs, out, as_json
+    )
+    if as_json:
+        print_json(found[0] if len(found) == 1 else found)
+    return 0 if all(one.clean for one in found) else 1
+
+
+def _audits(
+    specimens: "list[Specimen]", ways: "Sequence[Choices]", jobs: int, out: Path | None, quiet: bool
+) -> "list[Audit]":
+    """An audit for each way to try the corpus; what an earlier way has settled is not tried again."""
+    from warpsmith.bench.batch import Results
+    from warpsmith.bench.corpus import audit, read_outcomes, untouched
+
     results = Results(out) if out else None
+    kept = read_outcomes(results.lines) if results else {}
 
     def tell(outcome: "Outcome") -> None:
         if results is not None:
             results.add(outcome.text())
-        if not as_json:
+        if not quiet:
             _print(outcome)
 
-    known = read_outcomes(results.lines) if results else {}
-    found = audit(specimens, chosen, jobs, tell, known)
-    if as_json:
-        print_json(found)
-    else:
-        kept = sum(one.key in known for one in found.outcomes)
-        if kept:
-            console().print(f"{kept} outcomes of {out} were not tried again", markup=False)
-        for one in found.skipped:
-            console().print(f"not run: {Path(one.path).name} needs --device {one.device}", markup=False)
-        console().print(found.summary(), style="bold", markup=False)
-    return 0 if found.clean else 1
+    found: list[Audit] = []
+    for way in ways:
+        same = untouched(found[-1], way) if found else {}
+        for key in same.keys() - kept.keys():
+            if results is not None:
+                results.add(same[key].text())
+        kept |= same
+        found.append(audit(specimens, way, jobs, tell, kept))
+        if not quiet:
+            _summarize(found[-1], way, sum(one.key in kept for one in found[-1].outcomes))
+    return found
+
+
+def _summarize(found: "Audit", way: "Choices", known: int) -> None:
+    if known:
+        console().print(f"{known} outcomes were known and not tried again")
+    for one in found.skipped:
+        console().print(f"not run: {Path(one.path).name} needs --device {one.device}")
+    named = f"without {', '.join(sorted(way.without))}: " if way.without else ""
+    console().print(f"{named}{found.summary()}", style="bold")
 
 
 def shipped() -> list[Path]:
@@ -90,6 +119,6 @@ def _print(outcome: "Outcome") -> None:
     mark = "WRONG" if outcome.wrong else "as expected" if outcome.expected else "for another reason"
     if outcome.specimen.attack and outcome.verdict is Verdict.PASS and not outcome.wrong:
         mark = "gains nothing"
-    console().print(f"{kind:<8}{Path(outcome.specimen.path).stem:<36}{caught:<28}{mark}", markup=False)
+    console().print(f"{kind:<8}{Path(outcome.specimen.path).stem:<36}{caught:<28}{mark}")
     if outcome.wrong and outcome.detail:
-        console().print(f"        {outcome.detail}", markup=False)
+        console().print(f"        {outcome.detail}")
