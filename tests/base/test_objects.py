@@ -12,6 +12,7 @@ from warpsmith.base import json_objects
         ('[{"a": 1}, 3, {"b": 2}] {broken', [{"a": 1}, {"b": 2}]),
         ('{so} it is {"a": "two\nlines"}', [{"a": "two\nlines"}]),
         ("{" * 9999, []),
+        (f'{{"n": {"7" * 9999}}} {{"a": 1}}', [{"a": 1}]),
         ("nothing", []),
     ],
 )

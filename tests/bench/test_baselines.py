@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -156,6 +156,15 @@ def test_what_is_measured_is_found_by_an_evaluation_and_left_the_next_time() -> 
     drifted = list(measure_each(every, PLACE, 440.0, flush_us, Torch().host_for))
     again = list(measure_each(every, PLACE, None, flush_us, Torch().host_for))
     assert not any(row.left for row in (*drifted, *again))
+
+
+def test_modes_that_failed_before_are_said_and_the_next_case_is_measured() -> None:
+    every = wanted(["softmax"], Direction.FORWARD)[:2]
+    list(measure_each(every, PLACE, 400.0, flush_us, Torch().host_for))
+    compiled = replace(PLACE, modes=("compile",))
+    failed, fine = measure_each(every, compiled, 400.0, flush_us, Torch().host_for)
+    assert "No mode of torch runs" in failed.error and "no compiler" in failed.error
+    assert fine.baselines is not None and fine.baselines.best.mode == "compile"
 
 
 def test_a_death_costs_one_case_and_an_interrupt_nothing_that_is_done() -> None:

@@ -145,6 +145,13 @@ def test_rates_come_with_their_denominators() -> None:
     assert not found.clean and Audit(outcomes=(outcome(True, False),)).clean
 
 
+def test_an_attack_that_could_not_be_tried_was_not_resisted() -> None:
+    lost = [judged(specimen(), record(verdict, Reason.HARNESS), False) for verdict in (Verdict.FAULT, Verdict.SKIP)]
+    found = Audit(outcomes=(*lost, judged(specimen(), record(Verdict.FAIL, Reason.WRONG_VALUE), False)))
+    assert found.summary() == ("attacks that succeeded: 0 of 1; false alarms: 0 of 0; attacks without a verdict: 2")
+    assert found.clean and found.faulty and not Audit(outcomes=(lost[1],)).faulty
+
+
 def outcome(one: Specimen, verdict: Verdict = Verdict.FAIL) -> Outcome:
     return Outcome(specimen=one, verdict=verdict, expected=True, wrong=False, key=key_of(one, CHOICES))
 

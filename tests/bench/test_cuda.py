@@ -20,7 +20,6 @@ from warpsmith.bench.cuda import (
     _record,
     _subject,
     _timed_cases,
-    _unless_throttled,
     check_stage,
     has_room_for,
     record_stage,
@@ -31,7 +30,7 @@ from warpsmith.bench.cuda import (
 from warpsmith.bench.desk import Desk
 from warpsmith.bench.stages import arch_of
 from warpsmith.check import Seen, Step
-from warpsmith.device import Gpu, GpuState
+from warpsmith.device import Gpu
 from warpsmith.records import (
     Candidate,
     Case,
@@ -149,7 +148,6 @@ def test_what_was_recorded_is_timed_in_the_sitting_that_was_begun_unless_it_is_o
 ) -> None:
     timer, one = Timed(), Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"))
     monkeypatch.setattr("warpsmith.bench.cuda.timer_for", lambda hardware, *_given: timer)
-    monkeypatch.setattr("warpsmith.bench.cuda.state", GpuState)
     with pytest.raises(HarnessError, match="before the record stage"):
         timing_stage(one)(compiled(3))
     one.subject, one.recorded = _subject(one, 3), RECORDINGS
@@ -376,16 +374,6 @@ def test_the_virtual_gpu_does_not_stand_for_another_generation() -> None:
 def test_the_virtual_gpu_runs_no_library() -> None:
     result = virtual_stage(desk())(compiled(1, ("libcublas.so.13",)))
     assert result.verdict is Verdict.SKIP and "libcublas.so.13" in result.detail
-
-
-def test_a_gpu_that_was_held_back_has_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    passed = StageResult(stage="timing", verdict=Verdict.PASS)
-    monkeypatch.setattr("warpsmith.bench.cuda.state", lambda: GpuState(reasons=0x40))
-    found = _unless_throttled(passed)
-    assert (found.verdict, found.reason) == (Verdict.QUARANTINE, Reason.DISTURBED)
-    assert "heat" in found.detail
-    monkeypatch.setattr("warpsmith.bench.cuda.state", GpuState)
-    assert _unless_throttled(passed) == passed
 
 
 @pytest.mark.parametrize(

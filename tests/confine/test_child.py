@@ -230,6 +230,13 @@ def test_nothing_of_the_launcher_is_written_to_what_a_child_is_given() -> None:
         mine.close()
 
 
+def test_an_exchange_with_a_mute_child_ends_at_its_limit(commons: Path, policy: Policy) -> None:
+    with spawn([commons / "hostile", "sleep", "30"], policy) as child:
+        begin = time.monotonic()
+        assert _fault(child.exchange(Frame(1), 0.6, 1, 100, spin_s=0.1).answer) is Fault.LATE
+        assert 0.6 <= time.monotonic() - begin < 1.0
+
+
 def test_an_exchange_is_timed_until_the_answer_begins(commons: Path, policy: Policy) -> None:
     with spawn([commons / "hostile", "echo_frames"], policy) as child:
         found = child.exchange(Frame(1, b"x"), 5.0, 1, 100, spin_s=2.0)

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from runtime_artifacts import EIGHT, HERE, LIMITS, artifact, numbers
 
-from warpsmith.confine import Child, Frame, system_paths
+from warpsmith.confine import Child, Frame, FrameError, system_paths
 from warpsmith.confine import Policy as Confinement
 from warpsmith.records import Reason
 from warpsmith.sandbox import FakeSandbox, Observation, Raw, VirtualSandbox
 from warpsmith.sandbox.protocol import Kind, Status, call
 from warpsmith.sandbox.run import worker_policy
-from warpsmith.sandbox.worker import Conversation, Silence, start, worker
+from warpsmith.sandbox.worker import Conversation, start, worker
 from warpsmith.vgpu import Settings, VirtualGpu, describe, executor, runtime
 
 SMALL = Settings(memory_bytes=1 << 28, wall_s=30)
@@ -37,10 +37,10 @@ def talk() -> object:
 
 def test_one_worker_answers_many_calls(talk: Conversation) -> None:
     loaded = talk.load(artifact(HERE / "calls.cu"))
-    assert not isinstance(loaded, Silence) and loaded.status is Status.DONE
+    assert not isinstance(loaded, FrameError) and loaded.status is Status.DONE
     for _ in range(3):
         answer = talk.call(call("launch", [EIGHT], None))
-        assert not isinstance(answer, Silence) and answer.status is Status.DONE
+        assert not isinstance(answer, FrameError) and answer.status is Status.DONE
         assert numbers(answer.results[0].tensor) == [2, 3, 4, 5, 6, 7, 8, 9]
 
 
@@ -60,13 +60,13 @@ def test_one_worker_answers_many_calls(talk: Conversation) -> None:
 )
 def test_a_call_that_cannot_be_read_is_answered_with_that(talk: Conversation, payload: bytes) -> None:
     answer = talk.call(payload)
-    assert not isinstance(answer, Silence)
+    assert not isinstance(answer, FrameError)
     assert answer.status is Status.BAD_REQUEST
 
 
 def test_a_call_before_a_load_is_refused(talk: Conversation) -> None:
     answer = talk.call(call("launch", [EIGHT], None))
-    assert not isinstance(answer, Silence) and answer.status is Status.BAD_REQUEST
+    assert not isinstance(answer, FrameError) and answer.status is Status.BAD_REQUEST
 
 
 def test_a_worker_ends_at_a_frame_that_is_none() -> None:
@@ -84,7 +84,7 @@ def test_without_a_device_every_request_says_so() -> None:
     policy = worker_policy(artifact(HERE / "calls.cu"), runtime().parent, LIMITS, {})
     with start(policy) as child:
         answer = Conversation(child, 20).load(artifact(HERE / "calls.cu"))
-    assert not isinstance(answer, Silence)
+    assert not isinstance(answer, FrameError)
     assert answer.status is Status.CUDA_ERROR and "cudaErrorNoDevice" in answer.text
 
 

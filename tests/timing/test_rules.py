@@ -11,6 +11,7 @@ from warpsmith.timing.rules import (
     claim,
     clocks_disagree,
     disturbed,
+    held_back,
     hidden_work,
     measured,
     ratio,
@@ -129,7 +130,13 @@ def test_too_good_waits_for_a_second_evaluation() -> None:
     assert too_good(Ratio(value=8.0, low=7.9, high=8.1), repeated=False) is None
 
 
-def test_a_window_with_a_strange_flush_is_discarded() -> None:
+def test_a_gpu_that_was_held_back_has_told_nothing() -> None:
+    found = held_back(("heat",))
+    assert found is not None and found.reason is Reason.DISTURBED and "heat" in found.detail
+    assert held_back(()) is None
+
+
+def test_a_call_with_a_strange_flush_is_discarded() -> None:
     kept = undisturbed([100, 101, 99, 160, 100])
     assert kept == [True, True, True, False, True]
     assert disturbed(kept) is None

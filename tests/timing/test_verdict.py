@@ -113,6 +113,15 @@ def test_a_good_one_is_believed_when_a_fresh_process_repeats_it() -> None:
     assert judged(CASE, [[good], [slower]], both, Least(5.0, 5.0), launches=1).doubts != ()
 
 
+def test_heat_in_any_window_is_a_doubt() -> None:
+    cool = window(idle_us=108, queued_us=100, wall_us=148)
+    warm = replace(cool, slowed=("heat",))
+    assert cool.agrees and not warm.agrees
+    both = Baselines(modes=(baseline("eager", 200.0),))
+    found = judged(CASE, [[cool], [warm]], both, Least(50.0, 50.0), launches=1)
+    assert found.reasons == {Reason.DISTURBED}
+
+
 def test_an_honest_process_covers_for_no_other() -> None:
     both, honest, hiding = Baselines(modes=(baseline("eager", 200.0),)), window(108, 100, 148), window(160, 100, 200)
     assert judged(CASE, [[honest], [honest]], both, Least(50.0, 50.0), launches=1).doubts == ()

@@ -14,7 +14,7 @@ def json_objects(text: str) -> Iterator[Mapping[str, Any]]:
     while (opening := OPENING.search(text, place)) is not None:
         try:
             found, place = decoder.raw_decode(text, opening.start())
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # a number of thousands of digits is a plain ValueError
             place = opening.start() + 1
             continue
         yield from (one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict))

@@ -16,7 +16,7 @@ from warpsmith.records import MODES, Case, Direction, Group, Model, Task
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import folders
 from warpsmith.tasks.target import Form, find
-from warpsmith.timing.baselines import Baselines, asked, believed, completed, keep, store
+from warpsmith.timing.baselines import Baselines, asked, believed, completed, keep, running, store
 from warpsmith.timing.host import Host, Lasting, Resident, host_for
 
 FLUSHES = 25
@@ -158,10 +158,7 @@ def measure_each(
             host = hosts(target, until)
             for one in cases:
                 kept = None if believed_us is None else place.kept(one, believed_us)
-                if kept and not kept.lacking(place.modes):
-                    yield _row(one, kept.only(place.modes))
-                else:
-                    yield _measured(one, place, host, kept, flush_us)
+                yield _measured(one, place, host, kept, flush_us)
 
 
 @contextmanager
@@ -217,9 +214,11 @@ def _prepared(one: Wanted, host: Host, modes: Sequence[str]) -> Prepared:
 
 
 def _measured(one: Wanted, place: Place, host: Host, kept: Baselines | None, flush_us: Callable[[], float]) -> Row:
+    request = asked(one.target, one.task, one.direction, one.case)
     try:
+        if kept and not kept.lacking(place.modes):
+            return _row(one, running(kept.only(place.modes), request))
         with lease(Need.ALONE):
-            request = asked(one.target, one.task, one.direction, one.case)
             found = completed(host, request, kept, place.modes, flush_us())
     except HarnessError as fault:  # the next case has its own chance
         return _row(one, error=str(fault))

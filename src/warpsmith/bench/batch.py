@@ -104,12 +104,12 @@ def _request(number: int, text: str, folder: Path) -> Request:
         if not isinstance(found, dict):
             return Request(number, text, None, f"a {type(found).__name__}, not a JSON object")
         return Request(number, text, Candidate.model_validate(_completed(found, folder)))
-    except (json.JSONDecodeError, RecursionError) as error:
-        return Request(number, text, None, f"not JSON: {error}")
     except ValidationError as error:
         return Request(number, text, None, f"no candidate: {first_wrong(error)}")
     except UsageError as error:
         return Request(number, text, None, str(error))
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
+        return Request(number, text, None, f"not JSON: {error}")
 
 
 def _completed(found: dict[str, Any], folder: Path) -> dict[str, Any]:

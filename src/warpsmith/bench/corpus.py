@@ -17,6 +17,7 @@ from warpsmith.records import Candidate, Direction, Model, Reason, Record, Verdi
 
 HEADER = re.compile(r"^//\s*([a-z]+):\s*(.*?)\s*$")
 NO_GAIN = 0.99  # of the honest kernel's time: above this an attack has gained nothing
+NONE = (Verdict.FAULT, Verdict.SKIP)  # verdicts that say nothing of a kernel
 KNOWN = ("attack", "control", "task", "direction", "caught", "without", "device", "harmless")
 
 
@@ -74,19 +75,31 @@ class Audit(Model):
     skipped: tuple[Specimen, ...] = ()  # need another device
 
     def count(self, attack: bool, wrong: bool | None = None) -> int:
-        """How many attacks or controls there are, or how many of them went wrong."""
-        return sum(1 for one in self.outcomes if one.specimen.attack is attack and wrong in (None, one.wrong))
+        """How many attacks or controls were tried, or how many of them went wrong."""
+        return sum(1 for one in self._tried if one.specimen.attack is attack and wrong in (None, one.wrong))
+
+    @property
+    def _tried(self) -> list[Outcome]:
+        """Without the attacks of which nothing is known; a control that has no verdict is a false alarm."""
+        return [one for one in self.outcomes if not (one.specimen.attack and one.verdict in NONE)]
 
     @property
     def clean(self) -> bool:
         """Whether no attack got through and every control passed."""
         return not any(one.wrong for one in self.outcomes)
 
+    @property
+    def faulty(self) -> bool:
+        """Whether something went wrong on our side."""
+        return any(one.verdict is Verdict.FAULT for one in self.outcomes)
+
     def summary(self) -> str:
-        """Both rates in a line."""
+        """Both rates in a line, and how many attacks are not in them."""
+        left = len(self.outcomes) - len(self._tried)
         return (
             f"attacks that succeeded: {self.count(True, True)} of {self.count(True)}; "
             f"false alarms: {self.count(False, True)} of {self.count(False)}"
+            f"{f'; attacks without a verdict: {left}' if left else ''}"
         )
 
 

@@ -14,7 +14,7 @@ from warpsmith.bench.lease import calling, much_memory
 from warpsmith.bench.stages import Stage
 from warpsmith.check import Step
 from warpsmith.compile import Toolchain
-from warpsmith.device import gpus, state
+from warpsmith.device import gpus
 from warpsmith.records import (
     MODES,
     Case,
@@ -183,7 +183,7 @@ def timing_stage(desk: Desk) -> Stage:
         with desk.begun_sitting() or _sitting(desk, desk.recorded) as sitting:
             examine = partial(_examine, desk)
             found = timer.stage(sitting, desk.subject, _timed_cases(desk), examine, desk.recorded)
-        return _unless_throttled(_after(found))
+        return _after(found)
 
     return stage
 
@@ -193,15 +193,6 @@ def _subject(desk: Desk, launches: int) -> "Timed":
 
     direction = desk.candidate.direction
     return Timed(desk.opened, desk.target, desk.task, direction, desk.compiled(), desk.plain, launches)
-
-
-def _unless_throttled(result: StageResult) -> StageResult:
-    """A GPU that was slowed down by heat or power while it was timed has told nothing."""
-    slowed = state().slowed
-    if result.verdict is not Verdict.PASS or not slowed:
-        return result
-    detail = f"the GPU was held back by {', '.join(slowed)} while it was timed; try again when it is cool"
-    return result.model_copy(update={"verdict": Verdict.QUARANTINE, "reason": Reason.DISTURBED, "detail": detail})
 
 
 def timer_for(hardware: str, torch_version: str, choices: Choices) -> "Timer":

@@ -44,8 +44,9 @@ class Checked:
 
 @dataclass
 class _Notes:
-    """What is remembered between calls."""
+    """What is remembered between calls; results only of trials that come again."""
 
+    again: frozenset[str] = frozenset()
     seen: list[Seen] = field(default_factory=list)
     results: dict[str, tuple[torch.Tensor, ...]] = field(default_factory=dict)
     repeats: dict[str, bool] = field(default_factory=dict)
@@ -56,7 +57,8 @@ class _Notes:
         name, key = step.trial.case.name, step.trial.text()
         if step.again and key in self.results:
             self.repeats[name] = self.repeats.get(name, True) and _same(self.results[key], shown.results)
-        self.results[key] = shown.results
+        if key in self.again:
+            self.results[key] = shown.results
 
 
 class _Solved:
@@ -83,7 +85,8 @@ def check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
 
 
 def _check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
-    started, notes, solved = time.perf_counter(), _Notes(), _Solved(subject, steps)
+    started, solved = time.perf_counter(), _Solved(subject, steps)
+    notes = _Notes(frozenset(step.trial.text() for step in steps if step.again))
     streak_s, left_out = 0.0, 0
     for step in steps:
         if step.streak and streak_s > STREAK_S and session.device == "cuda":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console
+    from rich.text import Text
 
 
 def print_error(kind: str, message: str, code: int, as_json: bool) -> int:
@@ -31,14 +32,21 @@ def print_json(value: "BaseModel | Sequence[BaseModel] | Any") -> None:
 
 
 def console() -> "Console":
-    """A rich console: colours on a terminal, none elsewhere, and no wrapping of piped lines."""
+    """A rich console: colours on a terminal, none elsewhere, no wrapping of piped lines; brackets are what they are."""
     from rich.console import Console  # slow to import, and JSON output needs none of it
 
     plain = not sys.stdout.isatty()
-    return Console(soft_wrap=plain, highlight=False, width=None if not plain else 200)
+    return Console(soft_wrap=plain, highlight=False, markup=False, width=None if not plain else 200)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
+def coloured(*parts: str | tuple[str, str]) -> "Text":
+    """A line of plain parts and of parts with a style."""
+    from rich.text import Text
+
+    return Text.assemble(*parts)
+
+
+def print_table(columns: Sequence[str], rows: "Iterable[Sequence[str | Text]]", title: str = "") -> None:
     """A table on a terminal; tab-free aligned columns elsewhere."""
     from rich import box
     from rich.table import Table

@@ -133,4 +133,4 @@ def _print(asked: Asked) -> None:
         text = f"{len(asked.names)} questions in {asked.folder}; write each answer to NAME{ANSWER} there, then:"
     else:
         text = "Nothing is to be asked before what is there is evaluated:"
-    console().print(f"{text}\n{asked.next}", markup=False)
+    console().print(f"{text}\n{asked.next}")

@@ -12,6 +12,7 @@ import warpsmith
 from warpsmith.base import UsageError
 from warpsmith.cli._options import Device, Gpu, Jobs, Json, Trust, Without, read_defences
 from warpsmith.cli._output import console, print_json
+from warpsmith.cli._verdict import EXIT
 from warpsmith.records import Verdict
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def command(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Try a corpus; exit code 1 when an attack succeeds or a control fails."""
+    """Try a corpus; exit code 1 when an attack succeeds or a control fails, 3 when some could not be tried."""
     from warpsmith.bench import Choices, settled
     from warpsmith.bench.corpus import read_corpus
 
@@ -63,7 +64,9 @@ def command(
     )
     if as_json:
         print_json(found[0] if len(found) == 1 else found)
-    return 0 if all(one.clean for one in found) else 1
+    if not all(one.clean for one in found):
+        return 1
+    return EXIT[Verdict.FAULT] if any(one.faulty for one in found) else 0
 
 
 def _audits(

@@ -43,7 +43,7 @@ def command(
     for row in measure_each(every, place, None if again else flush_us, usual_flush_us):
         rows.append(row)
         if not as_json:
-            console().print(line(row), markup=False)
+            console().print(line(row))
     if as_json:
         print_json(rows)
     return 3 if any(row.error for row in rows) else 0
@@ -69,7 +69,7 @@ def _prepare(every: "list[Wanted]", modes: tuple[str, ...], jobs: int, quiet: bo
     ours, compilers = next(iter(folders())), max(2, CORES // jobs)
     for number, found in enumerate(prepare(some, modes, lambda: TorchHost(ours, compilers), jobs), 1):
         if not quiet:
-            console().print(f"compiled {number} of {len(some)}: {prepared_line(found)}", markup=False)
+            console().print(f"compiled {number} of {len(some)}: {prepared_line(found)}")
 
 
 def prepared_line(found: "Prepared") -> str:

@@ -43,5 +43,5 @@ def command(
     if as_json:
         print_json(Best(path=str(path), score=entry.score, command=again, record=entry.record))
     else:
-        console().print(f"{path}\n{score_text(entry.score)}\n{again}", markup=False)
+        console().print(f"{path}\n{score_text(entry.score)}\n{again}")
     return 0

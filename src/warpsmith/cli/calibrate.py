@@ -79,7 +79,7 @@ def _trials(
         if results is not None:
             results.add(verified.text())
         if not quiet and (number % 10 == 0 or number == len(waiting)):
-            console().print(f"{number} of {len(waiting)}", markup=False)
+            console().print(f"{number} of {len(waiting)}")
     for specimen in specimens:
         name = specimen.candidate.id
         yield Trial(specimen, reviewed(known[name], replies.get(name, ())))
@@ -127,7 +127,6 @@ def _print(found: "Calibration", path: Path | None) -> None:
     out.print(
         f"{found.wrong} wrong kernels, {found.right} right ones, {found.survivors} mutants that the GPU passed",
         style="bold",
-        markup=False,
     )
     rows = [_row(one) for one in (*found.verifiers, found.without_model, found.together)]
     columns = (
@@ -145,12 +144,12 @@ def _print(found: "Calibration", path: Path | None) -> None:
     _print_operators(found)
     for one in found.surprises[:SHOWN]:
         what = "slipped through" if one.label == "wrong" else f"a {one.label} one was stopped"
-        out.print(f"  {what}: {one.origin}; {one.truth or one.said}", markup=False)
+        out.print(f"  {what}: {one.origin}; {one.truth or one.said}")
     if len(found.surprises) > SHOWN:
-        out.print(f"  and {len(found.surprises) - SHOWN} more; --json has them all", markup=False)
+        out.print(f"  and {len(found.surprises) - SHOWN} more; --json has them all")
     chance = 1 / (1 + math.exp(-found.weights.stop))
     kept = f"; kept in {path}" if path else ""
-    out.print(f"stop from {chance:.0%} on{kept}", markup=False)
+    out.print(f"stop from {chance:.0%} on{kept}")
 
 
 def _row(one: "Matrix") -> tuple[str, ...]:

@@ -58,15 +58,13 @@ def _report(made: Compiled, as_json: bool) -> int:
 def _print(made: Compiled) -> None:
     out, result = console(), made.result
     assert isinstance(result.facts, CompileFacts)
-    out.print(_headline(result, result.facts), style="bold", markup=False)
+    out.print(_headline(result, result.facts), style="bold")
     if result.detail:
-        out.print(result.detail, markup=False)
+        out.print(result.detail)
     for finding in result.facts.findings:
-        out.print(f"  {_place(finding)}{finding.severity}: {finding.message}", markup=False)
+        out.print(f"  {_place(finding)}{finding.severity}: {finding.message}")
     for entry in made.entries:
-        out.print(
-            f"  {entry.name}({', '.join(entry.arguments)}) -> {', '.join(entry.results) or 'nothing'}", markup=False
-        )
+        out.print(f"  {entry.name}({', '.join(entry.arguments)}) -> {', '.join(entry.results) or 'nothing'}")
     if result.facts.kernels:
         rows = [
             (
@@ -80,7 +78,7 @@ def _print(made: Compiled) -> None:
         ]
         print_table(("kernel", "registers", "spilled bytes", "shared bytes", "stack bytes"), rows)
     if made.artifact:
-        out.print(f"artifact {made.artifact}", markup=False)
+        out.print(f"artifact {made.artifact}")
 
 
 def _headline(result: StageResult, facts: CompileFacts) -> str:

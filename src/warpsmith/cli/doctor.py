@@ -10,7 +10,7 @@ from enum import StrEnum
 from warpsmith import __version__
 from warpsmith.base import MachineError
 from warpsmith.cli._options import Json
-from warpsmith.cli._output import console, print_json
+from warpsmith.cli._output import coloured, console, print_json
 from warpsmith.device import administers, gpus, profiling_restricted, program
 from warpsmith.llm import PROVIDERS
 from warpsmith.records import Model
@@ -136,7 +136,7 @@ PROBES: tuple[Callable[[], Part], ...] = (
     _sanitizer,
     _keys,
 )
-MARKS = {State.OK: "[green]ok     [/]", State.PARTIAL: "[yellow]partial[/]", State.MISSING: "[red]missing[/]"}
+COLOURS = {State.OK: "green", State.PARTIAL: "yellow", State.MISSING: "red"}
 
 
 def command(as_json: Json = False) -> None:
@@ -147,6 +147,6 @@ def command(as_json: Json = False) -> None:
         return
     out = console()
     for part in parts:
-        out.print(f"{MARKS[part.state]}  {part.name:<18}{part.found}")
+        out.print(coloured((f"{part.state:<7}", COLOURS[part.state]), f"  {part.name:<18}{part.found}"))
         if part.remedy:
-            out.print(f"{'':27}→ {part.remedy}", style="dim", markup=False)
+            out.print(f"{'':27}→ {part.remedy}", style="dim")

@@ -81,13 +81,13 @@ def command(
 def _print(kernel: str, record: Record) -> None:
     out, verdict = console(), record.concluded
     candidate = record.candidate
-    out.print(f"{verdict.upper()}  {kernel} for {candidate.task}, {candidate.direction}", style="bold", markup=False)
+    out.print(f"{verdict.upper()}  {kernel} for {candidate.task}, {candidate.direction}", style="bold")
     for result in record.results:
-        out.print(f"  {headline(result)}", markup=False)
+        out.print(f"  {headline(result)}")
         if result.detail:
-            out.print(f"    {result.detail}", markup=False)
+            out.print(f"    {result.detail}")
         _print_facts(result)
-    out.print(f"  on {record.environment.device}; seed {record.options.seeds[0]}", markup=False)
+    out.print(f"  on {record.environment.device}; seed {record.options.seeds[0]}")
 
 
 def _print_facts(result: StageResult) -> None:
@@ -108,32 +108,30 @@ def _print_compiled(facts: CompileFacts, failed: bool) -> None:
     if failed:
         _print_findings(facts.findings)
     else:
-        console().print("".join(f"    {loss}\n" for loss in losses(facts)), end="", markup=False)
+        console().print("".join(f"    {loss}\n" for loss in losses(facts)), end="")
 
 
 def _print_check(facts: CheckFacts) -> None:
     worst = max((case.worst for case in facts.cases if case.worst is not None), default=None)
     near = f"; the largest error is {worst:.2g} of its bound" if worst is not None else ""
-    console().print(f"    {facts.calls} calls on {len(facts.cases)} cases were right{near}", markup=False)
+    console().print(f"    {facts.calls} calls on {len(facts.cases)} cases were right{near}")
     _print_findings(facts.findings)
     if facts.failed is not None:
-        console().print(f"    failed at {facts.failed.case.shape}, seed {facts.failed.seed}", markup=False)
+        console().print(f"    failed at {facts.failed.case.shape}, seed {facts.failed.seed}")
 
 
 def _print_findings(findings: tuple[Finding, ...]) -> None:
     for finding in findings[:SHOWN_FINDINGS]:
         place = f"{finding.place.file}:{finding.place.line}: " if finding.place else ""
         times = f" ({finding.count} times)" if finding.count > 1 else ""
-        console().print(f"    {place}{finding.checker}: {finding.message}{times}", markup=False)
+        console().print(f"    {place}{finding.checker}: {finding.message}{times}")
 
 
 def _print_times(facts: TimingFacts) -> None:
     if facts.tier == "modelled":
         rows = [(case.case.name, _time(case), _bound(case), _share(case), _launches(case)) for case in facts.cases]
         print_table(("case", "modelled time", "bound by", "of the roofline", "launches"), rows)
-        console().print(
-            "    modelled, not measured: good for ranking kernels of one case, not as a clock", markup=False
-        )
+        console().print("    modelled, not measured: good for ranking kernels of one case, not as a clock")
         return
     rows = [(case.case.name, _time(case), _call(case), _against(case), _share(case)) for case in facts.cases]
     print_table(("case", "device time", "call", "against", "of the roofline"), rows)

@@ -77,7 +77,7 @@ def command(
         results.add(line)
         _keep([line], archive)
         if not as_json:
-            console().print(f"{number} of {len(requests)}: {_said(line)}", markup=False)
+            console().print(f"{number} of {len(requests)}: {_said(line)}")
     return 0
 
 

@@ -125,7 +125,7 @@ def _write(package: "Package", to: Path) -> tuple[str, ...]:
 
 
 def _print(said: Exported) -> None:
-    console().print(f"{said.folder}: {said.name}, {' and '.join(said.directions)}", style="bold", markup=False)
+    console().print(f"{said.folder}: {said.name}, {' and '.join(said.directions)}", style="bold")
     for path in said.files:
-        console().print(f"  {path}", markup=False)
-    console().print(f"pip install {said.folder}\npytest {said.folder}/tests", markup=False)
+        console().print(f"  {path}")
+    console().print(f"pip install {said.folder}\npytest {said.folder}/tests")

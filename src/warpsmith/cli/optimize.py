@@ -117,21 +117,21 @@ def _optimized(session: "Session", ending: "Ending", winner: Record | None) -> O
 
 def _print(made: Optimized, session: "Session", ending: "Ending") -> None:
     out = console()
-    out.print(f"{made.run.name}: {ending.why}", style="bold", markup=False)
-    out.print(f"  {made.evaluations} evaluations in {made.minutes:.1f} minutes, {made.usd:.3f} dollars", markup=False)
+    out.print(f"{made.run.name}: {ending.why}", style="bold")
+    out.print(f"  {made.evaluations} evaluations in {made.minutes:.1f} minutes, {made.usd:.3f} dollars")
     funnel = ", ".join(f"{count} {word}" for word, count in sorted(ending.funnel.items(), key=lambda pair: -pair[1]))
-    out.print(f"  verdicts: {funnel}", markup=False)
+    out.print(f"  verdicts: {funnel}")
     for trouble in ending.troubles:
-        out.print(f"  lost: {trouble}", markup=False)
+        out.print(f"  lost: {trouble}")
     if made.record is None:
         held = "no kernel was right" if ending.best is None else "none of the best held when evaluated at length"
-        out.print(f"  {held}", markup=False)
+        out.print(f"  {held}")
         return
     for line in best_lines(ending.best, _lineage(session, made.record)):
-        out.print(f"  {line}", markup=False)
-    out.print(f"kernel:   {made.path}", markup=False)
-    out.print(f"evidence: {evidence(made)}", markup=False)
-    out.print(f"next:     {made.next}", markup=False)
+        out.print(f"  {line}")
+    out.print(f"kernel:   {made.path}")
+    out.print(f"evidence: {evidence(made)}")
+    out.print(f"next:     {made.next}")
 
 
 def evidence(made: Optimized) -> str:

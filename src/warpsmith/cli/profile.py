@@ -63,7 +63,7 @@ def command(
     if as_json:
         print_json(facts)
     else:
-        console().print(digest(facts), markup=False) if short else _print(kernel.name, record, facts)
+        console().print(digest(facts)) if short else _print(kernel.name, record, facts)
     return 0
 
 
@@ -73,8 +73,8 @@ def _refuse(kernel: Path, record: Record, as_json: bool) -> int:
         print_json(record)
     else:
         last = record.results[-1]
-        console().print(f"{kernel.name} is not profiled: {headline(last)}", markup=False)
-        console().print(f"  {last.detail}", markup=False)
+        console().print(f"{kernel.name} is not profiled: {headline(last)}")
+        console().print(f"  {last.detail}")
     return EXIT[record.concluded]
 
 
@@ -168,20 +168,20 @@ def _print(kernel: str, record: Record, facts: ProfileFacts) -> None:
     out, place = console(), facts.place
     candidate = record.candidate
     headed = f"{kernel} for {candidate.task}, {candidate.direction}, case {facts.case} on {facts.gpu}"
-    out.print(f"{headed} ({WORDS[facts.source]})", style="bold", markup=False)
+    out.print(f"{headed} ({WORDS[facts.source]})", style="bold")
     if facts.time is not None and place is not None and place.floor_us is not None:
         said = f"{microseconds(facts.time.us)}, {share(place.fraction)} of the roofline"
-        out.print(f"  the call: {said}: its floor is {microseconds(place.floor_us)}", markup=False)
+        out.print(f"  the call: {said}: its floor is {microseconds(place.floor_us)}")
     for passed in facts.passed_over:
-        out.print(f"  no {passed.source}: {passed.why}", markup=False)
+        out.print(f"  no {passed.source}: {passed.why}")
     columns = ("kernel", "launches", "time", "bound by", "of its floor", "DRAM", "occupancy", "issue", "registers")
     print_table(columns, [_row(one) for one in facts.kernels])
     for one in facts.kernels:
         _print_kernel(one)
     if facts.ceilings is not None:
-        out.print(f"  ceilings, {ceilings_text(facts.ceilings)}", markup=False)
+        out.print(f"  ceilings, {ceilings_text(facts.ceilings)}")
     for note in (*(finding.message for finding in facts.findings), *facts.notes):
-        out.print(f"  {note}", markup=False)
+        out.print(f"  {note}")
 
 
 def _row(one: KernelProfile) -> tuple[str, ...]:
@@ -211,8 +211,8 @@ def _print_kernel(one: KernelProfile) -> None:
     out = console()
     if one.place is not None and one.place.shown_by:
         shown = "; ".join(metric(part) for part in one.place.shown_by)
-        out.print(f"  {short_name(one.name)} is bound by {one.place.binding}: {shown}", markup=False)
+        out.print(f"  {short_name(one.name)} is bound by {one.place.binding}: {shown}")
     if one.stalls:
-        out.print(f"    warps wait: {'; '.join(metric(part) for part in one.stalls)}", markup=False)
+        out.print(f"    warps wait: {'; '.join(metric(part) for part in one.stalls)}")
     for line in hot_lines(one):
-        out.print(f"    {line}", markup=False)
+        out.print(f"    {line}")

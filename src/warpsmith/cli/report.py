@@ -68,11 +68,11 @@ def _put(page: "ReportPage | SuitePage", made: "Document", html: Path | None, md
         write_atomic(path, view(made))
         path.chmod(0o644)  # a page is made to be handed on
         if not as_json:
-            console().print(str(path.absolute()), markup=False)
+            console().print(str(path.absolute()))
     if as_json:
         print_json(page)
     elif not written:
-        console().print(markdown(made), markup=False)
+        console().print(markdown(made))
 
 
 def _board(folders: Sequence[str]) -> "SuitePage":

@@ -15,7 +15,7 @@ def command(as_json: Json = False) -> int:
     if as_json:
         print_json(found)
     elif not found:
-        console().print("The archive holds no run. warpsmith optimize TASK starts one.", markup=False)
+        console().print("The archive holds no run. warpsmith optimize TASK starts one.")
     else:
         rows = [
             (

@@ -31,14 +31,14 @@ def command(run: Annotated[str, typer.Argument(help="The name of a run.")], as_j
 
 def _print(found: "Summary") -> None:
     run, out = found.run, console()
-    out.print(f"{run.name}: {run.task}, {run.direction}, on {run.device}", style="bold", markup=False)
+    out.print(f"{run.name}: {run.task}, {run.direction}, on {run.device}", style="bold")
     ended = f" to {run.finished:%Y-%m-%d %H:%M:%S}" if run.finished else ""
-    out.print(f"  {stands(run)}; {run.started:%Y-%m-%d %H:%M:%S}{ended} UTC", markup=False)
-    out.print(f"  seed {run.seed}; warpsmith {run.package or '?'}", markup=False)
+    out.print(f"  {stands(run)}; {run.started:%Y-%m-%d %H:%M:%S}{ended} UTC")
+    out.print(f"  seed {run.seed}; warpsmith {run.package or '?'}")
     if run.command:
-        out.print(f"  {run.command}", markup=False)
+        out.print(f"  {run.command}")
     for name, value in run.settings.items():
-        out.print(f"  {name} = {value}", markup=False)
+        out.print(f"  {name} = {value}")
     if found.outcomes:
         rows = [(one.stage or "-", one.verdict.value, one.reason or "-", str(one.count)) for one in found.outcomes]
         print_table(("ended at", "verdict", "reason", "evaluations"), rows)
@@ -65,13 +65,13 @@ def _print_calls(found: "Summary") -> None:
 def _print_best(found: "Summary") -> None:
     name, out = found.run.name, console()
     if found.best is None:
-        out.print("No kernel was right and timed yet.", markup=False)
+        out.print("No kernel was right and timed yet.")
     else:
-        out.print(f"best: {score_text(found.best.score)}", style="bold", markup=False)
+        out.print(f"best: {score_text(found.best.score)}", style="bold")
         print_table(("generation", "kernel", "by", "score"), [_line(kernel) for kernel in found.lineage])
-        out.print(f"warpsmith best {name}", markup=False)
+        out.print(f"warpsmith best {name}")
     if found.run.state is not RunState.DONE:
-        out.print(f"warpsmith optimize {found.run.target} --run {name} --resume", markup=False)
+        out.print(f"warpsmith optimize {found.run.target} --run {name} --resume")
 
 
 def _line(kernel: "Kernel") -> tuple[str, str, str, str]:

@@ -73,13 +73,13 @@ def _print_task(task: Task) -> None:
     out = console()
     out.print(f"{task.name}  {task.description}", style="bold")
     out.print(f"version {task.version[:12]} · {task.origin} · libraries: {', '.join(task.libraries) or 'none'}\n")
-    out.print(task.source.strip(), markup=False)
+    out.print(task.source.strip())
     for direction in task.directions:
         signature = task.signature(direction)
         taken = ", ".join(f"{a.name}: {a.kind}" for a in signature.arguments)
-        out.print(f"\n{direction}({taken}) -> {', '.join(signature.results)}", markup=False)
+        out.print(f"\n{direction}({taken}) -> {', '.join(signature.results)}")
         if cost := task.cost.get(direction):
-            out.print(f"  flops {cost.flops} · bytes {cost.bytes}", markup=False)
+            out.print(f"  flops {cost.flops} · bytes {cost.bytes}")
     rows = [
         (
             case.name,

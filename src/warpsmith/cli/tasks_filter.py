@@ -13,7 +13,7 @@ import typer
 
 from warpsmith.base import HarnessError, UsageError
 from warpsmith.cli._options import Json, Shapes
-from warpsmith.cli._output import console, print_json, print_table
+from warpsmith.cli._output import coloured, console, print_json, print_table
 from warpsmith.records import Model, Task
 from warpsmith.tasks.filters import Filter, FilterReport, FilterResult, Judgement, Opinion, Sense, with_opinion
 from warpsmith.tasks.filters.opinion import SYSTEM, question, read_judgement
@@ -179,11 +179,8 @@ def _shown(rows: Iterator[Row], count: int, quiet: bool) -> list[Row]:
 def _print_summary(rows: Sequence[Row]) -> None:
     """A table on a terminal, a line a task elsewhere."""
     if sys.stdout.isatty():
-        from rich.markup import escape
-
         table = [
-            (escape(row.task), f"[{COLOURS[row.verdict]}]{row.verdict}[/]", f"{row.seconds:.1f}", escape(row.detail))
-            for row in rows
+            (row.task, coloured((row.verdict, COLOURS[row.verdict])), f"{row.seconds:.1f}", row.detail) for row in rows
         ]
         print_table(("task", "verdict", "s", "what is wrong"), table)
     else:
@@ -198,19 +195,19 @@ def _print_report(report: FilterReport) -> None:
     """Every filter of one task with its number and its threshold."""
     out = console()
     word = "pass" if report.passed else "fail"
-    out.print(f"{report.task}: [{COLOURS[word]}]{word}[/] ({report.origin}, {report.seconds:.1f} s)", soft_wrap=True)
+    how = f" ({report.origin}, {report.seconds:.1f} s)"
+    out.print(coloured(f"{report.task}: ", (word, COLOURS[word]), how), soft_wrap=True)
     for result in report.results:
         _print_line("pass" if result.passed else "fail", result.filter, _number(result), result.detail)
     for skip in report.skipped:
         _print_line("skip", skip.filter, "", skip.reason)
     for note in report.notes:
-        out.print(f"note: {note}", style="dim", markup=False)
+        out.print(f"note: {note}", style="dim")
 
 
 def _print_line(word: str, filter_: Filter, number: str, detail: str) -> None:
-    from rich.markup import escape
-
-    console().print(f"  [{COLOURS[word]}]{word}[/]  {filter_:<18}{number:<20}{escape(detail)}", soft_wrap=True)
+    said = f"  {filter_:<18}{number:<20}{detail}"
+    console().print(coloured("  ", (word, COLOURS[word]), said), soft_wrap=True)
 
 
 def _number(result: FilterResult) -> str:

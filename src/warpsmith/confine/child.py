@@ -23,6 +23,7 @@ from warpsmith.records import Confined
 # Kinds of the status frames, as in native/report.h.
 CONFINED, FAILED, OUTCOME, STDOUT, STDERR = 1, 2, 3, 4, 5
 OUTCOME_PAYLOAD = struct.Struct("<iiIIQQdd")  # OutcomePayload of native/init.cc
+WHOLE_S = 1.0  # for the rest of an answer that began in time
 GRACE_S = 20.0  # for the launcher's own work on a busy machine, beyond the child's wall-clock limit
 PIPE_BYTES = 1 << 20  # tensors travel through these
 
@@ -157,7 +158,8 @@ class Child:
     def exchange(self, frame: Frame, timeout_s: float, kind: int, limit_bytes: int, spin_s: float) -> Exchanged:
         """One frame out and one in, and how long until the answer began, by a clock that runs without the lock."""
         seconds = exchange(self._writer.fd, encode(frame), self._reader.fd, spin_s, timeout_s)
-        return Exchanged(self.receive(timeout_s, kind, limit_bytes), seconds)
+        left_s = max(timeout_s - seconds, WHOLE_S) if seconds < timeout_s else 0.0
+        return Exchanged(self.receive(left_s, kind, limit_bytes), seconds)
 
     def surplus(self) -> FrameError | None:
         """What the child sent beyond the frames that were received; ask after `wait`."""

@@ -32,6 +32,7 @@ class Fault(enum.StrEnum):
     OVERSIZED = "oversized"
     CHECKSUM = "checksum"
     KIND = "kind"  # a frame of another kind than the one due
+    MALFORMED = "malformed"  # a payload that its reader can make nothing of
 
 
 @dataclass(frozen=True)

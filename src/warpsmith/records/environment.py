@@ -28,7 +28,7 @@ class Environment(Model):
     python: str = ""
     clocks_mhz: tuple[int, int] | None = None  # SM and memory
     throttling: tuple[str, ...] = ()
-    others: int = 0  # other processes on the GPU
+    others: int = 0  # processes on the GPU when the evaluation began; those of other evaluations here are among them
     confined: Confined = Confined()
     package: str = ""
     when: datetime | None = None  # the evaluation began, UTC; records of before have none

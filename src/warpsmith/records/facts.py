@@ -162,7 +162,7 @@ class CaseTiming(Model):
     floor_us: float | None = None
     roofline: float | None = None  # floor over time
     launches: int | None = None
-    discarded: int = 0  # windows that were disturbed
+    discarded: int = 0  # calls that were disturbed
     repeated: bool = False  # by a process that held none of the candidate's host code
     notes: tuple[str, ...] = ()
 

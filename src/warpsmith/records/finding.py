@@ -6,11 +6,10 @@ from warpsmith.records.model import Model
 
 
 class Severity(StrEnum):
-    """An error makes the kernel wrong; a warning may; a note explains."""
+    """An error makes the kernel wrong; a warning may."""
 
     ERROR = "error"
     WARNING = "warning"
-    NOTE = "note"
 
 
 class Checker(StrEnum):

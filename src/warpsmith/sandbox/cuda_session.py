@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.base import HarnessError
-from warpsmith.confine import Child, Frame, FrameError, Limits, Policy, system_paths
+from warpsmith.confine import Child, Fault, Frame, FrameError, Limits
 from warpsmith.records import Confined, Reason
 from warpsmith.sandbox.cuda_memory import are_bases
 from warpsmith.sandbox.cuda_room import ALIGNMENT, TAIL, Buffers, Room, aligned, span, taken_bytes
@@ -44,16 +44,16 @@ from warpsmith.sandbox.protocol import (
     share,
 )
 from warpsmith.sandbox.session import Clocks, Mode, Shown
-from warpsmith.sandbox.worker import Conversation, Silence, environment, start, worker
+from warpsmith.sandbox.worker import Conversation, start, worker_policy
 from warpsmith.tasks.values import Values, tensors
 
 ARGUMENTS, RESULTS = 0, 1  # arenas
 MOST_KEPT = 512 << 20  # bytes that a candidate keeps from call to call: as many as the runtime is asked for
 FIRST_FD = 5  # where a child finds what it was passed
 CALL_S = 60.0  # the longest that one call may take
-LIMITS = Limits(wall_s=600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
+# Much wall-clock time: a session waits for others that use the GPU, and each of its calls has a limit of its own.
+LIMITS = Limits(wall_s=3600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
 OUTSIDE = "Result {number} does not lie in the memory that a call of this size is given."
-EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class CudaSession:
     def __enter__(self) -> Self:
         with ExitStack() as opening:  # nothing stays behind where one of the steps fails
             self._begin(opening)
+            self._load()
             self._open = opening.pop_all()
-        self._load()
         return self
 
     def _begin(self, opening: ExitStack) -> None:
@@ -155,7 +155,7 @@ class CudaSession:
             return shown, "the call failed"
         found = self._talk.exchange(Frame(Kind.RECORD), Kind.RECORDED)
         if isinstance(found, FrameError):
-            self._settle(Silence(found, found.detail))
+            self._settle(found)
             return Shown(self._trouble), found.detail
         try:
             recording = parse_recorded(found.payload)
@@ -204,9 +204,7 @@ class CudaSession:
         return self._look(placed, told, poison, clocks, mode)
 
     def _start(self) -> Child:
-        readable = (*system_paths(), self._runtime, worker().parent, self._artifact)
-        env = environment(self._runtime, EAGER)
-        policy = Policy(read=readable, limits=LIMITS, devices=True, env=env)
+        policy = worker_policy(self._artifact, self._runtime, LIMITS, devices=True)
         return start(policy, [arena.fd for arena in self._arenas])
 
     def _told(self, timed: Timed) -> Timed:
@@ -215,20 +213,20 @@ class CudaSession:
 
     def _timed(self, answer: Frame | FrameError) -> Timed | None:
         if isinstance(answer, FrameError):
-            self._settle(Silence(answer, answer.detail))
+            self._settle(answer)
             return None
         try:
             timed = parse_timed(answer.payload)
         except (Malformed, struct.error) as malformed:
-            self._settle(Silence(None, str(malformed)))
+            self._settle(FrameError(Fault.MALFORMED, str(malformed)))
             return None
         return self._told(timed) if self._settle(timed.answer) else None
 
-    def _settle(self, answer: Answer | Silence) -> bool:
+    def _settle(self, answer: Answer | FrameError) -> bool:
         """Whether the worker is well; else its trouble is kept, and every further call repeats it."""
-        if isinstance(answer, Silence):
+        if isinstance(answer, FrameError):
             ended = end_silent(self._child, answer)
-            self._trouble = of_ending(ended, ended.sentence(self._child.policy), answer.error)
+            self._trouble = of_ending(ended, ended.sentence(self._child.policy), answer)
         else:
             self._trouble = of_status(answer)
         return self._trouble is None

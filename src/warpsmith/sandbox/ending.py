@@ -1,6 +1,6 @@
 """How a worker and its executor ended, as an observation. Knows no arguments and no results of a kernel."""
 
-from warpsmith.confine import Child, Fault, Limit, Outcome
+from warpsmith.confine import Child, Fault, FrameError, Limit, Outcome
 from warpsmith.records import Reason
 from warpsmith.sandbox.observation import (
     EXECUTOR_GONE,
@@ -13,17 +13,17 @@ from warpsmith.sandbox.observation import (
 )
 from warpsmith.sandbox.protocol import Answer
 from warpsmith.sandbox.values import Raw
-from warpsmith.sandbox.worker import Conversation, Silence
+from warpsmith.sandbox.worker import Conversation
 from warpsmith.vgpu import Facts, VirtualGpu
 
 
-def without_answer(child: Child, gpu: VirtualGpu, silence: Silence) -> Observation:
+def without_answer(child: Child, gpu: VirtualGpu, silence: FrameError) -> Observation:
     """The worker is gone or mute; if its kernel is what hangs, the executor is ended with it."""
     ended = end_silent(child, silence)
     if ended.exit_code == EXECUTOR_GONE and not gpu.control.answers():  # else the candidate only says so
         return executor_gone(child, gpu)
-    trouble = of_ending(ended, ended.sentence(child.policy), silence.error)
-    if silence.error is not None and trouble.reason is Reason.TIME_LIMIT:
+    trouble = of_ending(ended, ended.sentence(child.policy), silence)
+    if trouble.reason is Reason.TIME_LIMIT:
         gpu.kill()
         return observation(trouble, (), None, silence, ended)
     facts = gpu.control.facts(finish=False)
@@ -41,28 +41,28 @@ def executor_gone(child: Child, gpu: VirtualGpu) -> Observation:
         trouble = Trouble(Reason.TIME_LIMIT, f"The virtual GPU was stopped: {sentence}.")
     else:
         trouble = Trouble(Reason.HARNESS, f"The executor of the virtual GPU ended early: {sentence}.")
-    return observation(trouble, (), None, Silence(None, ""), ended)
+    return observation(trouble, (), None, None, ended)
 
 
-def end(child: Child, talk: Conversation, answer: Answer | Silence) -> Outcome:
+def end(child: Child, talk: Conversation, answer: Answer | FrameError) -> Outcome:
     """Let the worker end, and say how it did."""
-    if isinstance(answer, Silence):
+    if isinstance(answer, FrameError):
         return end_silent(child, answer)
     talk.leave()
     return child.wait()
 
 
-def end_silent(child: Child, silence: Silence) -> Outcome:
+def end_silent(child: Child, silence: FrameError) -> Outcome:
     """A worker that closed its end is about to end by itself, and how it does is worth knowing."""
-    if silence.error is None or silence.error.fault not in (Fault.MISSING, Fault.SHORT):
+    if silence.fault not in (Fault.MISSING, Fault.SHORT):
         child.kill()
     return child.wait()
 
 
-def trouble_of(answer: Answer | Silence, ended: Outcome, child: Child) -> Trouble | None:
+def trouble_of(answer: Answer | FrameError, ended: Outcome, child: Child) -> Trouble | None:
     """The trouble of an answer and of what followed it: the end, and nothing more that is said."""
-    if isinstance(answer, Silence):
-        return of_ending(ended, ended.sentence(child.policy), answer.error)
+    if isinstance(answer, FrameError):
+        return of_ending(ended, ended.sentence(child.policy), answer)
     if (trouble := of_status(answer)) is not None:
         return trouble
     if not ended.ok:
@@ -75,11 +75,11 @@ def observation(
     trouble: Trouble | None,
     results: tuple[Raw, ...],
     facts: Facts | None,
-    answer: Answer | Silence,
+    answer: Answer | FrameError | None,
     ended: Outcome,
     shown: int = SHOWN,
 ) -> Observation:
     """What was seen, with what was printed."""
     printed = (ended.stdout + ended.stderr).decode("utf-8", "replace")
-    seconds = 0.0 if isinstance(answer, Silence) else answer.seconds
+    seconds = answer.seconds if isinstance(answer, Answer) else 0.0
     return Observation(trouble, results, facts, seconds, printed[:shown], ended.confined)

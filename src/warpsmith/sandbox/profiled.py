@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -21,14 +22,13 @@ from warpsmith.confine.frames import HEAD, HEADER_BYTES, encode
 from warpsmith.sandbox.observation import Trouble, of_status
 from warpsmith.sandbox.protocol import Kind, Malformed, call, parse
 from warpsmith.sandbox.values import Value
-from warpsmith.sandbox.worker import environment, worker
+from warpsmith.sandbox.worker import EAGER, environment, worker
 
 USHER = Path(__file__).parent / "usher"
 REQUESTS, ANSWERS = "requests", "answers"
 ANSWER_BYTES, OUTPUT_BYTES = 1 << 20, 16 << 20
 UNUSED_UID = 2_000_000_000
 TOOL_FOLDERS = ("/opt/nvidia", "/usr/local/cuda")
-EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}
 
 
 class Walls(StrEnum):
@@ -139,10 +139,17 @@ def _outside(command: Sequence[str], made: Call, walls: Walls, wall_s: float) ->
     try:
         output, stopped = process.communicate(timeout=wall_s)[0], ""
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        _kill_group(process)
         output, stopped = process.communicate()[0], f"it ran longer than {wall_s:g} s of wall-clock time"
+    finally:
+        _kill_group(process)  # at an interrupt all of it, and else what was left behind
     text = output[:OUTPUT_BYTES].decode("utf-8", "replace")
     return UnderTool(walls, process.returncode, text, time.monotonic() - begin, stopped=stopped)
+
+
+def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _held(made: Call, program: Path) -> tuple[str, ...]:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from warpsmith.confine import Child, Limits, Policy, system_paths
+from warpsmith.confine import Child, FrameError, Limits
 from warpsmith.records import Reason
 from warpsmith.sandbox.ending import end, executor_gone, observation, trouble_of, without_answer
 from warpsmith.sandbox.observation import SHOWN, Observation, Trouble, of_failure, of_status
 from warpsmith.sandbox.protocol import Answer, Claim, call
 from warpsmith.sandbox.values import Raw, Value
-from warpsmith.sandbox.worker import Conversation, Silence, environment, start, worker
+from warpsmith.sandbox.worker import Conversation, start, worker_policy
 from warpsmith.vgpu import Control, Description, Gone, Settings, VirtualGpu, describe, runtime
 
 SOCKET_VARIABLE, SOCKET_FD = "WARPSMITH_VGPU_FD", 5  # wire.h; the first descriptor after the frames
@@ -76,26 +76,22 @@ class CudaSandbox:
 
     def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
         """One call on the first GPU."""
-        policy = worker_policy(artifact, self.runtime_folder, self.limits, {}, devices=True)
+        policy = worker_policy(artifact, self.runtime_folder, self.limits, devices=True)
         policy = replace(policy, read=(*policy.read, *self.tool_paths))
         with start(policy, around=self.around) as child:
             talk = Conversation(child, self.limits.wall_s, ANSWER_BYTES)
             answer = _converse(talk, artifact, call(entry, arguments, None))
             ended = end(child, talk, answer)
             trouble = trouble_of(answer, ended, child)
-            results = () if trouble or isinstance(answer, Silence) else tuple(claim.tensor for claim in answer.results)
+            results = (
+                () if trouble or isinstance(answer, FrameError) else tuple(claim.tensor for claim in answer.results)
+            )
             return observation(trouble, results, None, answer, ended, TOOL_SHOWN if self.around else SHOWN)
 
 
-def worker_policy(artifact: Path, folder: Path, limits: Limits, more: dict[str, str], devices: bool = False) -> Policy:
-    """What a worker may see: its runtime and the artifact."""
-    readable = (*system_paths(), folder, worker().parent, artifact)
-    return Policy(read=readable, limits=limits, devices=devices, env=environment(folder, more))
-
-
-def _converse(talk: Conversation, artifact: Path, payload: bytes) -> Answer | Silence:
+def _converse(talk: Conversation, artifact: Path, payload: bytes) -> Answer | FrameError:
     loaded = talk.load(artifact)
-    return loaded if isinstance(loaded, Silence) or of_status(loaded) else talk.call(payload)
+    return loaded if isinstance(loaded, FrameError) or of_status(loaded) else talk.call(payload)
 
 
 def _observe_virtual(
@@ -104,10 +100,10 @@ def _observe_virtual(
     payload = call(entry, arguments, lambda raw: _place(gpu.control, raw))
     talk = Conversation(child, child.policy.limits.wall_s)
     answer = _converse(talk, artifact, payload)
-    if isinstance(answer, Silence):
+    if isinstance(answer, FrameError):
         return without_answer(child, gpu, answer)
     claims = answer.results if of_status(answer) is None else ()
-    found = [_fetch(gpu.control, claim) for claim in claims]
+    found = [fetch(gpu.control, claim, gpu.settings) for claim in claims]
     facts = gpu.control.facts()
     ended = end(child, talk, answer)
     trouble = of_failure(facts, of_status(answer) is None) or trouble_of(answer, ended, child)
@@ -125,7 +121,10 @@ def _place(control: Control, raw: Raw) -> int:
     return address
 
 
-def _fetch(control: Control, claim: Claim) -> Raw | None:
+def fetch(control: Control, claim: Claim, settings: Settings) -> Raw | None:
+    """A result with its bytes; None where it does not lie in device memory or is more than a caller could hold."""
     raw = claim.tensor
+    if raw.copied_bytes > settings.memory_bytes:
+        return None
     data = control.read(claim.address, raw.span_bytes) if raw.span_bytes else b""
-    return None if data is None else Raw(raw.dtype, raw.shape, raw.strides, data)
+    return None if data is None else replace(raw, data=data)

@@ -12,15 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from warpsmith.confine import Limits
+from warpsmith.confine import FrameError, Limits
 from warpsmith.records import Checker, Confined, Reason, Signature
 from warpsmith.sandbox.ending import executor_gone, without_answer
 from warpsmith.sandbox.observation import Observation, Trouble, of_failure, of_status
 from warpsmith.sandbox.protocol import Answer, Claim, call
-from warpsmith.sandbox.run import SOCKET_FD, SOCKET_VARIABLE, worker_policy
+from warpsmith.sandbox.run import SOCKET_FD, SOCKET_VARIABLE, fetch
 from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.sandbox.values import Raw, Value
-from warpsmith.sandbox.worker import Conversation, Silence, start
+from warpsmith.sandbox.worker import Conversation, start, worker_policy
 from warpsmith.vgpu import Control, Description, Facts, Failure, Gone, Settings, VirtualGpu, describe, runtime
 
 if TYPE_CHECKING:
@@ -70,16 +70,22 @@ class VirtualSession:
         self._poison = 0
 
     def __enter__(self) -> Self:
-        self._virtual = self._open.enter_context(VirtualGpu(self.gpu, self.settings))
+        with ExitStack() as opening:  # nothing stays behind where one of the steps fails
+            self._begin(opening)
+            self._open = opening.pop_all()
+        return self
+
+    def _begin(self, opening: ExitStack) -> None:
+        """The virtual GPU, and a worker on it that has loaded the artifact."""
+        self._virtual = opening.enter_context(VirtualGpu(self.gpu, self.settings))
         policy = worker_policy(self.artifact, runtime().parent, self.limits, {SOCKET_VARIABLE: str(SOCKET_FD)})
-        self._child = self._open.enter_context(start(policy, [self._virtual.client.fileno()]))
+        self._child = opening.enter_context(start(policy, [self._virtual.client.fileno()]))
         self._virtual.client.close()
         self._talk = Conversation(self._child, self.call_s)
         try:
             self._load()
         except Gone:
             self._seen = executor_gone(self._child, self._virtual)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -111,7 +117,7 @@ class VirtualSession:
 
     def _load(self) -> None:
         answer = self._talk.load(self.artifact)
-        if isinstance(answer, Silence):
+        if isinstance(answer, FrameError):
             self._seen = without_answer(self._child, self._virtual, answer)
         elif (trouble := of_status(answer)) is not None:
             self._seen = Observation(trouble)
@@ -127,7 +133,7 @@ class VirtualSession:
         addresses = {id(place.raw): place.address for place in places}
         payload = call(self.entry, (*values, *outputs), lambda raw: addresses.get(id(raw), 0))
         answer = self._talk.call(payload)
-        if isinstance(answer, Silence):
+        if isinstance(answer, FrameError):
             self._seen = without_answer(self._child, self._virtual, answer)
             return Shown(self._seen.trouble, facts=self._seen.facts)
         own = [place for place in places if place.position < len(values)]
@@ -138,7 +144,7 @@ class VirtualSession:
         """What is there: results first as a caller sees them, then again when all work has run."""
         control, claims = self._control, answer.results if of_status(answer) is None else ()
         during = control.facts(finish=False)
-        found = [_read(control, claim) for claim in claims]
+        found = [fetch(control, claim, self.settings) for claim in claims]
         after = control.facts(finish=True)
         facts = _joined(during, after)
         trouble = of_failure(facts, of_status(answer) is None) or of_status(answer)
@@ -158,7 +164,7 @@ class VirtualSession:
             changed=self._changed(arguments),
             aliased=self._aliased(claims, arguments, lent, unwritten),
             unwritten=unwritten,
-            settled=results == [_read(control, claim) for claim in claims],
+            settled=results == [fetch(control, claim, self.settings) for claim in claims],
             facts=facts,
         )
 
@@ -236,14 +242,6 @@ def _tensors(values: Sequence[Value]) -> list[tuple[int, int, Raw]]:
         parts = value if isinstance(value, tuple) else (value,)
         found += [(position, len(found) + n, raw) for n, raw in enumerate(p for p in parts if isinstance(p, Raw))]
     return found
-
-
-def _read(control: Control, claim: Claim) -> Raw | None:
-    raw = claim.tensor
-    if raw.copied_bytes > SETTINGS.memory_bytes:  # no caller could hold it
-        return None
-    data = control.read(claim.address, raw.span_bytes) if raw.span_bytes else b""
-    return None if data is None else replace(raw, data=data)
 
 
 def _to_tensors(results: Sequence[Raw]) -> "tuple[Tensor, ...]":

@@ -47,6 +47,8 @@ def _parsed(path: Path) -> Mapping[str, Any]:
         config = json.loads(text)
     except json.JSONDecodeError as error:
         raise UsageError(f"{path}:{error.lineno}: not JSON: {error.msg} (column {error.colno}).") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: cannot be read as JSON: {error}.") from None
     if not isinstance(config, dict):
         raise UsageError(f"{path}:1: the file holds a {type(config).__name__}; it must hold an object of settings.")
     return config

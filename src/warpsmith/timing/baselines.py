@@ -143,7 +143,7 @@ def uncompiled(modes: Sequence[str]) -> tuple[str, ...]:
 
 def measure(host: Host, request: Request, modes: Sequence[str] = MODES) -> Baselines:
     """Time every mode on the request's case."""
-    return _running(_window(host, request, modes), request)
+    return running(_window(host, request, modes), request)
 
 
 def completed(host: Host, request: Request, kept: Baselines | None, modes: Sequence[str], flush_us: float) -> Baselines:
@@ -151,11 +151,11 @@ def completed(host: Host, request: Request, kept: Baselines | None, modes: Seque
     lacking = tuple(modes) if kept is None else kept.lacking(modes)
     now = _window(host, request, lacking).model_copy(update={"flush_us": flush_us})
     found = now.beside(kept).model_copy(update={"kept": ()}) if kept else now
-    _running(found.only(modes), request)
+    running(found.only(modes), request)
     return found
 
 
-def _running(found: Baselines, request: Request) -> Baselines:
+def running(found: Baselines, request: Request) -> Baselines:
     """These, if there is one among them."""
     if not found.modes:
         raise HarnessError(

@@ -18,7 +18,7 @@ LEAST_QUEUED = 5  # calls that say how long a call takes
 CONFIRMED_SHARE, LEAST_CONFIRMED = 0.25, 3
 GOOD_LIMIT = 10.0  # times the best baseline, past which a second evaluation must repeat it
 FLOOR_SLACK = 1.05  # the measured read ceiling may be passed by this much
-FLUSH_SHARE = 0.20  # how far the judge's own flush may stray before a window is called disturbed
+FLUSH_SHARE = 0.20  # how far the judge's own flush may stray before a call is called disturbed
 MOST_DISCARDED = 0.5
 
 
@@ -124,9 +124,16 @@ def too_good(found: Ratio, repeated: bool) -> Doubt | None:
 
 
 def undisturbed(flushes_us: Sequence[float]) -> list[bool]:
-    """For each window, whether the judge's own flush took its usual time."""
+    """For each call, whether the judge's own flush took its usual time."""
     usual = median(flushes_us) if flushes_us else 0.0
     return [abs(flush - usual) <= FLUSH_SHARE * usual for flush in flushes_us]
+
+
+def held_back(slowed: Sequence[str]) -> Doubt | None:
+    """A GPU that is slowed down by heat or power tells nothing."""
+    if not slowed:
+        return None
+    return Doubt(Reason.DISTURBED, f"the GPU was held back by {', '.join(slowed)}; try again when it is cool")
 
 
 def too_few(queued: int) -> Doubt | None:
@@ -137,10 +144,10 @@ def too_few(queued: int) -> Doubt | None:
 
 
 def disturbed(kept: Sequence[bool]) -> Doubt | None:
-    """When most windows were disturbed nothing can be said."""
+    """When most calls were disturbed nothing can be said."""
     share = 1 - sum(kept) / len(kept)
     if share <= MOST_DISCARDED:
         return None
     return Doubt(
-        Reason.DISTURBED, f"{share:.0%} of {len(kept)} windows were disturbed; at most {MOST_DISCARDED:.0%} may be"
+        Reason.DISTURBED, f"{share:.0%} of {len(kept)} calls were disturbed; at most {MOST_DISCARDED:.0%} may be"
     )

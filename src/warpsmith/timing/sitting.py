@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from warpsmith.sandbox.cuda_room import Buffers, Room
-from warpsmith.sandbox.cuda_session import Recorded
+from warpsmith.sandbox.cuda_session import LIMITS, Recorded
 from warpsmith.sandbox.player import Player
 from warpsmith.tasks.program import Problem
 from warpsmith.timing.host import Host, host_for
@@ -16,7 +16,7 @@ from warpsmith.timing.null import Form
 from warpsmith.timing.subject import Subject
 
 WAITED_S = 120.0  # for the clock, at most
-AGED_S = 400.0  # from which on a process may not live through another window
+AGED_S = LIMITS.wall_s - 600.0  # from which on a process may not live through another window
 
 
 class Sitting:

@@ -15,6 +15,7 @@ from warpsmith.timing.baselines import (
     keep,
     measure,
     measure_again,
+    running,
     store,
     uncompiled,
 )
@@ -123,7 +124,7 @@ class Timer:
         if kept is None or kept.lacking(self.modes):
             kept = completed(sitting.torch, request, kept, self.modes, flush_us)
             keep(path, kept)
-        chosen = kept.only(self.modes)
+        chosen = running(kept.only(self.modes), request)
         return chosen if self.tier == "search" else measure_again(sitting.torch, request, chosen)
 
     def _result(self, begin: float, cases: list[CaseTiming], why: Doubt | None) -> StageResult:

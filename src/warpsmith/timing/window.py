@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from warpsmith.base import HarnessError, median
+from warpsmith.device import state
 from warpsmith.records import Reason
 from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.observation import Trouble
@@ -24,6 +25,7 @@ class Window:
 
     every: Samples
     null: Null
+    slowed: tuple[str, ...] = ()  # what held the GPU back when they were made
 
     @cached_property
     def kept(self) -> Samples:
@@ -48,6 +50,7 @@ class Window:
     def doubts(self) -> Iterator[Doubt | None]:
         """What the clocks do not agree on: each process by itself, so that an honest one covers for none."""
         kept, confirmed = self.kept, len(self.confirmed)
+        yield rules.held_back(self.slowed)
         yield rules.too_few(len(kept.queued))
         yield rules.clocks_disagree(confirmed, len(kept.idle), kept.beside_us(), self.null.beside_us)
         yield kept.hidden(self.null)
@@ -82,7 +85,7 @@ class Windows:
         found = sample(player, self.calls, replace(self.manner, null=null), self.others)
         if isinstance(found, Trouble):
             return Doubt(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
-        return Window(found, null)
+        return Window(found, null, state().slowed)
 
     def windows(self, numbers: Sequence[int], outline: Problem, made: Sequence[Window] = ()) -> list[Window] | Doubt:
         """Those that were made, and one in each of some players."""

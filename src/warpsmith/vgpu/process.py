@@ -38,7 +38,7 @@ class VirtualGpu:
 
     def __init__(self, gpu: Description, settings: Settings | None = None, program: Path | None = None) -> None:
         path, settings = program or executor(), settings or Settings()
-        self.gpu = gpu
+        self.gpu, self.settings = gpu, settings
         self.client, theirs = socket.socketpair()
         mine, other = socket.socketpair()
         words = [str(path), str(CLIENT_FD), str(CONTROL_FD), *gpu.settings(), *settings.words()]

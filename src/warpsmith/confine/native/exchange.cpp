@@ -17,7 +17,7 @@ double now_s() {
 
 }  // namespace
 
-// Seconds from the write until `in` can be read; looks without sleeping for `spin_s`, then sleeps up to `timeout_s`.
+// Seconds from the write until `in` can be read, at most `timeout_s`; looks without sleeping for `spin_s`, then sleeps.
 // Below zero: the other end is gone. `count` bytes fit into the pipe, which was read empty: the write never waits.
 extern "C" double warpsmith_exchange(int out, const void* data, size_t count, int in, double spin_s, double timeout_s) {
   pollfd answer = {in, POLLIN, 0};
@@ -25,6 +25,7 @@ extern "C" double warpsmith_exchange(int out, const void* data, size_t count, in
   if (write(out, data, count) != static_cast<ssize_t>(count)) return -1;
   while (poll(&answer, 1, 0) == 0 && now_s() - begin < spin_s) {
   }
-  if (answer.revents == 0) poll(&answer, 1, static_cast<int>(timeout_s * 1e3));
-  return now_s() - begin;
+  const double left_s = timeout_s - (now_s() - begin);
+  if (answer.revents == 0 && left_s > 0) poll(&answer, 1, static_cast<int>(left_s * 1e3));
+  return answer.revents ? now_s() - begin : timeout_s;
 }
