@@ -33,7 +33,7 @@ from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite, suite_folder
 from warpsmith.timing import rules
 from warpsmith.timing.recording import Unrepeated, record_alone
-from warpsmith.timing.sample import Manner, sample
+from warpsmith.timing.sample import Call, Manner, sample
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stage import FEWER, MORE, SHORT_US
 from warpsmith.timing.stop import StopRule
@@ -165,7 +165,7 @@ def _window(sitting: Sitting, recorded: Recorded, drawn: Sequence[Problem], numb
     players = 1 + len(MORE[0])
     for place in range(players):
         player = sitting.player(number * players + place, recorded)
-        found = sample(player, ((call, _unseen) for call in cycle(drawn)), Manner(FEWER if place else SAME))
+        found = sample(player, (Call(call, _unseen) for call in cycle(drawn)), Manner(FEWER if place else SAME))
         if isinstance(found, Trouble):
             return []
         times.append([clocks.event_us for clocks in found.kept().queued])

@@ -6,7 +6,7 @@ import pytest
 
 from warpsmith.base import UsageError
 from warpsmith.check import Scope, Step, plan
-from warpsmith.check.plan import work
+from warpsmith.check.plan import TWISTS, work
 from warpsmith.records import Direction, Dtype, Family, Group, Precision, Task, Twist
 from warpsmith.tasks.own import read_task
 from warpsmith.tasks.suite import folders, suite_folder
@@ -16,8 +16,10 @@ LINEAR = read_task(suite_folder("linear"))
 BOUND = Scope(heldout_work=4e6)
 
 
-def steps(task: Task = LINEAR, seed: int = 1, scope: Scope = BOUND) -> tuple[Step, ...]:
-    return plan(task, Direction.FORWARD, scope, seed)
+def steps(
+    task: Task = LINEAR, seed: int = 1, scope: Scope = BOUND, direction: Direction = Direction.FORWARD
+) -> tuple[Step, ...]:
+    return plan(task, direction, scope, seed)
 
 
 def test_a_seed_stands_for_one_plan_and_another_for_another() -> None:
@@ -37,14 +39,15 @@ def test_every_case_init_and_family_is_called(task: Task, seed: int) -> None:
         assert {trial.init for trial in mine} >= set(case.inits)
 
 
-def test_what_a_kernel_may_remember_is_tried_in_one_slot() -> None:
-    found = steps()
+@pytest.mark.parametrize("direction", list(Direction))
+def test_what_a_kernel_may_remember_is_tried_in_one_slot(direction: Direction) -> None:
+    found = steps(direction=direction)
     again = [step for step in found if step.again]
     assert len(again) == 2
     for last in again:
         untwisted = [s for s in found if s.trial.model_copy(update={"twist": Twist.NONE}) == last.trial]
         assert untwisted[0].trial.twist is Twist.NONE and untwisted[-1] == last
-        assert {s.trial.twist for s in untwisted} == set(Twist)
+        assert {s.trial.twist for s in untwisted} == {Twist.NONE, *TWISTS[direction]}
         assert {s.slot for s in untwisted} == {last.slot}
 
 

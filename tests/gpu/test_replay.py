@@ -21,7 +21,7 @@ from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite
 from warpsmith.timing.recording import Recordings, Unrepeated, record_alone, room_of
-from warpsmith.timing.sample import Calls, Manner, sample
+from warpsmith.timing.sample import Call, Calls, Manner, sample
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stop import StopRule
 from warpsmith.timing.subject import Subject
@@ -49,7 +49,7 @@ def examined(subject: Subject, trial: Trial) -> Callable[[Problem, Shown], Troub
 
 
 def examined_calls(subject: Subject, drawn: Iterator[tuple[Trial, Problem]]) -> Calls:
-    return ((call, examined(subject, trial)) for trial, call in drawn)
+    return (Call(call, examined(subject, trial)) for trial, call in drawn)
 
 
 def recordings(subject: Subject, cases: Sequence[Case]) -> Recordings:

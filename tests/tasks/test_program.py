@@ -67,6 +67,14 @@ def test_upstream_gradients_have_no_size_that_a_kernel_could_count_on() -> None:
         assert len({round(log2(one) / 6) for one in largest}) == sizes
 
 
+def test_upstream_gradients_lie_around_zero_or_on_one_side_of_it() -> None:
+    """Sums of those around zero all but vanish, and a kernel could leave them out."""
+    for dtype, sides in ((torch.float32, {-1, 0, 1}), (torch.bfloat16, {-1, 0, 1}), (torch.float16, {0})):
+        drawn = [upstream([torch.zeros(500, dtype=dtype)], seed)[0].double() for seed in range(30)]
+        assert {round(2 * float(one.mean() / one.abs().max())) for one in drawn} == sides
+        assert all(float(one.std()) > 0.2 * float(one.abs().max()) for one in drawn)
+
+
 def test_values_reach_into_tuples() -> None:
     pair = (torch.ones(2), torch.ones(2, dtype=torch.int64))
     values: Sequence[object] = (pair, None, 3, 2.5, [1, 2])

@@ -1,14 +1,14 @@
-"""Twists: one element, a row, or the order of all, from the seed; everything else stays."""
+"""Twists: one element, a row, a whole tensor, or the order of all, from the seed; everything else stays."""
 
 import pytest
 import torch
 from torch import Tensor
 
-from warpsmith.records import Direction, Group, Trial, Twist
+from warpsmith.records import Direction, Dtype, Group, Trial, Twist
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import problem
 from warpsmith.tasks.suite import suite_program
-from warpsmith.tasks.twist import HIGH, SHARE, _raised
+from warpsmith.tasks.twist import HIGH, PEAK, SHARE, _raised
 from warpsmith.tasks.values import tensors
 
 PROGRAM = suite_program("linear")
@@ -40,11 +40,12 @@ def test_a_shuffle_keeps_the_values_and_their_statistics() -> None:
         assert torch.equal(plain.flatten().sort().values, shuffled.flatten().sort().values)
 
 
-def test_half_of_one_row_is_raised_and_nothing_else() -> None:
-    (x, *parameters), (raised, *same) = drawn(Twist.NONE), drawn(Twist.RAISED)
+@pytest.mark.parametrize(("twist", "by"), [(Twist.RAISED, HIGH), (Twist.PEAKED, PEAK)])
+def test_half_of_one_row_is_raised_and_nothing_else(twist: Twist, by: float) -> None:
+    (x, *parameters), (raised, *same) = drawn(Twist.NONE), drawn(twist)
     changed = x != raised
     assert len(changed.nonzero()[:, 0].unique()) == 1 and x.stride() == raised.stride()
-    assert torch.equal(raised[changed], x[changed] + HIGH)
+    assert torch.equal(raised[changed], x[changed] + by)
     assert all(torch.equal(a, b) for a, b in zip(parameters, same, strict=True)), "parameters have their own inits"
 
 
@@ -61,12 +62,31 @@ def test_a_sixteenth_at_most_is_raised_of_any_shape(shape: tuple[int, ...]) -> N
 
 def test_raised_rows_of_several_inputs_do_not_meet() -> None:
     """Products of two of them would be past what float32 tells apart."""
-    few, many = [torch.zeros(8, 5) for _ in range(3)], [torch.zeros(2, 2, 8, 5) for _ in range(3)]
+    narrow, few, many = ([torch.zeros(*shape) for _ in range(3)] for shape in ((8, 2), (8, 5), (2, 2, 8, 5)))
     for seed in range(20):
         source = torch.Generator().manual_seed(seed)
-        assert sum(bool(tensor.any()) for tensor in _raised(few, source)) == 1
+        assert sum(bool(tensor.any()) for tensor in _raised(narrow, source)) == 1
+        columns = [tensor.any(0) for tensor in _raised(few, source)]
+        assert all(map(bool, map(torch.any, columns))) and not (sum(column.int() for column in columns) > 1).any()
         heads = [int(tensor.flatten(0, 1).any(-1).any(-1).nonzero()) for tensor in _raised(many, source)]
         assert len(set(heads)) == 3
+
+
+def test_all_of_one_input_is_shifted_up_or_down() -> None:
+    (x, *parameters), (shifted, *same) = drawn(Twist.NONE), drawn(Twist.SHIFTED)
+    assert torch.equal(shifted, x + 32.0) or torch.equal(shifted, x - 32.0)
+    assert all(torch.equal(a, b) for a, b in zip(parameters, same, strict=True))
+
+
+def test_what_the_element_type_cannot_hold_is_left_as_it_was() -> None:
+    ffw = suite_program("llama_ffw")
+    case = next(case for case in ffw.task.cases if case.dtype is Dtype.FLOAT16)
+    trials = [Trial(case=case, seed=seed, init="wide", twist=Twist.PEAKED) for seed in range(4)]
+    for trial in trials:
+        made = problem(ffw, Direction.FORWARD, trial)
+        assert all(bool(result.isfinite().all()) for result in made.native)
+        plain = problem(ffw, Direction.FORWARD, trial.model_copy(update={"twist": Twist.NONE}))
+        assert torch.equal(tensors(made.arguments)[0], tensors(plain.arguments)[0])
 
 
 def test_upstream_gradients_are_not_twisted() -> None:
@@ -74,7 +94,7 @@ def test_upstream_gradients_are_not_twisted() -> None:
     assert torch.equal(plain[0], nudged[0])
 
 
-@pytest.mark.parametrize("twist", [Twist.NUDGED, Twist.RAISED, Twist.SHUFFLED])
+@pytest.mark.parametrize("twist", [Twist.NUDGED, Twist.RAISED, Twist.PEAKED, Twist.SHUFFLED])
 @pytest.mark.parametrize("name", ["cross_entropy", "attention", "max_pool", "rope"])
 def test_a_twist_shows_in_the_result(name: str, twist: Twist) -> None:
     with open_task(name) as task:

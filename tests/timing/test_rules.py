@@ -16,6 +16,7 @@ from warpsmith.timing.rules import (
     measured,
     ratio,
     slack_us,
+    slower,
     too_few,
     too_good,
     undisturbed,
@@ -128,6 +129,13 @@ def test_too_good_waits_for_a_second_evaluation() -> None:
     assert found.reason is Reason.TOO_GOOD
     assert too_good(high, repeated=True) is None
     assert too_good(Ratio(value=8.0, low=7.9, high=8.1), repeated=False) is None
+
+
+def test_a_kernel_that_is_careless_with_usual_inputs_has_the_time_of_the_others() -> None:
+    assert slower([75.0] * 9, [100.0] * 4) == [100.0] * 4
+    assert sorted(slower([100.0] * 3, [101.0] * 3)) == [100.0] * 3 + [101.0] * 3, "noise is no kind"
+    assert len(slower([4.0] * 3, [4.9] * 3)) == 6, "nor is less than a microsecond"
+    assert slower([], [5.0]) == [5.0]
 
 
 def test_a_gpu_that_was_held_back_has_told_nothing() -> None:

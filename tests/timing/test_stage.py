@@ -27,7 +27,7 @@ from warpsmith.timing.baselines import Baseline, Baselines, keep, store
 from warpsmith.timing.null import Form
 from warpsmith.timing.recording import PLACES, Recordings, room_of
 from warpsmith.timing.rules import Doubt, Floor
-from warpsmith.timing.sample import Manner, Null
+from warpsmith.timing.sample import Call, Manner, Null
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stage import RULES, Tier, Timer
 from warpsmith.timing.subject import LARGE, SPREAD, Subject
@@ -184,14 +184,14 @@ def test_other_inputs_come_between_those_that_are_timed() -> None:
     for _ in range(20):
         seen = list[Problem]()
         examine = partial(lambda seen, call, _shown: seen.append(call), seen)
-        making = replace(making, calls=repeat((OUTLINE, examine)), others=repeat((other, examine)))
+        making = replace(making, calls=repeat(Call(OUTLINE, examine)), others=repeat(Call(other, examine)))
         assert isinstance(making.window(0, OUTLINE), Window)
         dozen = tuple(place for place, call in enumerate(seen[:12]) if call is other)
         assert len(dozen) == 3 or len(seen) < 12
         places.add(dozen)
     assert len(places) > 10, "where, nobody knows"
     wrong = Trouble(Reason.WRONG_VALUE, "off")
-    found = replace(making, others=repeat((other, lambda _call, _shown: wrong))).window(0, OUTLINE)
+    found = replace(making, others=repeat(Call(other, lambda _call, _shown: wrong))).window(0, OUTLINE)
     assert found == Doubt(Reason.UNREPEATED, "repeated without its host code, off")
 
 
@@ -204,12 +204,12 @@ def test_of_any_three_timed_calls_some_are_usual_and_some_are_not(task: str, mon
     case = opened.describe().group(Group.SMOKE)[0]
     subject = Subject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
     orders = set[tuple[bool, ...]]()
-    for _ in range(12):
+    for _ in range(40):
         drawn = list(islice(subject.calls(case), 8))
-        large = [trial.family in LARGE or trial.twist is Twist.RAISED for trial, _ in drawn]
+        large = [trial.family in LARGE or trial.twist is Twist.PEAKED for trial, _ in drawn]
         assert all(any(large[i : i + 3]) and not all(large[i : i + 3]) for i in range(6))
         orders.add(tuple(large))
-        sizes = [float(tensors(call.arguments)[0].abs().max()) for _, call in drawn]
+        sizes = [max(float(one.abs().max()) for one in tensors(call.arguments)) for _, call in drawn]
         assert [size > 7 for size in sizes] == large
     assert len(orders) > 6, "which, nobody knows"
 
@@ -225,13 +225,15 @@ def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(
     described = opened.describe()
     case = min(described.group(Group.SMOKE), key=lambda one: prod(one.axes.values()))
     subject = Subject(opened, task, described, direction, Path("x.so"), False, 1)
-    first, second = (list(islice(subject.others(case), 3)) for _ in range(2))
+    forward = direction is Direction.FORWARD
+    first, second = (list(islice(subject.others(case), 3 + forward)) for _ in range(2))
     for kinds in (first, second):
-        families = [trial.family for trial, _ in kinds]
-        assert [trial.twist for trial, _ in kinds].count(Twist.NUDGED) == 1
+        families, twists = [trial.family for trial, _ in kinds], [trial.twist for trial, _ in kinds]
+        assert twists.count(Twist.NUDGED) == 1 and twists.count(Twist.SHIFTED) == forward
         assert any(family in SPREAD for family in families)
-        raised = [trial.twist for trial, _ in kinds].count(Twist.RAISED)
-        assert raised == (task == "linear") and (raised or any(family in LARGE for family in families))
+        raised = twists.count(Twist.PEAKED if forward else Twist.RAISED)
+        assert raised or any(family in LARGE for family in families)
+        assert forward or raised == (task == "linear")
     for (_, one), (_, other) in product(first, second):
         x, y = (tensors(call.arguments)[0] for call in (one, other))
         assert x.shape == y.shape == tensors(subject.outline(case).arguments)[0].shape

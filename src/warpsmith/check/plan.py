@@ -10,6 +10,7 @@ from typing import TypeVar
 from warpsmith.base import UsageError
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Task, Trial, Twist
 from warpsmith.tasks.heldout import heldout_cases, long_cases
+from warpsmith.tasks.twist import ENLARGING
 
 SLOTS = 4
 HELDOUT_DRAWS = 2  # of each held-out shape
@@ -19,6 +20,12 @@ VIRTUAL_WORK = 4e6  # floating-point operations of a held-out case on the virtua
 LIGHT = 1e5  # work of a case that can be called a hundred times on the virtual GPU
 FEW = 12  # draws of a streak where solving them takes longer than calling
 GATE = (Family.ONE_HOT, Family.NORMAL)
+# What may not be taken for granted: that inputs come once, and forward that no exponential overflows and that a mean is
+# near zero. Gradients of such inputs are differences of large numbers, and say little.
+TWISTS = {
+    Direction.FORWARD: (Twist.NUDGED, Twist.SHUFFLED, Twist.PEAKED, Twist.SHIFTED),
+    Direction.BACKWARD: (Twist.NUDGED, Twist.SHUFFLED),
+}
 T = TypeVar("T")
 
 
@@ -60,7 +67,8 @@ def plan(task: Task, direction: Direction, scope: Scope, seed: int) -> tuple[Ste
     episodes = [[step] for case in cases for step in _solos(case, draw)]
     fixed = [case for case in cases if case.group is not Group.HELDOUT] or list(cases)
     tested = draw.sample(fixed, min(scope.remembered, len(fixed)))
-    episodes += [_memory(case, draw.choice(fixed), draw) for case in tested]
+    episodes += [_memory(case, draw.choice(fixed), TWISTS[direction], draw) for case in tested]
+    episodes += [[step] for case in fixed for step in _enlarged(case, TWISTS[direction], draw)]
     episodes += [[step] for step in _precise(task, fixed, draw)]
     mixed, at = _merged(episodes, draw), draw.randrange(sum(map(len, episodes)) + 1)
     return (*mixed[:at], *_streak(task, direction, fixed, scope.light, draw), *mixed[at:])
@@ -111,14 +119,24 @@ def _solos(case: Case, draw: random.Random) -> list[Step]:
     ]
 
 
-def _memory(case: Case, other: Case, draw: random.Random) -> list[Step]:
-    """In one slot: A, A with one element changed, A in another order, another case, A again."""
+def _memory(case: Case, other: Case, twists: Sequence[Twist], draw: random.Random) -> list[Step]:
+    """In one slot: A, A after each twist in any order, another case, A again."""
     family = Family.NORMAL if Family.NORMAL in case.families else case.families[0]
     first = Step(_trial(case, draw, init=case.inits[0], family=family), draw.randrange(SLOTS))
-    twists = _mixed((Twist.NUDGED, Twist.SHUFFLED), draw)
-    twisted = [replace(first, trial=first.trial.model_copy(update={"twist": twist})) for twist in twists]
+    mixed = _mixed(twists, draw)
+    twisted = [replace(first, trial=first.trial.model_copy(update={"twist": twist})) for twist in mixed]
     between = Step(_trial(other, draw, init=other.inits[0], family=other.families[0]), first.slot)
     return [first, *twisted, between, replace(first, again=True)]
+
+
+def _enlarged(case: Case, twists: Sequence[Twist], draw: random.Random) -> list[Step]:
+    """A draw of its own for each twist that makes something large: by chance one may not show."""
+    large = [twist for twist in twists if twist in ENLARGING]
+    plain = _trial(case, draw, case.inits[0], case.families[0])
+    return [
+        Step(plain.model_copy(update={"twist": twist, "seed": draw.getrandbits(62)}), draw.randrange(SLOTS))
+        for twist in large
+    ]
 
 
 def _streak(task: Task, direction: Direction, cases: Sequence[Case], light: float, draw: random.Random) -> list[Step]:

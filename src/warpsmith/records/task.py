@@ -156,6 +156,8 @@ class Twist(StrEnum):
     NUDGED = "nudged"  # one element of one tensor is another
     SHUFFLED = "shuffled"  # the same values in another order: every simple statistic stays
     RAISED = "raised"  # half of a row is far above all others
+    PEAKED = "peaked"  # half of a row is farther above all others than exponents of float32 reach
+    SHIFTED = "shifted"  # all of one tensor has a mean far above its deviation
 
 
 class Trial(Model):

@@ -1,4 +1,4 @@
-"""Arguments changed in a way that a seed decides: one element, a row, or the order of all. Knows no reference."""
+"""Arguments changed in a way that a seed decides: one element, a row, a whole tensor, the order. Knows no reference."""
 
 from math import prod
 
@@ -12,11 +12,19 @@ TWISTED = {
     Twist.NUDGED: (Role.INPUT, Role.PARAMETER),
     Twist.SHUFFLED: (Role.INPUT, Role.PARAMETER),
     Twist.RAISED: (Role.INPUT,),
+    Twist.PEAKED: (Role.INPUT,),
+    Twist.SHIFTED: (Role.INPUT,),
 }
+ENLARGING = (Twist.RAISED, Twist.PEAKED, Twist.SHIFTED)  # by constants: results may be past their element type
 FAR = 8.0  # times the largest magnitude: past the tolerance of every element type after a sum of thousands
 # Added to half of a row: past what exp takes, and its square is a number of float16 still. The other half stays: a row
 # with one element far above all others has gradients that cancel.
 HIGH = 96.0
+PEAK = 300.0  # no window of exponents that float32 has holds both what is raised by this and what is not
+# Added to a whole tensor: a mean of squares less a square of means has few bits left for a variance of one, a sum of
+# differences from the mean has enough. A 16-bit number of that size has too few for its own fraction.
+SHIFTS = {torch.float32: 32.0}
+SMALL_SHIFT = 16.0
 SHARE = 16  # at most one of so many elements is raised
 
 
@@ -41,7 +49,7 @@ def _exchanged(value: Value, changed: dict[int, Tensor]) -> Value:
 
 
 def _nudged(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
-    """One element of one of them is far from all others."""
+    """One element of one of them is far above all others: below them, a maximum would not show it."""
     chosen = _below(len(every), source)
     found = every[chosen].clone()
     index = torch.unravel_index(torch.randint(found.numel(), (), generator=source), found.shape)
@@ -50,25 +58,45 @@ def _nudged(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
 
 
 def _raised(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
-    """Half of a row of each is far above the others. No two rows may meet, since their product would be past what
-    float32 tells apart: each is in a matrix of its own, or there is only one.
+    return _with_rows(every, HIGH, source)
+
+
+def _peaked(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
+    return _with_rows(every, PEAK, source)
+
+
+def _shifted(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
+    """All of one of them, up or down."""
+    chosen = _below(len(every), source)
+    by = _sign(source) * SHIFTS.get(every[chosen].dtype, SMALL_SHIFT)
+    return [*every[:chosen], every[chosen] + by, *every[chosen + 1 :]]
+
+
+def _with_rows(every: list[Tensor], by: float, source: torch.Generator) -> list[Tensor]:
+    """Part of a row of each is far from the others. No two of them may meet, since their product would be past what
+    float32 tells apart: each is in a matrix of its own, or in columns of its own, or there is only one.
     """
-    room = min(prod(tensor.shape[:-2]) for tensor in every)
-    if room < len(every):
-        chosen = _below(len(every), source)
-        return [_with_row(one, 0, source) if i == chosen else one for i, one in enumerate(every)]
-    places = torch.randperm(room, generator=source).tolist()
-    return [_with_row(one, place, source) for one, place in zip(every, places, strict=False)]
+    count, room = len(every), min(prod(tensor.shape[:-2]) for tensor in every)
+    if room >= count:
+        places = torch.randperm(room, generator=source).tolist()
+        return [_with_row(one, place, (0, 1), by, source) for one, place in zip(every, places, strict=False)]
+    if min(tensor.shape[-1] if tensor.dim() else 1 for tensor in every) >= count:
+        return [_with_row(one, 0, (number, count), by, source) for number, one in enumerate(every)]
+    chosen = _below(count, source)
+    return [_with_row(one, 0, (0, 1), by, source) if i == chosen else one for i, one in enumerate(every)]
 
 
-def _with_row(tensor: Tensor, place: int, source: torch.Generator) -> Tensor:
+def _with_row(tensor: Tensor, place: int, part: tuple[int, int], by: float, source: torch.Generator) -> Tensor:
+    """Up to half of a row of one matrix, in a part of its columns: its number and how many there are."""
     found = tensor.clone()
     stack = found[(None,) * (3 - found.dim())]
     matrix = stack[torch.unravel_index(torch.tensor(place), stack.shape[:-2])]
     rows, width = matrix.shape
-    length = max(1, min(width // 2, tensor.numel() // SHARE))
-    begin = _below(width - length + 1, source)
-    matrix[_below(rows, source), begin : begin + length].add_(HIGH)  # a view, whatever the strides
+    number, count = part
+    first, last = width * number // count, width * (number + 1) // count
+    length = max(1, min(last - first, width // 2, tensor.numel() // SHARE))
+    begin = first + _below(last - first - length + 1, source)
+    matrix[_below(rows, source), begin : begin + length].add_(by)  # a view, whatever the strides
     return found
 
 
@@ -82,8 +110,18 @@ def _reordered(tensor: Tensor, order: Tensor) -> Tensor:
     return found.copy_(tensor.reshape(-1)[order.to(tensor.device)].reshape(tensor.shape))
 
 
+def _sign(source: torch.Generator) -> int:
+    return 1 - 2 * _below(2, source)
+
+
 def _below(bound: int, source: torch.Generator) -> int:
     return int(torch.randint(bound, (), generator=source))
 
 
-TWISTS = {Twist.NUDGED: _nudged, Twist.SHUFFLED: _shuffled, Twist.RAISED: _raised}
+TWISTS = {
+    Twist.NUDGED: _nudged,
+    Twist.SHUFFLED: _shuffled,
+    Twist.RAISED: _raised,
+    Twist.PEAKED: _peaked,
+    Twist.SHIFTED: _shifted,
+}

@@ -14,7 +14,7 @@ from warpsmith.sandbox.cuda_session import CudaSession
 from warpsmith.sandbox.observation import Trouble
 from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.program import Problem
-from warpsmith.timing.sample import Manner, Null, sample
+from warpsmith.timing.sample import Call, Manner, Null, sample
 from warpsmith.timing.stop import StopRule
 
 RULE = StopRule(width=0.0, least=31, most=31, seconds=10.0)
@@ -58,7 +58,7 @@ def measure_nulls(toolchain: Toolchain, forms: Sequence[Form]) -> dict[Form, Nul
 
 
 def _null(session: CudaSession, call: Problem) -> Null:
-    samples = sample(session, repeat((call, lambda _call, _shown: None)), Manner(RULE))
+    samples = sample(session, repeat(Call(call, lambda _call, _shown: None)), Manner(RULE))
     if isinstance(samples, Trouble):
         raise HarnessError(f"The null candidate does not run: {samples.detail}")
     kept = samples.kept()

@@ -12,6 +12,7 @@ from warpsmith.records import Ceilings, Claim, MeasuredTime, Ratio, Reason
 from warpsmith.records.facts import FASTER_ABOVE
 
 APART_US = 1.0  # and the times must differ by this: one kernel of 4 µs in two processes was seen to differ by 0.67 µs
+KINDS_SHARE = 0.02  # of its time by which a kernel may differ between usual and large inputs
 LEVEL = 0.999
 SLACK_SHARE, SLACK_FLOOR_US = 0.05, 25.0  # how far times may differ where no host code of the candidate's runs
 LEAST_QUEUED = 5  # calls that say how long a call takes
@@ -41,6 +42,18 @@ def balanced(windows: Sequence[Sequence[float]]) -> list[float]:
     """The samples of several windows, as many of each as the shortest has."""
     fewest = min(map(len, windows))
     return [sample for window in windows for sample in window[:fewest]]
+
+
+def slower(usual: Sequence[float], large: Sequence[float]) -> list[float]:
+    """The times of both kinds of inputs, or of the kind that takes longer: a kernel that looks at its inputs to be
+    careless with most of them has the time that it needs for the others.
+    """
+    every = [*usual, *large]
+    if not usual or not large:
+        return every
+    less, more = sorted((usual, large), key=median)
+    apart_us = median(more) - median(less)
+    return list(more) if apart_us > max(KINDS_SHARE * median(less), APART_US) else every
 
 
 def ratio(baseline: Sequence[float], candidate: Sequence[float], level: float = LEVEL) -> Ratio:

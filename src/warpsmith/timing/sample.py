@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from warpsmith.base import median, quantile
 from warpsmith.sandbox.observation import Trouble
@@ -14,8 +14,6 @@ from warpsmith.timing.stop import StopRule
 
 # What is wrong with a call, if anything: the check room's judgement, passed in.
 Examine = Callable[[Problem, Shown], Trouble | None]
-# Calls to be made, each to be examined in its own way.
-Calls = Iterator[tuple[Problem, Examine]]
 WARM_CALLS = 2  # not counted
 # Of every dozen calls three are of other inputs and not counted, at secret places: a kernel that is right for usual
 # ones only, be it after it has counted some calls, is found out.
@@ -25,6 +23,18 @@ RANDOM = random.SystemRandom()
 # Before a candidate that the clocks do not confirm is given up: times the most samples of the rule, or its seconds, but
 # not before three times its least samples. A kernel of a second a call shall not keep the others waiting for minutes.
 MOST_TURNS, PATIENCE, LEAST_TURNS = 4, 4, 3
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call to be made, how its results are examined, and whether its inputs are usual ones."""
+
+    problem: Problem
+    examine: Examine
+    usual: bool = True
+
+
+Calls = Iterator[Call]
 
 
 def usual_us(flushes_us: Sequence[float]) -> float:
@@ -139,14 +149,14 @@ def sample(session: Session, calls: Calls, manner: Manner, others: Calls | None 
     while not manner.done(samples, time.monotonic() - begin):
         turns = turns or RANDOM.sample(TURNS, len(TURNS))  # in no order that a kernel could count on
         mode, is_other = turns[-1], next(places)
-        call, examine = next(others if others and is_other else calls)
-        shown = one(session, call, examine, mode, manner.given, number, manner.cold)
+        call = next(others if others and is_other else calls)
+        shown = one(session, call.problem, call.examine, mode, manner.given, number, manner.cold)
         if isinstance(shown, Trouble):
             return shown
         if not is_other:
             turns.pop()
             if number >= WARM_CALLS and shown.clocks is not None:
-                samples.add(mode, shown.clocks)
+                samples.add(mode, replace(shown.clocks, usual=call.usual))
         number += 1
     return samples
 

@@ -21,7 +21,7 @@ from warpsmith.timing.baselines import (
 )
 from warpsmith.timing.recording import Recordings
 from warpsmith.timing.rules import Doubt
-from warpsmith.timing.sample import Examine, Manner
+from warpsmith.timing.sample import Call, Examine, Manner
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stop import StopRule
 from warpsmith.timing.subject import Subject
@@ -87,7 +87,8 @@ class Timer:
         outline = subject.outline(case)
         manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain)
         usual, others = (
-            ((call, examine(trial)) for trial, call in drawn(case)) for drawn in (subject.calls, subject.others)
+            (Call(call, examine(trial), trial == Trial(case=case)) for trial, call in drawn(case))
+            for drawn in (subject.calls, subject.others)
         )
         making = Windows(sitting, self.zeros, usual, manner, recorded, others)
         several = replace(making, manner=replace(manner, rule=FEWER))

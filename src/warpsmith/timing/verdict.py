@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from warpsmith.base import median
 from warpsmith.device import floor_us
 from warpsmith.records import Case, CaseTiming, Direction, Reason, Task
-from warpsmith.sandbox.session import Mode
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
 from warpsmith.timing.baselines import Baselines
@@ -80,4 +79,4 @@ def judged(case: Case, sides: Sequence[Sequence[Window]], baselines: Baselines, 
 
 def together(windows: Sequence[Window]) -> list[float]:
     """The queued times of all windows, as many of each: every process counts alike, whatever it was asked."""
-    return rules.balanced([window.kept.events_us(Mode.QUEUED) for window in windows])
+    return rules.balanced([window.queued_us for window in windows])

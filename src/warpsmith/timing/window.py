@@ -9,7 +9,7 @@ from warpsmith.device import state
 from warpsmith.records import Reason
 from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.sandbox.observation import Trouble
-from warpsmith.sandbox.session import Clocks, Mode
+from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
 from warpsmith.timing.recording import PLACES, room_of
@@ -42,10 +42,16 @@ class Window:
         """Those that the judge's clock confirms."""
         return self.kept.confirmed(self.null.beside_us)
 
+    @cached_property
+    def queued_us(self) -> list[float]:
+        """The times of queued calls that count."""
+        usual, large = ([one.event_us for one in self.kept.queued if one.usual is kind] for kind in (True, False))
+        return rules.slower(usual, large)
+
     @property
     def us(self) -> float:
         """The time of a queued call."""
-        return median(self.kept.events_us(Mode.QUEUED))
+        return median(self.queued_us)
 
     def doubts(self) -> Iterator[Doubt | None]:
         """What the clocks do not agree on: each process by itself, so that an honest one covers for none."""
