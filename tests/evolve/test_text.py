@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from evolving import KERNEL, kernel
+from evolving import KERNEL, kernel, start
 
 from warpsmith.evolve.tags import RULES, cell, tags
-from warpsmith.evolve.tokens import Novelty, normal_digest, similarity, tokens
+from warpsmith.evolve.tokens import Novelty, normal_digest, normal_key, similarity, tokens
 
 
 def test_comments_and_layout_are_no_tokens_but_strings_are() -> None:
@@ -20,6 +20,11 @@ def test_the_same_kernel_in_another_layout_has_the_same_digest() -> None:
     assert normal_digest(KERNEL, {}) == normal_digest(other, {})
     assert normal_digest(KERNEL, {}) != normal_digest(KERNEL, {"VEC": "2"})
     assert normal_digest(KERNEL, {}) != normal_digest(KERNEL.replace("2.0f", "3.0f"), {})
+
+
+def test_a_kernel_is_the_same_wherever_it_comes_from() -> None:
+    elsewhere = start().model_copy(update={"task": "elsewhere/layernorm", "parents": ("x",), "origin": "user"})
+    assert normal_key(start()) == normal_key(elsewhere) != normal_key(start(kernel("1.0f")))
 
 
 def test_other_names_of_variables_change_nothing_but_other_types_and_functions_do() -> None:

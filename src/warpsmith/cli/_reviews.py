@@ -13,18 +13,15 @@ if TYPE_CHECKING:
 
 def screen_with(session: "Session", reviews: Mapping[str, str]) -> Callable[[Candidate], "Opinion"]:
     """Static signs, the compiler and the reviewers; a candidate without a review is judged by the others."""
-    from warpsmith.evolve.tokens import normal_digest
+    from warpsmith.evolve.tokens import normal_key
     from warpsmith.llm import Answer, ModelError
     from warpsmith.verify.pipeline import Verifiers
     from warpsmith.verify.review import Role
 
-    slots = {
-        normal_digest(one.candidate.source, one.candidate.macros): one.proposal.slot.name
-        for one in session.search.ledger.waiting()
-    }
+    slots = {normal_key(one.candidate): one.proposal.slot.name for one in session.search.ledger.waiting()}
 
     def screen(candidate: Candidate) -> "Opinion":
-        slot = slots.get(normal_digest(candidate.source, candidate.macros), "")
+        slot = slots.get(normal_key(candidate), "")
         roles = tuple(role for role in Role if f"{slot}.{role}" in reviews)
 
         def ask(prompts: object) -> list[Answer | ModelError]:

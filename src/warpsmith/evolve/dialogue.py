@@ -15,7 +15,7 @@ from warpsmith.evolve.loop import Search
 from warpsmith.evolve.proposer import Made
 from warpsmith.evolve.slot import Outcome, Proposal, Slot
 from warpsmith.evolve.state import Result
-from warpsmith.evolve.tokens import normal_digest
+from warpsmith.evolve.tokens import normal_key
 from warpsmith.llm import Answer, Ensemble, ModelError, Prompt, Recording
 from warpsmith.llm.tape import Exchange, Failure, Tape
 from warpsmith.records import Candidate, Record
@@ -120,10 +120,10 @@ class Dialogue:
 
     def results(self, records: Iterable[Record]) -> Told:
         """Take records of candidates that wait; one that is not waited for is said."""
-        waiting = {_key(one.candidate): one for one in self._search.ledger.waiting()}
+        waiting = {normal_key(one.candidate): one for one in self._search.ledger.waiting()}
         lines = []
         for record in records:
-            one = waiting.pop(_key(record.candidate), None)
+            one = waiting.pop(normal_key(record.candidate), None)
             if one is None:
                 lines.append(f"a record of candidate {record.candidate.id[:12]} that nobody waits for is left out")
                 continue
@@ -197,7 +197,3 @@ class Dialogue:
 
 def _nobody(candidate: Candidate) -> Record:
     raise UsageError("Nothing is evaluated here.")
-
-
-def _key(candidate: Candidate) -> str:
-    return normal_digest(candidate.source, candidate.macros)

@@ -10,7 +10,7 @@ from warpsmith.evolve.ledger import Ledger
 from warpsmith.evolve.proposer import Made, Proposer
 from warpsmith.evolve.slot import Outcome, Proposal, Slot
 from warpsmith.evolve.state import Result, verdict_word
-from warpsmith.evolve.tokens import normal_digest
+from warpsmith.evolve.tokens import normal_key
 from warpsmith.evolve.tune import said
 from warpsmith.llm import Answer, Ensemble, Model, ModelError, Prompt
 from warpsmith.records import Candidate, Record
@@ -98,13 +98,13 @@ class Generation:
     def _distinct(self, made: Sequence[Made]) -> list[Made]:
         """The first of equal kernels; the others are finished."""
         records = [one.record for one in self.finished.values() if one.record is not None]
-        seen = {_key(record.candidate) for record in records}
+        seen = {normal_key(record.candidate) for record in records}
         kept: list[Made] = []
         for one in sorted(made, key=_place):
-            if _key(one.candidate) in seen:
+            if normal_key(one.candidate) in seen:
                 self._refuse(one, Outcome.DUPLICATE, "the same kernel is proposed twice in this generation")
             else:
-                seen.add(_key(one.candidate))
+                seen.add(normal_key(one.candidate))
                 kept.append(one)
         return kept
 
@@ -165,10 +165,6 @@ def words(result: Result) -> str:
     called = f" '{result.proposal.name}'" if slot.model and result.proposal.name else ""
     detail = f": {result.proposal.detail}" if record is None and result.proposal.detail else ""
     return f"{slot.name} {who}{point}{called}: {verdict_word(result)}{detail}"
-
-
-def _key(candidate: Candidate) -> str:
-    return normal_digest(candidate.source, candidate.macros)
 
 
 def _rated(made: Made, opinion: Opinion) -> tuple[Made, Opinion]:

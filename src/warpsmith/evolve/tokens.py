@@ -10,6 +10,7 @@ from zlib import crc32
 
 from warpsmith.base import digest
 from warpsmith.compile.text import code_of
+from warpsmith.records import Candidate
 
 T = TypeVar("T")
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"?|[A-Za-z_]\w*|\.?\d[\w.]*|<<<|>>>|[-+*/%&|^=!<>]=|&&|\|\||<<|>>|->|::|\S')
@@ -30,6 +31,11 @@ def tokens(source: str) -> tuple[str, ...]:
 def normal_digest(source: str, macros: Mapping[str, str]) -> str:
     """The hash of what a compiler would see, as far as layout and comments go, with the macros."""
     return digest(_normal(source), *(f"{name}={value}" for name, value in sorted(macros.items())))
+
+
+def normal_key(candidate: Candidate) -> str:
+    """What two candidates share that are the same kernel, whatever their task is called and wherever they come from."""
+    return normal_digest(candidate.source, candidate.macros)
 
 
 @lru_cache(maxsize=64)
