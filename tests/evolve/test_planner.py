@@ -10,7 +10,7 @@ from warpsmith.evolve.ledger import Ledger
 from warpsmith.evolve.operators import OPERATORS
 from warpsmith.evolve.planner import Shape, draw_for, plan
 from warpsmith.evolve.slot import Outcome, Proposal, Slot
-from warpsmith.evolve.state import Result, State, broken_of, fold, verdict_word
+from warpsmith.evolve.state import RIGHT, Result, State, broken_of, fold, verdict_word
 from warpsmith.llm import Answer
 from warpsmith.records import Direction, Reason
 
@@ -119,6 +119,15 @@ def test_a_model_that_pays_is_told_to_the_bandit() -> None:
     known.absorb([result(Slot(generation=1, place=0, operator="improve", model="m"), 5.0, kernel("1.0f"), usd=0.5)])
     tally = known.bandit.tallies[Arm("m", "improve")]
     assert tally.pulls == 1 and tally.usd == 0.5 and tally.reward == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("operator", ["rewrite", "repair"])
+def test_a_kernel_without_parents_is_held_against_the_best_there_is(operator: str) -> None:
+    known = begun()
+    known.absorb([result(Slot(generation=1, place=0, operator="improve", model="m"), 2.0, kernel("1.0f"))])
+    (lesson,) = known.absorb([result(Slot(generation=2, place=0, operator=operator, model="m"), 2.5, kernel("2.0f"))])
+    assert lesson.gain == pytest.approx(0.8), "4 times the first kernel, where the best has 5"
+    assert known.bandit.tallies[Arm("m", operator)].reward == pytest.approx(RIGHT)
 
 
 def test_a_fault_of_ours_is_nobodys_kernel_to_repair() -> None:

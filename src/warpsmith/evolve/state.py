@@ -68,12 +68,12 @@ class State:
         """Take a whole generation in, place by place; the new lessons come back."""
         before = self.population.best
         ordered = sorted(results, key=lambda one: one.slot.place)
-        learned = [lesson for one in ordered if (lesson := self._take(one)) is not None]
+        learned = [lesson for one in ordered if (lesson := self._take(one, before)) is not None]
         self.lessons = kept([*self.lessons, *learned])
         self._count(ordered, before)
         return learned
 
-    def _take(self, one: Result) -> Lesson | None:
+    def _take(self, one: Result, before: Member | None) -> Lesson | None:
         proposal, slot = one.proposal, one.slot
         self.usd += proposal.usd
         self.funnel[verdict_word(one)] += 1
@@ -84,7 +84,7 @@ class State:
         self.failures.extend(our_fault(one))
         member = self._record(one) if one.record is not None else None
         self._fault(one, member)
-        over = self._over_parent(slot, member)
+        over = self._over_parent(slot, member, before)
         if slot.model and slot.operator != TRANSLATE:
             reward = RIGHT + max(0.0, log2(over)) if over else 0.0
             self.bandit.tell(Arm(slot.model, slot.operator), reward, proposal.usd)
@@ -126,13 +126,14 @@ class State:
         while len(self.broken) > MOST_BROKEN:
             self.broken.popitem(last=False)
 
-    def _over_parent(self, slot: Slot, member: Member | None) -> float | None:
-        """The gain over the best parent; over the best kernel there is where it has none that is known."""
+    def _over_parent(self, slot: Slot, member: Member | None, before: Member | None) -> float | None:
+        """The gain over the best parent; where it has none that is known, over the best kernel `before` it."""
         if member is None:
             return None
         known = {one.id: one.gain for one in self.population.members}
         gains = [known[parent] for parent in slot.parents if parent in known]
-        return member.gain / max(gains) if gains else member.gain
+        held = max(gains) if gains else before.gain if before else 1.0
+        return member.gain / held
 
     def _count(self, results: Sequence[Result], before: Member | None) -> None:
         operators = {one.slot.operator for one in results}

@@ -54,7 +54,10 @@ class ModelCall(Model):
 
 
 class Lesson(Model):
-    """One thing that was tried: on which task, what, and what came of it. `gain` is over the parent."""
+    """One thing that was tried: on which task, what, and what came of it.
+
+    `gain` is over the parent, or over the best kernel before it where it has none.
+    """
 
     task: str
     what: str
