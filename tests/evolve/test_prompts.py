@@ -20,6 +20,7 @@ from warpsmith.records import (
     Options,
     Place,
     Reason,
+    SanitizerFacts,
     StageResult,
     Task,
     Trial,
@@ -100,6 +101,16 @@ def test_evidence_names_stage_reason_line_and_shape_but_no_seed(task: Task) -> N
     text = evidence(record)
     assert "check: findings. A race." in text and "line 17: race: two threads write x" in text
     assert "rows = 6" in text and "987654321" not in text and "123454321" not in text
+
+
+def test_evidence_holds_what_the_sanitizer_found() -> None:
+    finding = Finding(checker=Checker.OUT_OF_BOUNDS, message="reads 4 bytes past x", place=Place(file="k.cu", line=9))
+    facts = SanitizerFacts(case="smoke", tools=("memcheck",), findings=(finding,))
+    result = StageResult(
+        stage="sanitizer", verdict=Verdict.FAIL, reason=Reason.SANITIZER, detail="memcheck found 1 fault.", facts=facts
+    )
+    text = evidence(fake_record(start(), 1.0).model_copy(update={"results": (result,)}))
+    assert text.splitlines()[1] == "- line 9: out_of_bounds: reads 4 bytes past x"
 
 
 def test_a_profile_is_in_numbers() -> None:

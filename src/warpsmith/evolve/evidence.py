@@ -11,8 +11,8 @@ from warpsmith.records import (
     Finding,
     MeasuredTime,
     Record,
+    SanitizerFacts,
     StageResult,
-    VirtualFacts,
 )
 
 MOST_FINDINGS = 5
@@ -34,7 +34,7 @@ def evidence(record: Record) -> str:
 
 def _findings(result: StageResult) -> Iterator[str]:
     facts = result.facts
-    found: tuple[Finding, ...] = facts.findings if isinstance(facts, CompileFacts | CheckFacts | VirtualFacts) else ()
+    found: tuple[Finding, ...] = facts.findings if isinstance(facts, CompileFacts | CheckFacts | SanitizerFacts) else ()
     for one in found[:MOST_FINDINGS]:
         place = f"line {one.place.line}: " if one.place else ""
         who = f" (kernel {short_name(one.kernel)}, block {one.block}, thread {one.thread})" if one.block else ""
@@ -43,7 +43,7 @@ def _findings(result: StageResult) -> Iterator[str]:
 
 def digest_profile(record: Record) -> str:
     """The profile in numbers: times and roofline a case, what binds, registers, shared memory, launches, losses."""
-    lines = list(dict.fromkeys((*_times(record), *_resources(record), *_counters(record))))  # types of one template
+    lines = list(dict.fromkeys((*_times(record), *_resources(record))))  # types of one template
     found = fitness(record)
     if found and found.binding:
         lines.append(f"- bound by: {found.binding}")
@@ -66,14 +66,3 @@ def _resources(record: Record) -> Iterator[str]:
     for kernel in record.compiled.kernels[:4]:
         yield f"- {short_name(kernel.name)}: {kernel.registers} registers, {kernel.shared_bytes} bytes of shared memory"
     yield from (f"- {loss}" for loss in losses(record.compiled))
-
-
-def _counters(record: Record) -> Iterator[str]:
-    facts = (result.facts for result in record.results)
-    for one in (fact for fact in facts if isinstance(fact, VirtualFacts)):
-        for kernel in one.kernels[:4]:
-            sectors = kernel.global_load_sectors + kernel.global_store_sectors
-            moved = kernel.global_load_bytes + kernel.global_store_bytes
-            used = f", {moved / (32 * sectors):.0%} of each sector used" if sectors else ""
-            fill = f"occupancy {kernel.occupancy or 0:.0%}, {kernel.bank_conflicts} bank conflicts"
-            yield f"- {short_name(kernel.name)}: {fill}{used}"
