@@ -79,6 +79,17 @@ def test_a_fault_of_ours_says_nothing_of_a_kernel(archive: Archive, make: Make) 
     assert sources(archive.elites("first")) == ["good"]
 
 
+@pytest.mark.parametrize(("reason", "left"), [(Reason.DISTURBED, ["good"]), (Reason.HIDDEN_WORK, [])])
+def test_a_disturbed_gpu_takes_no_kernel_off_the_elites(
+    reason: Reason, left: list[str], archive: Archive, make: Make
+) -> None:
+    archive.add("first", make("good", 1.0))
+    odd = StageResult(stage="timing", verdict=Verdict.QUARANTINE, reason=reason, detail="80% of 40 windows")
+    again = make("good", seed=2)
+    archive.add("first", again.model_copy(update={"results": (*again.results[:-1], odd)}))
+    assert sources(archive.elites("first")) == left
+
+
 def test_a_quarantine_is_no_win(archive: Archive, make: Make) -> None:
     odd = make("odd", 0.1, kind="measured")
     last = odd.results[-1].model_copy(update={"verdict": Verdict.QUARANTINE, "reason": Reason.TOO_GOOD})

@@ -125,11 +125,12 @@ def test_lessons_tell_what_helped_and_what_failed_with_numbers() -> None:
     assert "helped: split rows: 1.30× its parent (on other)" in lines
 
 
-def test_a_record_teaches_its_gain_or_its_fault_and_our_own_fault_teaches_nothing() -> None:
+def test_a_record_teaches_its_gain_or_its_fault_and_a_mishap_teaches_nothing() -> None:
     assert lesson_of("t", "x", record(5.0), 1.5) == Lesson(task="t", what="x", gain=1.5)
     failed = lesson_of("t", "x", record(Reason.WRONG_VALUE), None)
     assert failed is not None and failed.fault.startswith("wrong_value: the fake evaluator")
-    assert lesson_of("t", "x", record(Reason.HARNESS), None) is None
+    for mishap in (Reason.HARNESS, Reason.UNCONFINED, Reason.DISTURBED):
+        assert lesson_of("t", "x", record(mishap), None) is None
 
 
 def test_a_population_ranks_by_gain_over_its_first_member() -> None:

@@ -130,7 +130,16 @@ def test_a_kernel_without_parents_is_held_against_the_best_there_is(operator: st
     assert known.bandit.tallies[Arm("m", operator)].reward == pytest.approx(RIGHT)
 
 
-def test_a_fault_of_ours_is_nobodys_kernel_to_repair() -> None:
+@pytest.mark.parametrize("reason", [Reason.HARNESS, Reason.DISTURBED])
+def test_a_mishap_is_nobodys_to_blame_and_is_said(reason: Reason) -> None:
+    known = begun()
+    told = result(Slot(generation=1, place=0, operator="improve", model="m"), reason, kernel("1.0f"))
+    assert known.absorb([told]) == [] and broken_of(told) is None
+    assert not known.broken and not known.bandit.tallies
+    assert list(known.failures) == [f"the fake evaluator says {reason}"]
+
+
+def test_what_a_kernel_did_wrong_is_kept_for_a_repair() -> None:
     slot = Slot(generation=1, place=0, operator="improve", model="m")
     found = result(slot, Reason.WRONG_VALUE)
     assert broken_of(found) is not None and verdict_word(found) == "fail (wrong_value)"

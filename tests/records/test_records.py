@@ -59,6 +59,23 @@ def test_verdict_is_the_first_that_stopped() -> None:
     assert record().adding(failed).result("virtual") == failed
 
 
+@pytest.mark.parametrize(
+    ("verdict", "reason", "blameless"),
+    [
+        (Verdict.FAULT, Reason.HARNESS, True),
+        (Verdict.FAULT, Reason.UNCONFINED, True),
+        (Verdict.QUARANTINE, Reason.DISTURBED, True),
+        (Verdict.QUARANTINE, Reason.TOO_GOOD, False),
+        (Verdict.FAIL, Reason.WRONG_VALUE, False),
+        (Verdict.PASS, None, False),
+    ],
+)
+def test_a_kernel_is_not_blamed_for_us_nor_for_a_disturbed_gpu(
+    verdict: Verdict, reason: Reason | None, blameless: bool
+) -> None:
+    assert record().adding(StageResult(stage="timing", verdict=verdict, reason=reason)).blameless is blameless
+
+
 def test_what_ended_the_way_is_the_first_that_neither_passed_nor_skipped() -> None:
     skipped = StageResult(stage="static", verdict=Verdict.SKIP, detail="left out")
     odd = StageResult(stage="check", verdict=Verdict.QUARANTINE, reason=Reason.HARNESS)

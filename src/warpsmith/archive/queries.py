@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from warpsmith.archive.entry import Scope
 from warpsmith.archive.tables import records, scores
 from warpsmith.records import Verdict
+from warpsmith.records.record import CHANCE
 
 Query: TypeAlias = Select[Any]
 AGAINST = (Verdict.FAIL.value, Verdict.QUARANTINE.value)
@@ -47,10 +48,11 @@ def elites(scope: Scope, basis: str, limit: int) -> Query:
 def _standing(scope: Scope, basis: str) -> Query:
     """The rows that count of one ranking. Ids alone: to sort rows with their texts would copy every text."""
     same = and_(scores.c.record == records.c.id, scores.c.basis == basis)
+    against = and_(records.c.verdict.in_(AGAINST), records.c.reason.not_in(CHANCE))
     last = (
         select(func.max(records.c.id).label("id"))
         .select_from(records.outerjoin(scores, same))
-        .where(or_(scores.c.record.is_not(None), records.c.verdict.in_(AGAINST)), *conditions(scope))
+        .where(or_(scores.c.record.is_not(None), against), *conditions(scope))
         .group_by(records.c.candidate)
         .subquery()
     )

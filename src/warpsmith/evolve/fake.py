@@ -22,14 +22,20 @@ from warpsmith.records import (
 Clock = Callable[[Candidate], float | Reason]
 CASE = Case(name="fake", group=Group.TIMING, axes={"rows": 1}, dtype=Dtype.FLOAT32)
 HERE = Environment(device="fake", hardware="fake:0")
+ENDS = {
+    Reason.HARNESS: Verdict.FAULT,
+    Reason.UNCONFINED: Verdict.FAULT,
+    Reason.DISTURBED: Verdict.QUARANTINE,
+}  # every other reason is the kernel's fault
 
 
 def fake_record(candidate: Candidate, told: float | Reason, binding: str = "dram") -> Record:
-    """A record that passed in so many microseconds, or failed for a reason."""
+    """A record that passed in so many microseconds, or ended for a reason."""
     record = Record(candidate=candidate, task_version="fake", environment=HERE, options=Options(device="fake"))
     if isinstance(told, Reason):
         detail = f"the fake evaluator says {told}"
-        return record.adding(StageResult(stage="check", verdict=Verdict.FAIL, reason=told, detail=detail))
+        verdict = ENDS.get(told, Verdict.FAIL)
+        return record.adding(StageResult(stage="check", verdict=verdict, reason=told, detail=detail))
     timing = CaseTiming(case=CASE, time=ModelledTime(us=told, gpu="fake", binding=binding), roofline=1.0 / told)
     record = record.adding(StageResult(stage="check", verdict=Verdict.PASS, facts=CheckFacts(device="fake")))
     facts = TimingFacts(tier="modelled", cases=(timing,))

@@ -11,11 +11,11 @@ MOST_KEPT = 200  # of a run
 
 
 def lesson_of(task: str, what: str, record: Record, gain: float | None) -> Lesson | None:
-    """What a record teaches; a fault of ours teaches nothing."""
+    """What a record teaches; one that the kernel is not to blame for teaches nothing."""
     if gain is not None:
         return Lesson(task=task, what=what[:160], gain=gain)
     result = record.ended
-    if result is None or result.reason is None or result.reason.value in ("harness", "unconfined"):
+    if result is None or result.reason is None or result.blameless:
         return None
     return Lesson(task=task, what=what[:160], fault=f"{result.reason}: {' '.join(result.detail.split())[:160]}")
 

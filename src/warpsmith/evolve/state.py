@@ -54,7 +54,7 @@ class State:
     trials: OrderedDict[str, Trials] = field(default_factory=OrderedDict)
     ideas: Counter[str] = field(default_factory=Counter)
     funnel: Counter[str] = field(default_factory=Counter)
-    failures: deque[str] = field(default_factory=lambda: deque(maxlen=8))  # last words of models, and our own faults
+    failures: deque[str] = field(default_factory=lambda: deque(maxlen=8))  # last words of models, and mishaps
     generation: int = 0  # the next one
     evolved: int = 0  # generations after the first kernel was there
     translations: int = 0  # rounds of translation
@@ -81,11 +81,11 @@ class State:
         if proposal.outcome in (Outcome.MODEL_FAILED, Outcome.OUT_OF_BUDGET):
             self.failures.append(proposal.detail)
             self.out_of_budget |= proposal.outcome is Outcome.OUT_OF_BUDGET
-        self.failures.extend(our_fault(one))
+        self.failures.extend(mishap(one))
         member = self._record(one) if one.record is not None else None
         self._fault(one, member)
         over = self._over_parent(slot, member, before)
-        if slot.model and slot.operator != TRANSLATE:
+        if slot.model and slot.operator != TRANSLATE and not mishap(one):
             reward = RIGHT + max(0.0, log2(over)) if over else 0.0
             self.bandit.tell(Arm(slot.model, slot.operator), reward, proposal.usd)
         if one.record is None or slot.operator == SEED:
@@ -104,7 +104,7 @@ class State:
         return member
 
     def _trial(self, record: Record, member: Member | None) -> None:
-        """Remember the point; a fault of ours says nothing of it, but it is not tried again."""
+        """Remember the point; a mishap says nothing of it, but it is not tried again."""
         source = record.candidate.source
         key = digest(source)
         if key not in self.trials:
@@ -154,17 +154,17 @@ class State:
 def broken_of(one: Result) -> Broken | None:
     """The failed kernel of a slot with its evidence; None when it has none to repair."""
     if one.record is not None:
-        blameless = one.record.ended is None or our_fault(one)
+        blameless = one.record.ended is None or one.record.blameless
         return None if blameless else Broken(one.record.candidate.source, evidence(one.record))
     if one.proposal.outcome in (Outcome.BAD_ANSWER, Outcome.STOPPED):
         return Broken(one.proposal.source, one.proposal.detail)
     return None
 
 
-def our_fault(one: Result) -> tuple[str, ...]:
-    """What went wrong on our side in a slot's evaluation, if anything: no kernel is to be blamed or repaired for it."""
+def mishap(one: Result) -> tuple[str, ...]:
+    """What went wrong in a slot's evaluation, if anything, for which neither its kernel nor its model is to blame."""
     result = one.record.ended if one.record is not None else None
-    return (result.detail,) if result is not None and result.verdict is Verdict.FAULT else ()
+    return (result.detail,) if result is not None and result.blameless else ()
 
 
 def verdict_word(one: Result) -> str:

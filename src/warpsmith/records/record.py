@@ -13,6 +13,7 @@ from warpsmith.records.model import Model
 from warpsmith.records.verdict import Reason, Verdict
 
 GOING_ON = (Verdict.PASS, Verdict.SKIP)  # every other verdict ends the way
+CHANCE = (Reason.DISTURBED,)  # reasons that say something of the machine at that moment and nothing of the kernel
 F = TypeVar("F", CheckFacts, CompileFacts, TimingFacts)
 
 
@@ -33,6 +34,11 @@ class StageResult(Model):
         if self.verdict is Verdict.SKIP and not self.detail:
             raise ValueError(f"a skip of stage {self.stage} needs a sentence")
         return self
+
+    @property
+    def blameless(self) -> bool:
+        """Whether the kernel is not to blame for it: a fault of ours, or a GPU that was disturbed."""
+        return self.verdict is Verdict.FAULT or self.reason in CHANCE
 
 
 class Options(Model):
@@ -65,6 +71,11 @@ class Record(Model):
     def ended(self) -> StageResult | None:
         """What the stage said that ended the way; None where no stage objected."""
         return next((r for r in self.results if r.verdict not in GOING_ON), None)
+
+    @property
+    def blameless(self) -> bool:
+        """Whether it ended by no fault of the kernel's: nobody is to learn from it, and it may be tried again."""
+        return self.ended is not None and self.ended.blameless
 
     @property
     def verdict(self) -> Verdict:
