@@ -51,6 +51,7 @@ def test_models_review_what_compiles_and_their_fix_is_evidence(word: str, go: bo
     assert screen is not None
     opinion = screen(CANDIDATE)
     assert len(asked) == 2 and all(prompt.kind == "review" for prompt in asked)
+    assert [answer.text for answer in opinion.answers] == [verdict(word)] * 2
     assert opinion.confidence > 0.5 if go else "check the bound" in opinion.why
 
 

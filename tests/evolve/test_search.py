@@ -109,6 +109,48 @@ def test_verifiers_stop_proposals_and_rank_the_others(archive: Archive, task: Ta
     assert found.count(Outcome.STOPPED) == 1 and found.count(Outcome.PASSED_OVER) == 2
 
 
+def reviewed(candidate: Candidate) -> Opinion:
+    """Two answers of a reviewer at a dime each; a negative factor is stopped."""
+    said = Answer(text="looked", model="reviewer", usd=0.1, input_tokens=7)
+    return Opinion(go="* -" not in candidate.source, why="negative", answers=(said, said))
+
+
+def test_what_reviewers_cost_is_kept_of_all_that_they_looked_at(archive: Archive, task: Task) -> None:
+    archive.start(run_record())
+    one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=3, evaluate=1))
+    tools = Tools(
+        fake_evaluator(number_clock), Ensemble([ScriptedModel(Script(["-1.0", "9.0", "3.0"]), "m")]), reviewed
+    )
+    ending = Search(archive, archive.run("r"), one, tools).run()
+    assert set(outcomes(archive, 2)) == {Outcome.EVALUATED, Outcome.STOPPED, Outcome.PASSED_OVER}
+    (spent,) = [call for call in archive.spent("r") if call.model == "reviewer"]
+    assert (spent.operator, spent.calls, spent.input_tokens) == ("review", 6, 42)
+    assert spent.usd == pytest.approx(0.6) == ending.usd
+
+
+def test_a_review_that_was_paid_is_not_asked_again_after_a_kill(archive: Archive, task: Task) -> None:
+    archive.start(run_record())
+    one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=2))
+    model, seen = ScriptedModel(Script(["9.0", "3.0"]), "m"), list[str]()
+
+    def screen(candidate: Candidate) -> Opinion:
+        seen.append(candidate.id)
+        return reviewed(candidate)
+
+    def killed(candidate: Candidate) -> float | Reason:
+        if seen:
+            raise OSError("the power went off")
+        return number_clock(candidate)
+
+    with pytest.raises(OSError, match="power"):
+        Search(archive, archive.run("r"), one, Tools(fake_evaluator(killed), Ensemble([model]), screen)).run()
+    ending = Search(
+        archive, archive.run("r"), one, Tools(fake_evaluator(number_clock), Ensemble([model]), screen)
+    ).run()
+    assert len(seen) == 2 and ending.evaluations == 3
+    assert sum(call.usd for call in archive.spent("r")) == pytest.approx(0.4) == ending.usd
+
+
 def test_the_same_kernel_is_evaluated_once(archive: Archive, task: Task) -> None:
     same = answer(kernel("x[i] * 5.0f + 0.0f"))
     one = aim(task, start(kernel("1.0f")), Limits(generations=2), Shape(proposals=4))

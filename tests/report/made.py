@@ -59,16 +59,20 @@ def start(archive: Archive, name: str = "measured") -> str:
 
 
 def measured(archive: Archive, name: str = "measured") -> str:
-    """A seed, a wrong kernel, one with markup in its text, and a winner with held-out times; models cost dollars."""
+    """A seed, a wrong kernel, one with markup in its text, and a winner with held-out times; models cost dollars, also for
+    a proposal that its reviewer stopped."""
     start(archive, name)
     seed, nasty = record("seed\n", 26.0), record(NASTY, 20.0)
     nasty = nasty.model_copy(update={"candidate": nasty.candidate.model_copy(update={"parents": (seed.candidate.id,)})})
     archive.add(name, seed, operator="seed")
+    archive.spend(name, ModelCall(model="m", operator="improve", input_tokens=900, output_tokens=300, usd=0.75))
     archive.add(name, record("wrong\n", None, seed), generation=1, operator="improve", model="m", cost_usd=0.25)
     archive.add(name, nasty, generation=1, operator="rewrite", model="m", cost_usd=0.5)
-    archive.add(name, record(NASTY + "fast\n", 12.0, nasty), generation=2, operator="improve", model="n", cost_usd=0.25)
-    archive.spend(name, ModelCall(model="m", operator="improve", input_tokens=900, output_tokens=300, usd=0.75))
-    archive.spend(name, ModelCall(model="n", operator="improve", input_tokens=100, output_tokens=30, usd=0.25))
+    archive.spend(name, ModelCall(model="n", operator="improve", input_tokens=100, output_tokens=30, usd=0.125))
+    archive.spend(name, ModelCall(model="n", operator="review", input_tokens=10, output_tokens=3, usd=0.125))
+    archive.add(
+        name, record(NASTY + "fast\n", 12.0, nasty), generation=2, operator="improve", model="n", cost_usd=0.125
+    )
     archive.finish(name, RunState.DONE, "budget")
     return name
 

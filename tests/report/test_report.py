@@ -79,7 +79,7 @@ def test_modelled_times_are_called_so_in_every_view(archive: Archive) -> None:
 def test_progress_counts_evaluations_and_dollars(archive: Archive) -> None:
     points = one(archive, measured(archive)).progress.points
     assert [point.evaluation for point in points] == [1, 3, 4]
-    assert [point.usd for point in points] == [0.0, 0.75, 1.0]
+    assert [point.usd for point in points] == [0.0, 0.75, 1.0], "what never became an evaluation was paid too"
     assert [point.value for point in points] == pytest.approx([24 / 26, 1.2, 2.0]) and all(p.better for p in points)
 
 

@@ -17,7 +17,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from warpsmith.archive import queries
 from warpsmith.archive.dialect import connect, insert_new, insert_or_replace
-from warpsmith.archive.entry import Entry, Note, Outcome, Ranking, Scope, Tags, entry_of, moment
+from warpsmith.archive.entry import Entry, Note, Outcome, Payment, Ranking, Scope, Tags, entry_of, moment
 from warpsmith.archive.faults import opening
 from warpsmith.archive.rows import parent_rows, record_row, score_row
 from warpsmith.archive.schema import prepare
@@ -252,6 +252,12 @@ class Archive:
         with self._store.reading() as connection:
             rows = connection.execute(select(*by, *sums).where(calls.c.run == run).group_by(*by).order_by(*by))
             return tuple(ModelCall.model_validate(dict(row._mapping)) for row in rows)
+
+    def payments(self, run: str) -> tuple[Payment, ...]:
+        """What `spent` is the sum of, one call each, in the order of time."""
+        chosen = select(calls.c.usd, calls.c.created_s).where(calls.c.run == run).order_by(calls.c.created_s)
+        with self._store.reading() as connection:
+            return tuple(Payment(row.usd, moment(row.created_s)) for row in connection.execute(chosen))
 
     def _run(self, name: str | None) -> str:
         """The name of a run that is there; the empty one for none."""

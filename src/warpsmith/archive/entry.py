@@ -63,6 +63,14 @@ class Note:
     created: datetime
 
 
+@dataclass(frozen=True)
+class Payment:
+    """What one call of a model cost, and when."""
+
+    usd: float
+    created: datetime
+
+
 class Outcome(Model):
     """How many evaluations ended so."""
 

@@ -3,7 +3,7 @@
 import os
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from warpsmith.bench import Choices
     from warpsmith.bench.judges import Grade
     from warpsmith.evolve import Aim, Ending, Opinion, Search, Subject, View
-    from warpsmith.llm import Ensemble
+    from warpsmith.llm import Ensemble, Outcome, Prompt
     from warpsmith.verify.pipeline import Verifiers
     from warpsmith.verify.review import Role
 
@@ -317,16 +317,18 @@ def _role(name: str, roles: "type[Role]") -> "Role":
 
 def _verified(candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "tuple[Role, ...]") -> "Opinion":
     """Static signs and the compiler; the virtual GPU where a real one comes after; the reviewers asked for."""
-    from warpsmith.llm import ask_all
+    from warpsmith.llm import Answer, ask_all
     from warpsmith.verify.pipeline import Verifiers
 
-    first = next(iter(models))
-    verifiers = Verifiers(
-        virtual=wishes.device == "cuda",
-        roles=roles,
-        ask=lambda prompts: ask_all([(first, prompt) for prompt in prompts]),
-    )
-    return opinion(candidate, wishes, verifiers)
+    first, paid = next(iter(models)), list[Answer]()
+
+    def ask(prompts: "Sequence[Prompt]") -> "list[Outcome]":
+        found = ask_all([(first, prompt) for prompt in prompts])
+        paid.extend(one for one in found if isinstance(one, Answer))
+        return found
+
+    said = opinion(candidate, wishes, Verifiers(virtual=wishes.device == "cuda", roles=roles, ask=ask))
+    return said.model_copy(update={"answers": tuple(paid)})
 
 
 def opinion(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers") -> "Opinion":
@@ -340,4 +342,4 @@ def opinion(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers") -> "Op
     aimed = replace(verifiers, arch=arch_of(wishes.device), gpu=wishes.gpu)
     with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
         found = verify(candidate, opened, secrets.randbits(62), aimed)
-    return Opinion(found.go, 1.0 - found.wrong, found.evidence(), found.usd)
+    return Opinion(go=found.go, confidence=1.0 - found.wrong, why=found.evidence())

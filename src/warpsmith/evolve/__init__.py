@@ -1,7 +1,8 @@
 """The search: translate, propose, tune, select, learn; ask and tell. Sees records only, never a GPU."""
 
-from warpsmith.evolve.generation import Evaluate, Opinion, Screen
+from warpsmith.evolve.generation import Evaluate
 from warpsmith.evolve.loop import Aim, Search, Tools
+from warpsmith.evolve.opinion import Opinion, Screen
 from warpsmith.evolve.planner import Shape
 from warpsmith.evolve.prompts import Subject
 from warpsmith.evolve.stops import Limits

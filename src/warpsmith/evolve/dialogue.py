@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from warpsmith.base import UsageError
-from warpsmith.evolve.generation import Crew, Evaluate, Screen, words
+from warpsmith.evolve.generation import Crew, Evaluate, words
 from warpsmith.evolve.ledger import Waiting
 from warpsmith.evolve.loop import Search
+from warpsmith.evolve.opinion import Screen
 from warpsmith.evolve.proposer import Made
 from warpsmith.evolve.slot import Outcome, Proposal, Slot
 from warpsmith.evolve.state import Result

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from warpsmith.evolve.ledger import Ledger
+from warpsmith.evolve.opinion import Opinion, Screen
 from warpsmith.evolve.proposer import Made, Proposer
 from warpsmith.evolve.slot import Outcome, Proposal, Slot
 from warpsmith.evolve.state import Result, verdict_word
@@ -17,18 +18,6 @@ from warpsmith.records import Candidate, Record
 
 Evaluate = Callable[[Candidate], Record]
 
-
-@dataclass(frozen=True)
-class Opinion:
-    """What the verifiers say of a candidate before it is evaluated."""
-
-    go: bool = True
-    confidence: float = 1.0  # that it is right
-    why: str = ""
-    usd: float = 0.0  # what asking reviewers cost
-
-
-Screen = Callable[[Candidate], Opinion]
 Show = Callable[[str, int, str], None]  # the phase, the slots that are finished, what just happened
 
 
@@ -113,16 +102,26 @@ class Generation:
         if self.crew.screen is None:
             return [(one, Opinion()) for one in made]
         self.show("verifying", len(self.finished), "")
-        asked = [one for one in made if one.proposal.slot.model]
+        look = partial(self._look, self.crew.screen, self.ledger.reviews(self.slots[0].generation))
         loop = asyncio.get_running_loop()
-        screen = self.crew.screen
-        said = await asyncio.gather(*(loop.run_in_executor(self.crew.pool, screen, one.candidate) for one in asked))
-        for one, opinion in zip(asked, said, strict=True):
+        said = await asyncio.gather(*(loop.run_in_executor(self.crew.pool, look, one) for one in made))
+        rated = [_rated(one, opinion) for one, opinion in zip(made, said, strict=True)]
+        for one, opinion in rated:
             if not opinion.go:
                 self._refuse(one, Outcome.STOPPED, opinion.why)
-        opinions = {one.proposal.slot.name: opinion for one, opinion in zip(asked, said, strict=True)}
-        rated = [_rated(one, opinions.get(one.proposal.slot.name, Opinion())) for one in made]
         return [(one, opinion) for one, opinion in rated if opinion.go]
+
+    def _look(self, screen: Screen, known: Mapping[str, Opinion], made: Made) -> Opinion:
+        """What the verifiers say; what was paid for is kept at once, and not asked again after a kill."""
+        slot = made.proposal.slot
+        if not slot.model:
+            return Opinion()
+        if slot.name in known:
+            return known[slot.name]
+        opinion = screen(made.candidate)
+        if opinion.answers:
+            self.ledger.review(slot, opinion)
+        return opinion
 
     def _chosen(self, rated: Sequence[tuple[Made, Opinion]]) -> list[Made]:
         """All that cost no model, and of the others those that look best; the rest is passed over."""

@@ -1,4 +1,4 @@
-"""What a run writes down, and how it is read again: plans, answers, proposals, generations, lessons.
+"""What a run writes down, and how it is read again: plans, answers, reviews, proposals, generations, lessons.
 
 A slot is finished when its proposal is noted; proposal and record are one transaction, so a kill leaves both or none.
 """
@@ -11,6 +11,7 @@ from pydantic import BaseModel, JsonValue
 from warpsmith.archive import Archive
 from warpsmith.evolve.fitness import fitness
 from warpsmith.evolve.lessons import MOST_KEPT
+from warpsmith.evolve.opinion import Opinion
 from warpsmith.evolve.slot import Proposal, Slot
 from warpsmith.evolve.state import Result
 from warpsmith.evolve.tags import cell
@@ -19,7 +20,7 @@ from warpsmith.records import Candidate, Lesson, Model, ModelCall, Record
 from warpsmith.records.run import GENERATION, LESSON, PROPOSAL
 
 WAITING = "waiting"
-PLAN, ANSWER = "plan", "answer"  # of one generation as PROPOSAL is, so that each is read by itself
+PLAN, ANSWER, REVIEW = "plan", "answer", "review"  # of one generation as PROPOSAL is, so that each is read by itself
 
 
 class Plan(Model):
@@ -56,20 +57,24 @@ class Ledger:
         """Keep what a model said, and what it cost, before it is looked at."""
         with self.archive.together():
             self.archive.note(self.run, _kind(ANSWER, slot.generation), _json(answer), name=slot.name + part)
-            call = ModelCall(
-                model=answer.model,
-                operator=slot.operator,
-                input_tokens=answer.input_tokens,
-                output_tokens=answer.output_tokens,
-                usd=answer.usd or 0.0,
-                seconds=answer.seconds,
-            )
-            self.archive.spend(self.run, call)
+            self._spend(slot.operator, answer)
 
     def answers(self, generation: int) -> dict[str, Answer]:
         """What models said in a generation, by slot."""
         notes = self.archive.notes(self.run, _kind(ANSWER, generation))
         return {note.name: Answer.model_validate(note.body) for note in notes}
+
+    def review(self, slot: Slot, opinion: Opinion) -> None:
+        """Keep what reviewers said of a slot's candidate, and what it cost, whatever becomes of the candidate."""
+        with self.archive.together():
+            self.archive.note(self.run, _kind(REVIEW, slot.generation), _json(opinion), name=slot.name)
+            for answer in opinion.answers:
+                self._spend(REVIEW, answer)
+
+    def reviews(self, generation: int) -> dict[str, Opinion]:
+        """What reviewers said in a generation, by slot."""
+        notes = self.archive.notes(self.run, _kind(REVIEW, generation))
+        return {note.name: Opinion.model_validate(note.body) for note in notes}
 
     def wait(self, proposal: Proposal, candidate: Candidate) -> None:
         """Keep a candidate that is evaluated elsewhere, until its record comes."""
@@ -125,6 +130,17 @@ class Ledger:
         notes = self.archive.notes(None, LESSON)
         own = f"{self.run}:"
         return [Lesson.model_validate(note.body) for note in notes if not note.name.startswith(own)][-MOST_KEPT:]
+
+    def _spend(self, operator: str, answer: Answer) -> None:
+        call = ModelCall(
+            model=answer.model,
+            operator=operator,
+            input_tokens=answer.input_tokens,
+            output_tokens=answer.output_tokens,
+            usd=answer.usd or 0.0,
+            seconds=answer.seconds,
+        )
+        self.archive.spend(self.run, call)
 
     def _record(self, proposal: Proposal) -> Record | None:
         """The record that finished a slot."""

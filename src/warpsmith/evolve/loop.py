@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from warpsmith.archive import Archive
 from warpsmith.base import ArchiveError, UsageError
 from warpsmith.evolve.bandit import Arm, Bandit
-from warpsmith.evolve.generation import Crew, Evaluate, Generation, Screen
+from warpsmith.evolve.generation import Crew, Evaluate, Generation
 from warpsmith.evolve.ledger import Ledger
 from warpsmith.evolve.operators import OPERATORS
+from warpsmith.evolve.opinion import Screen
 from warpsmith.evolve.planner import Shape, plan
 from warpsmith.evolve.prompts import Subject
 from warpsmith.evolve.proposer import Proposer

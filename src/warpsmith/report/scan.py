@@ -1,5 +1,6 @@
 """One pass over a run's records: what each stage said, every kernel's parents and score. Keeps no text of a kernel."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -77,11 +78,10 @@ class Scan:
     missed: int = 0
     hard_s: float = 0.0
 
-    def take(self, entry: Entry) -> None:
-        """Count one evaluation."""
+    def take(self, entry: Entry, usd: float) -> None:
+        """Count one evaluation; `usd` are spent by then."""
         glance = Glance.model_validate_json(entry.body)
-        before = self.sights[-1].usd if self.sights else 0.0
-        self.sights.append(_sight(entry, glance, len(self.sights) + 1, before))
+        self.sights.append(_sight(entry, glance, len(self.sights) + 1, usd))
         for said in glance.results:
             row = self.stages.setdefault(said.stage, {})
             row[COLUMNS[said.verdict]] = row.get(COLUMNS[said.verdict], 0) + 1
@@ -116,10 +116,12 @@ class Proposed(_Lean):
 
 
 def scan_run(archive: Archive, run: str) -> Scan:
-    """Read every evaluation of a run once."""
-    found = Scan()
+    """Read every evaluation of a run once. Its dollars are those of all calls before, whatever came of these."""
+    found, paid, usd = Scan(), deque(archive.payments(run)), 0.0
     for entry in archive.records(run):
-        found.take(entry)
+        while paid and paid[0].created <= entry.created:
+            usd += paid.popleft().usd
+        found.take(entry, usd)
     return found
 
 
@@ -149,7 +151,7 @@ def ids(sights: Iterable[Sight]) -> frozenset[str]:
     return frozenset(sight.candidate for sight in sights)
 
 
-def _sight(entry: Entry, glance: Glance, number: int, before_usd: float) -> Sight:
+def _sight(entry: Entry, glance: Glance, number: int, usd: float) -> Sight:
     ended = f"{entry.verdict.value} at {entry.stage}" + (f": {entry.reason}" if entry.reason else "")
     kernel = glance.candidate
     return Sight(
@@ -163,7 +165,7 @@ def _sight(entry: Entry, glance: Glance, number: int, before_usd: float) -> Sigh
         verdict=entry.verdict,
         outcome=score_words(entry.score) if entry.score else ended,
         score=entry.score,
-        usd=before_usd + entry.tags.cost_usd,
+        usd=usd,
     )
 
 
