@@ -16,8 +16,9 @@ from warpsmith.archive import Archive, RunState
 from warpsmith.bench import Choices
 from warpsmith.bench.judges import Grade, judges_for
 from warpsmith.cli._main import run
+from warpsmith.evolve.fake import fake_record
 from warpsmith.llm import Ensemble, Prompt, ScriptedModel
-from warpsmith.records import Record
+from warpsmith.records import Candidate, Reason, Record
 
 sys.path.insert(0, str(Path(__file__).parent))
 from searching import judged
@@ -86,6 +87,51 @@ def test_it_ends_with_the_path_the_evidence_and_the_next_command(capsys: pytest.
     assert path.read_text() == SEED.read_text()
     assert last[1].startswith("evidence: 3.76× the first kernel")
     assert last[2].startswith(f"next:     warpsmith eval swiglu {path}") and "-DVEC=4" in last[2]
+
+
+@pytest.fixture
+def mishaps(monkeypatch: pytest.MonkeyPatch) -> list[Reason]:
+    """What becomes of the next evaluations at length, until the list is empty."""
+    left: list[Reason] = []
+
+    def judge(candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
+        if choices.effort == "thorough" and left:
+            return fake_record(candidate.model_copy(update={"task": "swiglu"}), left.pop(0))
+        return judged(candidate)
+
+    monkeypatch.setattr("warpsmith.bench.grade", judge)
+    return left
+
+
+def test_a_winner_whose_gpu_was_disturbed_is_evaluated_once_more(
+    mishaps: list[Reason], capsys: pytest.CaptureFixture[str]
+) -> None:
+    mishaps.append(Reason.DISTURBED)
+    assert run([*WORDS, "--run", "mine", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["gain"] == pytest.approx(3.759, abs=0.01) and found["unsettled"] == []
+
+
+def test_a_winner_that_could_not_be_evaluated_is_said_and_tried_again_by_resume(
+    mishaps: list[Reason], capsys: pytest.CaptureFixture[str]
+) -> None:
+    mishaps += [Reason.DISTURBED, Reason.HARNESS]
+    assert run([*WORDS, "--run", "mine"]) == 0
+    shown = capsys.readouterr().out
+    assert "not evaluated at length: " in shown and "3.76× the first kernel: the fake evaluator says harness" in shown
+    assert "best: 3.57× the first kernel" in shown, "the kernel that is named, not the one that is not"
+    assert run(["optimize", "--run", "mine", "--resume", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["gain"] == pytest.approx(3.759, abs=0.01) and found["unsettled"] == []
+
+
+def test_where_nothing_could_be_evaluated_no_kernel_is_blamed(
+    mishaps: list[Reason], capsys: pytest.CaptureFixture[str]
+) -> None:
+    mishaps += [Reason.HARNESS] * 6
+    assert run([*WORDS, "--run", "mine"]) == 4
+    shown = capsys.readouterr().out
+    assert "none of the best is known to hold" in shown and shown.count("not evaluated at length") == 3
 
 
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,8 +59,10 @@ def start(archive: Archive, name: str = "measured") -> str:
 
 
 def measured(archive: Archive, name: str = "measured") -> str:
-    """A seed, a wrong kernel, one with markup in its text, and a winner with held-out times; models cost dollars, also for
-    a proposal that its reviewer stopped."""
+    """A seed, a wrong kernel, one with markup in its text, and a winner with held-out times.
+
+    Models cost dollars, also for a proposal that its reviewer stopped.
+    """
     start(archive, name)
     seed, nasty = record("seed\n", 26.0), record(NASTY, 20.0)
     nasty = nasty.model_copy(update={"candidate": nasty.candidate.model_copy(update={"parents": (seed.candidate.id,)})})

@@ -61,5 +61,5 @@ def _searched(wishes: Wishes, watch: Callable[[View], None]) -> Run:
         session = open_session(archive, wishes, watch, until)
         ending = session.search.run()
         if not ending.interrupted:
-            finish(session, ending)
+            finish(session)
         return archive.run(session.run.name)

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 from warpsmith import __version__
 from warpsmith.base import UsageError, digest
 from warpsmith.cli._wishes import Wishes, command_of, placed, resumed
-from warpsmith.records import Candidate, Record, Run, Task
+from warpsmith.records import Candidate, Record, Run, Task, Verdict
 from warpsmith.records.run import NAME
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
     from warpsmith.bench import Choices
     from warpsmith.bench.judges import Grade
-    from warpsmith.evolve import Aim, Ending, Opinion, Search, Subject, View
+    from warpsmith.evolve import Aim, Opinion, Search, Subject, View
+    from warpsmith.evolve.population import Member
     from warpsmith.llm import Ensemble, Outcome, Prompt
     from warpsmith.verify.pipeline import Verifiers
     from warpsmith.verify.review import Role
@@ -41,6 +42,14 @@ class Session:
     task: Task
     search: "Search"
     final: Callable[[Candidate], Record]
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The record of the winner, and of better kernels why nobody knows whether they hold."""
+
+    winner: Record | None = None
+    unsettled: tuple[str, ...] = ()
 
 
 def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], None]", until: ExitStack) -> Session:
@@ -130,24 +139,33 @@ def _unwanted(candidate: Candidate) -> Record:
     raise UsageError("This run evaluates what it is told, not what it proposes.")
 
 
-def finish(session: Session, ending: "Ending") -> Record | None:
+def finish(session: Session) -> Finish:
     """The winner evaluated at length, with a secret seed; the next best where one does not hold."""
-    ranked = session.search.state.population.ranked()
-    for member in [one for one in ranked if ending.best is not None][:FINALISTS]:
-        record = _known_final(session, member.id)
-        if record is None:
-            record = session.final(member.record.candidate.model_copy(update={"task": session.run.target}))
-            session.archive.add(
-                session.run.name, record, generation=member.generation, proposal=FINAL, operator=FINAL, cell=member.cell
-            )
-        if record.concluded.value == "pass":
-            return record
-    return None
+    unsettled: list[str] = []
+    for member in session.search.state.population.ranked()[:FINALISTS]:
+        record = _known_final(session, member.id) or _final(session, member)
+        if record.blameless:  # a GPU is seldom disturbed twice
+            record = _final(session, member)
+        if record.concluded is Verdict.PASS:
+            return Finish(record, tuple(unsettled))
+        if record.ended is not None and record.blameless:
+            unsettled.append(f"{member.name}, {member.gain:.2f}× the first kernel: {record.ended.detail}")
+    return Finish(None, tuple(unsettled))
+
+
+def _final(session: Session, member: "Member") -> Record:
+    record = session.final(member.record.candidate.model_copy(update={"task": session.run.target}))
+    session.archive.add(
+        session.run.name, record, generation=member.generation, proposal=FINAL, operator=FINAL, cell=member.cell
+    )
+    return record
 
 
 def _known_final(session: Session, candidate: str) -> Record | None:
+    """The final evaluation that an earlier process made; one that the kernel is not to blame for is made again."""
     entries = session.archive.records(session.run.name, candidate=candidate)
-    return next((entry.record for entry in entries if entry.tags.proposal == FINAL), None)
+    finals = (entry.record for entry in entries if entry.tags.proposal == FINAL)
+    return next((record for record in finals if not record.blameless), None)
 
 
 def _task(wishes: Wishes) -> Task:

@@ -15,8 +15,9 @@ from warpsmith.cli._wishes import Wishes
 from warpsmith.records import CheckFacts, Direction, Model, Record, Run, Score, score
 
 if TYPE_CHECKING:
-    from warpsmith.cli._search import Session
+    from warpsmith.cli._search import Finish, Session
     from warpsmith.evolve import Ending
+    from warpsmith.evolve.population import Member
 
 INTERRUPTED = 130
 
@@ -33,6 +34,7 @@ class Optimized(Model):
     usd: float = 0.0
     minutes: float = 0.0
     record: Record | None = None
+    unsettled: tuple[str, ...] = ()  # better kernels that could not be evaluated at length, by no fault of theirs
     next: str = ""
 
 
@@ -73,7 +75,7 @@ def search(wishes: Wishes, as_json: bool) -> int:
     """Run or resume a search, evaluate its winner at length, and say what it found."""
     from warpsmith.archive import Archive
     from warpsmith.base import UsageError
-    from warpsmith.cli._search import finish, open_session
+    from warpsmith.cli._search import Finish, finish, open_session
 
     if not wishes.target and not wishes.resume:
         raise UsageError("Name a task to optimize, or a run to go on with: --run NAME --resume.")
@@ -82,23 +84,24 @@ def search(wishes: Wishes, as_json: bool) -> int:
             session = open_session(archive, wishes, shown.show, until)
             shown.title = f"{session.run.name}: {session.task.name}, {session.run.direction}, on {session.run.device}"
             ending = session.search.run()
-        winner = None if ending.interrupted else finish(session, ending)
-        made = _optimized(session, ending, winner)
+        finished = Finish() if ending.interrupted else finish(session)
+        made = _optimized(session, ending, finished)
     if as_json:
         print_json(made)
     else:
         _print(made, session, ending)
-    return INTERRUPTED if ending.interrupted else 0 if winner is not None else 4
+    return INTERRUPTED if ending.interrupted else 0 if finished.winner is not None else 4
 
 
-def _optimized(session: "Session", ending: "Ending", winner: Record | None) -> Optimized:
-    best = winner or (ending.best.record if ending.best and ending.interrupted else None)
+def _optimized(session: "Session", ending: "Ending", finished: "Finish") -> Optimized:
+    best = finished.winner or (ending.best.record if ending.best and ending.interrupted else None)
     path, again = "", f"warpsmith optimize {session.run.target} --run {session.run.name} --resume"
     gain = None
     if best is not None:
         written = write_kernel(kernel_path(session.run.name), best.candidate.source)
         path = str(written)
-        gain = next((one.gain for one in session.search.state.population.members if one.id == best.candidate.id), None)
+        member = _member(session, best)
+        gain = member.gain if member else None
         if not ending.interrupted:
             again = eval_command(session.run, written, best.candidate.macros)
     return Optimized(
@@ -111,6 +114,7 @@ def _optimized(session: "Session", ending: "Ending", winner: Record | None) -> O
         usd=ending.usd,
         minutes=ending.minutes,
         record=best,
+        unsettled=finished.unsettled,
         next=again,
     )
 
@@ -123,11 +127,13 @@ def _print(made: Optimized, session: "Session", ending: "Ending") -> None:
     out.print(f"  verdicts: {funnel}")
     for trouble in ending.troubles:
         out.print(f"  lost: {trouble}")
+    for better in made.unsettled:
+        out.print(f"  not evaluated at length: {better}; --run {made.run.name} --resume tries again")
     if made.record is None:
-        held = "no kernel was right" if ending.best is None else "none of the best held when evaluated at length"
-        out.print(f"  {held}")
+        held = "is known to hold" if made.unsettled else "held when evaluated at length"
+        out.print(f"  {'no kernel was right' if ending.best is None else f'none of the best {held}'}")
         return
-    for line in best_lines(ending.best, _lineage(session, made.record)):
+    for line in best_lines(_member(session, made.record), _lineage(session, made.record)):
         out.print(f"  {line}")
     out.print(f"kernel:   {made.path}")
     out.print(f"evidence: {evidence(made)}")
@@ -144,6 +150,11 @@ def evidence(made: Optimized) -> str:
         f"{gain}{score_text(made.score)}; {checked.calls} calls on {len(checked.cases)} cases were right on "
         f"{record.environment.device}; record {record.key[:12]} (warpsmith show {made.run.name})"
     )
+
+
+def _member(session: "Session", record: Record) -> "Member | None":
+    """The kernel of a record as the search knows it."""
+    return next((one for one in session.search.state.population.members if one.id == record.candidate.id), None)
 
 
 def _lineage(session: "Session", record: Record) -> tuple[str, ...]:
