@@ -311,6 +311,7 @@ def test_evaluation_elsewhere_goes_through_two_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warpsmith.device.gpus", tuple)
+    monkeypatch.setenv("WARPSMITH_CUDA_HOME", str(tmp_path / "absent"))  # nothing can be compiled here
     folder, asked, found = tmp_path / "letters", tmp_path / "f.jsonl", tmp_path / "r.jsonl"
     begin = ["ask", "mine", "--task", "swiglu", "--device", "cuda", "--elsewhere", "-n", "1", "--out", str(folder)]
     assert run(begin) == 0
@@ -319,6 +320,7 @@ def test_evaluation_elsewhere_goes_through_two_files(
     assert "tell mine --requests" in capsys.readouterr().out and not folder.exists()
     for expected in ("seed", "somebody"):
         assert run(["tell", "mine", *([str(folder)] if folder.exists() else []), "--requests", str(asked)]) == 0
+        assert "not verified here: WARPSMITH_CUDA_HOME names" in capsys.readouterr().out
         (line,) = asked.read_text().splitlines()
         assert json.loads(line)["origin"] == expected
         assert run(["eval-batch", str(asked), "--device", "vgpu", "--out", str(found)]) == 0

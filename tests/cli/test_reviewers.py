@@ -11,6 +11,7 @@ from warpsmith.cli._main import run
 from warpsmith.cli._search import screen_of
 from warpsmith.cli._wishes import Wishes
 from warpsmith.device import Gpu
+from warpsmith.evolve.fake import fake_record
 from warpsmith.llm import Ensemble, Prompt, ScriptedModel
 from warpsmith.records import Candidate, Direction
 from warpsmith.tasks.opened import OpenTask
@@ -76,6 +77,24 @@ def test_a_candidate_that_does_not_compile_is_stopped_and_nobody_is_asked() -> N
     assert screen is not None
     opinion = screen(CANDIDATE.model_copy(update={"source": SEED.replace("expf(", "no_such_function(")}))
     assert not opinion.go and "no_such_function" in opinion.why and not model.asked
+
+
+def test_what_is_requested_elsewhere_is_verified_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, asked, found = tmp_path / "letters", tmp_path / "f.jsonl", tmp_path / "r.jsonl"
+    ask = ["ask", "mine", "--elsewhere", "-n", "2", "--out", str(folder)]
+    assert run([*ask, "--task", "swiglu", "--device", "cuda"]) == 0
+    assert run(["tell", "mine", "--requests", str(asked)]) == 0
+    found.write_text(fake_record(Candidate.parse(asked.read_text()), 4.0).text())
+    assert run(["tell", "mine", "--results", str(found)]) == 0
+    assert run(ask) == 0
+    for place, function in enumerate(("__expf", "no_such_function")):
+        text = f"Name: k\n\n```cuda\n{SEED.replace('expf(', f'{function}(')}```\n"
+        (folder / f"1.{place}.answer.md").write_text(text)
+    capsys.readouterr()
+    assert run(["tell", "mine", str(folder), "--requests", str(asked), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["waiting"] == 1 and "stopped" in told["lines"][0] and "no_such_function" in told["lines"][0]
+    assert "__expf" in Candidate.parse(asked.read_text()).source
 
 
 def test_reviews_are_asked_and_told_through_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

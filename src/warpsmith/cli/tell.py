@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.base import UsageError, write_atomic
+from warpsmith.base import MachineError, UsageError, write_atomic
 from warpsmith.cli._letters import read_letters
 from warpsmith.cli._live import best_lines
 from warpsmith.cli._options import Jobs, Json, Trust
@@ -17,13 +17,9 @@ from warpsmith.cli._wishes import Wishes
 from warpsmith.records import Model, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from warpsmith.cli._search import Session
-    from warpsmith.evolve import Opinion
     from warpsmith.evolve.dialogue import Dialogue, Told
     from warpsmith.llm.tape import Tape
-    from warpsmith.records import Candidate
 
 
 class Report(Model):
@@ -50,6 +46,7 @@ def command(
 ) -> int:
     """Take answers or records; a question that is not answered stays open."""
     from warpsmith.archive import Archive
+    from warpsmith.cli._reviews import screen_with
     from warpsmith.cli._search import check_here, open_dialogue
     from warpsmith.evolve.dialogue import Dialogue
 
@@ -61,13 +58,16 @@ def command(
         texts = dict(read_letters(folder, run)) if folder is not None else {}
         reviews = {name: texts.pop(name) for name in list(texts) if name.count(".") > 1}
         check_here(session, requests is not None or results is not None)
-        dialogue = Dialogue(session.search, _screen(session, reviews), jobs, _tape(session))
+        missing = _missing() if requests is not None else ""
+        looked = not missing and (requests is not None or bool(reviews))
+        screen = screen_with(session, reviews) if looked else None
+        dialogue = Dialogue(session.search, screen, jobs, _tape(session))
         if texts:
             dialogue.answer(texts)
         if drop:
             dialogue.drop()
         told = _told(session, dialogue, requests, results, jobs)
-        report = _report(session, told, requests)
+        report = _report(session, told, requests, missing)
     if as_json:
         print_json(report)
     else:
@@ -112,11 +112,15 @@ def _said(line: bytes) -> str:
     return line.decode("utf-8", "replace")[:160] if b'"error"' in line else ""
 
 
-def _screen(session: "Session", reviews: dict[str, str]) -> "Callable[[Candidate], Opinion] | None":
-    """The verifiers before an evaluation elsewhere, with the reviews that were answered."""
-    from warpsmith.cli._reviews import screen_with
+def _missing() -> str:
+    """Why answers cannot be verified on this machine; empty where they can."""
+    from warpsmith.compile import Toolchain
 
-    return screen_with(session, reviews) if reviews else None
+    try:
+        Toolchain.find()
+    except MachineError as error:
+        return f"not verified here: {error}"
+    return ""
 
 
 def _tape(session: "Session") -> "Tape | None":
@@ -127,7 +131,7 @@ def _tape(session: "Session") -> "Tape | None":
     return Tape(path, [Voice(name=session.wishes.who or "")]) if path else None
 
 
-def _report(session: "Session", told: "Told", requests: Path | None) -> Report:
+def _report(session: "Session", told: "Told", requests: Path | None, missing: str) -> Report:
     name = session.run.name
     best = "; ".join(best_lines(session.search.state.population.best))
     if told.waiting:
@@ -139,7 +143,7 @@ def _report(session: "Session", told: "Told", requests: Path | None) -> Report:
         after = f"warpsmith ask {name} --out DIR"
     return Report(
         run=name,
-        lines=told.lines,
+        lines=(*([missing] if missing else []), *told.lines),
         closed=told.closed,
         waiting=len(told.waiting),
         unanswered=told.unanswered,
