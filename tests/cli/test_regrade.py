@@ -162,7 +162,17 @@ def test_the_same_seed_and_the_same_choices(tmp_path: Path) -> None:
     words = ["regrade", str(tmp_path / "r.json"), "--device", "vgpu"]
     assert run(words) == run([*words, "--same-seed"]) == 0
     assert [seed for _, _, seed in ASKED] == [None, 7]
-    assert ASKED[0][1].gpu == "A100"
+    assert ASKED[0][1].gpu == "A100" and ASKED[0][1].effort == "usual"
+
+
+@pytest.mark.usefixtures("evaluator")
+@pytest.mark.parametrize("effort", ["sketch", "thorough"])
+def test_the_cases_that_a_search_timed_are_timed_again(effort: str, tmp_path: Path) -> None:
+    record = fake_record(kernel(), 4.0)
+    options = record.options.model_copy(update={"device": "vgpu", "extra": {"gpu": "H200", "effort": effort}})
+    (tmp_path / "r.json").write_text(record.model_copy(update={"options": options}).text())
+    assert run(["regrade", str(tmp_path / "r.json"), "--device", "vgpu", "--no-archive"]) == 0
+    assert [choices.effort for _, choices, _ in ASKED] == ["thorough"]
 
 
 def test_only_a_newline_ends_a_record(tmp_path: Path) -> None:

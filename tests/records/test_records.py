@@ -20,6 +20,7 @@ from warpsmith.records import (
     Options,
     Reason,
     Record,
+    Run,
     StageResult,
     Task,
     Verdict,
@@ -57,6 +58,15 @@ def test_verdict_is_the_first_that_stopped() -> None:
     assert record().adding(passed).verdict is Verdict.PASS
     assert record().adding(passed).adding(failed).verdict is Verdict.FAIL
     assert record().adding(failed).result("virtual") == failed
+
+
+def test_a_kernel_of_a_run_is_evaluated_again_on_the_gpu_that_was_modelled() -> None:
+    one = Run(name="r", target="my task", task="softmax", direction=Direction.FORWARD, device="vgpu")
+    tuned = KERNEL.model_copy(update={"macros": {"VEC": "4", "BLOCK": "128"}})
+    words = "warpsmith eval 'my task' k.cu --direction forward --device vgpu{} -DBLOCK=128 -DVEC=4"
+    for gpu, more in (("H200", ""), ("A100", " --gpu A100")):
+        made = record(candidate=tuned, options=Options(device="vgpu", extra={"gpu": gpu}))
+        assert one.eval_command(made, "k.cu") == words.format(more)
 
 
 @pytest.mark.parametrize(

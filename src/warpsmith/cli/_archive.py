@@ -1,12 +1,11 @@
 """What commands share about the archive: keeping a record, writing a kernel out, saying a score."""
 
-import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from warpsmith.base import ArchiveError, Home, write_atomic
-from warpsmith.records import MeasuredScore, Record, Run, Score
+from warpsmith.records import MeasuredScore, Record, Score
 
 
 def keep(records: Iterable[Record]) -> None:
@@ -42,9 +41,3 @@ def write_kernel(path: Path, source: str) -> Path:
     """The text as it was evaluated, to a file."""
     write_atomic(path, source)
     return path
-
-
-def eval_command(run: Run, path: Path, macros: Mapping[str, str]) -> str:
-    """The command that evaluates a written kernel as it was."""
-    words = ["warpsmith", "eval", run.target, str(path), "--direction", run.direction.value, "--device", run.device]
-    return shlex.join([*words, *(f"-D{name}={value}" for name, value in macros.items())])

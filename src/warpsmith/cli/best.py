@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from warpsmith.cli._archive import eval_command, kernel_path, score_text, write_kernel
+from warpsmith.cli._archive import kernel_path, score_text, write_kernel
 from warpsmith.cli._options import Json
 from warpsmith.cli._output import console, print_error, print_json
 from warpsmith.records import Model, Record, Score
@@ -39,7 +39,7 @@ def command(
         print(candidate.source, end="" if candidate.source.endswith("\n") else "\n")
         return 0
     path = write_kernel(out or kernel_path(run), candidate.source).absolute()
-    again = eval_command(found, path, candidate.macros)
+    again = found.eval_command(entry.record, str(path))
     if as_json:
         print_json(Best(path=str(path), score=entry.score, command=again, record=entry.record))
     else:

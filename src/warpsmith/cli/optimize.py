@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.cli._archive import eval_command, kernel_path, score_text, write_kernel
+from warpsmith.cli._archive import kernel_path, score_text, write_kernel
 from warpsmith.cli._live import best_lines, display
 from warpsmith.cli._options import Jobs, Json, Trust
 from warpsmith.cli._output import console, print_json
@@ -103,7 +103,7 @@ def _optimized(session: "Session", ending: "Ending", finished: "Finish") -> Opti
         member = _member(session, best)
         gain = member.gain if member else None
         if not ending.interrupted:
-            again = eval_command(session.run, written, best.candidate.macros)
+            again = session.run.eval_command(best, path)
     return Optimized(
         run=session.archive.run(session.run.name),
         why=ending.why,

@@ -167,10 +167,11 @@ def _choices(record: Record | None, way: Way) -> "Choices":
     return Choices(
         device=device,
         cases=tuple(Group(name) for name in options.cases),
-        gpu=options.extra.get("gpu", "H200"),
+        gpu=options.gpu,
         trust=way.trust,
         tier=cast(Literal["search", "claim"], tier),
         cache="warm" if options.cache == "warm" else "cold",
+        effort="thorough" if "effort" in options.extra else "usual",  # a sketch's times, and the calls it left out
     )
 
 

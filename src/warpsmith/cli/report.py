@@ -110,6 +110,6 @@ def _profile(archive: "Archive", names: Sequence[str], trust: bool) -> None:
         run, best = archive.run(name), archive.best(name)
         if best is None:
             continue
-        gpu = best.record.options.extra.get("gpu", "H200")
-        facts, _ = profile_record(run.target, best.record, settled(run.device), gpu, None, trust)
+        modelled = best.record.options.gpu
+        facts, _ = profile_record(run.target, best.record, settled(run.device), modelled, None, trust)
         archive.note(name, PROFILE, json.loads(facts.text()), name=best.candidate)

@@ -13,6 +13,7 @@ from warpsmith.records.model import Model
 from warpsmith.records.verdict import Reason, Verdict
 
 GOING_ON = (Verdict.PASS, Verdict.SKIP)  # every other verdict ends the way
+USUAL_GPU = "H200"  # what the virtual GPU models unless it is told another
 CHANCE = (Reason.DISTURBED,)  # reasons that say something of the machine at that moment and nothing of the kernel
 F = TypeVar("F", CheckFacts, CompileFacts, TimingFacts)
 
@@ -49,6 +50,11 @@ class Options(Model):
     seeds: tuple[int, ...] = ()  # drawn at grading, kept so that the record can be replayed
     cache: str = "cold"
     extra: Mapping[str, str] = Field(default_factory=dict)
+
+    @property
+    def gpu(self) -> str:
+        """What the virtual GPU modelled, where the kernel ran there."""
+        return self.extra.get("gpu", USUAL_GPU)
 
 
 class Record(Model):

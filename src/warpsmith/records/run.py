@@ -1,5 +1,6 @@
 """A run of the search: what it was asked, how it stands, what its models cost and what it learned. Knows no archive."""
 
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -7,6 +8,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from warpsmith.records.model import Model
+from warpsmith.records.record import USUAL_GPU, Record
 from warpsmith.records.task import Direction
 
 GENERATION, PROPOSAL, LESSON = "generation", "proposal", "lesson"  # notes that a search keeps and a report reads
@@ -39,6 +41,12 @@ class Run(Model):
     why: str = ""  # why it stopped
     command: str = ""
     package: str = ""
+
+    def eval_command(self, record: Record, file: str) -> str:
+        """The command that evaluates a kernel of this run again, from a file with its text."""
+        words = ["warpsmith", "eval", self.target, file, "--direction", self.direction.value, "--device", self.device]
+        words += ["--gpu", record.options.gpu] if record.options.gpu != USUAL_GPU else []
+        return shlex.join([*words, *(f"-D{name}={value}" for name, value in sorted(record.candidate.macros.items()))])
 
 
 class ModelCall(Model):

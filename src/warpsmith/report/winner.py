@@ -207,12 +207,10 @@ def best_kernel(entry: Entry, run: Run, profile: ProfileFacts | None) -> BestKer
 
 def regrading(run: Run, record: Record) -> tuple[str, ...]:
     """From the record that the page carries; or from the archive, as a file of its own."""
-    file, candidate = f"{run.name}.cu", record.candidate
-    words = ["warpsmith", "eval", run.target, file, "--direction", run.direction.value, "--device", run.device]
-    macros = [f"-D{name}={value}" for name, value in sorted(candidate.macros.items())]
+    file = f"{run.name}.cu"
     again = ["warpsmith", "regrade", f"{run.name}.record.json", "--device", run.device]
     best = ["warpsmith", "best", run.name, "--out", file]
-    return tuple(shlex.join(line) for line in (again, best, [*words, *macros]))
+    return shlex.join(again), shlex.join(best), run.eval_command(record, file)
 
 
 def _hot(profile: ProfileFacts, source: str) -> Iterator[HotLine]:
