@@ -190,9 +190,9 @@ def _print(one: "Agreement") -> None:
     out = console()
     times = f"; {one.times.kind} times {one.times.ratio:.3f} of then" if one.times else ""
     line = f"{one.answer.upper()}  {one.where}: {one.task} {one.direction}, then {one.before}, now {one.after}{times}"
-    out.print(line, markup=False)
+    out.print(line)
     for note in one.notes:
-        out.print(f"  {note}", markup=False)
+        out.print(f"  {note}")
 
 
 def _print_count(found: "list[Agreement]") -> None:

@@ -71,7 +71,7 @@ def command(
     if as_json:
         print_json(report)
     else:
-        console().print("\n".join(_lines(report)), markup=False)
+        console().print("\n".join(_lines(report)))
     return 0
 
 
