@@ -12,8 +12,8 @@ from runtime_artifacts import EIGHT, HERE, LIMITS, artifact, numbers
 
 from warpsmith.confine import Frame
 from warpsmith.sandbox.protocol import Answer, Kind, Recording, Status, call, parse_recorded, play
-from warpsmith.sandbox.run import _fetch, _place, worker_policy
-from warpsmith.sandbox.worker import Conversation, start
+from warpsmith.sandbox.run import _place, fetch
+from warpsmith.sandbox.worker import Conversation, start, worker_policy
 from warpsmith.vgpu import Settings, VirtualGpu, describe, runtime
 
 SMALL = Settings(memory_bytes=1 << 28, wall_s=30)
@@ -41,7 +41,7 @@ class Bench:
 
     def result(self, answer: Answer) -> list[float]:
         """The result's memory as it is now."""
-        raw = _fetch(self.gpu.control, answer.results[0])
+        raw = fetch(self.gpu.control, answer.results[0], Settings())
         assert raw is not None
         return numbers(raw)
 

@@ -10,7 +10,6 @@ from typing import TypeVar
 from warpsmith.base import UsageError
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Task, Trial, Twist
 from warpsmith.tasks.heldout import heldout_cases, long_cases
-from warpsmith.tasks.twist import ENLARGING
 
 SLOTS = 4
 HELDOUT_DRAWS = 2  # of each held-out shape
@@ -131,7 +130,7 @@ def _memory(case: Case, other: Case, twists: Sequence[Twist], draw: random.Rando
 
 def _enlarged(case: Case, twists: Sequence[Twist], draw: random.Random) -> list[Step]:
     """A draw of its own for each twist that makes something large: by chance one may not show."""
-    large = [twist for twist in twists if twist in ENLARGING]
+    large = [twist for twist in twists if twist.enlarges]
     plain = _trial(case, draw, case.inits[0], case.families[0])
     return [
         Step(plain.model_copy(update={"twist": twist, "seed": draw.getrandbits(62)}), draw.randrange(SLOTS))

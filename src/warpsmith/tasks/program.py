@@ -14,7 +14,7 @@ from torch import Tensor
 from warpsmith.records import Direction, Kind, Role, Signature, Task, Trial
 from warpsmith.tasks import signs
 from warpsmith.tasks.draw import Words, scattered
-from warpsmith.tasks.twist import ENLARGING, twisted
+from warpsmith.tasks.twist import twisted
 from warpsmith.tasks.values import Value, Values, mapped, outputs, tensors, widened
 
 Forward: TypeAlias = Callable[[Values], tuple[Tensor, ...]]
@@ -81,7 +81,7 @@ def problem(program: Program, direction: Direction, trial: Trial, device: str = 
     with torch.device(device):
         drawn = mapped(one.arguments(trial), lambda tensor: tensor.to(device))
     found = solved(one, direction, twisted(drawn, one.task.forward, trial), trial.seed)
-    if trial.twist not in ENLARGING or _is_held(found):
+    if not trial.twist.enlarges or _is_held(found):
         return found
     return solved(one, direction, drawn, trial.seed)
 

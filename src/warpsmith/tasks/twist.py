@@ -15,7 +15,6 @@ TWISTED = {
     Twist.PEAKED: (Role.INPUT,),
     Twist.SHIFTED: (Role.INPUT,),
 }
-ENLARGING = (Twist.RAISED, Twist.PEAKED, Twist.SHIFTED)  # by constants: results may be past their element type
 FAR = 8.0  # times the largest magnitude: past the tolerance of every element type after a sum of thousands
 # Added to half of a row: past what exp takes, and its square is a number of float16 still. The other half stays: a row
 # with one element far above all others has gradients that cancel.
