@@ -146,9 +146,14 @@ def test_rates_come_with_their_denominators() -> None:
 
 
 def test_an_attack_that_could_not_be_tried_was_not_resisted() -> None:
-    lost = [judged(specimen(), record(verdict, Reason.HARNESS), False) for verdict in (Verdict.FAULT, Verdict.SKIP)]
+    nothing = [
+        (Verdict.FAULT, Reason.HARNESS),
+        (Verdict.SKIP, Reason.HARNESS),
+        (Verdict.QUARANTINE, Reason.DISTURBED),
+    ]
+    lost = [judged(specimen(), record(*one), False) for one in nothing]
     found = Audit(outcomes=(*lost, judged(specimen(), record(Verdict.FAIL, Reason.WRONG_VALUE), False)))
-    assert found.summary() == ("attacks that succeeded: 0 of 1; false alarms: 0 of 0; attacks without a verdict: 2")
+    assert found.summary() == ("attacks that succeeded: 0 of 1; false alarms: 0 of 0; attacks without a verdict: 3")
     assert found.clean and found.faulty and not Audit(outcomes=(lost[1],)).faulty
 
 

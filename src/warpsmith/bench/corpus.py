@@ -14,10 +14,10 @@ from warpsmith.bench.judges import Grade, pool_of_judges
 from warpsmith.bench.run import grade
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Direction, Model, Reason, Record, Verdict
+from warpsmith.records.record import CHANCE
 
 HEADER = re.compile(r"^//\s*([a-z]+):\s*(.*?)\s*$")
 NO_GAIN = 0.99  # of the honest kernel's time: above this an attack has gained nothing
-NONE = (Verdict.FAULT, Verdict.SKIP)  # verdicts that say nothing of a kernel
 KNOWN = ("attack", "control", "task", "direction", "caught", "without", "device", "harmless")
 
 
@@ -57,6 +57,11 @@ class Outcome(Model):
     wrong: bool  # an attack that got through, or a control that did not
     key: str = ""  # of the text and of how it was tried: what tells this outcome from others in a file
 
+    @property
+    def is_void(self) -> bool:
+        """Whether it says nothing of the file: our fault, a disturbed GPU, or something that is lacking here."""
+        return self.verdict in (Verdict.FAULT, Verdict.SKIP) or self.reason in CHANCE
+
     def as_said(self, bare: bool) -> bool:
         """Whether it ended where the header says, `bare` when defences were left out; one that says nothing asks only
         that an attack does not pass. On a GPU the virtual one goes before, and what a check finds may be found there.
@@ -81,7 +86,7 @@ class Audit(Model):
     @property
     def _tried(self) -> list[Outcome]:
         """Without the attacks of which nothing is known; a control that has no verdict is a false alarm."""
-        return [one for one in self.outcomes if not (one.specimen.attack and one.verdict in NONE)]
+        return [one for one in self.outcomes if not (one.specimen.attack and one.is_void)]
 
     @property
     def clean(self) -> bool:
@@ -173,7 +178,7 @@ def untouched(found: Audit, less: Choices) -> dict[str, Outcome]:
     if Defence.VIRTUAL in less.without:
         return {}
     ended = ("compile",) if Defence.LINK in less.without else ()
-    same = [one for one in found.outcomes if one.stage not in ended and one.verdict is not Verdict.FAULT]
+    same = [one for one in found.outcomes if one.stage not in ended and not one.is_void]
     return {
         (key := key_of(one.specimen, less)): one.model_copy(update={"key": key, "expected": one.as_said(True)})
         for one in same
@@ -181,9 +186,9 @@ def untouched(found: Audit, less: Choices) -> dict[str, Outcome]:
 
 
 def read_outcomes(lines: Sequence[str]) -> dict[str, Outcome]:
-    """What an earlier run left in a file, by key; a line that is none is nothing, nor is a fault of ours."""
+    """What an earlier run left in a file, by key; a line that is none is nothing, nor is one that says nothing."""
     found = [one for line in lines if isinstance(one := Outcome.read(line), Outcome)]
-    return {one.key: one for one in found if one.key and one.verdict is not Verdict.FAULT}
+    return {one.key: one for one in found if one.key and not one.is_void}
 
 
 def examine(specimen: Specimen, choices: Choices, seed: int | None = None, by: Grade = grade) -> Outcome:
