@@ -1,17 +1,19 @@
 """Take records into docs/results, one for every published kernel, and write the tables anew.
 
 Usage: python scripts/publish.py FOLDER RECORDS.jsonl...
+       python scripts/publish.py FOLDER --stale > REQUESTS.jsonl
 
 FOLDER is of a GPU: docs/results/h200. A record counts that passed and is of a kernel's text as it is now; where there
 are several the last one does, of FOLDER first and then of the files as they are named. A kernel without one keeps the
-record that it had.
+record that it had; --stale prints those whose text has no claim there, as requests for `warpsmith eval-batch --claim`.
 """
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from warpsmith.cli import main
-from warpsmith.cli._published import kernels_below, read_records, records_below
+from warpsmith.cli._published import kernel_candidate, kernels_below, read_records, records_below
 from warpsmith.records import Direction, Record, Verdict
 
 KERNELS = Path(__file__).parents[1] / "kernels"
@@ -34,7 +36,18 @@ def publish(folder: Path, files: list[Path]) -> None:
     main(["report", "--suite", str(folder), "--md", str(folder / "README.md")])
 
 
+def stale(folder: Path) -> Iterator[str]:
+    """A request for every kernel whose text has no claim in the folder."""
+    claimed = {one.candidate.source for one in records_below(folder) if one.timing and one.timing.tier == "claim"}
+    for kernel in kernels_below(KERNELS):
+        if kernel.read_text() not in claimed:
+            yield kernel_candidate(kernel, "", {})[1].text()
+
+
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
+    if sys.argv[2] == "--stale":
+        print("\n".join(stale(Path(sys.argv[1]))))
+        sys.exit()
     publish(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])
