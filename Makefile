@@ -30,6 +30,8 @@ demo: setup
 	@echo
 	$(BIN)/warpsmith tasks filter layernorm
 	@echo
+	$(BIN)/warpsmith eval layernorm src/warpsmith/suite/layernorm/seed_forward.cu
+	@echo
 	$(BIN)/warpsmith optimize layernorm
 	@echo
 	$(BIN)/warpsmith report --profile --html demo-report.html
