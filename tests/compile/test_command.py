@@ -31,6 +31,12 @@ def test_json_is_the_stage_result(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert result["reason"] == "compile_error" and result["facts"]["findings"][0]["place"]["line"] == 3
 
 
+def test_a_truncated_kernel_is_an_error_of_its_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compile", write(tmp_path, "k.cu", "torch::Tensor forward(torch::Tensor x) { return")]) == 1
+    said = capsys.readouterr().out
+    assert "compile_error" in said and "expected an expression at the end of the source" in said
+
+
 def test_the_direction_comes_from_the_name_or_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     backward = write(tmp_path, "seed_backward.cu", PLAIN.format("backward"))
     assert run(["compile", backward]) == 0

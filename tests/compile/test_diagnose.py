@@ -40,6 +40,7 @@ LINES = {
     "/tmp/cc.s:85: Error: file not found: /etc/x": ("error", 85, 0),
     "kernel.cu:7: undefined reference to `foo'": ("error", 0, 0),
     "kernel.cu(3): catastrophic error: out of ideas": ("catastrophic error", 3, 0),
+    'At end of source: error: expected a "}"': ("error", 0, 0),
 }
 
 

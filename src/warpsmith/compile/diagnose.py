@@ -11,6 +11,7 @@ MOST_ERRORS, MOST_WARNINGS = 8, 4
 MESSAGE_CHARACTERS = 400
 LEVELS = "catastrophic error|fatal error|internal error|internal compiler error|error|warning"
 EDG = re.compile(rf"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?P<level>{LEVELS})(?: #[\w-]+)?: (?P<text>.*)$")
+EDG_END = re.compile(rf"^At end of source: (?P<level>{LEVELS})(?: #[\w-]+)?: (?P<text>.*)$")
 GCC = re.compile(rf"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?P<column>\d+): (?P<level>{LEVELS}): (?P<text>.*)$")
 GCC_BARE = re.compile(rf"^(?P<file>g\+\+|cc1plus|gcc|[^\s:]+): (?P<level>{LEVELS}): (?P<text>.*)$")
 PTXAS = re.compile(r"^ptxas (?P<file>[^,\s]+), line (?P<line>\d+); (?P<level>error|warning)\s*: (?P<text>.*)$")
@@ -20,7 +21,7 @@ PTXAS_LOSS = re.compile(r"^ptxas (?P<level>info)\s*: \(C\d+\) (?P<text>Potential
 NVCC = re.compile(r"^(?:nvcc|nvlink) (?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
 ASSEMBLER = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d+): (?P<level>Error|Warning): (?P<text>.*)$")
 LINKER = re.compile(r"undefined (?P<level>reference) to `(?P<text>[^']+)'")
-SHAPES = (EDG, GCC, PTXAS, PTXAS_BARE, PTXAS_LOSS, NVCC, ASSEMBLER, GCC_BARE, LINKER)
+SHAPES = (EDG, EDG_END, GCC, PTXAS, PTXAS_BARE, PTXAS_LOSS, NVCC, ASSEMBLER, GCC_BARE, LINKER)
 CARET = re.compile(r"^\s*\^\s*$")
 
 
@@ -76,6 +77,8 @@ def _diagnostic(match: re.Match[str], shape: re.Pattern[str], following: list[st
     text, column = part["text"].strip(), int(part.get("column") or 0)
     if shape is LINKER:
         return Diagnostic("error", f"undefined reference to {text}", tool="linker")
+    if shape is EDG_END:
+        text = f"{text} at the end of the source"
     if shape is EDG:
         text, column = _edg_details(text, following)
     tool = "assembler" if shape is ASSEMBLER else "compiler"
