@@ -1,10 +1,11 @@
-"""What `doctor` says of a profiler that is missing, idle, forbidden or ready."""
+"""What `doctor` says of a profiler that is missing, idle, forbidden or ready, and of what cannot be asked."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from warpsmith.cli import doctor
+from warpsmith.cli import _main, doctor
 from warpsmith.cli.doctor import State
 from warpsmith.device import Gpu, Program
 
@@ -45,3 +46,20 @@ def test_counters_that_the_driver_keeps_with_the_cure(monkeypatch: pytest.Monkey
 def test_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     machine(monkeypatch)
     assert doctor._profiler().state is State.OK
+
+
+def test_without_a_host_compiler_the_table_is_whole(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))  # the launcher of an earlier test is remembered by its home
+    assert _main.run(["doctor", "--json"]) == 0
+    parts = {part["name"]: part for part in json.loads(capsys.readouterr().out)}
+    assert parts.keys() == doctor.PROBES.keys()
+    assert {parts[name]["state"] for name in ("g++", "confinement", "nvcc")} == {"missing"}
+    assert "apt-get install g++" in parts["confinement"]["remedy"]
+
+
+def test_a_remedy_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPSMITH_CUDA_HOME", "/nowhere")
+    assert doctor.look("nvcc").remedy.count("warpsmith[nvcc]") == 1

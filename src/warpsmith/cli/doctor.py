@@ -5,10 +5,11 @@ import os
 import platform
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 
 from warpsmith import __version__
-from warpsmith.base import MachineError
+from warpsmith.base import WarpsmithError
 from warpsmith.cli._options import Json
 from warpsmith.cli._output import coloured, console, print_json
 from warpsmith.device import administers, gpus, profiling_restricted, program
@@ -16,7 +17,6 @@ from warpsmith.llm import PROVIDERS
 from warpsmith.records import Model
 
 KEYS = tuple(dict.fromkeys(variable for row in PROVIDERS if not row.keyless for variable in row.keys))
-WHEELS = "pip install 'warpsmith[nvcc]'"
 
 
 class State(StrEnum):
@@ -27,8 +27,17 @@ class State(StrEnum):
     MISSING = "missing"
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a probe says: whether its part is here, what was found, and what to do where it is not."""
+
+    state: State
+    found: str
+    remedy: str = ""
+
+
 class Part(Model):
-    """One thing that warpsmith can use: what was found, and what to do where it is not there."""
+    """One thing that warpsmith can use, with what its probe says."""
 
     name: str
     state: State
@@ -36,112 +45,118 @@ class Part(Model):
     remedy: str = ""
 
 
-def _package() -> Part:
-    return Part(name="warpsmith", state=State.OK, found=f"{__version__} on Python {platform.python_version()}")
+def _package() -> Answer:
+    return Answer(State.OK, f"{__version__} on Python {platform.python_version()}")
 
 
-def _torch() -> Part:
+def _torch() -> Answer:
     try:
         found = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        return Part(name="torch", state=State.MISSING, found="not installed", remedy="pip install 'torch>=2.6'")
-    return Part(name="torch", state=State.OK, found=found)
+        return Answer(State.MISSING, "not installed", "pip install 'torch>=2.6'")
+    return Answer(State.OK, found)
 
 
-def _gpu() -> Part:
+def _gpu() -> Answer:
     found = gpus()
     if found:
         names = ", ".join(f"{gpu.name} (sm_{gpu.capability.replace('.', '')}, {gpu.memory_mib} MiB)" for gpu in found)
-        return Part(name="GPU", state=State.OK, found=f"{names}, driver {found[0].driver}")
+        return Answer(State.OK, f"{names}, driver {found[0].driver}")
     if shutil.which("nvidia-smi"):
         remedy = "nvidia-smi is here but lists no GPU: check the driver with nvidia-smi"
-        return Part(name="GPU", state=State.PARTIAL, found="driver without a GPU", remedy=remedy)
+        return Answer(State.PARTIAL, "driver without a GPU", remedy)
     remedy = (
         "nothing to do for the virtual GPU; for measured times use a machine with an NVIDIA GPU and driver 580 or newer"
     )
-    return Part(name="GPU", state=State.MISSING, found="none; kernels run on the virtual GPU", remedy=remedy)
+    return Answer(State.MISSING, "none; kernels run on the virtual GPU", remedy)
 
 
-def _nvcc() -> Part:
+def _nvcc() -> Answer:
     from warpsmith.compile import Toolchain
 
-    try:
-        found = Toolchain.find()
-    except MachineError as error:
-        return Part(name="nvcc", state=State.MISSING, found="not found", remedy=f"{WHEELS}; {error}")
-    return Part(name="nvcc", state=State.OK, found=f"{found.version} from {found.origin} ({found.nvcc})")
+    found = Toolchain.find()
+    return Answer(State.OK, f"{found.version} from {found.origin} ({found.nvcc})")
 
 
-def _compiler() -> Part:
+def _compiler() -> Answer:
     found = program("g++")
     if found is None:
-        return Part(name="g++", state=State.MISSING, found="not found", remedy="apt-get install g++")
-    return Part(name="g++", state=State.OK, found=f"{found.version} ({found.path})")
+        return Answer(State.MISSING, "not found", "apt-get install g++")
+    return Answer(State.OK, f"{found.version} ({found.path})")
 
 
-def _confinement() -> Part:
+def _confinement() -> Answer:
     from warpsmith.confine import probe
 
     found = probe()
     achieved, missing = ", ".join(found.achieved), "; ".join(found.missing)
     if not found.at_floor:
         remedy = f"untrusted kernels are refused without --trust ({missing})"
-        return Part(name="confinement", state=State.MISSING, found=achieved or "none", remedy=remedy)
+        return Answer(State.MISSING, achieved or "none", remedy)
     state = State.PARTIAL if missing else State.OK
-    return Part(name="confinement", state=state, found=achieved, remedy=missing and f"refused here: {missing}")
+    return Answer(state, achieved, missing and f"refused here: {missing}")
 
 
-def _profiler() -> Part:
+def _profiler() -> Answer:
     found = program("ncu")
     if found is None:
         remedy = "install Nsight Compute; without it profiles come from ptxas and the virtual GPU"
-        return Part(name="ncu", state=State.MISSING, found="not found", remedy=remedy)
+        return Answer(State.MISSING, "not found", remedy)
     if not gpus():
-        return Part(name="ncu", state=State.PARTIAL, found=found.version, remedy="there is no GPU to profile")
+        return Answer(State.PARTIAL, found.version, "there is no GPU to profile")
     if profiling_restricted():
         from warpsmith.profile.ncu import CURE
 
         way = "; as it is, `warpsmith profile --trust` reads them outside the confinement" if administers() else ""
         remedy = f"the driver keeps counters for administrators (ERR_NVGPUCTRPERM): {CURE}{way}"
-        return Part(name="ncu", state=State.PARTIAL, found=found.version, remedy=remedy)
-    return Part(name="ncu", state=State.OK, found=f"{found.version} ({found.path})")
+        return Answer(State.PARTIAL, found.version, remedy)
+    return Answer(State.OK, f"{found.version} ({found.path})")
 
 
-def _sanitizer() -> Part:
+def _sanitizer() -> Answer:
     found = program("compute-sanitizer")
     if found is None:
         remedy = "install it with the CUDA toolkit; without it the virtual GPU's checkers stand alone"
-        return Part(name="compute-sanitizer", state=State.MISSING, found="not found", remedy=remedy)
+        return Answer(State.MISSING, "not found", remedy)
     state = State.OK if gpus() else State.PARTIAL
     remedy = "" if gpus() else "there is no GPU to run it on"
-    return Part(name="compute-sanitizer", state=state, found=found.version, remedy=remedy)
+    return Answer(state, found.version, remedy)
 
 
-def _keys() -> Part:
+def _keys() -> Answer:
     found = [key for key in KEYS if os.environ.get(key)]
     if found:
-        return Part(name="model keys", state=State.OK, found=", ".join(found))
+        return Answer(State.OK, ", ".join(found))
     remedy = f"set one of {', '.join(KEYS)}; without a model the tuner and the seeds are the search"
-    return Part(name="model keys", state=State.MISSING, found="none set", remedy=remedy)
+    return Answer(State.MISSING, "none set", remedy)
 
 
-PROBES: tuple[Callable[[], Part], ...] = (
-    _package,
-    _torch,
-    _gpu,
-    _nvcc,
-    _compiler,
-    _confinement,
-    _profiler,
-    _sanitizer,
-    _keys,
-)
+PROBES: dict[str, Callable[[], Answer]] = {
+    "warpsmith": _package,
+    "torch": _torch,
+    "GPU": _gpu,
+    "nvcc": _nvcc,
+    "g++": _compiler,
+    "confinement": _confinement,
+    "ncu": _profiler,
+    "compute-sanitizer": _sanitizer,
+    "model keys": _keys,
+}
 COLOURS = {State.OK: "green", State.PARTIAL: "yellow", State.MISSING: "red"}
+
+
+def look(name: str) -> Part:
+    """What is said of one part; a probe that cannot answer is a row like the others."""
+    try:
+        answer = PROBES[name]()
+    except WarpsmithError as error:
+        answer = Answer(State.MISSING, "cannot be used", str(error))
+    return Part(name=name, state=answer.state, found=answer.found, remedy=answer.remedy)
 
 
 def command(as_json: Json = False) -> None:
     """What this machine can do: GPU, compilers, confinement, profilers, model keys."""
-    parts = [probe() for probe in PROBES]
+    parts = [look(name) for name in PROBES]
     if as_json:
         print_json(parts)
         return

@@ -72,7 +72,7 @@ def _at(root: Path, origin: str) -> Toolchain:
     for header, wheel in (("cuda_runtime.h", "nvidia-cuda-runtime"), ("crt/host_config.h", "nvidia-cuda-crt")):
         if not (root / "include" / header).exists():
             raise MachineError(f"{root} has nvcc but no {header}: install {wheel} of the same version.")
-    return Toolchain(nvcc, root, runtimes[0], find_compiler("nvcc's host compiler"), _version(nvcc), origin)
+    return Toolchain(nvcc, root, runtimes[0], find_compiler("nvcc"), _version(nvcc), origin)
 
 
 def _library_folders(root: Path) -> tuple[Path, ...]:
