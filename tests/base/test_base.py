@@ -13,12 +13,14 @@ import pytest
 
 from warpsmith.base import (
     Home,
+    MachineError,
     UsageError,
     bootstrap_ratio,
     digest,
     digest_files,
     digest_json,
     evaluate,
+    check_place,
     locked,
     median,
     nearest,
@@ -55,6 +57,28 @@ def test_write_atomic_replaces_and_leaves_nothing_beside(tmp_path: Path) -> None
     write_atomic(target, b"two")
     assert target.read_text() == "two"
     assert [p.name for p in target.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("place", ["", "file/below", "/proc/nothing.txt"])
+def test_a_place_that_cannot_be_written_is_usage_and_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    for attempt in (check_place, lambda path: write_atomic(path, "text")):
+        with pytest.raises(UsageError, match=r"cannot be written: .*name another path"):
+            attempt(tmp_path / place)
+
+
+def test_our_own_folder_that_cannot_be_written_is_the_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").write_text("")
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    with pytest.raises(MachineError, match="WARPSMITH_HOME"):
+        write_atomic(Home.here().data / "x", "text")
+
+
+def test_a_place_that_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("before")
+    check_place(tmp_path / "there")
+    check_place(tmp_path / "new")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("there", "before")]
 
 
 def test_lock_excludes_and_dies_with_its_holder(tmp_path: Path) -> None:

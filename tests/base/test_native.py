@@ -96,5 +96,14 @@ def test_a_source_that_does_not_build_is_our_fault_and_leaves_nothing(source: Pa
 
 def test_a_machine_without_a_compiler_is_told_how_to_get_one(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(source.parent))
-    with pytest.raises(MachineError, match=r"g\+\+ is not on PATH; .*'answer'.* apt-get install g\+\+"):
+    with pytest.raises(MachineError, match=r"g\+\+ is not on PATH; .*'answer' needs it.* apt-get install g\+\+"):
+        build("answer", [source])
+
+
+@pytest.mark.parametrize("home", ["main.cc", "main.cc/below", "/proc/nothing"])
+def test_a_home_that_cannot_be_made_is_named_with_the_way_out(
+    source: Path, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(source.parent / home))
+    with pytest.raises(MachineError, match=r"cannot be written: .* WARPSMITH_HOME"):
         build("answer", [source])

@@ -50,6 +50,14 @@ def test_a_folder_of_kernels_is_a_batch(tmp_path: Path, capsys: pytest.CaptureFi
     assert run([*words, "--out", str(out)]) == 0 and len(out.read_text().splitlines()) == 2, "nothing is left to do"
 
 
+def test_results_that_cannot_be_written_are_told_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "b.jsonl").write_text(line(0))
+    assert run(["eval-batch", str(tmp_path / "b.jsonl"), "--device", "vgpu", "--out", "/proc/r.jsonl"]) == 2
+    assert "/proc/r.jsonl cannot be written" in capsys.readouterr().err
+
+
 def test_a_folder_without_kernels_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "softmax").mkdir()
     (tmp_path / "softmax" / "helper.cu").write_text("")

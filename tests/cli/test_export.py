@@ -104,6 +104,8 @@ def test_a_folder_with_files_is_left_alone(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "notes.txt").write_text("mine")
     assert run(["export", "mine", "--to", str(tmp_path)]) == 2
     assert "is not empty" in capsys.readouterr().err
+    assert run(["export", "mine", "--to", str(tmp_path / "notes.txt")]) == 2
+    assert "notes.txt is a file. Name a new folder" in capsys.readouterr().err
 
 
 def test_a_kernel_outside_of_a_task_s_folder_needs_its_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

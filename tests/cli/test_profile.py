@@ -55,6 +55,7 @@ def test_a_wrong_kernel_is_not_profiled(tmp_path: Path, capsys: pytest.CaptureFi
     [
         (["--case", "smok-float32", "--device", "vgpu"], "it has smoke-float32"),
         (["--plot", "roofline.pdf"], "use .svg or .png"),
+        (["--plot", "/proc/roofline.svg"], "/proc/roofline.svg cannot be written"),
         (["--device", "tpu"], "Device tpu does not exist"),
     ],
 )

@@ -122,6 +122,13 @@ def test_a_run_without_a_right_kernel_has_no_best(archive_url: str, capsys: pyte
 
 
 @pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("words", [["best", "mine", "--out"], ["report", "mine", "--html"]])
+def test_a_folder_is_no_file_to_write(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words, str(tmp_path)]) == 2
+    assert f"{tmp_path} cannot be written: Is a directory" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("words", [["show", "mien"], ["best", "mien"]])
 def test_a_run_that_is_not_there_is_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words) == 2

@@ -1,7 +1,7 @@
 """Errors, hashing, atomic files, order statistics, JSON in text. Knows nothing of kernels."""
 
 from warpsmith.base.errors import ArchiveError, HarnessError, MachineError, UsageError, WarpsmithError
-from warpsmith.base.files import locked, one_of, read_text, write_atomic
+from warpsmith.base.files import check_place, locked, one_of, read_text, write_atomic, writable
 from warpsmith.base.formula import evaluate
 from warpsmith.base.hashing import digest, digest_files, digest_json
 from warpsmith.base.home import Home
@@ -17,6 +17,7 @@ __all__ = [
     "UsageError",
     "WarpsmithError",
     "bootstrap_ratio",
+    "check_place",
     "digest",
     "digest_files",
     "digest_json",
@@ -31,4 +32,5 @@ __all__ = [
     "read_text",
     "spearman",
     "write_atomic",
+    "writable",
 ]

@@ -1,5 +1,6 @@
-"""Files that are whole or absent, locks between processes, and text that is UTF-8 or refused."""
+"""Files that are whole or absent, places that can be written or are refused, locks, and text that is UTF-8."""
 
+import errno
 import fcntl
 import os
 import tempfile
@@ -8,12 +9,39 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from warpsmith.base.errors import UsageError
+from warpsmith.base.errors import MachineError, UsageError
+from warpsmith.base.home import Home
+
+
+@contextmanager
+def writable(path: Path) -> Iterator[None]:
+    """What keeps a place from being written, as an error: our own folders are the machine's, others the user's."""
+    try:
+        yield
+    except OSError as error:
+        said = f"{path} cannot be written: {error.strerror or error}."
+        if Home.here().holds(path):
+            raise MachineError(f"{said} See to its folder, or name another with WARPSMITH_HOME.") from error
+        raise UsageError(f"{said} See to its folder, or name another path.") from error
+
+
+def check_place(path: Path) -> None:
+    """Refuse a file that could not be written, before the work whose result it would hold."""
+    with writable(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()  # by trying: root may write everywhere, but not in /proc
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Write beside the target, sync, rename: a reader or a crash never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with writable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_beside(path, content)
+
+
+def _write_beside(path: Path, content: str | bytes) -> None:
     raw = content.encode() if isinstance(content, str) else content
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -12,6 +12,10 @@ class Home:
     data: Path
     cache: Path
 
+    def holds(self, path: Path) -> bool:
+        """Whether a path lies in one of the folders."""
+        return any(path.absolute().is_relative_to(folder) for folder in (self.data, self.cache))
+
     @classmethod
     def here(cls) -> "Home":
         """`WARPSMITH_HOME` when set, else the XDG folders."""

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from warpsmith.base.errors import HarnessError, MachineError
-from warpsmith.base.files import locked
+from warpsmith.base.files import locked, writable
 from warpsmith.base.hashing import digest
 from warpsmith.base.home import Home
 
@@ -33,12 +33,14 @@ def build(
     `includes` are our own header folders and enter the key; give foreign ones as `-isystem` in `flags`. Flags that
     start with `-l`, `-L` or `-Wl,` are for linking.
     """
-    compiler = find_compiler(name)
+    compiler = find_compiler(f"the native part {name!r}")
     options = (*STANDARD_FLAGS, *flags, *(("-shared",) if shared else ()))
     key = _key(name, sources, includes, options, compiler)
     target = Home.here().cache / "native" / key / name
-    if target.exists():
-        return target
+    with writable(target):
+        if target.exists():
+            return target
+        target.parent.mkdir(parents=True, exist_ok=True)
     with locked(target.parent.with_suffix(".lock")):
         if not target.exists():
             LOG.info("building %s, once for this machine", name)
@@ -46,11 +48,11 @@ def build(
     return target
 
 
-def find_compiler(part: str) -> Path:
+def find_compiler(what: str) -> Path:
     """The C++ compiler of this machine, or how to get one."""
     found = shutil.which("g++") or shutil.which("c++")
     if found is None:
-        raise MachineError(f"g++ is not on PATH; the native part {part!r} needs it. Run: apt-get install g++")
+        raise MachineError(f"g++ is not on PATH; {what} needs it. Run: apt-get install g++")
     return Path(found).resolve()
 
 
@@ -75,7 +77,6 @@ def _build_into(
     """Compile what no earlier build left, link beside the target and rename: nobody ever sees half a program."""
     linking = [flag for flag in options if flag.startswith(("-l", "-L", "-Wl,", "-shared"))]
     compiling = [flag for flag in options if flag not in linking] + [f"-I{folder}" for folder in includes]
-    target.parent.mkdir(parents=True, exist_ok=True)
     compile_one = functools.partial(_compile, compiler, compiling, includes)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         objects = list(pool.map(compile_one, sources))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read_text
+from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read_text, writable
 from warpsmith.bench.choices import Choices, settled
 from warpsmith.bench.judges import pool_of_judges
 from warpsmith.compile.source import language_of
@@ -69,8 +69,10 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        raw = path.read_bytes() if path.exists() else b""
+        with writable(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.open("ab").close()  # what cannot be written is told before the work
+        raw = path.read_bytes()
         whole = raw[: raw.rfind(b"\n") + 1]
         if whole != raw:
             os.truncate(path, len(whole))
@@ -91,7 +93,7 @@ class Results:
 
     def add(self, line: str) -> None:
         """Append one line by one write, and see it on the disk."""
-        with self._path.open("ab", buffering=0) as out:
+        with writable(self._path), self._path.open("ab", buffering=0) as out:
             out.write(line.encode() + b"\n")
             os.fsync(out.fileno())
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import warpsmith
-from warpsmith.base import UsageError, WarpsmithError, write_atomic
+from warpsmith.base import UsageError, WarpsmithError, check_place, write_atomic
 from warpsmith.cli._options import Jobs, Json
 from warpsmith.cli._output import console, print_json, print_table
 
@@ -44,9 +44,11 @@ def command(
     specimens = read_specimens(folder)[: sample or None]
     if not specimens:
         raise UsageError(f"{folder} has no kernel with a verdict.")
+    path = save or weights_path()
+    if not dry_run:
+        check_place(path)
     trials = [*_trials(folder, specimens, out, jobs, as_json), *_attacks(folder)]
     found = calibrate(trials, f"{len(specimens)} kernels of {folder.name}", shipped_weights())
-    path = save or weights_path()
     if not dry_run:
         write_atomic(path, found.weights.model_dump_json(indent=1).encode() + b"\n")
     if as_json:

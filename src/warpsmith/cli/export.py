@@ -45,8 +45,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Write the package and say how to install and test it; exit code 4 for a run that has no right kernel."""
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise UsageError(f"{to} is not empty. Name a new folder with --to.")
+    _check_folder(to)
     found = [_found(subject, task, read_macros(macro or [])) for subject in subjects]
     if None in found:
         message = f"Run {subjects[found.index(None)]} has no kernel that was right and timed."
@@ -59,6 +58,13 @@ def command(
     else:
         _print(said)
     return 0
+
+
+def _check_folder(to: Path) -> None:
+    if to.is_dir() and any(to.iterdir()):
+        raise UsageError(f"{to} is not empty. Name a new folder with --to.")
+    if to.exists() and not to.is_dir():
+        raise UsageError(f"{to} is a file. Name a new folder with --to.")
 
 
 def _found(subject: str, task: str, macros: dict[str, str]) -> Found | None:

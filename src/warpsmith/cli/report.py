@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.base import UsageError, read_text, write_atomic
+from warpsmith.base import UsageError, check_place, read_text, write_atomic
 from warpsmith.cli._options import Json, Trust
 from warpsmith.cli._output import console, print_json
 
@@ -37,6 +37,8 @@ def command(
     from warpsmith.archive import Archive
     from warpsmith.report import document, report, suite_document
 
+    for path in filter(None, (html, md)):
+        check_place(path)
     if suite:
         board = _board(names or [])
         _put(board, suite_document(board), html, md, as_json)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from warpsmith.base import digest, locked
+from warpsmith.base import digest, locked, writable
 from warpsmith.records import Model, StageResult
 
 KEPT = "result.json"
@@ -49,7 +49,10 @@ class Cache:
     @contextmanager
     def writing(self, key: str) -> Iterator[None]:
         """Hold a key, so that two processes do not make the same entry at once."""
-        with locked(self.root / ".locks" / key):
+        lock = self.root / ".locks" / key
+        with writable(lock):
+            lock.parent.mkdir(parents=True, exist_ok=True)
+        with locked(lock):
             yield
 
     def store(self, key: str, result: StageResult, artifact: bytes | None) -> tuple[Kept, Path | None]:
@@ -57,13 +60,14 @@ class Cache:
         kept = Kept(result=result, artifact=digest(artifact) if artifact is not None else "")
         text = kept.text()
         folder = self.root / key
-        self.root.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(dir=self.root, prefix=".new-"))
-        (scratch / KEPT).write_text(f"{digest(text)}\n{text}")
-        if artifact is not None:
-            (scratch / f"{kept.artifact}.so").write_bytes(artifact)
-        shutil.rmtree(folder, ignore_errors=True)
-        scratch.rename(folder)
+        with writable(folder):
+            self.root.mkdir(parents=True, exist_ok=True)
+            scratch = Path(tempfile.mkdtemp(dir=self.root, prefix=".new-"))
+            (scratch / KEPT).write_text(f"{digest(text)}\n{text}")
+            if artifact is not None:
+                (scratch / f"{kept.artifact}.so").write_bytes(artifact)
+            shutil.rmtree(folder, ignore_errors=True)
+            scratch.rename(folder)
         self.trim()
         return kept, folder / f"{kept.artifact}.so" if artifact is not None else None
 

@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from warpsmith.base import MachineError, UsageError
+from warpsmith.base import MachineError, UsageError, check_place
 
 FORMS = (".svg", ".png")
 DRAW_S = 60
@@ -25,6 +25,7 @@ def check_plot(path: Path | None) -> None:
         raise UsageError(f"Plot {path} has the form {path.suffix or 'of no suffix'}; use {' or '.join(FORMS)}.")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"Plot {path} cannot be written: folder {path.absolute().parent} does not exist.")
+    check_place(path)
     if path.suffix == ".png":
         _drawer()
 
