@@ -43,7 +43,7 @@ def build(
         target.parent.mkdir(parents=True, exist_ok=True)
     with locked(target.parent.with_suffix(".lock")):
         if not target.exists():
-            LOG.info("building %s, once for this machine", name)
+            LOG.info("building %s from %d source file(s), once for this machine", name, len(sources))
             _build_into(target, compiler, sources, options, includes)
     return target
 

@@ -29,7 +29,7 @@ def run(argv: list[str]) -> int:
     """Run one command; what goes wrong becomes a message and an exit code, here and nowhere else."""
     as_json = "--json" in argv
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    logging.getLogger("warpsmith").setLevel(logging.INFO)  # a build that takes a minute says so, on stderr
+    logging.getLogger("warpsmith").setLevel(logging.INFO)  # a build that takes minutes says so, on stderr
     try:
         return dispatch(argv)
     except WarpsmithError as error:
