@@ -1,6 +1,10 @@
 """The command line: help from the table, nearest names, exit codes, JSON errors, faults in one line."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +54,32 @@ def test_errors_are_json_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
 def test_usage_errors_exit_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert _main.run(argv) == 2
     assert capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "command"),
+    [(["tasks", "show"], "tasks show"), (["tasks", "lits"], "tasks"), (["doctor", "--jsno"], "doctor")],
+)
+def test_a_complaint_is_a_sentence_and_names_the_help_of_its_command(
+    argv: list[str], command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main.run(argv) == 2
+    assert re.fullmatch(rf"error: .*[^.][.?] See warpsmith {command} --help\.\n", capsys.readouterr().err)
+
+
+def test_a_group_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main.run(["tasks"]) == 0
+    said = capsys.readouterr()
+    assert "filter" in said.out and not said.err
+
+
+@pytest.mark.parametrize("words", ["tasks show softmax --json", "--version"])
+def test_a_reader_that_leaves_early_is_no_fault(words: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-m", "warpsmith", *words.split()], stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_our_fault_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

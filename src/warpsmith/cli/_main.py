@@ -31,7 +31,9 @@ def run(argv: list[str]) -> int:
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     logging.getLogger("warpsmith").setLevel(logging.INFO)  # a build that takes minutes says so, on stderr
     try:
-        return dispatch(argv)
+        code = dispatch(argv)
+        sys.stdout.flush()  # a reader that is gone is met here and not at Python's end
+        return code
     except WarpsmithError as error:
         return print_error(type(error).__name__.removesuffix("Error").lower(), str(error), error.exit_code, as_json)
     except KeyboardInterrupt:
@@ -82,6 +84,8 @@ def call(row: Command, argv: list[str]) -> int:
     else:
         app = typer.Typer(add_completion=False)
         app.command(row.name)(module.command)
+    if not argv and hasattr(module, "app"):
+        argv = ["--help"]  # a group alone says what is in it, as the program does
     try:
         code = app(argv, prog_name=f"warpsmith {row.name}", standalone_mode=False)
     except typer.Exit as leave:
@@ -89,7 +93,18 @@ def call(row: Command, argv: list[str]) -> int:
     except typer.Abort:
         return 130
     except complaint as error:
-        full = getattr(error, "format_message", None)  # names the option, which the bare message does not
-        text = str(full() if full else error) or type(error).__name__
-        raise UsageError(f"{text} See warpsmith {row.name} --help.") from None
+        raise UsageError(_complaint(error, row)) from None
+    except SystemExit as leave:
+        if isinstance(leave.__context__, BrokenPipeError):  # click ends the program for it, with 1
+            raise leave.__context__ from None
+        raise
     return code if isinstance(code, int) else 0
+
+
+def _complaint(error: Exception, row: Command) -> str:
+    """What typer has to say, as a sentence, and where the help of the very command is."""
+    full = getattr(error, "format_message", None)  # names the option, which the bare message does not
+    text = str(full() if full else error) or type(error).__name__
+    stop = "" if text.endswith((".", "?", "!")) else "."
+    where = getattr(getattr(error, "ctx", None), "command_path", f"warpsmith {row.name}")
+    return f"{text}{stop} See {where} --help."

@@ -9,7 +9,7 @@ from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli.tasks_filter import filter_tasks
 from warpsmith.records import Direction, Group, Language, Task
 
-app = typer.Typer(add_completion=False, help="List, show and filter tasks.", no_args_is_help=True)
+app = typer.Typer(add_completion=False, help="List, show and filter tasks.")
 app.command("filter")(filter_tasks)
 
 
