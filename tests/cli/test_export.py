@@ -41,10 +41,10 @@ def archive(archive_url: str) -> Archive:
 
 @pytest.mark.usefixtures("archive")
 def test_a_run_s_best_becomes_a_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    to = tmp_path / "package"
+    to = tmp_path / "my package"
     assert run(["export", "mine", "--to", str(to)]) == 0
     shown = capsys.readouterr().out
-    assert f"pip install {to}" in shown and "softmax_kernel, forward" in shown
+    assert f"pip install '{to}'\npytest '{to}/tests'" in shown and "softmax_kernel, forward" in shown
     assert "#define BLOCK 128" in (to / "src/softmax_kernel/kernels/forward_unit.cu").read_text()
     assert "4.00 µs by a model of the GPU" in (to / "README.md").read_text()
     assert len(json.loads((to / "tests/examples.json").read_text())["cases"]) == 5

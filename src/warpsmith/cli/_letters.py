@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from warpsmith.base import UsageError, read_text, write_atomic
+from warpsmith.cli._output import shell_line
 from warpsmith.records import Model
 
 MANIFEST = "ask.json"
@@ -35,7 +36,9 @@ def write_letters(folder: Path, run: str, prompts: Mapping[str, str], answers: M
 def read_letters(folder: Path, run: str) -> Mapping[str, str]:
     """The answers that are there, by the names of their questions."""
     if not folder.is_dir():
-        raise UsageError(f"Folder {folder} does not exist. `warpsmith ask {run} --out {folder}` makes it.")
+        raise UsageError(
+            f"Folder {folder} does not exist. `{shell_line('warpsmith', 'ask', run, '--out', folder)}` makes it."
+        )
     found = _manifest(folder)
     if found.run != run:
         raise UsageError(f"{folder} holds questions of run {found.run}, not of {run}.")

@@ -1,6 +1,7 @@
 """How commands print: JSON for programs, rich text on a terminal, plain lines elsewhere."""
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,11 @@ def print_error(kind: str, message: str, code: int, as_json: bool) -> int:
     else:
         print(f"error: {message}", file=sys.stderr)
     return code
+
+
+def shell_line(*words: object) -> str:
+    """Words as a line that a shell takes apart into the same words: what is printed to be run next."""
+    return shlex.join(map(str, words))
 
 
 def print_json(value: "BaseModel | Sequence[BaseModel] | Any") -> None:

@@ -1,6 +1,5 @@
 """What a user asked of a search: given now, saved with the run, or the default. Opens nothing but the run's row."""
 
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from warpsmith.base import UsageError
-from warpsmith.records import Direction, Model
+from warpsmith.cli._output import shell_line
+from warpsmith.records import Direction, Model, Run
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
@@ -100,4 +100,9 @@ def command_of(wishes: Wishes) -> str:
         value = getattr(wishes, one)
         if value not in (None, "", getattr(usual, one)):
             words += [names.get(one, f"--{one.replace('_', '-')}"), str(value)]
-    return shlex.join(words)
+    return shell_line(*words)
+
+
+def resume_command(run: Run) -> str:
+    """The command line that goes on with a run."""
+    return shell_line("warpsmith", "optimize", run.target, "--run", run.name, "--resume")

@@ -7,7 +7,7 @@ import typer
 
 from warpsmith.cli._letters import ANSWER, write_letters
 from warpsmith.cli._options import Jobs, Json, Trust
-from warpsmith.cli._output import console, print_json
+from warpsmith.cli._output import console, print_json, shell_line
 from warpsmith.cli._wishes import Wishes
 from warpsmith.records import Direction, Model
 
@@ -124,8 +124,8 @@ def _reviews(session: "Session") -> dict[str, str]:
 
 def _next(run: str, out: Path, asked: bool) -> str:
     if asked:
-        return f"warpsmith tell {run} {out}"
-    return f"warpsmith tell {run} --requests F.jsonl"
+        return shell_line("warpsmith", "tell", run, out)
+    return shell_line("warpsmith", "tell", run, "--requests", "F.jsonl")
 
 
 def _print(asked: Asked) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from warpsmith.cli._archive import kernel_path, score_text, write_kernel
 from warpsmith.cli._options import Json
-from warpsmith.cli._output import console, print_error, print_json
+from warpsmith.cli._output import console, print_error, print_json, shell_line
 from warpsmith.records import Model, Record, Score
 
 
@@ -32,7 +32,8 @@ def command(
     with Archive.open() as archive:
         found, entry = archive.run(run), archive.best(run)
     if entry is None:
-        message = f"Run {run} has no kernel that was right and timed. warpsmith show {run} says how they ended."
+        why = shell_line("warpsmith", "show", run)
+        message = f"Run {run} has no kernel that was right and timed. {why} says how they ended."
         return print_error("none", message, 4, as_json)
     candidate = entry.record.candidate
     if source:

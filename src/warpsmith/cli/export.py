@@ -8,7 +8,7 @@ import typer
 
 from warpsmith.base import UsageError, write_atomic
 from warpsmith.cli._options import Json, Macros, read_macros
-from warpsmith.cli._output import console, print_error, print_json
+from warpsmith.cli._output import console, print_error, print_json, shell_line
 from warpsmith.cli._published import RECORDS, kernel_candidate, read_records
 from warpsmith.records import Direction, Group, Model, Record, Trial, Verdict, score
 
@@ -92,8 +92,9 @@ def _of_kernel(path: Path, task: str, macros: dict[str, str]) -> Found:
     with Archive.open() as archive:
         entries = [*archive.records(candidate=candidate.id, verdict=Verdict.PASS)]
     if not entries:
+        makes = shell_line("warpsmith", "eval", target, path)
         raise UsageError(
-            f"The archive has no record in which {path} passed. warpsmith eval {target} {path} makes one; "
+            f"The archive has no record in which {path} passed. {makes} makes one; "
             "-D gives the values it was evaluated with."
         )
     best = max(entries, key=lambda entry: (getattr(score(entry.record), "kind", "") == "measured", entry.number))
@@ -134,4 +135,5 @@ def _print(said: Exported) -> None:
     console().print(f"{said.folder}: {said.name}, {' and '.join(said.directions)}", style="bold")
     for path in said.files:
         console().print(f"  {path}")
-    console().print(f"pip install {said.folder}\npytest {said.folder}/tests")
+    console().print(shell_line("pip", "install", said.folder))
+    console().print(shell_line("pytest", f"{said.folder}/tests"))

@@ -10,8 +10,8 @@ import typer
 from warpsmith.cli._archive import kernel_path, score_text, write_kernel
 from warpsmith.cli._live import best_lines, display
 from warpsmith.cli._options import Jobs, Json, Trust
-from warpsmith.cli._output import console, print_json
-from warpsmith.cli._wishes import Wishes
+from warpsmith.cli._output import console, print_json, shell_line
+from warpsmith.cli._wishes import Wishes, resume_command
 from warpsmith.records import CheckFacts, Direction, Model, Record, Run, Score, score
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def search(wishes: Wishes, as_json: bool) -> int:
 
 def _optimized(session: "Session", ending: "Ending", finished: "Finish") -> Optimized:
     best = finished.winner or (ending.best.record if ending.best and ending.interrupted else None)
-    path, again = "", f"warpsmith optimize {session.run.target} --run {session.run.name} --resume"
+    path, again = "", resume_command(session.run)
     gain = None
     if best is not None:
         written = write_kernel(kernel_path(session.run.name), best.candidate.source)
@@ -148,7 +148,7 @@ def evidence(made: Optimized) -> str:
     gain = f"{made.gain:.2f}× the first kernel, " if made.gain else ""
     return (
         f"{gain}{score_text(made.score)}; {checked.calls} calls on {len(checked.cases)} cases were right on "
-        f"{record.environment.device}; record {record.key[:12]} (warpsmith show {made.run.name})"
+        f"{record.environment.device}; record {record.key[:12]} ({shell_line('warpsmith', 'show', made.run.name)})"
     )
 
 

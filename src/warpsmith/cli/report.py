@@ -1,7 +1,6 @@
 """`warpsmith report`: searches as a page that people look at, and the leaderboard of the suite."""
 
 import json
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ import typer
 
 from warpsmith.base import UsageError, check_place, read_text, write_atomic
 from warpsmith.cli._options import Json, Trust
-from warpsmith.cli._output import console, print_json
+from warpsmith.cli._output import console, print_json, shell_line
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
@@ -90,7 +89,7 @@ def _board(folders: Sequence[str]) -> "SuitePage":
         left_out = [said for folder in folders for said in load_folder(archive, Path(folder))]
         source = ", ".join(Path(folder).name for folder in folders)
         page = suite(archive, source, tasks, left_out, loaded=True)
-    return page.model_copy(update={"command": shlex.join(["warpsmith", "report", "--suite", *folders])})
+    return page.model_copy(update={"command": shell_line("warpsmith", "report", "--suite", *folders)})
 
 
 def _calibration(path: Path) -> "Calibrated":

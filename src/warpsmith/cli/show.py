@@ -6,7 +6,8 @@ import typer
 
 from warpsmith.cli._archive import score_text
 from warpsmith.cli._options import Json
-from warpsmith.cli._output import console, print_json, print_table
+from warpsmith.cli._output import console, print_json, print_table, shell_line
+from warpsmith.cli._wishes import resume_command
 from warpsmith.cli.runs import stands
 from warpsmith.records import RunState
 
@@ -63,15 +64,15 @@ def _print_calls(found: "Summary") -> None:
 
 
 def _print_best(found: "Summary") -> None:
-    name, out = found.run.name, console()
+    out = console()
     if found.best is None:
         out.print("No kernel was right and timed yet.")
     else:
         out.print(f"best: {score_text(found.best.score)}", style="bold")
         print_table(("generation", "kernel", "by", "score"), [_line(kernel) for kernel in found.lineage])
-        out.print(f"warpsmith best {name}")
+        out.print(shell_line("warpsmith", "best", found.run.name))
     if found.run.state is not RunState.DONE:
-        out.print(f"warpsmith optimize {found.run.target} --run {name} --resume")
+        out.print(resume_command(found.run))
 
 
 def _line(kernel: "Kernel") -> tuple[str, str, str, str]:
