@@ -3,7 +3,8 @@
 import pytest
 from tests.compile.conftest import MODULE, built, candidate, function
 
-from warpsmith.compile import CompileOptions, check_source, compile
+from warpsmith.compile import CompileOptions, compile
+from warpsmith.compile.source import check_bytes
 from warpsmith.confine import Limits
 from warpsmith.records import CompileFacts, Language, Reason, Verdict
 
@@ -45,15 +46,15 @@ def reason_of(source: str, language: Language = Language.TORCH, options: Compile
     ],
 )
 def test_bytes_that_are_no_source(raw: bytes, says: str) -> None:
-    result = check_source(raw)
-    assert result is not None and result.reason is Reason.BAD_SOURCE and says in result.detail
+    fault = check_bytes(raw)
+    assert fault is not None and fault.reason is Reason.BAD_SOURCE and says in fault.detail
 
 
 def test_text_that_is_no_source() -> None:
     assert reason_of("") is Reason.BAD_SOURCE
     assert reason_of("// " + "x" * 10_000_000) is Reason.BAD_SOURCE
     assert reason_of("int x; // \udcff") is Reason.BAD_SOURCE
-    assert check_source(GOOD.encode()) is None
+    assert check_bytes(GOOD.encode()) is None
 
 
 @pytest.mark.parametrize("name", ["1X", "A B", "", "X;rm"])

@@ -44,10 +44,22 @@ def test_the_direction_comes_from_the_name_or_the_option(tmp_path: Path, capsys:
     assert "no_entry" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("raw", [b"", b"\xff\xfe", b"a" * 10_000_000])
-def test_a_file_that_is_no_source(tmp_path: Path, raw: bytes, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["compile", write(tmp_path, "k.cu", raw)]) == 1
-    assert "bad_source" in capsys.readouterr().out
+@pytest.mark.parametrize("words", [["compile"], ["eval", "softmax", "--device", "vgpu"]])
+@pytest.mark.parametrize(
+    ("raw", "code", "says"),
+    [
+        (b"", 1, "bad_source"),
+        (b"int\0x;", 1, "bad_source"),
+        (b"\xff\xfe", 2, "UTF-8"),
+        (b"a" * 10_000_000, 2, "1048576"),
+    ],
+)
+def test_a_file_that_is_no_source(
+    tmp_path: Path, words: list[str], raw: bytes, code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*words, write(tmp_path, "k.cu", raw)]) == code
+    said = capsys.readouterr()
+    assert says in said.out + said.err
 
 
 def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,6 +67,7 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compile", str(tmp_path / "absent.cu")]) == 2
     assert run(["compile", kernel, "-D", "BLOCK"]) == 2
     assert run(["compile", kernel, "--arch", "volta"]) == 2
+    assert run(["compile", kernel, "--arch", "sm_12"]) == 2
     assert run(["compile", kernel, "--task", "no_such_task"]) == 2
     assert "no_such_task" in capsys.readouterr().err
 

@@ -1,9 +1,11 @@
 """A kernel's file as a candidate: its name tells the direction and its text the style, where nobody names them."""
 
+import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from warpsmith.base import read_text
+from warpsmith.base import nearest, read_text
 from warpsmith.records import Candidate, Direction, Language
 
 
@@ -18,6 +20,7 @@ def read_kernel(
     from warpsmith.compile.source import language_of
 
     source = read_text(path)
+    _warn(path, source, macros or {})
     return Candidate(
         task=task,
         direction=direction or (Direction.BACKWARD if "backward" in path.stem else Direction.FORWARD),
@@ -25,3 +28,12 @@ def read_kernel(
         language=language or language_of(source),
         macros=macros or {},
     )
+
+
+def _warn(path: Path, source: str, macros: Mapping[str, str]) -> None:
+    """Say on stderr which macros the text never mentions: a misspelt tunable would change nothing, silently."""
+    words = set(re.findall(r"\w+", source))
+    for name in macros.keys() - words:
+        near = nearest(name, re.findall(r"#\s*(?:ifndef|define)\s+(\w+)", source))
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        print(f"warning: {path} never mentions the macro {name}; its value changes nothing.{hint}", file=sys.stderr)

@@ -1,15 +1,13 @@
 """`warpsmith compile`: a kernel to an artifact, with its resources and what the compiler said."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from warpsmith.base import UsageError
 from warpsmith.cli._kernel import read_kernel
 from warpsmith.cli._options import Json, Kernel, Macros, Pass, Style, read_macros
 from warpsmith.cli._output import console, print_json, print_table
-from warpsmith.compile import Compiled, CompileOptions, check_source, compile
+from warpsmith.compile import Compiled, CompileOptions, compile
 from warpsmith.compile.options import DEFAULT_ARCH
 from warpsmith.records import CompileFacts, Finding, StageResult, Task
 
@@ -24,20 +22,11 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Compile one kernel; exit code 1 when it does not compile or does not fit the task."""
-    if (refused := check_source(_read(kernel))) is not None:
-        return _report(Compiled(refused), as_json)
     task = _task(target) if target else None
     candidate = read_kernel(kernel, task.name if task else "", direction, language, read_macros(macro or []))
     options = CompileOptions.of(task, arch) if task else CompileOptions(arch=arch)
     signature = task.signature(candidate.direction) if task else None
     return _report(compile(candidate, signature, options), as_json)
-
-
-def _read(kernel: Path) -> bytes:
-    try:
-        return kernel.read_bytes()
-    except OSError as error:
-        raise UsageError(f"Kernel {kernel} cannot be read: {error.strerror}.") from None
 
 
 def _task(target: str) -> Task:

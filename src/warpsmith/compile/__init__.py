@@ -1,6 +1,6 @@
 """Source to artifact: our headers of torch's names, the toolchain, the cache, the link policy. Runs nothing of it."""
 
-from warpsmith.compile.compiler import Compiled, check_source, compile, compile_many
+from warpsmith.compile.compiler import Compiled, compile, compile_many
 from warpsmith.compile.entries import Entry, read_entries
 from warpsmith.compile.options import HEADERS, CompileOptions
 from warpsmith.compile.toolchain import Toolchain
@@ -11,7 +11,6 @@ __all__ = [
     "Compiled",
     "Entry",
     "Toolchain",
-    "check_source",
     "compile",
     "compile_many",
     "read_entries",

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from warpsmith.base import MachineError
+from warpsmith.base import MachineError, UsageError
 from warpsmith.compile.diagnose import Diagnostic, read_diagnostics, to_findings
 from warpsmith.compile.fault import Fault
 from warpsmith.compile.operators import called_operator
@@ -23,6 +23,7 @@ UNREADABLE = re.compile(r"^(?P<path>/\S+|\S*\.\./\S*): (?:No such file or direct
 UNASSEMBLED = re.compile(r"^(?:file not found|can't open|could not open): ?(?P<path>.+?)(?: for reading.*)?$")
 UNLINKED = re.compile(r"^undefined reference to (?P<symbol>\S+)")
 SHIM = "warpsmith-shim"  # the name that `source` gives to what it adds
+UNKNOWN_ARCH = re.compile(r"nvcc fatal\s+: Unsupported gpu architecture")
 TABLE_FILES = (SHIM, "warpsmith/plain.h", "warpsmith/torch/value.h")
 ABSENT = re.compile(r'has no (?:member )?"|is undefined')
 TAIL_CHARACTERS = 400
@@ -30,6 +31,7 @@ TAIL_CHARACTERS = 400
 
 def classify(outcome: Outcome, said: str, options: CompileOptions, roots: tuple[Path, ...]) -> Fault:
     """The reason of a failed compilation, the most telling first."""
+    _check_arch(said, options.arch)
     diagnostics = read_diagnostics(said)
     errors = tuple(one for one in diagnostics if one.is_error)
     return (
@@ -41,6 +43,12 @@ def classify(outcome: Outcome, said: str, options: CompileOptions, roots: tuple[
         or _misfit(errors)
         or _plain_error(diagnostics, errors, said)
     )
+
+
+def _check_arch(said: str, arch: str) -> None:
+    """Refuse an architecture that nvcc refused: it says so first and alone, before it has read the source."""
+    if UNKNOWN_ARCH.match(said):
+        raise UsageError(f"Architecture {arch} is not one of this nvcc's; `nvcc --list-gpu-code` lists them.")
 
 
 def _limit(outcome: Outcome, limits: Limits, said: str) -> Fault | None:

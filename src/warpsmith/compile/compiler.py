@@ -68,12 +68,6 @@ def compile_many(
         return list(pool.map(lambda one: compile(one, signature, options, toolchain), candidates))
 
 
-def check_source(raw: bytes) -> StageResult | None:
-    """The result for a file that is no source at all, before there is a candidate; None when it is one."""
-    fault = check_bytes(raw)
-    return _failed(fault, CompileFacts(), time.perf_counter()) if fault else None
-
-
 def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) -> Job | Fault:
     raw = candidate.source.encode("utf-8", "surrogatepass")
     fault = check_bytes(raw) or check_macros(candidate.macros) or check_files(candidate.source)
