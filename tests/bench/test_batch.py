@@ -56,7 +56,7 @@ def test_many_are_in_flight_at_once(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("[1]", "not a JSON object"),
         ('"text"', "not a JSON object"),
-        ('{"task": "t"}', "source"),
+        ('{"task": "t"}', "neither path nor source"),
         ('{"task": "t", "source": "x", "direction": "up"}', "direction"),
         ('{"task": "t", "source": "x", "surprise": 1}', "surprise"),
         ('{"task": "t", "path": "absent.cu"}', "does not exist"),

@@ -27,7 +27,7 @@ def line(deed: int) -> str:
 def test_every_line_has_a_line_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     batch = tmp_path / "b.jsonl"
     batch.write_text("\n".join([line(0), "nonsense", line(1)]) + "\n")
-    assert run(["eval-batch", str(batch), "--device", "vgpu", "--jobs", "2"]) == 0
+    assert run(["eval-batch", str(batch), "--device", "vgpu", "--jobs", "2"]) == 1, "a line is no candidate"
     first, second, third = capsys.readouterr().out.splitlines()
     assert Record.parse(first).verdict is Verdict.PASS
     assert json.loads(second)["line"] == 2
@@ -48,6 +48,9 @@ def test_a_folder_of_kernels_is_a_batch(tmp_path: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr().out.splitlines()
     assert said[:2] == ["1 of 2: max_pool forward pass", "2 of 2: softmax forward fail (compile_error)"]
     assert run([*words, "--out", str(out)]) == 0 and len(out.read_text().splitlines()) == 2, "nothing is left to do"
+    assert capsys.readouterr().out == "2 of 2 were there already\n"
+    assert run([*words, "--out", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"out": str(out), "lines": 2, "there": 2, "unusable": 0}
 
 
 def test_results_that_cannot_be_written_are_told_before_the_work(
@@ -68,7 +71,7 @@ def test_a_folder_without_kernels_is_usage(tmp_path: Path, capsys: pytest.Captur
 def test_a_kernel_of_no_task_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "stray").mkdir()
     (tmp_path / "stray" / "forward.cu").write_text("")
-    assert run(["eval-batch", str(tmp_path), "--device", "vgpu", "--out", str(tmp_path / "r.jsonl")]) == 0
+    assert run(["eval-batch", str(tmp_path), "--device", "vgpu", "--out", str(tmp_path / "r.jsonl")]) == 1
     assert "lies in no folder named after a task" in " ".join(capsys.readouterr().out.split())
     assert "stray/forward.cu" in json.loads((tmp_path / "r.jsonl").read_text())["error"]
 

@@ -82,6 +82,12 @@ def test_a_reader_that_leaves_early_is_no_fault(words: str) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_skeleton_is_json_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main.run(["tasks", "show", "softmax", "--skeleton", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["task"], found["direction"]) == ("softmax", "forward") and "__global__" in found["source"]
+
+
 def test_our_fault_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def broken(argv: list[str]) -> int:
         raise ZeroDivisionError("oops")

@@ -97,6 +97,9 @@ def test_best_writes_the_text_that_was_evaluated(tmp_path: Path, capsys: pytest.
     assert third == f"warpsmith eval softmax {path} --direction forward --device vgpu -DBLOCK=256"
     assert run(["best", "mine", "--source"]) == 0
     assert capsys.readouterr().out == "fast text\n"
+    assert run(["best", "mine", "--source", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["path"] == "" and found["record"]["candidate"]["source"] == "fast text\n"
 
 
 @pytest.mark.usefixtures("filled")
@@ -183,11 +186,11 @@ def test_a_batch_is_kept_when_asked(archive_url: str, tmp_path: Path, capsys: py
     good = json.dumps({"task": "swiglu", "source": KERNEL, "language": "plain"})
     batch.write_text(f"{good}\nnonsense\n")
     words = ["eval-batch", str(batch), "--device", "vgpu", "--jobs", "1", "--out", str(out)]
-    assert run(words) == 0
+    assert run(words) == 1  # for the line that is no candidate
     with Archive.open(archive_url) as archive:
         assert archive.count() == 0
-        assert run([*words, "--archive"]) == 0  # what an earlier call left is kept too
+        assert run([*words, "--archive"]) == 1  # what an earlier call left is kept too
         assert archive.count() == 1
-        assert run([*words, "--archive"]) == 0
+        assert run([*words, "--archive"]) == 1
         assert archive.count() == 1
     capsys.readouterr()

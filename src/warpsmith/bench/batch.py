@@ -119,6 +119,8 @@ def _completed(found: dict[str, Any], folder: Path) -> dict[str, Any]:
     path = found.pop("path", None)
     if isinstance(path, str) and "source" not in found:
         found["source"] = read_text(folder / path)
+    if "source" not in found:
+        raise UsageError("no candidate: it has neither path nor source. Give it one of them.")
     if isinstance(found.get("source"), str):
         found.setdefault("language", language_of(found["source"]))
     return {"direction": "forward", **found}

@@ -10,11 +10,13 @@ from warpsmith.cli._options import Json
 from warpsmith.cli._output import console, print_error, print_json, shell_line
 from warpsmith.records import Model, Record, Score
 
+UNWRITTEN = "KERNEL.cu"  # stands in the command for the file that a caller makes of the text
+
 
 class Best(Model):
-    """The best kernel: where its text is, its score, how to evaluate it again, and its whole record."""
+    """The best kernel: where its text was written, its score, how to evaluate it again, and its whole record."""
 
-    path: str
+    path: str  # empty where no file was written
     score: Score | None
     command: str
     record: Record
@@ -36,13 +38,12 @@ def command(
         message = f"Run {run} has no kernel that was right and timed. {why} says how they ended."
         return print_error("none", message, 4, as_json)
     candidate = entry.record.candidate
-    if source:
-        print(candidate.source, end="" if candidate.source.endswith("\n") else "\n")
-        return 0
-    path = write_kernel(out or kernel_path(run), candidate.source).absolute()
+    path = Path(UNWRITTEN) if source else write_kernel(out or kernel_path(run), candidate.source).absolute()
     again = found.eval_command(entry.record, str(path))
     if as_json:
-        print_json(Best(path=str(path), score=entry.score, command=again, record=entry.record))
+        print_json(Best(path="" if source else str(path), score=entry.score, command=again, record=entry.record))
+    elif source:
+        print(candidate.source, end="" if candidate.source.endswith("\n") else "\n")
     else:
         console().print(f"{path}\n{score_text(entry.score)}\n{again}")
     return 0

@@ -22,14 +22,24 @@ from warpsmith.cli._options import (
     read_defences,
     read_modes,
 )
-from warpsmith.cli._output import console
+from warpsmith.cli._output import console, print_json
 from warpsmith.cli._published import kernel_candidate, kernels_below
-from warpsmith.records import Record, Verdict
+from warpsmith.records import Model, Record, Verdict
 
 if TYPE_CHECKING:
+    from warpsmith.bench import Choices
     from warpsmith.bench.batch import Request
 
 BATCH_HELP = "JSON lines: a candidate, or task, direction and path. Or a folder of kernels: TASK/DIRECTION.cu."
+
+
+class Appended(Model):
+    """What a file of results holds now: its lines, how many were there before, how many are of no candidate."""
+
+    out: str
+    lines: int
+    there: int
+    unusable: int
 
 
 def command(
@@ -48,9 +58,9 @@ def command(
     archive: Annotated[bool, typer.Option("--archive", help="Keep the records in the archive too.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Evaluate many kernels; every line gets a line, and a line that is no candidate gets one that says so."""
+    """Evaluate many kernels; every line gets a line; exit code 1 when one of them could not be evaluated."""
     from warpsmith.bench import Choices
-    from warpsmith.bench.batch import Results, run_batch
+    from warpsmith.bench.batch import run_batch
 
     chosen = Choices(
         device=device,
@@ -64,21 +74,38 @@ def command(
         call_s=call_seconds,
     )
     requests = _requests(batch)
-    if out is None:
-        for line in run_batch(requests, chosen, jobs):
-            print(line, flush=True)
-            _keep([line], archive)
-        return 0
+    if out is not None:
+        done = _append(requests, chosen, jobs, out, archive, quiet=as_json)
+        if as_json:
+            print_json(done)
+        return 1 if done.unusable else 0
+    unusable = 0
+    for line in run_batch(requests, chosen, jobs):
+        print(line, flush=True)
+        _keep([line], archive)
+        unusable += _is_unusable(line)
+    return 1 if unusable else 0
+
+
+def _append(
+    requests: "list[Request]", choices: "Choices", jobs: int, out: Path, archive: bool, quiet: bool
+) -> Appended:
+    """Go on where the file of results ends."""
+    from warpsmith.bench.batch import Results, run_batch
+
     results = Results(out)
-    left = results.left(requests, chosen)
+    left = results.left(requests, choices)
     _keep(results.lines, archive)
-    done = len(requests) - len(left)
-    for number, line in enumerate(run_batch(left, chosen, jobs), done + 1):
+    there, unusable = len(requests) - len(left), sum(map(_is_unusable, results.lines))
+    if there and not quiet:
+        console().print(f"{there} of {len(requests)} were there already")
+    for number, line in enumerate(run_batch(left, choices, jobs), there + 1):
         results.add(line)
         _keep([line], archive)
-        if not as_json:
+        unusable += _is_unusable(line)
+        if not quiet:
             console().print(f"{number} of {len(requests)}: {_said(line)}")
-    return 0
+    return Appended(out=str(out.absolute()), lines=len(requests), there=there, unusable=unusable)
 
 
 def _requests(batch: Path) -> "list[Request]":
@@ -102,6 +129,11 @@ def _request(number: int, path: Path) -> "Request":
     except UsageError as error:
         return Request(number, str(path), None, str(error))
     return Request(number, str(path), candidate.model_copy(update={"task": target}))
+
+
+def _is_unusable(line: str) -> bool:
+    """Whether a result says what is wrong with its request instead of being a record."""
+    return not isinstance(Record.read(line), Record)
 
 
 def _said(line: str) -> str:

@@ -7,10 +7,19 @@ import typer
 from warpsmith.cli._options import Json, Shapes, Target
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli.tasks_filter import filter_tasks
-from warpsmith.records import Direction, Group, Language, Task
+from warpsmith.records import Direction, Group, Language, Model, Task
 
 app = typer.Typer(add_completion=False, help="List, show and filter tasks.")
 app.command("filter")(filter_tasks)
+
+
+class Skeleton(Model):
+    """A kernel file to start from, for a program."""
+
+    task: str
+    direction: Direction
+    language: Language
+    source: str
 
 
 @app.command("list")
@@ -62,7 +71,8 @@ def show(
     if skeleton:
         from warpsmith.tasks.skeleton import skeleton as write
 
-        print(write(task, direction, language), end="")
+        made = Skeleton(task=task.name, direction=direction, language=language, source=write(task, direction, language))
+        print_json(made) if as_json else print(made.source, end="")
     elif as_json:
         print_json(task)
     else:
