@@ -3,7 +3,7 @@
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.tasks.shapes import Shape, read_shape
+from warpsmith.tasks.shapes import Shape, read_shape, shape_text
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,17 @@ def test_a_shape_is_read(text: str, shape: Shape) -> None:
     [
         ("32x-4", "size '-4'"),
         ("0x4", "size '0'"),
+        ("32x", "size ''"),
         ("32,4", "Write sizes and an element type"),
-        ("8:float23", "'float23' does not exist; known are float32"),
+        ("8:float23", "'float23' does not exist; known are float32, float16, .*, bool"),
         ("100000x100000", "10000000000 elements; at most 8589934592"),
     ],
 )
 def test_a_wrong_shape_says_what_is_wrong(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         read_shape(text)
+
+
+def test_a_shape_is_written_as_it_is_read() -> None:
+    assert read_shape(shape_text("x", (8, 3), "float16")) == Shape((8, 3), "float16", name="x")
+    assert read_shape(shape_text("x", (), "float32")) == Shape((), name="x")

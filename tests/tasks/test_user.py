@@ -8,6 +8,7 @@ from warpsmith.base import UsageError
 from warpsmith.records import Direction, Group, Origin, Role, Trial
 from warpsmith.tasks.program import problem
 from warpsmith.tasks.shapes import read_shape
+from warpsmith.tasks.skeleton import skeleton
 from warpsmith.tasks.user import user_program
 
 FILE = Path(__file__).parent.parent / "foreign" / "modules" / "mine.py"
@@ -26,6 +27,28 @@ def test_a_function_with_shapes_from_the_command_line() -> None:
     assert [(a.name, a.role) for a in program.task.forward.arguments] == [("x", Role.INPUT), ("y", Role.INPUT)]
     assert program.task.group(Group.DEV)[0].axes == {"batch": 8, "input_0_1": 16, "y_1": 16}
     assert program.task.group(Group.SMOKE)[0].axes["batch"] == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "said"),
+    [
+        ("gate", ["x=8x16", "q=8x16"], "argument 2 of gate is not 'q'; it takes x, y"),
+        ("gate", ["y=8x16", "x=8x16"], "argument 1 of gate is not 'y'"),
+        ("Block", ["q=12x24"], "argument 1 of Block is not 'q'; it takes x"),
+    ],
+)
+def test_a_named_input_is_of_its_argument(name: str, texts: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        user_program(FILE, name, [read_shape(text) for text in texts])
+
+
+def test_sizes_that_the_file_writes_as_numbers_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "literal.py"
+    path.write_text("import torch\nNet = torch.nn.Linear(8, 4)\ndef get_inputs():\n    return [torch.randn(2, 8)]\n")
+    task = user_program(path, "Net").task
+    shown = "input=2x8:float32 weight=4x8:float32 bias=4:float32"
+    assert task.shape_lines == (f"smoke, given, timing: {shown}",)
+    assert f"// Shapes:\n//   smoke, given, timing: {shown}\n" in skeleton(task, Direction.FORWARD)
 
 
 def test_other_shapes_are_another_version() -> None:

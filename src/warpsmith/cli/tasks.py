@@ -102,6 +102,8 @@ def _print_task(task: Task) -> None:
         for case in task.cases
     ]
     print_table(("case", "group", "axes", "type", "inits", "families"), rows)
+    for line in task.shape_lines:
+        out.print(line)
     if task.heldout:
         spans = ", ".join(f"{n} {r.low}–{r.high}" for n, r in task.heldout.axes.items())
         out.print(f"held-out, drawn with a secret seed: {spans}")

@@ -253,6 +253,7 @@ class Task(Model):
     backward: Signature | None = None
     axes: tuple[Axis, ...] = ()
     cases: tuple[Case, ...]
+    shapes: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)  # of tensors by case, where axes do not tell
     heldout: Heldout | None = None
     tolerance: Tolerance
     precision: Precision = Precision()
@@ -263,6 +264,14 @@ class Task(Model):
     def directions(self) -> tuple[Direction, ...]:
         """The directions a kernel can be written for."""
         return (Direction.FORWARD,) if self.backward is None else tuple(Direction)
+
+    @property
+    def shape_lines(self) -> tuple[str, ...]:
+        """The shapes of the cases' tensors for people; cases of the same shapes share a line."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for name, shapes in self.shapes.items():
+            found.setdefault(shapes, []).append(name)
+        return tuple(f"{', '.join(names)}: {' '.join(shapes)}" for shapes, names in found.items())
 
     def signature(self, direction: Direction) -> Signature:
         """The signature of one direction; a `UsageError` where the task lacks it."""

@@ -1,5 +1,6 @@
 """From what a user wrote to an open task: ours in this process, everybody else's confined."""
 
+from warpsmith.base import UsageError
 from warpsmith.tasks.client import TaskClient
 from warpsmith.tasks.opened import LocalTask, OpenOptions, OpenTask
 from warpsmith.tasks.shapes import read_shape
@@ -10,6 +11,8 @@ def open_task(target: str | Target, options: OpenOptions | None = None) -> OpenT
     """The task to ask; use it in a `with` block."""
     chosen = options or OpenOptions()
     found = find(target) if isinstance(target, str) else target
+    if chosen.shapes and found.form is not Form.MODULE:
+        raise UsageError(f"Task {found.label} has inputs of its own; --input is for file.py:Name alone.")
     if found.form is Form.SUITE or chosen.trust:
         return LocalTask(found, chosen.shapes)
     return TaskClient(found, chosen)

@@ -82,12 +82,7 @@ class ModuleSource:
         return (*grads, *arguments)
 
     def _names(self, given: Sequence[Any]) -> list[str]:
-        function = self._target.forward if isinstance(self._target, nn.Module) else self._target
-        try:
-            found = [p for p in inspect.signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-        except (TypeError, ValueError):  # a builtin: torch.relu has no signature to read
-            found = []
-        named = [parameter.name for parameter in found][: len(given)]
+        named = parameters(self._target)[: len(given)]
         return named + [f"input_{i}" for i in range(len(named), len(given))]
 
 
@@ -98,6 +93,17 @@ def _states(module: nn.Module) -> list[tuple[str, Tensor, Role]]:
             owner.register_buffer(name, vars(owner).pop(name).detach(), persistent=False)
     parameters = [(n, p, Role.PARAMETER if p.requires_grad else Role.FIXED) for n, p in module.named_parameters()]
     return [*parameters, *((name, value, Role.FIXED) for name, value in module.named_buffers())]
+
+
+def parameters(thing: Any) -> list[str]:
+    """The names that a module, a class of modules or a function gives to its arguments, as far as they can be read."""
+    is_class = isinstance(thing, type) and issubclass(thing, nn.Module)
+    function = thing.forward if is_class or isinstance(thing, nn.Module) else thing
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin: torch.relu has no signature to read
+        return []
+    return [one.name for one in found if one.kind is one.POSITIONAL_OR_KEYWORD][is_class:]  # without a class's self
 
 
 def globals_read(code: ModuleType, function: Callable[..., Any]) -> dict[str, int]:

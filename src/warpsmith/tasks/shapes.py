@@ -1,9 +1,10 @@
 """Shapes as the command line writes them: `32x1024:float32`, `x=8x3x224x224`, `64:int64<1000`. Knows no torch."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from warpsmith.base import UsageError, nearest
+from warpsmith.base import UsageError
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 WHOLE = ("int64", "int32", "int16", "int8", "uint8", "bool")
@@ -29,13 +30,18 @@ def read_shape(text: str) -> Shape:
             f"Input '{text}' cannot be read. Write sizes and an element type: 32x1024:float32, 64:int64<1000, "
             "or with a name: x=32x1024."
         )
-    dims = tuple(_size(text, part) for part in match["dims"].split("x") if part)
+    dims = tuple(_size(text, part) for part in match["dims"].split("x")) if match["dims"] else ()
     dtype = match["dtype"] or FLOATS[0]
     if dtype not in FLOATS + WHOLE:
-        known = nearest(dtype, FLOATS + WHOLE) or list(FLOATS + WHOLE)
-        raise UsageError(f"Input '{text}': element type '{dtype}' does not exist; known are {', '.join(known)}.")
+        known = ", ".join(FLOATS + WHOLE)
+        raise UsageError(f"Input '{text}': element type '{dtype}' does not exist; known are {known}.")
     _bounded(text, dims)
     return Shape(dims, dtype, int(match["high"] or 2), match["name"] or "")
+
+
+def shape_text(name: str, dims: Iterable[int], dtype: str) -> str:
+    """An input as `read_shape` takes it."""
+    return f"{name}={'x'.join(map(str, dims))}:{dtype}"
 
 
 def _size(text: str, part: str) -> int:

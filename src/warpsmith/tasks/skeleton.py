@@ -56,10 +56,11 @@ def _comment(task: Task, direction: Direction, signature: Signature) -> list[str
     if task.axes:
         lines += ["", "Sizes:", *(f"  {axis.name}: {axis.meaning}" for axis in task.axes)]
     lines += ["", "Cases:"]
-    lines += [
-        f"  {case.name} ({case.group}): {' '.join(f'{name}={size}' for name, size in case.axes.items())} {case.dtype}"
-        for case in task.cases
-    ]
+    for case in task.cases:
+        sizes = [f"{name}={size}" for name, size in case.axes.items()]
+        lines.append(f"  {case.name} ({case.group}): {' '.join([*sizes, case.dtype])}")
+    if task.shapes:
+        lines += ["", "Shapes:", *(f"  {line}" for line in task.shape_lines)]
     folded = [part for line in lines for part in _folded(line)]
     return [f"// {line}".rstrip() for line in folded]
 

@@ -11,6 +11,7 @@ from warpsmith.records import Argument, Axis, Case, Dtype, Kind, Role, Signature
 from warpsmith.tasks.bound import Bound, merged, values
 from warpsmith.tasks.manifest import ELEMENTS
 from warpsmith.tasks.program import differentiable, gradient_names, leaves
+from warpsmith.tasks.shapes import shape_text
 from warpsmith.tasks.source import Source, called
 from warpsmith.tasks.values import TORCH, Values, tensors
 
@@ -39,6 +40,7 @@ def described(source: Source) -> Task:
         forward=forward,
         backward=source.backward(forward, found) if _differentiable(source, forward, found) else None,
         axes=_axes(cases),
+        shapes={name: _shapes(arguments) for name, arguments in seen.items()},
         cases=tuple(case.model_copy(update={"dtype": dtype}) for case in cases),
         tolerance=Tolerance(norm_floor=FLOORS, reduction=str(_reduction(list(seen.values()), results))),
     )
@@ -120,6 +122,15 @@ def _elements(arguments: Sequence[Bound]) -> int:
 
 def _dtype(found: Sequence[Tensor]) -> Dtype:
     return next((DTYPES[tensor.dtype] for tensor in found if tensor.dtype in DTYPES), Dtype.FLOAT32)
+
+
+def _shapes(arguments: Sequence[Bound]) -> tuple[str, ...]:
+    """The tensors among the arguments; the parts of a tuple are numbered."""
+    named = ((argument.name, tensors([argument.value])) for argument in arguments)
+    labelled = [
+        (f"{name}_{i}" if len(parts) > 1 else name, one) for name, parts in named for i, one in enumerate(parts)
+    ]
+    return tuple(shape_text(label, one.shape, str(one.dtype).removeprefix("torch.")) for label, one in labelled)
 
 
 def _axes(cases: Sequence[Case]) -> tuple[Axis, ...]:

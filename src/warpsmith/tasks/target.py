@@ -73,7 +73,7 @@ def find_all(text: str) -> tuple[Target, ...]:
         return (find(text),)
     found = tuple(_below(path.resolve()))
     if not found:
-        raise UsageError(f"No task below {path}. {_what_is()}")
+        raise UsageError(f"No task below {path.resolve()}. {_what_is()}")
     _check_names(found)
     return found
 

@@ -14,7 +14,7 @@ from warpsmith.tasks.cnames import identifier
 from warpsmith.tasks.codefile import first_function, load
 from warpsmith.tasks.foreign import ForeignProgram
 from warpsmith.tasks.kernelbench import built, described_by
-from warpsmith.tasks.module import Inputs, ModuleSource, globals_read, listed
+from warpsmith.tasks.module import Inputs, ModuleSource, globals_read, listed, parameters
 from warpsmith.tasks.shapes import Shape
 from warpsmith.tasks.source import Head
 from warpsmith.tasks.target import Form, Target
@@ -30,6 +30,7 @@ def user_program(path: Path, name: str, shapes: Sequence[Shape] = ()) -> Foreign
     thing = _thing(code, path, name)
     make_init = getattr(code, "get_init_inputs", list)
     is_class = isinstance(thing, type) and issubclass(thing, nn.Module)
+    _check_names(shapes, parameters(thing), path, name)
     head = Head(
         name=identifier(f"{path.stem}_{name}"),
         version=version_of(Target(Form.MODULE, path, name), shapes),
@@ -50,6 +51,16 @@ def _thing(code: ModuleType, path: Path, name: str) -> Any:
     near = nearest(name, known) or known
     what = f"'{name}' is a {type(thing).__name__}" if hasattr(code, name) else f"no '{name}' in it"
     raise UsageError(f"{path}: {what}. Name a torch.nn.Module or a function: {', '.join(near) or 'there is none'}.")
+
+
+def _check_names(shapes: Sequence[Shape], known: Sequence[str], path: Path, name: str) -> None:
+    """Refuse a named input at the place of another argument: inputs are given in the order of the arguments."""
+    for place, shape in enumerate(shapes):
+        if shape.name and known and [shape.name] != [*known[place : place + 1]]:
+            raise UsageError(
+                f"{path}: argument {place + 1} of {name} is not '{shape.name}'; it takes {', '.join(known)}. "
+                "Give --input once an argument, in that order."
+            )
 
 
 def _is_other_class(thing: Any) -> bool:
