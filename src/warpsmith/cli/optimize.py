@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from warpsmith.evolve.population import Member
 
 INTERRUPTED = 130
+MODELS_HELP = "PROVIDER:MODEL[,setting=value]; several with a semicolon between them. The tuner alone by default."
 
 
 class Optimized(Model):
@@ -42,7 +43,7 @@ def command(
     target: Annotated[str, typer.Argument(help="A task, as for eval; not needed with --resume.")] = "",
     direction: Annotated[Direction | None, typer.Option(help="Which pass; forward by default.")] = None,
     device: Annotated[str | None, typer.Option(help="cuda, vgpu (the virtual GPU), or auto.")] = None,
-    models: Annotated[str | None, typer.Option(help="PROVIDER:MODEL[,setting=value];…  none: tuner only.")] = None,
+    models: Annotated[str | None, typer.Option(help=MODELS_HELP)] = None,
     generations: Annotated[int | None, typer.Option(min=0, help="At most so many; 10 by default.")] = None,
     proposals: Annotated[int | None, typer.Option(min=1, help="Of a generation; 8 by default.")] = None,
     evaluate: Annotated[int | None, typer.Option(min=1, help="Of the models' proposals; 4 by default.")] = None,

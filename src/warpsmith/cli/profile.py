@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from warpsmith.profile import Job, Mark
     from warpsmith.tasks.opened import OpenTask
 
+CASE_HELP = "A case by name; by default the first timing case, or on the virtual GPU the largest of some seconds."
 VIRTUAL_FLOPS = 1e8  # of a case that the virtual GPU runs in seconds
 
 
@@ -40,7 +41,7 @@ def command(
     language: Style = None,
     macro: Macros = None,
     device: Device = "auto",
-    case: Annotated[str | None, typer.Option(help="A case by name; the first timing case by default.")] = None,
+    case: Annotated[str | None, typer.Option(help=CASE_HELP)] = None,
     gpu: Gpu = "H200",
     plot: Annotated[Path | None, typer.Option(help="Write the roofline to a .svg or .png file.")] = None,
     short: Annotated[bool, typer.Option("--digest", help="Print the 1500 characters that a prompt gets.")] = False,
