@@ -112,9 +112,10 @@ def test_a_function_is_shown_with_inputs_from_the_command_line(
     mine.write_text("def double(x):\n    return x * 2\n")
     assert _main.run(["tasks", "show", f"{mine}:double", "--input", "8x16", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["forward"]["arguments"][0]["kind"] == "tensor"
-    assert _main.run(["tasks", "show", f"{mine}:double", "--input", "8x16"]) == 0
-    assert "given, timing: x=8x16:float32" in capsys.readouterr().out
     assert _main.run(["tasks", "show", "softmax", "--input", "8x16"]) == 2
     assert "softmax has inputs of its own; --input is for file.py:Name" in capsys.readouterr().err
     assert _main.run(["tasks", "show", f"{mine}:double"]) == 2
     assert "--input" in capsys.readouterr().err
+    mine.write_text("import torch\ndef double(x):\n    return x * 2\ndef inputs():\n    return torch.ones(8, 16)\n")
+    assert _main.run(["tasks", "show", f"{mine}:double"]) == 0
+    assert "given, timing: x=8x16:float32" in capsys.readouterr().out

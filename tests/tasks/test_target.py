@@ -100,6 +100,7 @@ def test_two_tasks_of_one_name_are_refused(tmp_path: Path) -> None:
         find_all(str(tmp_path))
 
 
-def test_an_empty_folder_has_no_task(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No task below"):
-        find_all(str(tmp_path))
+def test_an_empty_folder_has_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=rf"No task below {tmp_path.resolve()}\. A task is"):
+        find_all(".")

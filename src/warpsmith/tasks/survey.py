@@ -1,6 +1,6 @@
 """What a foreign task is, learnt by running it: on the meta device for shapes, on the smallest case for values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import torch
@@ -40,7 +40,7 @@ def described(source: Source) -> Task:
         forward=forward,
         backward=source.backward(forward, found) if _differentiable(source, forward, found) else None,
         axes=_axes(cases),
-        shapes={name: _shapes(arguments) for name, arguments in seen.items()},
+        shapes={} if _told(cases, seen) else {name: _shapes(arguments) for name, arguments in seen.items()},
         cases=tuple(case.model_copy(update={"dtype": dtype}) for case in cases),
         tolerance=Tolerance(norm_floor=FLOORS, reduction=str(_reduction(list(seen.values()), results))),
     )
@@ -122,6 +122,12 @@ def _elements(arguments: Sequence[Bound]) -> int:
 
 def _dtype(found: Sequence[Tensor]) -> Dtype:
     return next((DTYPES[tensor.dtype] for tensor in found if tensor.dtype in DTYPES), Dtype.FLOAT32)
+
+
+def _told(cases: Sequence[Case], seen: Mapping[str, Sequence[Bound]]) -> bool:
+    """Whether every size of every tensor is one that its case names."""
+    sizes = ((case, size) for case in cases for one in tensors(values(seen[case.name])) for size in one.shape)
+    return all(size in (1, *case.axes.values()) for case, size in sizes)
 
 
 def _shapes(arguments: Sequence[Bound]) -> tuple[str, ...]:
