@@ -259,10 +259,10 @@ def test_an_archive_that_cannot_be_written_is_said(
     assert "archive" in capsys.readouterr().err.lower()
 
 
-def test_ctrl_c_keeps_everything_and_prints_how_to_go_on(tmp_path: Path, archive_url: str) -> None:
-    command = [sys.executable, str(PROGRAM), "0.3", *WORDS, "--run", "mine"]
+def searching(archive_url: str) -> subprocess.Popen[str]:
+    """A search in a process of its own that is in its second generation."""
     child = subprocess.Popen(
-        command,
+        [sys.executable, str(PROGRAM), "0.3", *WORDS, "--run", "mine"],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "WARPSMITH_ARCHIVE": archive_url},
@@ -272,6 +272,23 @@ def test_ctrl_c_keeps_everything_and_prints_how_to_go_on(tmp_path: Path, archive
     for line in child.stdout:
         if "tune" in line:
             break
+    return child
+
+
+def test_a_run_says_running_while_its_process_is_there(archive_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    child = searching(archive_url)
+    assert run(["runs"]) == run(["show", "mine"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("  running") == 2 and "--resume" not in shown
+    child.kill()
+    child.communicate(timeout=60)
+    assert run(["runs"]) == run(["show", "mine"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("not finished") == 2 and "warpsmith optimize swiglu --run mine --resume" in shown
+
+
+def test_ctrl_c_keeps_everything_and_prints_how_to_go_on(archive_url: str) -> None:
+    child = searching(archive_url)
     child.send_signal(signal.SIGINT)
     shown = child.communicate(timeout=60)[0]
     assert child.returncode == 130
@@ -315,24 +332,72 @@ def test_evaluation_elsewhere_goes_through_two_files(
     folder, asked, found = tmp_path / "letters", tmp_path / "f.jsonl", tmp_path / "r.jsonl"
     begin = ["ask", "mine", "--task", "swiglu", "--device", "cuda", "--elsewhere", "-n", "1", "--out", str(folder)]
     assert run(begin) == 0
-    assert "tell mine --requests" in capsys.readouterr().out and not folder.exists()
-    assert run(["ask", "mine", "--out", str(folder)]) == 0  # without a GPU the rest is elsewhere, asked for or not
-    assert "tell mine --requests" in capsys.readouterr().out and not folder.exists()
+    assert "tell mine --requests" in capsys.readouterr().out
     for expected in ("seed", "somebody"):
-        assert run(["tell", "mine", *([str(folder)] if folder.exists() else []), "--requests", str(asked)]) == 0
+        assert run(["tell", "mine", str(folder)]) == 2
+        assert "elsewhere: --requests" in capsys.readouterr().err
+        assert run(["tell", "mine", str(folder), "--requests", str(asked)]) == 0
         assert "not verified here: WARPSMITH_CUDA_HOME names" in capsys.readouterr().out
         (line,) = asked.read_text().splitlines()
         assert json.loads(line)["origin"] == expected
         assert run(["eval-batch", str(asked), "--device", "vgpu", "--out", str(found)]) == 0
         found.write_text(found.read_text() + "not a record\n")
-        capsys.readouterr()
+        assert run(["runs"]) == run(["show", "mine"]) == 0
+        shown = capsys.readouterr().out
+        assert "waiting for evaluations elsewhere" in shown and "warpsmith tell mine --results R.jsonl" in shown
         assert run(["tell", "mine", "--results", str(found), "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
         assert told["closed"] and "holds no record" in told["lines"][0] and ": pass" in told["lines"][1]
         found.unlink()
-        assert run(["ask", "mine", "--elsewhere", "-n", "1", "--out", str(folder)]) == 0
+        assert run(["ask", "mine", "-n", "1", "--out", str(folder)]) == 0
         name = sorted(folder.glob("*.prompt.md"))[-1].name.replace(".prompt", ".answer")
         (folder / name).write_text(answered(SEED.read_text() + "\nint other() { return 1; }"))
+
+
+def begin_letters(folder: Path, *more: str) -> list[str]:
+    return ["ask", "mine", "--task", "swiglu", "--device", "vgpu", "-n", "1", "--out", str(folder), *more]
+
+
+def test_a_run_goes_elsewhere_and_comes_back(tmp_path: Path, archive_url: str) -> None:
+    folder = tmp_path / "letters"
+    assert run(begin_letters(folder)) == 0
+    (folder / "1.0.answer.md").write_text(answered(SEED.read_text() + "\nint other() { return 1; }"))
+    assert run(["ask", "mine", "--elsewhere", "--out", str(folder)]) == 0
+    assert run(["tell", "mine", str(folder)]) == 2
+    with Archive.open(archive_url) as archive:
+        assert archive.count("mine") == 1, "nothing of it was evaluated here"
+    assert run(["ask", "mine", "--here", "--out", str(folder)]) == 0
+    assert run(["tell", "mine", str(folder)]) == 0
+    with Archive.open(archive_url) as archive:
+        assert archive.count("mine") == 2
+
+
+def test_questions_that_somebody_was_asked_are_left_to_them(
+    tmp_path: Path, archive_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "letters"
+    assert run(begin_letters(folder)) == 0
+    capsys.readouterr()
+    assert run(["show", "mine"]) == run(["runs"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("waiting for answers") == 2 and "--resume" not in shown
+    assert "warpsmith ask mine --out DIR\nwarpsmith tell mine DIR\n" in shown
+    assert run(["optimize", "--run", "mine", "--resume"]) == 2
+    assert "waits for answers: 1.0. warpsmith ask mine" in capsys.readouterr().err
+    (folder / "1.0.answer.md").write_text(answered(SEED.read_text() + "\nint other() { return 1; }"))
+    assert run(["tell", "mine", str(folder)]) == 0
+    assert "1.0 " in capsys.readouterr().out
+    assert run(["optimize", "--run", "mine", "--resume", "--json"]) == 0, "what was told is a run like any other"
+    assert json.loads(capsys.readouterr().out)["gain"] > 3
+
+
+def test_an_answer_that_comes_too_late_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "letters"
+    assert run(begin_letters(folder)) == run(["tell", "mine", "--drop"]) == 0
+    (folder / "1.0.answer.md").write_text(answered(SEED.read_text() + "\nint other() { return 1; }"))
+    capsys.readouterr()
+    assert run(["tell", "mine", str(folder)]) == 0
+    assert "1.0: not taken, its question is closed: model_failed" in capsys.readouterr().out
 
 
 def test_letters_are_recorded_and_replayed(

@@ -33,6 +33,7 @@ WISHES = Wishes(
     record=Path("/tmp/record.jsonl"),
     replay=Path("/tmp/replay.jsonl"),
     who="somebody",
+    elsewhere=True,
 )
 
 
@@ -77,4 +78,7 @@ def test_what_nobody_asked_is_as_the_search_has_it() -> None:
 def test_the_command_says_what_is_not_as_usual() -> None:
     assert command_of(Wishes(target="swiglu", proposals=3, start=Path("k.cu"))) == (
         "warpsmith optimize swiglu --proposals 3 --from k.cu"
+    )
+    assert command_of(Wishes(target="swiglu", run="r", who="somebody", elsewhere=True)) == (
+        "warpsmith ask r --out DIR --task swiglu --who somebody --elsewhere"
     )

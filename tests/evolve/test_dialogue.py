@@ -81,9 +81,11 @@ def test_telling_the_same_answers_twice_changes_nothing(archive: Archive, task: 
     assert Dialogue(search).answer(texts) == 1
     Dialogue(search).evaluate(JUDGE)
     count = archive.count("r")
-    assert Dialogue(search).answer(texts) == 0
+    assert Dialogue(search).answer(texts) == 0 and Dialogue(search).untaken(texts) == ()
     Dialogue(search).evaluate(JUDGE)
     assert archive.count("r") == count
+    other = {names[0]: answer(kernel("x[i] * 5.0f"))}
+    assert Dialogue(search).untaken(other) == (f"{names[0]}: not taken, another answer was told before",)
 
 
 def test_an_answer_to_no_question_is_refused(archive: Archive, task: Task) -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
@@ -106,11 +106,19 @@ class Archive:
             bodies = connection.execute(select(runs.c.body).order_by(runs.c.started_s.desc(), runs.c.name)).scalars()
             return tuple(Run.parse(body) for body in bodies)
 
-    def finish(self, name: str, state: RunState, why: str = "") -> Run:
-        """Say how a run ended; `RunState.RUNNING` opens it again."""
-        finished = None if state is RunState.RUNNING else datetime.now(UTC)
+    def finish(self, name: str, state: RunState, why: str = "", at: datetime | None = None) -> Run:
+        """Say how a run ended, now or at a time; `RunState.RUNNING` and `WAITING` open it again."""
+        finished = None if state in (RunState.RUNNING, RunState.WAITING) else at or datetime.now(UTC)
+        return self._change(name, {"state": state, "why": why, "finished": finished})
+
+    def set(self, name: str, setting: str, text: str) -> Run:
+        """Change one setting of a run."""
+        with self.together():
+            return self._change(name, {"settings": {**self.run(name).settings, setting: text}})
+
+    def _change(self, name: str, fields: Mapping[str, object]) -> Run:
         with self._store.writing() as connection:
-            run = self.run(name).model_copy(update={"state": state, "why": why, "finished": finished})
+            run = self.run(name).model_copy(update=fields)
             connection.execute(update(runs).where(runs.c.name == name).values(body=run.text()))
         return run
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from warpsmith import __version__
 from warpsmith.base import UsageError, digest
+from warpsmith.cli._running import at_work
 from warpsmith.cli._wishes import Wishes, command_of, placed, resumed
-from warpsmith.records import Candidate, Record, Run, Task, Verdict
-from warpsmith.records.run import NAME
+from warpsmith.records import Candidate, Record, Run, RunState, Task, Verdict
+from warpsmith.records.run import ANSWERS, ASK, ELSEWHERE, NAME
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
@@ -56,13 +57,16 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
     """A new run, or the one that is to be resumed, with everything it needs until the stack closes."""
     from warpsmith.bench import settled
     from warpsmith.bench.judges import judges_for
+    from warpsmith.compile import Toolchain
     from warpsmith.evolve import Search, Tools
 
+    Toolchain.find()  # nothing can be evaluated without one, and a run that cannot begin is not begun
     full = resumed(archive, wishes) if wishes.resume else wishes
     full = full.model_copy(update={"target": placed(full.target), "device": settled(full.device)})
     task = _task(full)
     models = models_of(full, _spent(archive, full) if full.resume else 0.0)
     run = archive.run(full.run) if full.resume else _begun(archive, full, task, models)
+    until.enter_context(at_work(str(archive.url), run.name))
     one = aim(archive, run, full, task)
     jobs = full.jobs or os.cpu_count() or 1
     by = judges_for(choices_of(full, "sketch"), jobs, until)
@@ -75,12 +79,26 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
         lessons=full.record is None and full.replay is None,
     )
     search = Search(archive, run, one, tools)
+    if run.waits:
+        _check_asked(search, run)
     return Session(archive, run, full, task, search, evaluator(full, "thorough", None))
+
+
+def _check_asked(search: "Search", run: Run) -> None:
+    """Questions that somebody was asked are no model's to answer."""
+    from warpsmith.evolve.dialogue import open_slots
+
+    if left := open_slots(search):
+        raise UsageError(
+            f"Run {run.name} waits for {run.why or ANSWERS}: {', '.join(left)}. {run.go_on} and `warpsmith tell "
+            f"{run.name}` go on with it; `warpsmith tell {run.name} --drop` gives up what nobody answered."
+        )
 
 
 def open_dialogue(archive: "Archive", wishes: Wishes) -> Session:
     """A run that is answered through files: begun when its task is named, else the one that is there."""
-    from warpsmith.evolve import Search, Tools
+    from warpsmith.compile import Toolchain
+    from warpsmith.evolve import Limits, Search, Tools
     from warpsmith.evolve.dialogue import Somebody
     from warpsmith.llm import Ensemble
 
@@ -94,12 +112,17 @@ def open_dialogue(archive: "Archive", wishes: Wishes) -> Session:
     else:
         begun = {"target": placed(wishes.target), "device": _wanted(wishes), "who": _who(wishes)}
         full = wishes.model_copy(update=begun)
+    check_here(full, bool(full.elsewhere))
+    if is_here(full) and not known:
+        Toolchain.find()
     who = full.who or SOMEBODY
     task = _task(full)
     models = Ensemble([Somebody(who)])
     run = archive.run(full.run) if known else _begun(archive, full, task, models)
+    if str(full.elsewhere) != run.settings.get("elsewhere", "None"):
+        run = archive.set(run.name, "elsewhere", str(full.elsewhere))
     one = aim(archive, run, full.model_copy(update={"models": who}), task)
-    one = replace(one, shape=replace(one.shape, drafts=one.shape.proposals, tuned=0.0))
+    one = replace(one, shape=replace(one.shape, drafts=one.shape.proposals, tuned=0.0), limits=Limits())
     search = Search(archive, run, one, Tools(_unwanted, models, summaries=False, lessons=False))
     return Session(archive, run, full, task, search, evaluator(full, "sketch", run.seed))
 
@@ -112,10 +135,23 @@ def evaluator_here(session: Session, jobs: int, until: ExitStack) -> Callable[[C
     return evaluator(session.wishes, "sketch", session.run.seed, by)
 
 
-def check_here(session: Session, elsewhere: bool) -> None:
+def check_here(wishes: Wishes, elsewhere: bool) -> None:
     """A recorded run draws its seeds from its own, which another machine does not do."""
-    if elsewhere and (session.wishes.record or session.wishes.replay):
-        raise UsageError(f"Run {session.run.name} is recorded or replayed, so its kernels are evaluated here.")
+    if elsewhere and (wishes.record or wishes.replay):
+        raise UsageError(f"Run {wishes.run} is recorded or replayed, so its kernels are evaluated here.")
+
+
+def is_here(wishes: Wishes) -> bool:
+    """Whether kernels of a dialogue are evaluated on this machine: nobody said otherwise, and its GPU is here."""
+    from warpsmith.device import gpus
+
+    return not wishes.elsewhere and (wishes.device != "cuda" or bool(gpus()))
+
+
+def wait_for(session: Session, elsewhere: bool, asked: bool) -> None:
+    """Say in the archive what a dialogue waits for."""
+    why = ELSEWHERE if elsewhere else ANSWERS if asked else ASK
+    session.archive.finish(session.run.name, RunState.WAITING, why)
 
 
 def _who(wishes: Wishes) -> str:
@@ -199,6 +235,7 @@ def _begun(archive: "Archive", wishes: Wishes, task: Task, models: "Ensemble") -
         settings=wishes.settings(),
         seed=int(digest(task.name, wishes.direction), 16) % 2**31 if wishes.seed is None else wishes.seed,
         started=now,
+        state=RunState.WAITING if wishes.who else RunState.RUNNING,
         command=command_of(wishes),
         package=__version__,
     )

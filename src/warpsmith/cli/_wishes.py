@@ -54,6 +54,7 @@ class Wishes(Model):
     record: Path | None = None
     replay: Path | None = None
     who: str | None = None  # answers a run that is asked and told; one that asks models itself has none
+    elsewhere: bool | None = None  # whether kernels of such a run are evaluated on another machine
 
     @classmethod
     def asked(cls, **options: object) -> "Wishes":
@@ -97,12 +98,9 @@ def command_of(wishes: Wishes) -> str:
     names = {"start": "--from"} | ({"proposals": "-n"} if wishes.who else {})
     usual = Wishes(target="")
     for one in (*KEPT, "start"):
-        value = getattr(wishes, one)
-        if value not in (None, "", getattr(usual, one)):
-            words += [names.get(one, f"--{one.replace('_', '-')}"), str(value)]
+        value, option = getattr(wishes, one), names.get(one, f"--{one.replace('_', '-')}")
+        if value is True:
+            words.append(option)
+        elif value is not False and value not in (None, "", getattr(usual, one)):
+            words += [option, str(value)]
     return shell_line(*words)
-
-
-def resume_command(run: Run) -> str:
-    """The command line that goes on with a run."""
-    return shell_line("warpsmith", "optimize", run.target, "--run", run.name, "--resume")

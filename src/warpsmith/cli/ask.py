@@ -38,8 +38,9 @@ def command(
     device: Annotated[str | None, typer.Option(help="Where kernels are evaluated: cuda, vgpu or auto.")] = None,
     gpu: Annotated[str | None, typer.Option(help="The GPU that the virtual one models.")] = None,
     elsewhere: Annotated[
-        bool, typer.Option("--elsewhere", help="Evaluate nothing here: tell --requests, --results.")
-    ] = False,
+        bool | None,
+        typer.Option("--elsewhere/--here", help="Whether another machine evaluates: tell --requests, --results."),
+    ] = None,
     reviews: Annotated[bool, typer.Option("--reviews", help="Ask for reviews of what waits for evaluation.")] = False,
     who: Annotated[str | None, typer.Option(help="The name of whoever answers, for the record.")] = None,
     record: Annotated[Path | None, typer.Option(help="Keep questions and answers of a new run in this file.")] = None,
@@ -50,7 +51,7 @@ def command(
 ) -> int:
     """Write self-contained prompts, one a file; `warpsmith tell RUN DIR` takes the answers."""
     from warpsmith.archive import Archive
-    from warpsmith.cli._search import check_here, open_dialogue
+    from warpsmith.cli._search import is_here, open_dialogue, wait_for
     from warpsmith.evolve.dialogue import Dialogue
 
     wishes = Wishes.asked(
@@ -63,23 +64,23 @@ def command(
         start=start,
         trust=trust,
         who=who,
+        elsewhere=elsewhere,
         record=record and record.absolute(),
         replay=replay and replay.absolute(),
     )
     answers: dict[str, str] = {}
     with Archive.open() as archive:
         session = open_dialogue(archive, wishes)
-        check_here(session, elsewhere)
-        dialogue = Dialogue(session.search, jobs=jobs)
+        dialogue, here = Dialogue(session.search, jobs=jobs), is_here(session.wishes)
         if reviews:
             prompts = _reviews(session)
         else:
-            waits = _begun(session, dialogue, elsewhere)
+            waits = _begun(session, dialogue, here)
             prompts = {} if waits else {one.slot.name: _page(one.prompt) for one in dialogue.questions()}
             answers = _replayed(session, dialogue)
-    if prompts:
-        write_letters(out, run, prompts, answers)
-    asked = Asked(run=run, folder=str(out), names=tuple(prompts), next=_next(run, out, bool(prompts)))
+            wait_for(session, elsewhere=not prompts and not here, asked=True)
+    write_letters(out, run, prompts, answers)
+    asked = Asked(run=run, folder=str(out), names=tuple(prompts), next=_next(run, out, here or bool(prompts)))
     if as_json:
         print_json(asked)
     else:
@@ -87,13 +88,10 @@ def command(
     return 0
 
 
-def _begun(session: "Session", dialogue: "Dialogue", elsewhere: bool) -> bool:
+def _begun(session: "Session", dialogue: "Dialogue", here: bool) -> bool:
     """Evaluate the kernel that the run begins with; where it cannot be done here it is the first to be requested."""
-    from warpsmith.device import gpus
-
     slots = session.search.next_slots()
     first = bool(slots) and all(not slot.model for slot in slots)
-    here = not elsewhere and (session.run.device != "cuda" or bool(gpus()))
     if first and here:
         dialogue.evaluate(session.final)
         return False

@@ -11,7 +11,7 @@ from warpsmith.cli._archive import kernel_path, score_text, write_kernel
 from warpsmith.cli._live import best_lines, display
 from warpsmith.cli._options import Jobs, Json, Trust
 from warpsmith.cli._output import console, print_json, shell_line
-from warpsmith.cli._wishes import Wishes, resume_command
+from warpsmith.cli._wishes import Wishes
 from warpsmith.records import CheckFacts, Direction, Model, Record, Run, Score, score
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def search(wishes: Wishes, as_json: bool) -> int:
 
 def _optimized(session: "Session", ending: "Ending", finished: "Finish") -> Optimized:
     best = finished.winner or (ending.best.record if ending.best and ending.interrupted else None)
-    path, again = "", resume_command(session.run)
+    path, again = "", session.run.go_on
     gain = None
     if best is not None:
         written = write_kernel(kernel_path(session.run.name), best.candidate.source)

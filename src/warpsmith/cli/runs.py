@@ -3,7 +3,7 @@
 from warpsmith.cli._archive import score_text
 from warpsmith.cli._options import Json
 from warpsmith.cli._output import console, print_json, print_table
-from warpsmith.records import Run
+from warpsmith.cli._running import stands
 
 
 def command(as_json: Json = False) -> int:
@@ -12,6 +12,7 @@ def command(as_json: Json = False) -> int:
 
     with Archive.open() as archive:
         found = [standing(archive, run) for run in archive.runs()]
+        how = {one.run.name: stands(str(archive.url), one.run) for one in found}
     if as_json:
         print_json(found)
     elif not found:
@@ -22,7 +23,7 @@ def command(as_json: Json = False) -> int:
                 one.run.name,
                 f"{one.run.task} {one.run.direction}",
                 one.run.device,
-                stands(one.run),
+                how[one.run.name],
                 str(one.evaluations),
                 score_text(one.best.score if one.best else None),
                 f"{one.usd:.2f}",
@@ -31,8 +32,3 @@ def command(as_json: Json = False) -> int:
         ]
         print_table(("run", "task", "device", "state", "evaluations", "best", "US dollars"), rows)
     return 0
-
-
-def stands(run: Run) -> str:
-    """The state and why."""
-    return f"{run.state}: {run.why}" if run.why else str(run.state)

@@ -7,9 +7,9 @@ import typer
 from warpsmith.cli._archive import score_text
 from warpsmith.cli._options import Json
 from warpsmith.cli._output import console, print_json, print_table, shell_line
-from warpsmith.cli._wishes import resume_command
-from warpsmith.cli.runs import stands
+from warpsmith.cli._running import stands
 from warpsmith.records import RunState
+from warpsmith.records.run import ELSEWHERE
 
 if TYPE_CHECKING:
     from warpsmith.archive import Kernel, Summary
@@ -23,18 +23,19 @@ def command(run: Annotated[str, typer.Argument(help="The name of a run.")], as_j
 
     with Archive.open() as archive:
         found = summarize(archive, run)
+        how = stands(str(archive.url), found.run)
     if as_json:
         print_json(found)
     else:
-        _print(found)
+        _print(found, how)
     return 0
 
 
-def _print(found: "Summary") -> None:
+def _print(found: "Summary", how: str) -> None:
     run, out = found.run, console()
     out.print(f"{run.name}: {run.task}, {run.direction}, on {run.device}", style="bold")
     ended = f" to {run.finished:%Y-%m-%d %H:%M:%S}" if run.finished else ""
-    out.print(f"  {stands(run)}; {run.started:%Y-%m-%d %H:%M:%S}{ended} UTC")
+    out.print(f"  {how}; {run.started:%Y-%m-%d %H:%M:%S}{ended} UTC")
     out.print(f"  seed {run.seed}; warpsmith {run.package or '?'}")
     if run.command:
         out.print(f"  {run.command}")
@@ -46,6 +47,8 @@ def _print(found: "Summary") -> None:
     if found.calls:
         _print_calls(found)
     _print_best(found)
+    for line in () if how == RunState.RUNNING else _next(found):
+        out.print(line)
 
 
 def _print_calls(found: "Summary") -> None:
@@ -71,8 +74,17 @@ def _print_best(found: "Summary") -> None:
         out.print(f"best: {score_text(found.best.score)}", style="bold")
         print_table(("generation", "kernel", "by", "score"), [_line(kernel) for kernel in found.lineage])
         out.print(shell_line("warpsmith", "best", found.run.name))
-    if found.run.state is not RunState.DONE:
-        out.print(resume_command(found.run))
+
+
+def _next(found: "Summary") -> list[str]:
+    """The commands that go on; where the first kernel is wrong only another run does."""
+    run = found.run
+    if run.waits and run.why != ELSEWHERE:
+        return [run.go_on, shell_line("warpsmith", "tell", run.name, "DIR")]
+    if run.state is RunState.FAILED and found.best is None and found.evaluations:
+        way = ("--direction", run.direction.value, "--from", "KERNEL")
+        return [shell_line("warpsmith", "optimize", run.target, *way)]
+    return [] if run.state is RunState.DONE else [run.go_on]
 
 
 def _line(kernel: "Kernel") -> tuple[str, str, str, str]:

@@ -47,7 +47,7 @@ def command(
     """Take answers or records; a question that is not answered stays open."""
     from warpsmith.archive import Archive
     from warpsmith.cli._reviews import screen_with
-    from warpsmith.cli._search import check_here, open_dialogue
+    from warpsmith.cli._search import check_here, is_here, open_dialogue, wait_for
     from warpsmith.evolve.dialogue import Dialogue
 
     if requests is not None and results is not None:
@@ -57,17 +57,25 @@ def command(
         session = open_dialogue(archive, Wishes(target="", run=run, trust=trust))
         texts = dict(read_letters(folder, run)) if folder is not None else {}
         reviews = {name: texts.pop(name) for name in list(texts) if name.count(".") > 1}
-        check_here(session, requests is not None or results is not None)
+        away = requests is not None or results is not None
+        check_here(session.wishes, away)
+        if not away and not is_here(session.wishes):
+            raise UsageError(
+                f"Kernels of run {run} are evaluated elsewhere: --requests F.jsonl writes what is to be evaluated, "
+                f"--results R.jsonl takes the records. `warpsmith ask {run} --here --out DIR` brings the run here."
+            )
         missing = _missing() if requests is not None else ""
         looked = not missing and (requests is not None or bool(reviews))
         screen = screen_with(session, reviews) if looked else None
         dialogue = Dialogue(session.search, screen, jobs, _tape(session))
         if texts:
             dialogue.answer(texts)
+        late = dialogue.untaken(texts)
         if drop:
             dialogue.drop()
         told = _told(session, dialogue, requests, results, jobs)
-        report = _report(session, told, requests, missing)
+        wait_for(session, elsewhere=bool(told.waiting), asked=bool(told.unanswered))
+        report = _report(session, told, requests, (*([missing] if missing else []), *late))
     if as_json:
         print_json(report)
     else:
@@ -131,7 +139,7 @@ def _tape(session: "Session") -> "Tape | None":
     return Tape(path, [Voice(name=session.wishes.who or "")]) if path else None
 
 
-def _report(session: "Session", told: "Told", requests: Path | None, missing: str) -> Report:
+def _report(session: "Session", told: "Told", requests: Path | None, first: Sequence[str]) -> Report:
     name = session.run.name
     best = "; ".join(best_lines(session.search.state.population.best))
     if told.waiting:
@@ -143,7 +151,7 @@ def _report(session: "Session", told: "Told", requests: Path | None, missing: st
         after = f"warpsmith ask {name} --out DIR"
     return Report(
         run=name,
-        lines=(*([missing] if missing else []), *told.lines),
+        lines=(*first, *told.lines),
         closed=told.closed,
         waiting=len(told.waiting),
         unanswered=told.unanswered,

@@ -15,7 +15,7 @@ from warpsmith.evolve.loop import Search
 from warpsmith.evolve.opinion import Screen
 from warpsmith.evolve.proposer import Made
 from warpsmith.evolve.slot import Outcome, Proposal, Slot
-from warpsmith.evolve.state import Result
+from warpsmith.evolve.state import Result, verdict_word
 from warpsmith.evolve.tokens import normal_key
 from warpsmith.llm import Answer, Ensemble, ModelError, Prompt, Recording
 from warpsmith.llm.tape import Exchange, Failure, Tape
@@ -91,6 +91,19 @@ class Dialogue:
             self._search.ledger.answer(slots[name], answer)
             self._record(slots[name], answer)
         return len(new)
+
+    def untaken(self, texts: Mapping[str, str]) -> tuple[str, ...]:
+        """A line for each answer that `answer` did not take: it came too late, or after another one."""
+        found, ledger = [], self._search.ledger
+        for name, text in texts.items():
+            number = int(name.partition(".")[0])
+            before = ledger.answers(number).get(name)
+            if before is None:
+                ends = [verdict_word(one) for one in ledger.finished(number) if one.slot.name == name]
+                found += [f"{name}: not taken, its question is closed: {end}" for end in ends]
+            elif before.text != text:
+                found.append(f"{name}: not taken, another answer was told before")
+        return tuple(found)
 
     def replayed(self, recording: Recording) -> dict[str, str]:
         """What was answered to the open questions when they were recorded; one given up then has no answer."""
@@ -194,6 +207,13 @@ class Dialogue:
 
     def _done(self, slots: Sequence[Slot]) -> set[str]:
         return {one.slot.name for one in self._search.ledger.finished(slots[0].generation)} if slots else set()
+
+
+def open_slots(search: Search) -> tuple[str, ...]:
+    """The names of the slots that were begun and are not finished; plans nothing."""
+    number = search.state.generation
+    done = {one.slot.name for one in search.ledger.finished(number)}
+    return tuple(slot.name for slot in search.ledger.planned(number) if slot.name not in done)
 
 
 def _nobody(candidate: Candidate) -> Record:

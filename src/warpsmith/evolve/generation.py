@@ -60,7 +60,7 @@ class Generation:
     async def _filled(self) -> list[Made | Proposal]:
         """What each open slot proposes, all models asked at once; what they said before a kill is not asked again."""
         left = [slot for slot in self.slots if slot.name not in self.finished]
-        known = self.ledger.answers(self.slots[0].generation) if self.crew.models else {}
+        known = self.ledger.answers(self.slots[0].generation)
         ask = partial(self._ask, known)
         return list(await asyncio.gather(*(self.proposer.fill(slot, ask) for slot in left)))
 

@@ -11,6 +11,7 @@ from warpsmith.records.model import Model
 from warpsmith.records.record import USUAL_GPU, Record
 from warpsmith.records.task import Direction
 
+ANSWERS, ELSEWHERE, ASK = "answers", "evaluations elsewhere", "the next ask"  # what a run may wait for
 GENERATION, PROPOSAL, LESSON = "generation", "proposal", "lesson"  # notes that a search keeps and a report reads
 HELPED, HURT = 1.02, 0.98  # gains over the parent
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"  # a run's name is part of file names
@@ -20,6 +21,7 @@ class RunState(StrEnum):
     """How a run stands. One that a kill ended still says running; it goes on with `--resume`."""
 
     RUNNING = "running"
+    WAITING = "waiting"  # for somebody who goes on with `ask` and `tell`; `why` says for what
     DONE = "done"
     STOPPED = "stopped"
     FAILED = "failed"
@@ -38,9 +40,34 @@ class Run(Model):
     started: datetime = Field(default_factory=lambda: datetime.now(UTC))
     finished: datetime | None = None
     state: RunState = RunState.RUNNING
-    why: str = ""  # why it stopped
+    why: str = ""  # why it stopped, or what it waits for
     command: str = ""
     package: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether `ask` and `tell` go on with it; older archives have such runs as running."""
+        return self.state is RunState.WAITING or (self.state is RunState.RUNNING and "who" in self.settings)
+
+    @property
+    def stands(self) -> str:
+        """The state and why, in words that hold whether or not a process is at work on it."""
+        if self.waits:
+            return f"waiting for {self.why or ANSWERS}"
+        if self.state is RunState.RUNNING:
+            return "not finished"
+        return f"{self.state}: {self.why}" if self.why else str(self.state)
+
+    @property
+    def go_on(self) -> str:
+        """The command that goes on with it."""
+        if not self.waits:
+            words = ["optimize", self.target, "--run", self.name, "--resume"]
+        elif self.why == ELSEWHERE:
+            words = ["tell", self.name, "--results", "R.jsonl"]
+        else:
+            words = ["ask", self.name, "--out", "DIR"]
+        return shlex.join(["warpsmith", *words])
 
     def eval_command(self, record: Record, file: str) -> str:
         """The command that evaluates a kernel of this run again, from a file with its text."""

@@ -47,11 +47,10 @@ def _head(page: RunPage) -> Iterator[Block]:
     yield Words(page.headline.sentence, "strong")
     if page.headline.kind == "modelled":
         yield Words("Times of this run are modelled by the virtual GPU. None of them was measured.", "soft")
-    state = f"{run.state}: {run.why}" if run.why else run.state.value
     spent = f"{plural(page.evaluations, 'evaluation')}, {page.usd:.2f} US dollars{minutes}"
-    yield Words(f"{run.task}, {run.direction}, on {run.device}. {spent}. {state}.")
+    yield Words(f"{run.task}, {run.direction}, on {run.device}. {spent}. {run.stands}.")
     if not page.evaluations:
-        yield Words(f"Nothing was evaluated yet. warpsmith optimize {run.target} --run {run.name} --resume goes on.")
+        yield Words(f"Nothing was evaluated yet. {run.go_on} goes on.")
     yield from (Words(f"Left out: {text}", "soft") for text in page.left_out)
 
 
