@@ -201,6 +201,17 @@ def test_a_key_that_is_missing_leaves_no_run_behind(archive_url: str, monkeypatc
         assert archive.runs() == ()
 
 
+@pytest.mark.parametrize("words", [WORDS, ["ask", "mine", "--task", "swiglu", "--device", "vgpu", "--out", "x"]])
+def test_without_nvcc_nothing_is_begun(
+    words: list[str], archive_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPSMITH_CUDA_HOME", "/nowhere")
+    assert run(words) == 3
+    assert capsys.readouterr().err.startswith("error: WARPSMITH_CUDA_HOME names /nowhere, which has no bin/nvcc.")
+    with Archive.open(archive_url) as archive:
+        assert archive.runs() == ()
+
+
 def test_without_a_seed_and_without_a_model_the_ways_out_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

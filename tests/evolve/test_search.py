@@ -7,7 +7,7 @@ import pytest
 from evolving import KERNEL, aim, answer, kernel, run_record, search, start
 
 from warpsmith.archive import Archive
-from warpsmith.base import ArchiveError, UsageError
+from warpsmith.base import ArchiveError, HarnessError, UsageError
 from warpsmith.evolve import Limits, Opinion, Search, Shape, Tools
 from warpsmith.evolve.fake import fake_evaluator, macro_clock
 from warpsmith.evolve.ledger import Ledger
@@ -253,12 +253,12 @@ def test_a_translation_that_never_succeeds_ends_with_the_evidence(archive: Archi
 
 
 def test_a_start_that_is_wrong_and_no_model_is_said(archive: Archive, task: Task) -> None:
-    with pytest.raises(UsageError, match="no correct kernel to search from"):
+    with pytest.raises(UsageError, match=r"no correct kernel to search from: .*\. Give one with --from"):
         search(archive, aim(task, start()), lambda candidate: Reason.WRONG_VALUE).run()
 
 
 def test_a_start_that_we_could_not_evaluate_says_what_this_machine_lacks(archive: Archive, task: Task) -> None:
-    with pytest.raises(UsageError, match=r"no correct kernel to search from: .*harness"):
+    with pytest.raises(HarnessError, match=r"could not be evaluated: .*harness\.$"):
         search(archive, aim(task, start()), lambda candidate: Reason.HARNESS).run()
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from warpsmith.archive import Archive
-from warpsmith.base import ArchiveError, UsageError
+from warpsmith.base import ArchiveError, HarnessError, UsageError
 from warpsmith.evolve.bandit import Arm, Bandit
 from warpsmith.evolve.generation import Crew, Evaluate, Generation
 from warpsmith.evolve.ledger import Ledger
@@ -158,7 +158,9 @@ class Search:
         if state.population.members:
             return
         last = next(reversed([*state.broken.values(), *state.chains.values()]), None)
-        words = last.evidence if last else "; ".join(state.failures) or "nobody proposed one."
+        words = _sentence(last.evidence if last else "; ".join(state.failures) or "nobody proposed one")
+        if last is None and state.failures and not self._tools.models:
+            raise HarnessError(f"The first kernel of run {self._run.name} could not be evaluated: {words}")
         tries = f" after {state.translations} rounds of translation" if state.translations else ""
         raise UsageError(
             f"Run {self._run.name} has no correct kernel to search from{tries}: {words} Give one with --from KERNEL, "
@@ -214,6 +216,10 @@ class Search:
             troubles=tuple(dict.fromkeys(state.failures)),
             interrupted=interrupted,
         )
+
+
+def _sentence(text: str) -> str:
+    return text if text.rstrip().endswith((".", "!", "?")) else f"{text.rstrip()}."
 
 
 def known_state(ledger: Ledger, task: str, tools: Tools) -> State:
