@@ -89,6 +89,23 @@ def test_it_ends_with_the_path_the_evidence_and_the_next_command(capsys: pytest.
     assert last[2].startswith(f"next:     warpsmith eval swiglu {path}") and "-DVEC=4" in last[2]
 
 
+def test_evaluations_are_counted_as_the_archive_has_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def at_length(candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
+        record = judged(candidate)
+        return record.model_copy(
+            update={"options": record.options.model_copy(update={"extra": {"effort": choices.effort}})}
+        )
+
+    monkeypatch.setattr("warpsmith.bench.grade", at_length)
+    assert run([*WORDS, "--run", "mine", "--budget-evaluations", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "mine: 2 of 2 evaluations are done\n  3 evaluations, 1 of them at length, in" in shown
+    assert run(["runs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["evaluations"] == 3
+
+
 @pytest.fixture
 def mishaps(monkeypatch: pytest.MonkeyPatch) -> list[Reason]:
     """What becomes of the next evaluations at length, until the list is empty."""

@@ -94,6 +94,35 @@ def test_at_most_so_many_of_a_generation_are_evaluated(archive: Archive, task: T
     assert outcomes(archive, 2).count(Outcome.PASSED_OVER) == 4
 
 
+@pytest.mark.parametrize("most", [1, 2, 5])
+@pytest.mark.parametrize("models", [0, 1])
+def test_no_more_than_the_budget_is_evaluated(models: int, most: int, archive: Archive, task: Task) -> None:
+    model = ScriptedModel(Script(["5.0", "4.0", "3.0"]), "m")
+    one = aim(task, start(), Limits(evaluations=most))
+    ending = search(archive, one, CLOCK, [model][:models]).run()
+    assert archive.count("r") == ending.evaluations == most
+    assert ending.why == f"{most} of {most} evaluations are done"
+
+
+def test_a_budget_that_is_smaller_now_holds_for_a_generation_that_was_planned(archive: Archive, task: Task) -> None:
+    def killed(candidate: Candidate) -> float | Reason:
+        if archive.count("r"):
+            raise OSError("the power went off")
+        return CLOCK(candidate)
+
+    with pytest.raises(OSError, match="power"):
+        search(archive, aim(task, start()), killed).run()
+    search(archive, aim(task, start(), Limits(evaluations=3)), CLOCK).run()
+    assert archive.count("r") == 3
+    assert search(archive, aim(task, start()), CLOCK).run().evaluations == 12, "what was passed over is tried later"
+
+
+def test_drafts_are_no_more_than_the_budget(archive: Archive, task: Task) -> None:
+    one = aim(task, None, Limits(evaluations=3), Shape(drafts=2))
+    ending = search(archive, one, number_clock, [ScriptedModel(Script(["-1.0", "-2.0"]), "m")]).run()
+    assert ending.evaluations == 3 and ending.best is None
+
+
 def test_verifiers_stop_proposals_and_rank_the_others(archive: Archive, task: Task) -> None:
     def screen(candidate: Candidate) -> Opinion:
         time = float(candidate.source.partition("x[i] * ")[2].partition("f")[0])

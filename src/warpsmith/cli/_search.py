@@ -197,6 +197,11 @@ def _final(session: Session, member: "Member") -> Record:
     return record
 
 
+def finals(session: Session) -> int:
+    """How many evaluations at length the run has."""
+    return sum(entry.tags.proposal == FINAL for entry in session.archive.records(session.run.name))
+
+
 def _known_final(session: Session, candidate: str) -> Record | None:
     """The final evaluation that an earlier process made; one that the kernel is not to blame for is made again."""
     entries = session.archive.records(session.run.name, candidate=candidate)

@@ -31,7 +31,8 @@ class Optimized(Model):
     gain: float | None = None  # over the kernel it started from
     score: Score | None = None
     path: str = ""
-    evaluations: int = 0
+    evaluations: int = 0  # all that the archive has of the run
+    at_length: int = 0  # of these, the ones that settle the winner; no budget counts them
     usd: float = 0.0
     minutes: float = 0.0
     record: Record | None = None
@@ -49,7 +50,9 @@ def command(
     evaluate: Annotated[int | None, typer.Option(min=1, help="Of the models' proposals; 4 by default.")] = None,
     budget_usd: Annotated[float | None, typer.Option(min=0, help="For models; 0 asks none.")] = None,
     budget_minutes: Annotated[float | None, typer.Option(min=0, help="Of this call.")] = None,
-    budget_evaluations: Annotated[int | None, typer.Option(min=1, help="Evaluations in all.")] = None,
+    budget_evaluations: Annotated[
+        int | None, typer.Option(min=1, help="Evaluations of the search; the winner's at length is beside it.")
+    ] = None,
     goal: Annotated[float | None, typer.Option(min=0, help="End at this gain over the first kernel.")] = None,
     roofline: Annotated[float | None, typer.Option(min=0, max=1, help="End at this share of the roofline.")] = None,
     patience: Annotated[int | None, typer.Option(min=1, help="End after so many generations without gain.")] = None,
@@ -95,6 +98,8 @@ def search(wishes: Wishes, as_json: bool) -> int:
 
 
 def _optimized(session: "Session", ending: "Ending", finished: "Finish") -> Optimized:
+    from warpsmith.cli._search import finals
+
     best = finished.winner or (ending.best.record if ending.best and ending.interrupted else None)
     path, again = "", session.run.go_on
     gain = None
@@ -111,7 +116,8 @@ def _optimized(session: "Session", ending: "Ending", finished: "Finish") -> Opti
         gain=gain,
         score=score(best) if best else None,
         path=path,
-        evaluations=ending.evaluations,
+        evaluations=session.archive.count(session.run.name),
+        at_length=finals(session),
         usd=ending.usd,
         minutes=ending.minutes,
         record=best,
@@ -123,7 +129,8 @@ def _optimized(session: "Session", ending: "Ending", finished: "Finish") -> Opti
 def _print(made: Optimized, session: "Session", ending: "Ending") -> None:
     out = console()
     out.print(f"{made.run.name}: {ending.why}", style="bold")
-    out.print(f"  {made.evaluations} evaluations in {made.minutes:.1f} minutes, {made.usd:.3f} dollars")
+    length = f", {made.at_length} of them at length," if made.at_length else ""
+    out.print(f"  {made.evaluations} evaluations{length} in {made.minutes:.1f} minutes, {made.usd:.3f} dollars")
     funnel = ", ".join(f"{count} {word}" for word, count in sorted(ending.funnel.items(), key=lambda pair: -pair[1]))
     out.print(f"  verdicts: {funnel}")
     for trouble in ending.troubles:

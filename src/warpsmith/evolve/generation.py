@@ -41,6 +41,7 @@ class Generation:
     crew: Crew
     show: Show
     evaluate: int  # of the models' proposals, how many are evaluated
+    left: int | None = None  # of all proposals, how many may be
     finished: dict[str, Result] = field(default_factory=dict)
 
     async def run(self) -> list[Result]:
@@ -127,11 +128,15 @@ class Generation:
         """All that cost no model, and of the others those that look best; the rest is passed over."""
         asked = [pair for pair in rated if pair[0].proposal.slot.model]
         asked.sort(key=lambda pair: (-pair[1].confidence, _place(pair[0])))
-        taken = sum(1 for one in self.finished.values() if one.slot.model and one.record is not None)
-        room = max(0, self.evaluate - taken)
+        taken = [one.slot for one in self.finished.values() if one.record is not None]
+        room = max(0, self.evaluate - sum(1 for slot in taken if slot.model))
         for one, _ in asked[room:]:
             self._refuse(one, Outcome.PASSED_OVER, f"{self.evaluate} others of its generation are evaluated")
-        return [one for one, _ in rated if not one.proposal.slot.model] + [one for one, _ in asked[:room]]
+        best = [one for one, _ in rated if not one.proposal.slot.model] + [one for one, _ in asked[:room]]
+        most = len(best) if self.left is None else max(0, self.left - len(taken))
+        for one in best[most:]:
+            self._refuse(one, Outcome.PASSED_OVER, f"only {self.left} evaluations were left for its generation")
+        return best[:most]
 
     async def _judged(self, made: Made) -> None:
         """Evaluate and keep, in one go on a thread, so that an interrupt in between loses nothing."""

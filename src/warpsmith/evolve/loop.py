@@ -23,7 +23,7 @@ from warpsmith.evolve.prompts import Subject
 from warpsmith.evolve.proposer import Proposer
 from warpsmith.evolve.slot import Slot
 from warpsmith.evolve.state import Result, State, fold
-from warpsmith.evolve.stops import Limits, Progress, stop
+from warpsmith.evolve.stops import Limits, Progress, left, stop
 from warpsmith.evolve.view import Ending, View
 from warpsmith.llm import Ensemble
 from warpsmith.records import Candidate, Run, RunState
@@ -112,7 +112,8 @@ class Search:
         def show(phase: str, done: int, said: str) -> None:
             self._tools.watch(self._view(phase, slots[0].generation, done, len(slots), said))
 
-        return Generation(slots, self.ledger, self.proposer(), crew, show, self._aim.shape.evaluate)
+        shape, left = self._aim.shape, self._left()
+        return Generation(slots, self.ledger, self.proposer(), crew, show, shape.evaluate, left)
 
     def close(self, slots: Sequence[Slot]) -> bool:
         """Take a generation in, if all its slots are finished."""
@@ -132,7 +133,8 @@ class Search:
         if begun := self.ledger.planned(self.state.generation):
             return begun
         models = () if self.state.silent >= SILENT else self._tools.models.names
-        slots = plan(self.state, self._aim.shape, models, self._aim.seed, self._aim.start is not None)
+        aim = self._aim
+        slots = plan(self.state, aim.shape, models, aim.seed, aim.start is not None, self._left())
         if slots:
             self.ledger.plan(slots)
         return slots
@@ -145,7 +147,7 @@ class Search:
     def _why_stop(self, slots: Sequence[Slot]) -> str:
         if self.state.generation == 0 and slots:
             return ""
-        if not slots:
+        if not slots and self._left() != 0:
             self._check_first()
         limits = self._aim.limits
         if not self.state.population.members:  # a first kernel has attempts, not generations
@@ -180,6 +182,10 @@ class Search:
             exhausted=exhausted,
             out_of_budget=state.out_of_budget,
         )
+
+    def _left(self) -> int | None:
+        """How many evaluations the next generation may have."""
+        return left(self._progress(), self._aim.limits)
 
     def _minutes(self) -> float:
         return (self._tools.clock() - self._began_s) / 60

@@ -31,24 +31,30 @@ def draw_for(seed: int, *words: object) -> random.Random:
     return random.Random(int(digest(str(seed), *(str(word) for word in words)), 16))
 
 
-def plan(state: State, shape: Shape, models: Sequence[str], seed: int, start: bool) -> tuple[Slot, ...]:
-    """The slots of the next generation; none when nobody has anything to propose."""
+def plan(
+    state: State, shape: Shape, models: Sequence[str], seed: int, start: bool, left: int | None = None
+) -> tuple[Slot, ...]:
+    """The slots of the next generation; none when nobody has anything to propose, or no evaluation is left for it."""
     generation = state.generation
+    if left == 0:
+        return ()
     if generation == 0 and start:
         return (Slot(generation=0, place=0, operator=SEED),)
     if not state.population.members:
-        return _translate(state, shape, models)
-    tunings = _tunings(state, _tuner_share(shape, models), seed)
-    asked = _proposals(state, shape, models, seed, shape.proposals - len(tunings))
+        return _translate(state, shape, models)[:left]
+    room = shape.proposals if left is None else min(left, shape.proposals)
+    tunings = _tunings(state, _tuner_share(shape.tuned, room, models), seed)
+    spare = 0 if len(tunings) == left else shape.proposals - len(tunings)
+    asked = _proposals(state, shape, models, seed, spare)
     slots = [*asked, *tunings]
     return tuple(slot.model_copy(update={"place": place}) for place, slot in enumerate(slots))
 
 
-def _tuner_share(shape: Shape, models: Sequence[str]) -> int:
+def _tuner_share(share: float, room: int, models: Sequence[str]) -> int:
     """How many slots the tuner may have: all without a model, else its share, and at least one of it."""
     if not models:
-        return shape.proposals
-    return max(1, int(shape.tuned * shape.proposals)) if shape.tuned else 0
+        return room
+    return max(1, int(share * room)) if share else 0
 
 
 def _translate(state: State, shape: Shape, models: Sequence[str]) -> tuple[Slot, ...]:

@@ -32,6 +32,11 @@ class Progress:
     out_of_budget: bool = False  # a request could have cost more than is left
 
 
+def left(now: Progress, most: Limits) -> int | None:
+    """How many evaluations the limits leave; None without a bound."""
+    return None if most.evaluations is None else max(0, most.evaluations - now.evaluations)
+
+
 Rule = Callable[[Progress, Limits], str]
 
 
