@@ -9,6 +9,8 @@ import pytest
 
 import warpsmith
 from warpsmith.archive import Archive
+from warpsmith.base import UsageError
+from warpsmith.bench.batch import Malformed
 from warpsmith.cli._main import run
 from warpsmith.cli._published import read_records, records_below
 from warpsmith.evolve.fake import fake_record
@@ -173,6 +175,30 @@ def test_the_cases_that_a_search_timed_are_timed_again(effort: str, tmp_path: Pa
     (tmp_path / "r.json").write_text(record.model_copy(update={"options": options}).text())
     assert run(["regrade", str(tmp_path / "r.json"), "--device", "vgpu", "--no-archive"]) == 0
     assert [choices.effort for _, choices, _ in ASKED] == ["thorough"]
+
+
+def test_a_line_that_cannot_be_evaluated_has_an_answer_like_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def judged(candidate: Candidate, *rest: Any) -> Record:
+        if candidate.task != "swiglu":
+            raise UsageError(f"Task {candidate.task} does not exist.")
+        return fake_record(candidate, 4.0)
+
+    monkeypatch.setattr("warpsmith.bench.judges.grade", judged)
+    own = fake_record(kernel().model_copy(update={"task": "Mine"}), 4.0)
+    refused = Malformed(error="Line 2: no candidate: source is missing", line=2, input="0")
+    lines = [fake_record(kernel(), 4.0).text(), refused.text(), own.text(), "nonsense"]
+    (tmp_path / "r.jsonl").write_text("\n".join(lines) + "\n")
+    words = ["regrade", str(tmp_path / "r.jsonl"), "--device", "vgpu"]
+    assert run(words) == 4
+    shown = capsys.readouterr().out
+    assert "AGREES  " in shown and "NO VERDICT  " in shown and "r.jsonl:4: no record\n" in shown
+    assert "r.jsonl:2: no record\n  Line 2: no candidate: source is missing\n" in shown
+    assert "r.jsonl:3: Mine forward, then pass, now skip\n  Task Mine does not exist. --task names it" in shown
+    assert run([*words, "--json"]) == 4
+    answers = [one["answer"] for one in json.loads(capsys.readouterr().out)]
+    assert answers == ["agrees", "no verdict", "no verdict", "no verdict"]
 
 
 def test_only_a_newline_ends_a_record(tmp_path: Path) -> None:

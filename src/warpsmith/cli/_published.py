@@ -11,22 +11,40 @@ RECORDS = (".json", ".jsonl")
 RESULTS = Path("docs", "results")
 DEPTH = 2  # of kernels/TASK/DIRECTION.cu below the folder that has RESULTS too
 MOST_BYTES = 1 << 30
+RECORD = "A record is what warpsmith eval --json prints."
 
 
 def read_records(path: Path) -> list[Record]:
     """The records of a file, one or a line each; what is none is refused with its line."""
+    found = []
+    for number, one in read_lines(path):
+        if isinstance(one, str):
+            raise UsageError(f"{path}:{number}: no record: {one}. {RECORD}")
+        found.append(one)
+    return found
+
+
+def read_lines(path: Path) -> list[tuple[int, Record | str]]:
+    """What each line of a file holds, a record or what it says instead; a file without any record is refused."""
     text = read_text(path, MOST_BYTES)
     whole = Record.read(text)
     if isinstance(whole, Record):
-        return [whole]
-    found = []
-    for number, one in each_record(text.split("\n")):
-        if isinstance(one, str):
-            raise UsageError(f"{path}:{number}: no record: {one}. A record is what warpsmith eval --json prints.")
-        found.append(one)
-    if not found:
-        raise UsageError(f"{path} holds no record. A record is what warpsmith eval --json prints.")
+        return [(1, whole)]
+    lines = text.split("\n")
+    each = list(each_record(lines))
+    found = [(number, one if isinstance(one, Record) else _said(lines[number - 1]) or one) for number, one in each]
+    if not any(isinstance(one, Record) for _, one in found):
+        first = f"{path}:{found[0][0]}: no record: {found[0][1]}." if found else f"{path} holds no record."
+        raise UsageError(f"{first} {RECORD}")
     return found
+
+
+def _said(line: str) -> str:
+    """What eval-batch wrote in a record's place; empty where it is not from there."""
+    from warpsmith.bench.batch import Malformed
+
+    found = Malformed.read(line)
+    return found.error if isinstance(found, Malformed) else ""
 
 
 def each_record(lines: Iterable[str | bytes]) -> Iterator[tuple[int, Record | str]]:

@@ -13,7 +13,7 @@ from warpsmith.base import UsageError
 from warpsmith.cli._archive import keep
 from warpsmith.cli._options import Device, Jobs, Json, Macros, Trust, read_macros
 from warpsmith.cli._output import console, print_json, print_table
-from warpsmith.cli._published import RECORDS, kernel_candidate, read_records, records_below, results_for
+from warpsmith.cli._published import RECORDS, kernel_candidate, read_lines, read_records, records_below, results_for
 from warpsmith.records import Candidate, Group, Record, Verdict
 
 if TYPE_CHECKING:
@@ -35,6 +35,14 @@ class Published:
     candidate: Candidate
     record: Record | None = None
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A line among records that is none: where it stands and what it says."""
+
+    where: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ def command(
         if not as_json:
             _print(one)
     if archive:
-        keep([one.record for one in found])
+        keep([one.record for one in found if one.record is not None])
     if as_json:
         print_json(found)
     else:
@@ -87,7 +95,7 @@ def command(
     return _code(found)
 
 
-def _published(path: Path, asked: Asked) -> Iterator[Published]:
+def _published(path: Path, asked: Asked) -> Iterator[Published | Odd]:
     """The kernels of a file or of all files below a folder; a folder of kernels and records is one of kernels."""
     if path.is_dir():
         below = sorted(path.rglob("*.cu")) or [one for suffix in RECORDS for one in sorted(path.rglob(f"*{suffix}"))]
@@ -98,10 +106,13 @@ def _published(path: Path, asked: Asked) -> Iterator[Published]:
     elif path.suffix == ".cu":
         yield _kernel(path, asked)
     else:
-        records = read_records(path)
-        for number, record in enumerate(records, 1):
-            where = f"{path}:{number}" if len(records) > 1 else str(path)
-            yield Published(where, asked.task or record.candidate.task, record.candidate, record)
+        lines = read_lines(path)
+        for number, found in lines:
+            where = f"{path}:{number}" if len(lines) > 1 else str(path)
+            if isinstance(found, Record):
+                yield Published(where, asked.task or found.candidate.task, found.candidate, found)
+            else:
+                yield Odd(where, found)
 
 
 def _kernel(path: Path, asked: Asked) -> Published:
@@ -136,7 +147,7 @@ def _same_work(one: Candidate, other: Candidate) -> bool:
     return (one.task, one.direction) == (other.task, other.direction)
 
 
-def _again(published: Sequence[Published], way: Way, jobs: int) -> "Iterator[Agreement]":
+def _again(published: Sequence[Published | Odd], way: Way, jobs: int) -> "Iterator[Agreement]":
     """Each in order, as soon as it and those before are done."""
     from warpsmith.bench.judges import pool_of_judges
 
@@ -145,12 +156,18 @@ def _again(published: Sequence[Published], way: Way, jobs: int) -> "Iterator[Agr
             yield one.result()
 
 
-def _regraded(one: Published, way: Way, grade: "Grade") -> "Agreement":
-    from warpsmith.report.agreement import agreement
+def _regraded(one: Published | Odd, way: Way, grade: "Grade") -> "Agreement":
+    """What a second evaluation says; a task that is not known here costs the others nothing."""
+    from warpsmith.report.agreement import agreement, unanswered
 
+    if isinstance(one, Odd):
+        return unanswered(one.where, None, one.why)
     seeds = one.record.options.seeds if one.record and way.same_seed else ()
     asked = one.candidate.model_copy(update={"task": one.target})
-    after = grade(asked, _choices(one.record, way), seeds[0] if seeds else None)
+    try:
+        after = grade(asked, _choices(one.record, way), seeds[0] if seeds else None)
+    except UsageError as error:
+        return unanswered(one.where, one.record, f"{error} --task names it where it has another name here.")
     found = agreement(one.where, one.record, after, way.within)
     return found.model_copy(update={"notes": (*found.notes, one.note)}) if one.note else found
 
@@ -189,8 +206,8 @@ def _code(found: "list[Agreement]") -> int:
 def _print(one: "Agreement") -> None:
     out = console()
     times = f"; {one.times.kind} times {one.times.ratio:.3f} of then" if one.times else ""
-    line = f"{one.answer.upper()}  {one.where}: {one.task} {one.direction}, then {one.before}, now {one.after}{times}"
-    out.print(line)
+    what = f"{one.task} {one.direction}, then {one.before}, now {one.after}{times}" if one.task else "no record"
+    out.print(f"{one.answer.upper()}  {one.where}: {what}")
     for note in one.notes:
         out.print(f"  {note}")
 

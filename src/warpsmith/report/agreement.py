@@ -34,18 +34,21 @@ class Times(Model):
 
 
 class Agreement(Model):
-    """One kernel that was evaluated again. A kernel without a record is published as one that passes."""
+    """One kernel that was evaluated again. A kernel without a record is published as one that passes.
+
+    What could not be evaluated again has no record, and notes say why.
+    """
 
     where: str  # the file, with the line where there are several
-    task: str
-    direction: Direction
-    candidate: str
-    before: Verdict
-    after: Verdict
+    task: str = ""
+    direction: Direction | None = None
+    candidate: str = ""
+    before: Verdict = Verdict.SKIP
+    after: Verdict = Verdict.SKIP
     answer: Answer
     times: Times | None = None
     notes: tuple[str, ...] = ()
-    record: Record
+    record: Record | None = None
 
 
 def agreement(where: str, before: Record | None, after: Record, within: float) -> Agreement:
@@ -65,6 +68,16 @@ def agreement(where: str, before: Record | None, after: Record, within: float) -
         notes=_notes(before, after, times),
         record=after,
     )
+
+
+def unanswered(where: str, before: Record | None, why: str) -> Agreement:
+    """What is said of a line that is no record, or of one that cannot be evaluated here."""
+    nothing = Agreement(where=where, answer=Answer.NO_VERDICT, notes=(why,))
+    if before is None:
+        return nothing
+    kernel = before.candidate
+    update = {"task": kernel.task, "direction": kernel.direction, "candidate": kernel.id, "before": before.concluded}
+    return nothing.model_copy(update=update)
 
 
 def same_times(before: Record, after: Record) -> Times | None:
