@@ -69,6 +69,7 @@ def test_what_is_not_answered_stays_open_until_it_is_given_up(archive: Archive, 
     dialogue.answer({names[0]: answer(kernel("x[i] * 4.0f"))})
     told = dialogue.evaluate(JUDGE)
     assert not told.closed and told.unanswered == tuple(names[1:])
+    assert told.lines[0].endswith(": pass: 4.00 µs modelled, 2.50× the first kernel")
     assert ask(opened(archive, task, start(kernel("1.0f")))) == names[1:]
     assert Dialogue(search).drop() == 2
     assert Dialogue(search).evaluate(JUDGE).closed

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from warpsmith.base import ArchiveError, Home, write_atomic
-from warpsmith.records import MeasuredScore, Record, Score
+from warpsmith.records import Record, Score
 
 
 def keep(records: Iterable[Record]) -> None:
@@ -26,10 +26,7 @@ def score_text(score: Score | None) -> str:
     """A score in words that say what it is: a speedup with its interval, or a time that was modelled."""
     if score is None:
         return "-"
-    cases = f"{score.cases} case{'s' if score.cases > 1 else ''}"
-    if isinstance(score, MeasuredScore):
-        return f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f}) torch's best, {cases}"
-    return f"{score.us:.2f} µs modelled, {cases}"
+    return f"{score.words}, {score.cases} case{'s' if score.cases > 1 else ''}"
 
 
 def kernel_path(run: str) -> Path:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from warpsmith.base import UsageError
+from warpsmith.evolve.fitness import fitness, gain
 from warpsmith.evolve.generation import Crew, Evaluate, words
 from warpsmith.evolve.ledger import Waiting
 from warpsmith.evolve.loop import Search
@@ -176,7 +177,7 @@ class Dialogue:
         update = {"outcome": Outcome.EVALUATED, "candidate": named.candidate.id}
         result = Result(one.proposal.model_copy(update=update), named)
         self._search.ledger.finish(result)
-        return words(result)
+        return self._line(result)
 
     def _ready(self) -> tuple[tuple[Slot, ...], list[Slot]]:
         """The slots of the open generation, and those of them that can go on."""
@@ -201,9 +202,19 @@ class Dialogue:
         left = tuple(one.slot.name for one in self.questions()) if slots else ()
         finished = self._search.ledger.finished(slots[0].generation) if slots else []
         names = {slot.name for slot in ready}
-        lines = tuple(words(one) for one in finished if one.slot.name in names)
+        lines = tuple(self._line(one) for one in finished if one.slot.name in names)
         closed = bool(slots) and self._search.close(slots)
         return Told(lines, closed, tuple(self._search.ledger.waiting()), left)
+
+    def _line(self, one: Result) -> str:
+        """What came of a slot and what it earned, whether or not its generation is complete."""
+        found = fitness(one.record) if one.record is not None else None
+        if found is None:
+            return words(one)
+        base = self._search.state.population.base
+        over = gain(found, base) if base else None
+        more = f", {over:.2f}× the first kernel" if over else ""
+        return f"{words(one)}: {found.score.words}{more}"
 
     def _done(self, slots: Sequence[Slot]) -> set[str]:
         return {one.slot.name for one in self._search.ledger.finished(slots[0].generation)} if slots else set()

@@ -28,6 +28,11 @@ class MeasuredScore(Model):
     cases: int
     basis: str
 
+    @property
+    def words(self) -> str:
+        """A speedup with its interval."""
+        return f"{self.value:.3f}× ({self.low:.3f}–{self.high:.3f}) torch's best"
+
 
 class ModelledScore(Model):
     """Calls a second by the geometric mean of the modelled times. Ranks kernels; never a claim, and has no interval."""
@@ -41,6 +46,11 @@ class ModelledScore(Model):
     def us(self) -> float:
         """The geometric mean of the modelled times."""
         return 1e6 / self.value
+
+    @property
+    def words(self) -> str:
+        """A time that was modelled."""
+        return f"{self.us:.2f} µs modelled"
 
 
 Score: TypeAlias = MeasuredScore | ModelledScore
