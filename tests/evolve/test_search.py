@@ -69,6 +69,16 @@ def test_without_a_model_the_tuner_finds_the_best_point(archive: Archive, task: 
     assert found is not None and found.candidate == ending.best.id
 
 
+def test_a_run_with_nothing_left_to_do_ended_when_it_did(archive: Archive, task: Task) -> None:
+    search(archive, aim(task, start(), Limits(generations=1)), CLOCK).run()
+    ended = archive.run("r").finished
+    search(archive, aim(task, start(), Limits(generations=1)), CLOCK).run()
+    assert ended is not None and archive.run("r").finished == ended
+    search(archive, aim(task, start(), Limits(generations=2)), CLOCK).run()
+    later = archive.run("r").finished
+    assert later is not None and later > ended
+
+
 def test_a_kernel_without_tunables_and_no_model_ends_at_once(archive: Archive, task: Task) -> None:
     ending = search(archive, aim(task, start(kernel("1.0f"))), CLOCK).run()
     assert ending.evaluations == 1 and ending.best is not None and ending.best.gain == 1.0

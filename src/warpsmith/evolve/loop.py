@@ -67,6 +67,7 @@ class Search:
         self._tools = tools
         self._archive = archive
         self._began_s = tools.clock()
+        self._worked = False
         self.ledger = Ledger(archive, run.name)
         self.state = known_state(self.ledger, aim.subject.task.name, tools)
 
@@ -80,10 +81,14 @@ class Search:
             return self._ending("interrupted", interrupted=True)
         except BaseException as error:
             with suppress(ArchiveError):  # an archive that cannot be written is what went wrong already
-                self._archive.finish(self._run.name, RunState.FAILED, f"{type(error).__name__}: {error}"[:500])
+                self._finish(RunState.FAILED, f"{type(error).__name__}: {error}"[:500])
             raise
-        self._archive.finish(self._run.name, RunState.DONE, why)
+        self._finish(RunState.DONE, why)
         return self._ending(why)
+
+    def _finish(self, state: RunState, why: str) -> None:
+        """The run ends now, or when it did if nothing was left to do."""
+        self._archive.finish(self._run.name, state, why, None if self._worked else self._run.finished)
 
     @property
     def task(self) -> str:
@@ -104,6 +109,7 @@ class Search:
             pool.shutdown(wait=True, cancel_futures=True)  # what is being evaluated is kept, what waits is not begun
 
     async def _generation(self, slots: Sequence[Slot], crew: Crew) -> None:
+        self._worked = True
         self._absorb(slots, await self.generation(slots, crew).run())
 
     def generation(self, slots: Sequence[Slot], crew: Crew) -> Generation:
