@@ -81,6 +81,7 @@ def test_on_a_gpu_judges_evaluate_what_a_search_proposes(monkeypatch: pytest.Mon
 def test_it_ends_with_the_path_the_evidence_and_the_next_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*WORDS, "--run", "mine"]) == 0
     shown = capsys.readouterr().out
+    assert shown.startswith("mine: swiglu, forward, on vgpu\n"), "the run's name before anything takes time"
     assert "0.0 seed: pass" in shown and "tune VEC=4: pass" in shown
     last = shown[shown.rindex("kernel:") :].splitlines()
     path = Path(last[0].split()[1])

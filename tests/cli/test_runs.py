@@ -77,6 +77,18 @@ def test_show_is_the_run_in_a_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--resume" in shown and "warpsmith best mine" in shown
 
 
+def test_a_run_whose_first_kernel_is_wrong_is_not_gone_on_with(
+    archive_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Archive.open(archive_url) as archive:
+        archive.start(NAMED)
+        archive.add("mine", record("wrong", None))
+        archive.finish("mine", RunState.FAILED, "no correct kernel to search from")
+    assert run(["show", "mine"]) == 0
+    shown = capsys.readouterr().out
+    assert "--resume" not in shown and "warpsmith optimize softmax --direction forward --from KERNEL" in shown
+
+
 @pytest.mark.usefixtures("filled")
 def test_show_as_json_can_be_read_again(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["show", "mine", "--json"]) == 0

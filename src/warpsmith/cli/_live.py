@@ -28,6 +28,10 @@ class Display:
         self._lines: list[str] = []
         self._view: View | None = None
 
+    def name(self, title: str) -> None:
+        """Say what is shown, once it is known."""
+        self.title = title
+
     def show(self, view: "View") -> None:
         """Take the next view."""
         self._view = view
@@ -55,6 +59,10 @@ class Display:
 
 class Lines(Display):
     """The same where there is no terminal: a line for each thing that happens."""
+
+    def name(self, title: str) -> None:
+        """Print it: whoever is killed has the name of the run to go on with."""
+        print(title, flush=True)
 
     def show(self, view: "View") -> None:
         """Print what happened, and how it stands at the end of a generation."""

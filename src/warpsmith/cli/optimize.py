@@ -86,7 +86,7 @@ def search(wishes: Wishes, as_json: bool) -> int:
     with Archive.open() as archive, ExitStack() as until:
         with display(f"warpsmith optimize {wishes.target or wishes.run}", wishes.device != "vgpu", as_json) as shown:
             session = open_session(archive, wishes, shown.show, until)
-            shown.title = f"{session.run.name}: {session.task.name}, {session.run.direction}, on {session.run.device}"
+            shown.name(f"{session.run.name}: {session.task.name}, {session.run.direction}, on {session.run.device}")
             ending = session.search.run()
         finished = Finish() if ending.interrupted else finish(session)
         made = _optimized(session, ending, finished)
