@@ -97,12 +97,23 @@ def test_our_fault_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_interrupt_exits_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(argv: list[str]) -> int:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["eval", "swiglu", "k.cu"], "interrupted"),
+        (["eval-batch", "k.jsonl"], "interrupted: with --out the same command goes on where it ended"),
+    ],
+)
+def test_interrupt_exits_130_and_says_so(
+    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*rest: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_main, "dispatch", interrupted)
-    assert _main.run(["doctor"]) == 130
+    monkeypatch.setattr("warpsmith.cli.eval.read_modes", interrupted)
+    monkeypatch.setattr("warpsmith.cli.eval_batch.read_modes", interrupted)
+    assert _main.run(words) == 130
+    assert capsys.readouterr().err.strip() == said
 
 
 def test_a_function_is_shown_with_inputs_from_the_command_line(

@@ -11,6 +11,7 @@ class Command:
     module: str
     summary: str
     section: str
+    interrupted: str = ""  # what holds after Ctrl-C
 
 
 COMMANDS = (
@@ -22,13 +23,31 @@ COMMANDS = (
     ),
     Command("eval", "eval", "is a kernel right, and how fast: the verdict with its evidence", "One kernel"),
     Command("profile", "profile", "what binds a kernel, in numbers; its place under the roofline", "One kernel"),
-    Command("eval-batch", "eval_batch", "many kernels as JSON lines; goes on after a kill", "Many kernels"),
+    Command(
+        "eval-batch",
+        "eval_batch",
+        "many kernels as JSON lines; goes on after a kill",
+        "Many kernels",
+        "with --out the same command goes on where it ended",
+    ),
     Command("baselines", "baselines", "torch's modes measured once, for all later evaluations", "Many kernels"),
     Command("calibrate", "calibrate", "verifiers on a labelled corpus: how often right, what saved", "Many kernels"),
     Command("audit", "audit", "attacks and honest controls: what gets through, what is refused", "Many kernels"),
-    Command("optimize", "optimize", "search for a faster kernel: models, tuner, or both", "Searches"),
+    Command(
+        "optimize",
+        "optimize",
+        "search for a faster kernel: models, tuner, or both",
+        "Searches",
+        "everything is kept, and --run NAME --resume goes on",
+    ),
     Command("ask", "ask", "the next prompts of a search as files, for whoever writes kernels", "Searches"),
-    Command("tell", "tell", "take the answers, or the records of an evaluation elsewhere", "Searches"),
+    Command(
+        "tell",
+        "tell",
+        "take the answers, or the records of an evaluation elsewhere",
+        "Searches",
+        "what was evaluated is kept, and the same command goes on",
+    ),
     Command("runs", "runs", "the searches that the archive holds, and how they stand", "Searches"),
     Command("show", "show", "one search: its settings, how evaluations ended, the best and its lineage", "Searches"),
     Command("best", "best", "the best kernel of a search, written to a file", "Searches"),

@@ -13,6 +13,7 @@ from warpsmith.base import UsageError, WarpsmithError, nearest
 from warpsmith.cli._commands import COMMANDS, Command
 from warpsmith.cli._output import print_error
 
+INTERRUPTED = 130
 INTRO = """Usage: warpsmith COMMAND [ARGUMENTS]
 
 Give it a PyTorch function; get back a CUDA kernel that is tested, honestly timed and faster."""
@@ -36,8 +37,9 @@ def run(argv: list[str]) -> int:
         return code
     except WarpsmithError as error:
         return print_error(type(error).__name__.removesuffix("Error").lower(), str(error), error.exit_code, as_json)
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as stop:
+        print(f"interrupted: {stop}" if str(stop) else "interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -91,13 +93,15 @@ def call(row: Command, argv: list[str]) -> int:
     except typer.Exit as leave:
         return int(leave.exit_code)
     except typer.Abort:
-        return 130
+        code = INTERRUPTED
     except complaint as error:
         raise UsageError(_complaint(error, row)) from None
     except SystemExit as leave:
         if isinstance(leave.__context__, BrokenPipeError):  # click ends the program for it, with 1
             raise leave.__context__ from None
         raise
+    if code == INTERRUPTED:  # what typer makes of an interrupt, and what a command that has dealt with one returns
+        raise KeyboardInterrupt(row.interrupted)
     return code if isinstance(code, int) else 0
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from warpsmith.base import UsageError
 from warpsmith.cli._output import shell_line
-from warpsmith.records import Direction, Model, Run
+from warpsmith.records import Direction, Model
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
