@@ -53,14 +53,14 @@ def test_what_a_kernel_may_remember_is_tried_in_one_slot(direction: Direction) -
 
 def test_between_a_call_and_its_repetition_another_case_may_stand() -> None:
     names = [step.trial.case.name for seed in range(8) for step in steps(seed=seed)]
-    assert len(set(names)) == len(LINEAR.group(Group.SMOKE)) + 3 + 3  # held-out shapes and long sums
+    assert len(set(names)) == len(LINEAR.group(Group.SMOKE)) + 5 + 3  # held-out shapes and long sums
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_held_out_shapes_are_drawn_and_bounded(seed: int) -> None:
     found = {step.trial.case.name: step.trial.case for step in steps(seed=seed)}
     drawn = [case for case in found.values() if case.group is Group.HELDOUT]
-    assert sorted(case.name.partition("_")[0] for case in drawn) == ["heldout"] * 3 + ["long"] * 3
+    assert sorted(case.name.partition("_")[0] for case in drawn) == ["heldout"] * 5 + ["long"] * 3
     assert all(work(LINEAR, Direction.FORWARD, case) <= 4e6 for case in drawn)
 
 

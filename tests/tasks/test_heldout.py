@@ -1,18 +1,29 @@
 """Held-out cases."""
 
 from math import gcd, prod
+from random import Random
 
 import pytest
 
 from warpsmith.base import UsageError, evaluate
 from warpsmith.records import Dtype, Group, Heldout, Reach, Task
-from warpsmith.tasks.heldout import KIND, NEAR, NEAR_CASES, NEAR_EVEN, heldout_cases, long_cases, near_cases
+from warpsmith.tasks.heldout import (
+    KIND,
+    NEAR,
+    NEAR_CASES,
+    NEAR_EVEN,
+    PICKS,
+    TILES,
+    heldout_cases,
+    long_cases,
+    near_cases,
+)
 from warpsmith.tasks.suite import suite, suite_program
 
 
 def with_ranges(**changes: object) -> Task:
     reach = {"rows": Reach(low=1, high=4096), "cols": Reach(low=8, high=1000, multiple=4)}
-    heldout = Heldout(axes=reach, dtypes=(Dtype.FLOAT32, Dtype.BFLOAT16), count=8).model_copy(update=changes)
+    heldout = Heldout(axes=reach, dtypes=(Dtype.FLOAT32, Dtype.BFLOAT16), count=10).model_copy(update=changes)
     return suite()[0].model_copy(update={"heldout": heldout})
 
 
@@ -32,10 +43,36 @@ def test_sizes_are_prime_odd_and_one() -> None:
     assert {case.group for case in cases} == {Group.HELDOUT}
     assert any(is_prime(row) for row in rows)
     assert 1 in rows
-    assert sum(row % 2 for row in rows) > len(rows) / 2
+    assert sum(row % 2 for row in rows) > len(rows) / 3
     assert all(1 <= row <= 4096 for row in rows)
     assert all(8 <= case.axes["cols"] <= 1000 and case.axes["cols"] % 4 == 0 for case in cases)
     assert max(rows) > 1000  # and large ones among them
+
+
+def test_sizes_are_multiples_of_either_tile_in_turn() -> None:
+    small, large = TILES
+    drawn = [heldout_cases(with_ranges(), seed) for seed in range(20)]
+    tiled = [(cases[3].axes["rows"], cases[4].axes["rows"]) for cases in drawn]
+    assert all(one % small == 0 and one % large and two % large == 0 for one, two in tiled)
+    assert len(set(tiled)) > 10
+
+
+@pytest.mark.parametrize("place", [3, 4])
+def test_a_range_too_short_for_a_tile_has_the_smaller_one_or_any_number(place: int) -> None:
+    pick, source = PICKS[place], Random(1)
+    assert {pick(source, 1, 67) for _ in range(100)} <= {16, 32, 48, *([] if place == 3 else [64])}
+    assert {pick(source, 1, KIND) for _ in range(200)} > {1, 2, 3}
+    assert {pick(source, 64, 67) for _ in range(10)} == {64}
+
+
+@pytest.mark.parametrize("task", suite(), ids=lambda task: task.name)
+def test_every_suite_task_has_a_case_of_multiples(task: Task) -> None:
+    assert task.heldout is not None
+    for seed in range(5):
+        for case in heldout_cases(task, seed)[3:]:
+            reaches = task.heldout.axes.items()
+            tiled = [case.axes[name] % TILES[0] == 0 for name, one in reaches if one.high // one.multiple > KIND]
+            assert tiled and all(tiled)
 
 
 def test_every_element_type_has_its_turn() -> None:

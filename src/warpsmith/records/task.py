@@ -197,7 +197,7 @@ class Heldout(Model):
     inits: tuple[Init, ...] = (Init.DEFAULT,)
     families: tuple[Family, ...] = (Family.NORMAL,)
     require: tuple[str, ...] = ()  # formulas over the axes that must be non-zero
-    count: PositiveInt = 3
+    count: PositiveInt = 5  # one of each kind of size
 
 
 class Tolerance(Model):

@@ -16,6 +16,7 @@ NEAR_SHARE = (0.6, 0.95)  # of the product of its sizes; never more, so that it 
 NEAR_EVEN = 16  # a size keeps the powers of two in it up to this one, as sizes of real use have them
 KIND = 32  # a number up to this one says what a case is (a kernel, a stride, groups, heads), not how large
 NARROW_BYTES, LONG_CASES = 2, 3
+TILES = (16, 64)  # what sizes of real use are multiples of, and kernels have plans of their own for
 SHORT = 8  # multiples of an axis that is not the long one
 Pick = Callable[[random.Random, int, int], int]
 
@@ -155,6 +156,26 @@ def _one(source: random.Random, low: int, high: int) -> int:
     return low
 
 
+def _sixteens(source: random.Random, low: int, high: int) -> int:
+    return _multiple(TILES[0], source, low, high)
+
+
+def _sixty_fours(source: random.Random, low: int, high: int) -> int:
+    return _multiple(TILES[1], source, low, high)
+
+
+def _multiple(of: int, source: random.Random, low: int, high: int) -> int:
+    """A multiple of a tile and, of the smaller tile, none of the larger: each may be a plan of its own.
+
+    Of the smaller one where the range is too short for the larger; any number where it says what a case is.
+    """
+    if high <= KIND:
+        return _any(source, low, high)
+    tile = of if high >= 2 * of else TILES[0]
+    value = tile * _any(source, -(-low // tile), high // tile)
+    return value - tile if tile == TILES[0] and value % TILES[1] == 0 and value > low else value
+
+
 def _longest(source: random.Random, low: int, high: int) -> int:
     return source.randint(max(low, high * 3 // 4), high)
 
@@ -167,5 +188,6 @@ def _is_prime(value: int) -> bool:
     return value > 1 and all(value % part for part in range(2, int(value**0.5) + 1))
 
 
-# What the cases are, in turn: nothing divides a prime, odd sizes break vector loads, one breaks loops and strides.
-PICKS: tuple[Pick, ...] = (_prime, _odd, _one, _any)
+# What the cases are, in turn: nothing divides a prime, odd sizes break vector loads, one breaks loops and strides, and
+# what is right for those may be wrong where everything divides.
+PICKS: tuple[Pick, ...] = (_prime, _odd, _one, _sixteens, _sixty_fours)

@@ -59,7 +59,7 @@ class HeldoutEntry(Model):
     inits: tuple[Init, ...] = (Init.DEFAULT,)
     families: tuple[Family, ...] = (Family.NORMAL,)
     require: tuple[str, ...] = ()
-    count: int = Field(default=3, gt=0)
+    count: int = Field(default=5, gt=0)
 
     def heldout(self) -> Heldout:
         """The ranges in the form that a task carries."""
