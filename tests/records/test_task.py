@@ -3,7 +3,7 @@
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.records import Case, Direction, Dtype, Group, Origin, Precision, Signature, Task, Tolerance
+from warpsmith.records import Case, Direction, Dtype, Group, Narrower, Origin, Precision, Signature, Task, Tolerance
 from warpsmith.records.task import Cost
 
 SMALL = Case(name="small", group=Group.SMOKE, axes={"n": 4}, dtype=Dtype.FLOAT16)
@@ -41,3 +41,19 @@ def test_tf32_stands_for_float32_alone() -> None:
     assert Precision(tf32=True).arithmetic(Dtype.FLOAT32) == "tf32"
     assert Precision(tf32=True).arithmetic(Dtype.BFLOAT16) == "bfloat16"
     assert Precision().arithmetic(Dtype.FLOAT32) == "float32"
+
+
+def test_forward_has_what_is_narrower_and_backward_what_is_not() -> None:
+    floors = {Dtype.FLOAT32: 1e-5, Dtype.BFLOAT16: 1e-2}
+    own = Narrower(norm_factor=2.0, norm_floor={Dtype.BFLOAT16: 5e-3}, reduction="n")
+    both = Tolerance(factor=8.0, norm_floor=floors, reduction="max(n, m)", forward=own)
+    forward, backward = both.of(Direction.FORWARD), both.of(Direction.BACKWARD)
+    assert forward.norm_floor == {Dtype.FLOAT32: 1e-5, Dtype.BFLOAT16: 5e-3}
+    assert (forward.factor, forward.norm_factor, forward.reduction) == (8.0, 2.0, "n")
+    assert (backward.norm_factor, backward.reduction, backward.norm_floor) == (4.0, "max(n, m)", floors)
+    assert Tolerance(norm_floor=floors).of(Direction.FORWARD) == Tolerance(norm_floor=floors)
+
+
+def test_what_is_not_named_forward_stays() -> None:
+    shorter = Tolerance(norm_floor={Dtype.FLOAT16: 1e-3}, forward=Narrower(reduction="n")).of(Direction.FORWARD)
+    assert (shorter.norm_floor, shorter.norm_factor, shorter.reduction) == ({Dtype.FLOAT16: 1e-3}, 4.0, "n")

@@ -46,7 +46,8 @@ def look(shown: Shown, problem: Problem, task: Task, direction: Direction, trial
     )
     if fault is not None:
         return Looked(fault)
-    compared = compare(shown.results, problem, names, task.tolerance, trial.case, equal_terms(task, trial))
+    tolerance = task.tolerance.of(direction)
+    compared = compare(shown.results, problem, names, tolerance, trial.case, equal_terms(task, trial))
     return Looked(of_values(compared, shown.results, problem, task), compared.worst)
 
 

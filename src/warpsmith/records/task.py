@@ -200,6 +200,14 @@ class Heldout(Model):
     count: PositiveInt = 5  # one of each kind of size
 
 
+class Narrower(Model):
+    """What of an error budget is narrower forward: gradients sum over other axes, and take differences of near ones."""
+
+    norm_factor: float | None = Field(default=None, gt=0)
+    norm_floor: Mapping[Dtype, float] = Field(default_factory=dict)  # of the element types that are named
+    reduction: str | None = None
+
+
 class Tolerance(Model):
     """The error budget; the formulas stand where results are compared.
 
@@ -211,6 +219,19 @@ class Tolerance(Model):
     norm_factor: float = Field(default=4.0, gt=0)
     norm_floor: Mapping[Dtype, float]
     reduction: str = "1"  # a formula over the axes
+    forward: Narrower | None = None
+
+    def of(self, direction: Direction) -> "Tolerance":
+        """The budget of one direction."""
+        if self.forward is None or direction is not Direction.FORWARD:
+            return self.model_copy(update={"forward": None})
+        own = self.forward
+        return Tolerance(
+            factor=self.factor,
+            norm_factor=own.norm_factor or self.norm_factor,
+            norm_floor={**self.norm_floor, **own.norm_floor},
+            reduction=own.reduction or self.reduction,
+        )
 
 
 class Precision(Model):

@@ -143,8 +143,9 @@ def _check_formulas(path: Path, manifest: Manifest) -> None:
     names = case.variables
     formulas = [part for cost in manifest.cost.values() for part in (cost.flops, cost.bytes)]
     requires = manifest.heldout.require if manifest.heldout else ()
+    sums = [manifest.tolerance.of(direction).reduction for direction in Direction]
     try:
-        for formula in (*formulas, *requires, manifest.tolerance.reduction):
+        for formula in (*formulas, *requires, *sums):
             evaluate(formula, names)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None

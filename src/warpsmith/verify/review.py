@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from warpsmith.base import json_objects
 from warpsmith.compile import CompileOptions
 from warpsmith.llm import Prompt
-from warpsmith.records import Candidate, Case, Finding, Group, Model, StageResult, Task
+from warpsmith.records import Candidate, Case, Direction, Finding, Group, Model, StageResult, Task
 
 FOLDER = Path(__file__).parent / "prompts"
 SHOWN_CASES, SHOWN_FINDINGS = 12, 8
@@ -111,7 +111,7 @@ def _subject(subject: Subject) -> str:
         arguments=", ".join(f"{one.name}: {one.kind.value}" for one in signature.arguments),
         results=", ".join(signature.results),
         cases=_cases(task),
-        tolerance=_tolerance(task),
+        tolerance=_tolerance(task, candidate.direction),
         compile_line=_compile_line(subject),
         libraries=", ".join(task.libraries) or "none",
         findings=_findings(subject.results),
@@ -134,8 +134,8 @@ def _case(case: Case) -> str:
     return f"- {case.name}: {axes}; {case.dtype}; {', '.join(case.families)} inputs"
 
 
-def _tolerance(task: Task) -> str:
-    bound = task.tolerance
+def _tolerance(task: Task, direction: Direction) -> str:
+    bound = task.tolerance.of(direction)
     floors = ", ".join(f"{dtype} {floor:g}" for dtype, floor in bound.norm_floor.items())
     tf32 = "TF32 is allowed" if task.precision.tf32 else "TF32 is not allowed"
     return (

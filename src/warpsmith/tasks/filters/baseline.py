@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from warpsmith.records import Origin, Tolerance
+from warpsmith.records import Direction, Origin, Tolerance
 from warpsmith.tasks.filters.numbers import norm, ratio, thinned
 from warpsmith.tasks.filters.outputs import least
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Sense
@@ -26,7 +26,7 @@ def constant_baseline(subject: Subject, base: Sample, other: Sample) -> FilterRe
     measures: list[Measure] = []
     for place, output in enumerate(base.outputs):
         truth = thinned(output)
-        bound = _bound(subject.program.task.tolerance, output, truth, own[place])
+        bound = _bound(subject.program.task.tolerance.of(Direction.FORWARD), output, truth, own[place])
         for name, guess in _guesses(subject, base, other, place):
             what = f"{name} for {subject.result_name(place)} in {base.where}"
             errors = [ratio(norm(guess - truth), bound), *([_loose(guess, truth)] if borrowed else [])]
