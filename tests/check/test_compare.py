@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor
 
 from warpsmith.check.compare import Budget, _slow, compare
-from warpsmith.records import Case, Direction, Dtype, Group, Reason, Tolerance
+from warpsmith.check.terms import lift
+from warpsmith.records import Case, Direction, Dtype, Family, Group, Reason, Tolerance, Trial
 from warpsmith.tasks.program import Problem, solved
+from warpsmith.tasks.program import problem as make_problem
 from warpsmith.tasks.suite import suite_program
 
 CASE = Case(name="c", group=Group.SMOKE, axes={"k": 4096}, dtype=Dtype.FLOAT32)
@@ -27,7 +30,7 @@ def chopped(x: torch.Tensor) -> torch.Tensor:
 
 
 def judge(found: torch.Tensor, problem: Problem) -> Reason | None:
-    return compare([found], problem, ["out"], TOLERANCE, CASE).reason
+    return compare([found], problem, ["out"], Budget.of(TOLERANCE, CASE)).reason
 
 
 def test_sequential_accumulation_passes() -> None:
@@ -62,7 +65,7 @@ def test_one_wrong_element_is_named() -> None:
     _, _, problem = product()
     found = problem.native[0].clone()
     found[2, 5] += 1
-    outcome = compare([found], problem, ["out"], TOLERANCE, CASE)
+    outcome = compare([found], problem, ["out"], Budget.of(TOLERANCE, CASE))
     assert outcome.reason is Reason.WRONG_VALUE
     assert "out[2, 5]" in outcome.detail
     assert "1 of 64" in outcome.detail
@@ -75,7 +78,7 @@ def test_zeros_fail() -> None:
 
 def test_worst_is_below_one_for_torch_itself() -> None:
     _, _, problem = product()
-    outcome = compare([problem.native[0]], problem, ["out"], TOLERANCE, CASE)
+    outcome = compare([problem.native[0]], problem, ["out"], Budget.of(TOLERANCE, CASE))
     assert 0 < outcome.worst <= 1
 
 
@@ -89,10 +92,10 @@ def test_equal_terms_may_round_the_same_way_each_time() -> None:
         found = found + column
     exact = term.double().sum(dim=1)
     problem = Problem((term,), (exact.float(),), (exact,))
-    assert compare([found], problem, ["out"], tolerance, case).reason is Reason.WRONG_VALUE
-    assert compare([found], problem, ["out"], tolerance, case, equal=True).passed
+    assert compare([found], problem, ["out"], Budget.of(tolerance, case)).reason is Reason.WRONG_VALUE
+    assert compare([found], problem, ["out"], Budget.of(tolerance, case, equal=True)).passed
     off = exact.float() * (1 + 2**-11)
-    assert compare([off], problem, ["out"], tolerance, case, equal=True).reason is Reason.WRONG_VALUE
+    assert compare([off], problem, ["out"], Budget.of(tolerance, case, equal=True)).reason is Reason.WRONG_VALUE
 
 
 def test_a_last_bit_beside_zeros_passes() -> None:
@@ -100,8 +103,8 @@ def test_a_last_bit_beside_zeros_passes() -> None:
     problem = Problem((), (zero,), (zero.double(),))
     case = Case(name="c", group=Group.SMOKE, axes={"k": 1}, dtype=Dtype.FLOAT32)
     tolerance = Tolerance(reduction="k", norm_floor={Dtype.FLOAT32: 1e-6})
-    assert compare([torch.nextafter(zero, zero + 1)], problem, ["out"], tolerance, case).passed
-    assert compare([zero + 1e-30], problem, ["out"], tolerance, case).reason is Reason.WRONG_VALUE
+    assert compare([torch.nextafter(zero, zero + 1)], problem, ["out"], Budget.of(tolerance, case)).passed
+    assert compare([zero + 1e-30], problem, ["out"], Budget.of(tolerance, case)).reason is Reason.WRONG_VALUE
 
 
 def test_a_native_result_that_overflows_does_not_excuse_others() -> None:
@@ -111,13 +114,13 @@ def test_a_native_result_that_overflows_does_not_excuse_others() -> None:
     tolerance = Tolerance(norm_floor={Dtype.FLOAT16: 2e-3}, reduction="1")
     case = CASE.model_copy(update={"dtype": Dtype.FLOAT16})
     off = torch.tensor([float("inf"), 5.0], dtype=torch.float16)
-    assert compare([off], problem, ["out"], tolerance, case).reason is Reason.WRONG_VALUE
+    assert compare([off], problem, ["out"], Budget.of(tolerance, case)).reason is Reason.WRONG_VALUE
 
 
 def test_the_quick_way_and_the_slow_way_agree() -> None:
     _, _, problem = product()
     found = problem.native[0] * (1 + 1e-6)
-    quick = compare([found], problem, ["out"], TOLERANCE, CASE)
+    quick = compare([found], problem, ["out"], Budget.of(TOLERANCE, CASE))
     slow = _slow("out", found, problem.native[0], problem.expected[0], Budget.of(TOLERANCE, CASE))
     assert quick.passed and slow.passed
     assert abs(quick.worst / slow.worst - 1) < 1e-9
@@ -149,7 +152,7 @@ def test_one_result_whose_terms_cancel_may_be_off_by_what_its_terms_are(seed: in
     one = replace(one, native=(one.expected[0].float(),))  # torch may happen to be exact
 
     def judged(found: torch.Tensor) -> Reason | None:
-        return compare([found], one, ["out"], program.task.tolerance, case).reason
+        return compare([found], one, ["out"], Budget.of(program.task.tolerance, case)).reason
 
     assert judged(sequential(x, w)) is None
     assert judged(sequential(chopped(x), chopped(w))) is Reason.WRONG_VALUE
@@ -187,6 +190,33 @@ def test_the_size_of_terms_excuses_nothing_where_they_do_not_cancel(wrong: str, 
     axes = {"rows": 1, "cols": cols}
     case = Case(name="c", group=Group.SMOKE, axes=axes, dtype=Dtype.FLOAT32)
     names = program.task.signature(Direction.FORWARD).results
-    judged = compare([found], problem, names, program.task.tolerance, case)
+    judged = compare([found], problem, names, Budget.of(program.task.tolerance, case))
     assert judged.passed is allowed, judged.detail
     assert problem.sizes() is not None
+
+
+@pytest.mark.parametrize("length", [5, 192, 8209])
+def test_two_passes_by_plain_sums_have_room_where_a_mean_is_far_and_one_pass_has_not(length: int) -> None:
+    program = suite_program("layernorm")
+    case = Case(name="far", group=Group.HELDOUT, axes={"rows": 6, "cols": length}, dtype=Dtype.FLOAT32)
+    trial = Trial(case=case, family=Family.OFFSET, seed=5)
+    one = make_problem(program, Direction.FORWARD, trial)
+    x, weight, bias, eps = one.arguments
+    assert isinstance(x, Tensor) and isinstance(eps, float)
+    budget = Budget.of(program.task.tolerance.of(Direction.FORWARD), case, lift=lift(trial))
+
+    def share(square: Tensor, mean: Tensor) -> float:
+        found = (x - mean) * (square / length + eps).rsqrt() * weight + bias
+        return compare([found], one, ["out"], budget).worst
+
+    mean = in_order(x) / length
+    assert share(in_order((x - mean).square()), mean) < 0.5
+    assert share((x.square().sum(-1, keepdim=True) - length * mean.square()).clamp_min(0), mean) > 1
+
+
+def in_order(terms: Tensor) -> Tensor:
+    """A plain float32 sum along the last axis, one term after the other."""
+    total = torch.zeros(terms.shape[:-1])
+    for term in terms.unbind(-1):
+        total = total + term
+    return total.unsqueeze(-1)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from warpsmith.check.compare import compare
+from warpsmith.check.compare import Budget, compare
 from warpsmith.records import Group
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
@@ -19,9 +19,9 @@ def test_not_a_number_fails_wherever_it_stands(dtype: torch.dtype, size: int) ->
     expected = torch.randn(size, dtype=torch.float64, device="cuda")
     problem = Problem((), (expected.to(dtype),), (expected,))
     right = expected.to(dtype)
-    assert compare([right], problem, ["out"], task.tolerance, case).passed
+    assert compare([right], problem, ["out"], Budget.of(task.tolerance, case)).passed
     for place in {0, size // 2, size - 1}:
         for bad in (torch.nan, torch.inf, -torch.inf):
             wrong = right.clone()
             wrong[place] = bad
-            assert not compare([wrong], problem, ["out"], task.tolerance, case).passed
+            assert not compare([wrong], problem, ["out"], Budget.of(task.tolerance, case)).passed

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpsmith.check.compare import compare
+from warpsmith.check.compare import Budget, compare
 from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.records import Candidate, Direction, Group, Reason, Trial
 from warpsmith.sandbox.cuda_room import Room, room_for
@@ -139,7 +139,7 @@ def test_seeds_are_right(name: str, direction: Direction) -> None:
         with CudaSession(made.artifact, direction.value, Toolchain.find().runtime.parent, room) as session:
             shown = session.call(call.arguments)
         found = [tensor.cpu() for tensor in shown.results]
-        outcome = compare(found, call, task.signature(direction).results, task.tolerance, case)
+        outcome = compare(found, call, task.signature(direction).results, Budget.of(task.tolerance, case))
         assert outcome.passed, f"{case.name}: {outcome.detail}"
 
 

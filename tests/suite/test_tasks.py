@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from warpsmith.base import evaluate
-from warpsmith.check.compare import compare
-from warpsmith.records import Case, Direction, Dtype, Group, Role, Task, Tolerance, Trial
+from warpsmith.check.compare import Budget, compare
+from warpsmith.check.terms import lift
+from warpsmith.records import Direction, Dtype, Group, Role, Task, Trial
 from warpsmith.tasks.program import Problem, problem
 from warpsmith.tasks.suite import suite, suite_program
 from warpsmith.tasks.values import TORCH, tensors
@@ -70,12 +71,15 @@ def test_every_smoke_trial_agrees_with_float64_within_the_task_s_own_tolerance(n
             assert len(found.expected) == len(signature.results)
             assert all(part.is_contiguous() for part in tensors(found.arguments)), "kernels may assume dense inputs"
             label = (direction, trial.case.name, trial.init, trial.family)
-            assert _largest_share(program.task.tolerance.of(direction), trial.case, found) <= 1, label
+            assert (
+                _largest_share(Budget.of(program.task.tolerance.of(direction), trial.case, lift=lift(trial)), found)
+                <= 1
+            ), label
 
 
-def _largest_share(tolerance: Tolerance, case: Case, found: Problem) -> float:
+def _largest_share(budget: Budget, found: Problem) -> float:
     """The norm of torch's own error over the task's floor: the floor alone must admit torch."""
-    floor = tolerance.norm_floor[case.dtype]
+    floor = budget.floor(found.native[0].dtype)
     pairs = zip(found.native, found.expected, strict=True)
     return max(float((a.double() - e).norm() / (floor * e.norm() + 1e-300)) for a, e in pairs)
 
@@ -90,7 +94,12 @@ def test_a_constant_and_a_zero_result_fail(name: str) -> None:
             for guess in (_filled(found, 0.0), _filled(found, None)):
                 if all(part.numel() == 1 for part in found.expected):
                     continue  # a scalar is its own mean; other seeds tell it apart, below
-                verdict = compare(guess, found, signature.results, program.task.tolerance.of(direction), trial.case)
+                verdict = compare(
+                    guess,
+                    found,
+                    signature.results,
+                    Budget.of(program.task.tolerance.of(direction), trial.case, lift=lift(trial)),
+                )
                 assert not verdict.passed, (direction, trial.case.name, trial.family)
 
 

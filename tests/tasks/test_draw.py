@@ -1,16 +1,18 @@
 """Draws are the same for a seed everywhere, and each family is what it says."""
 
 import hashlib
+import math
 import random
 from contextlib import nullcontext
 
 import pytest
 import torch
 
-from warpsmith.records import Case, Dtype, Family, Group, Init, Trial
+from warpsmith.records import OFFSET, Case, Dtype, Family, Group, Init, Trial
 from warpsmith.tasks.draw import Draw, Words, unrepeated
 from warpsmith.tasks.program import upstream
 
+FITTING = [(family, dtype) for family in Family for dtype in Dtype if family.fits(dtype)]
 CASE = Case(name="c", group=Group.SMOKE, axes={}, dtype=Dtype.FLOAT32)
 
 
@@ -33,8 +35,7 @@ def test_another_seed_gives_other_numbers() -> None:
     assert not torch.equal(draw(seed=1).input(64), draw(seed=2).input(64))
 
 
-@pytest.mark.parametrize("family", list(Family))
-@pytest.mark.parametrize("dtype", list(Dtype))
+@pytest.mark.parametrize(("family", "dtype"), FITTING)
 def test_every_family_gives_finite_numbers_of_the_type(family: Family, dtype: Dtype) -> None:
     x = draw(family, dtype=dtype).input(6, 35)
     assert x.shape == (6, 35)
@@ -43,8 +44,7 @@ def test_every_family_gives_finite_numbers_of_the_type(family: Family, dtype: Dt
     assert x.double().abs().max() > 0
 
 
-@pytest.mark.parametrize("family", list(Family))
-@pytest.mark.parametrize("dtype", list(Dtype))
+@pytest.mark.parametrize(("family", "dtype"), FITTING)
 def test_what_nobody_makes_again_is_of_the_same_family(family: Family, dtype: Dtype) -> None:
     usual = draw(family, dtype=dtype).input(60, 350)
     secret = random.Random(5)
@@ -55,7 +55,8 @@ def test_what_nobody_makes_again_is_of_the_same_family(family: Family, dtype: Dt
     same = [float((one.double().abs() > 0).double().mean()) for one in (x, usual)]
     assert same[0] == pytest.approx(same[1], abs=0.02)
     spread = [float(one.double().abs().mean()) for one in (x, usual)]
-    assert family is Family.CONSTANT or spread[0] == pytest.approx(spread[1], rel=0.1)
+    one_number = family in (Family.CONSTANT, Family.OFFSET, Family.VAST)  # is drawn for all of them
+    assert one_number or spread[0] == pytest.approx(spread[1], rel=0.1)
     assert torch.equal(draw(family, dtype=dtype).input(60, 350), usual), "and it is over"
 
 
@@ -104,6 +105,17 @@ def test_families_are_what_they_say() -> None:
     assert float(draw(Family.NEAR_OVERFLOW, dtype=Dtype.FLOAT16).input(500).abs().min()) > 16000
     tiny = draw(Family.DENORMAL).input(500).abs()
     assert float(tiny.max()) < torch.finfo(torch.float32).tiny
+
+
+def test_vast_is_past_either_end_of_float16_and_an_offset_is_far_from_zero_on_either_side() -> None:
+    sizes = [float(draw(Family.VAST, seed).input(4096).double().square().mean().sqrt()) for seed in range(16)]
+    assert {round(math.log2(size)) for size in sizes} == {20, -30}
+    wide = [draw(Family.OFFSET, seed).input(4096).double() for seed in range(16)]
+    assert all(0.75 * OFFSET - 5 < abs(float(one.mean())) < OFFSET + 5 for one in wide)
+    assert {float(one.mean()) > 0 for one in wide} == {True, False}
+    assert all(0.9 < float(one.std()) < 1.1 for one in wide)
+    narrow = (Dtype.FLOAT16, Dtype.BFLOAT16)
+    assert not any(family.fits(dtype) for family in (Family.VAST, Family.OFFSET) for dtype in narrow)
 
 
 def test_inits() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.records import Direction, Dtype, Group, Kind, Role
+from warpsmith.records import Direction, Dtype, Family, Group, Kind, Role
 from warpsmith.tasks.own import read_task
 from warpsmith.tasks.suite import folders
 
@@ -135,3 +135,23 @@ def test_two_tasks_of_one_name_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "two")
     with pytest.raises(UsageError, match=r"Two tasks are named 'scale': .*one and .*two"):
         folders(tmp_path)
+
+
+def test_a_family_that_an_element_type_has_no_room_for_is_left_out(tmp_path: Path) -> None:
+    wide = MANIFEST.replace('inits = ["default"]', 'families = ["normal", "vast", "offset"]')
+    task = read_task(write(tmp_path / "scale", wide))
+    assert task.cases[0].families == (Family.NORMAL, Family.VAST, Family.OFFSET)
+    assert task.cases[1].families == (Family.NORMAL,)
+
+
+def test_a_case_without_a_family_that_fits_is_told(tmp_path: Path) -> None:
+    only = MANIFEST.replace('inits = ["default"]', 'families = ["vast"]')
+    with pytest.raises(UsageError, match="case 'small': float16 has no room for vast; add the family normal"):
+        read_task(write(tmp_path / "scale", only))
+
+
+def test_forward_s_own_bounds_are_read_and_its_formula_is_checked(tmp_path: Path) -> None:
+    own = MANIFEST.replace("[cost.forward]", '[tolerance.forward]\nreduction = "cols"\n\n[cost.forward]')
+    assert read_task(write(tmp_path / "scale", own)).tolerance.of(Direction.FORWARD).reduction == "cols"
+    with pytest.raises(UsageError, match="columns"):
+        read_task(write(tmp_path / "scale", own.replace('"cols"', '"columns"')))

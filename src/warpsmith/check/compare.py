@@ -11,7 +11,9 @@ accumulation passes. s is by how much the terms that a result sums are larger th
 sum of their squares (`tasks/signs.py`): nothing for most results, but terms that cancel leave their rounding errors
 behind. It is asked for only where a result would be wrong without it. Where the terms of a sum are equal
 (`equal_terms`) every addition in a binade rounds the same way and the error grows as K: K/8 roundoffs of float32 are
-added to sqrt(K), and both bounds have them. Torch's own error is only ever a floor, since it can be exactly zero.
+added to sqrt(K), and both bounds have them. Where terms are m times as large as what is left of them when their mean
+is taken away (`lift`), m sqrt(K) are: that is how far off a mean may be. Torch's own error is only ever a floor, since
+it can be exactly zero.
 """
 
 from collections.abc import Sequence
@@ -51,13 +53,16 @@ class Budget:
 
     tolerance: Tolerance
     growth: float
-    drift: float = 0.0  # relative; what equal terms add
+    drift: float = 0.0  # relative; what equal terms add, or terms that are larger than what is left of them
 
     @classmethod
-    def of(cls, tolerance: Tolerance, case: Case, equal: bool = False) -> "Budget":
-        """The budget for the sizes of a case; `equal` when most terms of a sum may be."""
+    def of(cls, tolerance: Tolerance, case: Case, equal: bool = False, lift: float = 0.0) -> "Budget":
+        """The budget for the sizes of a case; `equal` when most terms of a sum may be, `lift` by how much larger than
+        what is left of them.
+        """
         length = max(1.0, float(evaluate(tolerance.reduction, case.variables)))
-        return cls(tolerance, sqrt(length), SUM_ROUNDOFF * length / EQUAL_SHARE if equal else 0.0)
+        drift = length / EQUAL_SHARE if equal else lift * sqrt(length)
+        return cls(tolerance, sqrt(length), SUM_ROUNDOFF * drift)
 
     @property
     def sums(self) -> float:
@@ -73,16 +78,9 @@ class Budget:
         return max(self.tolerance.norm_floor.get(Dtype(_name(dtype)), 0.0), self.tolerance.factor * self.drift)
 
 
-def compare(
-    found: Sequence[Tensor],
-    problem: Problem,
-    names: Sequence[str],
-    tolerance: Tolerance,
-    case: Case,
-    equal: bool = False,
-) -> Comparison:
+def compare(found: Sequence[Tensor], problem: Problem, names: Sequence[str], budget: Budget) -> Comparison:
     """Compare a kernel's results, of the right form, with a problem's reference; the first one wrong decides."""
-    budget, sizes_of, worst = Budget.of(tolerance, case, equal), cache(problem.sizes), 0.0
+    sizes_of, worst = cache(problem.sizes), 0.0
     for place, (name, result) in enumerate(zip(names, found, strict=True)):
         native, expected = problem.native[place], problem.expected[place]
         outcome = _one(name, result, native, expected, budget)

@@ -35,6 +35,7 @@ from warpsmith.records.record import Options, Record, StageResult
 from warpsmith.records.run import Lesson, ModelCall, Run, RunState
 from warpsmith.records.score import MeasuredScore, ModelledScore, Score, score
 from warpsmith.records.task import (
+    OFFSET,
     Argument,
     Axis,
     Case,
@@ -62,6 +63,7 @@ from warpsmith.records.verdict import Reason, Verdict
 
 __all__ = [
     "MODES",
+    "OFFSET",
     "Argument",
     "Axis",
     "Binding",

@@ -90,6 +90,9 @@ class Group(StrEnum):
     HELDOUT = "heldout"
 
 
+OFFSET = 4096.0  # deviations that a mean may be from zero, and at least three quarters of them where it is
+
+
 class Family(StrEnum):
     """A distribution that inputs are drawn from."""
 
@@ -105,6 +108,12 @@ class Family(StrEnum):
     ONE_HOT = "one_hot"
     NEAR_OVERFLOW = "near_overflow"
     DENORMAL = "denormal"
+    VAST = "vast"  # past what float16 holds, at either end
+    OFFSET = "offset"  # a mean that is thousands of deviations from zero
+
+    def fits(self, dtype: Dtype) -> bool:
+        """Whether an element type has the exponents and the fraction for it."""
+        return dtype in (Dtype.FLOAT32, Dtype.FLOAT64) or self not in (Family.VAST, Family.OFFSET)
 
 
 class Init(StrEnum):

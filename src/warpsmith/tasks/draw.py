@@ -18,11 +18,12 @@ from math import prod
 import torch
 from torch import Tensor
 
-from warpsmith.records import Family, Init, Trial
+from warpsmith.records import OFFSET, Family, Init, Trial
 from warpsmith.tasks.values import TORCH
 
 BITS = 21
 UNIT = 1 << BITS
+VAST = (2.0**20, 2.0**-30)
 # splitmix64 (Steele, Lea and Flood, OOPSLA 2014): its step, its shifts and factors.
 STEP = 0x9E3779B97F4A7C15
 ROUNDS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
@@ -174,6 +175,16 @@ def _denormal(draw: Draw, shape: tuple[int, ...]) -> Tensor:
     return (draw.bits(255, *shape) - 127).double() * draw.smallest
 
 
+def _vast(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    # Float16 ends at 2^16 and at 2^-24; a product of two such numbers is still far from float32's ends.
+    return draw.normal(*shape) * (VAST[0] if int(draw.bits(2, 1)) else VAST[1])
+
+
+def _offset(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    sign = 1 - 2 * draw.bits(2, 1).double()
+    return draw.normal(*shape) + sign * OFFSET * (0.75 + 0.25 * draw.uniform(1))
+
+
 FAMILIES = {
     Family.NORMAL: lambda draw, shape: draw.normal(*shape),
     Family.UNIFORM: lambda draw, shape: draw.uniform(*shape),
@@ -187,4 +198,6 @@ FAMILIES = {
     Family.ONE_HOT: _one_hot,
     Family.NEAR_OVERFLOW: _near_overflow,
     Family.DENORMAL: _denormal,
+    Family.VAST: _vast,
+    Family.OFFSET: _offset,
 }

@@ -38,7 +38,7 @@ def heldout_cases(task: Task, seed: int) -> tuple[Case, ...]:
                 axes=axes,
                 dtype=dtype,
                 inits=task.heldout.inits,
-                families=task.heldout.families,
+                families=tuple(family for family in task.heldout.families if family.fits(dtype)),
             )
         )
     return tuple(found)

@@ -45,10 +45,13 @@ class CaseEntry(Model):
     families: tuple[Family, ...] = (Family.NORMAL,)
 
     def cases(self) -> tuple[Case, ...]:
-        """One case an element type; the type joins the name when there are several."""
-        shared = {"group": self.group, "axes": self.axes, "inits": self.inits, "families": self.families}
+        """One case an element type, with the families that fit it; the type joins the name when there are several."""
+        shared = {"group": self.group, "axes": self.axes, "inits": self.inits}
         names = {d: f"{self.name}-{d}" if len(self.dtypes) > 1 else self.name for d in self.dtypes}
-        return tuple(Case.model_validate({"name": names[d], "dtype": d, **shared}) for d in self.dtypes)
+        fit = {d: [family for family in self.families if family.fits(d)] for d in self.dtypes}
+        return tuple(
+            Case.model_validate({"name": names[d], "dtype": d, "families": fit[d], **shared}) for d in self.dtypes
+        )
 
 
 class HeldoutEntry(Model):
@@ -134,6 +137,9 @@ def _check_case(where: str, manifest: Manifest, case: CaseEntry) -> None:
             raise UsageError(f"{where}: axis '{name}' does not exist; known are {', '.join(near or manifest.axes)}.")
         if not 1 <= size <= manifest.axes[name].maximum:
             raise UsageError(f"{where}: axis '{name}' is {size}; allowed are 1 to {manifest.axes[name].maximum}.")
+    for dtype in case.dtypes:
+        if not any(family.fits(dtype) for family in case.families):
+            raise UsageError(f"{where}: {dtype} has no room for {', '.join(case.families)}; add the family normal.")
     if missing := set(manifest.axes) - set(case.axes):
         raise UsageError(f"{where}: no size for axis {', '.join(sorted(missing))}.")
 
