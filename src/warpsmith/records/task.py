@@ -166,12 +166,11 @@ class Twist(StrEnum):
     SHUFFLED = "shuffled"  # the same values in another order: every simple statistic stays
     RAISED = "raised"  # half of a row is far above all others
     PEAKED = "peaked"  # half of a row is farther above all others than exponents of float32 reach
-    SHIFTED = "shifted"  # all of one tensor has a mean far from zero
 
     @property
     def enlarges(self) -> bool:
         """Whether a constant is added, so that results may be past their element type."""
-        return self in (Twist.RAISED, Twist.PEAKED, Twist.SHIFTED)
+        return self in (Twist.RAISED, Twist.PEAKED)
 
 
 class Trial(Model):

@@ -1,4 +1,4 @@
-"""Arguments changed in a way that a seed decides: one element, a row, a whole tensor, the order. Knows no reference."""
+"""Arguments changed in a way that a seed decides: one element, a row, or the order of all. Knows no reference."""
 
 from math import prod
 
@@ -13,17 +13,12 @@ TWISTED = {
     Twist.SHUFFLED: (Role.INPUT, Role.PARAMETER),
     Twist.RAISED: (Role.INPUT,),
     Twist.PEAKED: (Role.INPUT,),
-    Twist.SHIFTED: (Role.INPUT,),
 }
 FAR = 8.0  # times the largest magnitude: past the tolerance of every element type after a sum of thousands
 # Added to half of a row: past what exp takes, and its square is a number of float16 still. The other half stays: a row
 # with one element far above all others has gradients that cancel.
 HIGH = 96.0
 PEAK = 300.0  # no window of exponents that float32 has holds both what is raised by this and what is not
-# Added to a whole tensor: a mean of squares less a square of means has few bits left for a variance of one, a sum of
-# differences from the mean has enough. A 16-bit number of that size has too few for its own fraction.
-SHIFTS = {torch.float32: 32.0}
-SMALL_SHIFT = 16.0
 SHARE = 16  # at most one of so many elements is raised
 
 
@@ -64,13 +59,6 @@ def _peaked(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
     return _with_rows(every, PEAK, source)
 
 
-def _shifted(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
-    """All of one of them, up or down."""
-    chosen = _below(len(every), source)
-    by = _sign(source) * SHIFTS.get(every[chosen].dtype, SMALL_SHIFT)
-    return [*every[:chosen], every[chosen] + by, *every[chosen + 1 :]]
-
-
 def _with_rows(every: list[Tensor], by: float, source: torch.Generator) -> list[Tensor]:
     """Part of a row of each is far from the others. No two of them may meet, since their product would be past what
     float32 tells apart: each is in a matrix of its own, or in columns of its own, or there is only one.
@@ -109,10 +97,6 @@ def _reordered(tensor: Tensor, order: Tensor) -> Tensor:
     return found.copy_(tensor.reshape(-1)[order.to(tensor.device)].reshape(tensor.shape))
 
 
-def _sign(source: torch.Generator) -> int:
-    return 1 - 2 * _below(2, source)
-
-
 def _below(bound: int, source: torch.Generator) -> int:
     return int(torch.randint(bound, (), generator=source))
 
@@ -122,5 +106,4 @@ TWISTS = {
     Twist.SHUFFLED: _shuffled,
     Twist.RAISED: _raised,
     Twist.PEAKED: _peaked,
-    Twist.SHIFTED: _shifted,
 }

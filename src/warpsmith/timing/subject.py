@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from warpsmith.records import Case, Direction, Family, Group, Task, Trial, Twist
+from warpsmith.records import Case, Direction, Family, Task, Trial, Twist
 from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
 from warpsmith.tasks.program import Problem
@@ -14,7 +14,15 @@ from warpsmith.tasks.program import Problem
 RANDOM = random.SystemRandom()
 # Families that fit shapes of any size: those that are large, and those of other signs, spreads and orders.
 LARGE = (Family.HUGE, Family.NEAR_OVERFLOW)
-SPREAD = (Family.UNIFORM, Family.SORTED, Family.SPARSE, Family.ALTERNATING, Family.TINY)
+SPREAD = (
+    Family.UNIFORM,
+    Family.SORTED,
+    Family.SPARSE,
+    Family.ALTERNATING,
+    Family.TINY,
+    Family.VAST,
+    Family.OFFSET,
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class Subject:
 
     def others(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
         """Endless calls of the same shapes by secret draws: of the families that the task is checked with, with other
-        parameters, with an element that stands out, and forward with a mean that does; in turns by lot.
+        parameters, and with an element that stands out; of every three one of each kind that there is.
         """
         return self._drawn(lambda: self._kinds(case))
 
@@ -51,29 +59,24 @@ class Subject:
         """Inputs that are large take as long as usual ones. One element tells of those that are so all over: forward
         some have a row that is, backward only where a task has no others.
         """
-        all_over = [Trial(case=case, family=family) for family in LARGE if family in self._families]
+        all_over = [Trial(case=case, family=family) for family in LARGE if family in self._families(case)]
         if self.direction is Direction.FORWARD:
             return RANDOM.choice([*all_over, Trial(case=case, twist=Twist.PEAKED)])
         return RANDOM.choice(all_over or [Trial(case=case, twist=Twist.RAISED)])
 
     def _kinds(self, case: Case) -> list[Trial]:
         inits = sorted({init for one in self.task.cases for init in one.inits})
-        spread = [family for family in SPREAD if family in self._families] or [Family.NORMAL]
+        spread = [family for family in SPREAD if family in self._families(case)] or [Family.NORMAL]
         kinds = [
             self._large(case),
             Trial(case=case, family=RANDOM.choice(spread)),
             Trial(case=case, twist=Twist.NUDGED),
-            *([Trial(case=case, twist=Twist.SHIFTED)] if self._has_means(case) else ()),
         ]
         return [one.model_copy(update={"init": RANDOM.choice(inits)}) for one in kinds]
 
-    def _has_means(self, case: Case) -> bool:
-        """Whether a mean may be far from zero: not in rows of two or three, whose deviation may be next to nothing."""
-        return self.direction is Direction.FORWARD and case.group is not Group.HELDOUT
-
-    @property
-    def _families(self) -> set[Family]:
-        return {family for one in self.task.cases for family in one.families}
+    def _families(self, case: Case) -> set[Family]:
+        """Those that the task is checked with, as far as the case's element type holds them."""
+        return {family for one in self.task.cases for family in one.families if family.fits(case.dtype)}
 
     def outline(self, case: Case) -> Problem:
         """The shapes of such a call."""
