@@ -360,8 +360,10 @@ def test_evaluation_elsewhere_goes_through_two_files(
     monkeypatch.setenv("WARPSMITH_CUDA_HOME", str(tmp_path / "absent"))  # nothing can be compiled here
     folder, asked, found = tmp_path / "letters", tmp_path / "f.jsonl", tmp_path / "r.jsonl"
     begin = ["ask", "mine", "--task", "swiglu", "--device", "cuda", "--elsewhere", "-n", "1", "--out", str(folder)]
-    assert run(begin) == 0
-    assert "tell mine --requests" in capsys.readouterr().out
+    assert run(begin) == run(["show", "mine"]) == 0
+    shown = capsys.readouterr().out
+    assert "tell mine --requests" in shown and "waiting for tell --requests" in shown
+    assert "warpsmith tell mine DIR --requests F.jsonl" in shown
     for expected in ("seed", "somebody"):
         assert run(["tell", "mine", str(folder)]) == 2
         assert "elsewhere: --requests" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from warpsmith.base import UsageError, digest
 from warpsmith.cli._running import at_work
 from warpsmith.cli._wishes import Wishes, command_of, placed, resumed
 from warpsmith.records import Candidate, Record, Run, RunState, Task, Verdict
-from warpsmith.records.run import ANSWERS, ASK, ELSEWHERE, NAME
+from warpsmith.records.run import ANSWERS, NAME
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
@@ -148,9 +148,8 @@ def is_here(wishes: Wishes) -> bool:
     return not wishes.elsewhere and (wishes.device != "cuda" or bool(gpus()))
 
 
-def wait_for(session: Session, elsewhere: bool, asked: bool) -> None:
+def wait_for(session: Session, why: str) -> None:
     """Say in the archive what a dialogue waits for."""
-    why = ELSEWHERE if elsewhere else ANSWERS if asked else ASK
     session.archive.finish(session.run.name, RunState.WAITING, why)
 
 

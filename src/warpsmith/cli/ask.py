@@ -10,6 +10,7 @@ from warpsmith.cli._options import Jobs, Json, Trust
 from warpsmith.cli._output import console, print_json, shell_line
 from warpsmith.cli._wishes import Wishes
 from warpsmith.records import Direction, Model
+from warpsmith.records.run import ANSWERS, ELSEWHERE, REQUESTS
 
 if TYPE_CHECKING:
     from warpsmith.cli._search import Session
@@ -78,9 +79,11 @@ def command(
             waits = _begun(session, dialogue, here)
             prompts = {} if waits else {one.slot.name: _page(one.prompt) for one in dialogue.questions()}
             answers = _replayed(session, dialogue)
-            wait_for(session, elsewhere=not prompts and not here, asked=True)
+            left = ELSEWHERE if session.search.ledger.waiting() else REQUESTS
+            wait_for(session, ANSWERS if here or prompts else left)
     write_letters(out, run, prompts, answers)
-    asked = Asked(run=run, folder=str(out), names=tuple(prompts), next=_next(run, out, here or bool(prompts)))
+    after = _next(run, out, here or bool(prompts)) + (" --requests F.jsonl" if prompts and not here else "")
+    asked = Asked(run=run, folder=str(out), names=tuple(prompts), next=after)
     if as_json:
         print_json(asked)
     else:

@@ -80,7 +80,8 @@ def _next(found: "Summary") -> list[str]:
     """The commands that go on; where the first kernel is wrong only another run does."""
     run = found.run
     if run.waits and run.why != ELSEWHERE:
-        return [run.go_on, shell_line("warpsmith", "tell", run.name, "DIR")]
+        away = ["--requests", "F.jsonl"] if run.settings.get("elsewhere") == "True" else []
+        return [run.go_on, shell_line("warpsmith", "tell", run.name, "DIR", *away)]
     if run.state is RunState.FAILED and found.best is None and found.evaluations:
         way = ("--direction", run.direction.value, "--from", "KERNEL")
         return [shell_line("warpsmith", "optimize", run.target, *way)]

@@ -15,6 +15,7 @@ from warpsmith.cli._output import console, print_json
 from warpsmith.cli._published import each_record
 from warpsmith.cli._wishes import Wishes
 from warpsmith.records import Model, Record
+from warpsmith.records.run import ANSWERS, ASK, ELSEWHERE
 
 if TYPE_CHECKING:
     from warpsmith.cli._search import Session
@@ -74,7 +75,7 @@ def command(
         if drop:
             dialogue.drop()
         told = _told(session, dialogue, requests, results, jobs)
-        wait_for(session, elsewhere=bool(told.waiting), asked=bool(told.unanswered))
+        wait_for(session, ELSEWHERE if told.waiting else ANSWERS if told.unanswered else ASK)
         report = _report(session, told, requests, (*([missing] if missing else []), *late))
     if as_json:
         print_json(report)

@@ -11,7 +11,7 @@ from warpsmith.records.model import Model
 from warpsmith.records.record import USUAL_GPU, Record
 from warpsmith.records.task import Direction
 
-ANSWERS, ELSEWHERE, ASK = "answers", "evaluations elsewhere", "the next ask"  # what a run may wait for
+ANSWERS, REQUESTS, ELSEWHERE, ASK = "answers", "tell --requests", "evaluations elsewhere", "the next ask"  # waited for
 GENERATION, PROPOSAL, LESSON = "generation", "proposal", "lesson"  # notes that a search keeps and a report reads
 HELPED, HURT = 1.02, 0.98  # gains over the parent
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"  # a run's name is part of file names
