@@ -1,7 +1,8 @@
 """A task as data: its signature, its cases, what counts as right, what it costs. Knows no torch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from zlib import crc32
 
 from pydantic import Field, PositiveInt
 
@@ -146,6 +147,12 @@ class Case(Model):
     def sizes(self, *names: str) -> tuple[int, ...]:
         """The values of the named axes, in that order."""
         return tuple(self.axes[name] for name in names)
+
+    def pick(self, values: Sequence[float]) -> float:
+        """One of the numbers, by shape and type: the same in every draw of a case, since a call that is recorded once
+        and repeated with other inputs keeps its numbers.
+        """
+        return values[crc32(self.shape.encode()) % len(values)]
 
     @property
     def shape(self) -> str:

@@ -5,6 +5,8 @@ from torch import Tensor
 
 from warpsmith.tasks.api import Case, Draw, Input, Parameter
 
+EPS = (1e-6, 1e-5, 1e-3)  # two that models use, and one that shows beside a variance of one
+
 
 def forward(x: Input, weight: Parameter, bias: Parameter, groups: int, eps: float) -> Tensor:
     """Normalize each group of channels of each image, scale and shift by channel, then SiLU."""
@@ -22,4 +24,5 @@ def inputs(case: Case, draw: Draw) -> tuple[Tensor, Tensor, Tensor, int, float]:
     """Images of the family; a gain around one."""
     batch, channels, height, width, groups = case.sizes("batch", "channels", "height", "width", "groups")
     weight = draw.parameter(channels, mean=1.0, std=0.25)
-    return draw.input(batch, channels, height, width), weight, draw.parameter(channels, std=0.25), groups, 1e-5
+    x, bias = draw.input(batch, channels, height, width), draw.parameter(channels, std=0.25)
+    return x, weight, bias, groups, case.pick(EPS)

@@ -5,6 +5,8 @@ from torch import Tensor
 
 from warpsmith.tasks.api import Case, Draw, Input, Parameter
 
+EPS = (1e-6, 1e-5, 1e-3)  # two that models use, and one that shows beside a variance of one
+
 
 def forward(x: Input, weight: Parameter, bias: Parameter, eps: float) -> Tensor:
     """Normalize each row to mean zero and variance one, then scale and shift."""
@@ -20,5 +22,6 @@ def saved(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, 
 
 def inputs(case: Case, draw: Draw) -> tuple[Tensor, Tensor, Tensor, float]:
     """Rows of the family; a gain around one."""
-    rows, cols = case.sizes("rows", "cols")
-    return draw.input(rows, cols), draw.parameter(cols, mean=1.0, std=0.25), draw.parameter(cols, std=0.25), 1e-5
+    x = draw.input(*case.sizes("rows", "cols"))
+    weight, bias = draw.parameter(x.shape[-1], mean=1.0, std=0.25), draw.parameter(x.shape[-1], std=0.25)
+    return x, weight, bias, case.pick(EPS)

@@ -5,7 +5,8 @@ from torch import Tensor
 
 from warpsmith.tasks.api import Case, Draw, Fixed, Input
 
-BASE = 10000.0
+BASES = (10000.0, 500000.0, 1000000.0)  # LLaMA 2, LLaMA 3, long contexts
+FIRST = 4096  # the first token's position is below it: a sequence may go on from a cache
 TURN_HIGH, TURN_LOW = 6.283184051513672, 1.2556659146982142e-06  # 2π, the first part of 22 bits so that k·2π is exact
 
 
@@ -15,16 +16,17 @@ def forward(q: Input, k: Input, cos: Fixed, sin: Fixed) -> tuple[Tensor, Tensor]
 
 
 def inputs(case: Case, draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Queries and keys of the family; the tables in the element type, as models keep them."""
+    """Queries and keys of the family; tables of a drawn base and first position in the element type."""
     batch, heads, kv_heads, seq, dim = case.sizes("batch", "heads", "kv_heads", "seq", "dim")
     q, k = draw.input(batch, heads, seq, dim), draw.input(batch, kv_heads, seq, dim)
-    cos, sin = tables(seq, dim // 2)
+    base, first = BASES[int(draw.bits(len(BASES), 1))], int(draw.bits(FIRST, 1))
+    cos, sin = tables(first, seq, dim // 2, base)
     return q, k, cos.to(draw.dtype), sin.to(draw.dtype)
 
 
-def tables(seq: int, half: int) -> tuple[Tensor, Tensor]:
+def tables(first: int, seq: int, half: int, base: float) -> tuple[Tensor, Tensor]:
     """Cosine and sine of position · base^(-i/half) in float64, by + - * / alone: the same bits on every machine."""
-    angles = torch.arange(seq, dtype=torch.float64).unsqueeze(1) * _frequencies(half)
+    angles = torch.arange(first, first + seq, dtype=torch.float64).unsqueeze(1) * _frequencies(half, base)
     turns = (angles / TURN_HIGH).round()
     rest = angles - turns * TURN_HIGH - turns * TURN_LOW
     square = rest * rest
@@ -36,8 +38,8 @@ def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((low * cos - high * sin, high * cos + low * sin), -1)
 
 
-def _frequencies(half: int) -> Tensor:
-    ratio = _root(BASE, half)
+def _frequencies(half: int, base: float) -> Tensor:
+    ratio = _root(base, half)
     found = [1.0]
     for _ in range(half - 1):
         found.append(found[-1] / ratio)
