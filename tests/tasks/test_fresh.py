@@ -1,4 +1,4 @@
-"""Fresh problems: every one differs, each is right, tables stay, and a seed repeats them."""
+"""Fresh problems: every one differs in all it has, each is right, and a seed repeats them."""
 
 from itertools import combinations, islice, pairwise
 
@@ -9,6 +9,7 @@ from warpsmith.records import Direction, Group, Trial, Twist
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.program import Problem
+from warpsmith.tasks.suite import folders
 from warpsmith.tasks.values import tensors
 
 
@@ -50,10 +51,10 @@ def test_a_twist_is_drawn_too() -> None:
     assert int(first.abs().argmax()) != int(second.abs().argmax())
 
 
-def test_tables_stay() -> None:
+def test_tables_are_drawn_as_well() -> None:
     first, second, _ = some("rope", Direction.FORWARD)
-    same = [torch.equal(a, b) for a, b in zip(tensors(first.arguments), tensors(second.arguments), strict=True)]
-    assert same.count(True) == 2
+    pairs = list(zip(tensors(first.arguments), tensors(second.arguments), strict=True))
+    assert len(pairs) == 4 and not any(torch.equal(one, other) for one, other in pairs)
 
 
 def test_a_seed_repeats_them() -> None:
@@ -61,12 +62,11 @@ def test_a_seed_repeats_them() -> None:
     assert torch.equal(one.expected[0], two.expected[0])
 
 
-def test_an_outline_has_the_shapes_and_no_numbers() -> None:
-    opened = open_task("layernorm")
+@pytest.mark.parametrize("name", folders())
+def test_an_outline_has_the_shapes_and_no_numbers(name: str) -> None:
+    opened = open_task(name)
     case = opened.describe().group(Group.SMOKE)[0]
     for direction in Direction:
         real, shape = opened.problem(direction, Trial(case=case)), outline(opened, direction, Trial(case=case))
-        assert [(t.shape, t.stride(), t.dtype) for t in shape.native] == [
-            (t.shape, t.stride(), t.dtype) for t in real.native
-        ]
+        assert [(t.shape, t.dtype) for t in shape.native] == [(t.shape, t.dtype) for t in real.native]
         assert {t.device.type for t in shape.native} == {"meta"}

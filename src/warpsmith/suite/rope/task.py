@@ -19,14 +19,14 @@ def inputs(case: Case, draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Queries and keys of the family; tables of a drawn base and first position in the element type."""
     batch, heads, kv_heads, seq, dim = case.sizes("batch", "heads", "kv_heads", "seq", "dim")
     q, k = draw.input(batch, heads, seq, dim), draw.input(batch, kv_heads, seq, dim)
-    base, first = BASES[int(draw.bits(len(BASES), 1))], int(draw.bits(FIRST, 1))
-    cos, sin = tables(first, seq, dim // 2, base)
+    base, first = draw.bits(len(BASES), 1), draw.bits(FIRST, 1)  # never read here: an outline has no numbers
+    cos, sin = tables(first, seq, torch.stack([_frequencies(dim // 2, one) for one in BASES])[base])
     return q, k, cos.to(draw.dtype), sin.to(draw.dtype)
 
 
-def tables(first: int, seq: int, half: int, base: float) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of position · base^(-i/half) in float64, by + - * / alone: the same bits on every machine."""
-    angles = torch.arange(first, first + seq, dtype=torch.float64).unsqueeze(1) * _frequencies(half, base)
+def tables(first: Tensor, seq: int, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of position · frequency in float64, by + - * / alone: the same bits on every machine."""
+    angles = (torch.arange(seq, dtype=torch.float64) + first).unsqueeze(1) * frequencies
     turns = (angles / TURN_HIGH).round()
     rest = angles - turns * TURN_HIGH - turns * TURN_LOW
     square = rest * rest
@@ -39,6 +39,7 @@ def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _frequencies(half: int, base: float) -> Tensor:
+    """base^(-i/half)."""
     ratio = _root(base, half)
     found = [1.0]
     for _ in range(half - 1):
