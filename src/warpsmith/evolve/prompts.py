@@ -94,15 +94,15 @@ def _task(subject: Subject) -> str:
         description=task.description,
         source=task.source.strip(),
         skeleton=skeleton(task, subject.direction).strip(),
-        tolerance=tolerance(task),
+        tolerance=tolerance(task, subject.direction),
         libraries=libraries,
         gpu=subject.gpu,
     )
 
 
-def tolerance(task: Task) -> str:
-    """The error budget in words."""
-    one = task.tolerance
+def tolerance(task: Task, direction: Direction) -> str:
+    """The error budget of a direction in words."""
+    one = task.tolerance.of(direction)
     precision = "TF32 is allowed" if task.precision.tf32 else "no TF32 and no lower precision than the inputs have"
     return (
         f"|found - reference| <= {one.factor:g} * unit roundoff * growth({one.reduction}) * magnitude elementwise, "
