@@ -38,6 +38,7 @@ from warpsmith.records import (
     Direction,
     Environment,
     Group,
+    Heldout,
     KernelResources,
     Reason,
     Record,
@@ -63,6 +64,7 @@ from warpsmith.vgpu import Facts, Row
 
 OPENED = open_task("softmax")
 TASK = OPENED.describe()
+DRAWN = Heldout.model_fields["count"].default  # held-out shapes, one of each kind of size
 CANDIDATE = Candidate(task="softmax", direction=Direction.FORWARD, source="x")
 CASE = TASK.group(Group.SMOKE)[0]
 RECORDED = Recorded(Recording("", (1, 2, 3), b""), (), (), ())
@@ -88,7 +90,7 @@ def test_the_chosen_group_is_timed_and_by_default_the_timing_cases(group: Group)
 
 def test_held_out_cases_are_drawn_before_they_are_timed() -> None:
     found = _timed_cases(desk(Group.HELDOUT))
-    assert len(found) == 3 + NEAR_CASES and all(case.group is Group.HELDOUT for case in found)
+    assert len(found) == DRAWN + NEAR_CASES and all(case.group is Group.HELDOUT for case in found)
 
 
 def test_a_claim_times_held_out_cases_too() -> None:
@@ -96,8 +98,8 @@ def test_a_claim_times_held_out_cases_too() -> None:
     found = _timed_cases(claimed)
     assert found[: len(TASK.group(Group.TIMING))] == list(TASK.group(Group.TIMING))
     drawn = found[len(TASK.group(Group.TIMING)) :]
-    assert [case.group for case in drawn] == [Group.HELDOUT] * (3 + NEAR_CASES)
-    assert [case.name.startswith(NEAR) for case in drawn] == [False] * 3 + [True] * NEAR_CASES
+    assert [case.group for case in drawn] == [Group.HELDOUT] * (DRAWN + NEAR_CASES)
+    assert [case.name.startswith(NEAR) for case in drawn] == [False] * DRAWN + [True] * NEAR_CASES
 
 
 def test_launches_are_those_that_the_virtual_gpu_counted() -> None:
