@@ -13,6 +13,7 @@ from warpsmith.base import UsageError
 from warpsmith.bench.batch import Malformed
 from warpsmith.cli._main import run
 from warpsmith.cli._published import read_records, records_below
+from warpsmith.cli.regrade import Way, _choices
 from warpsmith.evolve.fake import fake_record
 from warpsmith.records import Candidate, Direction, Reason, Record
 
@@ -165,6 +166,20 @@ def test_the_same_seed_and_the_same_choices(tmp_path: Path) -> None:
     assert run(words) == run([*words, "--same-seed"]) == 0
     assert [seed for _, _, seed in ASKED] == [None, 7]
     assert ASKED[0][1].gpu == "A100" and ASKED[0][1].effort == "usual"
+
+
+@pytest.mark.parametrize(("quick", "asked"), [(False, ("claim", ("eager", "compile"))), (True, ("search", ("eager",)))])
+def test_a_claim_meets_the_modes_that_it_met_and_a_quick_look_eager_alone(
+    quick: bool, asked: tuple[str, tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpsmith.bench.choices.gpus", lambda: ["a GPU"])
+    way = Way("auto", same_seed=False, trust=False, within=0.1, quick=quick)
+    record = on_a_gpu(kernel(), 4.0, "claim")
+    extra = {"tier": "claim", "baselines": "eager,compile"}
+    claimed = record.model_copy(update={"options": record.options.model_copy(update={"extra": extra})})
+    found = _choices(claimed, way)
+    assert (found.tier, found.baselines) == asked
+    assert _choices(None, way).baselines == (("eager",) if quick else ())
 
 
 @pytest.mark.usefixtures("evaluator")

@@ -11,7 +11,7 @@ import typer
 
 from warpsmith.base import UsageError
 from warpsmith.cli._archive import keep
-from warpsmith.cli._options import Device, Jobs, Json, Macros, Trust, read_macros
+from warpsmith.cli._options import Device, Jobs, Json, Macros, Trust, read_macros, read_modes
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._published import RECORDS, kernel_candidate, read_lines, read_records, records_below, results_for
 from warpsmith.records import Candidate, Group, Record, Verdict
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 WITHIN_HELP = "The share by which times of the same hardware may differ."
 AGAINST_HELP = "A folder of records to hold kernels against; docs/results beside the folder of kernels by default."
+QUICK_HELP = "On a GPU, verdicts and the kernels' own times as a search measures them, and of torch eager alone."
 SEED_HELP = "Draw the same inputs and held-out shapes again instead of new ones."
 
 
@@ -63,6 +64,7 @@ class Way:
     same_seed: bool
     trust: bool
     within: float
+    quick: bool
 
 
 def command(
@@ -72,6 +74,7 @@ def command(
     macro: Macros = None,
     device: Device = "auto",
     same_seed: Annotated[bool, typer.Option("--same-seed", help=SEED_HELP)] = False,
+    quick: Annotated[bool, typer.Option("--quick", help=QUICK_HELP)] = False,
     within: Annotated[float, typer.Option(min=0, help=WITHIN_HELP)] = 0.1,
     trust: Trust = False,
     jobs: Jobs = os.cpu_count() or 1,
@@ -82,7 +85,7 @@ def command(
     asked = Asked(task, read_macros(macro or []), against, cache(records_below))
     published = [one for path in files for one in _published(path, asked)]
     found = []
-    for one in _again(published, Way(device, same_seed, trust, within), jobs):
+    for one in _again(published, Way(device, same_seed, trust, within, quick), jobs):
         found.append(one)
         if not as_json:
             _print(one)
@@ -177,10 +180,11 @@ def _choices(record: Record | None, way: Way) -> "Choices":
     from warpsmith.bench import Choices, settled
 
     device = settled(way.device)
+    quick = ("eager",) if way.quick and device == "cuda" else ()
     if record is None or record.options.device != device:
-        return Choices(device=device, trust=way.trust)
+        return Choices(device=device, trust=way.trust, baselines=quick)
     options = record.options
-    tier = "claim" if options.extra.get("tier") == "claim" else "search"
+    tier = "claim" if options.extra.get("tier") == "claim" and not way.quick else "search"
     return Choices(
         device=device,
         cases=tuple(Group(name) for name in options.cases),
@@ -188,6 +192,7 @@ def _choices(record: Record | None, way: Way) -> "Choices":
         trust=way.trust,
         tier=cast(Literal["search", "claim"], tier),
         cache="warm" if options.cache == "warm" else "cold",
+        baselines=quick or read_modes(options.extra.get("baselines", "")),
         effort="thorough" if "effort" in options.extra else "usual",  # a sketch's times, and the calls it left out
     )
 
