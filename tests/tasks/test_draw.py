@@ -60,6 +60,13 @@ def test_what_nobody_makes_again_is_of_the_same_family(family: Family, dtype: Dt
     assert torch.equal(draw(family, dtype=dtype).input(60, 350), usual), "and it is over"
 
 
+@pytest.mark.parametrize(("family", "dtype"), FITTING)
+def test_shapes_of_every_family_are_had_without_numbers(family: Family, dtype: Dtype) -> None:
+    with torch.device("meta"):
+        x = draw(family, dtype=dtype).input(6, 35)
+    assert (x.shape, str(x.dtype), x.device.type) == ((6, 35), f"torch.{dtype}", "meta")
+
+
 def test_the_generator_is_of_the_device_that_is_drawn_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Upstream gradients are drawn where results lie, and whoever draws them may have begun elsewhere."""
     made: list[str] = []

@@ -177,7 +177,8 @@ def _denormal(draw: Draw, shape: tuple[int, ...]) -> Tensor:
 
 def _vast(draw: Draw, shape: tuple[int, ...]) -> Tensor:
     # Float16 ends at 2^16 and at 2^-24; a product of two such numbers is still far from float32's ends.
-    return draw.normal(*shape) * (VAST[0] if int(draw.bits(2, 1)) else VAST[1])
+    # Which of both is never read here: an outline has no numbers.
+    return draw.normal(*shape) * torch.where(draw.bits(2, 1) == 0, VAST[1], VAST[0])
 
 
 def _offset(draw: Draw, shape: tuple[int, ...]) -> Tensor:
