@@ -9,7 +9,7 @@ import pytest
 
 from warpsmith.base import UsageError
 from warpsmith.bench import Choices
-from warpsmith.bench.batch import Malformed, Results, read_requests, run_batch
+from warpsmith.bench.batch import Ahead, Malformed, Results, read_requests, run_batch
 from warpsmith.records import Candidate, Direction, Environment, Language, Record, StageResult, Verdict
 
 CHOICES = Choices(device="vgpu")
@@ -109,6 +109,35 @@ def test_it_goes_on_where_it_was_killed(tmp_path: Path) -> None:
     assert len(lines) == 5
     assert [len(Record.parse(line).candidate.source) for line in lines if "error" not in line[:10]] == [1, 2, 2, 3]
     assert Results(out).left(read_requests(path), CHOICES) == []
+
+
+def test_what_was_done_before_its_turn_is_not_done_again(tmp_path: Path) -> None:
+    path, out = batch(tmp_path, *(candidate(n) for n in (1, 2, 2, 3))), tmp_path / "r.jsonl"
+    beside, asked = tmp_path / "r.jsonl.ahead", list[int]()
+
+    def first_fails(candidate: Candidate, choices: Choices) -> Record:
+        if len(candidate.source) == 1:
+            while not beside.exists() or len(beside.read_text().splitlines()) < 3:
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+        return judge(candidate, choices)
+
+    def noting(candidate: Candidate, choices: Choices) -> Record:
+        asked.append(len(candidate.source))
+        return judge(candidate, choices)
+
+    requests = read_requests(path)
+    with pytest.raises(KeyboardInterrupt):
+        list(run_batch(requests, CHOICES, 4, first_fails, Ahead(Results(out))))
+    results = Results(out)
+    ahead = Ahead(results)
+    for line in run_batch(results.left(requests, CHOICES), CHOICES, 2, noting, ahead):
+        results.add(line)
+    assert asked == [1], "the other three were there"
+    assert [len(Record.parse(line).candidate.source) for line in Results(out).lines] == [1, 2, 2, 3]
+    assert Ahead(Results(out)).take(requests[1].key(CHOICES)) is None, "each has served once"
+    ahead.over()
+    assert not beside.exists()
 
 
 def test_results_of_another_batch_are_not_gone_on_with(tmp_path: Path) -> None:

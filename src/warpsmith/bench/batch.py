@@ -2,10 +2,12 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
@@ -52,23 +54,38 @@ def read_requests(path: Path) -> list[Request]:
     return [_request(number, line, path.parent) for number, line in enumerate(lines, 1) if line]
 
 
-def run_batch(requests: Sequence[Request], choices: Choices, jobs: int, judge: Judge | None = None) -> Iterator[str]:
+def run_batch(
+    requests: Sequence[Request],
+    choices: Choices,
+    jobs: int,
+    judge: Judge | None = None,
+    ahead: "Ahead | None" = None,
+) -> Iterator[str]:
     """A line for each request, in order, as soon as it and those before are done; `jobs` at a time."""
     fixed = replace(choices, device=settled(choices.device))
     with pool_of_judges(fixed, min(jobs, len(requests))) as (threads, grade):
-        asked = judge or grade
+
+        def line(request: Request) -> str:
+            found = ahead.take(request.key(fixed)) if ahead else None
+            if found is not None:
+                return found
+            made = _line(request, fixed, judge or grade)
+            if ahead:
+                ahead.add(made)
+            return made
+
         waiting = iter(requests)
-        flying = [threads.submit(_line, one, fixed, asked) for one in islice(waiting, 2 * jobs)]
+        flying = [threads.submit(line, one) for one in islice(waiting, 2 * jobs)]
         while flying:
             yield flying.pop(0).result()
-            flying += [threads.submit(_line, one, fixed, asked) for one in islice(waiting, 1)]
+            flying += [threads.submit(line, one) for one in islice(waiting, 1)]
 
 
 class Results:
     """A file of results that grows by whole lines; half a line that a crash left is dropped when it is opened."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         with writable(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.open("ab").close()  # what cannot be written is told before the work
@@ -84,18 +101,45 @@ class Results:
         for place, (line, request) in enumerate(zip(self.lines, requests, strict=False), 1):
             if _key_of_line(line) not in (request.key(fixed), digest(request.text)):
                 raise UsageError(
-                    f"Line {place} of {self._path} is not the result of line {request.number} of the batch with these "
+                    f"Line {place} of {self.path} is not the result of line {request.number} of the batch with these "
                     "options. Name another --out, or remove the file."
                 )
         if len(self.lines) > len(requests):
-            raise UsageError(f"{self._path} has {len(self.lines)} results; the batch has {len(requests)} candidates.")
+            raise UsageError(f"{self.path} has {len(self.lines)} results; the batch has {len(requests)} candidates.")
         return requests[len(self.lines) :]
 
     def add(self, line: str) -> None:
         """Append one line by one write, and see it on the disk."""
-        with writable(self._path), self._path.open("ab", buffering=0) as out:
+        with writable(self.path), self.path.open("ab", buffering=0) as out:
             out.write(line.encode() + b"\n")
             os.fsync(out.fileno())
+
+
+class Ahead:
+    """Results before it is their turn, in a file beside the others: a kill costs what is in flight, not what waits."""
+
+    def __init__(self, results: Results) -> None:
+        self._path = results.path.with_name(f"{results.path.name}.ahead")
+        self._file, self._adding = Results(self._path), Lock()
+        waiting = Counter(self._file.lines) - Counter(results.lines)
+        self._found: dict[str, list[str]] = {}
+        for line in waiting.elements():
+            self._found.setdefault(_key_of_line(line), []).append(line)
+
+    def take(self, key: str) -> str | None:
+        """A result that an earlier run had for this request; each serves once, as the same kernel may stand twice."""
+        with self._adding:
+            found = self._found.get(key)
+            return found.pop() if found else None
+
+    def add(self, line: str) -> None:
+        """Keep one."""
+        with self._adding:
+            self._file.add(line)
+
+    def over(self) -> None:
+        """All had their turn."""
+        self._path.unlink(missing_ok=True)
 
 
 def _request(number: int, text: str, folder: Path) -> Request:

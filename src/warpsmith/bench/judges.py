@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import BoundedSemaphore, Lock, Thread
 from typing import Protocol
 
 from warpsmith.base import HarnessError, UsageError
@@ -27,6 +27,9 @@ from warpsmith.records import Candidate, Model, Record, Verdict
 
 ARGV = (sys.executable, "-P", "-m", "warpsmith.bench.judges")
 MOST = 8  # each has a context on the GPU and what torch loads there
+# Texts compiled at once, half of the cores: with a compiler on every one a judge is milliseconds late at its clock, and
+# the clock takes longer for a kernel than these compilers do.
+COMPILERS = max(1, (os.cpu_count() or 1) // 2)
 JOB, REPLY = 1, 2
 LONG_S = 7 * 86400.0  # a judge may wait for the GPU as long as it is; every stage has limits of its own
 JOB_BYTES = 64 << 20
@@ -102,13 +105,14 @@ class Judges:
     def __init__(self, count: int, argv: tuple[str, ...] = ARGV) -> None:
         self._nursery = Nursery(argv)
         self._all = [Judge(self._nursery) for _ in range(count)]
-        self._free = SimpleQueue[Judge]()
+        self._free, self._compiling = SimpleQueue[Judge](), BoundedSemaphore(COMPILERS)
         for judge in self._all:
             self._free.put(judge)
 
     def grade(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
         """Compiled here, and the rest by the next one that is free; one that ended in the middle is a fault of ours."""
-        begun = begin(candidate, choices, seed)
+        with self._compiling:
+            begun = begin(candidate, choices, seed)
         if not begun.left:
             return begun.record
         judge = self._free.get()

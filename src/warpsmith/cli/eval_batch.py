@@ -91,20 +91,22 @@ def _append(
     requests: "list[Request]", choices: "Choices", jobs: int, out: Path, archive: bool, quiet: bool
 ) -> Appended:
     """Go on where the file of results ends."""
-    from warpsmith.bench.batch import Results, run_batch
+    from warpsmith.bench.batch import Ahead, Results, run_batch
 
     results = Results(out)
     left = results.left(requests, choices)
+    ahead = Ahead(results)
     _keep(results.lines, archive)
     there, unusable = len(requests) - len(left), sum(map(_is_unusable, results.lines))
     if there and not quiet:
         console().print(f"{there} of {len(requests)} were there already")
-    for number, line in enumerate(run_batch(left, choices, jobs), there + 1):
+    for number, line in enumerate(run_batch(left, choices, jobs, ahead=ahead), there + 1):
         results.add(line)
         _keep([line], archive)
         unusable += _is_unusable(line)
         if not quiet:
             console().print(f"{number} of {len(requests)}: {_said(line)}")
+    ahead.over()
     return Appended(out=str(out.absolute()), lines=len(requests), there=there, unusable=unusable)
 
 
