@@ -81,12 +81,14 @@ def latency(tasks: Sequence[str]) -> Part:
 def batch(tasks: Sequence[str], jobs: int) -> Part:
     """Seconds for all of them at once."""
     requests = [Request(number, "", fresh(task)) for number, task in enumerate(tasks, 1)]
-    begin = time.perf_counter()
-    records = list(run_batch(requests, CHOICES, jobs))
+    begin, lines, records = time.perf_counter(), list[str](), list[str]()
+    for line in run_batch(requests, CHOICES, jobs):
+        record, seconds = Record.parse(line), time.perf_counter() - begin
+        lines.append(f"{record.candidate.task:16}{seconds:7.2f} s  {_stages(record)}")
+        records.append(line)
     seconds = time.perf_counter() - begin
-    verdicts = [Record.parse(line).verdict.value for line in records]
-    said = f"{len(tasks)} kernels at once: {seconds:.1f} s (aim {BATCH_S:g} s for eight): {', '.join(verdicts)}"
-    return Part([said], records)
+    lines.append(f"{len(tasks)} kernels at once: {seconds:.1f} s (aim {BATCH_S:g} s for eight)")
+    return Part(lines, records)
 
 
 def scale(tasks: Sequence[str], jobs: int) -> Part:
@@ -183,12 +185,12 @@ def _why(record: Record) -> str:
     return f"{record.ended.reason}: {record.ended.detail}" if record.ended else ""
 
 
-def prepare(tasks: Sequence[str]) -> None:
+def prepare(tasks: Sequence[str], jobs: int) -> None:
     """Everything that is measured once a machine: native parts, the null candidate, ceilings, baselines."""
-    for task in tasks:
-        record = grade(fresh(task), CHOICES)
+    requests = [Request(number, "", fresh(task)) for number, task in enumerate(tasks, 1)]
+    for record in map(Record.parse, run_batch(requests, CHOICES, jobs)):
         cases = len(record.timing.cases) if record.timing else 0
-        print(f"prepared {task}: {_stages(record)}, {cases} cases", flush=True)
+        print(f"prepared {record.candidate.task}: {_stages(record)}, {cases} cases", flush=True)
 
 
 def main() -> None:
@@ -211,7 +213,7 @@ def main() -> None:
     }
     chosen = given.parts.split(",")
     if {"latency", "batch", "scale"} & set(chosen) and not given.prepared:
-        prepare(tasks)
+        prepare(tasks, given.jobs)
     for name in chosen:
         part = parts[name]()
         print("\n".join(part.lines), flush=True)

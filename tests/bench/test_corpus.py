@@ -14,6 +14,7 @@ from warpsmith.bench.corpus import (
     Outcome,
     Specimen,
     audit,
+    examine,
     judged,
     key_of,
     read_corpus,
@@ -81,12 +82,26 @@ def test_a_header_says_what_a_file_is(tmp_path: Path) -> None:
         ("// attack: x\n", "no '// task"),
         ("// attack: x\n// task: t\n// caught: check magic\n", "magic"),
         ("// attack: x\n// task: t\n// direction: up\n", "up"),
+        ("// attack: x\n// task: t\n// cases: some\n", "all"),
     ],
 )
 def test_a_header_that_cannot_be_read_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "k.cu").write_text(text)
     with pytest.raises(UsageError, match=complaint):
         read_corpus([tmp_path])
+
+
+@pytest.mark.parametrize(("words", "most"), [("", 2), ("// cases: all\n", None)])
+def test_an_attack_on_a_late_case_is_tried_with_every_case(words: str, most: int | None, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(words + ATTACK)
+    (one,), asked = read_corpus([tmp_path]), list[int | None]()
+
+    def judge(_candidate: Candidate, choices: Choices, _seed: int | None = None) -> Record:
+        asked.append(choices.most_cases)
+        return record(Verdict.FAIL, Reason.WRONG_VALUE)
+
+    assert not examine(one, replace(CHOICES, most_cases=2), by=judge).wrong
+    assert asked == [most]
 
 
 def test_a_folder_without_a_corpus_is_refused(tmp_path: Path) -> None:

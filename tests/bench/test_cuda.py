@@ -32,6 +32,7 @@ from warpsmith.bench.stages import arch_of
 from warpsmith.check import Seen, Step
 from warpsmith.device import Gpu
 from warpsmith.records import (
+    MODES,
     Candidate,
     Case,
     CompileFacts,
@@ -57,6 +58,7 @@ from warpsmith.tasks.find import open_task
 from warpsmith.tasks.fresh import problems
 from warpsmith.tasks.heldout import NEAR, NEAR_CASES
 from warpsmith.tasks.values import Values
+from warpsmith.timing.baselines import Baseline, Baselines
 from warpsmith.timing.recording import Recordings, Unrepeated
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.subject import Subject
@@ -169,6 +171,7 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("warpsmith.bench.cuda.gpus", lambda: (Gpu("H200", "580", 143771, "9.0"),))
     monkeypatch.setattr("warpsmith.timing.sitting.Sitting", Sat)
     monkeypatch.setattr("warpsmith.bench.cuda.has_room_for", lambda _bytes: True)
+    monkeypatch.setattr("warpsmith.timing.host.begin_host", lambda _target: None)
 
 
 class Repeatable(FakeSession):
@@ -238,18 +241,32 @@ def test_what_was_checked_is_recorded_in_the_same_process(
 
 
 @pytest.mark.usefixtures("a_gpu")
-@pytest.mark.parametrize("tier", ["search", "claim"])
-def test_torch_is_loaded_for_a_claim_while_it_is_checked(
-    tier: Literal["search", "claim"], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("tier", "until", "kept", "is_loaded"),
+    [
+        ("claim", "", MODES, True),
+        ("search", "", MODES, False),
+        ("search", "", MODES[:1], True),
+        ("search", "", (), True),
+        ("search", "check", (), False),
+    ],
+)
+def test_torch_is_loaded_while_a_kernel_is_checked_where_it_will_be_asked(
+    tier: Literal["search", "claim"],
+    until: str,
+    kept: tuple[str, ...],
+    is_loaded: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     begun: list[str] = []
-    session = Repeatable(softmax(3))
+    session, modes = Repeatable(softmax(3)), tuple(Baseline(mode=mode, idle_us=(9,), queued_us=(8,)) for mode in kept)
     monkeypatch.setattr("warpsmith.sandbox.cuda_session.CudaSession", lambda *given: session.on(given[3]))
     monkeypatch.setattr("warpsmith.bench.cuda.solver", lambda opened: opened.problem)
     monkeypatch.setattr("warpsmith.timing.host.begin_host", begun.append)
-    chosen = Choices(device="cuda", cases=(Group.SMOKE,), tier=tier)
+    monkeypatch.setattr("warpsmith.timing.baselines.load", lambda _path: Baselines(modes=modes) if modes else None)
+    chosen = Choices(device="cuda", cases=(Group.SMOKE,), tier=tier, until=until)
     check_stage(Desk("softmax", OPENED, TASK, CANDIDATE, chosen, 3, Path("x.so")))(compiled(1))
-    assert begun == (["softmax"] if tier == "claim" else [])
+    assert begun == (["softmax"] if is_loaded else [])
 
 
 @pytest.mark.usefixtures("a_gpu")

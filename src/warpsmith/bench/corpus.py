@@ -3,7 +3,9 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal, cast
 
 from pydantic import Field
 
@@ -18,7 +20,7 @@ from warpsmith.records.record import CHANCE
 
 HEADER = re.compile(r"^//\s*([a-z]+):\s*(.*?)\s*$")
 NO_GAIN = 0.99  # of the honest kernel's time: above this an attack has gained nothing
-KNOWN = ("attack", "control", "task", "direction", "caught", "without", "device", "harmless")
+KNOWN = ("attack", "control", "task", "direction", "caught", "without", "device", "cases", "harmless")
 
 
 class Expected(Model):
@@ -37,6 +39,7 @@ class Specimen(Model):
     task: str
     direction: Direction = Direction.FORWARD
     device: str = ""  # where it shows: "cuda" only on a real GPU; what shows on the virtual one is tried on both
+    cases: Literal["", "all"] = ""  # "all": the first few timing cases do not show it
     caught: tuple[Expected, ...] = ()
     without: tuple[Expected, ...] = ()  # what catches it when defences are left out
     harmless: str = ""
@@ -133,6 +136,7 @@ def read_specimen(path: Path) -> Specimen | None:
             task=fields["task"],
             direction=Direction(fields.get("direction", "forward")),
             device=fields.get("device", ""),
+            cases=cast(Literal["", "all"], fields.get("cases", "")),
             caught=tuple(_expected(fields.get("caught", ""))),
             without=tuple(_expected(fields.get("without", ""))),
             harmless=fields.get("harmless", ""),
@@ -162,6 +166,11 @@ def audit(
     found |= {one.specimen.path: one for one in (trial.result() for trial in trials)}
     outcomes = tuple(found[one.path] for one in fit)
     return Audit(outcomes=outcomes, skipped=tuple(one for one in specimens if one not in fit))
+
+
+def way_for(specimen: Specimen, choices: Choices) -> Choices:
+    """How one file is tried: with every timing case where its header asks for that."""
+    return replace(choices, most_cases=None) if specimen.cases == "all" else choices
 
 
 def key_of(specimen: Specimen, choices: Choices) -> str:
@@ -201,10 +210,10 @@ def examine(specimen: Specimen, choices: Choices, seed: int | None = None, by: G
         language=language_of(source),
         origin=Path(specimen.path).name,
     )
-    key = key_of(specimen, choices)
+    key, way = key_of(specimen, choices), way_for(specimen, choices)
     try:
-        record = by(candidate, choices, seed)
-        honest = _honest(specimen, candidate, choices, record, by)
+        record = by(candidate, way, seed)
+        honest = _honest(specimen, candidate, way, record, by)
         return judged(specimen, record, bool(choices.without), honest).model_copy(update={"key": key})
     except WarpsmithError as error:
         return Outcome(
@@ -280,7 +289,7 @@ def _header(text: str) -> Iterator[tuple[str, str]]:
 def _expected(text: str) -> Iterator[Expected]:
     """`check wrong_value, findings`: a stage holds for the reasons after it until another is named; `?` is unknown."""
     stage = ""
-    for part in (part.strip() for part in text.split(",") if part.strip() not in ("", "?")):
+    for part in (part.strip() for part in re.split("[,;]", text) if part.strip() not in ("", "?")):
         words = part.split()
         stage = words[0] if len(words) > 1 else stage
         yield Expected(stage=stage, reason=Reason(words[-1]))

@@ -75,12 +75,12 @@ def check_stage(desk: Desk) -> Stage:
         from warpsmith.timing.host import begin_host
         from warpsmith.timing.recording import PLACES, room_of
 
-        if desk.choices.tier == "claim":
-            begin_host(desk.target)
         direction, steps = record.candidate.direction, desk.steps("cuda")
+        timed = _timed_cases(desk) if desk.choices.until in AFTER_CHECK else []
+        if timed and (desk.choices.tier == "claim" or _lacks_baselines(desk, record, timed)):
+            begin_host(desk.target)  # it loads torch for seconds, which the clock would wait for
         subject = desk.subject = _subject(desk, _launches(desk, record))
         outlines = (outline(desk.opened, direction, step.trial) for step in _one_a_case(steps))
-        timed = _timed_cases(desk) if desk.choices.until in AFTER_CHECK else []
         room = room_for_all(outlines)
         later = room_of(subject.outline(case) for case in timed) if timed else room
         runtime, call_s = Toolchain.find().runtime.parent, desk.choices.call_s
@@ -100,6 +100,15 @@ def check_stage(desk: Desk) -> Stage:
         return found
 
     return stage
+
+
+def _lacks_baselines(desk: Desk, record: Record, cases: Iterable[Case]) -> bool:
+    """Whether some mode of torch that is asked for is not kept for some case."""
+    from warpsmith.timing.baselines import load, store
+
+    place, direction, cold = record.environment, record.candidate.direction, desk.choices.cache == "cold"
+    kept = (load(store(place.hardware, place.torch, desk.task, direction, case, cold)) for case in cases)
+    return any(one is None or one.lacking(desk.choices.baselines or MODES) for one in kept)
 
 
 def is_much(arenas_bytes: int) -> bool:
