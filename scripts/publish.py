@@ -5,7 +5,8 @@ Usage: python scripts/publish.py FOLDER RECORDS.jsonl...
 
 FOLDER is of a GPU: docs/results/h200. A record counts that passed and is of a kernel's text as it is now; where there
 are several the last one does, of FOLDER first and then of the files as they are named. A kernel without one keeps the
-record that it had; --stale prints those whose text has no claim there, as requests for `warpsmith eval-batch --claim`.
+record that it had; --stale prints those whose text has no claim there of the task as it is now, as requests for
+`warpsmith eval-batch --claim`.
 """
 
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from warpsmith.cli import main
 from warpsmith.cli._published import kernel_candidate, kernels_below, read_records, records_below
 from warpsmith.records import Direction, Record, Verdict
+from warpsmith.tasks.suite import suite
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 
@@ -37,8 +39,10 @@ def publish(folder: Path, files: list[Path]) -> None:
 
 
 def stale(folder: Path) -> Iterator[str]:
-    """A request for every kernel whose text has no claim in the folder."""
-    claimed = {one.candidate.source for one in records_below(folder) if one.timing and one.timing.tier == "claim"}
+    """A request for every kernel whose text has no claim in the folder, or one of an earlier version of its task."""
+    versions = {task.name: task.version for task in suite()}
+    claims = [one for one in records_below(folder) if one.timing and one.timing.tier == "claim"]
+    claimed = {one.candidate.source for one in claims if one.task_version == versions.get(one.candidate.task)}
     for kernel in kernels_below(KERNELS):
         if kernel.read_text() not in claimed:
             yield kernel_candidate(kernel, "", {})[1].text()
@@ -48,6 +52,7 @@ if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     if sys.argv[2] == "--stale":
-        print("\n".join(stale(Path(sys.argv[1]))))
+        for request in stale(Path(sys.argv[1])):
+            print(request)
         sys.exit()
     publish(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])

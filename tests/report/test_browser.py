@@ -34,7 +34,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         names = {"saved": [saved(archive)], "measured": [measured(archive)], "empty": [start(archive, "empty")]}
         names["both"] = [*names["saved"], *names["measured"]]
         texts = {kind: html(document(report(archive, runs))) for kind, runs in names.items()}
-        texts["suite"] = html(suite_document(suite(archive, "the archive", ["rope"])))
+        texts["suite"] = html(suite_document(suite(archive, "the archive", {"rope": ""})))
     for kind, text in texts.items():
         (folder / f"{kind}.html").write_text(text)
     return {kind: folder / f"{kind}.html" for kind in texts}

@@ -18,7 +18,7 @@ def test_rows_have_speedups_against_each_mode() -> None:
     with Archive.open("sqlite://") as archive:
         measured(archive)
         saved(archive)
-        page = suite(archive, "the archive", ["softmax", "rope"])
+        page = suite(archive, "the archive", {"softmax": "", "rope": ""})
     rows = {(row.task, row.direction): row for row in page.rows}
     assert [(row.task, row.direction) for row in page.rows][:3] == [
         ("layernorm", "forward"),
@@ -48,7 +48,7 @@ def test_a_folder_of_records_is_a_leaderboard(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(record("one", 16.0).text())
     with Archive.open("sqlite://") as archive:
         left_out = load_folder(archive, tmp_path)
-        page = suite(archive, tmp_path.name, (), left_out)
+        page = suite(archive, tmp_path.name, left_out=left_out)
     assert [row.best for row in page.rows] == [approx(2.0)]
     assert page.left_out == ("r.jsonl: 1 of 3 lines hold no record and were passed over.",)
     assert "passed over" in markdown(suite_document(page))
@@ -67,7 +67,7 @@ def board(folder: Path, *records: Record) -> SuitePage:
     (folder / "records.jsonl").write_text("".join(f"{one.text()}\n" for one in records))
     with Archive.open("sqlite://") as archive:
         left_out = load_folder(archive, folder)
-        return suite(archive, "h200", ["rope"], left_out, loaded=True)
+        return suite(archive, "h200", {"rope": ""}, left_out, loaded=True)
 
 
 def test_a_row_has_times_limits_checks_and_the_gap(tmp_path: Path) -> None:
@@ -100,6 +100,15 @@ def test_the_headline_says_when_a_mode_of_torch_is_missing(tmp_path: Path) -> No
     text = markdown(suite_document(page.model_copy(update={"rows": few})))
     assert "× the best of the modes of torch that were measured, the geometric mean of" in text
     assert "Not every mode of torch was measured" in text
+
+
+@pytest.mark.parametrize(("now", "older"), [("1", False), ("2", True)])
+def test_a_record_of_an_earlier_version_of_its_task_is_told(now: str, older: bool) -> None:
+    with Archive.open("sqlite://") as archive:
+        archive.add(None, published("softmax", Direction.FORWARD, 12.0))
+        page = suite(archive, "the archive", {"softmax": now})
+    assert [row.older for row in page.rows] == [older, False]
+    assert ("Evaluated before the task was changed" in markdown(suite_document(page))) is older
 
 
 def test_a_record_without_a_date_has_none_in_a_folder_and_the_archive_s_in_an_archive(tmp_path: Path) -> None:

@@ -73,11 +73,13 @@ def _doubts(rows: Sequence[SuiteRow]) -> Iterator[str]:
     unsure = [row for row in measured if row.claim is Claim.INCONCLUSIVE]
     partly = [row for row in measured if not _whole(row)]
     search = [row for row in measured if row.tier == "search"]
+    older = [row for row in measured if row.older]
     for text, which in (
         ("Torch's best mode is faster", slower),
         ("Neither is surely faster", unsure),
         ("Not every mode of torch was measured, so the best one may be missing", partly),
         ("Measured as a search does, against baselines that may be of another hour", search),
+        ("Evaluated before the task was changed, so that its inputs and bounds may be stricter now", older),
     ):
         if which:
             names = ", ".join(f"{row.task} {row.direction}" for row in which)

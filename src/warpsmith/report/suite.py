@@ -1,8 +1,9 @@
 """The leaderboard: the best kernel of every task by direction, over an archive or a folder of records."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 import warpsmith
 from warpsmith.archive import Archive, Entry
@@ -13,20 +14,28 @@ from warpsmith.report.winner import case_rows, check_rows, gap_of, headline
 from warpsmith.report.words import SHORT, mean_of, score_words
 
 Pair = tuple[str, Direction]
+NO_TASKS: Mapping[str, str] = MappingProxyType({})
 
 
 def suite(
-    archive: Archive, source: str, tasks: Iterable[str] = (), left_out: Sequence[str] = (), *, loaded: bool = False
+    archive: Archive,
+    source: str,
+    tasks: Mapping[str, str] = NO_TASKS,
+    left_out: Sequence[str] = (),
+    *,
+    loaded: bool = False,
 ) -> SuitePage:
     """The best of each task and direction that has a record, and a row without one for every other of `tasks`.
 
-    `loaded`: the archive was filled from files just now, so its dates are not those of the records.
+    `tasks` have their versions of today, so that a record of an earlier one is told. `loaded`: the archive was filled
+    from files just now, so its dates are not those of the records.
     """
     last = {(entry.task, entry.direction): _ended(entry) for entry in archive.records()}
     named = {(task, direction) for task in tasks for direction in Direction}
     order = {direction: place for place, direction in enumerate(Direction)}
     pairs = sorted(named | set(last), key=lambda pair: (pair[0], order[pair[1]]))
-    rows = tuple(_row(archive, pair, last.get(pair, ""), loaded) for pair in pairs)
+    found = (_row(archive, pair, last.get(pair, ""), loaded) for pair in pairs)
+    rows = tuple(row.model_copy(update={"older": _is_older(row, tasks)}) for row in found)
     package = warpsmith.__version__
     return SuitePage(made=datetime.now(UTC), package=package, source=source, rows=rows, left_out=tuple(left_out))
 
@@ -54,6 +63,11 @@ def _load(archive: Archive, path: Path) -> str:
         else:
             bad += 1
     return f"{path.name}: {bad} of {len(lines)} lines hold no record and were passed over." if bad else ""
+
+
+def _is_older(row: SuiteRow, tasks: Mapping[str, str]) -> bool:
+    """Whether the task has changed since; of one that is not ours nobody knows."""
+    return bool(row.version) and tasks.get(row.task, row.version) != row.version
 
 
 def _ended(entry: Entry) -> str:
@@ -92,6 +106,7 @@ def _filled(entry: Entry, created: datetime | None) -> SuiteRow:
         high=measured.high if measured else None,
         claim=Claim.of(measured.low, measured.high) if measured else None,
         tier=record.timing.tier if record.timing else "",
+        version=record.task_version,
         us=mean_of(one.time.us for one in cases),
         call_us=mean_of(one.call.us for one in cases if one.call),
         roofline=mean_of(one.roofline for one in cases if one.roofline),
