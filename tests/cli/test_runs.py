@@ -56,6 +56,7 @@ def test_runs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["runs", "--json"]) == 0
     (one,) = json.loads(capsys.readouterr().out)
     assert one["run"]["name"] == "mine" and one["evaluations"] == 3 and one["best"]["score"]["value"] == 1.5
+    assert one["stands"] == "stopped: budget of 0.25 dollars"
 
 
 def test_an_empty_archive_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +97,7 @@ def test_show_as_json_can_be_read_again(capsys: pytest.CaptureFixture[str]) -> N
     assert found.best is not None and found.best.macros == {"BLOCK": "256"}
     assert [kernel.generation for kernel in found.lineage] == [0, 2]
     assert {(one.verdict, one.count) for one in found.outcomes} == {(Verdict.PASS, 2), (Verdict.FAIL, 1)}
-    assert found.usd == 0.25
+    assert found.usd == 0.25 and found.stands == "stopped: budget of 0.25 dollars"
 
 
 @pytest.mark.usefixtures("filled")

@@ -44,6 +44,7 @@ class Standing(Model):
     evaluations: int
     best: Kernel | None
     usd: float  # what the models cost
+    stands: str = ""  # how it is now, where somebody has looked: a run that says running may have been killed
 
 
 class Summary(Standing):

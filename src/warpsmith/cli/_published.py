@@ -1,6 +1,6 @@
 """Files that others publish: kernels by task and direction, records as JSON or JSON lines."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from warpsmith.base import UsageError, read_text
@@ -30,13 +30,17 @@ def read_lines(path: Path) -> list[tuple[int, Record | str]]:
     whole = Record.read(text)
     if isinstance(whole, Record):
         return [(1, whole)]
-    lines = text.split("\n")
-    each = list(each_record(lines))
-    found = [(number, one if isinstance(one, Record) else _said(lines[number - 1]) or one) for number, one in each]
+    found = list(each_said(text.split("\n")))
     if not any(isinstance(one, Record) for _, one in found):
         first = f"{path}:{found[0][0]}: no record: {found[0][1]}." if found else f"{path} holds no record."
         raise UsageError(f"{first} {RECORD}")
     return found
+
+
+def each_said(lines: Sequence[str]) -> Iterator[tuple[int, Record | str]]:
+    """The same as `each_record`, of results: what eval-batch wrote in a record's place is what a line says."""
+    for number, one in each_record(lines):
+        yield number, one if isinstance(one, Record) else _said(lines[number - 1]) or one
 
 
 def _said(line: str) -> str:

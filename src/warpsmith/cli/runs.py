@@ -11,8 +11,8 @@ def command(as_json: Json = False) -> int:
     from warpsmith.archive import Archive, standing
 
     with Archive.open() as archive:
-        found = [standing(archive, run) for run in archive.runs()]
-        how = {one.run.name: stands(str(archive.url), one.run) for one in found}
+        url = str(archive.url)
+        found = [standing(archive, run).model_copy(update={"stands": stands(url, run)}) for run in archive.runs()]
     if as_json:
         print_json(found)
     elif not found:
@@ -23,7 +23,7 @@ def command(as_json: Json = False) -> int:
                 one.run.name,
                 f"{one.run.task} {one.run.direction}",
                 one.run.device,
-                how[one.run.name],
+                one.stands,
                 str(one.evaluations),
                 score_text(one.best.score if one.best else None),
                 f"{one.usd:.2f}",

@@ -22,20 +22,20 @@ def command(run: Annotated[str, typer.Argument(help="The name of a run.")], as_j
     from warpsmith.archive import Archive, summarize
 
     with Archive.open() as archive:
-        found = summarize(archive, run)
-        how = stands(str(archive.url), found.run)
+        summary = summarize(archive, run)
+        found = summary.model_copy(update={"stands": stands(str(archive.url), summary.run)})
     if as_json:
         print_json(found)
     else:
-        _print(found, how)
+        _print(found)
     return 0
 
 
-def _print(found: "Summary", how: str) -> None:
+def _print(found: "Summary") -> None:
     run, out = found.run, console()
     out.print(f"{run.name}: {run.task}, {run.direction}, on {run.device}", style="bold")
     ended = f" to {run.finished:%Y-%m-%d %H:%M:%S}" if run.finished else ""
-    out.print(f"  {how}; {run.started:%Y-%m-%d %H:%M:%S}{ended} UTC")
+    out.print(f"  {found.stands}; {run.started:%Y-%m-%d %H:%M:%S}{ended} UTC")
     out.print(f"  seed {run.seed}; warpsmith {run.package or '?'}")
     if run.command:
         out.print(f"  {run.command}")
@@ -47,7 +47,7 @@ def _print(found: "Summary", how: str) -> None:
     if found.calls:
         _print_calls(found)
     _print_best(found)
-    for line in () if how == RunState.RUNNING else _next(found):
+    for line in () if found.stands == RunState.RUNNING else _next(found):
         out.print(line)
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.base import MachineError, UsageError, write_atomic
+from warpsmith.base import MachineError, UsageError, read_text, write_atomic
 from warpsmith.cli._letters import read_letters
 from warpsmith.cli._live import best_lines
 from warpsmith.cli._options import Jobs, Json, Trust
 from warpsmith.cli._output import console, print_json
-from warpsmith.cli._published import each_record
+from warpsmith.cli._published import MOST_BYTES, each_said
 from warpsmith.cli._wishes import Wishes
 from warpsmith.records import Model, Record
 from warpsmith.records.run import ANSWERS, ASK, ELSEWHERE
@@ -88,7 +88,7 @@ def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, resul
     from warpsmith.cli._search import evaluator_here
 
     if results is not None:
-        records, bad = read_records(results)
+        records, bad = read_results(results)
         told = dialogue.results(records)
         return type(told)((*bad, *told.lines), told.closed, told.waiting, told.unanswered)
     if requests is None:
@@ -100,25 +100,11 @@ def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, resul
     return told
 
 
-def read_records(path: Path) -> tuple[list[Record], list[str]]:
+def read_results(path: Path) -> tuple[list[Record], list[str]]:
     """The records of a file of results, and a line for each line that is none."""
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise UsageError(f"Results {path} cannot be read: {error.strerror}.") from None
-    found: list[Record] = []
-    bad: list[str] = []
-    for number, one in each_record(lines):
-        if isinstance(one, Record):
-            found.append(one)
-        else:
-            bad.append(f"line {number} of {path} holds no record: {_said(lines[number - 1]) or one}")
-    return found, bad
-
-
-def _said(line: bytes) -> str:
-    """What eval-batch wrote in a record's place; empty where it is not from there."""
-    return line.decode("utf-8", "replace")[:160] if b'"error"' in line else ""
+    lines = list(each_said(read_text(path, MOST_BYTES).split("\n")))
+    bad = [f"line {number} of {path} holds no record: {one}" for number, one in lines if isinstance(one, str)]
+    return [one for _, one in lines if isinstance(one, Record)], bad
 
 
 def _missing() -> str:
