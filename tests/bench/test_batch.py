@@ -112,7 +112,7 @@ def test_it_goes_on_where_it_was_killed(tmp_path: Path) -> None:
 
 
 def test_what_was_done_before_its_turn_is_not_done_again(tmp_path: Path) -> None:
-    path, out = batch(tmp_path, *(candidate(n) for n in (1, 2, 2, 3))), tmp_path / "r.jsonl"
+    path, out = batch(tmp_path, *(candidate(n) for n in (1, 2, 2, 3, 4))), tmp_path / "r.jsonl"
     beside, asked = tmp_path / "r.jsonl.ahead", list[int]()
 
     def first_fails(candidate: Candidate, choices: Choices) -> Record:
@@ -120,6 +120,8 @@ def test_what_was_done_before_its_turn_is_not_done_again(tmp_path: Path) -> None
             while not beside.exists() or len(beside.read_text().splitlines()) < 3:
                 time.sleep(0.01)
             raise KeyboardInterrupt
+        if len(candidate.source) == 4:
+            return judge(candidate, choices).adding(StageResult(stage="timing", verdict=Verdict.FAULT))
         return judge(candidate, choices)
 
     def noting(candidate: Candidate, choices: Choices) -> Record:
@@ -128,13 +130,13 @@ def test_what_was_done_before_its_turn_is_not_done_again(tmp_path: Path) -> None
 
     requests = read_requests(path)
     with pytest.raises(KeyboardInterrupt):
-        list(run_batch(requests, CHOICES, 4, first_fails, Ahead(Results(out))))
+        list(run_batch(requests, CHOICES, 5, first_fails, Ahead(Results(out))))
     results = Results(out)
     ahead = Ahead(results)
     for line in run_batch(results.left(requests, CHOICES), CHOICES, 2, noting, ahead):
         results.add(line)
-    assert asked == [1], "the other three were there"
-    assert [len(Record.parse(line).candidate.source) for line in Results(out).lines] == [1, 2, 2, 3]
+    assert asked == [1, 4], "three were there; what was our fault is tried again"
+    assert [len(Record.parse(line).candidate.source) for line in Results(out).lines] == [1, 2, 2, 3, 4]
     assert Ahead(Results(out)).take(requests[1].key(CHOICES)) is None, "each has served once"
     ahead.over()
     assert not beside.exists()

@@ -16,7 +16,7 @@ from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read
 from warpsmith.bench.choices import Choices, settled
 from warpsmith.bench.judges import pool_of_judges
 from warpsmith.compile.source import language_of
-from warpsmith.records import Candidate, Model, Record, first_wrong
+from warpsmith.records import Candidate, Model, Record, Verdict, first_wrong
 
 Judge: TypeAlias = Callable[[Candidate, Choices], Record]
 LINE_BYTES = 4 << 20  # of one line: a source has at most one MiB
@@ -70,7 +70,7 @@ def run_batch(
             if found is not None:
                 return found
             made = _line(request, fixed, judge or grade)
-            if ahead:
+            if ahead and not _is_fault(made):
                 ahead.add(made)
             return made
 
@@ -178,6 +178,12 @@ def _line(request: Request, choices: Choices, judge: Judge) -> str:
         return judge(request.candidate, choices).text()
     except WarpsmithError as error:
         return _malformed(request, str(error))
+
+
+def _is_fault(line: str) -> bool:
+    """Whether it says only that something went wrong on our side, as all in flight do at an interrupt."""
+    record = Record.read(line)
+    return not isinstance(record, Record) or record.verdict is Verdict.FAULT
 
 
 def _malformed(request: Request, why: str) -> str:
