@@ -105,8 +105,8 @@ def _roofline_us(case: CaseTiming) -> float:
 
 
 def _allowed(case: CaseTiming) -> float:
-    """The speedup over torch of a kernel at the roofline."""
-    return _ratio(case) / (case.roofline or 1.0)
+    """The speedup over torch of a kernel at the roofline, where a null kernel's time is the least that there is."""
+    return _ratio(case) * case.time.us / max(_roofline_us(case), case.floor_us or 0.0)
 
 
 def _bandwidth(records: Sequence[Record]) -> Line:
