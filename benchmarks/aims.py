@@ -83,34 +83,31 @@ def _gain(records: Sequence[Record], direction: Direction) -> Line:
     found = geomean(map(_speedup, records))
     allowed = geomean(geomean(map(_allowed, _cases(one))) for one in records)
     aim = min(GAIN[direction], OF_ROOFLINE * allowed)
-    large = [case for one in records for case in _cases(one) if _roofline_us(case) >= LARGE_US]
+    large = [case for _, case in _large(records)]
     most, reached = geomean(map(_allowed, large)), geomean(map(_ratio, large))
     measured = (
         f"{found:.3f} over {len(records)} tasks, of {allowed:.2f} that the roofline allows; "
         f"{reached:.3f} of {most:.3f} in the {len(large)} cases that take it {LARGE_US:g} µs or more"
     )
-    return Line(f"{direction} mean of those whose time is memory's at {aim:.2f}", measured, _if_below(found, aim))
+    missed = [f"{1 - found / aim:.0%}"] if found < aim else []
+    return Line(f"{direction} mean of those whose time is memory's at {aim:.2f}", measured, missed)
 
 
-def _if_below(found: float, aim: float) -> list[str]:
-    return [f"{1 - found / aim:.0%}"] if found < aim else []
+def _large(records: Sequence[Record]) -> list[tuple[Record, CaseTiming]]:
+    return [(one, case) for one in records for case in _cases(one) if case.roofline_us >= LARGE_US]
 
 
 def _ratio(case: CaseTiming) -> float:
     return case.speedup.value if case.speedup else 1.0
 
 
-def _roofline_us(case: CaseTiming) -> float:
-    return (case.roofline or 0.0) * case.time.us
-
-
 def _allowed(case: CaseTiming) -> float:
     """The speedup over torch of a kernel at the roofline, where a null kernel's time is the least that there is."""
-    return _ratio(case) * case.time.us / max(_roofline_us(case), case.floor_us or 0.0)
+    return _ratio(case) * case.time.us / max(case.roofline_us, case.floor_us or 0.0)
 
 
 def _bandwidth(records: Sequence[Record]) -> Line:
-    large = [(one, case) for one in records for case in _cases(one) if _roofline_us(case) >= LARGE_US]
+    large = _large(records)
     missed = [(one, case) for one, case in large if (case.roofline or 0.0) < BANDWIDTH]
     said = [f"{_name(one)} {case.case.name} {case.roofline:.0%}" for one, case in missed]
     measured = f"{len(large) - len(missed)} of {len(large)} cases"
@@ -120,9 +117,9 @@ def _bandwidth(records: Sequence[Record]) -> Line:
 
 
 def _generalization(records: Sequence[Record]) -> Line:
-    gaps = [(one, gap.ratio) for one in records if (gap := gap_of(one)).ratio is not None]
-    missed = [f"{_name(one)} {ratio:.2f}" for one, ratio in gaps if ratio is not None and ratio < GAP]
-    mean = geomean(ratio for _, ratio in gaps if ratio)
+    gaps = [(one, ratio) for one in records if (ratio := gap_of(one).ratio)]
+    missed = [f"{_name(one)} {ratio:.2f}" for one, ratio in gaps if ratio < GAP]
+    mean = geomean(ratio for _, ratio in gaps)
     return Line(f"held-out over timing {GAP} or more", f"mean {mean:.2f} of {len(gaps)} kernels", missed)
 
 

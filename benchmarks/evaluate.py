@@ -62,6 +62,11 @@ def fresh(task: str, direction: Direction = Direction.FORWARD) -> Candidate:
     return Candidate(task=task, direction=direction, source=f"{source}\n// {time.time_ns()}\n", origin="seed")
 
 
+def requests(tasks: Sequence[str]) -> list[Request]:
+    """A batch of their seeds."""
+    return [Request(number, "", fresh(task)) for number, task in enumerate(tasks, 1)]
+
+
 def latency(tasks: Sequence[str]) -> Part:
     """Seconds from text to verdict, one kernel after the other."""
     seconds, records = [], []
@@ -70,21 +75,17 @@ def latency(tasks: Sequence[str]) -> Part:
         record = grade(candidate, CHOICES)
         seconds.append(time.perf_counter() - begin)
         records.append(record)
-    lines = [
-        f"{record.candidate.task:16}{one:7.2f} s  {_stages(record)}"
-        for record, one in zip(records, seconds, strict=True)
-    ]
+    lines = [_row(record, one) for record, one in zip(records, seconds, strict=True)]
     lines.append(f"median {median(seconds):.2f} s a kernel (aim {MOST_S:g} s)")
     return Part(lines, [record.text() for record in records])
 
 
 def batch(tasks: Sequence[str], jobs: int) -> Part:
     """Seconds for all of them at once."""
-    requests = [Request(number, "", fresh(task)) for number, task in enumerate(tasks, 1)]
+    asked = requests(tasks)
     begin, lines, records = time.perf_counter(), list[str](), list[str]()
-    for line in run_batch(requests, CHOICES, jobs):
-        record, seconds = Record.parse(line), time.perf_counter() - begin
-        lines.append(f"{record.candidate.task:16}{seconds:7.2f} s  {_stages(record)}")
+    for line in run_batch(asked, CHOICES, jobs):
+        lines.append(_row(Record.parse(line), time.perf_counter() - begin))
         records.append(line)
     seconds = time.perf_counter() - begin
     lines.append(f"{len(tasks)} kernels at once: {seconds:.1f} s (aim {BATCH_S:g} s for eight)")
@@ -97,7 +98,7 @@ def scale(tasks: Sequence[str], jobs: int) -> Part:
     for count in (1, 2, 4, 8, 16):
         chosen = [tasks[place % len(tasks)] for place in range(count)]
         begin = time.perf_counter()
-        list(run_batch([Request(n, "", fresh(task)) for n, task in enumerate(chosen, 1)], CHOICES, jobs))
+        list(run_batch(requests(chosen), CHOICES, jobs))
         seconds = time.perf_counter() - begin
         lines.append(f"{count:3} kernels {seconds:6.1f} s, {3600 * count / seconds:6.0f} an hour")
     return Part(lines, [])
@@ -176,6 +177,10 @@ def _window(sitting: Sitting, recorded: Recorded, drawn: Sequence[Problem], numb
     return rules.balanced(times)
 
 
+def _row(record: Record, seconds: float) -> str:
+    return f"{record.candidate.task:16}{seconds:7.2f} s  {_stages(record)}"
+
+
 def _stages(record: Record) -> str:
     said = "  ".join(f"{result.stage} {result.seconds:.2f}" for result in record.results)
     return f"{record.verdict}  {said}" + ("" if record.verdict is Verdict.PASS else f"  {_why(record)}")
@@ -187,8 +192,7 @@ def _why(record: Record) -> str:
 
 def prepare(tasks: Sequence[str], jobs: int) -> None:
     """Everything that is measured once a machine: native parts, the null candidate, ceilings, baselines."""
-    requests = [Request(number, "", fresh(task)) for number, task in enumerate(tasks, 1)]
-    for record in map(Record.parse, run_batch(requests, CHOICES, jobs)):
+    for record in map(Record.parse, run_batch(requests(tasks), CHOICES, jobs)):
         cases = len(record.timing.cases) if record.timing else 0
         print(f"prepared {record.candidate.task}: {_stages(record)}, {cases} cases", flush=True)
 

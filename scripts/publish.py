@@ -16,7 +16,7 @@ from pathlib import Path
 from warpsmith.cli import main
 from warpsmith.cli._published import kernel_candidate, kernels_below, read_records, records_below
 from warpsmith.records import Direction, Record, Verdict
-from warpsmith.tasks.suite import suite
+from warpsmith.tasks.suite import versions
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 
@@ -40,9 +40,9 @@ def publish(folder: Path, files: list[Path]) -> None:
 
 def stale(folder: Path) -> Iterator[str]:
     """A request for every kernel whose text has no claim in the folder, or one of an earlier version of its task."""
-    versions = {task.name: task.version for task in suite()}
+    now = versions()
     claims = [one for one in records_below(folder) if one.timing and one.timing.tier == "claim"]
-    claimed = {one.candidate.source for one in claims if one.task_version == versions.get(one.candidate.task)}
+    claimed = {one.candidate.source for one in claims if one.task_version == now.get(one.candidate.task)}
     for kernel in kernels_below(KERNELS):
         if kernel.read_text() not in claimed:
             yield kernel_candidate(kernel, "", {})[1].text()

@@ -5,6 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -64,17 +65,7 @@ def run_batch(
     """A line for each request, in order, as soon as it and those before are done; `jobs` at a time."""
     fixed = replace(choices, device=settled(choices.device))
     with pool_of_judges(fixed, min(jobs, len(requests))) as (threads, grade):
-
-        def line(request: Request) -> str:
-            found = ahead.take(request.key(fixed)) if ahead else None
-            if found is not None:
-                return found
-            made = _line(request, fixed, judge or grade)
-            if ahead and not _is_fault(made):
-                ahead.add(made)
-            return made
-
-        waiting = iter(requests)
+        line, waiting = partial(_line, choices=fixed, judge=judge or grade, ahead=ahead), iter(requests)
         flying = [threads.submit(line, one) for one in islice(waiting, 2 * jobs)]
         while flying:
             yield flying.pop(0).result()
@@ -170,20 +161,22 @@ def _completed(found: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {"direction": "forward", **found}
 
 
-def _line(request: Request, choices: Choices, judge: Judge) -> str:
-    """A record or what is wrong, as one line; whatever happens to one candidate, the next has its own line."""
+def _line(request: Request, choices: Choices, judge: Judge, ahead: Ahead | None) -> str:
+    """A record or what is wrong, as one line; whatever happens to one candidate, the next has its own line.
+
+    What is our fault is not kept ahead of its turn: at an interrupt all that is in flight is.
+    """
     if request.candidate is None:
         return _malformed(request, request.error)
+    if ahead and (found := ahead.take(request.key(choices))):
+        return found
     try:
-        return judge(request.candidate, choices).text()
+        record = judge(request.candidate, choices)
     except WarpsmithError as error:
         return _malformed(request, str(error))
-
-
-def _is_fault(line: str) -> bool:
-    """Whether it says only that something went wrong on our side, as all in flight do at an interrupt."""
-    record = Record.read(line)
-    return not isinstance(record, Record) or record.verdict is Verdict.FAULT
+    if ahead and record.verdict is not Verdict.FAULT:
+        ahead.add(record.text())
+    return record.text()
 
 
 def _malformed(request: Request, why: str) -> str:

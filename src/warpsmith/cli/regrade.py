@@ -180,9 +180,9 @@ def _choices(record: Record | None, way: Way) -> "Choices":
     from warpsmith.bench import Choices, settled
 
     device = settled(way.device)
-    quick = ("eager",) if way.quick and device == "cuda" else ()
+    modes = ("eager",) if way.quick and device == "cuda" else ()
     if record is None or record.options.device != device:
-        return Choices(device=device, trust=way.trust, baselines=quick)
+        return Choices(device=device, trust=way.trust, baselines=modes)
     options = record.options
     tier = "claim" if options.extra.get("tier") == "claim" and not way.quick else "search"
     return Choices(
@@ -192,7 +192,7 @@ def _choices(record: Record | None, way: Way) -> "Choices":
         trust=way.trust,
         tier=cast(Literal["search", "claim"], tier),
         cache="warm" if options.cache == "warm" else "cold",
-        baselines=quick or read_modes(options.extra.get("baselines", "")),
+        baselines=modes or read_modes(options.extra.get("baselines", "")),
         effort="thorough" if "effort" in options.extra else "usual",  # a sketch's times, and the calls it left out
     )
 

@@ -79,9 +79,9 @@ def _put(page: "ReportPage | SuitePage", made: "Document", html: Path | None, md
 def _board(folders: Sequence[str]) -> "SuitePage":
     from warpsmith.archive import Archive
     from warpsmith.report import load_folder, suite
-    from warpsmith.tasks.suite import suite as shipped
+    from warpsmith.tasks.suite import versions
 
-    tasks = {task.name: task.version for task in shipped()}
+    tasks = versions()
     if not folders:
         with Archive.open() as archive:
             return suite(archive, "the archive", tasks)

@@ -166,6 +166,11 @@ class CaseTiming(Model):
     repeated: bool = False  # by a process that held none of the candidate's host code
     notes: tuple[str, ...] = ()
 
+    @property
+    def roofline_us(self) -> float:
+        """What the roofline allows: the size of a case in one number; 0 where nobody knows."""
+        return (self.roofline or 0.0) * self.time.us
+
 
 class TimingFacts(Model):
     """The timing stage: tier `search` against cached baselines, tier `claim` against resident ones, A B B A."""

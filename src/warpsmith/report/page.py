@@ -230,8 +230,7 @@ class SuiteRow(Model):
     high: float | None = None
     claim: Claim | None = None
     tier: str = ""
-    version: str = ""  # of the task, when it was evaluated
-    older: bool = False  # than the task is now
+    older: bool = False  # evaluated before the task became what it is now
     us: float | None = None  # device time, of the row's kind
     call_us: float | None = None
     roofline: float | None = None

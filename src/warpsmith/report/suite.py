@@ -34,8 +34,7 @@ def suite(
     named = {(task, direction) for task in tasks for direction in Direction}
     order = {direction: place for place, direction in enumerate(Direction)}
     pairs = sorted(named | set(last), key=lambda pair: (pair[0], order[pair[1]]))
-    found = (_row(archive, pair, last.get(pair, ""), loaded) for pair in pairs)
-    rows = tuple(row.model_copy(update={"older": _is_older(row, tasks)}) for row in found)
+    rows = tuple(_row(archive, pair, last.get(pair, ""), tasks.get(pair[0], ""), loaded) for pair in pairs)
     package = warpsmith.__version__
     return SuitePage(made=datetime.now(UTC), package=package, source=source, rows=rows, left_out=tuple(left_out))
 
@@ -65,32 +64,27 @@ def _load(archive: Archive, path: Path) -> str:
     return f"{path.name}: {bad} of {len(lines)} lines hold no record and were passed over." if bad else ""
 
 
-def _is_older(row: SuiteRow, tasks: Mapping[str, str]) -> bool:
-    """Whether the task has changed since; of one that is not ours nobody knows."""
-    return bool(row.version) and tasks.get(row.task, row.version) != row.version
-
-
 def _ended(entry: Entry) -> str:
     """What a record without a score says."""
     reason = f" ({entry.reason})" if entry.reason else ""
     return f"{entry.verdict} at {entry.stage}{reason}" if entry.stage else entry.verdict.value
 
 
-def _row(archive: Archive, pair: Pair, last: str, loaded: bool) -> SuiteRow:
+def _row(archive: Archive, pair: Pair, last: str, version: str, loaded: bool) -> SuiteRow:
     task, direction = pair
     entries = archive.elites(task=task, direction=direction, limit=1)
     if not entries:
         score = f"none yet: {last}" if last else "none yet"
         return SuiteRow(task=task, direction=direction.value, score=score)
     created = None if loaded else entries[0].created
-    return _filled(entries[0], created)
+    return _filled(entries[0], version, created)
 
 
-def _filled(entry: Entry, created: datetime | None) -> SuiteRow:
+def _filled(entry: Entry, version: str, created: datetime | None) -> SuiteRow:
     record, score = entry.record, entry.score
     cases = record.timing.seen if record.timing else ()
     measured = score if isinstance(score, MeasuredScore) else None
-    largest = max(cases, key=_allowed_us, default=None)
+    largest = max(cases, key=lambda one: one.roofline_us, default=None)
     return SuiteRow(
         task=entry.task,
         direction=entry.direction.value,
@@ -106,7 +100,7 @@ def _filled(entry: Entry, created: datetime | None) -> SuiteRow:
         high=measured.high if measured else None,
         claim=Claim.of(measured.low, measured.high) if measured else None,
         tier=record.timing.tier if record.timing else "",
-        version=record.task_version,
+        older=version not in ("", record.task_version),
         us=mean_of(one.time.us for one in cases),
         call_us=mean_of(one.call.us for one in cases if one.call),
         roofline=mean_of(one.roofline for one in cases if one.roofline),
@@ -118,11 +112,6 @@ def _filled(entry: Entry, created: datetime | None) -> SuiteRow:
         environment=record.environment,
         date=record.environment.when or created,
     )
-
-
-def _allowed_us(one: CaseTiming) -> float:
-    """What the roofline allows: the size of a case in one number."""
-    return (one.roofline or 0.0) * one.time.us
 
 
 def _against(cases: Sequence[CaseTiming], mode: str) -> float | None:

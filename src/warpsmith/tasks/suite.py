@@ -29,6 +29,11 @@ def suite() -> tuple[Task, ...]:
     return tuple(read_task(folder) for folder in folders().values())
 
 
+def versions() -> dict[str, str]:
+    """The version of every task of the suite as it is now, by name."""
+    return {task.name: task.version for task in suite()}
+
+
 def suite_folder(name: str) -> Path:
     """The folder of a suite task; an unknown name is a `UsageError` with the nearest ones."""
     known = folders()
