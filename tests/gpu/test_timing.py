@@ -17,7 +17,7 @@ from warpsmith.timing.recording import Recordings, Unrepeated, record_alone
 from warpsmith.timing.rules import claim, ratio
 from warpsmith.timing.sample import Examine, Manner
 from warpsmith.timing.sitting import Sitting
-from warpsmith.timing.stage import RULES, Timer
+from warpsmith.timing.stage import CLAIM, Timer
 from warpsmith.timing.subject import Subject
 from warpsmith.timing.window import Window, Windows
 from warpsmith.timing.zeros import Zeros
@@ -73,7 +73,7 @@ def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
 
 
 def test_a_kernel_against_itself_is_never_faster(timer: Timer) -> None:
-    one, rule = subject(), RULES["claim"]
+    one, rule = subject(), CLAIM
     recorded = recordings(timer, one)
     with Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, CALL_S) as sitting:
         making = Windows(sitting, timer.zeros, one.calls(CASE), close, Manner(rule), recorded.calls[CASE.name])

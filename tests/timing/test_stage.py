@@ -29,7 +29,7 @@ from warpsmith.timing.recording import PLACES, Recordings, room_of
 from warpsmith.timing.rules import Doubt, Floor
 from warpsmith.timing.sample import Call, Manner, Null
 from warpsmith.timing.sitting import Sitting
-from warpsmith.timing.stage import RULES, Tier, Timer
+from warpsmith.timing.stage import FEWER, SEARCH, Tier, Timer
 from warpsmith.timing.subject import LARGE, SPREAD, Subject
 from warpsmith.timing.verdict import Judged
 from warpsmith.timing.window import Window, Windows
@@ -125,10 +125,13 @@ def test_a_claim_needs_two_processes_that_hide_nothing(tmp_path: Path, monkeypat
     assert sitting.begun == [0, 1], "a longer kernel has two"
 
 
-def test_a_drawn_shape_has_two_processes_however_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drawn_shape_has_two_processes_however_short_and_fewer_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sitting, drawn = Faked(HONEST, HONEST), CASE.model_copy(update={"group": Group.HELDOUT})
     found = timed(sitting, "claim", tmp_path, monkeypatch, case=drawn)
     assert isinstance(found, Judged) and found.doubts == () and sitting.begun == [0, 1]
+    assert found.timing.time.samples == 2 * FEWER.least
 
 
 @pytest.mark.parametrize("where", range(6))
@@ -178,7 +181,7 @@ def test_other_inputs_come_between_those_that_are_timed() -> None:
         Faked(HONEST),
         cast(Zeros, Zero()),
         repeat((OUTLINE, lambda _call, _shown: None)),
-        Manner(RULES["search"]),
+        Manner(SEARCH),
         RECORDED,
     )
     for _ in range(20):

@@ -33,12 +33,11 @@ STAGE = "timing"
 Tier = Literal["search", "claim"]
 Cache = Literal["cold", "warm"]
 # A search asks many candidates a rough question, a claim one candidate a fine one.
-RULES = {
-    "search": StopRule(width=0.01, least=5, most=31, seconds=0.1),
-    "claim": StopRule(width=0.005, least=15, most=61, seconds=2.0),
-}
+SEARCH = StopRule(width=0.01, least=5, most=31, seconds=0.1)
+CLAIM = StopRule(width=0.005, least=15, most=61, seconds=2.0)
 # Where its code and parameters lie makes the same kernel up to 0.3 µs faster or slower in one process than in another,
-# always in that one: a claim of a short kernel asks several, before torch's windows and after.
+# always in that one: a claim of a short kernel asks several, before torch's windows and after. Of a held-out shape the
+# gap matters and not the last percent.
 SHORT_US = 100.0
 MORE = ((2, 3), (4, 5))  # processes before and after, with fewer calls each
 FEWER = StopRule(width=0.005, least=9, most=15, seconds=1.0)
@@ -85,7 +84,9 @@ class Timer:
     ) -> Judged | Doubt:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
         outline = subject.outline(case)
-        manner = Manner(RULES[self.tier], self.cache == "cold", subject.plain)
+        claimed = self.tier == "claim" and case.group is not Group.HELDOUT  # of those the gap is what matters
+        rule = SEARCH if self.tier == "search" else CLAIM if claimed else FEWER
+        manner = Manner(rule, self.cache == "cold", subject.plain)
         usual, others = (
             (Call(call, examine(trial), trial == Trial(case=case)) for trial, call in drawn(case))
             for drawn in (subject.calls, subject.others)
@@ -96,7 +97,6 @@ class Timer:
         if isinstance(first, Doubt):
             return first
         agrees = first[0].agrees
-        claimed = self.tier == "claim" and case.group is not Group.HELDOUT  # of those the gap is what matters
         short = claimed and agrees and first[0].us < SHORT_US
         before = several.windows(MORE[0] if short else (), outline, first)
         if isinstance(before, Doubt):
