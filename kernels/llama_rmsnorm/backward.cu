@@ -9,9 +9,12 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cooperative_groups.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <torch/extension.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 // Threads of a block at most, 1024 on an SM; rows longer than these can hold take up to 1024.
@@ -53,12 +56,58 @@ struct alignas(sizeof(scalar_t) * Vec) Pack {
   scalar_t at[Vec];
 };
 
+// Sixteen bytes as floats, and back, rounded to nearest; two 16-bit numbers of a word at once.
+template <typename scalar_t, int Vec>
+__device__ __forceinline__ void widen(uint4 bits, float (&v)[Vec]) {
+  const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    if constexpr (std::is_same_v<scalar_t, float>) {
+      v[j] = __uint_as_float(words[j]);
+    } else if constexpr (std::is_same_v<scalar_t, at::Half>) {
+      const float2 two = __half22float2(*reinterpret_cast<const __half2*>(&words[j]));
+      v[2 * j] = two.x, v[2 * j + 1] = two.y;
+    } else {
+      v[2 * j] = __uint_as_float(words[j] << 16), v[2 * j + 1] = __uint_as_float(words[j] & 0xffff0000u);
+    }
+  }
+}
+
+template <typename scalar_t, int Vec>
+__device__ __forceinline__ uint4 narrow(const float (&v)[Vec]) {
+  uint32_t words[4];
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    if constexpr (std::is_same_v<scalar_t, float>) {
+      words[j] = __float_as_uint(v[j]);
+    } else if constexpr (std::is_same_v<scalar_t, at::Half>) {
+      const __half2 two = __floats2half2_rn(v[2 * j], v[2 * j + 1]);
+      words[j] = *reinterpret_cast<const uint32_t*>(&two);
+    } else {
+      const __nv_bfloat162 two = __floats2bfloat162_rn(v[2 * j], v[2 * j + 1]);
+      words[j] = *reinterpret_cast<const uint32_t*>(&two);
+    }
+  }
+  return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+// The same of a pack of any size.
+template <typename scalar_t, int Vec>
+__device__ __forceinline__ void widen(const Pack<scalar_t, Vec>& pack, float (&v)[Vec]) {
+  if constexpr (sizeof(pack) == 16) {
+    widen<scalar_t>(reinterpret_cast<const uint4&>(pack), v);
+  } else {
+#pragma unroll
+    for (int j = 0; j < Vec; ++j) v[j] = static_cast<float>(pack.at[j]);
+  }
+}
+
 template <typename scalar_t>
 struct Rows {
   const scalar_t *grad_out, *x, *weight;
   const float* rstd;
   scalar_t *grad_x, *grad_weight;
-  float* parts;  // column sums of each block
+  float* parts;  // column sums of each block, in the order of `place`
   int rows, cols;
   int team, teams;  // threads of a team, teams of a block
 };
@@ -69,138 +118,218 @@ __device__ float warp_sum(float sum) {
   return sum;
 }
 
-// The sum over a team, the same in each of its threads. `half` alternates from row to row, so that one barrier is enough.
-__device__ float team_sum(float sum, int team, int threads, int half) {
-  __shared__ float partial[2][32];
-  sum = warp_sum(sum);
-  if (threads == 32) return sum;
-  const int lane = threadIdx.x % 32, warps = threads / 32;
-  if (lane == 0) partial[half][threadIdx.x / 32] = sum;
-  asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "r"(threads) : "memory");
-  return warp_sum(lane < warps ? partial[half][team * warps + lane] : 0.0f);
+__device__ __forceinline__ uint32_t shared_address(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
 }
 
-__device__ __forceinline__ void copy16(void* to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-               "l"(__cvta_generic_to_global(from))
+__device__ __forceinline__ uint4 load16(uint32_t from) {
+  uint4 bits;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
+               : "r"(from)
                : "memory");
+  return bits;
+}
+
+// Sums of a team's warps and zeros behind them; twice, for rows in turn.
+struct alignas(256) Partial {
+  float at[2][32];
+};
+constexpr int kPartials = kMostTeams * sizeof(Partial);
+
+// A team's threads and barrier, and the addresses where a thread leaves its warp's sum and finds four of them.
+struct Team {
+  int threads, barrier;
+  uint32_t to, from;
+
+  __device__ Team(const Partial& partial, int team, int threads) : threads(threads), barrier(team + 1) {
+    to = shared_address(&partial.at[0][(threadIdx.x - team * threads) / 32]);
+    from = shared_address(&partial.at[0][threadIdx.x % 8 * 4]);
+  }
+};
+
+// The sum over a team, the same in each of its threads. One barrier is enough, as the halves of `Partial` take turns.
+__device__ __forceinline__ float team_sum(float sum, Team& team) {
+  sum = warp_sum(sum);
+  if (team.threads == 32) return sum;
+  if (threadIdx.x % 32 == 0) asm volatile("st.shared.f32 [%0], %1;" ::"r"(team.to), "f"(sum) : "memory");
+  asm volatile("bar.sync %0, %1;" ::"r"(team.barrier), "r"(team.threads) : "memory");
+  const uint4 four = load16(team.from);
+  team.to ^= sizeof(Partial) / 2, team.from ^= sizeof(Partial) / 2;
+  sum = (__uint_as_float(four.x) + __uint_as_float(four.y)) + (__uint_as_float(four.z) + __uint_as_float(four.w));
+#pragma unroll
+  for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  return sum;
+}
+
+__device__ __forceinline__ void copy16(uint32_t to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(__cvta_generic_to_global(from)) : "memory");
 }
 
 template <typename scalar_t, int Vec, int Packs, bool Prefetched>
 __global__ void __launch_bounds__(1024, 1) fused(Rows<scalar_t> r) {
   using Some = Pack<scalar_t, Vec>;
+  constexpr bool wide = sizeof(scalar_t) == 4;
   constexpr int stages = Prefetched ? SLOTS / (2 * Packs) : 1;
-  extern __shared__ uint4 memory[];
-  const int team = threadIdx.x / r.team, member = threadIdx.x - team * r.team;
+  extern __shared__ __align__(512) uint4 everything[];
+  auto* partial = reinterpret_cast<Partial*>(everything);
+  uint4* memory = everything + kPartials / 16;  // slots, and column sums at the end
+  const int size = r.team;
+  const int index = threadIdx.x / size, member = threadIdx.x - index * size;  // of the team, and in it
   const int stride = gridDim.x * r.teams;
-  const auto column = [&](int k) { return (k * r.team + member) * Vec; };
+  using Place = std::conditional_t<Prefetched, uint32_t, int64_t>;  // of a pack: 32 bits are enough for 64 GiB
+  const auto column = [&](int k) { return (k * size + member) * Vec; };
 
-  float gain[Packs][Vec], sums[Packs][Vec];
+  // A thread reads only what it copied itself, so no barrier guards the slots. Every call makes one group. `at` is this
+  // thread's first pack of the row.
+  const uint32_t apart = blockDim.x * 16, span = 2 * Packs * apart;  // bytes between a thread's slots, and of a stage
+  const uint32_t front = shared_address(memory + threadIdx.x), back = front + stages * span;
+  const Place step = static_cast<Place>(stride) * (r.cols / Vec);
+  const auto* grads = reinterpret_cast<const Some*>(r.grad_out);
+  const auto* values = reinterpret_cast<const Some*>(r.x);
+  const auto prefetch = [&](int row, Place at, uint32_t slot) {
 #pragma unroll
-  for (int k = 0; k < Packs; ++k)
-#pragma unroll
-    for (int j = 0; j < Vec; ++j) {
-      gain[k][j] = column(k) < r.cols ? static_cast<float>(r.weight[column(k) + j]) : 0.0f;
-      sums[k][j] = 0.0f;
-    }
-
-  // A thread reads only what it copied itself, so no barrier guards the slots. Every call makes one group.
-  const auto prefetch = [&](int row, int stage) {
-#pragma unroll
-    for (int k = 0; k < Packs; ++k) {
-      const int64_t at = static_cast<int64_t>(row) * r.cols + column(k);
-      uint4* slot = memory + (stage * 2 * Packs + 2 * k) * blockDim.x + threadIdx.x;
-      if (row < r.rows && column(k) < r.cols) copy16(slot, r.grad_out + at), copy16(slot + blockDim.x, r.x + at);
-    }
+    for (int k = 0; k < Packs; ++k)
+      if (row < r.rows && column(k) < r.cols) {
+        copy16(slot + 2 * k * apart, grads + (at + k * size));
+        copy16(slot + (2 * k + 1) * apart, values + (at + k * size));
+      }
     asm volatile("cp.async.commit_group;" ::: "memory");
   };
-  int row = blockIdx.x * r.teams + team, stage = 0, half = 0;
+  int row = blockIdx.x * r.teams + index;
+  uint32_t slot = front;
+  Place at = static_cast<Place>(row) * (r.cols / Vec) + member;
   if constexpr (Prefetched) {
 #pragma unroll
-    for (int s = 0; s < stages; ++s) prefetch(row + s * stride, s);
+    for (int s = 0; s < stages; ++s) prefetch(row + s * stride, at + s * step, front + s * span);
+#pragma unroll
+    for (int k = 0; k < Packs; ++k)  // slots of columns that there are not stay zero
+      if (column(k) >= r.cols)
+        for (int s = 0; s < stages; ++s)
+          for (int i = 0; i < 2; ++i)
+            memory[((s * Packs + k) * 2 + i) * blockDim.x + threadIdx.x] = make_uint4(0, 0, 0, 0);
   }
   float next_rstd = row < r.rows ? r.rstd[row] : 0.0f;
-  for (; row < r.rows; row += stride, half ^= 1) {
+  Some gain[Packs] = {};
+  float sums[Packs][Vec] = {};
+#pragma unroll
+  for (int k = 0; k < Packs; ++k)
+    if (column(k) < r.cols) gain[k] = *reinterpret_cast<const Some*>(r.weight + column(k));
+  if (size > 32) {
+    for (int i = threadIdx.x; i < r.teams * 64; i += blockDim.x) (&partial[0].at[0][0])[i] = 0.0f;
+    __syncthreads();
+  }
+  Team team(partial[index], index, size);
+
+  const float share = 1.0f / static_cast<float>(r.cols);
+  for (; row < r.rows; row += stride, at += step) {
     const float rstd = next_rstd;
     if (row + stride < r.rows) next_rstd = r.rstd[row + stride];
-    const int64_t start = static_cast<int64_t>(row) * r.cols;
-    Some grad[Packs], x[Packs];
+    Some grad[Packs] = {}, x[Packs] = {};
+    const auto load = [&](int k, int i) {
+      const uint4 bits = load16(slot + (2 * k + i) * apart);
+      return reinterpret_cast<const Some&>(bits);
+    };
     if constexpr (Prefetched) asm volatile("cp.async.wait_group %0;" ::"n"(stages - 1) : "memory");
 #pragma unroll
     for (int k = 0; k < Packs; ++k)
-      if (column(k) < r.cols) {
-        if constexpr (Prefetched) {
-          const uint4* slot = memory + (stage * 2 * Packs + 2 * k) * blockDim.x + threadIdx.x;
-          grad[k] = *reinterpret_cast<const Some*>(slot), x[k] = *reinterpret_cast<const Some*>(slot + blockDim.x);
-        } else {
-          grad[k] = *reinterpret_cast<const Some*>(r.grad_out + start + column(k));
-          x[k] = *reinterpret_cast<const Some*>(r.x + start + column(k));
-        }
+      if constexpr (!Prefetched) {
+        if (column(k) < r.cols) grad[k] = grads[at + k * size], x[k] = values[at + k * size];
       } else {
-#pragma unroll
-        for (int j = 0; j < Vec; ++j) grad[k].at[j] = x[k].at[j] = static_cast<scalar_t>(0.0f);
+        grad[k] = load(k, 0), x[k] = load(k, 1);
       }
     if constexpr (Prefetched) {
-      prefetch(row + stages * stride, stage);  // into the slots just read
-      stage = stage + 1 == stages ? 0 : stage + 1;
+      prefetch(row + stages * stride, at + stages * step, slot);  // into the slots just read
+      slot = slot + span == back ? front : slot + span;
     }
-    float inner[Packs][Vec], hat[Packs][Vec], turned = 0.0f;
+    // Of 16-bit numbers the gradient takes rstd, not the element: one product less.
+    float turned = 0.0f, inner[Packs][Vec];
 #pragma unroll
-    for (int k = 0; k < Packs; ++k)
+    for (int k = 0; k < Packs; ++k) {
+      float g[Vec], v[Vec], w[Vec];
+      widen(grad[k], g), widen(x[k], v), widen(gain[k], w);
 #pragma unroll
       for (int j = 0; j < Vec; ++j) {
-        const float g = static_cast<float>(grad[k].at[j]);
-        hat[k][j] = static_cast<float>(x[k].at[j]) * rstd;
-        inner[k][j] = g * gain[k][j];
-        sums[k][j] += g * hat[k][j];
-        turned += inner[k][j] * hat[k][j];
+        const float scaled = wide ? g[j] : g[j] * rstd, hat = wide ? v[j] * rstd : v[j];
+        inner[k][j] = scaled * w[j];
+        sums[k][j] += scaled * hat;
+        turned += inner[k][j] * hat;
       }
-    turned = team_sum(turned, team, r.team, half) / static_cast<float>(r.cols);
+    }
+    turned = team_sum(turned, team) * share;
+    const float slope = -rstd * rstd * turned;
 #pragma unroll
     for (int k = 0; k < Packs; ++k) {
       if (column(k) >= r.cols) continue;
-      Some result;
+      float v[Vec];
+      widen(x[k], v);
 #pragma unroll
       for (int j = 0; j < Vec; ++j)
-        result.at[j] = static_cast<scalar_t>((inner[k][j] - hat[k][j] * turned) * rstd);
+        v[j] = wide ? (inner[k][j] - v[j] * rstd * turned) * rstd : fmaf(v[j], slope, inner[k][j]);
       if constexpr (sizeof(Some) == 16)
-        __stcs(reinterpret_cast<uint4*>(r.grad_x + start + column(k)), reinterpret_cast<const uint4&>(result));
+        __stcs(reinterpret_cast<uint4*>(r.grad_x) + (at + k * size), narrow<scalar_t>(v));
       else
-        *reinterpret_cast<Some*>(r.grad_x + start + column(k)) = result;
+        for (int j = 0; j < Vec; ++j) r.grad_x[(at + k * size) * Vec + j] = static_cast<scalar_t>(v[j]);
     }
   }
 
-  // The block's column sums: its teams' by way of shared memory.
+  // The block's column sums: its teams' by way of shared memory. Neighbours have neighbouring places there and in the
+  // parts, which are not in the order of columns therefore.
+  constexpr int own = Packs * Vec;
+  const int places = own * size, warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
+  const auto place = [&](int i) { return i * size + member; };
+  float *shared = reinterpret_cast<float*>(memory), *part = r.parts + static_cast<int64_t>(blockIdx.x) * places;
   if constexpr (Prefetched) asm volatile("cp.async.wait_all;" ::: "memory");
-  __syncthreads();
-  float* shared = reinterpret_cast<float*>(memory);
+  if (r.teams == 1) {
 #pragma unroll
-  for (int k = 0; k < Packs; ++k)
+    for (int i = 0; i < own; ++i) part[place(i)] = sums[i / Vec][i % Vec];
+  } else {
+    __syncthreads();
 #pragma unroll
-    for (int j = 0; j < Vec; ++j)
-      if (column(k) < r.cols) shared[team * r.cols + column(k) + j] = sums[k][j];
-  __syncthreads();
-  for (int col = threadIdx.x; col < r.cols; col += blockDim.x) {
-    float sum = 0.0f;
-    for (int i = 0; i < r.teams; ++i) sum += shared[i * r.cols + col];
-    r.parts[static_cast<int64_t>(blockIdx.x) * r.cols + col] = sum;
+    for (int i = 0; i < own; ++i) shared[index * places + place(i)] = sums[i / Vec][i % Vec];
+    __syncthreads();
+    for (int i = threadIdx.x; i < places; i += blockDim.x) {
+      float sum = 0.0f;
+#pragma unroll 4
+      for (int t = 0; t < r.teams; ++t) sum += shared[t * places + i];
+      part[i] = sum;
+    }
   }
   cooperative_groups::this_grid().sync();
 
-  // The sums of all blocks: 32 columns a block at a time, its warps share the parts.
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
-  for (int first = blockIdx.x * 32; first < r.cols; first += gridDim.x * 32) {
-    const int col = first + lane;
-    float sum = 0.0f;
-    if (col < r.cols)
-      for (int i = warp; i < gridDim.x; i += warps) sum += __ldcg(r.parts + static_cast<int64_t>(i) * r.cols + col);
-    shared[threadIdx.x] = sum;
-    __syncthreads();
-    if (warp == 0 && col < r.cols) {
-      for (int i = 1; i < warps; ++i) sum += shared[i * 32 + lane];
-      r.grad_weight[col] = static_cast<scalar_t>(sum);
+  // The sums of all blocks. A lane has two places, and a block as few as leave none for a second turn. Where that is fewer
+  // than a warp has lanes, lanes share the parts, as warps do.
+  constexpr int batch = 5;  // loads on their way
+  const auto* pairs = reinterpret_cast<const float2*>(r.parts);
+  int many = 32;
+  while (many > 4 && many / 2 * gridDim.x >= places / 2) many /= 2;
+  const int sharing = blockDim.x / many;
+  for (int first = blockIdx.x * many; first < places / 2; first += gridDim.x * many) {
+    const int pair = first + lane % many;
+    float2 sum = {0.0f, 0.0f};
+    for (int i = threadIdx.x / many; i < gridDim.x; i += batch * sharing) {
+      float2 some[batch];
+#pragma unroll
+      for (int b = 0; b < batch; ++b)
+        some[b] = i + b * sharing < gridDim.x && pair < places / 2
+                      ? __ldcg(pairs + static_cast<int64_t>(i + b * sharing) * (places / 2) + pair)
+                      : make_float2(0.0f, 0.0f);
+#pragma unroll
+      for (int b = 0; b < batch; ++b) sum.x += some[b].x, sum.y += some[b].y;
     }
+    for (int step = many; step < 32; step *= 2)
+      sum.x += __shfl_xor_sync(0xffffffffu, sum.x, step), sum.y += __shfl_xor_sync(0xffffffffu, sum.y, step);
+    __syncthreads();  // the shared memory may still be read
+    if (lane < many) reinterpret_cast<float2*>(memory)[warp * many + lane] = sum;
     __syncthreads();
+    for (int i = threadIdx.x; i < 2 * many && first * 2 + i < places; i += blockDim.x) {
+      float all = 0.0f;
+#pragma unroll 8
+      for (int w = 0; w < warps; ++w) all += shared[w * 2 * many + i];
+      const int which = (first * 2 + i) / size;
+      const int col = (which / Vec * size + first * 2 + i - which * size) * Vec + which % Vec;
+      if (col < r.cols) r.grad_weight[col] = static_cast<scalar_t>(all);
+    }
   }
 }
 
@@ -306,7 +435,9 @@ __global__ void __launch_bounds__(1024) long_rows(Rows<scalar_t> r) {
   for (int i = threadIdx.x; i < r.cols; i += 1024)
     turned += static_cast<float>(r.grad_out[start + i]) * static_cast<float>(r.weight[i]) *
               (static_cast<float>(r.x[start + i]) * rstd);
-  turned = team_sum(turned, 0, 1024, 0) / static_cast<float>(r.cols);
+  __shared__ Partial partial;
+  Team team(partial, 0, 1024);
+  turned = team_sum(turned, team) / static_cast<float>(r.cols);
   for (int i = threadIdx.x; i < r.cols; i += 1024) {
     const float inner = static_cast<float>(r.grad_out[start + i]) * static_cast<float>(r.weight[i]);
     const float hat = static_cast<float>(r.x[start + i]) * rstd;
@@ -341,8 +472,8 @@ void run_fused(Rows<scalar_t> r, torch::Tensor grad_weight, cudaStream_t stream)
   r.teams = std::max(1, std::min({THREADS / r.team, kMostTeams, r.rows / room}));
   const int blocks = std::min(room, (r.rows + r.teams - 1) / r.teams), threads = r.team * r.teams;
   const int slots = Prefetched ? SLOTS / (2 * Packs) * (2 * Packs) : 0;
-  const int bytes = std::max({slots * threads * 16, r.teams * r.cols * 4, threads * 4});
-  auto parts = torch::empty({blocks, r.cols}, grad_weight.options().dtype(torch::kFloat32));
+  const int bytes = std::max({slots * threads * 16, threads * Packs * Vec * 4, threads * 8}) + kPartials;
+  auto parts = torch::empty({blocks, r.team * Packs * Vec}, grad_weight.options().dtype(torch::kFloat32));
   r.parts = parts.template data_ptr<float>();
   void* arguments[] = {&r};
   const auto kernel = reinterpret_cast<const void*>(&fused<scalar_t, Vec, Packs, Prefetched>);

@@ -134,6 +134,16 @@ def test_a_drawn_shape_has_two_processes_however_short_and_fewer_calls(
     assert found.timing.time.samples == 2 * FEWER.least
 
 
+@pytest.mark.parametrize(("tier", "times"), [("search", 0), ("claim", 1)])
+def test_torch_has_the_memory_that_references_took(
+    tier: Tier, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list[int]()
+    monkeypatch.setattr("warpsmith.timing.stage.give_back", lambda: given.append(1))
+    timed(Faked(*[HONEST] * 6), tier, tmp_path, monkeypatch)
+    assert len(given) == times, "before torch is asked, and torch's times are kept here"
+
+
 @pytest.mark.parametrize("where", range(6))
 def test_no_process_of_a_claim_covers_for_another(where: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clocks = [HIDING if number == where else HONEST for number in range(6)]

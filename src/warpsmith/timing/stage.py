@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from warpsmith.records import MODES, Case, CaseTiming, Group, Reason, StageResult, TimingFacts, Trial, Verdict
+from warpsmith.sandbox.cuda_memory import give_back
 from warpsmith.sandbox.cuda_session import Recorded
 from warpsmith.timing.baselines import (
     Baselines,
@@ -19,6 +20,7 @@ from warpsmith.timing.baselines import (
     store,
     uncompiled,
 )
+from warpsmith.timing.host import Host
 from warpsmith.timing.recording import Recordings
 from warpsmith.timing.rules import Doubt
 from warpsmith.timing.sample import Call, Examine, Manner
@@ -119,14 +121,14 @@ class Timer:
         cold = self.cache == "cold"
         request = asked(subject.target, subject.task, subject.direction, case, cold)
         if case.group is Group.HELDOUT:
-            return measure(sitting.torch, request, uncompiled(self.modes))
+            return measure(_torch(sitting), request, uncompiled(self.modes))
         path = store(self.hardware, self.torch_version, subject.task, subject.direction, case, cold)
         kept = believed(path, flush_us)
         if kept is None or kept.lacking(self.modes):
-            kept = completed(sitting.torch, request, kept, self.modes, flush_us)
+            kept = completed(_torch(sitting), request, kept, self.modes, flush_us)
             keep(path, kept)
         chosen = running(kept.only(self.modes), request)
-        return chosen if self.tier == "search" else measure_again(sitting.torch, request, chosen)
+        return chosen if self.tier == "search" else measure_again(_torch(sitting), request, chosen)
 
     def _result(self, begin: float, cases: list[CaseTiming], why: Doubt | None) -> StageResult:
         return StageResult(
@@ -137,3 +139,9 @@ class Timer:
             facts=TimingFacts(tier=self.tier, cache=self.cache, cases=tuple(cases)),
             seconds=time.monotonic() - begin,
         )
+
+
+def _torch(sitting: Sitting) -> Host:
+    """Torch's process, which may need the memory that references took in this one."""
+    give_back()
+    return sitting.torch
