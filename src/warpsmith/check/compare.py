@@ -112,7 +112,7 @@ def _quick(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> t
     last_bit = info.tiny * info.eps  # a denormal's
     rounding = budget.rounding(native.dtype)
     beside = (size * (rounding / sqrt(count)) + own_most) * factor + last_bit
-    bound = torch.abs(expected, out=own).mul_(factor * rounding).add_(beside)
+    bound = torch.add(beside, torch.abs(expected, out=own), alpha=factor * rounding, out=own)
     error = found - expected
     sizes = torch.stack([own_most, own_size, size, vector_norm(error), vector_norm(error.div_(bound), inf)])
     largest, own_norm, norm, error_norm, worst = sizes.tolist()  # one wait for the device

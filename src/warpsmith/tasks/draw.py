@@ -103,7 +103,7 @@ class Draw:
     def input(self, *shape: int, scale: float = 1.0) -> Tensor:
         """Data of the trial's family, times `scale`."""
         values = FAMILIES[self.family](self, shape) if prod(shape) else torch.zeros(shape, dtype=torch.float64)
-        return (values * scale).to(self.dtype)
+        return (values if scale == 1.0 else values * scale).to(self.dtype)
 
     def parameter(self, *shape: int, mean: float = 0.0, std: float = 1.0) -> Tensor:
         """A parameter by the trial's init."""
