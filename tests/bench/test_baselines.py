@@ -50,7 +50,7 @@ class Torch:
     def is_alive(self) -> bool:
         return True
 
-    def forget(self) -> None: ...
+    def forget(self, within_s: float = 30.0) -> None: ...
 
     def start(self) -> AbstractContextManager[Lasting]:
         return self._open()

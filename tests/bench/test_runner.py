@@ -126,6 +126,23 @@ def test_stages_that_need_the_gpu_alike_have_it_in_one_go(tmp_path: Path, monkey
     assert stages(found) == ["compile", "check", "sanitizer", "record", "timing"]
 
 
+def test_nobody_has_the_gpu_while_torch_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    said: list[str] = []
+
+    @contextmanager
+    def noted(need: Need) -> Iterator[None]:
+        said.append(f"has {need}")
+        yield
+        said.append("has it no more")
+
+    monkeypatch.setattr("warpsmith.bench.run.lease", noted)
+    one, checked, timed = desk(), row("check"), row("timing")
+    one.torch_loaded = lambda: said.append("waits")
+    run(empty(), one, [Row(checked.name, checked.make, Need.SHARED), Row(timed.name, timed.make, Need.ALONE)])
+    assert said == ["has shared", "has it no more", "waits", "has alone", "has it no more"]
+
+
 @pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.FAIL])
 def test_what_was_begun_for_a_clock_that_never_ran_is_ended(
     verdict: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

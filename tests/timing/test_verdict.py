@@ -14,7 +14,7 @@ from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
 from warpsmith.timing.baselines import Baseline, Baselines, keep, load, measure, store
-from warpsmith.timing.host import Resident, TorchHost, host_for, host_policy
+from warpsmith.timing.host import FORGET_S, LOAD_S, Resident, TorchHost, begin_host, host_for, host_policy
 from warpsmith.timing.rules import Floor
 from warpsmith.timing.sample import Null, Samples
 from warpsmith.timing.torch_host import Reply, Request
@@ -215,10 +215,11 @@ class Mortal:
 
     def __init__(self, answers: int, loses: bool) -> None:
         self.answers, self.loses, self.ended = answers, loses, False
-        self.is_alive, self.forgot = True, 0
+        self.is_alive, self.forgot, self.within_s = True, 0, 0.0
 
-    def forget(self) -> None:
+    def forget(self, within_s: float = FORGET_S) -> None:
         self.forgot += 1
+        self.within_s = within_s
 
     def time(self, request: Request) -> Reply:
         if not self.answers and self.loses:
@@ -249,6 +250,19 @@ def test_the_resident_process_of_the_suite_rests_when_a_candidate_is_done(monkey
     assert one.forgot == 1
 
 
+def test_whoever_begins_it_can_wait_until_it_has_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    one = Mortal(2, False)
+    monkeypatch.setattr("warpsmith.timing.host._of_suite", lambda: resident)
+    resident = Resident(lambda: nullcontext(one))
+    loaded = begin_host("softmax")
+    assert loaded is not None and one.forgot == 0
+    loaded()
+    assert (one.forgot, one.within_s) == (1, LOAD_S), "as long as torch may take, since it answers only then"
+    foreign = tmp_path / "problem.py"
+    foreign.write_text("class Model: ...")
+    assert begin_host(f"{foreign}:Model") is None
+
+
 @pytest.mark.parametrize("error", [HarnessError, KeyboardInterrupt])
 def test_one_that_does_not_let_go_is_ended(error: type[BaseException]) -> None:
     begun: list[Mortal] = []
@@ -259,7 +273,7 @@ def test_one_that_does_not_let_go_is_ended(error: type[BaseException]) -> None:
         yield begun[-1]
         begun[-1].ended = True
 
-    def stuck() -> None:
+    def stuck(within_s: float = FORGET_S) -> None:
         raise error("no answer")
 
     resident = Resident(start)

@@ -1,5 +1,6 @@
 """What the stages of one evaluation share: the task, the candidate, the choices, and what earlier stages left."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ class Desk:
     subject: "Subject | None" = None
     recorded: "Recordings | None" = None
     sitting: "Sitting | None" = None  # begun before anybody is on the clock
+    torch_loaded: Callable[[], None] | None = None  # waits for that, where its process was begun
 
     @property
     def signature(self) -> Signature:
@@ -52,6 +54,11 @@ class Desk:
         if self.artifact is None:
             raise HarnessError("A stage that runs the candidate stands before the compile stage.")
         return self.artifact
+
+    def get_ready(self) -> None:
+        """Wait for what the clock would wait for, while others may have the GPU."""
+        if self.torch_loaded is not None:
+            self.torch_loaded()
 
     def begun_sitting(self) -> "Sitting | None":
         """The sitting that was begun, for whoever closes it; none where it has waited for too long."""

@@ -133,6 +133,8 @@ def _under_one_lease(record: Record, desk: Desk, need: Need, rows: Sequence[Row]
     """Stages that need the GPU alike have it in one go: whoever gives it back in between waits for it again."""
     started = time.perf_counter()
     try:
+        if need is Need.ALONE:
+            desk.get_ready()
         with lease(need):
             for row in rows:
                 record = record.adding(_one(row, record, desk))

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -20,6 +20,7 @@ from warpsmith.timing.compiled import compiled_folder
 from warpsmith.timing.torch_host import FORGET, REPLY, REQUEST, Reply, Request
 
 MODE_S, FORGET_S = 300.0, 30.0  # max-autotune tries many kernels
+LOAD_S = 120.0  # eight that load torch at once take ten seconds
 LIMITS = Limits(
     wall_s=7200,
     cpu_s=72000,
@@ -47,7 +48,7 @@ class Lasting(Host, Protocol):
         """Whether it can still be asked."""
         ...
 
-    def forget(self) -> None:
+    def forget(self, within_s: float = FORGET_S) -> None:
         """Let go of the last case's tensors: others need the GPU's memory."""
         ...
 
@@ -84,9 +85,9 @@ class TorchHost:
         """Whether it can still be asked: an hour without a question ends it."""
         return self._child.is_alive
 
-    def forget(self) -> None:
+    def forget(self, within_s: float = FORGET_S) -> None:
         """Let go of the last case's tensors."""
-        found = self._child.send(Frame(FORGET)) or self._child.receive(FORGET_S, REPLY)
+        found = self._child.send(Frame(FORGET)) or self._child.receive(within_s, REPLY)
         if isinstance(found, FrameError):
             raise HarnessError(f"The baseline process does not let go of its tensors: {found.detail}")
 
@@ -109,12 +110,12 @@ class Resident:
         self._host = self._host or self._open.enter_context(self._start())
         return self._host
 
-    def rest(self) -> None:
+    def rest(self, within_s: float = FORGET_S) -> None:
         """Nobody asks for a while; one that does not let go of its tensors is ended."""
         if self._host is None:
             return
         try:
-            self._host.forget()
+            self._host.forget(within_s)
         except HarnessError:
             self.close()
         except BaseException:  # an answer may still be on its way
@@ -149,10 +150,12 @@ def host_for(target: str, until: ExitStack) -> Host:
     return own
 
 
-def begin_host(target: str) -> None:
-    """Torch will be asked soon: for a task of ours let its process load meanwhile."""
-    if find(target).form is Form.SUITE:
-        _of_suite().begin()
+def begin_host(target: str) -> Callable[[], None] | None:
+    """Torch will be asked soon: for a task of ours let its process load meanwhile. What waits until it has."""
+    if find(target).form is not Form.SUITE:
+        return None
+    _of_suite().begin()
+    return partial(_of_suite().rest, LOAD_S)  # it answers nobody before it has loaded
 
 
 @cache
