@@ -18,9 +18,9 @@
 #include <vector>
 
 // Threads of a block at most, 1024 on an SM; rows longer than these can hold take up to 1024.
-// tune: THREADS = 1024 [512, 1024]
+// tune: THREADS = 512 [512, 1024]
 #ifndef THREADS
-#define THREADS 1024
+#define THREADS 512
 #endif
 // Packs of 16 bytes that a thread has in flight.
 // tune: SLOTS = 12 [8, 12]

@@ -1,20 +1,26 @@
 // Gradient of softmax from its output, out * (grad - sum(grad * out)): every element is read once and written once.
 //  - tiny:   up to 32 columns, an element a lane; next to no code, as a cold kernel waits for its instructions too.
 //  - held:   a team (warp or block) holds both rows in registers.
-//  - ring:   long rows. One resident block an SM; each thread prefetches its own packs of the rows to come with cp.async,
-//            so memory stays busy while the present row is reduced and written. Of that row, shares lie in registers
-//            and gradients stay in their slots: together they are larger than either kind of memory.
+//  - joined: long rows. The same by the blocks of a cluster, which tell each other their sums: several of them on an SM
+//            are at different places of their work, so memory stays busy.
 //  - looped: anything else, read twice.
 // Rows that do not begin on 16 bytes are read through a window of aligned packs whose ends are masked.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <torch/extension.h>
 
 #include <algorithm>
 
-// Rows of more packs (16 bytes) than this take the ring; at most 8192.
-#ifndef RING_PACKS
-#define RING_PACKS 2048
+// Rows of more packs (16 bytes) than this are shared by the blocks of a cluster.
+#ifndef ALONE_PACKS
+#define ALONE_PACKS 2048
+#endif
+// Threads of such a block.
+// tune: JOIN_THREADS = 256 [128, 256]
+#ifndef JOIN_THREADS
+#define JOIN_THREADS 256
 #endif
 // Threads of a block whose warps have a row each.
 // tune: WARP_BLOCK = 128 [128, 256]
@@ -27,11 +33,6 @@
 #define MEDIUM_TEAM 128
 #endif
 
-// Blocks of the ring at most, whatever the GPU has room for.
-#ifndef MOST_BLOCKS
-#define MOST_BLOCKS 65536
-#endif
-
 #define DISPATCH(TENSOR, NAME, ...)                                          \
   AT_DISPATCH_SWITCH((TENSOR).scalar_type(), NAME,                           \
                      AT_DISPATCH_CASE(at::kFloat, __VA_ARGS__)               \
@@ -40,11 +41,15 @@
 
 namespace {
 
-constexpr int kRingThreads = 1024;
-constexpr int kRingSlots = 14;  // of 16 bytes a thread: 224 KB
+constexpr int kJoinThreads = JOIN_THREADS;
+constexpr int kJoinResident = 512;   // threads of an SM: two blocks or four, each with 64 KB or 32 KB on its way
+constexpr unsigned kMostJoined = 8;  // blocks of a cluster: what every GPU with clusters has
 
 template <typename scalar_t>
 constexpr int kVec = 16 / sizeof(scalar_t);
+
+template <typename scalar_t>
+constexpr int kJoinPacks = std::is_same_v<scalar_t, at::Half> ? 4 : 8;  // of each of both rows that a thread holds
 
 template <typename scalar_t>
 union Pack {
@@ -90,31 +95,58 @@ __device__ void store(scalar_t* base, int at, int head, int end, const Pack<scal
   }
 }
 
-// The sum over a team, the same in every thread. `half` alternates between rows of a looping block, so that one barrier
-// a row is enough.
+// The sum over a team, the same in every thread.
 template <int Team>
-__device__ float team_sum(float sum, int half = 0) {
+__device__ float team_sum(float sum) {
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
   if constexpr (Team > 32) {
     constexpr int warps = Team / 32;
-    __shared__ float partial[2][warps];
+    __shared__ float partial[warps];
     const int lane = threadIdx.x % 32;
-    if (lane == 0) partial[half][threadIdx.x / 32] = sum;
+    if (lane == 0) partial[threadIdx.x / 32] = sum;
     __syncthreads();
-    sum = lane < warps ? partial[half][lane] : 0.0f;
+    sum = lane < warps ? partial[lane] : 0.0f;
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
   }
   return sum;
 }
 
+// Two 16-bit numbers of a word, and back, rounded to nearest. The second time by other instructions: else ptxas keeps the
+// floats of the first time, which need twice as many registers.
+template <typename scalar_t, bool Again>
+__device__ __forceinline__ float2 two_of(uint32_t word) {
+  if constexpr (std::is_same_v<scalar_t, at::Half>) return __half22float2(*reinterpret_cast<const __half2*>(&word));
+  if constexpr (Again)
+    return make_float2(__uint_as_float(__byte_perm(word, 0, 0x1044)), __uint_as_float(__byte_perm(word, 0, 0x3244)));
+  return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u));
+}
+
 template <typename scalar_t>
-__device__ float dot(const Pack<scalar_t>& a, const Pack<scalar_t>& b) {
-  float sum = 0.0f;
-#pragma unroll
-  for (int j = 0; j < kVec<scalar_t>; ++j) sum += static_cast<float>(a.at[j]) * static_cast<float>(b.at[j]);
-  return sum;
+__device__ __forceinline__ uint32_t word_of(float low, float high) {
+  if constexpr (std::is_same_v<scalar_t, at::Half>) {
+    const __half2 both = __floats2half2_rn(low, high);
+    return *reinterpret_cast<const uint32_t*>(&both);
+  } else {
+    const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<const uint32_t*>(&both);
+  }
+}
+
+template <typename scalar_t>
+__device__ __forceinline__ float dot_of(uint32_t a, uint32_t b, float sum) {
+  if constexpr (sizeof(scalar_t) == 4) return fmaf(__uint_as_float(a), __uint_as_float(b), sum);
+  const float2 x = two_of<scalar_t, false>(a), y = two_of<scalar_t, false>(b);
+  return fmaf(x.y, y.y, fmaf(x.x, y.x, sum));
+}
+
+template <typename scalar_t>
+__device__ __forceinline__ float dot(const Pack<scalar_t>& a, const Pack<scalar_t>& b, float sum = 0.0f) {
+  sum = dot_of<scalar_t>(a.bits.x, b.bits.x, sum);
+  sum = dot_of<scalar_t>(a.bits.y, b.bits.y, sum);
+  sum = dot_of<scalar_t>(a.bits.z, b.bits.z, sum);
+  return dot_of<scalar_t>(a.bits.w, b.bits.w, sum);
 }
 
 // Makes the compiler forget what it knows of a pack: it then holds the pack itself rather than its elements as floats,
@@ -125,11 +157,22 @@ __device__ __forceinline__ void keep_packed(Pack<scalar_t>& pack) {
 }
 
 template <typename scalar_t>
-__device__ Pack<scalar_t> finished(const Pack<scalar_t>& grad, const Pack<scalar_t>& share, float sum) {
+__device__ __forceinline__ uint32_t finished_of(uint32_t grad, uint32_t share, float sum) {
+  if constexpr (sizeof(scalar_t) == 4)
+    return __float_as_uint(__uint_as_float(share) * (__uint_as_float(grad) - sum));
+  else {
+    const float2 g = two_of<scalar_t, true>(grad), s = two_of<scalar_t, true>(share);
+    return word_of<scalar_t>(s.x * (g.x - sum), s.y * (g.y - sum));
+  }
+}
+
+template <typename scalar_t>
+__device__ __forceinline__ Pack<scalar_t> finished(const Pack<scalar_t>& grad, const Pack<scalar_t>& share, float sum) {
   Pack<scalar_t> result;
-#pragma unroll
-  for (int j = 0; j < kVec<scalar_t>; ++j)
-    result.at[j] = static_cast<scalar_t>(static_cast<float>(share.at[j]) * (static_cast<float>(grad.at[j]) - sum));
+  result.bits.x = finished_of<scalar_t>(grad.bits.x, share.bits.x, sum);
+  result.bits.y = finished_of<scalar_t>(grad.bits.y, share.bits.y, sum);
+  result.bits.z = finished_of<scalar_t>(grad.bits.z, share.bits.z, sum);
+  result.bits.w = finished_of<scalar_t>(grad.bits.w, share.bits.w, sum);
   return result;
 }
 
@@ -151,7 +194,7 @@ __global__ void __launch_bounds__(block_of(Team))
   }
   float sum = 0.0f;
 #pragma unroll
-  for (int k = 0; k < Packs; ++k) sum += dot(grad[k], share[k]);
+  for (int k = 0; k < Packs; ++k) sum = dot(grad[k], share[k], sum);
   sum = team_sum<Team>(sum);
 #pragma unroll
   for (int k = 0; k < Packs; ++k) keep_packed(grad[k]), keep_packed(share[k]);
@@ -160,76 +203,48 @@ __global__ void __launch_bounds__(block_of(Team))
     store<Aligned>(grad_x + w.base, first + k * Team * vec, w.head, w.end, finished(grad[k], share[k], sum));
 }
 
-// Pack i of those that a thread reads over all rows of its block: of each row its shares, then its gradients. A thread
-// reads only what it copied itself, so no barrier guards the slots. Every call makes one group, also an empty one.
-template <typename scalar_t, int Packs>
-__device__ __forceinline__ void copy(uint32_t slot, const scalar_t* grad_out, const scalar_t* out, int row, int rows,
-                                     int cols, int i) {
-  const int at = (threadIdx.x + i % Packs * kRingThreads) * kVec<scalar_t>;
-  const scalar_t* from = i / Packs % 2 == 0 ? out : grad_out;
-  row += i / (2 * Packs) * gridDim.x;
-  if (row < rows && at < cols)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(slot),
-                 "l"(__cvta_generic_to_global(from + static_cast<int64_t>(row) * cols + at))
-                 : "memory");
-  asm volatile("cp.async.commit_group;" ::: "memory");
+// Blocks of a cluster share a row. Each tells every one of them its sum.
+__device__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+__device__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
+__device__ void tell(float* sum, unsigned block, float value) {
+  const uint32_t own = static_cast<uint32_t>(__cvta_generic_to_shared(sum));
+  uint32_t there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(own), "r"(block));
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(value) : "memory");
 }
 
-template <typename scalar_t>
-__device__ __forceinline__ Pack<scalar_t> read(uint32_t slot, bool present) {
-  Pack<scalar_t> pack;
-  if (present)
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(pack.bits.x), "=r"(pack.bits.y), "=r"(pack.bits.z), "=r"(pack.bits.w)
-                 : "r"(slot)
-                 : "memory");
-  return pack;
-}
-
-template <typename scalar_t, int Packs>
-__global__ void __launch_bounds__(kRingThreads, 1)
-    ringed(const scalar_t* grad_out, const scalar_t* out, scalar_t* grad_x, int rows, int cols) {
-  static_assert(Packs < kRingSlots);
-  constexpr int vec = kVec<scalar_t>, stride = kRingThreads * 16;
-  extern __shared__ uint4 slots[];
-  const uint32_t begin = static_cast<uint32_t>(__cvta_generic_to_shared(slots + threadIdx.x));
-  const uint32_t end = begin + kRingSlots * stride;
-  const auto after = [&](uint32_t slot) { return slot + stride == end ? begin : slot + stride; };
-  uint32_t slot = begin;
+template <typename scalar_t, int Packs, bool Aligned>
+__global__ void __launch_bounds__(kJoinThreads, kJoinResident / kJoinThreads)
+    joined(const scalar_t* grad_out, const scalar_t* out, scalar_t* grad_x, int cols, unsigned blocks) {
+  constexpr int vec = kVec<scalar_t>;
+  __shared__ float sums[kMostJoined];
+  cluster_arrive();  // before anything is told to a block, it must have begun
+  const unsigned rank = blockIdx.x % blocks;
+  const Window w = window<scalar_t, Aligned>(blockIdx.x / blocks, cols);
+  const int first = (static_cast<int>(rank) * kJoinThreads * Packs + threadIdx.x) * vec;
+  Pack<scalar_t> grad[Packs], share[Packs];
 #pragma unroll
-  for (int i = 0; i < kRingSlots; ++i)
-    copy<scalar_t, Packs>(begin + i * stride, grad_out, out, blockIdx.x, rows, cols, i);
-  int half = 0;
-  for (int row = blockIdx.x; row < rows; row += gridDim.x, half ^= 1) {
-    const auto present = [&](int k) { return (threadIdx.x + k * kRingThreads) * vec < cols; };
-    Pack<scalar_t> share[Packs];
-#pragma unroll
-    for (int k = 0; k < Packs; ++k) {
-      asm volatile("cp.async.wait_group %0;" ::"n"(kRingSlots - 1) : "memory");
-      share[k] = read<scalar_t>(slot, present(k));
-      copy<scalar_t, Packs>(slot, grad_out, out, row, rows, cols, k + kRingSlots);  // into the slot just read
-      slot = after(slot);
-    }
-    asm volatile("cp.async.wait_group %0;" ::"n"(kRingSlots - Packs) : "memory");  // all gradients of the row
-    float sum = 0.0f;
-    uint32_t ahead = slot;
-#pragma unroll
-    for (int k = 0; k < Packs; ++k) {
-      sum += dot(read<scalar_t>(ahead, present(k)), share[k]);
-      ahead = after(ahead);
-    }
-    sum = team_sum<kRingThreads>(sum, half);
-#pragma unroll
-    for (int k = 0; k < Packs; ++k) keep_packed(share[k]);
-#pragma unroll
-    for (int k = 0; k < Packs; ++k) {
-      const auto grad = read<scalar_t>(slot, present(k));
-      copy<scalar_t, Packs>(slot, grad_out, out, row, rows, cols, Packs + k + kRingSlots);
-      slot = after(slot);
-      store<true>(grad_x + static_cast<int64_t>(row) * cols, (threadIdx.x + k * kRingThreads) * vec, 0, cols,
-                  finished(grad, share[k], sum));
-    }
+  for (int k = 0; k < Packs; ++k) {
+    grad[k] = fetch<Aligned>(grad_out + w.base, first + k * kJoinThreads * vec, w.head, w.end);
+    share[k] = fetch<Aligned>(out + w.base, first + k * kJoinThreads * vec, w.head, w.end);
   }
+  float sum = 0.0f;
+#pragma unroll
+  for (int k = 0; k < Packs; ++k) {
+    sum = dot(grad[k], share[k], sum);
+    keep_packed(grad[k]), keep_packed(share[k]);
+  }
+  sum = team_sum<kJoinThreads>(sum);
+  cluster_wait();
+  if (threadIdx.x < blocks) tell(sums + rank, threadIdx.x, sum);
+  cluster_arrive();
+  cluster_wait();
+  sum = 0.0f;
+  for (unsigned i = 0; i < blocks; ++i) sum += sums[i];
+#pragma unroll
+  for (int k = 0; k < Packs; ++k)
+    store<Aligned>(grad_x + w.base, first + k * kJoinThreads * vec, w.head, w.end, finished(grad[k], share[k], sum));
 }
 
 // Rows of at most Lanes columns. Lanes without an element take part in the shuffles.
@@ -274,20 +289,26 @@ struct Launch {
                                            stream>>>(grad_out, out, grad_x, rows, static_cast<int>(cols));
   }
 
-  template <int Packs>
-  void run_ring() const {
-    constexpr int bytes = kRingSlots * kRingThreads * 16;
-    const auto kernel = ringed<scalar_t, Packs>;
-    C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    const int64_t room = std::min(at::cuda::getCurrentDeviceProperties()->multiProcessorCount, MOST_BLOCKS);
-    const int64_t blocks = std::min(rows, room);
-    kernel<<<static_cast<unsigned>(blocks), kRingThreads, bytes, stream>>>(grad_out, out, grad_x, static_cast<int>(rows),
-                                                                           static_cast<int>(cols));
+  template <bool Aligned>
+  void run_joined(int64_t packs) const {
+    constexpr int held_packs = kJoinPacks<scalar_t>, share = kJoinThreads * held_packs;
+    cudaLaunchAttribute cluster;
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    const unsigned blocks = static_cast<unsigned>((packs + share - 1) / share);
+    cluster.val.clusterDim.x = blocks;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(static_cast<unsigned>(rows) * blocks);
+    config.blockDim = dim3(kJoinThreads);
+    config.stream = stream;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    C10_CUDA_CHECK(cudaLaunchKernelEx(&config, joined<scalar_t, held_packs, Aligned>, grad_out, out, grad_x,
+                                      static_cast<int>(cols), blocks));
   }
 
   void run() const {
     constexpr int vec = kVec<scalar_t>;
-    constexpr bool wide = vec == 4;  // 8 packs of 16-bit elements a thread are too many for a block of 1024
     const auto places = reinterpret_cast<uintptr_t>(grad_out) | reinterpret_cast<uintptr_t>(out) |
                         reinterpret_cast<uintptr_t>(grad_x);
     const bool based = places % 16 == 0;
@@ -298,25 +319,20 @@ struct Launch {
       const auto kernel = cols <= 16 ? tiny<scalar_t, 16> : tiny<scalar_t, 32>;
       kernel<<<static_cast<unsigned>((rows * lanes + 127) / 128), 128, 0, stream>>>(
           grad_out, out, grad_x, static_cast<unsigned>(rows), static_cast<unsigned>(cols));
-    } else if (!based || packs > (wide ? 8192 : 4096))
+    } else if (!based || packs > kMostJoined * kJoinThreads * kJoinPacks<scalar_t> || rows >= (1 << 27))
       looped<<<static_cast<unsigned>(rows), 512, 0, stream>>>(grad_out, out, grad_x, cols);
     else if (!aligned)
       if (packs <= 32) run_held<32, 1, false>();
       else if (packs <= 256) run_held<32, 8, false>();
       else if (packs <= 1024) run_held<128, 8, false>();
-      else if (packs <= 4096) run_held<1024, 4, false>();
-      else run_held<1024, wide ? 8 : 4, false>();
-    else if (packs > RING_PACKS)
-      if (packs <= 4096) run_ring<4>();
-      else run_ring<wide ? 8 : 4>();
+      else run_joined<false>(packs);
+    else if (packs > ALONE_PACKS) run_joined<true>(packs);
     else if (packs <= 32) run_held<32, 1, true>();
     else if (packs <= 128) run_held<32, 4, true>();
     else if (packs <= 256) run_held<32, 8, true>();
     else if (packs <= 512) run_held<MEDIUM_TEAM, 512 / MEDIUM_TEAM, true>();
     else if (packs <= 1024) run_held<256, 4, true>();
-    else if (packs <= 2048) run_held<512, 4, true>();
-    else if (packs <= 4096) run_held<1024, 4, true>();
-    else run_held<1024, wide ? 8 : 4, true>();
+    else run_held<512, 4, true>();
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
 };
