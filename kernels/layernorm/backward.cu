@@ -1,14 +1,14 @@
-// Gradients of LayerNorm in one launch, a cooperative one where there is much to do; there every element is read once and
-// written once (but for strips). Resident blocks, made of teams of threads that have a row at a time. A thread always has the same columns, so
-// it keeps their gains and sums their gradients in registers over all rows of its team. It prefetches its own packs of
-// the rows to come with cp.async, so memory stays busy during a row's reduction. At the end the blocks leave their column
-// sums in global memory, meet at a grid barrier and add them up, always in the same order.
+// Gradients of LayerNorm in one launch (but for strips and long rows), a cooperative one where there is much to do; there
+// every element is read once and written once. Resident blocks, made of teams of threads that have a row at a time. A
+// thread always has the same columns, so it keeps their gains and sums their gradients in registers over all rows of its
+// team. It prefetches its own packs of the rows to come with cp.async, so memory stays busy during a row's reduction. At the
+// end the blocks leave their column sums in global memory, meet at a grid barrier and add them up, always in the same order.
 // Where there is little to do, no block waits for another: some have a row each, others a strip of columns of all rows.
 // Rows that do not begin on 16 bytes are read element by element; those too long for a team, or where there is little to
 // do for a block, take two plain kernels.
-// A few rows of megabytes are cut into strips of columns instead: a thread has all rows of its columns, so column sums
-// need nobody else. Row sums need a first reading of everything and a grid barrier; the second reading goes backwards, so
-// that it begins with what the L2 still has.
+// A few rows of megabytes are cut into strips of columns instead. A first launch reads everything for the sums of rows, a
+// second one again to write: there a thread has all rows of its columns, so column sums need nobody else. The second
+// reading goes backwards, so that it begins with what the L2 still has.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cooperative_groups.h>
@@ -36,9 +36,9 @@
 #define ALONE 1
 #endif
 // Whether teams of 16-bit rows finish a row only after the first half of the next, which hides how long they take to meet.
-// tune: LAGGED = 0 [0, 1]
+// tune: LAGGED = 1 [0, 1]
 #ifndef LAGGED
-#define LAGGED 0
+#define LAGGED 1
 #endif
 // Elements up to which no block waits for another.
 #ifndef SMALL
@@ -51,6 +51,51 @@
 // Up to 16 rows of at least this many packs are cut into strips.
 #ifndef STRIP_PACKS
 #define STRIP_PACKS 65536
+#endif
+// Strips, first reading: threads of a block, packs of a row that a strip has, rows that a block reads at once, blocks on
+// an SM.
+// tune: SUM_THREADS = 256 [128, 256, 512]
+#ifndef SUM_THREADS
+#define SUM_THREADS 256
+#endif
+// tune: SUM_PACKS = 256 [256, 512, 1024]
+#ifndef SUM_PACKS
+#define SUM_PACKS 256
+#endif
+// tune: SUM_ROWS = 4 [2, 4, 8]
+#ifndef SUM_ROWS
+#define SUM_ROWS 4
+#endif
+// tune: SUM_BLOCKS = 4 [2, 3, 4, 8]
+#ifndef SUM_BLOCKS
+#define SUM_BLOCKS 4
+#endif
+// Strips, second reading: the same, but a block has all rows of a strip, and asks for so many of them ahead.
+// tune: WRITE_THREADS = 256 [128, 256, 512]
+#ifndef WRITE_THREADS
+#define WRITE_THREADS 256
+#endif
+// tune: WRITE_PACKS = 256 [256, 512, 1024]
+#ifndef WRITE_PACKS
+#define WRITE_PACKS 256
+#endif
+// tune: WRITE_AHEAD = 4 [2, 4, 8]
+#ifndef WRITE_AHEAD
+#define WRITE_AHEAD 4
+#endif
+// tune: WRITE_BLOCKS = 4 [2, 3, 4, 8]
+#ifndef WRITE_BLOCKS
+#define WRITE_BLOCKS 4
+#endif
+// Whether blocks stay and take one strip after another, or there is one for every strip, in the second reading.
+// tune: WRITE_STAY = 0 [0, 1]
+#ifndef WRITE_STAY
+#define WRITE_STAY 0
+#endif
+// Whether the second reading goes backwards.
+// tune: REVERSE = 1 [0, 1]
+#ifndef REVERSE
+#define REVERSE 1
 #endif
 // Rows of more columns than this take the plain kernels.
 #ifndef LONG_COLS
@@ -225,13 +270,6 @@ constexpr bool alone(int vec, int packs) { return vec == 8 && packs > 2; }
 constexpr int most_threads(int vec, int packs) { return !alone(vec, packs) ? 1024 : packs > 3 ? 384 : 512; }
 constexpr int stages_of(int vec, int packs) { return alone(vec, packs) ? 4 : SLOTS / (2 * packs); }
 constexpr bool lagged(int vec, int packs) { return LAGGED && vec == 8 && !alone(vec, packs); }
-
-// With a policy for the L2.
-__device__ __forceinline__ void copy16(void* to, const void* from, uint64_t policy) {
-  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
-               "l"(__cvta_generic_to_global(from)), "l"(policy)
-               : "memory");
-}
 
 template <typename scalar_t, int Vec, int Packs, bool Prefetched>
 __global__ void __launch_bounds__(most_threads(Vec, Packs), 1) fused(Rows<scalar_t> r) {
@@ -468,130 +506,119 @@ __global__ void __launch_bounds__(most_threads(Vec, Packs), 1) fused(Rows<scalar
   }
 }
 
-constexpr int kStripRows = 16, kStripThreads = 256, kStripBlocks = 2;  // blocks on an SM
-constexpr int kBatch = 4, kBatches = kStripRows / kBatch, kAhead = 3;  // rows that a thread asks for at once; batches of them
-                                                                           // that are on their way: 96 KB a block
+constexpr int kStripRows = 16;
 
-// Few and very long rows of floats. `sums` has kStripRows pairs of each block.
-__global__ void __launch_bounds__(kStripThreads, kStripBlocks) strips(Rows<float> r, float2* sums) {
-  extern __shared__ float4 slots[];  // gradients and elements on their way
-  __shared__ float2 partial[kStripThreads / 32][kStripRows], known[kStripRows], turned[kStripRows];
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int packs = r.cols / 4, slice = (packs + gridDim.x - 1) / gridDim.x;
-  const int begin = blockIdx.x * slice, end = min(begin + slice, packs);
+// Few and very long rows of floats, first reading. A block has SUM_ROWS rows of every so manieth strip, so that all blocks
+// are near each other at any time, and leaves the rows' sums in `sums`: kStripRows pairs of each lot of blocks.
+__global__ void __launch_bounds__(SUM_THREADS, SUM_BLOCKS) strip_sums(Rows<float> r, float2* sums) {
+  __shared__ float2 partial[SUM_THREADS / 32][SUM_ROWS];
+  const int sets = (r.rows + SUM_ROWS - 1) / SUM_ROWS, lot = blockIdx.x / sets, lots = gridDim.x / sets;
+  const int first = blockIdx.x % sets * SUM_ROWS, packs = r.cols / 4;
   const auto *grads = reinterpret_cast<const float4*>(r.grad_out), *values = reinterpret_cast<const float4*>(r.x);
-  const auto place = [&](int row, int pack) { return static_cast<int64_t>(row) * packs + pack; };
-  const auto slot = [&](int stage, int i, int which) -> float4& {
-    return slots[((stage * kBatch + i) * 2 + which) * kStripThreads + threadIdx.x];
-  };
-  // A thread reads only what it copied itself, so no barrier guards the slots. Every call makes one group of copies.
-  const auto ask = [&](int stage, int batch, int pack, uint64_t policy) {
-    if (pack >= begin && pack < end) {
+  float mean[SUM_ROWS], rstd[SUM_ROWS];
+  float2 own[SUM_ROWS] = {};
 #pragma unroll
-      for (int i = 0; i < kBatch; ++i)
-        if (const int row = batch * kBatch + i; row < r.rows) {
-          copy16(&slot(stage, i, 0), grads + place(row, pack), policy);
-          copy16(&slot(stage, i, 1), values + place(row, pack), policy);
+  for (int i = 0; i < SUM_ROWS; ++i) {
+    const bool present = first + i < r.rows;
+    mean[i] = present ? r.mean[first + i] : 0.0f, rstd[i] = present ? r.rstd[first + i] : 0.0f;
+  }
+  for (int strip = lot * SUM_PACKS; strip < packs; strip += lots * SUM_PACKS)
+    for (int pack = strip + threadIdx.x; pack < min(strip + SUM_PACKS, packs); pack += SUM_THREADS) {
+      float4 g[SUM_ROWS] = {}, x[SUM_ROWS] = {};
+#pragma unroll
+      for (int i = 0; i < SUM_ROWS; ++i)
+        if (first + i < r.rows) {
+          const unsigned at = static_cast<unsigned>(first + i) * packs + pack;  // fewer than 2^32 packs
+          g[i] = __ldg(grads + at), x[i] = __ldg(values + at);
         }
-    }
-    asm volatile("cp.async.commit_group;" ::: "memory");
-  };
-  // The next batch, whose slots then take the one that is kAhead after it; `step` is how far away its columns are.
-  const auto take = [&](int& stage, int batch, int pack, int step, uint64_t policy, float4(&g)[kBatch], float4(&x)[kBatch]) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kAhead - 1) : "memory");
+      const float4 w = __ldg(reinterpret_cast<const float4*>(r.weight) + pack);
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i)
-      if (batch * kBatch + i < r.rows) g[i] = slot(stage, i, 0), x[i] = slot(stage, i, 1);
-      else g[i] = x[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    const int next = batch + kAhead;
-    ask(stage, next % kBatches, next < kBatches ? pack : pack + step, policy);
-    stage = stage + 1 == kAhead ? 0 : stage + 1;
-  };
-  if (threadIdx.x < kStripRows)
-    known[threadIdx.x] = threadIdx.x < r.rows ? make_float2(r.mean[threadIdx.x], r.rstd[threadIdx.x])
-                                              : make_float2(0.0f, 0.0f);
-  __syncthreads();
-
-  uint64_t drop, normal;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(drop));
-  asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(normal));
-  float2 own[kStripRows] = {};
-  int last = begin + threadIdx.x, stage = 0;
-#pragma unroll
-  for (int i = 0; i < kAhead; ++i) ask(i, i, last, drop);
-  for (int pack = last; pack < end; pack += kStripThreads) {
-    last = pack;
-    const uint64_t policy = (end - 1 - pack) / kStripThreads > 1 ? drop : normal;  // the L2 shall keep a step: 35 MB
-    const float4 w = __ldg(reinterpret_cast<const float4*>(r.weight) + pack);
-    float4 gain = {}, bias = {};
-#pragma unroll
-    for (int batch = 0; batch < kBatches; ++batch) {
-      float4 g[kBatch], x[kBatch];
-      take(stage, batch, pack, kStripThreads, policy, g, x);
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const int row = batch * kBatch + i;
-        const float2 k = known[row];
-        const auto add = [&](float grad, float value, float weight, float& to_gain, float& to_bias) {
-          const float hat = (value - k.x) * k.y, inner = grad * weight;
-          to_gain += grad * hat, to_bias += grad;
-          own[row].x += inner, own[row].y += inner * hat;
+      for (int i = 0; i < SUM_ROWS; ++i) {
+        const auto add = [&](float grad, float value, float weight) {
+          const float inner = grad * weight;
+          own[i].x += inner, own[i].y += inner * ((value - mean[i]) * rstd[i]);
         };
-        add(g[i].x, x[i].x, w.x, gain.x, bias.x), add(g[i].y, x[i].y, w.y, gain.y, bias.y);
-        add(g[i].z, x[i].z, w.z, gain.z, bias.z), add(g[i].w, x[i].w, w.w, gain.w, bias.w);
+        add(g[i].x, x[i].x, w.x), add(g[i].y, x[i].y, w.y), add(g[i].z, x[i].z, w.z), add(g[i].w, x[i].w, w.w);
       }
     }
-    __stcs(reinterpret_cast<float4*>(r.grad_weight) + pack, gain);
-    __stcs(reinterpret_cast<float4*>(r.grad_bias) + pack, bias);
-  }
-  // Memory shall not idle while the grid meets: the first batches of the second reading.
-  asm volatile("cp.async.wait_all;" ::: "memory");
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) ask(i, i, last, drop);
-  stage = 0;
-#pragma unroll
-  for (int row = 0; row < kStripRows; ++row) {
-    const float2 sum = make_float2(warp_sum(own[row].x), warp_sum(own[row].y));
-    if (lane == 0) partial[warp][row] = sum;
+  for (int i = 0; i < SUM_ROWS; ++i) {
+    const float2 sum = make_float2(warp_sum(own[i].x), warp_sum(own[i].y));
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32][i] = sum;
   }
   __syncthreads();
-  if (threadIdx.x < kStripRows) {
-    float2 sum = {0.0f, 0.0f};
-    for (int i = 0; i < kStripThreads / 32; ++i) sum.x += partial[i][threadIdx.x].x, sum.y += partial[i][threadIdx.x].y;
-    sums[blockIdx.x * kStripRows + threadIdx.x] = sum;
-  }
-  cooperative_groups::this_grid().sync();
+  if (threadIdx.x >= SUM_ROWS || first + threadIdx.x >= r.rows) return;
+  float2 sum = {0.0f, 0.0f};
+  for (int i = 0; i < SUM_THREADS / 32; ++i) sum.x += partial[i][threadIdx.x].x, sum.y += partial[i][threadIdx.x].y;
+  sums[lot * kStripRows + first + threadIdx.x] = sum;
+}
 
-  // Every block adds up all blocks' sums, a warp two rows.
-  for (int row = warp; row < r.rows; row += kStripThreads / 32) {
+// Second reading. A thread asks for WRITE_AHEAD rows before it needs them, at the end of a strip for those of its next one.
+__global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS) strip_gradients(Rows<float> r, const float2* sums, int lots) {
+  __shared__ float4 known[kStripRows];  // mean, rstd, and the two sums divided by the number of columns
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, packs = r.cols / 4;
+  constexpr int steps = WRITE_PACKS / WRITE_THREADS;
+  const int strips = (packs + WRITE_PACKS - 1) / WRITE_PACKS;
+  const auto *grads = reinterpret_cast<const float4*>(r.grad_out), *values = reinterpret_cast<const float4*>(r.x);
+  const auto *weights = reinterpret_cast<const float4*>(r.weight);
+  const auto place = [&](int row, int pack) { return static_cast<unsigned>(row) * packs + pack; };  // fewer than 2^32 packs
+  // Of the thread's i-th step; `packs` if there is none.
+  const auto pack_of = [&](int i) {
+    const int strip = blockIdx.x + i / steps * gridDim.x;
+    const int pack = (REVERSE ? strips - 1 - strip : strip) * WRITE_PACKS + i % steps * WRITE_THREADS + threadIdx.x;
+    return strip < strips ? min(pack, packs) : packs;
+  };
+  const int count = ((strips - 1 - blockIdx.x) / gridDim.x + 1) * steps;
+  float4 g[WRITE_AHEAD] = {}, x[WRITE_AHEAD] = {}, w = {};
+  const auto ask = [&](int row, int pack) {
+    if (row >= r.rows || pack >= packs) return;
+    g[row % WRITE_AHEAD] = __ldg(grads + place(row, pack)), x[row % WRITE_AHEAD] = __ldg(values + place(row, pack));
+  };
+  int pack = pack_of(0);
+#pragma unroll
+  for (int row = 0; row < WRITE_AHEAD; ++row) ask(row, pack);
+  if (pack < packs) w = __ldg(weights + pack);
+
+  // Every block adds up all lots' sums, a warp one or more rows.
+  for (int row = warp; row < r.rows; row += WRITE_THREADS / 32) {
     float2 sum = {0.0f, 0.0f};
-    for (int i = lane; i < gridDim.x; i += 32) {
-      const float2 part = __ldcg(sums + i * kStripRows + row);
+    for (int i = lane; i < lots; i += 32) {
+      const float2 part = __ldg(sums + i * kStripRows + row);
       sum.x += part.x, sum.y += part.y;
     }
-    sum.x = warp_sum(sum.x), sum.y = warp_sum(sum.y);
-    if (lane == 0) turned[row] = make_float2(sum.x / static_cast<float>(r.cols), sum.y / static_cast<float>(r.cols));
+    sum.x = warp_sum(sum.x) / static_cast<float>(r.cols), sum.y = warp_sum(sum.y) / static_cast<float>(r.cols);
+    if (lane == 0) known[row] = make_float4(r.mean[row], r.rstd[row], sum.x, sum.y);
   }
   __syncthreads();
-  for (int pack = last; pack >= begin && pack < end; pack -= kStripThreads) {
-    const float4 w = __ldg(reinterpret_cast<const float4*>(r.weight) + pack);
+  for (int i = 0; i < count; ++i) {
+    const int next = pack_of(i + 1);
+    const bool present = pack < packs;
+    const float4 own = w;
+    float4 gain = {}, bias = {};
+    if (next < packs) w = __ldg(weights + next);
 #pragma unroll
-    for (int batch = 0; batch < kBatches; ++batch) {
-      float4 g[kBatch], x[kBatch];
-      take(stage, batch, pack, -kStripThreads, drop, g, x);
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const int row = batch * kBatch + i;
-        if (row >= r.rows) continue;
-        const float2 k = known[row], t = turned[row];
-        const auto gradient = [&](float grad, float value, float weight) {
-          return (grad * weight - t.x - (value - k.x) * k.y * t.y) * k.y;
+    for (int row = 0; row < kStripRows; ++row) {
+      if (row < r.rows && present) {
+        const float4 k = known[row], grad = g[row % WRITE_AHEAD], value = x[row % WRITE_AHEAD];
+        const auto gradient = [&](float grad, float value, float weight, float& to_gain, float& to_bias) {
+          const float hat = (value - k.x) * k.y;
+          to_gain += grad * hat, to_bias += grad;
+          return (grad * weight - k.z - hat * k.w) * k.y;
         };
         __stcs(reinterpret_cast<float4*>(r.grad_x) + place(row, pack),
-               make_float4(gradient(g[i].x, x[i].x, w.x), gradient(g[i].y, x[i].y, w.y),
-                           gradient(g[i].z, x[i].z, w.z), gradient(g[i].w, x[i].w, w.w)));
+               make_float4(gradient(grad.x, value.x, own.x, gain.x, bias.x),
+                           gradient(grad.y, value.y, own.y, gain.y, bias.y),
+                           gradient(grad.z, value.z, own.z, gain.z, bias.z),
+                           gradient(grad.w, value.w, own.w, gain.w, bias.w)));
       }
+      const int ahead = row + WRITE_AHEAD;
+      ask(ahead % kStripRows, ahead < kStripRows ? pack : next);
     }
+    if (present) {
+      __stcs(reinterpret_cast<float4*>(r.grad_weight) + pack, gain);
+      __stcs(reinterpret_cast<float4*>(r.grad_bias) + pack, bias);
+    }
+    pack = next;
   }
 }
 
@@ -763,15 +790,18 @@ void run_fused(Rows<scalar_t> r, torch::Tensor grad_weight, cudaStream_t stream)
   C10_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, dim3(blocks), dim3(threads), arguments, bytes, stream));
 }
 
-void run_strips(Rows<float> r, torch::Tensor grad_weight, cudaStream_t stream) {
-  const int room = std::min(at::cuda::getCurrentDeviceProperties()->multiProcessorCount * kStripBlocks, MOST_BLOCKS);
-  auto sums = torch::empty({room, kStripRows, 2}, grad_weight.options());
+void run_strips(const Rows<float>& r, torch::Tensor grad_weight, cudaStream_t stream) {
+  static_assert(SUM_PACKS % SUM_THREADS == 0 && WRITE_PACKS % WRITE_THREADS == 0 && kStripRows % WRITE_AHEAD == 0);
+  const int sms = at::cuda::getCurrentDeviceProperties()->multiProcessorCount, packs = r.cols / 4;
+  const int sets = (r.rows + SUM_ROWS - 1) / SUM_ROWS, strips = (packs + WRITE_PACKS - 1) / WRITE_PACKS;
+  const int lots = std::max(1, std::min({sms * SUM_BLOCKS / sets, MOST_BLOCKS / sets, (packs + SUM_PACKS - 1) / SUM_PACKS}));
+  const int blocks = WRITE_STAY ? std::min({sms * WRITE_BLOCKS, MOST_BLOCKS, strips}) : strips;
+  auto sums = torch::empty({lots, kStripRows, 2}, grad_weight.options());
   auto* pairs = reinterpret_cast<float2*>(sums.data_ptr<float>());
-  void* arguments[] = {&r, &pairs};
-  constexpr int bytes = 2 * kBatch * kAhead * kStripThreads * 16;
-  const auto kernel = reinterpret_cast<const void*>(&strips);
-  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  C10_CUDA_CHECK(cudaLaunchCooperativeKernel(kernel, dim3(room), dim3(kStripThreads), arguments, bytes, stream));
+  strip_sums<<<static_cast<unsigned>(lots * sets), SUM_THREADS, 0, stream>>>(r, pairs);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  strip_gradients<<<static_cast<unsigned>(blocks), WRITE_THREADS, 0, stream>>>(r, pairs, lots);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
 template <typename scalar_t>
