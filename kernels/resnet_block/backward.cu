@@ -1,7 +1,6 @@
 // Gradients of ResNet's basic block as implicit products on tensor cores (float32 by three TF32 products of split numbers,
 // summed in float32). Launches: layouts with the outer gate and norm, the second convolution's input with the inner gate
-// and norm, the first one's with the shortcut, both weights' gradients in parts, and what joins parts. Where there are few
-// tiles, groups of warps share a tile's sum; where there is little work, two launches without layouts or tensor cores.
+// and norm, the first one's with the shortcut, both weights' gradients in parts, and what joins parts.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_fp16.h>
@@ -20,30 +19,10 @@
 #define TILES -1
 #endif
 
-// How many rounds of blocks share the sums of the weights' gradient; 0: two, or what costs a tenth less by our count.
-// tune: PART_ROUNDS = 0 [0, 1, 2]
+// How many rounds of blocks share the sums of the weights' gradient.
+// tune: PART_ROUNDS = 2 [1, 2]
 #ifndef PART_ROUNDS
-#define PART_ROUNDS 0
-#endif
-// Up to so many tiles of 64 by 64, groups of warps share the sum of each (0: never); 132: one for each multiprocessor.
-// tune: FEW_TILES = 264 [0, 132, 264]
-#ifndef FEW_TILES
-#define FEW_TILES 264
-#endif
-// Groups of four warps that share a tile's sum then (at most 4).
-// tune: GROUPS = 3 [2, 3, 4]
-#ifndef GROUPS
-#define GROUPS 3
-#endif
-// Up to so many steps in a part of the weights' gradient, eight warps share a tile instead of four (0: never).
-// tune: FEW_STEPS = 16 [0, 16, 65536]
-#ifndef FEW_STEPS
-#define FEW_STEPS 16
-#endif
-// Up to so many products in a convolution (in units of 2^20), there are two launches without layouts (0: never).
-// tune: LITTLE_WORK = 16 [0, 8, 16, 32]
-#ifndef LITTLE_WORK
-#define LITTLE_WORK 16
+#define PART_ROUNDS 2
 #endif
 
 namespace {
@@ -132,12 +111,9 @@ struct Source {
   int height, width, depth, kernel;
 };
 
-template <int G>
-constexpr int kAhead = G == 1 || kStages < 3 ? kStages : 3;  // stages: groups of warps have some each
-
-template <typename T, int BM, int BN, int WM, int WN, int G>
+template <typename T, int BM, int BN, int WM, int WN>
 constexpr int conv_bytes() {
-  return G * kAhead<G> * (BM + BN) * kPitch;
+  return kStages * (BM + BN) * kPitch;
 }
 
 __device__ __forceinline__ float to_float(float x) { return x; }
@@ -214,49 +190,18 @@ __device__ __forceinline__ void multiply(float (&acc)[MT][NT][4], const unsigned
       for (int i = 0; i < 4; ++i) acc[m][n][i] += part[m][n][i];
 }
 
-// Waits for the other threads of a group of warps.
-template <int G, int Threads>
-__device__ __forceinline__ void group_sync(int group) {
-  if constexpr (G == 1)
-    __syncthreads();
-  else
-    asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(Threads) : "memory");
-}
-
-// Sums of G groups of warps, added in the groups' order: group m < MT gets the tile's rows m of 16.
-template <int G, int Threads, int MT, int NT>
-__device__ __forceinline__ void join_groups(const float (&acc)[MT][NT][4], float (&sum)[1][NT][4], float* all, int group,
-                                            unsigned thread) {
-  static_assert(G >= MT, "a group for each 16 rows");
-  __syncthreads();  // what was multiplied is no longer read
-#pragma unroll
-  for (int i = 0; i < MT * NT * 4; ++i)
-    all[(group * MT * NT * 4 + i) * Threads + thread] = acc[i / (NT * 4)][i / 4 % NT][i % 4];
-  __syncthreads();
-  if (group >= MT) return;
-#pragma unroll
-  for (int from = 0; from < G; ++from)
-#pragma unroll
-    for (int i = 0; i < NT * 4; ++i)
-      sum[0][i / 4][i % 4] += all[((from * MT + group) * NT * 4 + i) * Threads + thread];
-}
-
 // Job says which places the columns are, which taps they have (blockIdx.z: a class of places), and what becomes of sums.
-// G groups of warps each take a part of the steps.
-template <typename T, int BM, int BN, int WM, int WN, int G, typename Job>
-__global__ __launch_bounds__(BM / WM * (BN / WN) * 32 * G, sizeof(T) == 2 ? 2 : 1) void conv(const T* weights, const T* source, Source s, Job job,
+template <typename T, int BM, int BN, int WM, int WN, typename Job>
+__global__ __launch_bounds__(BM / WM * (BN / WN) * 32, sizeof(T) == 2 ? 2 : 1) void conv(const T* weights, const T* source, Source s, Job job,
                                                                int rows, int row_tiles) {
-  constexpr int threads = BM / WM * (BN / WN) * 32, each = 16 / sizeof(T), down = threads / 8, stages = kAhead<G>;
+  constexpr int threads = BM / WM * (BN / WN) * 32, each = 16 / sizeof(T), down = threads / 8;
   constexpr int MT = WM / 16, NT = WN / 8;
-  extern __shared__ __align__(16) unsigned char all_room[];
-  const int group = G == 1 ? 0 : threadIdx.x / threads;
-  const unsigned thread = G == 1 ? threadIdx.x : threadIdx.x % threads;
-  unsigned char* const room = all_room + group * stages * (BM + BN) * kPitch;
+  extern __shared__ __align__(16) unsigned char room[];
   const Taps taps = job.taps();
   const int columns = job.columns();
   const int row0 = static_cast<int>(blockIdx.x) % row_tiles * BM, col0 = static_cast<int>(blockIdx.x) / row_tiles * BN;
   if (col0 >= columns) return;
-  const int piece = thread % 8, line = thread / 8;
+  const int piece = threadIdx.x % 8, line = threadIdx.x / 8;
 
   int image[BN / down], top[BN / down], left[BN / down];
 #pragma unroll
@@ -270,14 +215,7 @@ __global__ __launch_bounds__(BM / WM * (BN / WN) * 32 * G, sizeof(T) == 2 ? 2 : 
   }
   const int64_t pitch = static_cast<int64_t>(s.kernel) * s.kernel * s.depth;
 
-  const int deep = s.depth / kStep<T>, total = taps.down * taps.across * deep;
-  const int first = total * group / G, steps = total * (group + 1) / G - first;
   int i = 0, j = 0, c0 = 0;  // the step that is loaded next
-  if (G > 1) {
-    i = first / deep / taps.across;
-    j = first / deep % taps.across;
-    c0 = first % deep * kStep<T>;
-  }
   const auto load = [&](int stage) {
     unsigned char* const a = room + stage * (BM + BN) * kPitch;
     unsigned char* const b = a + BM * kPitch;
@@ -308,30 +246,25 @@ __global__ __launch_bounds__(BM / WM * (BN / WN) * 32 * G, sizeof(T) == 2 ? 2 : 
   };
 
   float acc[MT][NT][4] = {};
+  const int steps = taps.down * taps.across * (s.depth / kStep<T>);
 #pragma unroll
-  for (int stage = 0; stage < stages - 1; ++stage) {
+  for (int stage = 0; stage < kStages - 1; ++stage) {
     if (stage < steps) load(stage);
     copies_commit();
   }
-  const int warp = thread / 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
-  int read = 0, write = stages - 1;
+  const int warp = threadIdx.x / 32, wm = warp / (BN / WN) * WM, wn = warp % (BN / WN) * WN;
+  int read = 0, write = kStages - 1;
   for (int step = 0; step < steps; ++step) {
-    copies_wait<stages - 2>();
-    group_sync<G, threads>(group);
-    if (step + stages - 1 < steps) load(write);
+    copies_wait<kStages - 2>();
+    __syncthreads();
+    if (step + kStages - 1 < steps) load(write);
     copies_commit();
     const unsigned char* const a = room + read * (BM + BN) * kPitch;
     multiply<MT, NT>(acc, a + wm * kPitch, a + (BM + wn) * kPitch, T());
-    read = read + 1 == stages ? 0 : read + 1;
-    write = write + 1 == stages ? 0 : write + 1;
+    read = read + 1 == kStages ? 0 : read + 1;
+    write = write + 1 == kStages ? 0 : write + 1;
   }
-  if constexpr (G == 1) {
-    job.template store<MT, NT>(acc, row0 + wm, col0 + wn, rows, columns);
-  } else {
-    float sum[1][NT][4] = {};
-    join_groups<G, threads>(acc, sum, reinterpret_cast<float*>(all_room), group, thread);
-    if (group < MT) job.template store<1, NT>(sum, row0 + wm + group * 16, col0 + wn, rows, columns);
-  }
+  job.template store<MT, NT>(acc, row0 + wm, col0 + wn, rows, columns);
 }
 
 // Places in the order of an image: column = (image, y, x).
@@ -352,11 +285,11 @@ inline Taps plain_taps(int kernel, int stride, int padding) {
 }
 
 // Launches the tile that keeps the multiprocessors busiest.
-template <typename T, int BM, int BN, int WM, int WN, int G, typename Job>
+template <typename T, int BM, int BN, int WM, int WN, typename Job>
 void conv_launch(const T* weights, const T* source, Source s, Job job, int rows, int columns, int classes,
                  cudaStream_t stream) {
-  constexpr int bytes = conv_bytes<T, BM, BN, WM, WN, G>(), threads = BM / WM * (BN / WN) * 32 * G;
-  const auto kernel = &conv<T, BM, BN, WM, WN, G, Job>;
+  constexpr int bytes = conv_bytes<T, BM, BN, WM, WN>(), threads = BM / WM * (BN / WN) * 32;
+  const auto kernel = &conv<T, BM, BN, WM, WN, Job>;
   C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   const int row_tiles = (rows + BM - 1) / BM, col_tiles = (columns + BN - 1) / BN;
   kernel<<<dim3(static_cast<unsigned>(row_tiles * col_tiles), 1, static_cast<unsigned>(classes)), threads, bytes,
@@ -380,14 +313,12 @@ void conv_any(const T* weights, const T* source, Source s, Job job, int rows, in
   const double flat = tile_cost(rows, columns, classes, 64, 128, 2, 0.95);
   const double small = tile_cost(rows, columns, classes, 64, 64, 4, 0.8);
   const int choice = TILES >= 0 ? TILES : wide <= flat && wide <= small ? 0 : flat <= small ? 1 : 2;
-  if (TILES < 0 && static_cast<int64_t>((rows + 63) / 64) * ((columns + 63) / 64) * classes <= FEW_TILES)
-    conv_launch<T, 64, 64, 32, 32, GROUPS>(weights, source, s, job, rows, columns, classes, stream);
-  else if (choice == 0)
-    conv_launch<T, 128, 128, 64, 32, 1>(weights, source, s, job, rows, columns, classes, stream);
+  if (choice == 0)
+    conv_launch<T, 128, 128, 64, 32>(weights, source, s, job, rows, columns, classes, stream);
   else if (choice == 1)
-    conv_launch<T, 64, 128, 64, 32, 1>(weights, source, s, job, rows, columns, classes, stream);
+    conv_launch<T, 64, 128, 64, 32>(weights, source, s, job, rows, columns, classes, stream);
   else
-    conv_launch<T, 64, 64, 32, 32, 1>(weights, source, s, job, rows, columns, classes, stream);
+    conv_launch<T, 64, 64, 32, 32>(weights, source, s, job, rows, columns, classes, stream);
 }
 
 // ---- layouts ---------------------------------------------------------------------------------------------------------
@@ -516,7 +447,7 @@ constexpr int filters_bytes() {
 }
 
 template <typename T, int BM, int BN, int WM, int WN>
-__global__ __launch_bounds__(BM / WM * (BN / WN) * 32, sizeof(T) == 2 || WM == 32 ? 2 : 1) void filter_gradients(
+__global__ __launch_bounds__(BM / WM * (BN / WN) * 32, sizeof(T) == 2 ? 2 : 1) void filter_gradients(
     const __grid_constant__ Problems<T> problems) {
   constexpr int threads = BM / WM * (BN / WN) * 32, one = 16 / sizeof(T), MT = WM / 16, NT = WN / 8;
   constexpr int pad = 8;  // elements: no bank twice in a fragment
@@ -642,59 +573,28 @@ __global__ __launch_bounds__(BM / WM * (BN / WN) * 32, sizeof(T) == 2 || WM == 3
     }
 }
 
-// Parts of the sum, and the places of each.
+// Parts of the sum for two rounds of blocks, and the places of each.
 struct Cut {
   int parts, each;
 };
-inline Cut cut_in(int parts, int places) {
+template <typename T>
+Cut cut_of(int filters, int columns, int places, int problems) {
+  const int tiles = (filters + 63) / 64 * ((columns + 127) / 128) * problems, wanted = (PART_ROUNDS * 264 + tiles - 1) / tiles;
+  const int most = (places + 255) / 256, parts = wanted < 1 ? 1 : wanted < most ? wanted : most;
   const int each = ((places + parts - 1) / parts + kDeep - 1) / kDeep * kDeep;
   return {(places + each - 1) / each, each};
 }
 
-// What a cut costs, in steps of a round of 264 blocks: a block alone on its multiprocessor takes 3/4 of the time, a round
-// begins and ends for three steps, and 5 MB of parts are written and read in the time of one.
-inline double cut_cost(const Cut& cut, int tiles, double part_bytes) {
-  const int blocks = tiles * cut.parts, rest = blocks % 264;
-  const double rounds = blocks / 264 + (rest == 0 ? 0.0 : rest <= 132 ? 0.75 : 1.0);
-  return rounds * (cut.each / kDeep + 3) + cut.parts * part_bytes / 5e6;
-}
-
-template <typename T>
-Cut cut_of(int filters, int columns, int places, int problems) {
-  const int tiles = (filters + 63) / 64 * ((columns + 127) / 128) * problems, most = (places + 255) / 256;
-  const int rounds = PART_ROUNDS > 0 ? PART_ROUNDS : 2;
-  Cut best = cut_in(std::max(std::min((rounds * 264 + tiles - 1) / tiles, most), 1), places);
-  if (PART_ROUNDS > 0) return best;
-  const double part_bytes = 8.0 * filters * columns * problems;
-  double bound = 0.9 * cut_cost(best, tiles, part_bytes);
-  for (int parts = 1; parts <= most && parts * tiles < 6 * 264; ++parts) {
-    const Cut cut = cut_in(parts, places);
-    const double cost = cut_cost(cut, tiles, part_bytes);
-    if (cost >= bound) continue;
-    best = cut;
-    bound = cost;
-  }
-  return best;
-}
-
-template <typename T, int WM>
-void filter_gradients_launch(const Problems<T>& problems, int tiles, int parts, int count, cudaStream_t stream) {
-  constexpr int BM = 64, BN = 128, bytes = filters_bytes<T, BM, BN>();
-  const auto kernel = &filter_gradients<T, BM, BN, WM, 32>;
-  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  kernel<<<dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(parts), static_cast<unsigned>(count)), BM / WM * 128, bytes,
-           stream>>>(problems);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-}
-
-// Short parts leave little to overlap: twice the warps then.
 template <typename T>
 void filter_gradients_any(const Filters<T>& f0, const Filters<T>& f1, int problems, int parts, cudaStream_t stream) {
-  const int tiles = (f0.filters + 63) / 64 * ((f0.kernel * f0.kernel * f0.depth + 127) / 128);
-  if (f0.each <= FEW_STEPS * kDeep)
-    filter_gradients_launch<T, 32>({{f0, f1}}, tiles, parts, problems, stream);
-  else
-    filter_gradients_launch<T, 64>({{f0, f1}}, tiles, parts, problems, stream);
+  constexpr int BM = 64, BN = 128, bytes = filters_bytes<T, BM, BN>();
+  const auto kernel = &filter_gradients<T, BM, BN, 64, 32>;
+  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  const int columns = f0.kernel * f0.kernel * f0.depth;
+  const int tiles = (f0.filters + BM - 1) / BM * ((columns + BN - 1) / BN);
+  kernel<<<dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(parts), static_cast<unsigned>(problems)), 128, bytes,
+           stream>>>(Problems<T>{{f0, f1}});
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
 // Entry i of the weights' gradient, [filter][channel][tap], from its parts.
@@ -901,146 +801,6 @@ __global__ __launch_bounds__(256) void finish(const __grid_constant__ Results r)
              (block - (second ? each : 0)) * 256 + threadIdx.x);
 }
 
-// ---- little work: a launch for each convolution, without layouts --------------------------------------------------------
-
-// One convolution's gradients: `opened` is the gradient at its norm's result, where the gate behind it is positive.
-struct Little {
-  const float *grad, *gate, *conv, *input, *weight, *gamma, *mean, *var;
-  const float *add, *add_gate;  // the shortcut's part of the image's gradient, or null
-  float *to_input, *to_weight, *to_gamma, *to_beta;
-  float eps;
-  int channels, height, width, places, shares;  // shares: warps that share the places of one channel's weights
-  Divider area, across;
-  __device__ __forceinline__ float opened(int64_t i) const { return gate[i] > 0.0f ? grad[i] : 0.0f; }
-  __device__ __forceinline__ float scale(int c) const { return gamma[c] / sqrtf(var[c] + eps); }
-  __device__ __forceinline__ void place_of(int place, int& image, int& at, int& y, int& x) const {
-    image = area.of(place);
-    at = place - image * static_cast<int>(area.by);
-    y = across.of(at);
-    x = at - y * width;
-  }
-  int image_blocks() const { return (places + 31) / 32 * ((channels + 3) / 4); }
-  int weight_blocks() const { return (channels + 3) / 4 * ((channels * shares + 7) / 8); }
-};
-
-// The input's gradient at 32 places of four channels; warps share the filters.
-__device__ __forceinline__ void little_images(const Little& v, int block, float (*by)[4], float (*parts)[4][32]) {
-  constexpr int together = 64;  // filters whose weights are in shared memory
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, groups = (v.channels + 3) / 4;
-  const int c0 = block % groups * 4, place = block / groups * 32 + lane, area = static_cast<int>(v.area.by);
-  int image, at, y, x;
-  v.place_of(place, image, at, y, x);
-  bool inside[9];
-#pragma unroll
-  for (int tap = 0; tap < 9; ++tap) {
-    const int row = y + 1 - tap / 3, col = x + 1 - tap % 3;
-    inside[tap] = place < v.places && row >= 0 && row < v.height && col >= 0 && col < v.width;
-  }
-  float sum[4] = {};
-  for (int f0 = 0; f0 < v.channels; f0 += together) {
-    const int count = min(together, v.channels - f0), entries = min(4, v.channels - c0) * 9;
-    __syncthreads();
-    for (int i = threadIdx.x; i < count * 36; i += 256) {
-      const int f = i / 36, entry = i % 36;
-      by[f * 9 + entry % 9][entry / 9] =
-          entry < entries ? v.scale(f0 + f) * v.weight[((f0 + f) * v.channels + c0) * 9 + entry] : 0.0f;
-    }
-    __syncthreads();
-#pragma unroll 2
-    for (int f = warp; f < count; f += 8) {
-      const int64_t line = (static_cast<int64_t>(image) * v.channels + f0 + f) * area + at;
-      float value[9];
-#pragma unroll
-      for (int tap = 0; tap < 9; ++tap)
-        value[tap] = inside[tap] ? v.opened(line + (1 - tap / 3) * v.width + 1 - tap % 3) : 0.0f;
-#pragma unroll
-      for (int tap = 0; tap < 9; ++tap) {
-        const float4 w = *reinterpret_cast<const float4*>(by[f * 9 + tap]);
-        sum[0] = fmaf(value[tap], w.x, sum[0]);
-        sum[1] = fmaf(value[tap], w.y, sum[1]);
-        sum[2] = fmaf(value[tap], w.z, sum[2]);
-        sum[3] = fmaf(value[tap], w.w, sum[3]);
-      }
-    }
-  }
-#pragma unroll
-  for (int c = 0; c < 4; ++c) parts[warp][c][lane] = sum[c];
-  __syncthreads();
-  const int channel = c0 + warp;  // a warp has the results of one
-  if (warp >= 4 || channel >= v.channels || place >= v.places) return;
-  float value = 0.0f;
-#pragma unroll
-  for (int part = 0; part < 8; ++part) value += parts[part][warp][lane];
-  const int64_t result = (static_cast<int64_t>(image) * v.channels + channel) * area + at;
-  if (v.add) value += v.add_gate[result] > 0.0f ? v.add[result] : 0.0f;
-  v.to_input[result] = value;
-}
-
-// Four filters' weights of some channels: a warp has one channel and a share of the places. The first channel's warps make
-// the norm's gradients too.
-__device__ __forceinline__ void little_weights(const Little& v, int block, float (*parts)[44]) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, area = static_cast<int>(v.area.by);
-  const int together = 8 / v.shares, groups = (v.channels + together - 1) / together;
-  const int f0 = block / groups * 4, channel = block % groups * together + warp / v.shares;
-  float sum[36] = {}, gain[4] = {}, shift[4] = {};
-  for (int place = warp % v.shares * 32 + lane; place < v.places && channel < v.channels; place += 32 * v.shares) {
-    int image, at, y, x;
-    v.place_of(place, image, at, y, x);
-    float open[4], value[9];
-    const int64_t first = static_cast<int64_t>(image) * v.channels * area + at;
-#pragma unroll
-    for (int f = 0; f < 4; ++f) {
-      const int64_t i = first + (f0 + f) * area;
-      open[f] = f0 + f < v.channels ? v.opened(i) : 0.0f;
-      if (channel > 0 || f0 + f >= v.channels) continue;
-      gain[f] = fmaf(open[f], v.conv[i] - v.mean[f0 + f], gain[f]);
-      shift[f] += open[f];
-    }
-#pragma unroll
-    for (int tap = 0; tap < 9; ++tap) {
-      const int row = y + tap / 3 - 1, col = x + tap % 3 - 1;
-      const bool inside = row >= 0 && row < v.height && col >= 0 && col < v.width;
-      value[tap] = inside ? v.input[first + channel * area + (tap / 3 - 1) * v.width + tap % 3 - 1] : 0.0f;
-    }
-#pragma unroll
-    for (int i = 0; i < 36; ++i) sum[i] = fmaf(open[i / 9], value[i % 9], sum[i]);
-  }
-#pragma unroll
-  for (int i = 0; i < 36; ++i) {
-    const float total = warp_sum(sum[i]);
-    if (lane == 0) parts[warp][i] = total;
-  }
-  if (channel == 0) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const float total = warp_sum(i < 4 ? gain[i] : shift[i - 4]);
-      if (lane == 0) parts[warp][36 + i] = total;
-    }
-  }
-  __syncthreads();
-  if (warp % v.shares || channel >= v.channels) return;
-  for (int i = lane; i < (channel == 0 ? 44 : 36); i += 32) {
-    const int filter = f0 + (i < 36 ? i / 9 : (i - 36) % 4);
-    if (filter >= v.channels) continue;
-    float total = 0.0f;
-    for (int share = 0; share < v.shares; ++share) total += parts[warp + share][i];
-    if (i < 36)
-      v.to_weight[(filter * v.channels + channel) * 9 + i % 9] = v.scale(filter) * total;
-    else
-      (i < 40 ? v.to_gamma : v.to_beta)[filter] = i < 40 ? total / sqrtf(v.var[filter] + v.eps) : total;
-  }
-}
-
-__global__ __launch_bounds__(256) void gradients_little(const __grid_constant__ Little v, int weight_blocks) {
-  __shared__ __align__(16) float by[64 * 9][4];
-  __shared__ float parts[8][4][32];
-  const int block = static_cast<int>(blockIdx.x);
-  if (block < weight_blocks)
-    little_weights(v, block, reinterpret_cast<float(*)[44]>(by));
-  else
-    little_images(v, block - weight_blocks, by, parts);
-}
-
 // ---- few results: a warp each, summed in float64 -----------------------------------------------------------------------
 // An error is held against the results' size, and a few of them may all be small beside their terms, of which split TF32
 // numbers lose 2^-21.
@@ -1240,26 +1000,6 @@ std::vector<torch::Tensor> backward(torch::Tensor grad_out, torch::Tensor x, tor
     const int64_t results = layer.images() + 2 * layer.entries() + 4 * channels;
     gradients_exactly<<<static_cast<unsigned>((results + 7) / 8), 256, 0, stream>>>(v);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
-    return {grad_x, grad_weight1, grad_gamma1, grad_beta1, grad_weight2, grad_gamma2, grad_beta2};
-  }
-  if (static_cast<int64_t>(places) * channels * channels * 9 <= static_cast<int64_t>(LITTLE_WORK) << 20) {
-    const auto in = [](const torch::Tensor& tensor) { return tensor.data_ptr<float>(); };
-    auto between = torch::empty_like(x);
-    int shares = 1;  // more while a warp would have many places
-    while (shares < 8 && places > 256 * shares) shares *= 2;
-    const Divider by_area(static_cast<unsigned>(area)), by_width(static_cast<unsigned>(width));
-    const auto run = [&](Little v) {
-      const int weight_blocks = v.weight_blocks();
-      gradients_little<<<static_cast<unsigned>(weight_blocks + v.image_blocks()), 256, 0, at::cuda::getCurrentCUDAStream()>>>(
-          v, weight_blocks);
-      C10_CUDA_KERNEL_LAUNCH_CHECK();
-    };
-    run({in(grad_out), in(out), in(conv2), in(hidden), in(weight2), in(gamma2), in(mean2), in(var2), nullptr, nullptr,
-         in(between), in(grad_weight2), in(grad_gamma2), in(grad_beta2), static_cast<float>(eps), channels, height, width,
-         places, shares, by_area, by_width});
-    run({in(between), in(hidden), in(conv1), in(x), in(weight1), in(gamma1), in(mean1), in(var1), in(grad_out), in(out),
-         in(grad_x), in(grad_weight1), in(grad_gamma1), in(grad_beta1), static_cast<float>(eps), channels, height, width,
-         places, shares, by_area, by_width});
     return {grad_x, grad_weight1, grad_gamma1, grad_beta1, grad_weight2, grad_gamma2, grad_beta2};
   }
   auto images = torch::empty({4, plane}, x.options()), weights = torch::empty({2, by}, x.options());
