@@ -11,7 +11,7 @@ from warpsmith.bench.lease import Need, lease
 from warpsmith.records import MODES, Direction
 from warpsmith.timing.host import Host, TorchHost
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 
 
 def picks(home: Path) -> int:

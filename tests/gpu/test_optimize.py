@@ -8,7 +8,7 @@ import warpsmith
 from warpsmith.archive import Archive, RunState
 from warpsmith.records import MeasuredScore, TimingFacts
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 
 
 def test_the_tuner_finds_a_point_that_is_no_slower_than_the_seed(

@@ -10,6 +10,7 @@ from warpsmith.base import median
 from warpsmith.bench import Choices
 from warpsmith.bench.corpus import examine as tried
 from warpsmith.bench.corpus import read_specimen
+from warpsmith.bench.lease import Need, lease
 from warpsmith.check.fault import look
 from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.compile.source import language_of
@@ -26,7 +27,7 @@ from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stop import StopRule
 from warpsmith.timing.subject import Subject
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 ROOT = Path(__file__).parents[2]
 RULE = StopRule(width=0.0, least=9, most=9, seconds=5.0)
 
@@ -54,7 +55,8 @@ def examined_calls(subject: Subject, drawn: Iterator[tuple[Trial, Problem]]) -> 
 
 def recordings(subject: Subject, cases: Sequence[Case]) -> Recordings:
     runtime = Toolchain.find().runtime.parent
-    found = record_alone(subject, runtime, cases, partial(examined, subject), CALL_S)
+    with lease(Need.SHARED):
+        found = record_alone(subject, runtime, cases, partial(examined, subject), CALL_S)
     assert not isinstance(found, Trouble | Unrepeated), found
     return found
 
@@ -67,6 +69,7 @@ def test_a_published_kernel_is_repeated_right_and_as_fast(task: str, direction: 
     runtime, room = Toolchain.find().runtime.parent, room_of(subject.outline(case) for case in cases)
     recorded = recordings(subject, cases)
     with (
+        lease(Need.ALONE),
         Sitting(subject, runtime, recorded.arenas, CALL_S) as sitting,
         CudaSession(subject.artifact, direction.value, runtime, room) as worker,
     ):
@@ -86,8 +89,8 @@ def test_large_inputs_take_as_long_as_usual_ones(task: str) -> None:
     """Both count in one median."""
     subject = subject_of(ROOT / "kernels" / task / "forward.cu", task, Direction.FORWARD)
     cases = subject.task.group(Group.TIMING)
-    recorded = recordings(subject, cases)
-    with Sitting(subject, Toolchain.find().runtime.parent, recorded.arenas, CALL_S) as sitting:
+    recorded, runtime = recordings(subject, cases), Toolchain.find().runtime.parent
+    with lease(Need.ALONE), Sitting(subject, runtime, recorded.arenas, CALL_S) as sitting:
         for case in cases:
             player, times = sitting.player(0, recorded.calls[case.name]), list[float]()
             for is_usual in (True, False):
@@ -113,8 +116,8 @@ def test_controls_can_be_repeated(path: Path) -> None:
     assert specimen is not None
     subject = subject_of(path, specimen.task, specimen.direction)
     case = subject.task.group(Group.TIMING)[0]
-    recorded = recordings(subject, [case])
-    with Sitting(subject, Toolchain.find().runtime.parent, recorded.arenas, CALL_S) as sitting:
+    recorded, runtime = recordings(subject, [case]), Toolchain.find().runtime.parent
+    with lease(Need.SHARED), Sitting(subject, runtime, recorded.arenas, CALL_S) as sitting:
         manner = Manner(RULE, given=subject.plain)
         usual, others = (examined_calls(subject, drawn(case)) for drawn in (subject.calls, subject.others))
         found = sample(sitting.player(0, recorded.calls[case.name]), usual, manner, others)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from warpsmith.bench.lease import Need, lease
 from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.device import gpus
 from warpsmith.profile import known_ceilings
@@ -15,21 +16,22 @@ from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_folder
 from warpsmith.timing.recording import Recordings, Unrepeated, record_alone
 from warpsmith.timing.rules import claim, ratio
-from warpsmith.timing.sample import Examine, Manner
+from warpsmith.timing.sample import Call, Examine, Manner
 from warpsmith.timing.sitting import Sitting
 from warpsmith.timing.stage import CLAIM, Timer
 from warpsmith.timing.subject import Subject
 from warpsmith.timing.window import Window, Windows
 from warpsmith.timing.zeros import Zeros
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 4096}, dtype=Dtype.FLOAT32)
 
 
 @pytest.fixture(scope="module")
 def timer() -> Timer:
     toolchain = Toolchain.find()
-    return Timer(Zeros(toolchain, known_ceilings(gpus()[0], toolchain)), "test", torch.__version__)
+    with lease(Need.ALONE):
+        return Timer(Zeros(toolchain, known_ceilings(gpus()[0], toolchain)), "test", torch.__version__)
 
 
 def subject() -> Subject:
@@ -53,7 +55,8 @@ def examine(_trial: Trial) -> Examine:
 
 
 def recordings(timer: Timer, one: Subject) -> Recordings:
-    found = record_alone(one, timer.zeros.toolchain.runtime.parent, [CASE], examine, CALL_S)
+    with lease(Need.SHARED):
+        found = record_alone(one, timer.zeros.toolchain.runtime.parent, [CASE], examine, CALL_S)
     assert not isinstance(found, Trouble | Unrepeated), found
     return found
 
@@ -61,7 +64,7 @@ def recordings(timer: Timer, one: Subject) -> Recordings:
 def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
     one = subject()
     recorded = recordings(timer, one)
-    with Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, CALL_S) as sitting:
+    with lease(Need.ALONE), Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, CALL_S) as sitting:
         result = timer.stage(sitting, one, [CASE], examine, recorded)
     assert result.verdict is Verdict.PASS, result.detail
     assert isinstance(result.facts, TimingFacts)
@@ -73,10 +76,11 @@ def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
 
 
 def test_a_kernel_against_itself_is_never_faster(timer: Timer) -> None:
-    one, rule = subject(), CLAIM
+    one = subject()
     recorded = recordings(timer, one)
-    with Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, CALL_S) as sitting:
-        making = Windows(sitting, timer.zeros, one.calls(CASE), close, Manner(rule), recorded.calls[CASE.name])
+    with lease(Need.ALONE), Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, CALL_S) as sitting:
+        calls = (Call(call, close) for _, call in one.calls(CASE))
+        making = Windows(sitting, timer.zeros, calls, Manner(CLAIM), recorded.calls[CASE.name])
         first, second = (making.window(number, one.outline(CASE)) for number in range(2))
     assert isinstance(first, Window) and isinstance(second, Window)
     assert first.agrees and second.agrees

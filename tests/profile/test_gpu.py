@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from bound_kernels import BoundKernel, bound_kernels, hand_kernel
 
+from warpsmith.bench.lease import Need, lease
 from warpsmith.compile import Toolchain
 from warpsmith.device import gpus
 from warpsmith.profile.activity import activity
@@ -21,13 +23,21 @@ from warpsmith.records import Ceilings, KernelProfile
 from warpsmith.sandbox.profiled import Walls
 from warpsmith.sandbox.tensors import to_raw
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 ELEMENTS, SIDE = 1 << 26, 2048
 
 
 @pytest.fixture(scope="module")
 def ceilings() -> Ceilings:
-    return known_ceilings(gpus()[0], Toolchain.find())
+    with lease(Need.ALONE):
+        return known_ceilings(gpus()[0], Toolchain.find())
+
+
+@pytest.fixture(autouse=True)
+def alone(ceilings: Ceilings) -> Iterator[None]:
+    """Whatever is counted is this test's."""
+    with lease(Need.ALONE):
+        yield
 
 
 def subject(kernel: BoundKernel, x: torch.Tensor) -> Subject:
