@@ -55,7 +55,7 @@ def command(
     baselines: Baselines = "",
     trust: Trust = False,
     jobs: Jobs = os.cpu_count() or 1,
-    archive: Annotated[bool, typer.Option("--archive", help="Keep the records in the archive too.")] = False,
+    archive: Annotated[bool, typer.Option(help="Keep the records in the archive too.")] = False,
     as_json: Json = False,
 ) -> int:
     """Evaluate many kernels; every line gets a line; exit code 1 when one of them could not be evaluated."""
