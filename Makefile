@@ -42,8 +42,10 @@ test: setup
 test-slow: setup
 	$(BIN)/pytest -m "slow and not gpu and not browser"
 
+# JOBS=6: so many at once; the GPU is leased. pytest-benchmark, where it is installed, warns of that, and warnings are errors.
 test-gpu:
-	PYTHONPATH=src$${PYTHONPATH:+:$$PYTHONPATH} $(INTERPRETER) -m pytest -m gpu -p no:cacheprovider
+	PYTHONPATH=src$${PYTHONPATH:+:$$PYTHONPATH} $(INTERPRETER) -m pytest -m gpu -v -p no:cacheprovider -p no:benchmark \
+		$(if $(JOBS),-n $(JOBS) --dist worksteal)
 
 test-browser: setup
 	$(BIN)/pytest -m browser
