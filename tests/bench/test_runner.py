@@ -138,7 +138,7 @@ def test_nobody_has_the_gpu_while_torch_is_waited_for(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr("warpsmith.bench.run.lease", noted)
     one, checked, timed = desk(), row("check"), row("timing")
-    one.torch_loaded = lambda: said.append("waits")
+    one.wait_for_torch = lambda: said.append("waits")
     run(empty(), one, [Row(checked.name, checked.make, Need.SHARED), Row(timed.name, timed.make, Need.ALONE)])
     assert said == ["has shared", "has it no more", "waits", "has alone", "has it no more"]
 

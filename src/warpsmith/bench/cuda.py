@@ -78,7 +78,7 @@ def check_stage(desk: Desk) -> Stage:
         direction, steps = record.candidate.direction, desk.steps("cuda")
         timed = _timed_cases(desk) if desk.choices.until in AFTER_CHECK else []
         if timed and (desk.choices.tier == "claim" or _lacks_baselines(desk, record, timed)):
-            desk.torch_loaded = begin_host(desk.target)  # for seconds, which the clock would wait for
+            desk.wait_for_torch = begin_host(desk.target)  # it loads torch for seconds
         subject = desk.subject = _subject(desk, _launches(desk, record))
         outlines = (outline(desk.opened, direction, step.trial) for step in _one_a_case(steps))
         room = room_for_all(outlines)

@@ -37,7 +37,7 @@ class Desk:
     subject: "Subject | None" = None
     recorded: "Recordings | None" = None
     sitting: "Sitting | None" = None  # begun before anybody is on the clock
-    torch_loaded: Callable[[], None] | None = None  # waits for that, where its process was begun
+    wait_for_torch: Callable[[], None] | None = None  # until its process has loaded, where that was begun
 
     @property
     def signature(self) -> Signature:
@@ -57,8 +57,8 @@ class Desk:
 
     def get_ready(self) -> None:
         """Wait for what the clock would wait for, while others may have the GPU."""
-        if self.torch_loaded is not None:
-            self.torch_loaded()
+        if self.wait_for_torch is not None:
+            self.wait_for_torch()
 
     def begun_sitting(self) -> "Sitting | None":
         """The sitting that was begun, for whoever closes it; none where it has waited for too long."""

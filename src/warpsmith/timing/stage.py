@@ -38,8 +38,7 @@ Cache = Literal["cold", "warm"]
 SEARCH = StopRule(width=0.01, least=5, most=31, seconds=0.1)
 CLAIM = StopRule(width=0.005, least=15, most=61, seconds=2.0)
 # Where its code and parameters lie makes the same kernel up to 0.3 µs faster or slower in one process than in another,
-# always in that one: a claim of a short kernel asks several, before torch's windows and after. Of a held-out shape the
-# gap matters and not the last percent.
+# always in that one: a claim of a short kernel asks several, before torch's windows and after.
 SHORT_US = 100.0
 MORE = ((2, 3), (4, 5))  # processes before and after, with fewer calls each
 FEWER = StopRule(width=0.005, least=9, most=15, seconds=1.0)
