@@ -13,18 +13,23 @@ KERNELS = Path(__file__).parent / "kernels"
 MODULE = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }\n'
 
 
-@pytest.fixture(scope="session", autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache of this run alone, so that a test never passes on yesterday's artifact; native parts stay shared."""
-    native = Home.here().cache / "native"
-    native.mkdir(parents=True, exist_ok=True)
-    folder = tmp_path_factory.mktemp("home")
-    (folder / "cache").mkdir()
-    (folder / "cache" / "native").symlink_to(native)
-    patch = pytest.MonkeyPatch()
-    patch.setenv("WARPSMITH_HOME", str(folder))
-    yield folder
-    patch.undo()
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home of this run alone; native parts stay shared, and so does whoever waits for the GPU."""
+    found, usual = tmp_path_factory.mktemp("home"), Home.here()
+    for own, kept in ((found / "cache", usual.cache / "native"), (found / "data", usual.data / "leases")):
+        kept.mkdir(parents=True, exist_ok=True)
+        own.mkdir()
+        (own / kept.name).symlink_to(kept)
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home(folder: Path) -> Iterator[Path]:
+    """So that a test never passes on yesterday's artifact; not for the tests of other rooms in the same process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WARPSMITH_HOME", str(folder))
+        yield folder
 
 
 def candidate(source: str, language: Language = Language.TORCH, **macros: str) -> Candidate:
