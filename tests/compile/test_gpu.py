@@ -23,6 +23,16 @@ def tensors() -> Caller:
     return load("sweep_tensor.cu")
 
 
+@pytest.fixture(scope="module")
+def caller(request: pytest.FixtureRequest) -> Caller:
+    """Of another file: compiled before a test has the GPU."""
+    return load(request.param)
+
+
+def of(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("caller", [name], indirect=True)
+
+
 def results(caller: Caller, name: str, *arguments: object) -> list[torch.Tensor]:
     found = caller.call(name, *arguments)
     assert isinstance(found, list), (found, caller.heard)
@@ -70,27 +80,31 @@ def test_contiguous_of_anything(tensors: Caller, place: int, dtype: str) -> None
     assert found.is_contiguous() and torch.equal(found, x.cpu())
 
 
-def test_accessors_and_sixteen_bit_types() -> None:
-    caller, x = load("sweep_device.cu"), torch.randn(4, 32).cuda()
+@of("sweep_device.cu")
+def test_accessors_and_sixteen_bit_types(caller: Caller) -> None:
+    x = torch.randn(4, 32).cuda()
     index = torch.zeros(1, dtype=torch.int64).cuda()
     (found,) = results(caller, "checks", x, index)
     assert found.shape == (4, 32) and index.item() == 3
 
 
-def test_a_sum_by_habit() -> None:
+@of("habits.cu")
+def test_a_sum_by_habit(caller: Caller) -> None:
     x = torch.randn(64, 256).cuda()
-    (found,) = results(load("habits.cu"), "forward", x, None, 1e-5)
+    (found,) = results(caller, "forward", x, None, 1e-5)
     assert abs(found.item() - x.double().sum().item()) < 1e-2
 
 
-def test_cub() -> None:
+@of("sweep_cub.cu")
+def test_cub(caller: Caller) -> None:
     x = torch.randn(7, 300).cuda()
-    (found,) = results(load("sweep_cub.cu"), "forward", x)
+    (found,) = results(caller, "forward", x)
     assert torch.allclose(found, x.cpu().sum(1), atol=1e-4)
 
 
-def test_tma_through_the_callers_map() -> None:
+@of("sweep_hardware.cu")
+def test_tma_through_the_callers_map(caller: Caller) -> None:
     x = torch.arange(64.0).view(8, 8).cuda()
-    (found,) = results(load("sweep_hardware.cu"), "forward", x)
+    (found,) = results(caller, "forward", x)
     halves = x.cpu().view(2, 32).sum(1)
     assert torch.equal(found.view(2, 32), (2 * halves + 1).unsqueeze(1).expand(2, 32))

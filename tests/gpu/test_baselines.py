@@ -9,7 +9,7 @@ from warpsmith.base import Home
 from warpsmith.bench.baselines import Place, measure_each, prepare, usual_flush_us, wanted
 from warpsmith.bench.lease import Need, lease
 from warpsmith.records import MODES, Direction
-from warpsmith.timing.host import Host, TorchHost
+from warpsmith.timing.host import LOAD_S, Host, TorchHost
 
 pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 
@@ -33,6 +33,7 @@ def test_a_case_is_prepared_measured_and_left(tmp_path: Path, monkeypatch: pytes
         flush_us = usual_flush_us()
     place = Place.here()
     with TorchHost("softmax") as host:
+        host.forget(LOAD_S)  # it has loaded before anybody has the GPU alone
 
         def hosts(_target: str, _until: object) -> Host:
             return host

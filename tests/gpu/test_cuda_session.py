@@ -1,21 +1,24 @@
 """A session on a real GPU: honest seeds pass, and everything a call does beside its result is seen."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from warpsmith.bench.lease import Need, lease
 from warpsmith.check.compare import Budget, compare
 from warpsmith.compile import CompileOptions, Toolchain, compile
 from warpsmith.records import Candidate, Direction, Group, Reason, Trial
-from warpsmith.sandbox.cuda_room import Room, room_for
+from warpsmith.sandbox.cuda_room import room_for
 from warpsmith.sandbox.cuda_session import CudaSession
 from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.tasks.program import problem
 from warpsmith.tasks.suite import suite_folder, suite_program
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 HEAD = "#include <torch/extension.h>\n__global__ void twice(const float* x, float* y, int n, int spin) {\n"
 HEAD += "  for (int i = 0; i < spin; ++i) __nanosleep(1000);\n"
 HEAD += "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = 2 * x[i];\n}\n"
@@ -30,14 +33,22 @@ def artifact(source: str, task: str = "test") -> Path:
     return made.artifact
 
 
-def opened(body: str, room: Room | None = None) -> CudaSession:
+@contextmanager
+def opened(body: str, need: Need = Need.SHARED) -> Iterator[CudaSession]:
+    """Compiled before it takes the GPU: others wait for whoever has it."""
     source = f"{HEAD}torch::Tensor forward(torch::Tensor x) {{ int n = x.numel(); {body} }}{TAIL}"
-    return CudaSession(artifact(source), "forward", Toolchain.find().runtime.parent, room or room_for((X,), (X,)))
+    made, runtime = artifact(source), Toolchain.find().runtime.parent
+    with lease(need), CudaSession(made, "forward", runtime, room_for((X,), (X,))) as session:
+        yield session
+
+
+def on_host(shown: Shown) -> Shown:
+    return replace(shown, results=tuple(tensor.cpu() for tensor in shown.results))
 
 
 def one(body: str, mode: Mode = Mode.IDLE) -> Shown:
     with opened(body) as session:
-        return session.call((X,), mode=mode)
+        return on_host(session.call((X,), mode=mode))
 
 
 # exit_group, which leaves no symbol for the link policy to see.
@@ -49,7 +60,7 @@ HONEST = f"auto y = torch::empty_like(x); {LAUNCH}(x.data_ptr<float>(), y.data_p
 def test_an_honest_kernel_shows_nothing_odd(mode: Mode) -> None:
     shown = one(HONEST, mode)
     assert shown.trouble is None
-    assert torch.equal(shown.results[0].cpu(), 2 * X)
+    assert torch.equal(shown.results[0], 2 * X)
     assert (shown.changed, shown.aliased, shown.unwritten, shown.overrun) == ((), (), (), False)
     assert shown.settled
     assert shown.clocks is not None
@@ -86,7 +97,7 @@ def test_a_static_workspace_lives_over_calls() -> None:
     body = "static torch::Tensor kept; if (!kept.defined()) { kept = torch::empty_like(x);"
     body += f"{LAUNCH}(x.data_ptr<float>(), kept.data_ptr<float>(), n, 0); }} return kept.clone();"
     with opened(body) as session:
-        first, second = (session.call((X + i,), slot=i) for i in range(2))
+        first, second = (on_host(session.call((X + i,), slot=i)) for i in range(2))
     assert torch.equal(first.results[0], second.results[0])
 
 
@@ -102,7 +113,7 @@ def test_a_refusal_is_trouble_and_sticks() -> None:
 def healthy() -> Iterator[None]:
     """After a fault of one candidate the next one's numbers are as if nothing had been."""
     yield
-    assert torch.equal(one(HONEST).results[0].cpu(), 2 * X)
+    assert torch.equal(one(HONEST).results[0], 2 * X)
 
 
 @pytest.mark.usefixtures("healthy")
@@ -136,15 +147,15 @@ def test_seeds_are_right(name: str, direction: Direction) -> None:
     for case in task.group(Group.SMOKE)[:2]:
         call = problem(program, direction, Trial(case=case, seed=7))
         room = room_for(call.arguments, call.native)
-        with CudaSession(made.artifact, direction.value, Toolchain.find().runtime.parent, room) as session:
-            shown = session.call(call.arguments)
-        found = [tensor.cpu() for tensor in shown.results]
-        outcome = compare(found, call, task.signature(direction).results, Budget.of(task.tolerance, case))
+        runtime = Toolchain.find().runtime.parent
+        with lease(Need.SHARED), CudaSession(made.artifact, direction.value, runtime, room) as session:
+            shown = on_host(session.call(call.arguments))
+        outcome = compare(list(shown.results), call, task.signature(direction).results, Budget.of(task.tolerance, case))
         assert outcome.passed, f"{case.name}: {outcome.detail}"
 
 
 def test_queued_time_has_no_launch_gap() -> None:
-    with opened(HONEST) as session:
+    with opened(HONEST, Need.ALONE) as session:
         idle = min(session.call((X,), slot=i, mode=Mode.IDLE).clocks.event_us for i in range(9))  # type: ignore[union-attr]
         queued = min(session.call((X,), slot=i, mode=Mode.QUEUED).clocks.event_us for i in range(9))  # type: ignore[union-attr]
     assert queued < idle

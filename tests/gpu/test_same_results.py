@@ -2,13 +2,14 @@
 
 import pytest
 from corpus import Sample, agreement, modules, samples, source
-from runs import observe, tensors
+from runs import artifact, observe, tensors
 
+from warpsmith.bench.lease import Need, lease
 from warpsmith.compile import Toolchain
 from warpsmith.device.gpu import gpus
 from warpsmith.sandbox import CudaSandbox
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 
 HOPPER = "9.0"  # what the corpora are compiled for, and what the virtual GPU models
 CASES = [(module, sample) for module in modules() for sample in samples(module)]
@@ -25,7 +26,9 @@ def cuda() -> CudaSandbox:
 
 @pytest.mark.parametrize(("module", "sample"), CASES, ids=[f"{module}-{sample.name}" for module, sample in CASES])
 def test_the_gpu_and_the_virtual_gpu_agree(module: str, sample: Sample, cuda: CudaSandbox) -> None:
-    real = observe(source(module), sample.entry, sample.arguments, cuda)
+    artifact(source(module))  # compiled while others have the GPU
+    with lease(Need.SHARED):
+        real = observe(source(module), sample.entry, sample.arguments, cuda)
     assert real.trouble is None
     assert sample.fault(tensors(real)) == ""
     modelled = observe(source(module), sample.entry, sample.arguments)

@@ -1,5 +1,7 @@
 """The same worker on a real GPU, with NVIDIA's runtime."""
 
+from pathlib import Path
+
 import pytest
 from runtime_artifacts import EIGHT, HERE, artifact, numbers
 
@@ -13,6 +15,12 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture(scope="module")
 def sandbox() -> CudaSandbox:
     return CudaSandbox(Toolchain.find().runtime.parent)
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Path]:
+    """Compiled before a test has the GPU."""
+    return {name: artifact(HERE / f"{name}.cu") for name in ("calls", "faults")}
 
 
 @pytest.mark.parametrize(
@@ -33,9 +41,9 @@ def sandbox() -> CudaSandbox:
     ],
 )
 def test_the_calls_give_what_they_give_on_the_virtual_gpu(
-    sandbox: CudaSandbox, entry: str, expected: list[float]
+    sandbox: CudaSandbox, made: dict[str, Path], entry: str, expected: list[float]
 ) -> None:
-    observation = sandbox.run(artifact(HERE / "calls.cu"), entry, [EIGHT])
+    observation = sandbox.run(made["calls"], entry, [EIGHT])
     assert observation.trouble is None, observation.trouble
     assert numbers(observation.results[0]) == expected
 
@@ -50,7 +58,7 @@ def test_the_calls_give_what_they_give_on_the_virtual_gpu(
         ("gives_host_pointer", Reason.BAD_ANSWER),
     ],
 )
-def test_faults_have_reasons_there_too(sandbox: CudaSandbox, entry: str, reason: Reason) -> None:
-    observation = sandbox.run(artifact(HERE / "faults.cu"), entry, [EIGHT])
+def test_faults_have_reasons_there_too(sandbox: CudaSandbox, made: dict[str, Path], entry: str, reason: Reason) -> None:
+    observation = sandbox.run(made["faults"], entry, [EIGHT])
     assert observation.trouble is not None
     assert observation.trouble.reason is reason
