@@ -1,5 +1,6 @@
 """What is said of a case from its samples and baselines, and when it is doubted."""
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
@@ -14,7 +15,7 @@ from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
 from warpsmith.timing.baselines import Baseline, Baselines, keep, load, measure, store
-from warpsmith.timing.host import FORGET_S, LOAD_S, Resident, TorchHost, begin_host, host_for, host_policy
+from warpsmith.timing.host import AGED_S, FORGET_S, LOAD_S, Resident, TorchHost, begin_host, host_for, host_policy
 from warpsmith.timing.rules import Floor
 from warpsmith.timing.sample import Null, Samples
 from warpsmith.timing.torch_host import Reply, Request
@@ -283,6 +284,24 @@ def test_one_that_does_not_let_go_is_ended(error: type[BaseException]) -> None:
     with nullcontext() if error is HarnessError else pytest.raises(error):
         resident.rest()
     assert monkey.ended
+
+
+def test_one_that_may_not_live_through_another_question_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end in the middle of one would be a fault of ours in a candidate's record."""
+    begun: list[Mortal] = []
+
+    @contextmanager
+    def start() -> Iterator[Mortal]:
+        begun.append(Mortal(2, False))
+        yield begun[-1]
+        begun[-1].ended = True
+
+    resident = Resident(start)
+    assert resident.time(REQUEST).queued_us
+    later = time.monotonic() + AGED_S
+    monkeypatch.setattr("warpsmith.timing.host.time.monotonic", lambda: later)
+    assert resident.time(REQUEST).queued_us and resident.begin()
+    assert [one.ended for one in begun] == [True, False]
 
 
 @pytest.mark.parametrize("loses", [False, True])

@@ -2,6 +2,7 @@
 
 import atexit
 import sys
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -30,6 +31,7 @@ LIMITS = Limits(
     file_bytes=32 << 30,  # what all baseline processes of the whole suite compile lies in one folder
     address_space=False,
 )
+AGED_S = LIMITS.wall_s - 2 * MODE_S  # from which on it may not live through another question
 
 
 class Host(Protocol):
@@ -93,7 +95,7 @@ class TorchHost:
 
 
 class Resident:
-    """One baseline process for many questions, begun when it is first needed and again after it has died.
+    """One baseline process for many questions, begun when it is first needed and again after it has died or aged.
 
     It takes seconds to begin. The end of this process ends it.
     """
@@ -102,12 +104,15 @@ class Resident:
         self._start = start
         self._open = ExitStack()
         self._host: Lasting | None = None
+        self._begin_s = 0.0
 
     def begin(self) -> Host:
         """Let it load torch, if it has not begun or has ended since; that takes seconds, and no GPU."""
-        if self._host is not None and not self._host.is_alive:
+        is_young = time.monotonic() - self._begin_s < AGED_S
+        if self._host is not None and not (is_young and self._host.is_alive):
             self.close()
-        self._host = self._host or self._open.enter_context(self._start())
+        if self._host is None:
+            self._host, self._begin_s = self._open.enter_context(self._start()), time.monotonic()
         return self._host
 
     def rest(self, within_s: float = FORGET_S) -> None:
