@@ -14,6 +14,7 @@ from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_folder
+from warpsmith.timing.host import begin_host
 from warpsmith.timing.recording import Recordings, Unrepeated, record_alone
 from warpsmith.timing.rules import claim, ratio
 from warpsmith.timing.sample import Call, Examine, Manner
@@ -62,8 +63,10 @@ def recordings(timer: Timer, one: Subject) -> Recordings:
 
 
 def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
-    one = subject()
+    one, wait_for_torch = subject(), begin_host("softmax")
     recorded = recordings(timer, one)
+    assert wait_for_torch is not None
+    wait_for_torch()
     with lease(Need.ALONE), Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, CALL_S) as sitting:
         result = timer.stage(sitting, one, [CASE], examine, recorded)
     assert result.verdict is Verdict.PASS, result.detail
