@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from warpsmith.compile import Toolchain
 from warpsmith.profile.activity import activity, find_cupti, read_activity
 from warpsmith.profile.ncu import Refusal, Subject
@@ -29,7 +31,8 @@ def nowhere(root: Path) -> Toolchain:
     return Toolchain(root / "nvcc", root, root / "libcudart.so.13", root / "g++", "nvcc 13.0", "test")
 
 
-def test_a_machine_without_cupti_says_what_to_install(tmp_path: Path) -> None:
+def test_a_machine_without_cupti_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"purelib": str(tmp_path)})  # a CUDA build of torch brings one
     subject = Subject(Path("/artifact.so"), "", "forward", (), tmp_path)
     found = activity(subject, nowhere(tmp_path))
     assert isinstance(found, Refusal)
