@@ -160,3 +160,18 @@ def test_an_empty_batch_is_done_at_once(tmp_path: Path) -> None:
     assert list(run_batch(read_requests(batch(tmp_path)), CHOICES, 2, judge)) == []
     with pytest.raises(UsageError, match="cannot be read"):
         read_requests(tmp_path / "absent.jsonl")
+
+
+def test_the_name_of_a_file_says_which_pass_it_is_as_for_one_kernel(tmp_path: Path) -> None:
+    for name in ("seed_backward.cu", "k.cu"):
+        (tmp_path / name).write_text("x")
+    lines = [{"task": "t", "path": "seed_backward.cu"}, {"task": "t", "path": "k.cu"}, {"task": "t", "source": "x"}]
+    found = [one.candidate.direction for one in read_requests(batch(tmp_path, *lines)) if one.candidate]
+    assert found == [Direction.BACKWARD, Direction.FORWARD, Direction.FORWARD]
+
+
+@pytest.mark.parametrize("wrong", [Choices(device="vgpu", gpu="H20"), Choices(device="vgpu", until="chek")])
+def test_choices_that_suit_no_candidate_are_told_once_and_not_in_every_line(tmp_path: Path, wrong: Choices) -> None:
+    requests = read_requests(batch(tmp_path, candidate(1), candidate(2)))
+    with pytest.raises(UsageError, match=r"H20 is not described|Stage chek does not exist"):
+        list(run_batch(requests, wrong, 1, judge))

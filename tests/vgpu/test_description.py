@@ -35,3 +35,8 @@ def test_a_file_of_the_users_own(tmp_path: Path) -> None:
     own.write_text("name = 'half'\n")
     with pytest.raises(UsageError, match="cannot be used"):
         describe(str(own))
+
+
+def test_a_file_that_is_not_there_is_said_so() -> None:
+    with pytest.raises(UsageError, match=r"File own\.toml does not exist"):
+        describe("own.toml")

@@ -16,8 +16,9 @@ from pydantic import ValidationError
 from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read_text, writable
 from warpsmith.bench.choices import Choices, settled
 from warpsmith.bench.judges import pool_of_judges
+from warpsmith.bench.run import checked
 from warpsmith.compile.source import language_of
-from warpsmith.records import Candidate, Model, Record, Verdict, first_wrong
+from warpsmith.records import Candidate, Direction, Model, Record, Verdict, first_wrong
 
 Judge: TypeAlias = Callable[[Candidate, Choices], Record]
 LINE_BYTES = 4 << 20  # of one line: a source has at most one MiB
@@ -63,7 +64,7 @@ def run_batch(
     ahead: "Ahead | None" = None,
 ) -> Iterator[str]:
     """A line for each request, in order, as soon as it and those before are done; `jobs` at a time."""
-    fixed = replace(choices, device=settled(choices.device))
+    fixed = checked(choices)
     with pool_of_judges(fixed, min(jobs, len(requests))) as (threads, grade):
         line, waiting = partial(_line, choices=fixed, judge=judge or grade, ahead=ahead), iter(requests)
         flying = [threads.submit(line, one) for one in islice(waiting, 2 * jobs)]
@@ -96,7 +97,10 @@ class Results:
                     "options. Name another --out, or remove the file."
                 )
         if len(self.lines) > len(requests):
-            raise UsageError(f"{self.path} has {len(self.lines)} results; the batch has {len(requests)} candidates.")
+            raise UsageError(
+                f"{self.path} has {len(self.lines)} results; the batch has {len(requests)} candidates. Name another "
+                "--out, or remove the file."
+            )
         return requests[len(self.lines) :]
 
     def add(self, line: str) -> None:
@@ -158,7 +162,7 @@ def _completed(found: dict[str, Any], folder: Path) -> dict[str, Any]:
         raise UsageError("no candidate: it has neither path nor source. Give it one of them.")
     if isinstance(found.get("source"), str):
         found.setdefault("language", language_of(found["source"]))
-    return {"direction": "forward", **found}
+    return {"direction": Direction.named(Path(path).stem if isinstance(path, str) else ""), **found}
 
 
 def _line(request: Request, choices: Choices, judge: Judge, ahead: Ahead | None) -> str:

@@ -18,6 +18,7 @@ from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Direction, Language, Model, Reason, Record, StageResult, Verdict
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.opened import OpenOptions
+from warpsmith.vgpu import describe
 
 SEED_BITS = 62
 
@@ -88,7 +89,7 @@ def go_on(begun: Begun) -> Record:
 @contextmanager
 def _opened(candidate: Candidate, choices: Choices, seed: int | None) -> Iterator[tuple[Desk, Record]]:
     """The candidate on a desk, and its record before any stage."""
-    chosen = replace(choices, device=settled(choices.device))
+    chosen = checked(choices)
     drawn = secrets.randbits(SEED_BITS) if seed is None else seed
     with open_task(candidate.task, OpenOptions(trust=choices.trust)) as opened:
         task = opened.describe()
@@ -100,6 +101,14 @@ def _opened(candidate: Candidate, choices: Choices, seed: int | None) -> Iterato
             options=chosen.options(drawn),
         )
         yield Desk(candidate.task, opened, task, record.candidate, chosen, drawn), record
+
+
+def checked(choices: Choices) -> Choices:
+    """The choices with their device settled; those that suit no candidate at all are refused."""
+    chosen = replace(choices, device=settled(choices.device))
+    describe(chosen.gpu)
+    rows_for(chosen)
+    return chosen
 
 
 def rows_for(choices: Choices) -> tuple[Row, ...]:

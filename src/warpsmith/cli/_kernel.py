@@ -23,7 +23,7 @@ def read_kernel(
     _warn(path, source, macros or {})
     return Candidate(
         task=task,
-        direction=direction or (Direction.BACKWARD if "backward" in path.stem else Direction.FORWARD),
+        direction=direction or Direction.named(path.stem),
         source=source,
         language=language or language_of(source),
         macros=macros or {},

@@ -16,6 +16,11 @@ class Direction(StrEnum):
     FORWARD = "forward"
     BACKWARD = "backward"
 
+    @classmethod
+    def named(cls, stem: str) -> "Direction":
+        """What the name of a kernel's file says; forward where it says nothing."""
+        return cls.BACKWARD if cls.BACKWARD in stem else cls.FORWARD
+
 
 class Dtype(StrEnum):
     """The element types a task may name, spelled as torch spells them."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import PositiveFloat, PositiveInt, ValidationError
 
-from warpsmith.base import UsageError, nearest
+from warpsmith.base import UsageError, read_text
 from warpsmith.records.model import Model
 
 FOLDER = Path(__file__).parent / "gpus"
@@ -87,11 +87,17 @@ def descriptions() -> tuple[str, ...]:
 
 def describe(name: str) -> Description:
     """A GPU by name, or by the path of a file of the same form."""
-    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name.lower()}.toml"
+    path = _path(name)
     try:
-        return Description.model_validate(tomllib.loads(path.read_text()))
-    except FileNotFoundError:
-        near = ", ".join(nearest(name, descriptions()) or descriptions())
-        raise UsageError(f"GPU {name} is not described; try {near}, or give a .toml file.") from None
-    except (tomllib.TOMLDecodeError, ValidationError, UnicodeDecodeError) as error:
+        return Description.model_validate(tomllib.loads(read_text(path)))
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
         raise UsageError(f"GPU description {path} cannot be used: {error}") from None
+
+
+def _path(name: str) -> Path:
+    if name.endswith(".toml"):
+        return Path(name)
+    if name.upper() not in descriptions():
+        known = ", ".join(descriptions())
+        raise UsageError(f"GPU {name} is not described; use {known}, or give a .toml file.")
+    return FOLDER / f"{name.lower()}.toml"
