@@ -8,7 +8,7 @@ import pytest
 import warpsmith
 from warpsmith.cli._main import run
 from warpsmith.cli.eval import _print_compiled
-from warpsmith.records import CheckFacts, CompileFacts, KernelResources, Record, TimingFacts, Verdict
+from warpsmith.records import MODES, CheckFacts, CompileFacts, KernelResources, Record, TimingFacts, Verdict
 
 SUITE = Path(warpsmith.__file__).parent / "suite"
 SEED = SUITE / "swiglu" / "seed_forward.cu"
@@ -108,3 +108,19 @@ def test_what_the_compiler_says_costs_speed_is_shown(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == "    spilled: k 8 bytes\n"
     _print_compiled(CompileFacts(), failed=False)
     assert capsys.readouterr().out == ""
+
+
+def test_what_needs_a_clock_is_said_to_change_nothing_without_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.cu").write_text("")
+    words = ["eval", "softmax", str(tmp_path / "k.cu"), "--device", "vgpu", "--no-archive"]
+    assert run([*words, "--claim", "--baselines", "eager"]) == 1
+    assert "nothing comes of --claim and --baselines" in capsys.readouterr().err
+    assert run(words) == 1 and not capsys.readouterr().err
+
+
+def test_a_mode_of_torch_that_is_not_there_has_all_others_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["eval", "softmax", "k.cu", "--baselines", "cmpile"]) == 2
+    said = capsys.readouterr().err
+    assert all(mode in said for mode in MODES)

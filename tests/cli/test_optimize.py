@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ import warpsmith
 from warpsmith.archive import Archive, RunState
 from warpsmith.bench import Choices
 from warpsmith.bench.judges import Grade, judges_for
-from warpsmith.cli._main import run
+from warpsmith.cli._main import STOPPING, run
 from warpsmith.evolve.fake import fake_record
 from warpsmith.llm import Ensemble, Prompt, ScriptedModel
 from warpsmith.records import Candidate, Reason, Record
@@ -84,7 +85,7 @@ def test_it_ends_with_the_path_the_evidence_and_the_next_command(capsys: pytest.
     assert shown.startswith("mine: swiglu, forward, on vgpu\n"), "the run's name before anything takes time"
     assert "0.0 seed: pass" in shown and "tune VEC=4: pass" in shown
     last = shown[shown.rindex("kernel:") :].splitlines()
-    path = Path(last[0].split()[1])
+    path = Path(last[0].removeprefix("kernel:").strip())
     assert path.read_text() == SEED.read_text()
     assert last[1].startswith("evidence: 3.76× the first kernel")
     assert last[2].startswith(f"next:     warpsmith eval swiglu {path}") and "-DVEC=4" in last[2]
@@ -212,9 +213,20 @@ def test_what_cannot_be_used_is_said(
     assert complaint in capsys.readouterr().err
 
 
-def test_a_key_that_is_missing_leaves_no_run_behind(archive_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        [*WORDS, "--models", "openai:gpt-5"],
+        [*WORDS, "--gpu", "H20"],
+        [*WORDS, "--reviewers", "nobody"],
+        ["ask", "mine", "--task", "swiglu", "--device", "vgpu", "--out", "x", "--gpu", "H20"],
+    ],
+)
+def test_what_cannot_be_used_leaves_no_run_behind(
+    words: list[str], archive_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert run([*WORDS, "--models", "openai:gpt-5", "--run", "mine"]) == 2
+    assert run(words) == 2
     with Archive.open(archive_url) as archive:
         assert archive.runs() == ()
 
@@ -288,18 +300,19 @@ def test_an_archive_that_cannot_be_written_is_said(
     assert "archive" in capsys.readouterr().err.lower()
 
 
-def searching(archive_url: str) -> subprocess.Popen[str]:
-    """A search in a process of its own that is in its second generation."""
+def searching(archive_url: str, until: str = "tune", each_s: str = "0.3") -> subprocess.Popen[str]:
+    """A search in a process of its own that has said a word; the usual one is of its second generation."""
     child = subprocess.Popen(
-        [sys.executable, str(PROGRAM), "0.3", *WORDS, "--run", "mine"],
+        [sys.executable, str(PROGRAM), each_s, *WORDS, "--run", "mine"],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "WARPSMITH_ARCHIVE": archive_url},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background ignore it
     )
     assert child.stdout is not None
     for line in child.stdout:
-        if "tune" in line:
+        if until in line:
             break
     return child
 
@@ -319,11 +332,20 @@ def test_a_run_says_running_while_its_process_is_there(archive_url: str, capsys:
 def test_ctrl_c_keeps_everything_and_prints_how_to_go_on(archive_url: str) -> None:
     child = searching(archive_url)
     child.send_signal(signal.SIGINT)
-    shown = child.communicate(timeout=60)[0]
-    assert child.returncode == 130
+    shown, said = child.communicate(timeout=60)
+    assert child.returncode == 130 and said.splitlines()[0] == STOPPING
     assert "interrupted" in shown and "warpsmith optimize swiglu --run mine --resume" in shown
     with Archive.open(archive_url) as archive:
         assert archive.run("mine").state is RunState.STOPPED and archive.count("mine") >= 2
+
+
+def test_ctrl_c_before_anything_is_finished_blames_no_kernel(archive_url: str) -> None:
+    child = searching(archive_url, "on vgpu", "2")
+    time.sleep(0.5)  # the search has begun with its first kernel
+    child.send_signal(signal.SIGINT)
+    shown = child.communicate(timeout=60)[0]
+    assert "no generation is finished yet" in shown and "no kernel was right" not in shown
+    assert "verdicts:" not in shown and "next:     warpsmith optimize swiglu --run mine --resume" in shown
 
 
 def test_ask_and_tell_make_a_run_of_answers_in_files(
@@ -369,6 +391,8 @@ def test_evaluation_elsewhere_goes_through_two_files(
         assert "elsewhere: --requests" in capsys.readouterr().err
         assert run(["tell", "mine", str(folder), "--requests", str(asked)]) == 0
         assert "not verified here: WARPSMITH_CUDA_HOME names" in capsys.readouterr().out
+        assert run(["tell", "mine", "--results", str(asked)]) == 2, "requests are no results"
+        assert "holds no result" in capsys.readouterr().err
         (line,) = asked.read_text().splitlines()
         assert json.loads(line)["origin"] == expected
         assert run(["eval-batch", str(asked), "--device", "vgpu", "--out", str(found)]) == 0

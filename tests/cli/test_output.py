@@ -1,7 +1,11 @@
 """How commands print."""
 
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -19,3 +23,29 @@ def test_brackets_are_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_line_for_a_shell_is_taken_apart_into_the_same_words() -> None:
     words = ["warpsmith", "tell", "a run", Path("it's here"), "$HOME"]
     assert shlex.split(shell_line(*words)) == [str(word) for word in words]
+
+
+def test_a_terminal_that_is_too_narrow_cuts_no_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, score = "layernorm-forward-20261118-074623", "117.52 µs modelled"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    for columns, lines in (("60", 1), ("40", 2)):
+        monkeypatch.setenv("COLUMNS", columns)
+        print_table(("run", "best"), [(name, score)])
+        shown = [line for line in capsys.readouterr().out.splitlines() if name in line or score in line]
+        assert len(shown) == lines
+
+
+def test_a_disk_that_is_full_keeps_the_exit_code() -> None:
+    for words, code in (("show absent --json", 2), ("tasks list --json", 3), ("tasks list", 3)):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run([sys.executable, "-m", "warpsmith", *words.split()], stdout=full, stderr=PIPE)
+        assert done.returncode == code and done.stderr.startswith(b"error: ") and done.stderr.count(b"\n") == 1
+
+
+def test_a_pipe_gets_utf_8_whatever_the_locale_is() -> None:
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([sys.executable, "-m", "warpsmith", "tasks", "show", "rope"], env=env, capture_output=True)
+    assert done.returncode == 0 and "2π" in done.stdout.decode()

@@ -263,3 +263,8 @@ def test_a_seed_agrees_with_itself_for_real(tmp_path: Path, capsys: pytest.Captu
         and one["times"]["ratio"] == pytest.approx(1.0, abs=0.02)
     )
     assert one["record"]["options"]["seeds"] != json.loads((tmp_path / "r.json").read_text())["options"]["seeds"]
+
+
+def test_a_kernel_that_is_not_there_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["regrade", "absent.cu"]) == 2
+    assert "File absent.cu does not exist" in capsys.readouterr().err

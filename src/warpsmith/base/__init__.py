@@ -5,7 +5,7 @@ from warpsmith.base.files import check_place, locked, one_of, read_text, writabl
 from warpsmith.base.formula import evaluate
 from warpsmith.base.hashing import digest, digest_files, digest_json
 from warpsmith.base.home import Home
-from warpsmith.base.names import nearest
+from warpsmith.base.names import nearest, plural
 from warpsmith.base.objects import json_objects
 from warpsmith.base.stats import bootstrap_ratio, geomean, median, quantile, spearman
 
@@ -28,6 +28,7 @@ __all__ = [
     "median",
     "nearest",
     "one_of",
+    "plural",
     "quantile",
     "read_text",
     "spearman",

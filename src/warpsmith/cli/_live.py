@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from warpsmith.base import plural
 from warpsmith.cli._output import console
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def display(title: str, gpu: bool, quiet: bool) -> "Iterator[Display]":
 def summary(view: "View", busy: int | None) -> list[str]:
     """How a run stands, in lines."""
     where = f"generation {view.generation}, {view.phase} {view.done} of {view.slots}"
-    spent = f"{view.evaluations} evaluations, {view.minutes:.1f} minutes"
+    spent = f"{plural(view.evaluations, 'evaluation')}, {view.minutes:.1f} minutes"
     if view.usd:
         spent += f", {view.usd:.3f} dollars"
     if busy is not None:

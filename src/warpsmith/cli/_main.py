@@ -3,17 +3,21 @@
 import importlib
 import logging
 import os
+import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
+from types import FrameType
 
 from warpsmith import __version__
 from warpsmith.base import UsageError, WarpsmithError, nearest
 from warpsmith.cli._commands import COMMANDS, Command
-from warpsmith.cli._output import print_error
+from warpsmith.cli._output import give_up_stdout, print_error, set_encoding
 
 INTERRUPTED = 130
+STOPPING = "stopping when what is in flight has ended; Ctrl-C again does not wait for it"
 INTRO = """Usage: warpsmith COMMAND [ARGUMENTS]
 
 Give it a PyTorch function; get back a CUDA kernel that is tested, honestly timed and faster."""
@@ -29,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(argv: list[str]) -> int:
     """Run one command; what goes wrong becomes a message and an exit code, here and nowhere else."""
     as_json = "--json" in argv
+    set_encoding()
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     logging.getLogger("warpsmith").setLevel(logging.INFO)  # a build that takes minutes says so, on stderr
     try:
@@ -41,7 +46,7 @@ def run(argv: list[str]) -> int:
         print(f"interrupted: {stop}" if str(stop) else "interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up_stdout()
         return 0
     except Exception as error:  # noqa: BLE001 - the last seam: our fault, said in one line, never a bare traceback
         if os.environ.get("WARPSMITH_DEBUG"):
@@ -89,7 +94,8 @@ def call(row: Command, argv: list[str]) -> int:
     if not argv and hasattr(module, "app"):
         argv = ["--help"]  # a group alone says what is in it, as the program does
     try:
-        code = app(argv, prog_name=f"warpsmith {row.name}", standalone_mode=False)
+        with _answering(row):
+            code = app(argv, prog_name=f"warpsmith {row.name}", standalone_mode=False)
     except typer.Exit as leave:
         return int(leave.exit_code)
     except typer.Abort:
@@ -105,10 +111,30 @@ def call(row: Command, argv: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+@contextmanager
+def _answering(row: Command) -> Iterator[None]:
+    """Answer Ctrl-C at once where a command ends what is in flight first, which may take a minute."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        print(STOPPING, file=sys.stderr, flush=True)
+        signal.signal(signal.SIGINT, usual)
+        signal.default_int_handler(number, frame)
+
+    usual = signal.getsignal(signal.SIGINT)
+    if not row.interrupted or usual is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
 def _complaint(error: Exception, row: Command) -> str:
     """What typer has to say, as a sentence, and where the help of the very command is."""
     full = getattr(error, "format_message", None)  # names the option, which the bare message does not
-    text = str(full() if full else error) or type(error).__name__
+    text = (str(full() if full else error) or type(error).__name__).replace("Value error, ", "")
     stop = "" if text.endswith((".", "?", "!")) else "."
     where = getattr(getattr(error, "ctx", None), "command_path", f"warpsmith {row.name}")
     return f"{text}{stop} See {where} --help."

@@ -1,11 +1,13 @@
 """Options that more than one command takes."""
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.base import UsageError, nearest
+from warpsmith.base import UsageError
 from warpsmith.records import Direction, Group, Language
 
 if TYPE_CHECKING:
@@ -39,8 +41,7 @@ def read_defences(text: str) -> "frozenset[Defence]":
     known = [defence.value for defence in Defence]
     for name in names:
         if name not in known:
-            near = ", ".join(nearest(name, known) or known)
-            raise UsageError(f"Defence {name} does not exist; these can be left out: {near}.")
+            raise UsageError(f"Defence {name} does not exist; these can be left out: {', '.join(known)}.")
     return frozenset(Defence(name) for name in names)
 
 
@@ -51,9 +52,18 @@ def read_modes(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
         if name not in MODES:
-            near = ", ".join(nearest(name, MODES) or MODES)
-            raise UsageError(f"Baseline {name} does not exist; torch has these modes: {near}.")
+            raise UsageError(f"Baseline {name} does not exist; torch has these modes: {', '.join(MODES)}.")
     return names
+
+
+def warn_of_unmeasured(device: str, given: Mapping[str, object]) -> None:
+    """Say on stderr which of the options change nothing where no time is measured."""
+    from warpsmith.bench import settled
+
+    idle = [name for name, value in given.items() if value]
+    if idle and settled(device) == "vgpu":
+        names = " and ".join(idle)
+        print(f"warning: no time is measured on the virtual GPU: nothing comes of {names}.", file=sys.stderr)
 
 
 def read_macros(texts: list[str]) -> dict[str, str]:

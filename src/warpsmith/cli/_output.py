@@ -1,6 +1,8 @@
 """How commands print: JSON for programs, rich text on a terminal, plain lines elsewhere."""
 
+import io
 import json
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,14 +13,35 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+GAP = 3  # of a table, between two columns
+
 
 def print_error(kind: str, message: str, code: int, as_json: bool) -> int:
     """Say what went wrong, on stderr for a person or on stdout as JSON, and give the exit code back."""
     if as_json:
-        print(json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}))
+        text, out = json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}), sys.stdout
     else:
-        print(f"error: {message}", file=sys.stderr)
+        text, out = f"error: {message}", sys.stderr
+    try:
+        print(text, file=out, flush=True)
+        sys.stdout.flush()
+    except OSError:  # a full disk: what could not be said there is said on stderr, and the exit code stays
+        give_up_stdout()
+        if as_json:
+            print(f"error: {message}", file=sys.stderr)
     return code
+
+
+def give_up_stdout() -> None:
+    """Send to nowhere what stdout still holds, or Python would fail on it at its end and change the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def set_encoding() -> None:
+    """UTF-8 in pipes and files, as in every file that we read; a terminal of another encoding shows what it can."""
+    for out in (sys.stdout, sys.stderr):
+        if isinstance(out, io.TextIOWrapper):
+            out.reconfigure(encoding=None if out.isatty() else "utf-8", errors="replace")
 
 
 def shell_line(*words: object) -> str:
@@ -53,11 +76,30 @@ def coloured(*parts: str | tuple[str, str]) -> "Text":
 
 
 def print_table(columns: Sequence[str], rows: "Iterable[Sequence[str | Text]]", title: str = "") -> None:
-    """A table on a terminal; tab-free aligned columns elsewhere."""
+    """A table where one fits; on a terminal that is too narrow for its words, a line for each cell: no name is cut."""
     from rich import box
     from rich.table import Table
 
-    table = Table(*columns, title=title or None, box=box.SIMPLE, pad_edge=False, title_justify="left")
-    for row in rows:
+    out, cells = console(), list(rows)
+    words = [[word for cell in column for word in str(cell).split()] for column in zip(columns, *cells, strict=True)]
+    least = [max(map(len, found), default=0) for found in words]
+    if out.is_terminal and sum(least) + GAP * len(least) > out.width:
+        _print_stacked(out, columns, cells, title)
+        return
+    table = Table(title=title or None, box=box.SIMPLE, pad_edge=False, title_justify="left")
+    for name, width in zip(columns, least, strict=True):
+        table.add_column(name, min_width=width)
+    for row in cells:
         table.add_row(*row)
-    console().print(table)
+    out.print(table)
+
+
+def _print_stacked(out: "Console", columns: Sequence[str], rows: "Iterable[Sequence[str | Text]]", title: str) -> None:
+    wide = max(map(len, columns))
+    if title:
+        out.print(title)
+    for row in rows:
+        out.print()
+        for name, cell in zip(columns, row, strict=True):
+            out.print(coloured(f" {name:<{wide}}  "), cell, sep="", soft_wrap=True)
+    out.print()

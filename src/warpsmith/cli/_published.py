@@ -40,10 +40,10 @@ def read_lines(path: Path) -> list[tuple[int, Record | str]]:
 def each_said(lines: Sequence[str]) -> Iterator[tuple[int, Record | str]]:
     """The same as `each_record`, of results: what eval-batch wrote in a record's place is what a line says."""
     for number, one in each_record(lines):
-        yield number, one if isinstance(one, Record) else _said(lines[number - 1]) or one
+        yield number, one if isinstance(one, Record) else refused(lines[number - 1]) or one
 
 
-def _said(line: str) -> str:
+def refused(line: str) -> str:
     """What eval-batch wrote in a record's place; empty where it is not from there."""
     from warpsmith.bench.batch import Malformed
 
@@ -93,6 +93,8 @@ def kernel_candidate(path: Path, task: str, macros: Mapping[str, str]) -> tuple[
     from warpsmith.tasks.suite import folders
 
     target = task or path.absolute().parent.name
+    if not path.exists():
+        raise UsageError(f"File {path} does not exist.")
     if not task and target not in folders():
         raise UsageError(
             f"{path} lies in no folder named after a task of the suite. Name its task with --task, or lay it out as "

@@ -65,6 +65,7 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
     full = full.model_copy(update={"target": placed(full.target), "device": settled(full.device)})
     task = _task(full)
     models = models_of(full, _spent(archive, full) if full.resume else 0.0)
+    screen = screen_of(full, models)
     run = archive.run(full.run) if full.resume else _begun(archive, full, task, models)
     until.enter_context(at_work(str(archive.url), run.name))
     one = aim(archive, run, full, task)
@@ -73,7 +74,7 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
     tools = Tools(
         evaluate=evaluator(full, "sketch", run.seed, by),
         models=models,
-        screen=screen_of(full, models),
+        screen=screen,
         watch=watch,
         jobs=jobs,
         lessons=full.record is None and full.replay is None,
@@ -221,7 +222,9 @@ def _task(wishes: Wishes) -> Task:
 def _begun(archive: "Archive", wishes: Wishes, task: Task, models: "Ensemble") -> Run:
     """The new run in the archive, with the kernel that it starts from."""
     from warpsmith.evolve.start import first_candidate
+    from warpsmith.vgpu import describe
 
+    describe(wishes.gpu)  # one that nobody knows is refused before there is a run of it
     first = first_candidate(wishes.target, wishes.direction, wishes.start)
     if first is None and not models:
         raise UsageError(no_start(wishes, task))

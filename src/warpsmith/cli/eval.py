@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from warpsmith.base import plural
 from warpsmith.cli._archive import keep
 from warpsmith.cli._kernel import read_kernel
 from warpsmith.cli._options import (
@@ -22,6 +23,7 @@ from warpsmith.cli._options import (
     Warm,
     read_macros,
     read_modes,
+    warn_of_unmeasured,
 )
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._verdict import EXIT, headline
@@ -68,6 +70,7 @@ def command(
         cache="warm" if warm else "cold",
         baselines=read_modes(baselines),
     )
+    warn_of_unmeasured(device, {"--claim": claim, "--warm": warm, "--baselines": baselines})
     record = grade(read_kernel(kernel, target, direction, language, read_macros(macro or [])), chosen)
     if as_json:
         print_json(record)
@@ -114,7 +117,8 @@ def _print_compiled(facts: CompileFacts, failed: bool) -> None:
 def _print_check(facts: CheckFacts) -> None:
     worst = max((case.worst for case in facts.cases if case.worst is not None), default=None)
     near = f"; the largest error is {worst:.2g} of its bound" if worst is not None else ""
-    console().print(f"    {facts.calls} calls on {len(facts.cases)} cases were right{near}")
+    counted = f"{plural(facts.calls, 'call')} on {plural(len(facts.cases), 'case')}"
+    console().print(f"    {counted} were right{near}")
     _print_findings(facts.findings)
     if facts.failed is not None:
         console().print(f"    failed at {facts.failed.case.shape}, seed {facts.failed.seed}")

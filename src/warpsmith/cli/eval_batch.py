@@ -21,6 +21,7 @@ from warpsmith.cli._options import (
     Without,
     read_defences,
     read_modes,
+    warn_of_unmeasured,
 )
 from warpsmith.cli._output import console, print_json
 from warpsmith.cli._published import kernel_candidate, kernels_below
@@ -73,6 +74,7 @@ def command(
         until=until,
         call_s=call_seconds,
     )
+    warn_of_unmeasured(device, {"--claim": claim, "--baselines": baselines})
     requests = _requests(batch)
     if out is not None:
         done = _append(requests, chosen, jobs, out, archive, quiet=as_json)
@@ -99,7 +101,8 @@ def _append(
     _keep(results.lines, archive)
     there, unusable = len(requests) - len(left), sum(map(_is_unusable, results.lines))
     if there and not quiet:
-        console().print(f"{there} of {len(requests)} were there already")
+        refused = f", {unusable} of them without a record" if unusable else ""
+        console().print(f"{there} of {len(requests)} were there already{refused}")
     for number, line in enumerate(run_batch(left, choices, jobs, ahead=ahead), there + 1):
         results.add(line)
         _keep([line], archive)

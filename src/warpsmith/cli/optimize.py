@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warpsmith.base import plural
 from warpsmith.cli._archive import kernel_path, score_text, write_kernel
 from warpsmith.cli._live import best_lines, display
 from warpsmith.cli._options import Jobs, Json, Trust
@@ -130,16 +131,20 @@ def _print(made: Optimized, session: "Session", ending: "Ending") -> None:
     out = console()
     out.print(f"{made.run.name}: {ending.why}", style="bold")
     length = f", {made.at_length} of them at length," if made.at_length else ""
-    out.print(f"  {made.evaluations} evaluations{length} in {made.minutes:.1f} minutes, {made.usd:.3f} dollars")
+    out.print(
+        f"  {plural(made.evaluations, 'evaluation')}{length} in {made.minutes:.1f} minutes, {made.usd:.3f} dollars"
+    )
     funnel = ", ".join(f"{count} {word}" for word, count in sorted(ending.funnel.items(), key=lambda pair: -pair[1]))
-    out.print(f"  verdicts: {funnel}")
+    if funnel:
+        out.print(f"  verdicts: {funnel}")
     for trouble in ending.troubles:
         out.print(f"  lost: {trouble}")
     for better in made.unsettled:
         out.print(f"  not evaluated at length: {better}; --run {made.run.name} --resume tries again")
     if made.record is None:
-        held = "is known to hold" if made.unsettled else "held when evaluated at length"
-        out.print(f"  {'no kernel was right' if ending.best is None else f'none of the best {held}'}")
+        out.print(f"  {_without_winner(made, ending)}")
+        if ending.interrupted:
+            out.print(f"next:     {made.next}")
         return
     for line in best_lines(_member(session, made.record), _lineage(session, made.record)):
         out.print(f"  {line}")
@@ -148,16 +153,22 @@ def _print(made: Optimized, session: "Session", ending: "Ending") -> None:
     out.print(f"next:     {made.next}")
 
 
+def _without_winner(made: Optimized, ending: "Ending") -> str:
+    """Why there is no kernel to show."""
+    if ending.best is not None:
+        return f"none of the best {'is known to hold' if made.unsettled else 'held when evaluated at length'}"
+    return "no generation is finished yet" if ending.interrupted else "no kernel was right"
+
+
 def evidence(made: Optimized) -> str:
     """What stands behind the result, in a line."""
     record = made.record
     assert record is not None
     checked = record.checked or CheckFacts()
     gain = f"{made.gain:.2f}× the first kernel, " if made.gain else ""
-    return (
-        f"{gain}{score_text(made.score)}; {checked.calls} calls on {len(checked.cases)} cases were right on "
-        f"{record.environment.device}; record {record.key[:12]} ({shell_line('warpsmith', 'show', made.run.name)})"
-    )
+    calls = f"{plural(checked.calls, 'call')} on {plural(len(checked.cases), 'case')}"
+    where = f"{record.environment.device}; record {record.key[:12]} ({shell_line('warpsmith', 'show', made.run.name)})"
+    return f"{gain}{score_text(made.score)}; {calls} were right on {where}"
 
 
 def _member(session: "Session", record: Record) -> "Member | None":

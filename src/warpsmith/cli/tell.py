@@ -12,7 +12,7 @@ from warpsmith.cli._letters import read_letters
 from warpsmith.cli._live import best_lines
 from warpsmith.cli._options import Jobs, Json, Trust
 from warpsmith.cli._output import console, print_json
-from warpsmith.cli._published import MOST_BYTES, each_said
+from warpsmith.cli._published import MOST_BYTES, each_said, refused
 from warpsmith.cli._wishes import Wishes
 from warpsmith.records import Model, Record
 from warpsmith.records.run import ANSWERS, ASK, ELSEWHERE
@@ -102,8 +102,11 @@ def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, resul
 
 def read_results(path: Path) -> tuple[list[Record], list[str]]:
     """The records of a file of results, and a line for each line that is none."""
-    lines = list(each_said(read_text(path, MOST_BYTES).split("\n")))
+    text = read_text(path, MOST_BYTES).split("\n")
+    lines = list(each_said(text))
     bad = [f"line {number} of {path} holds no record: {one}" for number, one in lines if isinstance(one, str)]
+    if len(bad) == len(lines) and not any(map(refused, text)):
+        raise UsageError(f"{path} holds no result: --results takes what eval-batch wrote of a file of requests.")
     return [one for _, one in lines if isinstance(one, Record)], bad
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from warpsmith.base import geomean
+from warpsmith.base import geomean, plural
 from warpsmith.records import MODES, Claim
 from warpsmith.report.blocks import Block, Code, Document, Section, Table, Words
 from warpsmith.report.cases import case_table
 from warpsmith.report.page import SuitePage, SuiteRow
-from warpsmith.report.words import error, foot, interval, macro_words, micro, percent, plural, speedup
+from warpsmith.report.words import error, foot, interval, macro_words, micro, percent, speedup
 
 SPEEDS = (
     "Speedups are measured against torch, geometric means over the timing cases: with its interval the one that "

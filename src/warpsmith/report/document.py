@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
+from warpsmith.base import plural
 from warpsmith.profile import Mark, roofline_svg
 from warpsmith.records import Run
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
 from warpsmith.report.cases import case_table
 from warpsmith.report.page import BestKernel, Calibrated, CaseRow, ReportPage, RunPage, Step
 from warpsmith.report.svg import Bar, Dot, bars_svg, progress_svg
-from warpsmith.report.words import SHORT, error, foot, lines_of, macro_words, percent, plural, speedup
+from warpsmith.report.words import SHORT, error, foot, lines_of, macro_words, percent, speedup
 
 KINDS = {"pass": "good", "fail": "bad", "quarantine": "odd", "fault": "odd"}
 MOST_BARS = 24

@@ -6,10 +6,11 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 
+from warpsmith.base import plural
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
 from warpsmith.report.forest import Grown, count, grow
 from warpsmith.report.page import Node
-from warpsmith.report.words import SHORT, lines_of, macro_words, plural
+from warpsmith.report.words import SHORT, lines_of, macro_words
 
 STYLE = Path(__file__).parent / "style.css"
 SCRIPT = Path(__file__).parent / "script.js"

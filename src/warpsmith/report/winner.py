@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from warpsmith.archive import Entry
+from warpsmith.base import plural
 from warpsmith.profile import digest
 from warpsmith.records import (
     MODES,
@@ -20,7 +21,7 @@ from warpsmith.records import (
     Run,
 )
 from warpsmith.report.page import BestKernel, CaseRow, CheckRow, Gap, Headline, Kind
-from warpsmith.report.words import lines_of, mean_of, micro, percent, plural, shape_words, speedup
+from warpsmith.report.words import lines_of, mean_of, micro, percent, shape_words, speedup
 from warpsmith.tasks.heldout import NEAR
 
 CLAIMS = {

@@ -9,11 +9,6 @@ from warpsmith.records import Case, MeasuredScore, Score
 SHORT = 12  # digits of an id that are shown
 
 
-def plural(count: int, noun: str) -> str:
-    """A count with its noun."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def speedup(value: float | None) -> str:
     """A ratio of times."""
     return "–" if value is None else f"{value:.3g}×"
