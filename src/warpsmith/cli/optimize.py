@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 MODELS_HELP = "PROVIDER:MODEL[,setting=value]; several with a semicolon between them. The tuner alone by default."
+REVIEWERS_HELP = "What models review before an evaluation: compile, memory, numerical, cheating; more with commas."
 
 
 class Optimized(Model):
@@ -59,7 +60,7 @@ def command(
     patience: Annotated[int | None, typer.Option(min=1, help="End after so many generations without gain.")] = None,
     drafts: Annotated[int | None, typer.Option(min=1, help="First kernels that are tried at once.")] = None,
     attempts: Annotated[int | None, typer.Option(min=1, help="Rounds of translation; 10 by default.")] = None,
-    reviewers: Annotated[str | None, typer.Option(help="Roles that models review: see docs/search.md.")] = None,
+    reviewers: Annotated[str | None, typer.Option(help=REVIEWERS_HELP)] = None,
     run: Annotated[str, typer.Option(help="The name of the run; made from the task and the time by default.")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with --run NAME.")] = False,
     start: Annotated[Path | None, typer.Option("--from", help="A kernel to start from instead of the seed.")] = None,
