@@ -21,6 +21,7 @@ from warpsmith.base import (
     digest_files,
     digest_json,
     evaluate,
+    is_locked,
     locked,
     median,
     nearest,
@@ -88,10 +89,15 @@ def test_lock_excludes_and_dies_with_its_holder(tmp_path: Path) -> None:
     holder = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
+    assert is_locked(path)
+    with pytest.raises(BlockingIOError), locked(path, patience_s=0.1):
+        pass
     start = time.monotonic()
     os.kill(holder.pid, signal.SIGKILL)
     with locked(path):
         assert time.monotonic() - start < 10
+        assert is_locked(path)
+    assert not is_locked(path) and not is_locked(tmp_path / "absent")
     holder.wait()
     holder.stdout.close()
 

@@ -5,7 +5,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
@@ -19,6 +19,7 @@ from warpsmith.archive import queries
 from warpsmith.archive.dialect import connect, insert_new, insert_or_replace
 from warpsmith.archive.entry import Entry, Note, Outcome, Payment, Ranking, Scope, Tags, entry_of, moment
 from warpsmith.archive.faults import opening
+from warpsmith.archive.holding import Holder, held, is_held, refusal
 from warpsmith.archive.rows import parent_rows, record_row, score_row
 from warpsmith.archive.schema import prepare
 from warpsmith.archive.store import Store
@@ -26,6 +27,7 @@ from warpsmith.archive.tables import calls, notes, parents, records, runs, score
 from warpsmith.base import Home, UsageError, nearest
 from warpsmith.records import Direction, ModelCall, Record, Run, RunState, Verdict
 
+HOLDER = "holder"  # the note that says who held a run last
 PAGE = 200  # entries in memory at a time
 
 
@@ -115,6 +117,22 @@ class Archive:
         """Change one setting of a run."""
         with self.together():
             return self._change(name, {"settings": {**self.run(name).settings, setting: text}})
+
+    @contextmanager
+    def hold(self, name: str, what: str) -> Iterator[None]:
+        """Be the one that writes a run, there or not yet; `what` is the command. Refused while another is."""
+        with ExitStack() as until:
+            try:
+                until.enter_context(held(self._store.engine, name))
+            except BlockingIOError:
+                last = [Holder.model_validate(note.body) for note in self.notes(None, HOLDER) if note.name == name]
+                raise UsageError(refusal(name, last[0] if last else None)) from None
+            self.note(None, HOLDER, Holder(what=what).model_dump(mode="json"), name=name)
+            yield
+
+    def is_held(self, name: str) -> bool:
+        """Whether a process is at work on a run."""
+        return is_held(self._store.engine, name)
 
     def _change(self, name: str, fields: Mapping[str, object]) -> Run:
         with self._store.writing() as connection:

@@ -44,10 +44,12 @@ def translated(url: URL) -> Iterator[None]:
 
 @contextmanager
 def opening(url: URL) -> Iterator[None]:
-    """The same while an archive is opened, where files and folders are made too."""
+    """The same while an archive is opened, where files and folders are made too; a lock's holder is the caller's."""
     try:
         with translated(url):
             yield
+    except BlockingIOError:
+        raise
     except OSError as error:
         raise ArchiveError(message(url, f"unable to open {error.filename}: {error.strerror}")) from error
 

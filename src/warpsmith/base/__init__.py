@@ -1,7 +1,7 @@
 """Errors, hashing, atomic files, order statistics, JSON in text. Knows nothing of kernels."""
 
 from warpsmith.base.errors import ArchiveError, HarnessError, MachineError, UsageError, WarpsmithError
-from warpsmith.base.files import check_place, locked, one_of, read_text, writable, write_atomic
+from warpsmith.base.files import check_place, is_locked, locked, one_of, read_text, writable, write_atomic
 from warpsmith.base.formula import evaluate
 from warpsmith.base.hashing import digest, digest_files, digest_json
 from warpsmith.base.home import Home
@@ -23,6 +23,7 @@ __all__ = [
     "digest_json",
     "evaluate",
     "geomean",
+    "is_locked",
     "json_objects",
     "locked",
     "median",

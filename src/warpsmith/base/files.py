@@ -57,12 +57,42 @@ def _write_beside(path: Path, content: str | bytes) -> None:
 
 
 @contextmanager
-def locked(path: Path, shared: bool = False) -> Iterator[None]:
-    """Hold a lock on `path`, alone or with other sharers, waiting for it; the kernel drops it with the process."""
+def locked(path: Path, shared: bool = False, patience_s: float | None = None) -> Iterator[None]:
+    """Hold a lock on `path`, alone or with other sharers; the kernel drops it with the process.
+
+    It is waited for, or for `patience_s`: then BlockingIOError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     with path.open("a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        if patience_s is None:
+            fcntl.flock(handle, kind)
+        else:
+            _lock_within(handle.fileno(), kind, patience_s)
         yield
+
+
+def _lock_within(handle: int, kind: int, patience_s: float, pause_s: float = 0.02) -> None:
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            return fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(pause_s)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether somebody holds a lock on `path` alone. It is shared for an instant: who wants it alone needs patience."""
+    try:
+        with path.open() as handle:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # one that is not there, or is not ours to read: nothing is known of a holder
+        return False
+    return False
 
 
 @contextmanager

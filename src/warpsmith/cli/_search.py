@@ -1,20 +1,18 @@
 """The wiring of a search: archive, models, evaluator, verifiers, the kernel to start from. Prints nothing."""
 
 import os
-import re
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from warpsmith import __version__
 from warpsmith.base import UsageError, digest
-from warpsmith.cli._running import at_work
+from warpsmith.cli._running import hold, hold_new, is_known
 from warpsmith.cli._wishes import Wishes, command_of, placed, resumed
 from warpsmith.records import Candidate, Record, Run, RunState, Task, Verdict
-from warpsmith.records.run import ANSWERS, NAME
+from warpsmith.records.run import ANSWERS
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
@@ -61,13 +59,16 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
     from warpsmith.evolve import Search, Tools
 
     Toolchain.find()  # nothing can be evaluated without one, and a run that cannot begin is not begun
+    if wishes.resume and wishes.run:
+        hold(archive, archive.run(wishes.run).name, "optimize", until)
     full = resumed(archive, wishes) if wishes.resume else wishes
     full = full.model_copy(update={"target": placed(full.target), "device": settled(full.device)})
     task = _task(full)
     models = models_of(full, _spent(archive, full) if full.resume else 0.0)
     screen = screen_of(full, models)
+    if not full.resume:
+        full = full.model_copy(update={"run": hold_new(archive, full.run, f"{task.name}-{full.direction}", until)})
     run = archive.run(full.run) if full.resume else _begun(archive, full, task, models)
-    until.enter_context(at_work(str(archive.url), run.name))
     one = aim(archive, run, full, task)
     jobs = full.jobs or os.cpu_count() or 1
     by = judges_for(choices_of(full, "sketch"), jobs, until)
@@ -96,18 +97,19 @@ def _check_asked(search: "Search", run: Run) -> None:
         )
 
 
-def open_dialogue(archive: "Archive", wishes: Wishes) -> Session:
-    """A run that is answered through files: begun when its task is named, else the one that is there."""
+def open_dialogue(archive: "Archive", wishes: Wishes, command: str, until: ExitStack) -> Session:
+    """A run that is answered through files, ours until the stack closes: begun when its task is named, else there."""
     from warpsmith.compile import Toolchain
     from warpsmith.evolve import Limits, Search, Tools
     from warpsmith.evolve.dialogue import Somebody
     from warpsmith.llm import Ensemble
 
-    known = wishes.run in {run.name for run in archive.runs()}
-    if not known and not wishes.target:
+    if not wishes.target and not is_known(archive, wishes.run):
         raise UsageError(
             f"Run {wishes.run} does not exist. --task TASK begins it; warpsmith runs lists those that are."
         )
+    hold(archive, wishes.run, command, until)
+    known = is_known(archive, wishes.run)
     if known:
         full = resumed(archive, wishes.model_copy(update={"resume": True}))
     else:
@@ -228,20 +230,14 @@ def _begun(archive: "Archive", wishes: Wishes, task: Task, models: "Ensemble") -
     first = first_candidate(wishes.target, wishes.direction, wishes.start)
     if first is None and not models:
         raise UsageError(no_start(wishes, task))
-    if wishes.run and not re.fullmatch(NAME, wishes.run):
-        raise UsageError(
-            f"Run name {wishes.run!r} cannot be a file's name: up to 100 letters, digits, '.', '_' and '-'."
-        )
-    now = datetime.now(UTC)
     run = Run(
-        name=wishes.run or f"{_plain(task.name)}-{wishes.direction}-{now:%Y%m%d-%H%M%S}",
+        name=wishes.run,
         target=wishes.target,
         task=task.name,
         direction=wishes.direction,
         device=wishes.device,
         settings=wishes.settings(),
         seed=int(digest(task.name, wishes.direction), 16) % 2**31 if wishes.seed is None else wishes.seed,
-        started=now,
         state=RunState.WAITING if wishes.who else RunState.RUNNING,
         command=command_of(wishes),
         package=__version__,
@@ -263,11 +259,6 @@ def no_start(wishes: Wishes, task: Task) -> str:
         f"with --models (keys are read from {keys}), give a kernel with --from KERNEL, or write it yourself: "
         f"`warpsmith ask RUN --task {wishes.target}` writes the prompt and `warpsmith tell` takes the answer."
     )
-
-
-def _plain(name: str) -> str:
-    kept = "".join(letter if letter.isalnum() or letter in "_.-" else "-" for letter in name).strip("-.")
-    return kept[:60] or "task"
 
 
 def models_of(wishes: Wishes, spent_usd: float = 0.0) -> "Ensemble":

@@ -1,5 +1,6 @@
 """`warpsmith ask RUN`: the next prompts of a search as files, for whoever can write kernels."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,8 +71,8 @@ def command(
         replay=replay and replay.absolute(),
     )
     answers: dict[str, str] = {}
-    with Archive.open() as archive:
-        session = open_dialogue(archive, wishes)
+    with Archive.open() as archive, ExitStack() as until:
+        session = open_dialogue(archive, wishes, "ask", until)
         dialogue, here = Dialogue(session.search, jobs=jobs), is_here(session.wishes)
         if reviews:
             prompts = _reviews(session)
@@ -81,7 +82,7 @@ def command(
             answers = _replayed(session, dialogue)
             left = ELSEWHERE if session.search.ledger.waiting() else REQUESTS
             wait_for(session, ANSWERS if here or prompts else left)
-    write_letters(out, run, prompts, answers)
+        write_letters(out, run, prompts, answers)
     after = _next(run, out, here or bool(prompts)) + (" --requests F.jsonl" if prompts and not here else "")
     asked = Asked(run=run, folder=str(out), names=tuple(prompts), next=after)
     if as_json:

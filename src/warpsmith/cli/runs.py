@@ -11,8 +11,7 @@ def command(as_json: Json = False) -> int:
     from warpsmith.archive import Archive, standing
 
     with Archive.open() as archive:
-        url = str(archive.url)
-        found = [standing(archive, run).model_copy(update={"stands": stands(url, run)}) for run in archive.runs()]
+        found = [standing(archive, run).model_copy(update={"stands": stands(archive, run)}) for run in archive.runs()]
     if as_json:
         print_json(found)
     elif not found:

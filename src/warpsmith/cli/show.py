@@ -23,7 +23,7 @@ def command(run: Annotated[str, typer.Argument(help="The name of a run.")], as_j
 
     with Archive.open() as archive:
         summary = summarize(archive, run)
-        found = summary.model_copy(update={"stands": stands(str(archive.url), summary.run)})
+        found = summary.model_copy(update={"stands": stands(archive, summary.run)})
     if as_json:
         print_json(found)
     else:

@@ -53,9 +53,9 @@ def command(
 
     if requests is not None and results is not None:
         raise UsageError("--requests and --results exclude each other: one before the evaluation, one after it.")
-    with Archive.open() as archive:
+    with Archive.open() as archive, ExitStack() as until:
         archive.run(run)
-        session = open_dialogue(archive, Wishes(target="", run=run, trust=trust))
+        session = open_dialogue(archive, Wishes(target="", run=run, trust=trust), "tell", until)
         texts = dict(read_letters(folder, run)) if folder is not None else {}
         reviews = {name: texts.pop(name) for name in list(texts) if name.count(".") > 1}
         away = requests is not None or results is not None
