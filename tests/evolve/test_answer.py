@@ -1,5 +1,7 @@
 """Answers of models: a draft, or a typed reason why there is none."""
 
+import time
+
 import pytest
 from evolving import KERNEL, answer
 
@@ -19,6 +21,37 @@ def test_an_answer_gives_name_thought_and_code() -> None:
 def test_a_block_may_be_named_as_models_name_it(language: str) -> None:
     draft = read_answer(f"**Name:** x\n```{language}\n{KERNEL}```")
     assert isinstance(draft, Draft) and draft.name == "x" and draft.code == KERNEL
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        answer(KERNEL, "x").replace("\n", "\r\n"),
+        answer(KERNEL, "x").replace("\n", "\r"),
+        "\ufeff" + answer(KERNEL, "x"),
+        answer(KERNEL, "x").replace("```cuda", "```softmax.cu"),
+        answer(KERNEL, "x").replace("```cuda", "````cuda").replace("```\n", "`````\n"),
+        answer(KERNEL, "x").replace("```", "~~~"),
+        f"<think>\n{answer('__global__ void draft();', 'y')}</think>\n{answer(KERNEL, 'x')}",
+        f"perhaps:\n{answer('__global__ void draft();', 'y')}</think>\n{answer(KERNEL, 'x')}",
+    ],
+)
+def test_it_is_read_however_it_was_written(text: str) -> None:
+    draft = read_answer(text)
+    assert isinstance(draft, Draft) and draft.name == "x" and draft.code == KERNEL
+
+
+def test_a_patch_with_the_line_ends_of_windows_is_applied() -> None:
+    draft = read_answer(PATCH.replace("\n", "\r\n"), KERNEL)
+    assert isinstance(draft, Draft) and "x[i] + x[i]" in draft.code and "\r" not in draft.code
+
+
+def test_a_long_answer_without_sense_is_read_at_once() -> None:
+    start = time.monotonic()
+    for text in ("```a b\n~~~\n" * 100_000, "`" * 1_000_000, "\n" * 1_000_000 + "x", "# * " * 250_000):
+        assert isinstance(read_answer(text), BadAnswer)
+    assert isinstance(read_answer("\n" * 200_000 + f"```cuda\n{KERNEL}```"), Draft)
+    assert time.monotonic() - start < 10
 
 
 def test_code_without_a_block_is_taken_where_it_begins() -> None:

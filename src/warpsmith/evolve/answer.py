@@ -6,9 +6,8 @@ from enum import StrEnum
 
 from warpsmith.evolve.patch import Unapplied, apply_patch
 
-FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+.#-]*)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
-OPEN_FENCE = re.compile(r"^[ \t]*`{3,}[ \t]*(?:cuda|cpp|c\+\+|cu|c|diff)?[ \t]*\n", re.MULTILINE)
-LABEL = re.compile(r"^[#*\s]*(name|thought|thoughts|reasoning)[*\s]*:[*\s]*(.*)$", re.IGNORECASE | re.MULTILINE)
+FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+.#-]*)([^`]*)")
+LABEL = re.compile(r"^[#* \t]*(name|thought|thoughts|reasoning)[*\s]*:[*\s]*(.*)$", re.IGNORECASE | re.MULTILINE)
 CODE = ("cuda", "cu", "cpp", "c++", "cc", "c", "cxx", "")
 PATCH = ("diff", "patch")
 REFUSAL = re.compile(
@@ -44,6 +43,14 @@ class Draft:
 
 
 @dataclass(frozen=True)
+class Block:
+    """A block of code in an answer."""
+
+    language: str
+    body: str
+
+
+@dataclass(frozen=True)
 class BadAnswer:
     """An answer without a usable kernel: a reason and a sentence that can go back to the model."""
 
@@ -53,11 +60,12 @@ class BadAnswer:
 
 def read_answer(text: str, original: str = "") -> Draft | BadAnswer:
     """The draft of an answer; `original` is what a patch in it is against."""
+    text = _plain(text)
     if not text.strip():
         return BadAnswer(AnswerFault.EMPTY, "The answer has no text.")
-    blocks = [(found[2].lower(), found[3]) for found in FENCE.finditer(text)]
+    blocks, whole = _blocks(text)
     if not blocks:
-        return _without_block(text)
+        return _without_block(text, whole)
     code = _code(blocks, original)
     if isinstance(code, BadAnswer):
         return code
@@ -66,10 +74,32 @@ def read_answer(text: str, original: str = "") -> Draft | BadAnswer:
     return Draft(_labelled(text, "name"), _labelled(text, "thought"), code)
 
 
-def _without_block(text: str) -> Draft | BadAnswer:
+def _plain(text: str) -> str:
+    """The answer itself, with our line ends: what a model thought aloud before it is left out."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return lines.rpartition("</think>")[2] or lines
+
+
+def _blocks(text: str) -> tuple[list[Block], bool]:
+    """The blocks of an answer, and whether the last one is closed; one pass, however long and odd the answer is."""
+    found: list[Block] = []
+    fence, language, body = "", "", list[str]()
+    for line in text.split("\n"):
+        mark = FENCE.fullmatch(line)
+        if not fence and mark:
+            fence, language, body = mark[1], mark[2].lower().rpartition(".")[2], []
+        elif fence and mark and mark[1].startswith(fence) and not (mark[2] + mark[3]).strip():
+            found.append(Block(language, "".join(f"{one}\n" for one in body)))
+            fence = ""
+        else:
+            body.append(line)
+    return found, not fence
+
+
+def _without_block(text: str, whole: bool) -> Draft | BadAnswer:
     if REFUSAL.search(text[:400]):
         return BadAnswer(AnswerFault.REFUSAL, f"The model refused: {' '.join(text.split())[:160]}")
-    if OPEN_FENCE.search(text):
+    if not whole:
         return BadAnswer(AnswerFault.CUT_OFF, "The code block is opened and never closed: the answer was cut off.")
     if CUDA.search(text) and "#include" in text:
         start = text.index("#include")
@@ -77,9 +107,9 @@ def _without_block(text: str) -> Draft | BadAnswer:
     return BadAnswer(AnswerFault.NO_CODE, "The answer has no code block; put the whole kernel into one ```cuda block.")
 
 
-def _code(blocks: list[tuple[str, str]], original: str) -> str | BadAnswer:
-    kernels = [body for language, body in blocks if language in CODE and CUDA.search(body)]
-    patches = [body for language, body in blocks if language in PATCH]
+def _code(blocks: list[Block], original: str) -> str | BadAnswer:
+    kernels = [one.body for one in blocks if one.language in CODE and CUDA.search(one.body)]
+    patches = [one.body for one in blocks if one.language in PATCH]
     if len(kernels) > 1 and len(set(kernels)) > 1:
         return BadAnswer(
             AnswerFault.SEVERAL_BLOCKS,
@@ -106,9 +136,9 @@ def _patched(original: str, patches: list[str]) -> str | BadAnswer:
     return text
 
 
-def _no_kernel(blocks: list[tuple[str, str]]) -> BadAnswer:
-    named = next((language for language, _ in blocks if language not in CODE), "")
-    if named or any(OTHER.search(body) for _, body in blocks):
+def _no_kernel(blocks: list[Block]) -> BadAnswer:
+    named = next((one.language for one in blocks if one.language not in CODE), "")
+    if named or any(OTHER.search(one.body) for one in blocks):
         what = named or "another language"
         return BadAnswer(AnswerFault.WRONG_LANGUAGE, f"The code is {what}; a CUDA C++ file is wanted.")
     return BadAnswer(AnswerFault.NO_CODE, "No code block holds a __global__ function or a launch.")
