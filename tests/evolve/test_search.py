@@ -1,6 +1,7 @@
 """The search on fakes: what it proposes, keeps, learns and survives."""
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -260,6 +261,26 @@ def test_a_spent_budget_ends_the_asking_and_not_the_tuning(archive: Archive, tas
     ending = search(archive, aim(task, start()), CLOCK, [ScriptedModel(script, "m")]).run()
     assert ending.funnel["out_of_budget"] == 5 and "budget" in ending.why
     assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize("error", [BudgetSpent("too dear"), ServerFailed("m", "503")], ids=["spent", "down"])
+def test_who_resumes_has_models_asked_again(error: ModelError, archive: Archive, task: Task) -> None:
+    first = aim(task, start(kernel("1.0f")), Limits(generations=4, patience=None), Shape(proposals=2))
+    search(archive, first, number_clock, [ScriptedModel(lambda prompt: error, "m")]).run()
+    more = replace(first, limits=Limits(generations=8, patience=None))
+    ending = search(archive, more, number_clock, [ScriptedModel(Script(["4.0"]), "m")]).run()
+    assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
+
+
+def test_what_came_to_nothing_is_paid_all_the_same(archive: Archive, task: Task) -> None:
+    def fail(prompt: Prompt) -> ModelError:
+        error = EmptyText("m", "no text")
+        error.usd = 0.25
+        return error
+
+    one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=2))
+    ending = search(archive, one, number_clock, [ScriptedModel(fail, "m")]).run()
+    assert ending.usd == sum(call.usd for call in archive.spent("r")) == 0.25 * ending.funnel["model_failed"] > 0
 
 
 def test_a_first_kernel_is_translated_with_a_summary_of_the_last_error(archive: Archive, task: Task) -> None:

@@ -15,6 +15,7 @@ from warpsmith.llm import (
     Patience,
     Prompt,
     RateLimited,
+    Rejected,
     ScriptedModel,
     Spend,
     TimedOut,
@@ -114,8 +115,8 @@ def test_a_cancelled_request_counts_in_full(prompt: Prompt) -> None:
 
 def test_an_answer_without_a_count_of_tokens_costs_its_bound(prompt: Prompt) -> None:
     spend = Spend(10)
-    ask_all([(metered(spend, costing(None)), prompt)])
-    assert spend.doubtful_usd == 1.0
+    (answer,) = ask_all([(metered(spend, costing(None)), prompt)])
+    assert spend.doubtful_usd == answer.usd == 1.0
 
 
 def test_one_purse_serves_many_event_loops(prompt: Prompt) -> None:
@@ -135,10 +136,20 @@ def test_each_attempt_over_the_wire_is_paid(server: Provider, prompt: Prompt) ->
     )
     answer = ask_all([(model, prompt)])[0]
     assert isinstance(answer, Answer)
-    assert answer.usd == pytest.approx(120e-6 * 1000 + 30e-6 * 10000)
+    assert spend.settled_usd == pytest.approx(120e-6 * 1000 + 30e-6 * 10000)
     bound = (len(prompt.system) + len(prompt.user) + 64) * 1e-3 + 100 * 1e-2
     assert spend.doubtful_usd == pytest.approx(bound), "the malformed one; the 500 costs nothing"
-    assert spend.settled_usd == pytest.approx(answer.usd)
+    assert answer.usd == pytest.approx(spend.spent_usd), "what is kept with the answer is all it took"
+
+
+def test_a_failure_says_what_it_cost(server: Provider, prompt: Prompt) -> None:
+    server.script = [reply(CHAT.empty), Reply(b"{"), reply({}, 400)]
+    spend = Spend(5)
+    spec = CHAT.spec(server, "usd_per_mtok=1000/10000", "max_tokens=100")
+    model = open_model(spec, spend=spend, patience=Patience(attempts=3, first_s=0.01))
+    (error,) = ask_all([(model, prompt)])
+    assert isinstance(error, Rejected) and len(server.requests) == 3
+    assert error.usd == pytest.approx(spend.spent_usd) and spend.settled_usd > 0 and spend.doubtful_usd > 0
 
 
 def test_nothing_is_sent_once_the_budget_is_spent(server: Provider, prompt: Prompt) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from warpsmith.bench.judges import Grade
     from warpsmith.evolve import Aim, Opinion, Search, Subject, View
     from warpsmith.evolve.population import Member
-    from warpsmith.llm import Ensemble, Outcome, Prompt
+    from warpsmith.llm import Answer, Ensemble, Outcome, Prompt
     from warpsmith.verify.pipeline import Verifiers
     from warpsmith.verify.review import Role
 
@@ -377,11 +377,18 @@ def _verified(candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "
 
     def ask(prompts: "Sequence[Prompt]") -> "list[Outcome]":
         found = ask_all([(first, prompt) for prompt in prompts])
-        paid.extend(one for one in found if isinstance(one, Answer))
+        paid.extend(_paid(one, first.name) for one in found if isinstance(one, Answer) or one.usd)
         return found
 
     said = opinion(candidate, wishes, Verifiers(virtual=wishes.device == "cuda", roles=roles, ask=ask))
     return said.model_copy(update={"answers": tuple(paid)})
+
+
+def _paid(found: "Outcome", model: str) -> "Answer":
+    """What a reviewer was paid for: what it said, or nothing."""
+    from warpsmith.llm import Answer
+
+    return found if isinstance(found, Answer) else Answer(text="", model=model, usd=found.usd)
 
 
 def opinion(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers") -> "Opinion":

@@ -59,7 +59,6 @@ class Dialogue:
 
     def __init__(self, search: Search, screen: Screen | None = None, jobs: int = 2, tape: Tape | None = None) -> None:
         self._search = search
-        search.state.silent = 0  # who asks anew hopes for an answer
         self._screen = screen
         self._jobs = jobs
         self._tape = tape

@@ -68,7 +68,11 @@ class Generation:
     async def _ask(self, known: Mapping[str, Answer], slot: Slot, prompt: Prompt, part: str) -> Answer:
         if (before := known.get(slot.name + part)) is not None:
             return before
-        answer = await self._model(slot.model).ask(prompt)
+        try:
+            answer = await self._model(slot.model).ask(prompt)
+        except ModelError as error:
+            self.ledger.lose(slot, error.usd)
+            raise
         self.ledger.answer(slot, answer, part)
         return answer
 

@@ -59,6 +59,11 @@ class Ledger:
             self.archive.note(self.run, _kind(ANSWER, slot.generation), _json(answer), name=slot.name + part)
             self._spend(slot.operator, answer)
 
+    def lose(self, slot: Slot, usd: float) -> None:
+        """Keep what a model cost that gave no answer."""
+        if usd:
+            self.archive.spend(self.run, ModelCall(model=slot.model, operator=slot.operator, usd=usd))
+
     def answers(self, generation: int) -> dict[str, Answer]:
         """What models said in a generation, by slot."""
         notes = self.archive.notes(self.run, _kind(ANSWER, generation))

@@ -70,6 +70,7 @@ class Search:
         self._worked = False
         self.ledger = Ledger(archive, run.name)
         self.state = known_state(self.ledger, aim.subject.task.name, tools)
+        self.state.hope()
 
     def run(self) -> Ending:
         """Search; what goes wrong with the harness leaves the run marked as failed and everything finished kept."""

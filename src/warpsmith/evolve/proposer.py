@@ -63,9 +63,9 @@ class Proposer:
         except ReplayMismatch:
             raise
         except BudgetSpent as error:
-            return Proposal(slot=slot, outcome=Outcome.OUT_OF_BUDGET, detail=str(error), usd=_usd(paid))
+            return Proposal(slot=slot, outcome=Outcome.OUT_OF_BUDGET, detail=str(error), usd=_usd(paid) + error.usd)
         except ModelError as error:
-            return Proposal(slot=slot, outcome=Outcome.MODEL_FAILED, detail=str(error), usd=_usd(paid))
+            return Proposal(slot=slot, outcome=Outcome.MODEL_FAILED, detail=str(error), usd=_usd(paid) + error.usd)
         return self.read(slot, paid[-1], _usd(paid))
 
     def read(self, slot: Slot, answer: Answer, usd: float) -> Made | Proposal:

@@ -73,6 +73,10 @@ class State:
         self._count(ordered, before)
         return learned
 
+    def hope(self) -> None:
+        """Whoever goes on with a run may have mended a server or raised the budget: models are asked again."""
+        self.silent, self.out_of_budget = 0, False
+
     def _take(self, one: Result, before: Member | None) -> Lesson | None:
         proposal, slot = one.proposal, one.slot
         self.usd += proposal.usd

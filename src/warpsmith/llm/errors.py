@@ -21,7 +21,9 @@ from warpsmith.base import WarpsmithError
 
 
 class ModelError(WarpsmithError):
-    """A model gave no answer; a search goes on without it."""
+    """A model gave no answer; a search goes on without it. `usd` is what asking may have cost all the same."""
+
+    usd: float = 0.0
 
 
 class MissingKey(ModelError):

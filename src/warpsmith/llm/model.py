@@ -37,7 +37,7 @@ class Finish(StrEnum):
 
 
 class Answer(Frozen):
-    """What a model said and what it took; `usd` is None when nobody knows the price.
+    """What a model said and what it took, with failed attempts at it; `usd` is None when nobody knows the price.
 
     `model` is the name it was asked under; `served` is what the provider says answered.
     """

@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from warpsmith.llm.errors import EmptyText, RequestFailed
+from warpsmith.llm.errors import EmptyText, ModelError, RequestFailed
 from warpsmith.llm.model import Answer, Model, Prompt
 
 LOG = logging.getLogger(__name__)
@@ -55,21 +55,28 @@ class PatientModel:
         return self._model.name
 
     async def ask(self, prompt: Prompt) -> Answer:
-        """The first whole answer, or the last failure."""
-        tried = 0
+        """The first whole answer, or the last failure; either with what all attempts cost."""
+        tried, lost_usd = 0, 0.0
         while True:
             tried += 1
             try:
-                return _whole(await self._model.ask(prompt))
-            except RequestFailed as error:
-                pause_s = self._patience.pause_s(error, tried, self._draw())
+                return _whole(await self._model.ask(prompt), lost_usd)
+            except ModelError as error:
+                error.usd = lost_usd = lost_usd + error.usd
+                pause_s = self._pause_s(error, tried)
                 if pause_s is None:
                     raise
                 LOG.info("%s; asking again in %.1f s (attempt %d)", error, pause_s, tried + 1)
             await self._sleep(pause_s)
 
+    def _pause_s(self, error: ModelError, tried: int) -> float | None:
+        return self._patience.pause_s(error, tried, self._draw()) if isinstance(error, RequestFailed) else None
 
-def _whole(answer: Answer) -> Answer:
+
+def _whole(answer: Answer, lost_usd: float) -> Answer:
+    """An answer that says something, with what the attempts before it cost."""
     if answer.text.strip() or answer.refused:
-        return answer
-    raise EmptyText(answer.model, f"it ended by {answer.finish} after {answer.output_tokens} tokens")
+        return answer.model_copy(update={"usd": (answer.usd or 0.0) + lost_usd}) if lost_usd else answer
+    empty = EmptyText(answer.model, f"it ended by {answer.finish} after {answer.output_tokens} tokens")
+    empty.usd = answer.usd or 0.0
+    raise empty

@@ -108,7 +108,8 @@ class MeteredModel:
                 cost, doubtful = answer.usd, False
         except RequestFailed as error:
             cost = bound if error.billed else 0.0
+            error.usd = cost or 0.0
             raise
         finally:
             self._spend.settle(bound or 0.0, cost, doubtful)
-        return answer
+        return answer.model_copy(update={"usd": cost})
