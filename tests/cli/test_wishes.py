@@ -7,8 +7,10 @@ import pytest
 
 from warpsmith.archive import Archive
 from warpsmith.base import UsageError
+from warpsmith.cli._search import models_of
 from warpsmith.cli._wishes import KEPT, Wishes, command_of, resumed
 from warpsmith.evolve import Limits, Shape
+from warpsmith.llm import BudgetSpent, Prompt, ask_all
 from warpsmith.records import Direction, Run
 
 WISHES = Wishes(
@@ -82,3 +84,10 @@ def test_the_command_says_what_is_not_as_usual() -> None:
     assert command_of(Wishes(target="swiglu", run="r", who="somebody", elsewhere=True)) == (
         "warpsmith ask r --out DIR --task swiglu --who somebody --elsewhere"
     )
+
+
+def test_a_resumed_run_goes_on_with_what_is_left_of_its_budget() -> None:
+    model = "openai-compatible:m,base_url=http://127.0.0.1:9,usd_per_mtok=10,max_tokens=4000"
+    models = models_of(Wishes(target="swiglu", models=model, budget_usd=3.0), spent_usd=2.99)
+    (error,) = ask_all([(one, Prompt(system="", user="", kind="propose")) for one in models])
+    assert isinstance(error, BudgetSpent) and "0.0100 are left of the budget of 3." in str(error)

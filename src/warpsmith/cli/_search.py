@@ -271,8 +271,7 @@ def models_of(wishes: Wishes, spent_usd: float = 0.0) -> "Ensemble":
         return Ensemble.replayed(wishes.replay)
     if not wishes.models:
         return Ensemble()
-    budget = None if wishes.budget_usd is None else max(0.0, wishes.budget_usd - spent_usd)
-    opened = open_ensemble(wishes.models, Spend(budget))
+    opened = open_ensemble(wishes.models, Spend(wishes.budget_usd, spent_usd))
     return opened.recorded(wishes.record) if wishes.record is not None else opened
 
 
