@@ -122,6 +122,7 @@ def test_lessons_tell_what_helped_and_what_failed_with_numbers() -> None:
     assert "helped: vector loads: 1.40× its parent" in lines
     assert "hurt: more threads: 0.70× its parent" in lines
     assert "failed 2 times with findings: a race in line 9" in lines
+    assert notes(own[2:3], "t") == ["failed once with findings: a race in line 7"]
     assert "helped: split rows: 1.30× its parent (on other)" in lines
 
 

@@ -149,6 +149,25 @@ def test_what_a_kernel_did_wrong_is_kept_for_a_repair() -> None:
     assert broken is not None and broken.evidence == "no bound"
 
 
+def test_an_answer_without_a_kernel_is_not_there_to_be_repaired() -> None:
+    known = begun()
+    slot = Slot(generation=1, place=0, operator="improve", model="m")
+    known.absorb([Result(Proposal(slot=slot, outcome=Outcome.BAD_ANSWER, detail="refusal", source="I am sorry."))])
+    assert not known.broken
+    first = slot.model_copy(update={"operator": "translate"})
+    known.absorb([Result(Proposal(slot=first, outcome=Outcome.BAD_ANSWER, detail="no_code", source="Well."))])
+    assert known.chains[0].evidence == "no_code", "the next attempt is told"
+
+
+@pytest.mark.parametrize(("told", "left"), [(2.0, []), (Reason.WRONG_VALUE, ["2.0"]), (Reason.HARNESS, ["1.0"])])
+def test_a_kernel_is_repaired_once_and_then_what_came_of_it(told: float | Reason, left: list[str]) -> None:
+    known = begun()
+    known.absorb([result(Slot(generation=1, place=0, operator="improve", model="m"), Reason.WRONG_VALUE, kernel("1"))])
+    repair = Slot(generation=2, place=0, operator="repair", model="m", broken="1.0")
+    known.absorb([result(repair, told, kernel("2.0f"))])
+    assert list(known.broken) == left
+
+
 def test_what_is_remembered_is_bounded() -> None:
     known = begun()
     for generation in range(1, 40):

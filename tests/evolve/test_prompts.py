@@ -51,7 +51,8 @@ def test_a_prompt_holds_task_gpu_kernels_profile_idea_and_lessons(task: Task, po
     assert task.description in text and "F.layer_norm" in text and "PYBIND11_MODULE" in text
     assert "132 SMs" in text and "compute capability 9.0" in text
     assert "use wide loads" in text and "helped: x" in text
-    assert "4 * unit roundoff" in text and "µs modelled" in text
+    assert "4 * (u + v * sqrt(cols)) * (|e| + rms(e)) elementwise" in text and "growth" not in text
+    assert "2 times torch's own error or " in text and "(float32)" in text and "µs modelled" in text
     assert text.index("x[i] * 0.5f") < text.index("x[i] * 1.5f") < text.index("x[i] * 2.5f")
     assert "1.00× the first kernel" in text and "3.00× the first kernel" in text
 
@@ -115,4 +116,4 @@ def test_evidence_holds_what_the_sanitizer_found() -> None:
 
 def test_a_profile_is_in_numbers() -> None:
     text = digest_profile(fake_record(start(), 4.0, "latency"))
-    assert "4.0 µs modelled" in text and "25% of what the memory allows" in text and "bound by: latency" in text
+    assert "4.0 µs modelled, bound by latency, 25% of what the memory allows" in text and "- bound by: latency" in text

@@ -10,6 +10,7 @@ from warpsmith.records import (
     CompileFacts,
     Finding,
     MeasuredTime,
+    ModelledTime,
     Record,
     SanitizerFacts,
     StageResult,
@@ -55,9 +56,14 @@ def _times(record: Record) -> Iterator[str]:
         return
     for case in record.timing.cases[:8]:
         share = f", {case.roofline:.0%} of what the memory allows" if case.roofline else ""
-        kind = "measured" if isinstance(case.time, MeasuredTime) else "modelled"
-        launches = f", {case.launches} launches" if case.launches else ""
-        yield f"- {case.case.name}: {case.time.us:.1f} µs {kind}{share}{launches}"
+        launches = f", {case.launches} {'launch' if case.launches == 1 else 'launches'}" if case.launches else ""
+        yield f"- {case.case.name}: {_time(case.time)}{share}{launches}"
+
+
+def _time(time: MeasuredTime | ModelledTime) -> str:
+    if isinstance(time, MeasuredTime):
+        return f"{time.us:.1f} µs measured"
+    return f"{time.us:.1f} µs modelled" + (f", bound by {time.binding}" if time.binding else "")
 
 
 def _resources(record: Record) -> Iterator[str]:

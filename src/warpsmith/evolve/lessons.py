@@ -44,7 +44,7 @@ def _faults(own: Sequence[Lesson]) -> list[str]:
     lines = []
     for reason, count in counts.most_common(3):
         last = next(one for one in reversed(failed) if one.fault.startswith(reason))
-        lines.append(f"failed {count} times with {last.fault}")
+        lines.append(f"failed {'once' if count == 1 else f'{count} times'} with {last.fault}")
     return lines
 
 

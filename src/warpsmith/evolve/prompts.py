@@ -101,12 +101,14 @@ def _task(subject: Subject) -> str:
 
 
 def tolerance(task: Task, direction: Direction) -> str:
-    """The error budget of a direction in words."""
+    """The error budget of a direction in words; what docs/checking.md has beyond them nobody should count on."""
     one = task.tolerance.of(direction)
     precision = "TF32 is allowed" if task.precision.tf32 else "no TF32 and no lower precision than the inputs have"
+    floors = ", ".join(f"{share:g} ({dtype})" for dtype, share in one.norm_floor.items())
     return (
-        f"|found - reference| <= {one.factor:g} * unit roundoff * growth({one.reduction}) * magnitude elementwise, "
-        f"and by norm within {one.norm_factor:g} times torch's own error; {precision}; accumulate in "
+        f"with e the float64 reference, u the unit roundoff of the element type and v that of float32, |found - e| <= "
+        f"{one.factor:g} * (u + v * sqrt({one.reduction})) * (|e| + rms(e)) elementwise, and by norm within "
+        f"{one.norm_factor:g} times torch's own error or {floors} of e's norm; {precision}; accumulate in "
         f"{task.precision.accumulate}."
     )
 

@@ -101,8 +101,11 @@ class State:
         assert record is not None
         candidate = record.candidate
         self.evaluations += 1
-        remember = self.novelty.add if record.verdict in SETTLED else self.novelty.doubt
-        remember(candidate.source, candidate.macros)
+        if record.verdict in SETTLED:
+            self.novelty.add(candidate.source, candidate.macros)
+            self.broken.pop(one.slot.broken, None)  # its repair stands for it, right or wrong
+        else:
+            self.novelty.doubt(candidate.source, candidate.macros)
         member = self.population.add(record, one.slot.generation, one.proposal.name)
         self._trial(record, member)
         return member
@@ -125,6 +128,8 @@ class State:
             return
         if one.slot.operator == TRANSLATE:
             self.chains[one.slot.place] = found
+            return
+        if one.proposal.outcome is Outcome.BAD_ANSWER:  # holds no kernel that could be repaired
             return
         self.broken[one.slot.name] = found
         while len(self.broken) > MOST_BROKEN:
