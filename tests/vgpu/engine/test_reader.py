@@ -34,12 +34,22 @@ def entry(body: str) -> str:
         (entry("  .reg .b32 %r<99999999>;"), 6, "99999999"),
         (entry("  mov.b32 %r1, 0f123;"), 6, "digits"),
         (entry("  {{{ exit; }"), 8, "text ends"),
+        (HEADER + ".global .b8 x[1099511627776];", 4, "4294967296 elements"),
+        (HEADER + ".global .b8 x[4294967296][4294967296];", 4, "4294967296 elements"),
+        (HEADER + f".global .b8 x[1] = {'{' * 99999}1{'}' * 99999};", 4, "nested lists"),
+        (entry(f"  mov.b32 %r1, {'(' * 99999}1{')' * 99999};"), 6, "nested lists"),
     ],
 )
 def test_sentence_with_its_line(gpu: Any, text: str, line: int, words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)) as caught:
         gpu.load(text)
     assert f"PTX line {line}:" in str(caught.value)
+
+
+def test_calls_in_calls_without_end(gpu: Any) -> None:
+    functions = "".join(f".func f{n}() {{ {f'call.uni f{n - 1};' if n else ''} ret; }}\n" for n in range(20000))
+    with pytest.raises(ValueError, match="1000 deep"):
+        gpu.load(HEADER + functions + ".visible .entry k() { call.uni f19999; ret; }")
 
 
 def test_every_truncation_is_a_sentence(gpu: Any, nvcc: Any) -> None:

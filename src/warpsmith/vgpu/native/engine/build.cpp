@@ -22,6 +22,8 @@ const char* class_name(Class c) {
 
 namespace {
 
+constexpr size_t kMostDeep = 1000;  // calls in calls: each is a frame of the builder's own stack
+
 size_t align_up(size_t at, size_t to) { return (at + to - 1) & ~(to - 1); }
 
 Lower find_lower(const std::string& base) {
@@ -75,6 +77,8 @@ class Builder {
     if (std::count(visiting_.begin(), visiting_.end(), &f) || std::count(functions_.begin(), functions_.end(), &f))
       return;
     visiting_.push_back(&f);
+    if (++depth_ > kMostDeep)
+      throw ptx::ReadError(0, "calls that are more than " + std::to_string(kMostDeep) + " deep");
     for (const Statement& s : f.statements) {
       for (const Operand& o : s.operands) mention(o);
       if (s.opcode.rfind("call", 0) == 0) indirect_ |= call_is_indirect(s);
@@ -83,6 +87,7 @@ class Builder {
       for (auto& other : loaded_.module->functions)
         if (other->has_body && !other->is_entry) collect(*other);
     functions_.push_back(&f);
+    --depth_;
   }
 
   void mention(const Operand& o) {
@@ -211,17 +216,20 @@ class Builder {
     size_t at = 0;
     for (const ptx::Variable& v : list) {
       at = align_up(at, std::max<size_t>(v.alignment, 8));
-      move(symbols.at(v.name).address, at, v.bytes(), into_transfer, where);
+      move(symbols.at(v.name), at, v.bytes(), into_transfer, where);
       at += v.bytes();
     }
   }
 
-  void move(uint64_t frame, uint64_t transfer, size_t bytes, bool into_transfer, uint32_t where) {
+  // Both lie in local memory: a call may list anything that has a name, and more than the function takes.
+  void move(const Symbol& frame, uint64_t transfer, size_t bytes, bool into_transfer, uint32_t where) {
+    if (frame.space != Space::Local || frame.address + bytes > local_at_ || transfer + bytes > local_at_)
+      return lowering_.refuse();
     Inst i;
     i.fn = copy_local;
     i.imm = int64_t(bytes);
-    i.a = int32_t(into_transfer ? frame : transfer);
-    i.d = int32_t(into_transfer ? transfer : frame);
+    i.a = int32_t(into_transfer ? frame.address : transfer);
+    i.d = int32_t(into_transfer ? transfer : frame.address);
     append(i, where);
   }
 
@@ -243,7 +251,7 @@ class Builder {
         return;
       }
       at = align_up(at, std::max<size_t>(v->alignment, 8));
-      move(p.symbols.at(o.name).address, at, v->bytes(), into_transfer, where);
+      move(p.symbols.at(o.name), at, v->bytes(), into_transfer, where);
       at += v->bytes();
     }
   }
@@ -412,7 +420,7 @@ class Builder {
   std::vector<Placed> placed_;
   std::set<std::string> mentioned_;
   Symbols shared_;
-  size_t block_total_ = 0, local_at_ = 0;
+  size_t block_total_ = 0, local_at_ = 0, depth_ = 0;
   bool indirect_ = false;
   bool mentioned_extern_ = false;
   const Operand* results_ = nullptr;  // of the call that ended the block before

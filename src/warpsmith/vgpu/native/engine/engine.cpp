@@ -245,7 +245,7 @@ int Engine::load(const char* ptx, size_t length, std::string* error) {
     impl_->describe(*m);
     impl_->modules[impl_->next_module] = std::move(m);
     return impl_->next_module++;
-  } catch (const ptx::ReadError& e) { *error = std::string("PTX ") + e.what(); }
+  } catch (const std::exception& e) { *error = std::string("PTX ") + e.what(); }
   return -1;
 }
 

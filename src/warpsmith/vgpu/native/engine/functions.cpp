@@ -1,6 +1,8 @@
 // Functions that are not in the text: printf, assert, the device heap; and how arguments are passed.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "control.h"
 #include "lower.h"
@@ -23,9 +25,10 @@ T argument(const Warp& w, int lane, size_t offset) {
   return v;
 }
 
+// A text may declare a function without its result, and then there is no place for one.
 template <class T>
 void answer(Warp& w, int lane, T v) {
-  std::memcpy(w.local + w.local_stride * size_t(lane), &v, sizeof v);
+  if (sizeof v <= w.local_stride) std::memcpy(w.local + w.local_stride * size_t(lane), &v, sizeof v);
 }
 
 bool fetch(const Warp& w, int lane, Address at, void* to, size_t bytes) {
@@ -53,6 +56,22 @@ std::string text_at(const Warp& w, int lane, Address at) {
   return s;
 }
 
+// What may stand between a percent sign and its letter. A format is the kernel's own text, and the host's printf knows
+// more than that: %n writes where an argument says, and 7$ takes one that was never given.
+constexpr const char* kModifiers = "-+ #0123456789.*lhzjt";
+constexpr int kWidest = 500;  // characters that a conversion keeps; the host would pad by billions
+
+// Every number of a conversion, brought down to what is kept.
+std::string bounded(const std::string& spec) {
+  std::string out;
+  for (size_t i = 0; i < spec.size();) {
+    size_t end = std::min(spec.find_first_not_of("0123456789", i), spec.size());
+    if (end == i || spec[i] == '0') out += spec[i++];
+    else out += end - i > 3 ? std::to_string(kWidest) : spec.substr(i, end - i), i = end;
+  }
+  return out;
+}
+
 // One conversion of a format: its text up to the letter, with the length modifiers widened for the host.
 std::string convert(const Warp& w, int lane, std::string spec, Address arguments, size_t* at) {
   char kind = spec.back();
@@ -68,8 +87,9 @@ std::string convert(const Warp& w, int lane, std::string spec, Address arguments
   for (size_t star; (star = spec.find('*')) != std::string::npos;) {
     int32_t width = 0;
     next(4, &width);
-    spec.replace(star, 1, std::to_string(width));
+    spec.replace(star, 1, std::to_string(std::clamp(width, -kWidest, kWidest)));
   }
+  spec = bounded(spec);
   std::string plain;
   for (char c : spec)
     if (!std::strchr("lhzjt", c) || c == kind) plain.push_back(c);
@@ -112,10 +132,10 @@ std::string formatted(const Warp& w, int lane, const std::string& format, Addres
       ++i;
       continue;
     }
-    size_t end = format.find_first_of("diouxXceEfFgGaAps", i + 1);
-    if (end == std::string::npos || end - i > 32) {
-      out += format.substr(i);
-      break;
+    size_t end = format.find_first_not_of(kModifiers, i + 1);
+    if (end == std::string::npos || end - i > 32 || !std::strchr("diouxXceEfFgGaAps", format[end])) {
+      out.push_back('%');  // no conversion: what it is
+      continue;
     }
     out += convert(w, lane, format.substr(i, end - i + 1), arguments, &at);
     i = end;

@@ -12,6 +12,8 @@ namespace vgpu {
 namespace {
 
 constexpr int64_t kQuantum = 20000;  // warp instructions of one warp before the next has its turn
+// CUDA has 512 KiB; here the frames of all functions lie side by side.
+constexpr size_t kMostLocal = size_t(1) << 20;
 constexpr int kPasses = 64;          // rounds over a block's warps before another block has its turn
 
 std::string beyond(const char* what, uint64_t value, uint64_t bound) {
@@ -261,7 +263,10 @@ std::string check_limits(const Gpu& gpu, const Launch& l, const Program& p, cons
   if (l.grid.x > 2147483647u) return beyond("the first side of the grid", l.grid.x, 2147483647u);
   if (l.grid.y > 65535 || l.grid.z > 65535) return beyond("a side of the grid", std::max(l.grid.y, l.grid.z), 65535);
   const Dim3& k = l.cluster;
-  if (k.x * k.y * k.z > 16) return beyond("the number of blocks in a cluster", k.x * k.y * k.z, 16);
+  if (!k.x || !k.y || !k.z) return "the cluster has a side of 0 blocks; every side is at least 1";
+  uint64_t members = uint64_t(k.x) * k.y;  // two sides at a time: three may wrap around
+  members = members > 16 ? members : members * k.z;
+  if (members > 16) return beyond("the number of blocks in a cluster", members, 16);
   if (l.grid.x % k.x || l.grid.y % k.y || l.grid.z % k.z)
     return "a side of the grid is no multiple of the cluster's, (" + std::to_string(k.x) + "," + std::to_string(k.y) +
            "," + std::to_string(k.z) + ")";
@@ -273,6 +278,7 @@ std::string check_limits(const Gpu& gpu, const Launch& l, const Program& p, cons
   size_t shared = p.static_shared + l.dynamic_shared;
   size_t bound = l.max_dynamic_shared > gpu.shared_per_block ? gpu.shared_per_block_optin : gpu.shared_per_block;
   if (shared > bound) return beyond("shared memory of a block in bytes", shared, bound);
+  if (p.local_bytes > kMostLocal) return beyond("local memory of a thread in bytes", p.local_bytes, kMostLocal);
   uint64_t registers = uint64_t((resources.first + 7) / 8 * 8) * ((threads + 31) / 32 * 32);
   if (resources.first && registers > uint64_t(gpu.registers_per_sm))
     return beyond("the number of registers of a block", registers, uint64_t(gpu.registers_per_sm));

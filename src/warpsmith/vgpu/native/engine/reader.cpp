@@ -146,7 +146,8 @@ Variable Reader::variable(Space space, bool is_extern) {
     }
     int64_t n = lex_.integer("an array's size");
     if (n < 0 || n > (int64_t(1) << 40)) lex_.fail("an array of " + std::to_string(n) + " elements");
-    v.count *= static_cast<size_t>(n);
+    if (__builtin_mul_overflow(v.count, static_cast<size_t>(n), &v.count) || v.count > kMostElements)
+      lex_.fail("an array of more than " + std::to_string(kMostElements) + " elements");
     array = true;
     lex_.expect(']', "an array's size");
   }
@@ -164,7 +165,8 @@ Variable Reader::variable(Space space, bool is_extern) {
   return v;
 }
 
-void Reader::initializer(Variable* v, size_t* position) {
+void Reader::initializer(Variable* v, size_t* position, int depth) {
+  if (depth > kMostNested) lex_.fail("more than " + std::to_string(kMostNested) + " nested lists in an initializer");
   if (!lex_.take('{')) {
     v->values.push_back(element(v->type));
     ++*position;
@@ -172,7 +174,7 @@ void Reader::initializer(Variable* v, size_t* position) {
   }
   while (!lex_.take('}')) {
     if (lex_.done()) lex_.fail("the text ends inside an initializer");
-    initializer(v, position);
+    initializer(v, position, depth + 1);
     if (!lex_.take(',') && lex_.peek() != '}') lex_.fail("',' or '}' was expected in an initializer");
   }
 }

@@ -16,6 +16,8 @@ class Reader {
     int first = 0;
     uint64_t count = 0;
   };
+  static constexpr int kMostNested = 64;                    // lists in lists: each is a frame of the reader's own stack
+  static constexpr size_t kMostElements = size_t(1) << 32;  // of an array: no sum of sizes comes near wrapping around
   struct Scope {
     int id = 0;
     std::unordered_map<std::string, int> registers;
@@ -29,7 +31,7 @@ class Reader {
   Type type(const std::string& name);
   size_t alignment();
   Variable variable(Space space, bool is_extern);
-  void initializer(Variable* v, size_t* position);
+  void initializer(Variable* v, size_t* position, int depth = 0);
   Initializer element(const Type& type);
   void parameters(std::vector<Variable>* into);
   void function(bool is_entry, bool is_extern);
@@ -42,8 +44,8 @@ class Reader {
   void branch_targets(const std::string& label);
   void call_prototype(const std::string& label);
   void instruction();
-  Operand operand();
-  Operand address();
+  Operand operand(int depth = 0);
+  Operand address(int depth);
   Operand simple();
   Operand name_operand(const std::string& name);
   int find_register(const std::string& name);

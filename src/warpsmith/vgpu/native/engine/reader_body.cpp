@@ -181,7 +181,8 @@ void Reader::instruction() {
   f_->statements.push_back(std::move(s));
 }
 
-Operand Reader::operand() {
+Operand Reader::operand(int depth) {
+  if (depth > kMostNested) lex_.fail("more than " + std::to_string(kMostNested) + " nested lists of operands");
   if (lex_.take('{')) {
     Operand v;
     v.kind = Operand::Vector;
@@ -195,12 +196,12 @@ Operand Reader::operand() {
     Operand list;
     list.kind = Operand::List;
     if (lex_.take(')')) return list;
-    do list.parts.push_back(operand());
+    do list.parts.push_back(operand(depth + 1));
     while (lex_.take(','));
     lex_.expect(')', "an operand list");
     return list;
   }
-  if (lex_.peek() == '[') return address();
+  if (lex_.peek() == '[') return address(depth);
   Operand o = simple();
   if (lex_.take('|')) {
     o.paired = true;
@@ -209,7 +210,7 @@ Operand Reader::operand() {
   return o;
 }
 
-Operand Reader::address() {
+Operand Reader::address(int depth) {
   lex_.expect('[', "an address");
   Operand a;
   Operand base = simple();
@@ -220,7 +221,7 @@ Operand Reader::address() {
   if (base.kind == Operand::Special) lex_.fail("the special register " + base.name + " in an address");
   if (lex_.take('+')) a.offset += lex_.integer("an address");
   else if (lex_.peek() == '-') a.offset += lex_.integer("an address");
-  while (lex_.take(',')) a.parts.push_back(operand());
+  while (lex_.take(',')) a.parts.push_back(operand(depth + 1));
   lex_.expect(']', "an address");
   return a;
 }
