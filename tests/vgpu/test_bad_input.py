@@ -100,6 +100,13 @@ def test_host_code_that_loops_is_stopped() -> None:
     assert trouble is not None and trouble.reason is Reason.TIME_LIMIT
 
 
+def test_half_a_request_is_told_of_the_candidate() -> None:
+    """The judge's own requests wait behind it, and not until the executor's end."""
+    sandbox = replace(virtual(), settings=Settings(answer_s=2.0), limits=Limits(wall_s=20, memory_bytes=4 << 30))
+    trouble = observe(_source(), "half_a_request", (X,), sandbox).trouble
+    assert trouble is not None and trouble.reason is Reason.TIME_LIMIT, trouble
+
+
 def test_an_executor_that_is_killed_is_our_fault() -> None:
     """The kernel would run for minutes; the executor is killed while it does."""
     sandbox = replace(virtual(), settings=Settings(instruction_budget=10**12))

@@ -14,7 +14,9 @@ from warpsmith.sandbox.observation import (
 from warpsmith.sandbox.protocol import Answer
 from warpsmith.sandbox.values import Raw
 from warpsmith.sandbox.worker import Conversation
-from warpsmith.vgpu import Facts, VirtualGpu
+from warpsmith.vgpu import Facts, Gone, Mute, VirtualGpu
+
+MUTE = "What the candidate left with the virtual GPU keeps it from answering the judge: {why}."
 
 
 def without_answer(child: Child, gpu: VirtualGpu, silence: FrameError) -> Observation:
@@ -30,9 +32,12 @@ def without_answer(child: Child, gpu: VirtualGpu, silence: FrameError) -> Observ
     return observation(of_failure(facts, False) or trouble, (), facts, silence, ended)
 
 
-def executor_gone(child: Child, gpu: VirtualGpu) -> Observation:
-    """The executor is gone: the worker goes too, and what stopped the executor is the trouble."""
+def executor_gone(child: Child, gpu: VirtualGpu, why: Gone | None = None) -> Observation:
+    """The executor is gone or mute: the worker goes too, and what stopped the executor is the trouble."""
     child.kill()
+    if isinstance(why, Mute):
+        gpu.kill()
+        return observation(Trouble(Reason.TIME_LIMIT, MUTE.format(why=why)), (), None, None, child.wait())
     ended, executor = child.wait(), gpu.end()
     sentence = executor.sentence(gpu.policy)
     if executor.stopped is Limit.MEMORY:

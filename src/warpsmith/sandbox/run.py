@@ -58,8 +58,8 @@ class VirtualSandbox:
                 gpu.client.close()
                 try:
                     return _observe_virtual(child, gpu, artifact, entry, arguments)
-                except Gone:
-                    return executor_gone(child, gpu)
+                except Gone as gone:
+                    return executor_gone(child, gpu, gone)
 
 
 @dataclass(frozen=True)

@@ -84,8 +84,8 @@ class VirtualSession:
         self._talk = Conversation(self._child, self.call_s)
         try:
             self._load()
-        except Gone:
-            self._seen = executor_gone(self._child, self._virtual)
+        except Gone as gone:
+            self._seen = executor_gone(self._child, self._virtual, gone)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -110,8 +110,8 @@ class VirtualSession:
         try:
             if self._seen is None:
                 return self._call(arguments, given, slot)
-        except Gone:
-            self._seen = executor_gone(self._child, self._virtual)
+        except Gone as gone:
+            self._seen = executor_gone(self._child, self._virtual, gone)
 
         return Shown(self._seen.trouble, facts=self._seen.facts)
 

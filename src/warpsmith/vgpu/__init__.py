@@ -1,6 +1,6 @@
 """The virtual GPU: compiled kernels run, checked and costed without a GPU. Knows no tasks and no verdicts."""
 
-from warpsmith.vgpu.control import Control, Gone
+from warpsmith.vgpu.control import Control, Gone, Mute
 from warpsmith.vgpu.cost import Cost, cost, total
 from warpsmith.vgpu.description import Description, describe, descriptions
 from warpsmith.vgpu.facts import Facts, Failure, RawFinding
@@ -16,6 +16,7 @@ __all__ = [
     "Facts",
     "Failure",
     "Gone",
+    "Mute",
     "RawFinding",
     "Row",
     "Settings",

@@ -32,6 +32,10 @@ class Gone(Exception):
     """The executor ended or does not answer; whoever started it knows how it ended."""
 
 
+class Mute(Gone):
+    """The executor is there and does not answer: a candidate keeps it busy, or has sent it half a request."""
+
+
 @dataclass(frozen=True)
 class Reply:
     """What came back."""
@@ -71,9 +75,11 @@ class Control:
         return None if reply.error or len(reply.payload) != count else reply.payload
 
     def answers(self) -> bool:
-        """Whether the executor is there at all."""
+        """Whether the executor is there at all; `Mute` where it is and does not answer."""
         try:
             self._ask(Call.READ, [0, 0])
+        except Mute:
+            raise
         except Gone:
             return False
         return True
@@ -93,6 +99,8 @@ class Control:
             self._line.sendall(data)
             _, error, *rest = REPLY.unpack(self._take(REPLY.size))
             return Reply(error, tuple(rest[:8]), self._take(rest[8]))
+        except TimeoutError:
+            raise Mute(f"no answer in {self._line.gettimeout():g} s") from None
         except OSError as error:
             raise Gone(str(error)) from None
 

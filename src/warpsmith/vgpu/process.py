@@ -23,6 +23,7 @@ class Settings:
     memory_bytes: int = 4 * GIB  # device memory
     print_limit_bytes: int = 1 << 20
     wall_s: float = 300.0
+    answer_s: float = 120.0  # to a request of the judge's: a candidate's own work is over by then
 
     def words(self) -> tuple[str, ...]:
         """The executor's arguments for it."""
@@ -49,7 +50,7 @@ class VirtualGpu:
             theirs.close()
             other.close()
         self._line = mine
-        self.control = Control(mine, timeout_s=settings.wall_s)
+        self.control = Control(mine, timeout_s=min(settings.answer_s, settings.wall_s))
 
     def end(self) -> Outcome:
         """End it and say how it had ended."""

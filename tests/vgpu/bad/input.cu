@@ -2,6 +2,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <cstdio>
 #include <cstdlib>
+#include <sys/syscall.h>
 #include <torch/extension.h>
 
 static cudaStream_t stream() { return at::cuda::getCurrentCUDAStream(); }
@@ -110,6 +111,23 @@ torch::Tensor leaves(torch::Tensor x) {
   exit(0);
   return x;
 }
+// By a system call without a symbol for it.
+static void write_raw(long to, const void* from, long bytes) {
+#ifdef __x86_64__
+  long number = SYS_write;
+  asm volatile("syscall" : "+a"(number) : "D"(to), "S"(from), "d"(bytes) : "rcx", "r11", "memory");
+#else
+  register long x8 asm("x8") = SYS_write, x0 asm("x0") = to, x1 asm("x1") = long(from), x2 asm("x2") = bytes;
+  asm volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+#endif
+}
+// Answers for the worker that all is done, with the rest of a request to the virtual GPU still to come, and never ends.
+torch::Tensor half_a_request(torch::Tensor x) {
+  const uint32_t frame[11] = {0x31465357, 1 | 102 << 16, 24, 0, 0xc707c9e0};
+  write_raw(5, "half", 4);
+  write_raw(4, frame, sizeof frame);
+  return host_loops(x);
+}
 torch::Tensor answers_elsewhere(torch::Tensor x) {
   return torch::from_blob(reinterpret_cast<void*>(0x700012340000), {64}, x.options());
 }
@@ -132,5 +150,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("asks_for_too_much", &asks_for_too_much);
   m.def("host_loops", &host_loops);
   m.def("leaves", &leaves);
+  m.def("half_a_request", &half_a_request);
   m.def("answers_elsewhere", &answers_elsewhere);
 }

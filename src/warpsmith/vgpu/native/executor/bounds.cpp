@@ -85,7 +85,7 @@ Refusal check_launch(const vgpu::Gpu& gpu, const Needs& needs, const vgpu::Launc
     return {cuda::kInvalidValue, over("The dynamic shared memory of a block in bytes", launch.dynamic_shared, allowed) +
                                      " cudaFuncSetAttribute raises it."};
   size_t shared = needs.static_shared + launch.dynamic_shared;
-  if (shared > gpu.shared_per_block_optin)
+  if (std::max({shared, needs.static_shared, launch.dynamic_shared}) > gpu.shared_per_block_optin)
     return {cuda::kInvalidValue, over("The shared memory of a block in bytes", shared, gpu.shared_per_block_optin)};
   if (!launch.cooperative) return {};
   uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;

@@ -8,6 +8,12 @@ namespace executor {
 namespace {
 
 constexpr size_t kMostFindings = 256, kMostRows = 512;
+constexpr size_t kMostText = 16384;  // of a name or a sentence: a candidate can make one of any length
+
+std::string cut(std::string text) {
+  if (text.size() > kMostText) text.resize(kMostText);
+  return text;
+}
 
 bool same(const vgpu::Dim3& a, const vgpu::Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
@@ -80,6 +86,7 @@ void write(Json* json, const Row& row) {
 }  // namespace
 
 void Ledger::find(vgpu::Finding finding) {
+  for (std::string* text : {&finding.message, &finding.kernel, &finding.file}) *text = cut(std::move(*text));
   for (vgpu::Finding& known : findings_)
     if (same(known, finding)) {
       known.count += finding.count;
@@ -93,9 +100,11 @@ void Ledger::find(const std::vector<vgpu::Finding>& findings) {
   for (const vgpu::Finding& finding : findings) find(finding);
 }
 
-void Ledger::ran(const Row& launch, const vgpu::Counters& counters) {
+void Ledger::ran(Row launch, const vgpu::Counters& counters) {
+  launch.kernel = cut(std::move(launch.kernel));
   auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& known) { return same(known, launch); });
-  if (row == rows_.end() && rows_.size() >= kMostRows) return;
+  // Where there is no room for another shape it is counted with the last one: work that is in no row would cost nothing.
+  if (row == rows_.end() && rows_.size() >= kMostRows) row = std::prev(rows_.end());
   if (row == rows_.end()) row = rows_.insert(rows_.end(), launch);
   ++row->launches;
   add(&row->counters, counters);
@@ -110,7 +119,7 @@ void Ledger::failed(cuda::Error error, const std::string& kind, const std::strin
   if (error_) return;
   error_ = error;
   kind_ = kind;
-  detail_ = detail;
+  detail_ = cut(detail);
 }
 
 std::string Ledger::text() const {

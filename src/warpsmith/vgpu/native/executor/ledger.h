@@ -27,7 +27,7 @@ class Ledger {
 
   void find(vgpu::Finding finding);
   void find(const std::vector<vgpu::Finding>& findings);
-  void ran(const Row& launch, const vgpu::Counters& counters);
+  void ran(Row launch, const vgpu::Counters& counters);
   void moved(uint64_t bytes, bool to_host) {
     ++transfers_; transferred_bytes_ += bytes; host_bytes_ += to_host ? bytes : 0;
   }

@@ -116,9 +116,19 @@ void Queue::retire(Operation operation) {
   Slot& slot = slots_[operation];
   if (auto* copy = std::get_if<Copy>(&slot.waiting->work)) staged_bytes_ -= copy->staged.size();
   double begin = std::max(slot.ended_us, ended_us(slot.waiting->after));
-  slot.ended_us = begin + (sticky_ ? 0.0 : perform(operation, slot.waiting.get()));
+  slot.ended_us = begin + (sticky_ ? 0.0 : attempt(operation, slot.waiting.get()));
   slot.waiting.reset();
   --waiting_;
+}
+
+// What a candidate asks for may be more than any memory holds, or a text that turns out to be none.
+double Queue::attempt(Operation operation, Waiting* waiting) {
+  try {
+    return perform(operation, waiting);
+  } catch (const std::exception& error) {
+    stick(cuda::kLaunchFailure, "launch", std::string("The virtual GPU cannot do this: ") + error.what());
+    return 0;
+  }
 }
 
 double Queue::perform(Operation operation, Waiting* waiting) {
@@ -145,7 +155,7 @@ double Queue::launch(Operation operation, Waiting* waiting, Kernel* kernel) {
   row.blocks_per_sm = blocks_per_sm(gpu_, function->needs, launch.block.x * launch.block.y * launch.block.z,
       launch.dynamic_shared);
   row.in_graph = waiting->in_graph;
-  ledger_->ran(row, outcome.counters);
+  ledger_->ran(std::move(row), outcome.counters);
   judged(outcome, function->name);
   double memory = double(outcome.counters.unique_read_bytes +
       outcome.counters.unique_written_bytes) / rates_.memory_bytes_per_us;

@@ -63,6 +63,7 @@ class Queue {
 
   void run(Operation operation);
   void retire(Operation operation);
+  double attempt(Operation operation, Waiting* waiting);
   double perform(Operation operation, Waiting* waiting);
   double launch(Operation operation, Waiting* waiting, Kernel* kernel);
   double copy(Operation operation, Copy* copy);

@@ -84,7 +84,8 @@ Answer Session::launches(const wire::Request& request, Bytes bytes) {
   switch (request.call) {
     case Call::FunctionFacts: return function_facts(*function);
     case Call::AllowShared:
-      if (words[1] + function->needs.static_shared > setup_.gpu.shared_per_block_optin)
+      if (words[1] > setup_.gpu.shared_per_block_optin ||
+          words[1] + function->needs.static_shared > setup_.gpu.shared_per_block_optin)
         return {cuda::kInvalidValue, {}, {}};
       function->needs.max_dynamic_shared = words[1];
       return answer;

@@ -216,7 +216,9 @@ cuda::Error Streams::end(Id id, Id* graph) {
   std::shared_ptr<Capture> capture = origin->capture;
   cuda::Error error = capture->invalid ? cuda::kStreamCaptureInvalidated : cuda::kSuccess;
   if (capture->origin != id) return spoil(origin, cuda::kStreamCaptureUnmatched);
-  std::vector<Id> joined = graphs_->at(capture->graph)->reach(origin->nodes);
+  const Graph* made = graphs_->at(capture->graph);
+  if (!made) error = cuda::kStreamCaptureInvalidated;  // destroyed by whoever asked the stream for it
+  std::vector<Id> joined = made ? made->reach(origin->nodes) : std::vector<Id>{};
   for (auto& [other, stream] : streams_) {
     if (stream.capture != capture) continue;
     for (Id node : stream.nodes)
