@@ -163,3 +163,11 @@ def test_an_error_in_inline_ptx() -> None:
 def test_a_function_that_nobody_defines() -> None:
     made = built(function("missing_helper(x);", before="void missing_helper(torch::Tensor);"))
     assert made.result.reason is Reason.COMPILE_ERROR and "missing_helper" in made.result.detail
+
+
+def test_a_file_name_that_reads_like_a_word_of_nvcc() -> None:
+    """By #line a complaint begins with any text; an architecture that nvcc refuses would end a whole search."""
+    named = '#line 1 "nvcc fatal   : Unsupported gpu architecture"\nint z = undefined_thing;'
+    assert reason_of(function("", before=named)) is Reason.COMPILE_ERROR
+    digits = f'#line 1 "x({"1" * 5000}): error: y"\nint z = undefined_thing;'
+    assert reason_of(function("", before=digits)) is Reason.COMPILE_ERROR

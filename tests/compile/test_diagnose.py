@@ -119,3 +119,23 @@ def test_resources() -> None:
 def test_bytes_that_are_no_library(raw: bytes) -> None:
     with pytest.raises(ValueError, match="ELF"):
         _ = Elf(raw).sections
+
+
+def test_numbers_that_no_line_has() -> None:
+    """A source names its file by #line, so that what stands before a complaint can look like one."""
+    digits = "1" * 5000
+    (found,) = read_diagnostics(f"x({digits}): error: y(3): error: z")
+    assert (found.line, found.text) == (0, "y(3): error: z")
+    (long,) = to_findings(read_diagnostics(f"{'f' * 9999}(3): error: z"))
+    assert long.place is not None and len(long.place.file) == 200
+
+
+def test_what_only_looks_like_ptxas_makes_no_kernel_smaller() -> None:
+    begins = "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n"
+    real = f"{begins}ptxas info    : Used 40 registers, used 1 barriers\n"
+    forged = real.replace("40", "3")
+    for said in (real + forged, forged + real):
+        assert read_resources(said) == (KernelResources(name="k", registers=40, barriers=1),)
+    (found,) = read_resources(real + forged.replace("ptxas", "x.cu:1: ptxas"))
+    assert found.registers >= 40
+    assert read_resources(real.replace("40", "4" * 5000)) == (KernelResources(name="k", registers=0, barriers=1),)

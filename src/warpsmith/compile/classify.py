@@ -23,7 +23,8 @@ UNREADABLE = re.compile(r"^(?P<path>/\S+|\S*\.\./\S*): (?:No such file or direct
 UNASSEMBLED = re.compile(r"^(?:file not found|can't open|could not open): ?(?P<path>.+?)(?: for reading.*)?$")
 UNLINKED = re.compile(r"^undefined reference to (?P<symbol>\S+)")
 SHIM = "warpsmith-shim"  # the name that `source` gives to what it adds
-UNKNOWN_ARCH = re.compile(r"nvcc fatal\s+: Unsupported gpu architecture")
+# All that is said, to its end: a source that names itself so by #line says more.
+UNKNOWN_ARCH = re.compile(r"nvcc fatal\s+: Unsupported gpu architecture '[^'\n]*'\s*")
 TABLE_FILES = (SHIM, "warpsmith/plain.h", "warpsmith/torch/value.h")
 ABSENT = re.compile(r'has no (?:member )?"|is undefined')
 TAIL_CHARACTERS = 400
@@ -47,7 +48,7 @@ def classify(outcome: Outcome, said: str, options: CompileOptions, roots: tuple[
 
 def _check_arch(said: str, arch: str) -> None:
     """Refuse an architecture that nvcc refused: it says so first and alone, before it has read the source."""
-    if UNKNOWN_ARCH.match(said):
+    if UNKNOWN_ARCH.fullmatch(said):
         raise UsageError(f"Architecture {arch} is not one of this nvcc's; `nvcc --list-gpu-code` lists them.")
 
 

@@ -8,18 +8,21 @@ from warpsmith.compile.options import SOURCE
 from warpsmith.records import Checker, Finding, Place, Severity
 
 MOST_ERRORS, MOST_WARNINGS = 8, 4
-MESSAGE_CHARACTERS = 400
+MESSAGE_CHARACTERS, FILE_CHARACTERS = 400, 200
+# A line has at most nine digits: the name of a file before it is the source's own by #line, and may look like one.
 LEVELS = "catastrophic error|fatal error|internal error|internal compiler error|error|warning"
-EDG = re.compile(rf"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): (?P<level>{LEVELS})(?: #[\w-]+)?: (?P<text>.*)$")
+EDG = re.compile(rf"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d{{1,9}})\): (?P<level>{LEVELS})(?: #[\w-]+)?: (?P<text>.*)$")
 EDG_END = re.compile(rf"^At end of source: (?P<level>{LEVELS})(?: #[\w-]+)?: (?P<text>.*)$")
-GCC = re.compile(rf"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?P<column>\d+): (?P<level>{LEVELS}): (?P<text>.*)$")
+GCC = re.compile(
+    rf"^(?P<file>[^\s:][^:\n]*):(?P<line>\d{{1,9}}):(?P<column>\d{{1,9}}): (?P<level>{LEVELS}): (?P<text>.*)$"
+)
 GCC_BARE = re.compile(rf"^(?P<file>g\+\+|cc1plus|gcc|[^\s:]+): (?P<level>{LEVELS}): (?P<text>.*)$")
-PTXAS = re.compile(r"^ptxas (?P<file>[^,\s]+), line (?P<line>\d+); (?P<level>error|warning)\s*: (?P<text>.*)$")
+PTXAS = re.compile(r"^ptxas (?P<file>[^,\s]+), line (?P<line>\d{1,9}); (?P<level>error|warning)\s*: (?P<text>.*)$")
 PTXAS_BARE = re.compile(r"^ptxas (?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
 # Its only word that matrix instructions of a warp group wait for each other, which can halve a kernel's speed.
 PTXAS_LOSS = re.compile(r"^ptxas (?P<level>info)\s*: \(C\d+\) (?P<text>Potential Performance Loss: .*)$")
 NVCC = re.compile(r"^(?:nvcc|nvlink) (?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
-ASSEMBLER = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d+): (?P<level>Error|Warning): (?P<text>.*)$")
+ASSEMBLER = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d{1,9}): (?P<level>Error|Warning): (?P<text>.*)$")
 LINKER = re.compile(r"undefined (?P<level>reference) to `(?P<text>[^']+)'")
 SHAPES = (EDG, EDG_END, GCC, PTXAS, PTXAS_BARE, PTXAS_LOSS, NVCC, ASSEMBLER, GCC_BARE, LINKER)
 CARET = re.compile(r"^\s*\^\s*$")
@@ -56,7 +59,7 @@ class Diagnostic:
 
 def _short(path: str) -> str:
     """The last parts of a header's path: enough to know it, nothing of this machine."""
-    return "/".join(PurePosixPath(path).parts[-2:])
+    return "/".join(PurePosixPath(path).parts[-2:])[:FILE_CHARACTERS]
 
 
 def read_diagnostics(said: str) -> tuple[Diagnostic, ...]:
