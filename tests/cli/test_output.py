@@ -9,7 +9,7 @@ from subprocess import PIPE
 
 import pytest
 
-from warpsmith.cli._output import coloured, console, print_table, shell_line
+from warpsmith.cli._output import coloured, console, print_error, print_table, shell_line
 
 
 def test_brackets_are_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,3 +49,16 @@ def test_a_pipe_gets_utf_8_whatever_the_locale_is() -> None:
     env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = subprocess.run([sys.executable, "-m", "warpsmith", "tasks", "show", "rope"], env=env, capture_output=True)
     assert done.returncode == 0 and "2π" in done.stdout.decode()
+
+
+def test_what_a_kernel_says_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    """A title is set, the screen is cleared and a line is written backwards by text alone."""
+    said = "a\x1b]0;owned\x07b\x1b[2Jc\x9b1Ad\u202ee\r"
+    console().print(said)
+    console().print(coloured((said, "red")))
+    print_table(("what",), [(said,)])
+    print_error("usage", said, 2, as_json=False)
+    shown = capsys.readouterr()
+    for sign in "\x1b\x07\x9b\u202e\r":
+        assert sign not in shown.out + shown.err
+    assert shown.out.count("]0;owned") == 3 and "]0;owned" in shown.err

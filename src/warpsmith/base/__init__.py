@@ -8,6 +8,7 @@ from warpsmith.base.home import Home
 from warpsmith.base.names import nearest, plural
 from warpsmith.base.objects import json_objects
 from warpsmith.base.stats import bootstrap_ratio, geomean, median, quantile, spearman
+from warpsmith.base.visible import visible
 
 __all__ = [
     "ArchiveError",
@@ -33,6 +34,7 @@ __all__ = [
     "quantile",
     "read_text",
     "spearman",
+    "visible",
     "writable",
     "write_atomic",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from warpsmith.base import plural
+from warpsmith.base import plural, visible
 from warpsmith.cli._output import console
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class Lines(Display):
     def show(self, view: "View") -> None:
         """Print what happened, and how it stands at the end of a generation."""
         if view.said:
-            print(f"  {view.said}", flush=True)
+            print(f"  {visible(view.said)}", flush=True)
         if view.phase == "done":
-            print("; ".join(summary(view, None)), flush=True)
+            print(visible("; ".join(summary(view, None))), flush=True)
 
 
 @contextmanager

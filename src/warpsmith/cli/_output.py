@@ -1,5 +1,6 @@
 """How commands print: JSON for programs, rich text on a terminal, plain lines elsewhere."""
 
+import functools
 import io
 import json
 import os
@@ -8,9 +9,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from warpsmith.base import visible
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
     from rich.text import Text
 
 GAP = 3  # of a table, between two columns
@@ -21,14 +25,14 @@ def print_error(kind: str, message: str, code: int, as_json: bool) -> int:
     if as_json:
         text, out = json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}), sys.stdout
     else:
-        text, out = f"error: {message}", sys.stderr
+        text, out = f"error: {visible(message)}", sys.stderr
     try:
         print(text, file=out, flush=True)
         sys.stdout.flush()
     except OSError:  # a full disk: what could not be said there is said on stderr, and the exit code stays
         give_up_stdout()
         if as_json:
-            print(f"error: {message}", file=sys.stderr)
+            print(f"error: {visible(message)}", file=sys.stderr)
     return code
 
 
@@ -62,10 +66,22 @@ def print_json(value: "BaseModel | Sequence[BaseModel] | Any") -> None:
 
 def console() -> "Console":
     """A rich console: colours on a terminal, none elsewhere, no wrapping of piped lines; brackets are what they are."""
-    from rich.console import Console  # slow to import, and JSON output needs none of it
-
     plain = not sys.stdout.isatty()
-    return Console(soft_wrap=plain, highlight=False, markup=False, width=None if not plain else 200)
+    return _kind_of_console()(soft_wrap=plain, highlight=False, markup=False, width=None if not plain else 200)
+
+
+@functools.cache
+def _kind_of_console() -> "type[Console]":
+    """One whose escape sequences are its own: what it is given to print has none that a terminal would obey."""
+    from rich.console import Console  # slow to import, and JSON output needs none of it
+    from rich.segment import Segment
+
+    class Visible(Console):
+        def render(self, renderable: "RenderableType", options: "ConsoleOptions | None" = None) -> "Iterable[Segment]":
+            for part in super().render(renderable, options):
+                yield part if part.control else Segment(visible(part.text), part.style)
+
+    return Visible
 
 
 def coloured(*parts: str | tuple[str, str]) -> "Text":

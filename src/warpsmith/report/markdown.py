@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from warpsmith.base import visible
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
 from warpsmith.report.forest import Grown, grow
 from warpsmith.report.words import SHORT, lines_of, macro_words
@@ -13,7 +14,7 @@ MOST_DEPTH = 12  # of the list: deeper ones stay at this depth
 def markdown(document: Document) -> str:
     """The whole text."""
     parts = [f"# {_plain(document.title)}", *(_section(section) for section in document.sections)]
-    return "\n\n".join([*parts, f"*{_plain(document.foot)}*"]) + "\n"
+    return visible("\n\n".join([*parts, f"*{_plain(document.foot)}*"]) + "\n")
 
 
 def _section(section: Section) -> str:
