@@ -24,8 +24,8 @@ def test_parameters_that_are_not_there(gpu: Any) -> None:
     assert "beyond the 8 bytes there are" in found.findings[0]["message"]
 
 
-def test_local_memory_whose_sum_wraps_around(gpu: Any) -> None:
-    """Of 2^59 bytes a thread a warp would have 2^64, which is none: any address would be a thread's own."""
+def test_local_memory_beyond_what_a_thread_has(gpu: Any) -> None:
+    """2^45 bytes here. With 2^59 a warp would have 2^64, which is none, and any address would be a thread's own."""
     arrays = "".join(f"  .local .align 8 .b64 a{n}[4294967296];\n" for n in range(1 << 10))
     found = outcome(gpu, entry(arrays + "  mov.u64 %rd1, 1;\n  st.local.u64 [a7], %rd1;"))
     assert found.status == "bad_launch"
