@@ -36,8 +36,13 @@ def entry(body: str) -> str:
         (entry("  {{{ exit; }"), 8, "text ends"),
         (HEADER + ".global .b8 x[1099511627776];", 4, "4294967296 elements"),
         (HEADER + ".global .b8 x[4294967296][4294967296];", 4, "4294967296 elements"),
-        (HEADER + f".global .b8 x[1] = {'{' * 99999}1{'}' * 99999};", 4, "nested lists"),
-        (entry(f"  mov.b32 %r1, {'(' * 99999}1{')' * 99999};"), 6, "nested lists"),
+        (HEADER + f".global .b8 x[1] = {'{' * 99999}1{'}' * 99999};", 4, "nested brackets"),
+        (entry(f"  mov.b32 %r1, {'(' * 99999}1{')' * 99999};"), 6, "nested brackets"),
+        (entry("  ld.u32 {}, [0];"), 6, "an operand was expected"),
+        (entry("  call " + "(" * 100_000), 6, "nested brackets"),
+        (entry("  mov.u32 " + "!" * 100_000), 6, "nested brackets"),
+        (entry("  ld.u32 " + "[0," * 100_000), 6, "nested brackets"),
+        (HEADER + ".global .b32 x[2] = " + "{" * 100_000, 4, "nested brackets"),
     ],
 )
 def test_sentence_with_its_line(gpu: Any, text: str, line: int, words: str) -> None:
@@ -108,6 +113,47 @@ def test_unknown_instruction_is_named_when_reached(gpu: Any) -> None:
 def test_unknown_forms(gpu: Any, name: str) -> None:
     outcome = gpu.launch(gpu.load(entry(f".reg .b32 %r<4>; .reg .b64 %d<4>;\n{name};\nret;")), "k", 1, 32, np.uint64(0))
     assert (outcome.status, outcome.detail) == ("unknown", name.split()[0])
+
+
+def test_a_parameter_beyond_the_last_is_out_of_bounds(gpu: Any) -> None:
+    text = entry(".reg .b64 %d<4>;\nld.param.u64 %d0, [p+30000];\nret;")
+    outcome = gpu.launch(gpu.load(text), "k", 1, 32, np.uint64(0))
+    assert (outcome.status, outcome.checkers) == ("faulted", ["out_of_bounds"])
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (".local .b8 x[1099511627776];\nret;", "local memory of a thread"),
+        (".reqnctapercluster 1, 0, 1 { ret;", "cluster"),
+    ],
+    ids=["local", "cluster"],
+)
+def test_absurd_sizes_are_refused(gpu: Any, body: str, words: str) -> None:
+    text = entry(body) if "{" not in body else entry(body).replace("\n{\n", "\n", 1)
+    outcome = gpu.launch(gpu.load(text), "k", 1, 32, np.uint64(0))
+    assert (outcome.status, words in outcome.detail) == ("bad_launch", True)
+
+
+def call_chain(depth: int) -> str:
+    """Functions that each call the next; the last answers with its number."""
+    head = "".join(f".func (.param .b32 o) f{n}();\n" for n in range(depth + 1))
+    inner = "{{ .param .b32 q; call.uni (q), f{}, (); ld.param.b32 %r0, [q]; }}"
+    tails = [inner.format(n + 1) for n in range(depth)] + [f"mov.b32 %r0, {depth};"]
+    made = (
+        f".func (.param .b32 o) f{n}() {{ .reg .b32 %r<2>; {tail} st.param.b32 [o], %r0; ret; }}\n"
+        for n, tail in enumerate(tails)
+    )
+    body = f".reg .b32 %r<2>; .reg .b64 %d<2>; {inner.format(0)}\nld.param.u64 %d0, [p]; st.global.b32 [%d0], %r0; ret;"
+    return entry(body).replace(HEADER, HEADER + head + "".join(made))
+
+
+def test_calls_go_deep(gpu: Any) -> None:
+    found = gpu.array(np.zeros(1, np.int32))
+    assert gpu.launch(gpu.load(call_chain(300)), "k", 1, 32, found).status == "done"
+    assert found.numpy()[0] == 300
+    with pytest.raises(ValueError, match="more than 1000 functions"):
+        gpu.load(call_chain(1000))
 
 
 def test_symbols_and_initializers(gpu: Any, nvcc: Any) -> None:

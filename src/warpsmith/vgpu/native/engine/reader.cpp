@@ -165,8 +165,8 @@ Variable Reader::variable(Space space, bool is_extern) {
   return v;
 }
 
-void Reader::initializer(Variable* v, size_t* position, int depth) {
-  if (depth > kMostNested) lex_.fail("more than " + std::to_string(kMostNested) + " nested lists in an initializer");
+void Reader::initializer(Variable* v, size_t* position) {
+  Nesting level(&nested_, lex_);
   if (!lex_.take('{')) {
     v->values.push_back(element(v->type));
     ++*position;
@@ -174,7 +174,7 @@ void Reader::initializer(Variable* v, size_t* position, int depth) {
   }
   while (!lex_.take('}')) {
     if (lex_.done()) lex_.fail("the text ends inside an initializer");
-    initializer(v, position, depth + 1);
+    initializer(v, position);
     if (!lex_.take(',') && lex_.peek() != '}') lex_.fail("',' or '}' was expected in an initializer");
   }
 }

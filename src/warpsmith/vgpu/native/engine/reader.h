@@ -16,7 +16,6 @@ class Reader {
     int first = 0;
     uint64_t count = 0;
   };
-  static constexpr int kMostNested = 64;                    // lists in lists: each is a frame of the reader's own stack
   static constexpr size_t kMostElements = size_t(1) << 32;  // of an array: no sum of sizes comes near wrapping around
   struct Scope {
     int id = 0;
@@ -31,7 +30,7 @@ class Reader {
   Type type(const std::string& name);
   size_t alignment();
   Variable variable(Space space, bool is_extern);
-  void initializer(Variable* v, size_t* position, int depth = 0);
+  void initializer(Variable* v, size_t* position);
   Initializer element(const Type& type);
   void parameters(std::vector<Variable>* into);
   void function(bool is_entry, bool is_extern);
@@ -44,8 +43,8 @@ class Reader {
   void branch_targets(const std::string& label);
   void call_prototype(const std::string& label);
   void instruction();
-  Operand operand(int depth = 0);
-  Operand address(int depth);
+  Operand operand();
+  Operand address();
   Operand simple();
   Operand name_operand(const std::string& name);
   int find_register(const std::string& name);
@@ -59,6 +58,20 @@ class Reader {
   std::vector<Scope> scopes_;
   int location_ = -1;
   int unique_ = 0;
+  int nested_ = 0;
+};
+
+// One level of brackets; hostile text must not spend the stack.
+class Nesting {
+ public:
+  Nesting(int* depth, Lexer& lex) : depth_(depth) {
+    if (*depth_ >= 200) lex.fail("more than 200 nested brackets");
+    ++*depth_;
+  }
+  ~Nesting() { --*depth_; }
+
+ private:
+  int* depth_;
 };
 
 }  // namespace vgpu::ptx

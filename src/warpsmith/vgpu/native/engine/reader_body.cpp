@@ -181,12 +181,11 @@ void Reader::instruction() {
   f_->statements.push_back(std::move(s));
 }
 
-Operand Reader::operand(int depth) {
-  if (depth > kMostNested) lex_.fail("more than " + std::to_string(kMostNested) + " nested lists of operands");
+Operand Reader::operand() {
+  Nesting level(&nested_, lex_);
   if (lex_.take('{')) {
     Operand v;
     v.kind = Operand::Vector;
-    if (lex_.take('}')) return v;
     do v.parts.push_back(simple());
     while (lex_.take(','));
     lex_.expect('}', "a vector operand");
@@ -196,12 +195,12 @@ Operand Reader::operand(int depth) {
     Operand list;
     list.kind = Operand::List;
     if (lex_.take(')')) return list;
-    do list.parts.push_back(operand(depth + 1));
+    do list.parts.push_back(operand());
     while (lex_.take(','));
     lex_.expect(')', "an operand list");
     return list;
   }
-  if (lex_.peek() == '[') return address(depth);
+  if (lex_.peek() == '[') return address();
   Operand o = simple();
   if (lex_.take('|')) {
     o.paired = true;
@@ -210,7 +209,7 @@ Operand Reader::operand(int depth) {
   return o;
 }
 
-Operand Reader::address(int depth) {
+Operand Reader::address() {
   lex_.expect('[', "an address");
   Operand a;
   Operand base = simple();
@@ -221,12 +220,13 @@ Operand Reader::address(int depth) {
   if (base.kind == Operand::Special) lex_.fail("the special register " + base.name + " in an address");
   if (lex_.take('+')) a.offset += lex_.integer("an address");
   else if (lex_.peek() == '-') a.offset += lex_.integer("an address");
-  while (lex_.take(',')) a.parts.push_back(operand(depth + 1));
+  while (lex_.take(',')) a.parts.push_back(operand());
   lex_.expect(']', "an address");
   return a;
 }
 
 Operand Reader::simple() {
+  Nesting level(&nested_, lex_);
   Operand o;
   if (lex_.take('!')) {
     o = simple();

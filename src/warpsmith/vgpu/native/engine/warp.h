@@ -84,7 +84,7 @@ struct Warp {
   uint8_t* local = nullptr;
   size_t local_stride = 0;
   std::vector<uint32_t> stack;  // return blocks, [depth][lane]
-  uint8_t depth[32] = {};
+  uint16_t depth[32] = {};
 
   // The race checker's view: this warp's clock, what it knows of the others', and of releases elsewhere.
   uint32_t clock = 1;
