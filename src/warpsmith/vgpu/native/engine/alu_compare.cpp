@@ -38,10 +38,16 @@ struct Value {
 struct HalfValue {};
 struct BrainValue {};
 struct FlushedValue {};
+struct FlushedHalf {};
 template <>
 struct Value<HalfValue> {
   using stored = uint16_t;
   static float of(uint16_t v) { return to_float(Half{v}); }
+};
+template <>
+struct Value<FlushedHalf> {
+  using stored = uint16_t;
+  static float of(uint16_t v) { return to_float(flushed(Half{v})); }
 };
 template <>
 struct Value<BrainValue> {
@@ -73,7 +79,7 @@ uint32_t combine(const Warp& w, const Inst& i, uint32_t r) {
 }
 
 using Comparison = uint32_t (*)(const Warp&, const Inst&);
-constexpr uint8_t kNegate = 8;
+constexpr uint8_t kNegate = 8, kFlush = 16;
 
 template <class V, int C>
 void setp(Warp& w, const Inst& i) {
@@ -121,7 +127,7 @@ int comparison(const Lowering& l) {
       {"eq", Eq},   {"ne", Ne},   {"lt", Lt},   {"le", Le},   {"gt", Gt},   {"ge", Ge},
       {"lo", Lt},   {"ls", Le},   {"hi", Gt},   {"hs", Ge},   {"equ", Equ}, {"neu", Neu},
       {"ltu", Ltu}, {"leu", Leu}, {"gtu", Gtu}, {"geu", Geu}, {"num", Num}, {"nan", Nan}};
-  auto found = table.find(l.parts[1]);
+  auto found = table.find(l.part(1));
   return found == table.end() ? -1 : found->second;
 }
 
@@ -134,7 +140,7 @@ Chosen by_type(const std::string& t, int c, bool ftz) {
   if (t == "s64") return pick<int64_t>(c);
   if (t == "f32") return ftz ? pick<FlushedValue>(c) : pick<float>(c);
   if (t == "f64") return pick<double>(c);
-  if (t == "f16") return pick<HalfValue>(c);
+  if (t == "f16") return ftz ? pick<FlushedHalf>(c) : pick<HalfValue>(c);
   if (t == "bf16") return pick<BrainValue>(c);
   return {};
 }
@@ -143,9 +149,13 @@ Chosen by_type(const std::string& t, int c, bool ftz) {
 template <class H>
 uint32_t halves(const Warp& w, const Inst& i, int c, int shift) {
   const uint32_t *a = in<uint32_t>(w, i.a), *b = in<uint32_t>(w, i.b);
+  auto value = [&](uint32_t pair) {
+    H h{uint16_t(pair >> shift)};
+    return to_float(i.flags & kFlush ? flushed(h) : h);
+  };
   uint32_t r = 0;
   each(w.mask, [&](int l) {
-    float x = to_float(H{uint16_t(a[l] >> shift)}), y = to_float(H{uint16_t(b[l] >> shift)});
+    float x = value(a[l]), y = value(b[l]);
     bool v = false;
     switch (c) {
       case Eq: v = x == y; break;
@@ -175,7 +185,8 @@ void setp_pair(Warp& w, const Inst& i) {
 }
 template <class H>
 void set_pair(Warp& w, const Inst& i) {
-  uint32_t low = halves<H>(w, i, int(i.imm & 0xff), 0), high = halves<H>(w, i, int(i.imm & 0xff), 16);
+  int c = int(i.imm & 0xff);
+  uint32_t low = combine(w, i, halves<H>(w, i, c, 0)), high = combine(w, i, halves<H>(w, i, c, 16));
   uint32_t one = uint32_t(i.imm >> 8);
   lanes<uint32_t>(w, i.d,
                   [=](int l) { return (low >> l & 1 ? one & 0xffff : 0) | (high >> l & 1 ? one & 0xffff0000 : 0); });
@@ -225,6 +236,7 @@ bool lower_setp(Lowering& l) {
   i.n = target.paired ? 2 : 1;
   if (pair) {
     i.imm = c;
+    if (l.has("ftz")) i.flags |= kFlush;
     return true;
   }
   if (basic.swap) std::swap(i.a, i.b);
@@ -259,7 +271,10 @@ bool lower_set(Lowering& l) {
   i.d = d;
   i.flags = how;
   i.imm = pair ? int64_t(one) << 8 | c : int64_t(one);
-  if (pair) return true;
+  if (pair) {
+    if (l.has("ftz")) i.flags |= kFlush;
+    return true;
+  }
   i.table = reinterpret_cast<const void*>(chosen.compare);
   if (basic.swap) std::swap(i.a, i.b);
   if (basic.negate) i.flags |= kNegate;

@@ -41,8 +41,7 @@ struct Rsqrt {
 
 template <class T>
 T flushed(T v, bool ftz) {
-  if constexpr (sizeof(T) == 4) return ftz ? flush(v) : v;
-  return v;
+  return ftz ? flush(v) : v;
 }
 
 template <class Op, bool Ftz, bool Sat, class T>
@@ -107,8 +106,9 @@ bool lower_real(Lowering& l) {
   Handler fn = nullptr;
   if (t == "f32") fn = form<float, Op<float>, N>(l.has("ftz"), l.has("sat"), r == Round::Nearest);
   if (t == "f64")
-    fn = r == Round::Nearest ? nearest<double, Op<double>, N, false, false>()
-                             : directed<double, Op<double>, N, false, false>;
+    fn = r != Round::Nearest ? directed<double, Op<double>, N, false, false>
+         : l.has("ftz")      ? nearest<double, Op<double>, N, true, false>()  // the approximate forms
+                             : nearest<double, Op<double>, N, false, false>();
   l.kind = t == "f64" ? Class::Fp64 : Class::Fp32;
   if (!emit_sources(l, fn, type_width(t), N, 'f')) return false;
   l.emitted.back().imm = int64_t(r);
@@ -152,7 +152,7 @@ struct Extreme {
 template <bool Max>
 bool lower_extreme(Lowering& l) {
   std::string t = l.type();
-  bool nan = l.has("NaN"), ftz = l.has("ftz"), x = l.has("xorsign"), three = l.operands() == 4;
+  bool nan = l.has("NaN"), ftz = l.has("ftz"), x = l.has("xorsign") && l.has("abs"), three = l.operands() == 4;
   Handler fn = nullptr;
   if (t == "f64") fn = binary<double, Extreme<double, Max, false, false, false>>;
   else if (three)
@@ -236,14 +236,14 @@ bool lower_rsqrt(Lowering& l) {
 // testp
 template <class T>
 bool test(T v, int what) {
-  bool nan = v != v, inf = std::isinf(v), normal = std::isnormal(v);
+  bool nan = v != v, inf = std::isinf(v), normal = std::isnormal(v) || v == 0;  // PTX calls zero normal
   switch (what) {
     case 0: return !nan && !inf;
     case 1: return inf;
     case 2: return !nan;
     case 3: return nan;
     case 4: return normal;
-    default: return !nan && !inf && !normal;  // subnormal; zero counts
+    default: return !nan && !inf && !normal;
   }
 }
 template <class T>
@@ -273,7 +273,7 @@ const LowerEntry kFloatOps[] = {{"add", lower_any<Add, 2>},       {"sub", lower_
                                 {"mul", lower_any<Mul, 2>},       {"fma", lower_any<Fma, 3>},
                                 {"mad", lower_any<Fma, 3>},       {"div", lower_special<Div, 2>},
                                 {"sqrt", lower_special<Sqrt, 1>}, {"rcp", lower_special<Rcp, 1>},
-                                {"rsqrt", lower_rsqrt},           {"min", lower_min_max<false>},
+                                {"rsqrt", lower_rsqrt, "approx"},           {"min", lower_min_max<false>},
                                 {"max", lower_min_max<true>},     {"abs", lower_sign<Abs>},
                                 {"neg", lower_sign<Neg>},         {"copysign", lower_copysign},
                                 {"testp", lower_testp},           {nullptr, nullptr}};

@@ -127,7 +127,7 @@ Handler pick(const std::string& t) {
 template <bool Max>
 Handler pick_extreme(const Lowering& l, const std::string& t) {
   bool nan = l.has("NaN");
-  if (l.has("xorsign")) return nan ? pick<Extreme<Max, true, true>>(t) : pick<Extreme<Max, false, true>>(t);
+  if (l.has("xorsign") && l.has("abs")) return nan ? pick<Extreme<Max, true, true>>(t) : pick<Extreme<Max, false, true>>(t);
   return nan ? pick<Extreme<Max, true, false>>(t) : pick<Extreme<Max, false, false>>(t);
 }
 
@@ -225,11 +225,11 @@ bool lower_half(Lowering& l) {
   return true;
 }
 
-const LowerEntry kHalfOps[] = {{"ex2", lower_ex2},
-                               {"lg2", lower_approx<Lg2Approx>},
-                               {"sin", lower_approx<SinApprox>},
-                               {"cos", lower_approx<CosApprox>},
-                               {"tanh", lower_tanh},
+const LowerEntry kHalfOps[] = {{"ex2", lower_ex2, "approx"},
+                               {"lg2", lower_approx<Lg2Approx>, "approx"},
+                               {"sin", lower_approx<SinApprox>, "approx"},
+                               {"cos", lower_approx<CosApprox>, "approx"},
+                               {"tanh", lower_tanh, "approx"},
                                {nullptr, nullptr}};
 
 }  // namespace vgpu

@@ -170,6 +170,9 @@ template <class T>
 struct Mad24Hi {
   static T f(T a, T b, T c) { return Add<T>::f(Mul24Hi<T>::f(a, b), c); }
 };
+struct Mad24HiSat {
+  static int32_t f(int32_t a, int32_t b, int32_t c) { return saturated(int64_t(Mul24Hi<int32_t>::f(a, b)) + c); }
+};
 
 // Pairs of 16-bit integers in one register.
 template <class T, template <class> class Op>
@@ -332,6 +335,7 @@ bool lower_min_max(Lowering& l, bool max) {
 bool lower_24(Lowering& l) {
   std::string t = l.type();
   bool hi = l.has("hi"), mad = l.parts[0] == "mad24";
+  if (mad && hi && t == "s32" && l.has("sat")) return emit_sources(l, ternary<int32_t, Mad24HiSat>, 4, 3, 's');
   if (t == "s32")
     return emit_sources(l,
                         mad  ? (hi ? Handler(ternary<int32_t, Mad24Hi<int32_t>>) : ternary<int32_t, Mad24Lo<int32_t>>)

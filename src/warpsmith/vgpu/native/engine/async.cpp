@@ -330,15 +330,16 @@ namespace {
 
 bool lower_bulk(Lowering& l) {
   if (l.has("prefetch") && l.has("tensor")) {
+    l.idle = "*";
     l.emit(mbarrier_nothing);
     return true;
   }
   if (l.has("tensor")) return lower_tensor_copy(l);
   if (l.has("prefetch") || l.has_prefix("multicast") || l.has("reduce")) return false;
   if (l.has("commit_group") || l.has("wait_group")) return lower_sends(l);
-  bool to_shared =
-      l.parts.size() > 4 && (l.parts[3] == "shared::cluster" || l.parts[3] == "shared::cta") && l.parts[4] == "global";
-  bool to_global = l.parts.size() > 4 && l.parts[3] == "global" && l.parts[4] == "shared::cta";
+  std::string_view there = l.part(3), here = l.part(4);
+  bool to_shared = (there == "shared::cluster" || there == "shared::cta") && here == "global";
+  bool to_global = there == "global" && here == "shared::cta";
   if ((!to_shared && !to_global) || l.operands() < 3) return false;
   const ptx::Operand &to = l.operand(0), &from = l.operand(1);
   if (to.kind != ptx::Operand::Address || from.kind != ptx::Operand::Address || to.reg < 0 || from.reg < 0 ||
@@ -360,8 +361,8 @@ bool lower_bulk(Lowering& l) {
 
 bool lower_copy(Lowering& l) {
   l.kind = Class::Global;
-  if (l.parts.size() < 3 || l.parts[1] != "async") return false;
-  if (l.parts[2] == "bulk") return lower_bulk(l);
+  if (l.part(1) != "async") return false;
+  if (l.has("bulk")) return lower_bulk(l);
   if (l.has("commit_group")) {
     l.emit(commit_group);
     return true;
@@ -411,6 +412,6 @@ bool lower_copy(Lowering& l) {
 
 }  // namespace
 
-const LowerEntry kAsyncOps[] = {{"cp", lower_copy}, {"mbarrier", lower_mbarrier}, {nullptr, nullptr}};
+const LowerEntry kAsyncOps[] = {{"cp", lower_copy, "shared shared::cta tile arrive b64 mbarrier::complete_tx::bytes bulk_group read"}, {"mbarrier", lower_mbarrier, "b64 acquire release relaxed noComplete shared shared::cta"}, {nullptr, nullptr}};
 
 }  // namespace vgpu

@@ -62,7 +62,7 @@ void atomic(Warp& w, const Inst& inst, F f, Strength strength = Strength::Atomic
     each(access.mask, [&](int lane) {
       uint8_t* p = access.base + access.delta[lane];
       std::memcpy(&old[lane], p, sizeof(T));
-      T next = f(old[lane], b[lane], c[lane]);
+      T next = f(access.space, old[lane], b[lane], c[lane]);
       std::memcpy(p, &next, sizeof(T));
     });
   });
@@ -76,15 +76,22 @@ template <class T, int O>
 void atomic_op(Warp& w, const Inst& i) {
   // An exchange does not depend on what was there before.
   Strength strength = O == Exch ? Strength::Strong : Strength::Atomic;
-  atomic<T>(w, i, [](T old, T b, T c) { return apply<T, O>(old, b, c); }, strength);
+  atomic<T>(w, i, [](ptx::Space, T old, T b, T c) { return apply<T, O>(old, b, c); }, strength);
+}
+// Sums of floats in global memory are flushed, whatever the kernel was compiled with; those in shared memory are not.
+template <>
+void atomic_op<float, Add>(Warp& w, const Inst& i) {
+  atomic<float>(w, i, [](ptx::Space space, float old, float b, float) {
+    return space == ptx::Space::Global ? canonical(flush(flush(old) + flush(b))) : canonical(old + b);
+  });
 }
 template <class One>
 void atomic_half(Warp& w, const Inst& i) {
-  atomic<uint16_t>(w, i, [](uint16_t old, uint16_t b, uint16_t) { return One::f(old, b); });
+  atomic<uint16_t>(w, i, [](ptx::Space, uint16_t old, uint16_t b, uint16_t) { return One::f(old, b); });
 }
 template <class One>
 void atomic_pair(Warp& w, const Inst& i) {
-  atomic<uint32_t>(w, i, [](uint32_t old, uint32_t b, uint32_t) { return add_pair<One>(old, b); });
+  atomic<uint32_t>(w, i, [](ptx::Space, uint32_t old, uint32_t b, uint32_t) { return add_pair<One>(old, b); });
 }
 
 template <class T>

@@ -22,16 +22,16 @@ const char* class_name(Class c) {
 
 namespace {
 
-constexpr size_t kMostDeep = 1000;  // calls in calls: each is a frame of the builder's own stack
+constexpr size_t kMostFunctions = 1000;  // each has its own table of names
 
 size_t align_up(size_t at, size_t to) { return (at + to - 1) & ~(to - 1); }
 
-Lower find_lower(const std::string& base) {
-  static const std::unordered_map<std::string, Lower> table = [] {
-    std::unordered_map<std::string, Lower> t;
+const LowerEntry* find_lower(const std::string& base) {
+  static const std::unordered_map<std::string, const LowerEntry*> table = [] {
+    std::unordered_map<std::string, const LowerEntry*> t;
     for (const LowerEntry* list : {kIntegerOps, kBitOps, kFloatOps, kHalfOps, kConvertOps, kCompareOps, kMoveOps,
                                    kMemoryOps, kAtomicOps, kWarpOps, kMatrixOps, kAsyncOps, kFunctionOps})
-      for (; list->opcode; ++list) t[list->opcode] = list->lower;
+      for (; list->opcode; ++list) t[list->opcode] = list;
     return t;
   }();
   auto found = table.find(base);
@@ -77,8 +77,8 @@ class Builder {
     if (std::count(visiting_.begin(), visiting_.end(), &f) || std::count(functions_.begin(), functions_.end(), &f))
       return;
     visiting_.push_back(&f);
-    if (++depth_ > kMostDeep)
-      throw ptx::ReadError(0, "calls that are more than " + std::to_string(kMostDeep) + " deep");
+    if (visiting_.size() > kMostFunctions)
+      throw ptx::ReadError(0, entry_.name + " calls more than " + std::to_string(kMostFunctions) + " functions");
     for (const Statement& s : f.statements) {
       for (const Operand& o : s.operands) mention(o);
       if (s.opcode.rfind("call", 0) == 0) indirect_ |= call_is_indirect(s);
@@ -87,7 +87,6 @@ class Builder {
       for (auto& other : loaded_.module->functions)
         if (other->has_body && !other->is_entry) collect(*other);
     functions_.push_back(&f);
-    --depth_;
   }
 
   void mention(const Operand& o) {
@@ -168,6 +167,7 @@ class Builder {
         p.symbols[v.name] = {Space::Param, at, v.bytes(), false};
         at += v.bytes();
       }
+      program_->parameter_bytes = at;
     } else {
       for (const ptx::Variable& v : f.prototype.parameters) take(v, Space::Local);
       for (const ptx::Variable& v : f.prototype.results) take(v, Space::Local);
@@ -298,8 +298,9 @@ class Builder {
       use = &bare;
     }
     lowering_.start(*use);
-    Lower lower = find_lower(std::string(lowering_.parts[0]));
-    bool known = lower && lower(lowering_) && lowering_.finish() && !lowering_.emitted.empty();
+    const LowerEntry* entry = find_lower(std::string(lowering_.parts[0]));
+    if (entry) lowering_.idle = entry->idle;
+    bool known = entry && entry->lower(lowering_) && lowering_.finish() && !lowering_.emitted.empty();
     if (!known) {
       Inst i;
       i.fn = unknown_instruction;
@@ -420,7 +421,7 @@ class Builder {
   std::vector<Placed> placed_;
   std::set<std::string> mentioned_;
   Symbols shared_;
-  size_t block_total_ = 0, local_at_ = 0, depth_ = 0;
+  size_t block_total_ = 0, local_at_ = 0;
   bool indirect_ = false;
   bool mentioned_extern_ = false;
   const Operand* results_ = nullptr;  // of the call that ended the block before

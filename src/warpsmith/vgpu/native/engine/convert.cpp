@@ -116,7 +116,8 @@ void int_to_real(Warp& w, const Inst& i) {
   if constexpr (std::is_same_v<D, Half> || std::is_same_v<D, Brain>) {
     uint16_t* d = out<uint16_t>(w, i.d);
     each(w.mask, [&](int l) {
-      d[l] = std::is_same_v<D, Half> ? to_half(odd_float(a[l]), mode).bits : to_brain(odd_float(a[l]), mode).bits;
+      float v = odd_float(a[l]);
+      d[l] = Narrow<D>::f(i.imm & kSatBit ? saturate(v) : v, mode);
     });
   } else if (mode == Round::Nearest) {
     lanes<D>(w, i.d, [a](int l) { return D(a[l]); });
@@ -170,7 +171,7 @@ void real_to_real(Warp& w, const Inst& i) {
       float f;
       if constexpr (std::is_same_v<A, double>) f = to_odd(v);
       else f = v;
-      d[l] = Narrow<D>::f(f, integral ? Round::Nearest : mode);
+      d[l] = finite<D>(Narrow<D>::f(f, integral ? Round::Nearest : mode), i.imm & kFiniteBit);
     });
   } else {
     D* d = out<D>(w, i.d);
@@ -327,6 +328,7 @@ bool lower_cvt(Lowering& l) {
   bool dr = is_real(d), ar = is_real(a);
   Handler fn = find(d, a, l.has("sat"));
   if (dr && ar && r.integral) modifiers |= kIntegralBit;
+  if (dr && dw == 2 && ar && l.has("satfinite")) modifiers |= kFiniteBit;
   if (d == "s32" && a == "f32" && !l.has("ftz") && (r.mode == Round::Nearest || r.mode == Round::Zero))
     fn = r.mode == Round::Nearest ? map1<int32_t, float, FloatToS32<true>> : map1<int32_t, float, FloatToS32<false>>;
   int32_t t = l.target(size_t(0), dw, d[0] == 's');

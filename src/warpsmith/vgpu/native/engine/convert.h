@@ -6,7 +6,7 @@
 
 namespace vgpu {
 
-constexpr int64_t kFtzBit = 16, kSatBit = 32, kReluBit = 64;
+constexpr int64_t kFtzBit = 16, kSatBit = 32, kReluBit = 64, kFiniteBit = 256;
 inline Round mode_of(const Inst& i) { return Round(i.imm & 15); }
 
 template <class D>
@@ -19,6 +19,13 @@ template <>
 struct Narrow<Brain> {
   static uint16_t f(float v, Round m) { return to_brain(v, m).bits; }
 };
+
+// .satfinite: the largest number in the place of infinity.
+template <class D>
+uint16_t finite(uint16_t bits, bool asked) {
+  constexpr uint16_t infinity = std::is_same_v<D, Half> ? 0x7c00 : 0x7f80;
+  return uint16_t(asked && (bits & 0x7fff) == infinity ? bits - 1 : bits);
+}
 
 struct Rounding {
   Round mode;

@@ -26,7 +26,7 @@ void pack_pair(Warp& w, const Inst& i) {  // d = {a in the high half, b in the l
   bool relu = i.imm & kReluBit;
   auto one = [&](float v) {
     if (relu && v < 0) v = 0;
-    return Narrow<D>::f(v, mode);
+    return finite<D>(Narrow<D>::f(v, mode), i.imm & kFiniteBit);
   };
   lanes<uint32_t>(w, i.d, [&](int l) { return uint32_t(one(a[l])) << 16 | one(b[l]); });
 }
@@ -34,15 +34,15 @@ void pack_pair(Warp& w, const Inst& i) {  // d = {a in the high half, b in the l
 void to_tf32(Warp& w, const Inst& i) {
   const float* a = in<float>(w, i.a);
   Round mode = mode_of(i);
-  bool relu = i.imm & kReluBit;
+  bool relu = i.imm & kReluBit, bounded = i.imm & kFiniteBit;
   lanes<uint32_t>(w, i.d, [=](int l) {
     float v = a[l];
     if (relu && v < 0) v = 0;
     uint32_t b = bit_copy<uint32_t>(v);
     if ((b & 0x7fffffff) > 0x7f800000) return kNan32;
-    if ((b & 0x7f800000) == 0x7f800000) return b;
     uint32_t half = mode == Round::Away ? 0x1000 : mode == Round::Nearest ? 0xfff + (b >> 13 & 1) : 0;
-    return (b + half) & ~uint32_t(0x1fff);
+    uint32_t r = (b & 0x7fffffff) == 0x7f800000 ? b : (b + half) & ~uint32_t(0x1fff);
+    return bounded && (r & 0x7fffffff) == 0x7f800000 ? r - 0x2000 : r;
   });
 }
 
@@ -114,6 +114,7 @@ bool lower_fp8(Lowering& l, const std::string& d, const std::string& a) {
     fn = e5 ? pack_fp8<true> : pack_fp8<false>;
     two = true;
   }
+  if (to == 2 && !l.has("satfinite")) return false;  // there is no other form
   int32_t x = l.source(1, from), y = two ? l.source(2, from) : 0, t = l.target(size_t(0), to);
   Inst& i = l.emit(fn);
   i.a = x;
@@ -125,13 +126,13 @@ bool lower_fp8(Lowering& l, const std::string& d, const std::string& a) {
 
 bool lower_packed(Lowering& l, const std::string& d) {
   Rounding r = rounding(l);
-  if (l.operands() != 3 || l.has("rs")) return false;
+  if (l.operands() != 3) return false;
   int32_t a = l.source(1, 4, 'f'), b = l.source(2, 4, 'f'), t = l.target(size_t(0), 4);
   Inst& i = l.emit(d == "f16x2" ? pack_pair<Half> : pack_pair<Brain>);
   i.a = a;
   i.b = b;
   i.d = t;
-  i.imm = int64_t(r.mode) | (l.has("relu") ? kReluBit : 0);
+  i.imm = int64_t(r.mode) | (l.has("relu") ? kReluBit : 0) | (l.has("satfinite") ? kFiniteBit : 0);
   return true;
 }
 
@@ -151,7 +152,7 @@ void pack_integers(Warp& w, const Inst& i) {
 }
 bool lower_pack(Lowering& l) {
   auto t = l.types();
-  if (t.size() < 2 || t[1] != "s32") return false;
+  if (t.size() < 2 || t[1] != "s32" || !l.has("sat")) return false;
   bool three = l.operands() == 4;
   int bits = type_bytes(t[0]) * 8;
   int32_t a = l.source(1, 4), b = l.source(2, 4), c = three ? l.source(3, 4) : 0, d = l.target(size_t(0), 4);
@@ -170,7 +171,7 @@ bool lower_tf32(Lowering& l) {
   Inst& i = l.emit(to_tf32);
   i.a = x;
   i.d = t;
-  i.imm = int64_t(rounding(l).mode) | (l.has("relu") ? kReluBit : 0);
+  i.imm = int64_t(rounding(l).mode) | (l.has("relu") ? kReluBit : 0) | (l.has("satfinite") ? kFiniteBit : 0);
   return true;
 }
 

@@ -21,6 +21,21 @@ const std::unordered_map<std::string_view, int>& type_table() {  // bytes in mem
   return table;
 }
 
+bool lists(std::string_view words, std::string_view word) {
+  for (size_t at = 0; at < words.size();) {
+    size_t end = std::min(words.find(' ', at), words.size());
+    if (words.substr(at, end - at) == word) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+// Parts that change nothing that is computed or checked here: defaults, scopes, where a cache keeps the bytes.
+bool is_idle(std::string_view part) {
+  static const std::set<std::string_view> idle = {"rn", "lo", "sync", "aligned", "weak", "cluster", "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "noftz"};
+  return idle.count(part) || part.substr(0, 4) == "L1::" || part.substr(0, 4) == "L2::";
+}
+
 template <class From, class To>
 void resize_lanes(Warp& w, const Inst& inst) {
   const From* a = in<From>(w, inst.a);
@@ -81,13 +96,21 @@ void Lowering::start(const ptx::Statement& s) {
   emitted.clear();
   after_.clear();
   refused_ = false;
+  heeded_ = 0;
   used_temporaries_ = 0;
   kind = Class::Int;
   times = 1;
 }
 
+bool Lowering::heeded_all() const {
+  if (idle == "*") return true;
+  for (size_t i = 1; i < parts.size(); ++i)
+    if ((i > 63 || !(heeded_ >> i & 1)) && !is_idle(parts[i]) && !lists(idle, parts[i])) return false;
+  return true;
+}
+
 bool Lowering::finish() {
-  if (refused_) return false;
+  if (refused_ || !heeded_all()) return false;
   for (Inst& i : after_) emitted.push_back(i);
   if (statement->guard >= 0)
     for (Inst& i : emitted) {
@@ -99,25 +122,44 @@ bool Lowering::finish() {
   return true;
 }
 
+std::string_view Lowering::part(size_t i) const {
+  if (i >= parts.size()) return {};
+  if (i < 64) heeded_ |= uint64_t(1) << i;
+  return parts[i];
+}
+
 bool Lowering::has(std::string_view part) const {
-  return std::find(parts.begin() + 1, parts.end(), part) != parts.end();
+  bool found = false;
+  for (size_t i = 1; i < parts.size(); ++i)
+    if (parts[i] == part) found = !this->part(i).empty();
+  return found;
 }
 
 bool Lowering::has_prefix(std::string_view prefix) const {
-  return std::any_of(parts.begin() + 1, parts.end(),
-                     [&](std::string_view p) { return p.substr(0, prefix.size()) == prefix; });
+  bool found = false;
+  for (size_t i = 1; i < parts.size(); ++i)
+    if (parts[i].substr(0, prefix.size()) == prefix) found = !part(i).empty();
+  return found;
 }
 
 std::vector<std::string> Lowering::types() const {
   std::vector<std::string> list;
   for (size_t i = 1; i < parts.size(); ++i)
-    if (type_table().count(parts[i])) list.emplace_back(parts[i]);
+    if (type_table().count(parts[i])) list.emplace_back(part(i));
   return list;
 }
 
 std::string Lowering::type() const {
-  auto list = types();
-  return list.empty() ? "" : list.back();
+  for (size_t i = parts.size(); i-- > 1;)
+    if (type_table().count(parts[i])) return std::string(part(i));
+  return "";
+}
+
+const Operand& Lowering::operand(size_t i) const {
+  static const Operand none;
+  if (i < operands()) return statement->operands[i];
+  refused_ = true;
+  return none;
 }
 
 int Lowering::register_width(const Operand& o) const {
@@ -156,7 +198,7 @@ bool Lowering::number(const Operand& o, int64_t* value) const {
 namespace {
 
 // A real constant in the width of the instruction: 0d in f32 code and decimal reals are rounded.
-uint64_t real_bits(const Operand& o, int width, char) {
+uint64_t real_bits(const Operand& o, int width) {
   if (o.real_bytes == width) return o.bits;
   if (o.real_bytes == 8 && width == 4) {
     double d;
@@ -207,7 +249,9 @@ int32_t Lowering::special(const Operand& o, int width) {
 int32_t Lowering::source(const Operand& o, int width, char kind_of_value) {
   switch (o.kind) {
     case Operand::Integer: return constant(o.bits, width);
-    case Operand::Real: return constant(real_bits(o, width, kind_of_value), width);
+    case Operand::Real:
+      if (width < 4) refuse();  // 0f says nothing of f16 and bf16
+      return constant(real_bits(o, width), width);
     case Operand::Special: return special(o, width);
     case Operand::Symbol: {
       auto found = symbols->find(o.name);

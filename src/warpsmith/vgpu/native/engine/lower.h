@@ -36,18 +36,21 @@ class Lowering {
   std::vector<Inst> emitted;
   Class kind = Class::Int;
   uint16_t times = 1;  // what its class counts it as
+  std::string_view idle;  // parts of this opcode that may go unheeded
 
   explicit Lowering(Program& p) : program(p) {}
   void start(const ptx::Statement& s);
-  bool finish();  // applies the guard and results wider than the type; false when an operand was refused
+  bool finish();  // applies the guard and results wider than the type; false when an operand or a part was refused
 
-  // The opcode.
+  // The opcode. A part that was asked for or read is heeded; an instruction with others that matter is refused.
   bool has(std::string_view part) const;
   bool has_prefix(std::string_view prefix) const;
-  size_t operands() const { return statement->operands.size(); }
-  const ptx::Operand& operand(size_t i) const { return statement->operands[i]; }
+  std::string_view part(size_t i) const;  // empty beyond the last
   std::vector<std::string> types() const;  // the parts that are types, in order
   std::string type() const;                // the last of them
+
+  size_t operands() const { return statement->operands.size(); }
+  const ptx::Operand& operand(size_t i) const;  // one that is missing refuses the instruction
 
   // Operands to places. `width` is in bytes: 2, 4, 8.
   int32_t source(const ptx::Operand& o, int width, char kind = 'b');
@@ -71,7 +74,9 @@ class Lowering {
 
  private:
   int32_t special(const ptx::Operand& o, int width);
-  bool refused_ = false;
+  bool heeded_all() const;
+  mutable bool refused_ = false;
+  mutable uint64_t heeded_ = 0;  // by part; those beyond the last bit count as heeded never
   size_t temporaries_at_ = 0;
   int used_temporaries_ = 0;
   std::vector<Inst> after_;
@@ -82,6 +87,7 @@ using Lower = bool (*)(Lowering&);
 struct LowerEntry {
   const char* opcode;
   Lower lower;
+  const char* idle = "";  // parts that it need not ask for, as defaults and only types; * is every part
 };
 
 // The tables of the families, each ended by {nullptr, nullptr}.

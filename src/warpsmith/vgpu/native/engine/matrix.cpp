@@ -300,7 +300,7 @@ bool lower_wgmma(Lowering& l);
 
 const LowerEntry kMatrixOps[] = {{"ldmatrix", lower_ldmatrix},   {"stmatrix", lower_stmatrix},
                                  {"movmatrix", lower_movmatrix}, {"mma", lower_mma},
-                                 {"wmma", lower_wmma},           {"wgmma", lower_wgmma},
+                                 {"wmma", lower_wmma, "col"},    {"wgmma", lower_wgmma},
                                  {nullptr, nullptr}};
 
 }  // namespace vgpu

@@ -111,6 +111,7 @@ struct Program {
   size_t register_bytes = 0, predicate_count = 2;
   size_t local_bytes = 0;
   size_t static_shared = 0;
+  size_t parameter_bytes = 0;  // a launch passes no fewer
   int shared_shift = 2;  // granule of the shared shadow: the narrowest access
 };
 

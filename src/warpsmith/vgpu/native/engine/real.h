@@ -29,6 +29,11 @@ inline float flush(float v) {
   return bit_copy<float>((b & 0x7f800000) ? b : b & 0x80000000);
 }
 
+inline double flush(double v) {
+  uint64_t b = bit_copy<uint64_t>(v);
+  return bit_copy<double>((b & 0x7ff0000000000000) ? b : b & 0x8000000000000000);
+}
+
 template <class T>
 inline T saturate(T v) {
   return v > T(0) ? (v < T(1) ? v : T(1)) : T(0);
@@ -49,6 +54,9 @@ inline float to_float(Half h) {
   return bit_copy<float>(bits | sign);
 }
 inline float to_float(Brain b) { return bit_copy<float>(uint32_t(b.bits) << 16); }
+
+inline Half flushed(Half h) { return {uint16_t(h.bits & 0x7c00 ? h.bits : h.bits & 0x8000)}; }
+inline Brain flushed(Brain b) { return {uint16_t(b.bits & 0x7f80 ? b.bits : b.bits & 0x8000)}; }
 
 enum class Round { Nearest, Zero, Down, Up, Away };  // Away: ties away from zero
 

@@ -283,14 +283,14 @@ bool lower_ld(Lowering& l) {
   Forms f;
   if (n > 4 || t.empty() || !address_form(l, l.operand(1), &a) || !find_forms(t, width, &f)) return false;
   l.kind = class_of_space(a.space);
-  bool known = a.space == Space::Param && (a.flags & kNoBase);
+  uint32_t bytes = uint32_t(type_bytes(t) * n);
+  size_t passed = l.program.parameter_bytes;
+  bool known = a.space == Space::Param && (a.flags & kNoBase) && bytes <= passed && uint64_t(a.imm) <= passed - bytes;
   const Operand& o = l.operand(0);
   int32_t d[4] = {};
   if (n > 1 && o.parts.size() != size_t(n)) return false;
   for (int v = 0; v < n; ++v)
     d[v] = l.target(n == 1 && o.kind != Operand::Vector ? o : o.parts[size_t(v)], width, t[0] == 's');
-  uint32_t bytes = uint32_t(type_bytes(t) * n);
-  if (known && (a.imm < 0 || size_t(a.imm) + bytes > 32764)) return false;
   Inst& i = l.emit(known ? f.param : f.load[n == 4 ? 2 : n - 1]);
   for (int v = 0; v < n; ++v) i.v[v] = d[v];
   i.n = uint8_t(n);
@@ -360,6 +360,6 @@ bool lower_fence(Lowering& l) {
 }  // namespace
 
 const LowerEntry kMemoryOps[] = {{"ld", lower_ld},        {"ldu", lower_ld},      {"st", lower_st},
-                                 {"membar", lower_fence}, {"fence", lower_fence}, {nullptr, nullptr}};
+                                 {"membar", lower_fence, "*"}, {"fence", lower_fence, "*"}, {nullptr, nullptr}};
 
 }  // namespace vgpu

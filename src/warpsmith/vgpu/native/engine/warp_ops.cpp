@@ -290,14 +290,14 @@ bool lower_bar(Lowering& l) {
 
 }  // namespace
 
-const LowerEntry kWarpOps[] = {{"shfl", lower_shfl},
-                               {"vote", lower_vote},
-                               {"match", lower_match},
-                               {"redux", lower_redux},
-                               {"activemask", lower_activemask},
+const LowerEntry kWarpOps[] = {{"shfl", lower_shfl, "idx b32"},
+                               {"vote", lower_vote, "uni pred b32"},
+                               {"match", lower_match, "any"},
+                               {"redux", lower_redux, ""},
+                               {"activemask", lower_activemask, "b32"},
                                {"elect", lower_elect},
-                               {"bar", lower_bar},
-                               {"barrier", lower_bar},
+                               {"bar", lower_bar, "cta pred u32 or"},
+                               {"barrier", lower_bar, "cta pred u32 or acquire release"},
                                {nullptr, nullptr}};
 
 }  // namespace vgpu

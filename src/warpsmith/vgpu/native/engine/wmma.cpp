@@ -168,7 +168,7 @@ void multiply(Warp& w, const Inst& i) {
 
 bool lower_transfer(Lowering& l, bool store) {
   Dims d = dims_of(l);
-  char which = l.parts[2][0];
+  char which = l.part(2).empty() ? 0 : l.part(2)[0];
   if (which == 'd') which = 'c';
   auto types = l.types();
   if (!d.m || types.size() != 1 || (which != 'a' && which != 'b' && which != 'c')) return false;
@@ -206,7 +206,7 @@ bool lower_multiply(Lowering& l) {
   // .alayout.blayout follow .aligned
   std::vector<bool> row;
   for (size_t k = 1; k < l.parts.size(); ++k)
-    if (l.parts[k] == "row" || l.parts[k] == "col") row.push_back(l.parts[k] == "row");
+    if (l.parts[k] == "row" || l.parts[k] == "col") row.push_back(l.part(k) == "row");
   if (row.size() != 2) return false;
   Matrix a = matrix('a', d, ab, row[0]), b = matrix('b', d, ab, row[1]);
   bool half_d = t.front() == "f16", half_c = t.back() == "f16";
@@ -232,10 +232,9 @@ bool lower_multiply(Lowering& l) {
 }  // namespace
 
 bool lower_wmma(Lowering& l) {
-  if (l.parts.size() < 4) return false;
-  if (l.parts[1] == "load") return lower_transfer(l, false);
-  if (l.parts[1] == "store") return lower_transfer(l, true);
-  return l.parts[1] == "mma" && lower_multiply(l);
+  if (l.part(1) == "load") return lower_transfer(l, false);
+  if (l.part(1) == "store") return lower_transfer(l, true);
+  return l.part(1) == "mma" && lower_multiply(l);
 }
 
 }  // namespace vgpu
