@@ -85,6 +85,14 @@ KERNEL(neighbour_block) { int i = blockIdx.x * 64 + threadIdx.x; float v = x[i] 
   x[i] = v; // FAULT neighbour_block
 }
 BOTH(neighbour_block)
+KERNEL(read_by_two) { if (threadIdx.x == 0) y[0] = x[0]; if (!bad) __syncthreads(); if (threadIdx.x == 32) { float v = x[0];
+    x[0] = v + 1; } // FAULT read_by_two
+}
+BOTH(read_by_two)
+KERNEL(read_by_all) { float v = x[0]; if (!bad) __syncthreads(); if (threadIdx.x == 0)
+    x[0] = v + 1; // FAULT read_by_all
+  y[threadIdx.x] = v; }
+BOTH(read_by_all)
 KERNEL(everyone_adds) { if (bad)
     y[0] = y[1] + threadIdx.x; // FAULT everyone_adds
   else atomicAdd(y, 1.f); }

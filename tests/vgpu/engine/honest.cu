@@ -201,3 +201,14 @@ extern "C" __global__ void semaphore(int* lock, float* c, const float* x) {  // 
   __syncthreads();
   if (threadIdx.x == 0) atomicExch(lock, k + 1);
 }
+
+// Two threads read; the second learns that the first has, and writes.
+extern "C" __global__ void read_then_told(int* x, int* flag, int* y) {
+  if (threadIdx.x == 0) { y[0] = x[0]; __threadfence_block(); atomicExch(flag, 1); }
+  if (threadIdx.x == 32) {
+    int v = x[0];
+    while (atomicAdd(flag, 0) == 0) {}
+    __threadfence_block();
+    x[0] = v + 1;
+  }
+}

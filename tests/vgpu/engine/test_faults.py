@@ -20,6 +20,8 @@ CASES = {
         "no_warp_barrier",
         "reuse",
         "neighbour_block",
+        "read_by_two",
+        "read_by_all",
         "everyone_adds",
         "unfenced_last",
         "forgotten_wait",

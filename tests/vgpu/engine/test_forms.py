@@ -112,7 +112,7 @@ def test_doubles_are_flushed_by_approximate_forms(evaluate: Any) -> None:
 def test_sums_of_floats_are_flushed_in_global_memory(evaluate: Any, space: str, sum_bits: int) -> None:
     """PTX ISA, atom: in global memory subnormal floats are flushed, in shared memory they are not."""
     place = "[%q_a]" if space == "global" else "[%i4]"
-    form = f".shared .align 4 .b8 s[128]; mov.u32 %i4, s; mad.lo.u32 %i4, %i2, 4, %i4; st.shared.b32 [%i4], {{a}};"
+    form = ".shared .align 4 .b8 s[128]; mov.u32 %i4, s; mad.lo.u32 %i4, %i2, 4, %i4; st.shared.b32 [%i4], {a};"
     form += f"atom.{space}.add.f32 %t0, {place}, {{b}}; ld.{space}.b32 {{d}}, {place};"
     found = evaluate(form, bits(*[1] * 32), bits(*[2] * 32), result=np.uint32)
     assert found.tolist() == [sum_bits] * 32

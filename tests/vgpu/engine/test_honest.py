@@ -173,3 +173,9 @@ def test_split_k_semaphore(gpu: Any, run: Any) -> None:
     c = gpu.array(np.zeros(64, np.float32))
     run("semaphore", 6, 64, gpu.array(np.zeros(1, np.int32)), c, gpu.array(x))
     np.testing.assert_array_equal(c.numpy(), x.sum(0))
+
+
+def test_a_reader_tells_the_writer(gpu: Any, run: Any) -> None:
+    x, y = gpu.array(np.array([7], np.int32)), gpu.array(np.zeros(1, np.int32))
+    run("read_then_told", 1, 64, x, gpu.array(np.zeros(1, np.int32)), y)
+    assert (x.numpy()[0], y.numpy()[0]) == (8, 7)

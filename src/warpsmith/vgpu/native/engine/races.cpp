@@ -49,8 +49,9 @@ void Races::end() {
 
 uint32_t Races::segment(uint32_t block, uint32_t warp, uint32_t clock) {
   if (segments_.size() > kMaxSegment) return 1;  // out of numbers: accesses from here on accuse nobody
-  segments_.push_back({block, clock, static_cast<uint16_t>(warp)});
-  return static_cast<uint32_t>(segments_.size()) - 1;
+  segments_.push_back({block, clock, static_cast<uint16_t>(warp), false});
+  segments_.push_back({block, clock, static_cast<uint16_t>(warp), true});
+  return static_cast<uint32_t>(segments_.size()) - 2;
 }
 
 const OperationSpan* Races::unordered_span(uint32_t stamp) const {
@@ -60,7 +61,7 @@ const OperationSpan* Races::unordered_span(uint32_t stamp) const {
 }
 
 void Races::restart(Memory& memory) {
-  segments_.assign(2, Segment{});
+  segments_.assign(4, Segment{});
   operations_.clear();
   for (Allocation* a : memory.all()) {
     if (!a->live || !a->cells.wrote) continue;

@@ -14,10 +14,13 @@
 
 namespace vgpu {
 
+// Segments come in pairs: the second of a pair marks what other threads of the block read as well, unordered.
 struct Segment {
   uint32_t block = 0, clock = 0;
   uint16_t warp = 0;
+  bool many = false;
 };
+constexpr uint32_t kMany = 1u << 6;  // from a cell of the first to one of the second
 
 struct OperationSpan {
   uint32_t first = 0, end = 0;  // segments

@@ -64,7 +64,8 @@ bool global_before(Warp& w, uint32_t cell, int lane) {
     const Segment& s = races.at(stamp);
     bool same_block = s.block == w.block->linear;
     w.judged_stamp = stamp;
-    w.judged_mine = same_block && s.warp == w.index;
+    // Its own read excuses a thread, unless others read too and nothing has happened since that might order them.
+    w.judged_mine = same_block && s.warp == w.index && !(s.many && s.clock == w.clock);
     w.judged_ordered = (same_block && w.seen[s.warp] >= s.clock) || races.released_to(w, s.block, s.warp, s.clock);
   }
   return w.judged_ordered || (w.judged_mine && int(cell & 31) == lane);
@@ -99,6 +100,11 @@ void race(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t byt
   });
 }
 
+// Another thread of the block has read this too, with nothing between the two.
+bool read_by_many(Warp& w, const View& v, uint32_t o, uint32_t me, int lane) {
+  return (o & ~kCellFlag) != me && ((o & ~kCellFlag) == (me + kMany) || !ordered_before(w, v.shared, o, lane));
+}
+
 void read_cell(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes, bool strong, bool repeated) {
   uint32_t c = v.cells->wrote[t.cell];
   if (c - 1 >= v.safe - 1) {
@@ -108,14 +114,17 @@ void read_cell(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_
   }
   if (strong) return;
   uint32_t me = v.own | uint32_t(t.lane), o = v.cells->read[t.cell];
-  uint32_t flag = repeated && v.shared ? kCellFlag : 0;
+  uint32_t flag = repeated && v.shared ? kCellFlag : 0, many = repeated && !v.shared ? kMany : 0;
   if (o >= v.safe) {
     if ((o & ~kCellFlag) == me) flag |= o & kCellFlag;
     else if (v.shared) flag |= ordered_before(w, true, o, t.lane) ? 0 : kCellFlag;
     else if (other_block(w, o)) flag |= ordered_before(w, false, o, t.lane) ? 0 : kCellFlag;
-    else flag |= o & kCellFlag;
+    else {
+      flag |= o & kCellFlag;
+      if (read_by_many(w, v, o, me, t.lane)) many = kMany;
+    }
   }
-  v.cells->read[t.cell] = me | flag;
+  v.cells->read[t.cell] = (me | flag) + many;
 }
 
 // The reader's cell makes this write a race.
@@ -197,9 +206,12 @@ bool contiguous_read(Warp& w, const View& v, uint32_t per) {
     if ((o & ~kCellFlag) == own) return true;
     if (v.shared) flag = ordered_before(w, true, o, 0) ? 0 : kCellFlag;
     else if (other_block(w, o)) flag = ordered_before(w, false, o, 0) ? 0 : kCellFlag;
-    else flag = o & kCellFlag;
+    else {
+      flag = o & kCellFlag;
+      if (read_by_many(w, v, o, own, 0)) flag += kMany;
+    }
   }
-  fill_lanes(read, per, [own, flag](uint32_t i) { return (own | flag) + i; });
+  fill_lanes(read, per, [own, flag](uint32_t i) { return own + flag + i; });
   return true;
 }
 
@@ -239,6 +251,7 @@ std::string rival(Warp& w, bool shared, uint32_t cell) {
   if (const OperationSpan* span = g.races->unordered_span(stamp))
     return span->what + " (operation " + std::to_string(span->operation) + ")";
   const Segment& s = g.races->at(stamp);
+  if (s.many && s.block == w.block->linear && s.warp == w.index) return "another thread of the block";
   return name_thread(g, s.block, s.warp, int(cell & 31));
 }
 
