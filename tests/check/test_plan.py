@@ -69,6 +69,15 @@ def test_held_out_shapes_are_as_large_as_the_ranges_without_a_bound() -> None:
     assert max(work(LINEAR, Direction.FORWARD, case) for case in cases) > 4e7
 
 
+@pytest.mark.parametrize("direction", list(Direction))
+def test_several_inputs_are_scaled_past_float16_where_tf32_is_forbidden(direction: Direction) -> None:
+    for task in TASKS:
+        scaled = [step.trial for step in steps(task, direction=direction) if step.trial.twist is Twist.SCALED]
+        wide = [case for case in task.group(Group.SMOKE) if case.dtype is Dtype.FLOAT32]
+        assert [one.case for one in scaled] in ([], wide, wide[::-1]) and len(scaled) in (0, 2)
+        assert bool(scaled) == (task.name in ("attention", "rope", "swiglu"))
+
+
 def test_the_precision_gate_stands_where_tf32_is_forbidden() -> None:
     def gate(task: Task) -> int:
         scope = Scope(groups=(Group.TIMING,), remembered=0)  # whose cases draw normal inputs only

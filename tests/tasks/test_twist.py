@@ -8,7 +8,7 @@ from warpsmith.records import Direction, Dtype, Group, Trial, Twist
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.program import problem
 from warpsmith.tasks.suite import suite_program
-from warpsmith.tasks.twist import HIGH, PEAK, SHARE, _raised
+from warpsmith.tasks.twist import HIGH, PEAK, SCALE, SHARE, _raised
 from warpsmith.tasks.values import tensors
 
 PROGRAM = suite_program("linear")
@@ -83,12 +83,26 @@ def test_what_the_element_type_cannot_hold_is_left_as_it_was() -> None:
         assert torch.equal(tensors(made.arguments)[0], tensors(plain.arguments)[0])
 
 
+def test_scaled_inputs_are_past_float16_and_their_product_is_what_it_was() -> None:
+    attention, seen = suite_program("attention"), set[bool]()
+    for seed in range(9):
+        trial = Trial(case=attention.task.group(Group.SMOKE)[0], seed=seed)
+        plain = problem(attention, Direction.FORWARD, trial)
+        scaled = problem(attention, Direction.FORWARD, trial.model_copy(update={"twist": Twist.SCALED}))
+        pairs = zip(tensors(plain.arguments), tensors(scaled.arguments), strict=True)
+        q, k, v = (float((b / a).median()) for a, b in pairs)
+        assert q == v == 1 / k and q in (SCALE, 1 / SCALE)
+        assert torch.allclose(scaled.expected[0], plain.expected[0] * v, rtol=1e-12)
+        seen.add(v > 1)
+    assert seen == {True, False}
+
+
 def test_upstream_gradients_are_not_twisted() -> None:
     plain, nudged = (drawn(twist, direction=Direction.BACKWARD) for twist in (Twist.NONE, Twist.NUDGED))
     assert torch.equal(plain[0], nudged[0])
 
 
-@pytest.mark.parametrize("twist", [Twist.NUDGED, Twist.RAISED, Twist.PEAKED, Twist.SHUFFLED])
+@pytest.mark.parametrize("twist", [Twist.NUDGED, Twist.RAISED, Twist.PEAKED, Twist.SHUFFLED, Twist.SCALED])
 @pytest.mark.parametrize("name", ["cross_entropy", "attention", "max_pool", "rope"])
 def test_a_twist_shows_in_the_result(name: str, twist: Twist) -> None:
     with open_task(name) as task:

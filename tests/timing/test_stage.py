@@ -251,3 +251,13 @@ def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(
         x, y = (tensors(call.arguments)[0] for call in (one, other))
         assert x.shape == y.shape == tensors(subject.outline(case).arguments)[0].shape
         assert not torch.equal(x, y)
+
+
+def test_some_of_the_other_inputs_are_scaled_where_several_are_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.timing.subject.problems", lambda *_: repeat(OUTLINE))
+    for task, expected in (("attention", True), ("linear", False)):
+        opened = open_task(task)
+        subject = Subject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+        for case in opened.describe().group(Group.SMOKE):
+            twists = {trial.twist for trial, _ in islice(subject.others(case), 120)}
+            assert (Twist.SCALED in twists) == (expected and case.dtype is Dtype.FLOAT32)

@@ -13,7 +13,8 @@ behind. It is asked for only where a result would be wrong without it. Where the
 (`equal_terms`) every addition in a binade rounds the same way and the error grows as K: K/8 roundoffs of float32 are
 added to sqrt(K), and both bounds have them. Where terms are m times as large as what is left of them when their mean
 is taken away (`lift`), m sqrt(K) are: that is how far off a mean may be. Torch's own error is only ever a floor, since
-it can be exactly zero.
+it can be exactly zero. Of normal inputs (`easy`) the bound by norm is never more than twice torch's error or a share of
+||e|| that is a little more than roundings make: floors are as wide as the hardest draws of a task ask for.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from warpsmith.records import Case, Dtype, Reason, Tolerance
 from warpsmith.tasks.program import Problem
 
 SUM_ROUNDOFF = 2.0**-24  # sums are kept in float32, whatever the element type
+EASY_FACTOR, EASY_COUNT = 2.0, 64  # times torch's own error; of fewer elements a norm says little
 EQUAL_SHARE = 8.0  # with the factor of 4 that is K/2; a plain sum of equal terms was seen to lose 0.17 K at most
 
 
@@ -54,15 +56,18 @@ class Budget:
     tolerance: Tolerance
     growth: float
     drift: float = 0.0  # relative; what equal terms add, or terms that are larger than what is left of them
+    easy: float = inf  # share of the reference's norm that is enough for this draw
 
     @classmethod
-    def of(cls, tolerance: Tolerance, case: Case, equal: bool = False, lift: float = 0.0) -> "Budget":
+    def of(
+        cls, tolerance: Tolerance, case: Case, equal: bool = False, lift: float = 0.0, easy: float = inf
+    ) -> "Budget":
         """The budget for the sizes of a case; `equal` when most terms of a sum may be, `lift` by how much larger than
-        what is left of them.
+        what is left of them, `easy` what is enough for the draw.
         """
         length = max(1.0, float(evaluate(tolerance.reduction, case.variables)))
         drift = length / EQUAL_SHARE if equal else lift * sqrt(length)
-        return cls(tolerance, sqrt(length), SUM_ROUNDOFF * drift)
+        return cls(tolerance, sqrt(length), SUM_ROUNDOFF * drift, easy)
 
     @property
     def sums(self) -> float:
@@ -76,6 +81,11 @@ class Budget:
     def floor(self, dtype: torch.dtype) -> float:
         """The share of the reference's norm that an error may always have."""
         return max(self.tolerance.norm_floor.get(Dtype(_name(dtype)), 0.0), self.tolerance.factor * self.drift)
+
+    def norm(self, native: Tensor, own: float, size: float) -> float:
+        """How large an error's norm may be, from those of torch's own error and of the reference."""
+        allowed = max(self.tolerance.norm_factor * own, self.floor(native.dtype) * size)
+        return allowed if native.numel() < EASY_COUNT else min(allowed, max(EASY_FACTOR * own, self.easy * size))
 
 
 def compare(found: Sequence[Tensor], problem: Problem, names: Sequence[str], budget: Budget) -> Comparison:
@@ -118,8 +128,7 @@ def _quick(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> t
     largest, own_norm, norm, error_norm, worst = sizes.tolist()  # one wait for the device
     if not isfinite(largest + norm):
         return nan, nan
-    floor = max(budget.floor(native.dtype) * norm, last_bit * sqrt(count))
-    return worst, error_norm / max(budget.tolerance.norm_factor * own_norm, floor)
+    return worst, error_norm / max(budget.norm(native, own_norm, norm), last_bit * sqrt(count))
 
 
 def _slow(
@@ -164,12 +173,10 @@ def _norm_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget,
     clean = expected[finite]
     error = float((found.double()[finite] - clean).norm())
     own = float((native.double()[finite] - clean).norm())
-    floor = budget.floor(native.dtype) * float(clean.norm())
     info = torch.finfo(native.dtype)
     last_bits = info.tiny * info.eps * sqrt(clean.numel())  # where all is zero, a denormal's last bit each
-    allowed = max(
-        budget.tolerance.norm_factor * own, floor, last_bits, budget.tolerance.factor * float(sums[finite].norm())
-    )
+    terms = budget.tolerance.factor * float(sums[finite].norm())
+    allowed = max(budget.norm(native, own, float(clean.norm())), last_bits, terms)
     return error / allowed if allowed else (0.0 if error == 0 else float("inf"))
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from warpsmith.check.compare import Budget, Comparison, compare
 from warpsmith.check.precision import resembles
-from warpsmith.check.terms import equal_terms, lift
+from warpsmith.check.terms import easy, equal_terms, lift
 from warpsmith.records import Direction, Finding, Reason, Severity, Task, Trial, Verdict
 from warpsmith.sandbox import Trouble
 from warpsmith.sandbox.session import Shown
@@ -46,7 +46,9 @@ def look(shown: Shown, problem: Problem, task: Task, direction: Direction, trial
     )
     if fault is not None:
         return Looked(fault)
-    budget = Budget.of(task.tolerance.of(direction), trial.case, equal_terms(task, trial), lift(trial))
+    budget = Budget.of(
+        task.tolerance.of(direction), trial.case, equal_terms(task, trial), lift(trial), easy(task, direction, trial)
+    )
     compared = compare(shown.results, problem, names, budget)
     return Looked(of_values(compared, shown.results, problem, task), compared.worst)
 

@@ -159,7 +159,16 @@ def _precise(task: Task, cases: Sequence[Case], draw: random.Random) -> list[Ste
     if task.precision.tf32 or not wide or not task.forward.is_product:
         return []
     case = draw.choice(wide)
-    return [Step(_trial(case, draw, case.inits[0], family), draw.randrange(SLOTS)) for family in GATE]
+    gate = [Step(_trial(case, draw, case.inits[0], family), draw.randrange(SLOTS)) for family in GATE]
+    return [*gate, *_scaled(task, wide, draw)]
+
+
+def _scaled(task: Task, cases: Sequence[Case], draw: random.Random) -> list[Step]:
+    """Several inputs past what float16 holds; of one input, and of parameters, families tell."""
+    if not task.forward.pairs_inputs:
+        return []
+    plain = [_trial(case, draw, case.inits[0], Family.NORMAL) for case in cases]
+    return [Step(one.model_copy(update={"twist": Twist.SCALED}), draw.randrange(SLOTS)) for one in plain]
 
 
 def _trial(case: Case, draw: random.Random, init: object, family: object) -> Trial:

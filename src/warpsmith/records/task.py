@@ -86,6 +86,12 @@ class Signature(Model):
         """Whether forward can multiply tensors with each other: it takes two that a gradient flows to."""
         return sum(argument.multiplies for argument in self.arguments) >= PRODUCT_TENSORS
 
+    @property
+    def pairs_inputs(self) -> bool:
+        """Whether it can multiply inputs with each other."""
+        inputs = [one for one in self.arguments if one.multiplies and one.role is Role.INPUT]
+        return len(inputs) >= PRODUCT_TENSORS
+
 
 class Group(StrEnum):
     """What a case is for. Held-out cases are drawn from ranges with a secret seed."""
@@ -178,11 +184,12 @@ class Twist(StrEnum):
     SHUFFLED = "shuffled"  # the same values in another order: every simple statistic stays
     RAISED = "raised"  # half of a row is far above all others
     PEAKED = "peaked"  # half of a row is farther above all others than exponents of float32 reach
+    SCALED = "scaled"  # inputs by turns are past what float16 holds at either end, and their product is what it was
 
     @property
     def enlarges(self) -> bool:
-        """Whether a constant is added, so that results may be past their element type."""
-        return self in (Twist.RAISED, Twist.PEAKED)
+        """Whether a constant is added or multiplied, so that results may be past their element type."""
+        return self in (Twist.RAISED, Twist.PEAKED, Twist.SCALED)
 
 
 class Trial(Model):

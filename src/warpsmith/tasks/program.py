@@ -20,8 +20,9 @@ from warpsmith.tasks.values import Value, Values, mapped, outputs, tensors, wide
 Forward: TypeAlias = Callable[[Values], tuple[Tensor, ...]]
 
 DIFFERENTIABLE = (Role.INPUT, Role.PARAMETER)
-# How large upstream gradients are, so that no kernel can count on it; float16 has no exponents to spare.
-SIZES = (2.0**-6, 1.0, 2.0**6)
+# How large upstream gradients are, so that no kernel can count on it: past what float16 holds at either end, as those
+# of a scaled loss or of a mean over millions are. Float16 itself has no exponents to spare.
+SIZES = (2.0**-30, 1.0, 2.0**20)
 SIDES = (0, 1, -1)  # of zero on which they lie; 0: on both
 
 

@@ -1,4 +1,4 @@
-"""Arguments changed in a way that a seed decides: one element, a row, or the order of all. Knows no reference."""
+"""Arguments changed in a way that a seed decides: one element, a row, or order or size of all. Knows no reference."""
 
 from math import prod
 
@@ -13,6 +13,7 @@ TWISTED = {
     Twist.SHUFFLED: (Role.INPUT, Role.PARAMETER),
     Twist.RAISED: (Role.INPUT,),
     Twist.PEAKED: (Role.INPUT,),
+    Twist.SCALED: (Role.INPUT,),
 }
 FAR = 8.0  # times the largest magnitude: past the tolerance of every element type after a sum of thousands
 # Added to half of a row: past what exp takes, and its square is a number of float16 still. The other half stays: a row
@@ -20,6 +21,7 @@ FAR = 8.0  # times the largest magnitude: past the tolerance of every element ty
 HIGH = 96.0
 PEAK = 300.0  # no window of exponents that float32 has holds both what is raised by this and what is not
 SHARE = 16  # at most one of so many elements is raised
+SCALE = 2.0**20  # of values around one: float16 ends at 2^16, and of 2^-20 it has four bits
 
 
 def twisted(arguments: Values, signature: Signature, trial: Trial) -> Values:
@@ -97,6 +99,12 @@ def _reordered(tensor: Tensor, order: Tensor) -> Tensor:
     return found.copy_(tensor.reshape(-1)[order.to(tensor.device)].reshape(tensor.shape))
 
 
+def _scaled(every: list[Tensor], source: torch.Generator) -> list[Tensor]:
+    """By a power of two and its inverse in turn, so that what two of them make together stays as it was."""
+    first = SCALE if _below(2, source) else 1 / SCALE
+    return [tensor * (1 / first if place % 2 else first) for place, tensor in enumerate(every)]
+
+
 def _below(bound: int, source: torch.Generator) -> int:
     return int(torch.randint(bound, (), generator=source))
 
@@ -106,4 +114,5 @@ TWISTS = {
     Twist.SHUFFLED: _shuffled,
     Twist.RAISED: _raised,
     Twist.PEAKED: _peaked,
+    Twist.SCALED: _scaled,
 }

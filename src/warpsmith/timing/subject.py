@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from warpsmith.records import Case, Direction, Family, Task, Trial, Twist
+from warpsmith.records import Case, Direction, Dtype, Family, Task, Trial, Twist
 from warpsmith.tasks.fresh import outline, problems
 from warpsmith.tasks.opened import OpenTask
 from warpsmith.tasks.program import Problem
@@ -67,9 +67,11 @@ class Subject:
     def _kinds(self, case: Case) -> list[Trial]:
         inits = sorted({init for one in self.task.cases for init in one.inits})
         spread = [family for family in SPREAD if family in self._families(case)] or [Family.NORMAL]
+        paired = case.dtype is Dtype.FLOAT32 and self.task.forward.pairs_inputs and not self.task.precision.tf32
+        sizes = (Twist.NONE, Twist.SCALED) if paired else (Twist.NONE,)
         kinds = [
             self._large(case),
-            Trial(case=case, family=RANDOM.choice(spread)),
+            Trial(case=case, family=RANDOM.choice(spread), twist=RANDOM.choice(sizes)),
             Trial(case=case, twist=Twist.NUDGED),
         ]
         return [one.model_copy(update={"init": RANDOM.choice(inits)}) for one in kinds]
