@@ -107,7 +107,7 @@ def of_values(compared: Comparison, results: Sequence[Tensor], problem: Problem,
         return None
     narrower = None if task.precision.tf32 else resembles(results, problem)
     if compared.reason is Reason.WRONG_VALUE and narrower is not None:
-        return Fault(Verdict.FAIL, Reason.PRECISION, f"{compared.detail}; the error is that of {narrower}")
+        return Fault(Verdict.FAIL, Reason.PRECISION, f"{compared.detail}; the error has the size of {narrower}")
     return Fault(Verdict.FAIL, compared.reason, compared.detail)
 
 

@@ -1,5 +1,6 @@
 """Prompts from templates: the files in prompts/ hold the words, this file fills in what a run knows."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -16,6 +17,7 @@ from warpsmith.tasks.skeleton import skeleton
 
 FOLDER = Path(__file__).parent / "prompts"
 MOST_SOURCE = 24_000  # characters of a kernel that a prompt shows
+BACKTICKS = re.compile("`+")
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ def tolerance(task: Task, direction: Direction) -> str:
     return (
         f"with e the float64 reference, u the unit roundoff of the element type and v that of float32, |found - e| <= "
         f"{one.factor:g} * (u + v * sqrt({one.reduction})) * (|e| + rms(e)) elementwise, and by norm within "
-        f"{one.norm_factor:g} times torch's own error or {floors} of e's norm; {precision}; accumulate in "
+        f"{one.norm_factor:g} times torch's own error or {floors} of e's norm (plain normal inputs in 16-bit types: "
+        f"2 times or 1.25 u); {precision}; accumulate in "
         f"{task.precision.accumulate}."
     )
 
@@ -145,9 +148,11 @@ def _lessons(lessons: Sequence[str]) -> list[str]:
 
 
 def _shown(source: str) -> str:
-    if len(source) <= MOST_SOURCE:
-        return source.strip()
-    return f"{source[:MOST_SOURCE].strip()}\n// {len(source) - MOST_SOURCE} more characters are not shown"
+    """A kernel in a block that no line of it can close: what stands in it is read as text of the kernel."""
+    shown, left = source[:MOST_SOURCE].strip(), len(source) - MOST_SOURCE
+    more = f"\n// {left} more characters are not shown" if left > 0 else ""
+    fence = "`" * max([3, *(len(run) + 1 for run in BACKTICKS.findall(shown))])
+    return f"{fence}cuda\n{shown}{more}\n{fence}"
 
 
 def _fill(template: str, /, **words: str) -> str:
