@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from ctypes import CDLL, POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from warpsmith.compile import Toolchain
 from warpsmith.vgpu.native import engine_flags
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # the corpora that lie beside the tests
 SOURCES = HERE.parents[2] / "src/warpsmith/vgpu/native/engine"
 HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
@@ -247,8 +249,8 @@ def nvcc() -> Any:
     """CUDA text to PTX, kept by its hash."""
     toolchain = Toolchain.find()
 
-    def compile_ptx(text: str, arch: str = "compute_90a") -> str:
-        target = Home.here().cache / "test-artifacts" / f"{digest(arch, text)}.ptx"
+    def compile_ptx(text: str, arch: str = "compute_90a", flags: tuple[str, ...] = ()) -> str:
+        target = Home.here().cache / "test-artifacts" / f"{digest(arch, text, *flags)}.ptx"
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             source = target.with_suffix(".cu")
@@ -261,6 +263,7 @@ def nvcc() -> Any:
                     "-std=c++17",
                     "-lineinfo",
                     "-ptx",
+                    *flags,
                     str(source),
                     "-o",
                     str(target),
