@@ -53,6 +53,13 @@ def test_a_folder_of_kernels_is_a_batch(tmp_path: Path, capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out) == {"out": str(out), "lines": 2, "there": 2, "unusable": 0}
 
 
+def test_a_batch_without_lines_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "b.jsonl").write_text("\n")
+    assert run(["eval-batch", str(tmp_path / "b.jsonl"), "--device", "vgpu"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "" and "b.jsonl has no candidates" in said.err
+
+
 def test_results_that_cannot_be_written_are_told_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,6 +77,8 @@ def command(
     )
     warn_of_unmeasured(device, {"--claim": claim, "--baselines": baselines})
     requests = _requests(batch)
+    if not requests:
+        print(f"warning: {batch} has no candidates: nothing is evaluated.", file=sys.stderr)
     if out is not None:
         done = _append(requests, chosen, jobs, out, archive, quiet=as_json)
         if as_json:

@@ -35,7 +35,8 @@ std::string section(const std::string& file, const char* name) {
   if (file.size() < sizeof head) return "";
   std::memcpy(&head, file.data(), sizeof head);
   std::vector<Elf64_Shdr> all(head.e_shnum);
-  if (head.e_shstrndx >= all.size() || head.e_shoff + all.size() * sizeof(Elf64_Shdr) > file.size()) return "";
+  if (head.e_shstrndx >= all.size() || head.e_shoff > file.size()) return "";
+  if (all.size() * sizeof(Elf64_Shdr) > file.size() - head.e_shoff) return "";
   std::memcpy(all.data(), file.data() + head.e_shoff, all.size() * sizeof(Elf64_Shdr));
   for (const Elf64_Shdr& one : all) {
     const uint64_t at = all[head.e_shstrndx].sh_offset + one.sh_name;
