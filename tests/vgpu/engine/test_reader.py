@@ -124,7 +124,7 @@ def test_a_parameter_beyond_the_last_is_out_of_bounds(gpu: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (".local .b8 x[1099511627776];\nret;", "local memory of a thread"),
+        (".local .b8 x[2147483648];\nret;", "local memory of a thread"),
         (".reqnctapercluster 1, 0, 1 { ret;", "cluster"),
     ],
     ids=["local", "cluster"],
