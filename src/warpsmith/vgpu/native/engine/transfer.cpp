@@ -220,8 +220,6 @@ void store(Warp& w, const Inst& inst) {
 // A parameter of the entry at a known place: the same for every thread.
 template <class M, class R>
 void load_param(Warp& w, const Inst& inst) {
-  if (size_t(inst.imm) + sizeof(M) * inst.n > w.grid->parameter_bytes)  // beyond them: named as any such load is
-    return inst.n == 1 ? load<M, R, 1>(w, inst) : inst.n == 2 ? load<M, R, 2>(w, inst) : load<M, R, 4>(w, inst);
   for (int v = 0; v < inst.n; ++v) {
     M value;
     std::memcpy(&value, w.grid->parameters + inst.imm + int64_t(sizeof(M)) * v, sizeof value);
