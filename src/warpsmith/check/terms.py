@@ -7,7 +7,8 @@ from warpsmith.records import OFFSET, Direction, Dtype, Family, Group, Origin, R
 EQUAL = (Family.SPARSE, Family.CONSTANT, Family.TIES, Family.TINY, Family.DENORMAL)
 # By norm, of normal inputs: a rounding to the element type is off by 0.43 roundoffs, the shares of attention and what
 # follows from them by 0.8; sums of 8-bit integers by more than 2 (tests/check/test_terms.py).
-EASY = {Dtype.BFLOAT16: 1.25 * 2.0**-8, Dtype.FLOAT16: 1.25 * 2.0**-11}
+EASY_FACTOR, EASY_ROUNDOFFS = 2.0, 1.25  # times torch's own error, and of the element type
+EASY = {Dtype.BFLOAT16: EASY_ROUNDOFFS * 2.0**-8, Dtype.FLOAT16: EASY_ROUNDOFFS * 2.0**-11}
 ALONE = "1"  # terms of a result that is no sum
 EVEN = (Twist.NONE, Twist.SCALED)  # what leaves inputs normal
 EASY_PRODUCT = 3e-6  # of float32: two bfloat16 numbers for one are off by 4e-6

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from warpsmith.base import ArchiveError, Home, write_atomic
+from warpsmith.base import ArchiveError, Home, plural, write_atomic
 from warpsmith.records import Record, Score
 
 
@@ -26,7 +26,7 @@ def score_text(score: Score | None) -> str:
     """A score in words that say what it is: a speedup with its interval, or a time that was modelled."""
     if score is None:
         return "-"
-    return f"{score.words}, {score.cases} case{'s' if score.cases > 1 else ''}"
+    return f"{score.words}, {plural(score.cases, 'case')}"
 
 
 def kernel_path(run: str) -> Path:

@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from string import Template
 
+from warpsmith.check.terms import EASY_FACTOR, EASY_ROUNDOFFS
 from warpsmith.evolve.evidence import digest_profile
 from warpsmith.evolve.operators import OPERATORS, Operator
 from warpsmith.evolve.population import Member
@@ -111,7 +112,7 @@ def tolerance(task: Task, direction: Direction) -> str:
         f"with e the float64 reference, u the unit roundoff of the element type and v that of float32, |found - e| <= "
         f"{one.factor:g} * (u + v * sqrt({one.reduction})) * (|e| + rms(e)) elementwise, and by norm within "
         f"{one.norm_factor:g} times torch's own error or {floors} of e's norm (plain normal inputs in 16-bit types: "
-        f"2 times or 1.25 u); {precision}; accumulate in "
+        f"{EASY_FACTOR:g} times or {EASY_ROUNDOFFS:g} u); {precision}; accumulate in "
         f"{task.precision.accumulate}."
     )
 
