@@ -50,6 +50,13 @@ def test_backward_takes_what_the_autograd_function_passes(norm: KbenchProgram) -
     assert norm.task.signature(Direction.BACKWARD).results == ("grad_weight", "grad_bias", "grad_x")
 
 
+def test_work_is_counted_on_the_file_of_its_direction(norm: KbenchProgram) -> None:
+    names = {case.name for case in norm.task.cases}
+    assert all(set(norm.task.work[direction]) == names for direction in Direction)
+    ahead, back = (norm.task.work[direction]["single_0"].bytes for direction in Direction)
+    assert back / ahead == pytest.approx(1.5, rel=0.05)  # three tensors of the size of x in place of two
+
+
 def test_every_config_of_both_files_is_a_case(norm: KbenchProgram) -> None:
     names = [case.name for case in norm.task.cases]
     assert names[0] == "smoke"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from warpsmith.base import HarnessError
-from warpsmith.records import Case, Ceilings, Claim, Direction, Dtype, Group, Precision, Reason
+from warpsmith.records import Case, Ceilings, Claim, Direction, Dtype, Group, Precision, Reason, Work
 from warpsmith.sandbox.session import Clocks
 from warpsmith.tasks.program import Problem
 from warpsmith.tasks.suite import suite_program
@@ -93,6 +93,16 @@ def test_the_roofline_of_a_product_is_its_arithmetic() -> None:
     found = least(task, Direction.FORWARD, case, Problem((), (out,), (out,)), FLOOR)
     assert found.roofline_us == pytest.approx(2 * 4096**3 / 50e6, rel=1e-2)
     assert found.floor_us < found.roofline_us
+
+
+def test_a_count_makes_a_roofline_and_no_floor() -> None:
+    work = {Direction.FORWARD: {CASE.name: Work(flops=0, bytes=3 << 30)}}
+    task = suite_program("softmax").task.model_copy(update={"cost": {}, "work": work})
+    out = torch.empty(1 << 28, device="meta")
+    found = least(task, Direction.FORWARD, CASE, Problem((), (out,), (out,)), FLOOR)
+    uncounted = least(task.model_copy(update={"work": {}}), Direction.FORWARD, CASE, Problem((), (out,), (out,)), FLOOR)
+    assert found.floor_us == uncounted.floor_us
+    assert found.roofline_us == pytest.approx((2 << 30) / 4.2e6 + (1 << 30) / 4.3e6)
 
 
 @pytest.mark.parametrize(("dtype", "rate"), [(Dtype.FLOAT32, 400e6), (Dtype.BFLOAT16, 800e6)])

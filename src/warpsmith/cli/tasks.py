@@ -90,6 +90,8 @@ def _print_task(task: Task) -> None:
         out.print(f"\n{direction}({taken}) -> {', '.join(signature.results)}")
         if cost := task.cost.get(direction):
             out.print(f"  flops {cost.flops} · bytes {cost.bytes}")
+        for name, work in task.work.get(direction, {}).items():
+            out.print(f"  {name}: flops {work.flops:,.0f} · bytes {work.bytes:,.0f}, as counted")
     rows = [
         (
             case.name,

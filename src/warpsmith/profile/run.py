@@ -149,10 +149,9 @@ def call_place(
 
 
 def _work(job: Job, written: float) -> tuple[float, float]:
-    """Bytes and operations that the task cannot do without; where it has no formulas, what goes in and out."""
-    total = job.task.bytes(job.direction, job.trial.case)
-    flops = job.task.flops(job.direction, job.trial.case)
-    return _size(job) + written if total is None else total, flops or 0.0
+    """Bytes and operations that the task cannot do without; where nobody knows them, what goes in and out."""
+    work = job.task.least(job.direction, job.trial.case)
+    return (work.bytes, work.flops) if work else (_size(job) + written, 0.0)
 
 
 def _size(job: Job) -> int:

@@ -57,6 +57,7 @@ from warpsmith.records.task import (
     Tolerance,
     Trial,
     Twist,
+    Work,
 )
 from warpsmith.records.times import MeasuredTime, ModelledTime
 from warpsmith.records.verdict import Reason, Verdict
@@ -130,6 +131,7 @@ __all__ = [
     "Trial",
     "Twist",
     "Verdict",
+    "Work",
     "VirtualFacts",
     "first_wrong",
     "score",

@@ -280,6 +280,13 @@ class Cost(Model):
     bytes: str
 
 
+class Work(Model):
+    """What one call of a case cannot do without, counted where nobody wrote formulas."""
+
+    flops: float = Field(ge=0)  # of products
+    bytes: float = Field(ge=0)  # read and written
+
+
 class Origin(StrEnum):
     """Whose format a task was written in."""
 
@@ -307,6 +314,7 @@ class Task(Model):
     precision: Precision = Precision()
     libraries: tuple[str, ...] = ()
     cost: Mapping[Direction, Cost] = Field(default_factory=dict)
+    work: Mapping[Direction, Mapping[str, Work]] = Field(default_factory=dict)  # by case, where there are no formulas
 
     @property
     def directions(self) -> tuple[Direction, ...]:
@@ -343,3 +351,13 @@ class Task(Model):
     def bytes(self, direction: Direction, case: Case) -> float | None:
         """The bytes that a case cannot do without, read and written; None where the task has no formula."""
         return float(evaluate(self.cost[direction].bytes, case.variables)) if direction in self.cost else None
+
+    def least(self, direction: Direction, case: Case) -> Work | None:
+        """What the roofline of a case is made of: by the formulas, else as counted; None where neither is known.
+
+        A count is of one draw of the smallest case, and so no proof: what a time is believed by are formulas alone.
+        """
+        flops, moved = self.flops(direction, case), self.bytes(direction, case)
+        if flops is not None and moved is not None:
+            return Work(flops=flops, bytes=moved)
+        return self.work.get(direction, {}).get(case.name)

@@ -40,7 +40,8 @@ class KbenchProgram:
         self._forward = ForeignProgram(sources[0])
         self._backward = ForeignProgram(sources[1]) if len(sources) > 1 else None
         backward = self._backward.task.backward if self._backward else None
-        self.task: Task = self._forward.task.model_copy(update={"backward": backward})
+        work = {direction: self.side(direction).task.work.get(direction, {}) for direction in Direction}
+        self.task: Task = self._forward.task.model_copy(update={"backward": backward, "work": work})
 
     def side(self, direction: Direction) -> ForeignProgram:
         """The file that a direction was written in."""

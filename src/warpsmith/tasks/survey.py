@@ -7,13 +7,14 @@ import torch
 from torch import Tensor
 
 from warpsmith.base import UsageError
-from warpsmith.records import Argument, Axis, Case, Dtype, Kind, Role, Signature, Task, Tolerance
+from warpsmith.records import Argument, Axis, Case, Direction, Dtype, Kind, Role, Signature, Task, Tolerance
 from warpsmith.tasks.bound import Bound, merged, values
 from warpsmith.tasks.manifest import ELEMENTS
 from warpsmith.tasks.program import differentiable, gradient_names, leaves
 from warpsmith.tasks.shapes import shape_text
 from warpsmith.tasks.source import Source, called
 from warpsmith.tasks.values import TORCH, Values, tensors
+from warpsmith.tasks.work import Ledger, same
 
 DTYPES = {there: ours for ours, there in TORCH.items()}
 # The floors of the suite's reductions: a few units of the last place.
@@ -31,6 +32,9 @@ def described(source: Source) -> Task:
     results = _steady(source, smallest, values(found))
     forward = Signature(arguments=arguments, results=_numbered(len(results)))
     dtype = _dtype([*tensors(values(found)), *results])
+    backward = source.backward(forward, found) if _differentiable(source, forward, found) else None
+    ledger = Ledger(source, forward, values(found))
+    ways = tuple(Direction) if backward else (Direction.FORWARD,)
     return Task(
         name=head.name,
         version=head.version,
@@ -38,11 +42,12 @@ def described(source: Source) -> Task:
         description=head.description,
         source=head.text,
         forward=forward,
-        backward=source.backward(forward, found) if _differentiable(source, forward, found) else None,
+        backward=backward,
         axes=_axes(cases),
         shapes={} if _told(cases, seen) else {name: _shapes(arguments) for name, arguments in seen.items()},
         cases=tuple(case.model_copy(update={"dtype": dtype}) for case in cases),
         tolerance=Tolerance(norm_floor=FLOORS, reduction=str(_reduction(list(seen.values()), results))),
+        work={direction: ledger.works(direction, seen) for direction in ways},
     )
 
 
@@ -87,17 +92,13 @@ def _steady(source: Source, case: Case, arguments: Values) -> tuple[Tensor, ...]
         first = called(source, arguments)
         moved = not torch.equal(state, torch.get_rng_state())
         second = called(source, arguments)
-    if len(first) != len(second) or not all(_same(one, two) for one, two in zip(first, second, strict=True)):
+    if not same(first, second):
         cause = "it draws random numbers (dropout in train mode?)" if moved else "it keeps state between calls"
         raise UsageError(
             f"{source.head.path}: case '{case.name}': two forwards on the same arguments differ: {cause}. "
             "A kernel cannot repeat that; call .eval() in __init__ or take the random part out."
         )
     return first
-
-
-def _same(one: Tensor, two: Tensor) -> bool:
-    return one.shape == two.shape and bool(((one == two) | ((one != one) & (two != two))).all())
 
 
 def _differentiable(source: Source, forward: Signature, found: Sequence[Bound]) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from warpsmith.base import median
 from warpsmith.device import floor_us
-from warpsmith.records import Case, CaseTiming, Direction, Reason, Task
+from warpsmith.records import Case, CaseTiming, Direction, Reason, Task, Work
 from warpsmith.tasks.program import Problem
 from warpsmith.timing import rules
 from warpsmith.timing.baselines import Baselines
@@ -36,12 +36,12 @@ class Least:
 
 
 def least(task: Task, direction: Direction, case: Case, call: Problem, floor: Floor) -> Least:
-    """From the bytes and operations that the task's formulas say; what is written is told by the results."""
+    """From the bytes and operations of the task; what is written is told by the results. Only formulas make a floor."""
     written = float(sum(tensor.nbytes for tensor in call.native))
-    read = max(0.0, (task.bytes(direction, case) or 0.0) - written)
-    flops = task.flops(direction, case) or 0.0
-    ideal = floor_us(floor.ceilings, read, written, flops, task.precision.arithmetic(case.dtype))
-    return Least(floor.us(read, written), ideal)
+    work = task.least(direction, case) or Work(flops=0, bytes=0)
+    read, stated = (max(0.0, moved - written) for moved in (work.bytes, task.bytes(direction, case) or 0.0))
+    ideal = floor_us(floor.ceilings, read, written, work.flops, task.precision.arithmetic(case.dtype))
+    return Least(floor.us(stated, written), ideal)
 
 
 def judged(case: Case, sides: Sequence[Sequence[Window]], baselines: Baselines, bounds: Least, launches: int) -> Judged:
