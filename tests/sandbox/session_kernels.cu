@@ -118,6 +118,28 @@ torch::Tensor to_host(torch::Tensor x) {
   return out;
 }
 
+torch::Tensor frees_earlier(torch::Tensor x) {
+  static void* earlier = nullptr;
+  if (earlier) cudaFree(earlier);
+  earlier = x.data_ptr();
+  return forward(x);
+}
+
+torch::Tensor keeps_all(torch::Tensor x) {
+  auto out = forward(x);
+  void* kept = nullptr;
+  for (size_t bytes = size_t(1) << 40; bytes; bytes /= 2)
+    while (cudaMalloc(&kept, bytes) == cudaSuccess) {
+    }
+  cudaGetLastError();
+  return out;
+}
+
+std::vector<torch::Tensor> views_of_all(torch::Tensor x) {
+  auto out = torch::empty({int64_t(1) << 25}, x.options());
+  return std::vector<torch::Tensor>(60, out);
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("forward", &forward);
   m.def("in_place", &in_place);
@@ -134,4 +156,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("crashes", &crashes);
   m.def("hangs", &hangs);
   m.def("to_host", &to_host);
+  m.def("frees_earlier", &frees_earlier);
+  m.def("keeps_all", &keeps_all);
+  m.def("views_of_all", &views_of_all);
 }

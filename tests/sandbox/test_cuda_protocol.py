@@ -78,6 +78,44 @@ def test_no_byte_of_a_result_counts_as_kept(start: int, size: int, kept: bool) -
     assert session._kept(timed) == ((block,) if kept else ())
 
 
+@pytest.mark.parametrize(
+    ("block", "good"),
+    [
+        ((2 << 56 | 1024, 64), True),
+        ((2 << 56 | 1025, 64), False),
+        ((1 << 56 | 1024, 64), False),
+        ((2 << 56 | 1024, 1 << 63), False),
+        ((1024, 64), False),
+    ],
+)
+def test_what_is_kept_lies_where_the_worker_gives_memory(block: tuple[int, int], good: bool) -> None:
+    """The judge paints up to it and from its end on, word by word."""
+    one = session.CudaSession(Path(), "", Path(), Room(1024, 1024))
+    one._views = [torch.zeros(4096, dtype=torch.uint8)] * 3
+    one.use(Room(1024, 1024))
+    placed = slot.Placed(one._views[0], 0, slot.new_poison())
+    said = one._nonsense([], Timed(Answer(Status.DONE, 0, 0.0, "", ()), 1.0, 1.0, (block,)), placed)
+    assert (said == "") is good
+
+
+def test_views_of_the_same_bytes_are_not_copied_beyond_a_call_s_memory() -> None:
+    one = session.CudaSession(Path(), "", Path(), Room(1024, 1024))
+    one._views = [torch.zeros(8192, dtype=torch.uint8)] * 3
+    one.use(Room(1024, 8192))
+    placed = slot.Placed(one._views[0][:1024], 0, slot.new_poison())
+    views = (RESULT,) * 3
+    found = [one._result(claim, placed) for claim in views]
+    assert None not in found
+    assert one._nonsense(found, Timed(Answer(Status.DONE, 0, 0.0, "", views), 1.0, 1.0, ()), placed)
+
+
+def test_a_result_right_behind_what_is_kept_is_painted() -> None:
+    kept = (2 << 56 | 3840, 1)  # its place in the paint reaches to 4096
+    early = Claim(Raw("float32", (8,), (1,), b""), 2 << 56 | 3904)
+    timed = Timed(Answer(Status.DONE, 0, 0.0, "", (early,)), 1.0, 1.0, (kept,))
+    assert session._kept(timed) == ()
+
+
 @pytest.mark.parametrize(("offset", "found"), [(256, True), (1020, True), (0, False), (1024, False), (2048, False)])
 def test_a_result_among_the_arguments_lies_in_the_slot_that_was_poisoned(offset: int, found: bool) -> None:
     one = session.CudaSession(Path(), "", Path(), Room(1024, 1024))

@@ -1,11 +1,27 @@
 """The payloads of the worker's frames, and answers that are none."""
 
 import struct
+from typing import cast
 
 import pytest
 
 from warpsmith.sandbox import Raw
-from warpsmith.sandbox.protocol import PLACE, RESULT, TENSOR, VALUE, Malformed, Status, ValueKind, call, parse
+from warpsmith.sandbox.protocol import (
+    MOST_RESULTS,
+    MOST_TEXT,
+    PLACE,
+    RESULT,
+    TENSOR,
+    VALUE,
+    Claim,
+    Malformed,
+    Status,
+    ValueKind,
+    call,
+    parse,
+)
+from warpsmith.sandbox.run import fetch
+from warpsmith.vgpu import Control, Settings
 
 VECTOR = Raw("float32", (2,), (1,), bytes(8))
 
@@ -62,11 +78,22 @@ def test_every_kind_of_value_has_its_own_kind(value: object) -> None:
         answer(result(shape=(-2,), data=b"")),
         answer(result(shape=(3,))),
         answer(VALUE.pack(ValueKind.TENSOR, 1) + TENSOR.pack(2, 32, 1, 1000)),
+        answer(*[result()] * (MOST_RESULTS + 1)),
     ],
 )
 def test_what_is_no_answer_is_malformed(payload: bytes) -> None:
     with pytest.raises(Malformed):
         parse(payload)
+
+
+@pytest.mark.parametrize("raw", [Raw("float32", (2,), (1 << 62,), b""), Raw("int8", (1 << 40,), (0,), b"")])
+def test_a_result_that_no_memory_holds_is_not_asked_for(raw: Raw) -> None:
+    """Its size would not even fit into the question."""
+    assert fetch(cast(Control, None), [Claim(raw, 4096)], Settings()) == [None]
+
+
+def test_of_what_is_said_a_bounded_part_is_kept() -> None:
+    assert len(parse(answer(text=b"x" * (MOST_TEXT + 9), status=6)).text) == MOST_TEXT
 
 
 def test_the_span_of_a_strided_tensor() -> None:

@@ -41,7 +41,7 @@ class Bench:
 
     def result(self, answer: Answer) -> list[float]:
         """The result's memory as it is now."""
-        raw = fetch(self.gpu.control, answer.results[0], Settings())
+        (raw,) = fetch(self.gpu.control, answer.results[:1], Settings())
         assert raw is not None
         return numbers(raw)
 

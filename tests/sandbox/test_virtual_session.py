@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from warpsmith.base import HarnessError
 from warpsmith.compile import compile
 from warpsmith.records import Argument, Candidate, Direction, Kind, Language, Reason, Role, Signature
 from warpsmith.sandbox.session import Session, Shown
 from warpsmith.sandbox.virtual_session import VirtualSession
-from warpsmith.vgpu import Settings
+from warpsmith.vgpu import Control, Settings
 
 SIGNATURE = Signature(arguments=(Argument(name="x", kind=Kind.TENSOR, role=Role.INPUT),), results=("y",))
 SMALL = Settings(memory_bytes=1 << 28, wall_s=60)
@@ -117,6 +118,33 @@ def test_trouble_stays(opened: Open, entry: str, reason: Reason) -> None:
     first, second = calls(opened, entry, 2)
     assert first.trouble is not None and first.trouble.reason is reason
     assert second.trouble == first.trouble
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"), [("frees_earlier", Reason.INPUT_CHANGED), ("keeps_all", Reason.MEMORY_LIMIT)]
+)
+def test_the_judge_s_memory_taken_or_freed_between_calls_is_the_candidate_s_fault(
+    opened: Open, entry: str, reason: Reason
+) -> None:
+    with opened(entry) as session:
+        shown = [session.call((X,), slot=slot) for slot in (0, 1, 0)]
+    assert shown[0].trouble is None
+    assert shown[2].trouble is not None and shown[2].trouble.reason is reason
+
+
+def test_a_case_that_does_not_fit_is_our_fault(opened: Open) -> None:
+    with opened("forward") as session, pytest.raises(HarnessError, match="use a smaller case"):
+        session.call((torch.zeros((SMALL.memory_bytes // 4) + 1),))
+
+
+def test_views_that_are_together_more_than_all_memory_are_not_copied(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, taken = Control.read, list[int]()
+    monkeypatch.setattr(Control, "read", lambda line, at, count: [taken.append(count), read(line, at, count)][1])
+    (shown,) = calls(opened, "views_of_all")
+    assert shown.trouble is not None and "together" in shown.trouble.detail
+    assert sum(taken) <= SMALL.memory_bytes
 
 
 def test_a_call_that_hangs_is_ended(opened: Open) -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from runtime_artifacts import EIGHT, HERE, LIMITS, artifact, numbers
 
-from warpsmith.confine import Child, Frame, FrameError, system_paths
+from warpsmith.confine import Child, Fault, Frame, FrameError, Limit, spawn, system_paths
 from warpsmith.confine import Policy as Confinement
 from warpsmith.records import Reason
 from warpsmith.sandbox import FakeSandbox, Observation, Raw, VirtualSandbox
+from warpsmith.sandbox.ending import end_silent
 from warpsmith.sandbox.protocol import Kind, Status, call
 from warpsmith.sandbox.run import worker_policy
 from warpsmith.sandbox.worker import Conversation, start, worker
@@ -78,6 +79,16 @@ def test_a_worker_ends_at_a_frame_that_is_none() -> None:
     with Child([worker()], policy) as child:
         os.write(child._writer.fd, b"this is not a frame at all, but it is long enough to be one")
         assert child.wait().exit_code == 0
+
+
+def test_a_worker_that_closes_its_end_and_stays_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.sandbox.ending.ENDING_S", 0.3)
+    policy = Confinement(read=system_paths(), limits=LIMITS)
+    with spawn(["sh", "-c", "exec 4>&-; sleep 15"], policy) as child:
+        silence = child.receive(5.0)
+        assert isinstance(silence, FrameError) and silence.fault is Fault.MISSING
+        ended = end_silent(child, silence)
+    assert ended.stopped is Limit.KILLED and ended.seconds < 10
 
 
 def test_without_a_device_every_request_says_so() -> None:

@@ -170,6 +170,11 @@ class Child:
         """Whether it has not ended by itself."""
         return self._process.poll() is None
 
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends in so many seconds; how it did is for `wait` to say."""
+        _ = self.confined  # told first; the next that is told is the end
+        return self._outcome is not None or self._status.ready(seconds)
+
     def kill(self) -> None:
         """End it now, with everything it started; `wait` then says what it had done."""
         with suppress(BrokenPipeError):

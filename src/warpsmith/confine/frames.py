@@ -82,6 +82,10 @@ class FrameReader:
             return FrameError(Fault.CHECKSUM, f"a frame of kind {kind} and {length} bytes is damaged")
         return Frame(kind, bytes(payload))
 
+    def ready(self, timeout_s: float) -> bool:
+        """Whether something can be read, or the other end is closed, in time."""
+        return _ready(self.fd, select.POLLIN, time.monotonic() + timeout_s)
+
     def surplus(self) -> FrameError | None:
         """What was sent after the last frame that was due, once the other end is gone."""
         try:

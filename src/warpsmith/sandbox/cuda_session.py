@@ -54,6 +54,8 @@ CALL_S = 60.0  # the longest that one call may take
 # Much wall-clock time: a session waits for others that use the GPU, and each of its calls has a limit of its own.
 LIMITS = Limits(wall_s=3600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
 OUTSIDE = "Result {number} does not lie in the memory that a call of this size is given."
+TOO_LARGE = "The results are together larger than the memory that a call of this size is given."
+NO_BLOCK = "It says that it keeps memory that nobody was given."
 
 
 @dataclass(frozen=True)
@@ -255,8 +257,8 @@ class CudaSession:
 
     def _look(self, placed: Placed, timed: Timed, poison: int, clocks: Clocks, mode: Mode) -> Shown:
         found = [self._result(claim, placed) for claim in timed.answer.results]
-        if None in found:
-            self._trouble = Trouble(Reason.BAD_ANSWER, OUTSIDE.format(number=found.index(None)))
+        if said := self._nonsense(found, timed, placed):
+            self._trouble = Trouble(Reason.BAD_ANSWER, said)
             return Shown(self._trouble)
         results = [tensor for tensor in found if tensor is not None]
         self._live, self._claims = _kept(timed), timed.answer.results
@@ -277,6 +279,20 @@ class CudaSession:
             settled=not any(unsettled),
             clocks=clocks,
         )
+
+    def _nonsense(self, found: Sequence[Tensor | None], timed: Timed, placed: Placed) -> str:
+        """What is wrong with where results and kept blocks are said to lie, if anything."""
+        if None in found:
+            return OUTSIDE.format(number=found.index(None))
+        copied = sum(claim.tensor.copied_bytes for claim in timed.answer.results)
+        if copied > self._room.results_bytes + len(placed.place):  # views of the same bytes
+            return TOO_LARGE
+        return "" if all(map(self._is_block, timed.blocks)) else NO_BLOCK
+
+    def _is_block(self, block: tuple[int, int]) -> bool:
+        """Whether the worker can have given it: the judge paints up to where one begins, word by word."""
+        (arena, offset), size = _decoded(block[0]), block[1]
+        return arena == RESULTS and offset % ALIGNMENT == 0 and offset + size <= self._views[RESULTS].numel()
 
     def _result(self, claim: Claim, placed: Placed) -> Tensor | None:
         """The claimed tensor as the judge sees it, when it lies wholly in memory that was poisoned for this call."""
@@ -319,9 +335,14 @@ def _decoded(code: int) -> tuple[int, int]:
 
 
 def _kept(timed: Timed) -> tuple[tuple[int, int], ...]:
-    """The blocks that a candidate says it holds after a call, less those that a result has a byte of."""
+    """The blocks that a candidate says it holds after a call, less those that a result has a byte of.
+
+    Each with all that is left out of the paint for it.
+    """
     results = [(claim.address, claim.address + max(1, claim.tensor.span_bytes)) for claim in timed.answer.results]
-    return tuple(b for b in timed.blocks if not any(b[0] < end and start < b[0] + b[1] for start, end in results))
+    return tuple(
+        b for b in timed.blocks if not any(b[0] < end and start < b[0] + aligned(b[1]) for start, end in results)
+    )
 
 
 def _aliased(results: Sequence[Tensor], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:

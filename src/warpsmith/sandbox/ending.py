@@ -16,6 +16,7 @@ from warpsmith.sandbox.values import Raw
 from warpsmith.sandbox.worker import Conversation
 from warpsmith.vgpu import Facts, Gone, Mute, VirtualGpu
 
+ENDING_S = 10.0  # from the last descriptor closed to the end: a process that holds a GPU is not gone at once
 MUTE = "What the candidate left with the virtual GPU keeps it from answering the judge: {why}."
 
 
@@ -58,8 +59,10 @@ def end(child: Child, talk: Conversation, answer: Answer | FrameError) -> Outcom
 
 
 def end_silent(child: Child, silence: FrameError) -> Outcome:
-    """A worker that closed its end is about to end by itself, and how it does is worth knowing."""
-    if silence.fault not in (Fault.MISSING, Fault.SHORT):
+    """A worker that closed its end is about to end by itself, and how it does is worth knowing; one that stays is not
+    waited for.
+    """
+    if silence.fault not in (Fault.MISSING, Fault.SHORT) or not child.ends_within(ENDING_S):
         child.kill()
     return child.wait()
 

@@ -15,7 +15,8 @@ TENSOR = struct.Struct("<BBHi")
 PLACE = struct.Struct("<QQ")
 RESULT = struct.Struct("<iidII")
 CLOCKS = struct.Struct("<ddI")
-MOST_DIMENSIONS, MOST_BLOCKS = 16, 1 << 16
+MOST_DIMENSIONS, MOST_RESULTS, MOST_BLOCKS = 16, 64, 1 << 16
+MOST_TEXT = 1 << 16  # bytes of what a candidate complains of
 MOST_SAID = 200  # of a worker's reason
 RETURN_BYTES, QUEUED, RECORDING, AWAKE = 1, 1, 2, 4
 LEAST_US = 0.001
@@ -194,7 +195,9 @@ def parse(payload: bytes) -> Answer:
     """The answer in a LOADED, READY or RESULT frame, or `Malformed`."""
     reader = _Reader(payload)
     status, cuda_error, seconds, length, count = reader.unpack(RESULT)
-    text = reader.take(length).decode("utf-8", "replace")
+    text = reader.take(length)[:MOST_TEXT].decode("utf-8", "replace")
+    if count > MOST_RESULTS:
+        raise Malformed(f"{count} results; at most {MOST_RESULTS} are looked at")
     results = tuple(_claim(reader) for _ in range(count))
     if reader.left:
         raise Malformed(f"{reader.left} bytes follow the last result")

@@ -19,6 +19,7 @@ WORKER_LIMITS = Limits(wall_s=120, cpu_s=120, memory_bytes=4 << 30, processes=64
 CUDA_LIMITS = Limits(wall_s=120, cpu_s=120, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
 TOOL_SHOWN = 1 << 20  # characters of what a tool around the worker prints
 ANSWER_BYTES = 2 << 30  # where results travel as bytes
+NOT_THERE = "Result {number} does not lie in device memory, or the results together are more than that holds."
 
 
 class Sandbox(Protocol):
@@ -103,13 +104,13 @@ def _observe_virtual(
     if isinstance(answer, FrameError):
         return without_answer(child, gpu, answer)
     claims = answer.results if of_status(answer) is None else ()
-    found = [fetch(gpu.control, claim, gpu.settings) for claim in claims]
+    found = fetch(gpu.control, claims, gpu.settings)
     facts = gpu.control.facts()
     ended = end(child, talk, answer)
     trouble = of_failure(facts, of_status(answer) is None) or trouble_of(answer, ended, child)
     results = tuple(raw for raw in found if raw is not None)
     if trouble is None and len(results) < len(found):
-        trouble = Trouble(Reason.BAD_ANSWER, f"Result {found.index(None)} does not lie in device memory.")
+        trouble = Trouble(Reason.BAD_ANSWER, NOT_THERE.format(number=found.index(None)))
     return observation(trouble, () if trouble else results, facts, answer, ended)
 
 
@@ -121,10 +122,19 @@ def _place(control: Control, raw: Raw) -> int:
     return address
 
 
-def fetch(control: Control, claim: Claim, settings: Settings) -> Raw | None:
-    """A result with its bytes; None where it does not lie in device memory or is more than a caller could hold."""
+def fetch(control: Control, claims: Sequence[Claim], settings: Settings) -> list[Raw | None]:
+    """Results with their bytes; None for one that does not lie in device memory.
+
+    None of them where they are together more than that holds: views of one allocation could be many times what a caller
+    has room for.
+    """
+    together = sum(max(claim.tensor.copied_bytes, claim.tensor.span_bytes) for claim in claims)
+    if together > settings.memory_bytes:
+        return [None] * len(claims)
+    return [_fetched(control, claim) for claim in claims]
+
+
+def _fetched(control: Control, claim: Claim) -> Raw | None:
     raw = claim.tensor
-    if raw.copied_bytes > settings.memory_bytes:
-        return None
     data = control.read(claim.address, raw.span_bytes) if raw.span_bytes else b""
     return None if data is None else replace(raw, data=data)

@@ -12,12 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from warpsmith.base import HarnessError
 from warpsmith.confine import FrameError, Limits
 from warpsmith.records import Checker, Confined, Reason, Signature
 from warpsmith.sandbox.ending import executor_gone, without_answer
 from warpsmith.sandbox.observation import Observation, Trouble, of_failure, of_status
 from warpsmith.sandbox.protocol import Answer, Claim, call
-from warpsmith.sandbox.run import SOCKET_FD, SOCKET_VARIABLE, fetch
+from warpsmith.sandbox.run import NOT_THERE, SOCKET_FD, SOCKET_VARIABLE, fetch
 from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.sandbox.values import Raw, Value
 from warpsmith.sandbox.worker import Conversation, start, worker_policy
@@ -32,7 +33,16 @@ CALL_S = 60.0  # of one call; an endless kernel meets the budget of instructions
 LIMITS = Limits(wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20)
 POISONS = tuple(half for half in range(0x7F81, 0x7FFF) if half != 0x7FC0)  # 0x7FC0 is what a bfloat16 NaN looks like
 PAINTED = 16  # results of earlier calls that are painted anew before each call
+FREED = "The memory of an argument is gone: it was freed, and it is the caller's."
+FULL = "Of the virtual GPU's memory {count} bytes for an argument are not left: the candidate keeps the rest."
 SETTINGS = Settings(instruction_budget=2_000_000_000, memory_bytes=2 << 30, wall_s=900)
+
+
+class _Taken(Exception):
+    """Memory that the judge needs for a call was taken or freed by the candidate."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        self.trouble = Trouble(reason, detail)
 
 
 @dataclass(frozen=True)
@@ -112,6 +122,8 @@ class VirtualSession:
                 return self._call(arguments, given, slot)
         except Gone as gone:
             self._seen = executor_gone(self._child, self._virtual, gone)
+        except _Taken as taken:
+            self._seen = Observation(taken.trouble)
 
         return Shown(self._seen.trouble, facts=self._seen.facts)
 
@@ -144,12 +156,12 @@ class VirtualSession:
         """What is there: results first as a caller sees them, then again when all work has run."""
         control, claims = self._control, answer.results if of_status(answer) is None else ()
         during = control.facts(finish=False)
-        found = [fetch(control, claim, self.settings) for claim in claims]
+        found = fetch(control, claims, self.settings)
         after = control.facts(finish=True)
         facts = _joined(during, after)
         trouble = of_failure(facts, of_status(answer) is None) or of_status(answer)
         if trouble is None and None in found:
-            trouble = Trouble(Reason.BAD_ANSWER, f"Result {found.index(None)} does not lie in device memory.")
+            trouble = Trouble(Reason.BAD_ANSWER, NOT_THERE.format(number=found.index(None)))
         if trouble is not None:
             self._seen = Observation(trouble, facts=facts)
             return Shown(trouble, facts=facts)
@@ -164,7 +176,7 @@ class VirtualSession:
             changed=self._changed(arguments),
             aliased=self._aliased(claims, arguments, lent, unwritten),
             unwritten=unwritten,
-            settled=results == [fetch(control, claim, self.settings) for claim in claims],
+            settled=results == fetch(control, claims, self.settings),
             facts=facts,
         )
 
@@ -178,9 +190,22 @@ class VirtualSession:
             return Place(position, 0, raw)
         key = (slot, number, len(raw.data))
         if key not in self._buffers:
-            self._buffers[key] = self._control.allocate(len(raw.data))
-        self._control.write(self._buffers[key], raw.data)
+            self._buffers[key] = self._allocated(len(raw.data))
+        try:
+            self._control.write(self._buffers[key], raw.data)
+        except HarnessError:  # the buffer is the judge's, and nobody else can have freed it
+            raise _Taken(Reason.INPUT_CHANGED, FREED) from None
         return Place(position, self._buffers[key], raw)
+
+    def _allocated(self, count: int) -> int:
+        """Device memory for an argument; where the judge has little of it, a candidate has taken what is missing."""
+        try:
+            return self._control.allocate(count)
+        except HarnessError:
+            own = count + sum(size for _, _, size in self._buffers)
+            if own > self.settings.memory_bytes // 2:
+                raise
+            raise _Taken(Reason.MEMORY_LIMIT, FULL.format(count=count)) from None
 
     def _renew_poison(self) -> None:
         """A half word that is no number in any floating type, whole or doubled, and not the last one."""
