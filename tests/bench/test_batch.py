@@ -137,9 +137,27 @@ def test_what_was_done_before_its_turn_is_not_done_again(tmp_path: Path) -> None
         results.add(line)
     assert asked == [1, 4], "three were there; what was our fault is tried again"
     assert [len(Record.parse(line).candidate.source) for line in Results(out).lines] == [1, 2, 2, 3, 4]
-    assert Ahead(Results(out)).take(requests[1].key(CHOICES)) is None, "each has served once"
+    assert Ahead(Results(out)).take(requests[1], CHOICES) is None, "each has served once"
     ahead.over()
     assert not beside.exists()
+
+
+def test_the_result_of_a_kernel_for_one_task_is_not_taken_for_another(tmp_path: Path) -> None:
+    """The same text stands for both; a record calls a task by its name, and a batch perhaps by its path."""
+    lines = [{"task": task, "source": "x"} for task in ("softmax", "./other", "attention")]
+    first, other, last = read_requests(batch(tmp_path, *lines))
+    out = tmp_path / "r.jsonl"
+    assert last.candidate is not None
+    ahead = Ahead(Results(out))
+    ahead.add(last, judge(last.candidate, CHOICES).text())
+    again = Ahead(Results(out))
+    assert again.take(first, CHOICES) is None and again.take(other, CHOICES) is None
+    found = again.take(last, CHOICES)
+    assert found is not None
+    Results(out).add(found)
+    with pytest.raises(UsageError, match="Line 1"):
+        Results(out).left([first], CHOICES)
+    assert Results(out).left([last], CHOICES) == []
 
 
 def test_results_of_another_batch_are_not_gone_on_with(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from warpsmith.bench.judges import pool_of_judges
 from warpsmith.bench.run import checked
 from warpsmith.compile.source import language_of
 from warpsmith.records import Candidate, Direction, Model, Record, Verdict, first_wrong
+from warpsmith.tasks.suite import folders
 
 Judge: TypeAlias = Callable[[Candidate, Choices], Record]
 LINE_BYTES = 4 << 20  # of one line: a source has at most one MiB
@@ -30,6 +31,13 @@ class Malformed(Model):
     error: str
     line: int
     input: str  # the digest of the line
+
+
+class Early(Model):
+    """A result before its turn, and the digest of the line that it is for: a result does not say which one it was."""
+
+    input: str
+    line: str
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ class Results:
         """The requests that have no line yet; a file of other candidates is refused."""
         fixed = replace(choices, device=settled(choices.device))
         for place, (line, request) in enumerate(zip(self.lines, requests, strict=False), 1):
-            if _key_of_line(line) not in (request.key(fixed), digest(request.text)):
+            if not _is_for(line, request, fixed):
                 raise UsageError(
                     f"Line {place} of {self.path} is not the result of line {request.number} of the batch with these "
                     "options. Name another --out, or remove the file."
@@ -116,21 +124,24 @@ class Ahead:
     def __init__(self, results: Results) -> None:
         self._path = results.path.with_name(f"{results.path.name}.ahead")
         self._file, self._adding = Results(self._path), Lock()
-        waiting = Counter(self._file.lines) - Counter(results.lines)
-        self._found: dict[str, list[str]] = {}
-        for line in waiting.elements():
-            self._found.setdefault(_key_of_line(line), []).append(line)
+        early = [one for line in self._file.lines if isinstance(one := Early.read(line), Early)]
+        done = Counter(results.lines)
+        self._found: dict[tuple[str, str], list[str]] = {}
+        for one in early:
+            done[one.line] -= 1
+            if done[one.line] < 0:
+                self._found.setdefault((one.input, _key_of_line(one.line)), []).append(one.line)
 
-    def take(self, key: str) -> str | None:
+    def take(self, request: Request, choices: Choices) -> str | None:
         """A result that an earlier run had for this request; each serves once, as the same kernel may stand twice."""
         with self._adding:
-            found = self._found.get(key)
+            found = self._found.get((digest(request.text), request.key(choices)))
             return found.pop() if found else None
 
-    def add(self, line: str) -> None:
+    def add(self, request: Request, line: str) -> None:
         """Keep one."""
         with self._adding:
-            self._file.add(line)
+            self._file.add(Early(input=digest(request.text), line=line).text())
 
     def over(self) -> None:
         """All had their turn."""
@@ -172,20 +183,28 @@ def _line(request: Request, choices: Choices, judge: Judge, ahead: Ahead | None)
     """
     if request.candidate is None:
         return _malformed(request, request.error)
-    if ahead and (found := ahead.take(request.key(choices))):
+    if ahead and (found := ahead.take(request, choices)):
         return found
     try:
         record = judge(request.candidate, choices)
     except WarpsmithError as error:
         return _malformed(request, str(error))
     if ahead and record.verdict is not Verdict.FAULT:
-        ahead.add(record.text())
+        ahead.add(request, record.text())
     return record.text()
 
 
 def _malformed(request: Request, why: str) -> str:
     error = f"Line {request.number}: {why}"
     return Malformed(error=error, line=request.number, input=digest(request.text)).text()
+
+
+def _is_for(line: str, request: Request, choices: Choices) -> bool:
+    """Whether a line is this request's. A task of ours is named alike in both; what a path means is not known here."""
+    record, asked = Record.read(line), request.candidate
+    if isinstance(record, Record) and asked is not None and asked.task in folders():
+        return record.candidate.task == asked.task and _key_of_line(line) == request.key(choices)
+    return _key_of_line(line) in (request.key(choices), digest(request.text))
 
 
 def _key_of_line(line: str) -> str:
