@@ -1,8 +1,9 @@
 """The frames and the poison of a session on a real GPU, as far as they can be seen without one."""
 
+import random
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,6 +35,26 @@ def test_a_timed_answer_has_clocks_blocks_and_the_answer() -> None:
 def test_a_short_or_swollen_answer_is_malformed(payload: bytes) -> None:
     with pytest.raises(Malformed):
         parse_timed(payload)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_bytes_of_an_answer_are_changed_the_judge_goes_on(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is malformed, or trouble, or clean; what is kept is painted around before the next call."""
+    monkeypatch.setattr(torch, "empty_strided", lambda *_given, **_options: torch.zeros(0))  # there is no GPU
+    one, draw = session.CudaSession(Path(), "", Path(), Room(1024, 8192)), random.Random(seed)
+    one._views = [torch.zeros(16384, dtype=torch.uint8) for _ in range(3)]
+    one.use(Room(1024, 8192))
+    placed = slot.Placed(one._views[0][:1024], 0, slot.new_poison())
+    tensor = struct.pack("<iiBBHi2qQQ", 1, 1, 2, 32, 1, 1, 64, 1, 2 << 56 | 2048, 0)
+    real = struct.pack("<ddIQQ", 1, 1, 1, 2 << 56 | 1024, 64) + struct.pack("<iidII", 0, 0, 0.5, 0, 1) + tensor
+    for _ in range(500):
+        spoilt, at = bytearray(real), draw.randrange(len(real))
+        spoilt[at : at + 4] = draw.choice((b"\0" * 4, b"\xff" * 4, draw.randbytes(4)))
+        with suppress(Malformed):
+            timed = parse_timed(bytes(spoilt[: len(real)]))
+            found = [one._result(claim, placed) for claim in timed.answer.results]
+            one._live = () if one._nonsense(found, timed, placed) else session._kept(timed)
+            one._poison_free(slot.new_poison(), one._views[1])
 
 
 @pytest.mark.parametrize("claimed", [0.0, -5.0])

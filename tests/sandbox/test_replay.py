@@ -1,5 +1,6 @@
 """A recorded call repeated without the candidate's host code, on the virtual GPU: the same results, or a reason."""
 
+import random
 import re
 import struct
 import tempfile
@@ -114,6 +115,17 @@ def test_a_recording_that_is_damaged_is_refused(bench: Bench, cut: int) -> None:
     _, recording = bench.recorded("launch")
     damaged = Recording("", recording.bases, recording.operations[:-cut])
     assert bench.again(damaged).status is Status.BAD_REQUEST
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_bytes_of_a_recording_are_changed_the_player_answers(bench: Bench, seed: int) -> None:
+    _, recording = bench.recorded("built_graph")
+    draw = random.Random(seed)
+    for _ in range(60):
+        spoilt = bytearray(recording.operations)
+        at = draw.randrange(len(spoilt))
+        spoilt[at : at + draw.choice((0, 1, 4, 8))] = draw.randbytes(draw.choice((1, 4, 8)))
+        assert bench.again(Recording("", recording.bases, bytes(spoilt))).status in Status
 
 
 def test_a_recording_of_memory_that_lies_elsewhere_is_refused(bench: Bench) -> None:
