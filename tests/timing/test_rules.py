@@ -7,6 +7,7 @@ import pytest
 from warpsmith.records import Ceilings, Claim, Ratio, Reason
 from warpsmith.timing.rules import (
     Floor,
+    balanced,
     below_floor,
     claim,
     clocks_disagree,
@@ -136,6 +137,14 @@ def test_a_kernel_that_is_careless_with_usual_inputs_has_the_time_of_the_others(
     assert sorted(slower([100.0] * 3, [101.0] * 3)) == [100.0] * 3 + [101.0] * 3, "noise is no kind"
     assert len(slower([4.0] * 3, [4.9] * 3)) == 6, "nor is less than a microsecond"
     assert slower([], [5.0]) == [5.0]
+
+
+def test_of_a_long_window_usual_and_large_inputs_count_as_in_all_of_it() -> None:
+    """A kernel takes 0.9 µs longer for large inputs, too little to be a kind, and one of its windows is short."""
+    short, long = slower([40.0] * 5, [40.9] * 4), slower([40.0] * 30, [40.9] * 31)
+    found = balanced([short, long])
+    assert len(found) == 18 and found.count(40.9) in (8, 9)
+    assert balanced([short, short]) == short * 2
 
 
 def test_a_gpu_that_was_held_back_has_told_nothing() -> None:

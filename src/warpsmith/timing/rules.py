@@ -39,9 +39,12 @@ def measured(samples: Sequence[float]) -> MeasuredTime:
 
 
 def balanced(windows: Sequence[Sequence[float]]) -> list[float]:
-    """The samples of several windows, as many of each as the shortest has."""
+    """The samples of several windows, as many of each as the shortest has.
+
+    From all over a window: usual inputs may stand before large ones there, and would count for both.
+    """
     fewest = min(map(len, windows))
-    return [sample for window in windows for sample in window[:fewest]]
+    return [window[place * len(window) // fewest] for window in windows for place in range(fewest)]
 
 
 def slower(usual: Sequence[float], large: Sequence[float]) -> list[float]:
