@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from warpsmith.base import HarnessError
+from warpsmith.device import Gpu
 from warpsmith.records import MODES, Case, Direction, Dtype, Group
 from warpsmith.tasks.find import open_task
 from warpsmith.tasks.suite import suite_folder
@@ -55,6 +56,25 @@ def test_a_task_of_a_path_is_asked_for_by_a_path_that_is_the_same_everywhere(
     found = asked("./mine", open_task("./mine").describe(), Direction.FORWARD, CASE)
     assert found.target == str(tmp_path / "mine")
     assert question().target == "softmax"
+
+
+def test_what_is_kept_is_of_one_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    paths = set[Path]()
+    for driver in ("570.1", "580.2"):
+        here = (Gpu("H200", driver, 141 << 10, "9.0"),)
+        monkeypatch.setattr("warpsmith.timing.baselines.gpus", lambda here=here: here)
+        paths.add(store("cuda:H200", "2", open_task("softmax").describe(), Direction.FORWARD, CASE))
+    assert len(paths) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b'{"modes": 1}'])
+def test_a_damaged_file_is_as_good_as_none(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "b.json"
+    path.write_bytes(content)
+    assert load(path) is None
+    keep(path, baselines(THEN))
+    assert load(path) == baselines(THEN)
 
 
 def test_only_what_came_near_the_best_is_measured_again() -> None:

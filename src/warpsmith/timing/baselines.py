@@ -1,4 +1,4 @@
-"""Baselines: the best of torch's modes on a case, from a process of their own, kept for the same hardware and torch."""
+"""Baselines: the best of torch's modes on a case, from a process of their own, kept for the same hardware, driver and torch."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import Field
 
 from warpsmith.base import HarnessError, Home, digest_json, median, write_atomic
+from warpsmith.device import gpus
 from warpsmith.records import MODES, Case, Direction, Model, Task
 from warpsmith.tasks.target import find
 from warpsmith.timing.host import Host
@@ -107,14 +108,17 @@ def store(
     case: Case,
     cold: bool = True,
 ) -> Path:
-    """Where the baselines of a case lie: what they depend on is in the name."""
-    key = digest_json([hardware, torch_version, task.version, direction, case.model_dump(mode="json"), cold, 3])
+    """Where the baselines of a case lie: what they depend on is in the name, and the driver is part of that."""
+    drivers = [gpu.driver for gpu in gpus()]
+    known = [hardware, drivers, torch_version, task.version, direction, case.model_dump(mode="json"), cold]
+    key = digest_json([*known, 4])
     return Home.here().data / "baselines" / f"{key}.json"
 
 
 def load(path: Path) -> Baselines | None:
-    """What was measured before, if anything."""
-    return Baselines.parse(path.read_text()) if path.exists() else None
+    """What was measured before, if anything; a file that is damaged is none, and is written anew."""
+    found = Baselines.read(path.read_text(errors="replace")) if path.exists() else None
+    return found if isinstance(found, Baselines) else None
 
 
 def believed(path: Path, flush_us: float) -> Baselines | None:
