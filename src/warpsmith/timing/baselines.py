@@ -1,4 +1,4 @@
-"""Baselines: the best of torch's modes on a case, from a process of their own, kept for the same hardware, driver and torch."""
+"""Baselines: the best of torch's modes on a case, from a process of their own, kept for one hardware, driver, torch."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
