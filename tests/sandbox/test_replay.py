@@ -169,6 +169,13 @@ def test_a_second_image_of_device_code_is_not_played(bench: Bench) -> None:
     assert taken.status is Status.DONE
 
 
+def test_an_image_around_the_compiler_s_is_not_played(bench: Bench) -> None:
+    """What was checked, and what the compiler and the virtual GPU looked at, would be another kernel."""
+    _, recording = bench.recorded("launch")
+    refused = played(bench, recording, artifact(Path(__file__).parent / "image_before.cu").read_bytes())
+    assert refused.status is Status.BAD_REQUEST and "one image" in refused.text
+
+
 def played(bench: Bench, recording: Recording, content: bytes) -> Answer:
     with tempfile.NamedTemporaryFile(dir=FILE.parent) as file:
         file.write(content)

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <dlfcn.h>
-#include <elf.h>
 
 #include "cuda_calls.h"
+#include "worker_image.h"
 #include "worker_record.h"
 
 extern "C" {
@@ -28,34 +28,6 @@ struct Wrapper {
   const void* data = nullptr;
   void* more = nullptr;
 };
-
-// The section of an ELF file with this name.
-std::string section(const std::string& file, const char* name) {
-  Elf64_Ehdr head{};
-  if (file.size() < sizeof head) return "";
-  std::memcpy(&head, file.data(), sizeof head);
-  std::vector<Elf64_Shdr> all(head.e_shnum);
-  if (head.e_shstrndx >= all.size() || head.e_shoff > file.size()) return "";
-  if (all.size() * sizeof(Elf64_Shdr) > file.size() - head.e_shoff) return "";
-  std::memcpy(all.data(), file.data() + head.e_shoff, all.size() * sizeof(Elf64_Shdr));
-  for (const Elf64_Shdr& one : all) {
-    const uint64_t at = all[head.e_shstrndx].sh_offset + one.sh_name;
-    if (at < file.size() && std::strcmp(file.c_str() + at, name) == 0) return file.substr(std::min<uint64_t>(one.sh_offset, file.size()), one.sh_size);
-  }
-  return "";
-}
-
-// Another image before the compiler's would be taken for it.
-bool is_one_image(const std::string& section) {
-  struct {
-    uint32_t magic;
-    uint16_t version, head_bytes;
-    uint64_t bytes;
-  } head{};
-  if (section.size() < sizeof head) return false;
-  std::memcpy(&head, section.data(), sizeof head);
-  return head.magic == 0xba55ed50 && head.head_bytes + head.bytes == section.size();
-}
 
 std::string take_name(Reader* from) {
   const auto length = from->take<uint32_t>();
@@ -81,8 +53,8 @@ std::string Replay::open(const std::string& artifact, Reader* from) {
   void** module = nullptr;
   if (!open_) {
     const std::string file = contents_of(artifact);
-    image_ = section(file, ".nv_fatbin");
-    if (!is_one_image(image_)) return "The artifact does not hold one image of device code, as the compiler leaves it.";
+    image_ = image_of(file);
+    if (image_.empty()) return "The artifact does not hold one image of device code, as the compiler leaves it.";
     record::open(file);
     wrapper.data = image_.data();
     module = __cudaRegisterFatBinary(&wrapper);
