@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.bench.sanitize import MISSING, SPARED, concluded, not_needed
+from warpsmith.bench.sanitize import MISSING, SPARED, concluded, not_needed, read_run
 from warpsmith.check.sanitizer import SanitizerReport, read_sanitizer
 from warpsmith.records import (
     Candidate,
@@ -19,6 +19,7 @@ from warpsmith.records import (
     StageResult,
     Verdict,
 )
+from warpsmith.sandbox import Observation, Trouble
 
 CAPTURED = Path(__file__).parents[1] / "check" / "captured"
 CASE = Case(name="smoke", group=Group.SMOKE, axes={"rows": 2}, dtype=Dtype.FLOAT32)
@@ -58,3 +59,12 @@ def test_a_tool_that_did_not_end_proves_nothing(reports: dict[str, SanitizerRepo
     assert found.verdict is verdict
     if verdict is Verdict.SKIP:
         assert "Unable to launch" in found.detail
+
+
+def test_a_summary_that_a_candidate_printed_before_a_flood_proves_nothing() -> None:
+    forged = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n" + "x" * 100
+    stopped = Trouble(Reason.CRASH, "The candidate was stopped: it printed more than 1 MiB.")
+    assert read_run(Observation(None, output=forged)).errors == 0
+    assert read_run(Observation(stopped, output=forged)).errors is None
+    found = read_run(Observation(stopped, output=(CAPTURED / "memcheck_overrun.txt").read_text()))
+    assert concluded({"memcheck": found}, CASE, 1.0).verdict is Verdict.FAIL, "what was found counts"

@@ -3,6 +3,7 @@
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from warpsmith.bench.desk import Desk
@@ -12,7 +13,7 @@ from warpsmith.check.plan import work
 from warpsmith.check.sanitizer import SanitizerReport, read_sanitizer
 from warpsmith.compile import Toolchain
 from warpsmith.records import Case, Finding, Reason, Record, SanitizerFacts, Severity, StageResult, Trial, Verdict
-from warpsmith.sandbox import CudaSandbox
+from warpsmith.sandbox import CudaSandbox, Observation
 
 STAGE = "sanitizer"
 TOOLS = ("memcheck", "racecheck", "synccheck")
@@ -89,4 +90,12 @@ def _report(desk: Desk, program: Path, tool: str, case: Case) -> SanitizerReport
             path for path in (home, home.parent / "compute-sanitizer", home.parent.parent) if path.exists()
         ),
     )
-    return read_sanitizer(sandbox.run(desk.compiled(), direction.value, values).output)
+    return read_run(sandbox.run(desk.compiled(), direction.value, values))
+
+
+def read_run(seen: Observation) -> SanitizerReport:
+    """The tool's report; without an end where the call had trouble. The candidate prints to the same place: it could
+    write a summary of its own there, and then so much that the tool's is cut off.
+    """
+    report = read_sanitizer(seen.output)
+    return report if seen.trouble is None else replace(report, errors=None)
