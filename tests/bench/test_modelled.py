@@ -48,6 +48,7 @@ def test_a_case_has_the_middle_time_of_its_fresh_calls() -> None:
     assert isinstance(timing.time, ModelledTime) and timing.time.gpu == "H200" and timing.launches == 1
     assert timing.roofline is not None and 0.2 < timing.roofline <= 1.0
     assert timing.speedup is None and timing.baselines == {}
+    assert timing.longest is not None and timing.longest.dram_read_bytes == 1 << 24
 
 
 def test_without_a_call_there_is_nothing_to_say() -> None:

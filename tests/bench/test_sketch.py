@@ -58,15 +58,24 @@ def test_launches_of_one_kernel_are_one_whether_their_sizes_are_equal_or_not() -
     one = Probe(case(rows=64), {"rows": 64}, {"rows": (1, 2)})
     apart = Facts(kernels=(row(100), row(300).model_copy(update={"grid": (8192, 1, 1)})))
     joined = Facts(kernels=(row(800).model_copy(update={"launches": 2, "grid": (12288, 1, 1)}),))
-    time, note = carried(one, (apart, joined), describe("H200"))
-    assert note.startswith("counters carried over") and time.us > 0
+    call, note = carried(one, (apart, joined), describe("H200"))
+    assert note.startswith("counters carried over") and call.time.us > 0
+
+
+def test_an_axis_that_one_size_stands_for_makes_a_launch_larger_and_not_more_of_them() -> None:
+    one = Probe(case(rows=64, cols=128), {"rows": 64, "cols": 128}, {"rows": (16,), "cols": (32, 64)})
+    facts = [Facts(kernels=(row(count),)) for count in (1000, 2000)]
+    call, _ = carried(one, facts, describe("H200"))
+    (grown,) = call.rows
+    assert one.across == 4.0 and grown.launches == call.launches == 1
+    assert grown.counters.warp_instructions == 4 * 4000
 
 
 def test_other_kernels_by_size_are_never_taken_for_faster() -> None:
     one = Probe(case(rows=64), {"rows": 64}, {"rows": (1, 2)})
     first, second = Facts(kernels=(row(100),)), Facts(kernels=(row(100).model_copy(update={"kernel": "other"}),))
-    time, note = carried(one, (first, second), describe("H200"))
-    assert "other kernels by size" in note and time.us > 30 * (
+    call, note = carried(one, (first, second), describe("H200"))
+    assert "other kernels by size" in note and call.time.us > 30 * (
         together([row(100)], describe("H200"), Transfers()).us - 4
     )
 

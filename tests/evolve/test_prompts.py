@@ -13,16 +13,23 @@ from warpsmith.evolve.operators import OPERATORS, usable
 from warpsmith.evolve.population import Population
 from warpsmith.evolve.prompts import FOLDER, Broken, Material, Subject, proposal, summary, translation
 from warpsmith.records import (
+    Binding,
     Checker,
     CheckFacts,
     Direction,
     Finding,
+    KernelProfile,
+    Metric,
+    ModelledTime,
     Options,
     Place,
     Reason,
+    Record,
+    RooflinePlace,
     SanitizerFacts,
     StageResult,
     Task,
+    TimingFacts,
     Trial,
     Verdict,
 )
@@ -119,6 +126,47 @@ def test_evidence_holds_what_the_sanitizer_found() -> None:
     )
     text = evidence(fake_record(start(), 1.0).model_copy(update={"results": (result,)}))
     assert text.splitlines()[1] == "- line 9: out_of_bounds: reads 4 bytes past x"
+
+
+def counted(*names: str) -> KernelProfile:
+    shown = tuple(Metric(name=name, value=12.5, unit="µs" if "bound" in name else "") for name in names)
+    place = RooflinePlace(fraction=0.5, binding=Binding.L2, shown_by=shown)
+    return KernelProfile(name="_Z5scalePf", launches=1, time=ModelledTime(us=13.0, gpu="H200"), place=place)
+
+
+def timed(*cases: tuple[str, float, KernelProfile | None]) -> Record:
+    """A record with a time and a longest kernel a case."""
+    record = fake_record(start(), 4.0, "l2")
+    assert record.timing is not None
+    (one,) = record.timing.cases
+    made = tuple(
+        one.model_copy(
+            update={
+                "case": one.case.model_copy(update={"name": name}),
+                "time": one.time.model_copy(update={"us": us}),
+                "longest": longest,
+            }
+        )
+        for name, us, longest in cases
+    )
+    result = StageResult(stage="timing", verdict=Verdict.PASS, facts=TimingFacts(tier="modelled", cases=made))
+    return record.model_copy(update={"results": (record.results[0], result)})
+
+
+def test_a_profile_has_a_line_for_each_metric_that_matters_of_the_slowest_case() -> None:
+    slow, quick = counted("l2 bound", "sectors a request", "fp32 pipe bound"), counted("dram bound")
+    lines = digest_profile(timed(("small", 5.0, quick), ("large", 15.0, slow))).splitlines()
+    assert lines[-4] == "- scale, the longest kernel of large, at 50% of its own floor; modelled, for one launch:"
+    assert lines[-3:] == [
+        "  - l2 bound 12.5 µs: sectors that the L1 does not hold",
+        "  - sectors a request 12.5: 4 where each thread touches its own next 4 bytes, 16 where 16",
+        "  - fp32 pipe bound 12.5 µs: fp32 instructions",
+    ]
+
+
+def test_where_nobody_counted_a_profile_says_nothing_of_counters() -> None:
+    text = digest_profile(timed(("small", 5.0, counted("dram bound")), ("large", 15.0, None)))
+    assert "longest kernel" not in text and "dram bound" not in text and "- bound by: l2" in text
 
 
 def test_a_profile_is_in_numbers() -> None:

@@ -9,7 +9,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from bound_kernels import BoundKernel, bound_kernels
 
-from warpsmith.profile.virtual import NAMES, datasheet, kernels, limiter
+from warpsmith.profile.meaning import BOUNDS, meaning
+from warpsmith.profile.virtual import NAMES, datasheet, kernels, limiter, longest
 from warpsmith.records import Binding, KernelProfile, ModelledTime
 from warpsmith.sandbox import VirtualSandbox
 from warpsmith.sandbox.tensors import to_raw
@@ -32,7 +33,7 @@ def test_the_binding_resource_is_named(kernel: BoundKernel) -> None:
     found = run(kernel)
     assert found.place is not None
     assert found.place.binding is kernel.binding
-    assert 2 <= len(found.place.shown_by) <= 3
+    assert len(found.place.shown_by) == 3 and all(meaning(one) for one in found.place.shown_by)
     assert isinstance(found.time, ModelledTime)
 
 
@@ -52,8 +53,14 @@ def test_counters_of_a_copy_are_those_of_a_hand() -> None:
 
 def test_every_bound_of_the_model_has_a_name_here() -> None:
     row = Row(kernel="k", launches=1, grid=(1, 1, 1), block=(32, 1, 1), blocks_per_sm=1)
-    ours = {name for name in cost(row, GPU).bounds_us if not name.endswith("pipe")} - {"issue"}
-    assert ours <= set(NAMES)
+    ours = {name for name in cost(row, GPU).bounds_us if not name.endswith("pipe")}
+    assert ours - {"issue"} <= set(NAMES) and ours == set(BOUNDS)
+
+
+def test_of_several_kernels_the_one_that_takes_most_of_the_call_is_the_longest() -> None:
+    once = Row(kernel="once", launches=1, grid=(1, 1, 1), block=(32, 1, 1), blocks_per_sm=1)
+    often = once.model_copy(update={"kernel": "often", "launches": 3})
+    assert longest([once, often], GPU).name == "often"
 
 
 def test_what_limits_the_occupancy() -> None:

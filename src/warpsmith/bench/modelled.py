@@ -5,9 +5,11 @@ are a quarantine: no kernel ran, the host took the data, the same input again wa
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from warpsmith.base import median
 from warpsmith.check import Seen, cases_of
+from warpsmith.profile.virtual import longest
 from warpsmith.records import (
     Case,
     CaseTiming,
@@ -20,11 +22,20 @@ from warpsmith.records import (
     Twist,
     Verdict,
 )
-from warpsmith.vgpu import Description
+from warpsmith.vgpu import Description, Row
 
 STAGE = "timing"
 HOST_BYTES = 256  # what a call may bring to the host: a scalar or two, never a tensor
 SHARE = 0.5  # of the instructions of the first time, that the same input must cost again
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call by the model: its time, what its kernels did, how many launches it has."""
+
+    time: ModelledTime
+    rows: Sequence[Row]
+    launches: int
 
 
 def modelled(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Description) -> StageResult:
@@ -41,31 +52,36 @@ def modelled(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Descri
 def _cases(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Description) -> Iterator[CaseTiming]:
     for case in cases_of(seen):
         fresh = [one for one in seen if one.step.trial.case.name == case.name and not one.step.again]
-        found = (one.facts.time(gpu) for one in fresh if one.facts)
-        times = sorted((time for time in found if time), key=_us)
-        if times:
-            yield timing_of(task, direction, case, times, gpu, round(median([_launches(one) for one in fresh])))
+        calls = sorted(_calls(fresh, gpu), key=lambda call: call.time.us)
+        if calls:
+            yield timing_of(task, direction, case, calls[len(calls) // 2], gpu)
 
 
-def timing_of(
-    task: Task, direction: Direction, case: Case, times: Sequence[ModelledTime], gpu: Description, launches: int
-) -> CaseTiming:
-    """The middle one of the fresh calls' times, and how near it is to what the memory of that GPU allows."""
-    middle = times[len(times) // 2]
+def _calls(fresh: Sequence[Seen], gpu: Description) -> Iterator[Call]:
+    launches = round(median([_launches(one) for one in fresh]))
+    for one in fresh:
+        time = one.facts.time(gpu) if one.facts else None
+        if one.facts and time:
+            yield Call(time, one.facts.kernels, launches)
+
+
+def timing_of(task: Task, direction: Direction, case: Case, call: Call, gpu: Description) -> CaseTiming:
+    """A call's time, how near it is to what the memory of that GPU allows, and what its longest kernel did."""
     floor = _floor_us(task, direction, case, gpu)
     return CaseTiming(
         case=case,
-        time=middle,
+        time=call.time,
         floor_us=floor,
-        roofline=floor / middle.us if floor else None,
-        launches=launches,
+        roofline=floor / call.time.us if floor else None,
+        launches=call.launches,
+        longest=longest(call.rows, gpu),
         notes=("modelled, not measured",),
     )
 
 
 def _floor_us(task: Task, direction: Direction, case: Case, gpu: Description) -> float | None:
-    moved = task.bytes(direction, case)
-    return None if moved is None else moved / gpu.rates.copy_bytes_per_s * 1e6 + gpu.rates.launch_us
+    work = task.least(direction, case)
+    return None if work is None else work.bytes / gpu.rates.copy_bytes_per_s * 1e6 + gpu.rates.launch_us
 
 
 def doubt_of(seen: Sequence[Seen]) -> str | None:
@@ -107,7 +123,3 @@ def _instructions(one: Seen) -> int:
 
 def _launches(one: Seen) -> int:
     return sum(row.launches for row in one.facts.kernels) if one.facts else 0
-
-
-def _us(time: ModelledTime) -> float:
-    return time.us

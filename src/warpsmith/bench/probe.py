@@ -55,6 +55,11 @@ class Probe:
         """How much more work the full size is than the largest sibling, roughly."""
         return prod((self.alike[name] / sizes[-1]) ** max(1, len(sizes) - 1) for name, sizes in self.sizes.items())
 
+    @property
+    def across(self) -> float:
+        """How much larger the full size is along the axes that one size stands for."""
+        return prod(self.alike[name] / sizes[0] for name, sizes in self.sizes.items() if len(sizes) == 1)
+
     def _sibling(self, chosen: Sequence[int]) -> Case:
         axes = dict(zip(self.sizes, chosen, strict=True))
         words = ",".join(f"{name}={size}" for name, size in axes.items())

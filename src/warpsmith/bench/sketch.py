@@ -8,7 +8,7 @@ import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from warpsmith.bench.modelled import STAGE, doubt_of, timing_of
+from warpsmith.bench.modelled import STAGE, Call, doubt_of, timing_of
 from warpsmith.bench.probe import Probe, probes
 from warpsmith.check import Seen, Step
 from warpsmith.records import (
@@ -69,9 +69,8 @@ def _cases(task: Task, direction: Direction, seen: Mapping[str, Seen], gpu: Desc
         found = [seen[name].facts for name in names if name in seen]
         facts = [fact for fact in found if fact is not None and fact.kernels]
         if len(facts) == len(names):
-            time, note = carried(one, facts, gpu)
-            launches = max(sum(row.launches for row in fact.kernels) for fact in facts)
-            timing = timing_of(task, direction, one.case, (time,), gpu, launches)
+            call, note = carried(one, facts, gpu)
+            timing = timing_of(task, direction, one.case, call, gpu)
             yield timing.model_copy(update={"notes": (*timing.notes, note)})
 
 
@@ -81,9 +80,11 @@ def _whole(one: Probe, seen: Mapping[str, Seen]) -> str:
     return sibling if sibling in seen else one.case.name
 
 
-def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[ModelledTime, str]:
-    """The time at the full size, and how it was come by."""
+def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[Call, str]:
+    """A call of the full size, and how its time was come by."""
     rows, transfers = full_call(one, facts)
+    time = together(rows, gpu, transfers)
+    launches = max(sum(row.launches for row in fact.kernels) for fact in facts)
     sizes = "; ".join(f"{name} {', '.join(map(str, parts))}" for name, parts in one.sizes.items())
     if not sizes:
         note = "counted at its own size"
@@ -91,7 +92,13 @@ def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[Model
         note = f"counters of the largest of {sizes} by its work: other kernels by size"
     else:
         note = f"counters carried over from {sizes}"
-    return together(rows, gpu, transfers), note
+        rows = [_larger(row, one.across) for row in rows]
+    return Call(time, rows, launches), note
+
+
+def _larger(row: Row, across: float) -> Row:
+    """The row for a profile: along an axis that one size stands for launches get larger, not more."""
+    return row.model_copy(update={"launches": max(1, round(row.launches / across))})
 
 
 def full_call(one: Probe, facts: Sequence[Facts]) -> tuple[Sequence[Row], Transfers]:

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
-from warpsmith.evolve.fitness import fitness
+from warpsmith.evolve.fitness import fitness, slowest
+from warpsmith.profile.meaning import told
 from warpsmith.profile.names import short_name
 from warpsmith.profile.resources import losses
+from warpsmith.profile.units import share
 from warpsmith.records import (
     CheckFacts,
     CompileFacts,
@@ -43,11 +45,12 @@ def _findings(result: StageResult) -> Iterator[str]:
 
 
 def digest_profile(record: Record) -> str:
-    """The profile in numbers: times and roofline a case, what binds, registers, shared memory, launches, losses."""
+    """The profile in numbers: times and roofline a case, registers, shared memory, losses, what binds and shows it."""
     lines = list(dict.fromkeys((*_times(record), *_resources(record))))  # types of one template
     found = fitness(record)
     if found and found.binding:
         lines.append(f"- bound by: {found.binding}")
+    lines += _metrics(record)
     return "\n".join(lines) or "- no profile"
 
 
@@ -58,6 +61,18 @@ def _times(record: Record) -> Iterator[str]:
         share = f", {case.roofline:.0%} of what the memory allows" if case.roofline else ""
         launches = f", {case.launches} {'launch' if case.launches == 1 else 'launches'}" if case.launches else ""
         yield f"- {case.case.name}: {_time(case.time)}{share}{launches}"
+
+
+def _metrics(record: Record) -> Iterator[str]:
+    """The metrics that matter, of the longest kernel of the slowest case; nothing where nobody counted."""
+    case = slowest(record.timing.seen) if record.timing and record.timing.seen else None
+    kernel = case.longest if case else None
+    if case is None or kernel is None or kernel.place is None:
+        return
+    kind = "modelled" if isinstance(kernel.time, ModelledTime) else "measured"
+    floor = f", at {share(kernel.place.fraction)} of its own floor" if kernel.place.fraction is not None else ""
+    yield f"- {short_name(kernel.name)}, the longest kernel of {case.case.name}{floor}; {kind}, for one launch:"
+    yield from (f"  - {told(one)}" for one in kernel.place.shown_by)
 
 
 def _time(time: MeasuredTime | ModelledTime) -> str:

@@ -31,6 +31,11 @@ def gain(one: Fitness, base: Fitness) -> float | None:
     return one.score.value / base.score.value if one.score.basis == base.score.basis else None
 
 
+def slowest(cases: Sequence[CaseTiming]) -> CaseTiming:
+    """The case that takes longest: what binds it is what binds the kernel."""
+    return max(cases, key=lambda case: case.time.us)
+
+
 def _roofline(cases: Sequence[CaseTiming]) -> float | None:
     shares = [case.roofline for case in cases if case.roofline]
     return geomean(shares) if shares else None
@@ -38,9 +43,9 @@ def _roofline(cases: Sequence[CaseTiming]) -> float | None:
 
 def _binding(cases: Sequence[CaseTiming]) -> str:
     """What binds the case that takes longest; of a measured time its nearness to the floor tells it roughly."""
-    longest = max(cases, key=lambda case: case.time.us)
-    if isinstance(longest.time, ModelledTime):
-        return longest.time.binding
-    if longest.roofline is None:
+    one = slowest(cases)
+    if isinstance(one.time, ModelledTime):
+        return one.time.binding
+    if one.roofline is None:
         return ""
-    return "memory" if longest.roofline > NEAR_MEMORY else "latency"
+    return "memory" if one.roofline > NEAR_MEMORY else "latency"

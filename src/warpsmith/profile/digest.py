@@ -31,12 +31,12 @@ def _lines(facts: ProfileFacts) -> Iterator[str]:
     yield f"Profile on {facts.gpu}, case {facts.case} ({WORDS[facts.source]})."
     if facts.time is not None:
         yield _call(facts)
-    spent = sorted(facts.kernels, key=_spent_us, reverse=True)
+    spent = sorted(facts.kernels, key=lambda kernel: kernel.spent_us, reverse=True)
     for number, kernel in enumerate(spent[:SHOWN_KERNELS], 1):
         yield f"{number}. {_kernel(kernel, facts)}"
         yield from (f"   hot: {line}" for line in hot_lines(kernel))
     if len(spent) > SHOWN_KERNELS:
-        rest = sum(map(_spent_us, spent[SHOWN_KERNELS:]))
+        rest = sum(kernel.spent_us for kernel in spent[SHOWN_KERNELS:])
         yield f"{len(spent) - SHOWN_KERNELS} more kernels take {microseconds(rest)}."
     for finding in facts.findings[:2]:
         yield f"Compiler: {finding.message[:160]}"
@@ -66,7 +66,7 @@ def _time(kernel: KernelProfile, facts: ProfileFacts) -> str:
     if kernel.time is None:
         return ""
     times = f" × {kernel.launches}" if kernel.launches > 1 else ""
-    part = f" ({share(_spent_us(kernel) / facts.time.us)} of the call)" if facts.time and facts.time.us else ""
+    part = f" ({share(kernel.spent_us / facts.time.us)} of the call)" if facts.time and facts.time.us else ""
     return f"{microseconds(kernel.time.us)}{times}{part}"
 
 
@@ -115,7 +115,3 @@ def ceilings_text(found: Ceilings) -> str:
     memory = ", ".join(f"{name} {scaled(rate, 'B/s')}" for name, rate in rates)
     products = ", ".join(f"{name} {scaled(rate, 'FLOP/s')}" for name, rate in found.matmul_flops_per_s.items())
     return f"{kind}: {memory}" + (f"; products: {products}" if products else "")
-
-
-def _spent_us(kernel: KernelProfile) -> float:
-    return kernel.time.us * kernel.launches if kernel.time else 0.0

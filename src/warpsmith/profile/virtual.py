@@ -53,6 +53,11 @@ def kernels(rows: Sequence[Row], gpu: Description) -> tuple[KernelProfile, ...]:
     return tuple(_kernel(row, gpu) for row in rows)
 
 
+def longest(rows: Sequence[Row], gpu: Description) -> KernelProfile:
+    """The profile of the kernel that takes most of a call."""
+    return max(kernels(rows, gpu), key=lambda kernel: kernel.spent_us)
+
+
 def _kernel(row: Row, gpu: Description) -> KernelProfile:
     counts, launches, spent = row.counters, row.launches, cost(row, gpu)
     requests = counts.global_load_requests + counts.global_store_requests
@@ -108,11 +113,11 @@ def binding(row: Row, spent: Cost, gpu: Description) -> Binding:
 
 
 def shown_by(row: Row, spent: Cost, gpu: Description) -> tuple[Metric, ...]:
-    """The model's bound beside its time, the next bound, and the counter that explains it."""
+    """The model's bound beside its time, the counter that explains it, and the next bounds."""
     order = sorted(spent.bounds_us, key=spent.bounds_us.__getitem__, reverse=True)
     launch = [Metric(name="a launch", value=spent.start_us, unit="µs")] if spent.binding == "launch" else []
-    bounds = [Metric(name=f"{name} bound", value=spent.bounds_us[name], unit="µs") for name in order[:2]]
-    return (*launch, bounds[0], *_counters(row, spent, gpu), bounds[1])[:MOST_SHOWN]
+    bounds = [Metric(name=f"{name} bound", value=spent.bounds_us[name], unit="µs") for name in order[:MOST_SHOWN]]
+    return (*launch, bounds[0], *_counters(row, spent, gpu), *bounds[1:])[:MOST_SHOWN]
 
 
 def resident(row: Row, gpu: Description) -> float:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from warpsmith.records.finding import Finding
 from warpsmith.records.model import Model
-from warpsmith.records.profile import ProfileFacts
+from warpsmith.records.profile import KernelProfile, ProfileFacts
 from warpsmith.records.task import Case, Group, Trial
 from warpsmith.records.times import MeasuredTime, ModelledTime
 
@@ -162,6 +162,7 @@ class CaseTiming(Model):
     floor_us: float | None = None
     roofline: float | None = None  # floor over time
     launches: int | None = None
+    longest: KernelProfile | None = None  # of the call's kernels the one that takes most, where counters are at hand
     discarded: int = 0  # calls that were disturbed
     repeated: bool = False  # by a process that held none of the candidate's host code
     notes: tuple[str, ...] = ()

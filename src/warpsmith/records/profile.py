@@ -87,6 +87,11 @@ class KernelProfile(Model):
     place: RooflinePlace | None = None
     lines: tuple[HotLine, ...] = ()
 
+    @property
+    def spent_us(self) -> float:
+        """Over all its launches; 0 where its time is not known."""
+        return self.time.us * self.launches if self.time else 0.0
+
 
 class PassedOver(Model):
     """A better source that was not there, and why."""
