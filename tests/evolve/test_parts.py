@@ -8,18 +8,21 @@ from evolving import KERNEL, kernel, start
 
 from warpsmith.evolve.bandit import Arm, Bandit
 from warpsmith.evolve.fake import fake_record
-from warpsmith.evolve.ideas import applicable, ideas, sample
+from warpsmith.evolve.ideas import TRAITS, applicable, ideas, sample
 from warpsmith.evolve.lessons import lesson_of, notes
 from warpsmith.evolve.population import Population
 from warpsmith.evolve.stops import Limits, Progress, stop
 from warpsmith.evolve.tune import read_space
 from warpsmith.evolve.tuner import Trials, point
-from warpsmith.records import Lesson, Reason, Record
+from warpsmith.records import Direction, Lesson, Precision, Reason, Record
+from warpsmith.tasks.own import read_task
+from warpsmith.tasks.suite import suite_folder
+from warpsmith.vgpu import Row, cost, describe
 
 A, B = Arm("cheap", "improve"), Arm("dear", "improve")
 
 
-def told(bandit: Bandit, arm: Arm, reward: float, usd: float, times: int) -> None:
+def told(bandit: Bandit, arm: Arm, reward: float, usd: float | None, times: int) -> None:
     for _ in range(times):
         bandit.tell(arm, reward, usd)
 
@@ -40,6 +43,26 @@ def test_of_equal_gain_the_cheaper_model_is_chosen() -> None:
     told(bandit, A, 0.5, 0.01, 20)
     told(bandit, B, 0.5, 0.16, 20)
     assert Counter(bandit.choose(10, ["improve"]))[A] >= 8
+
+
+@pytest.mark.parametrize(("usd", "worth"), [(0.0, 2.0), (None, 1.0), (0.1, 2**0.5)])
+def test_a_free_model_costs_nothing_and_one_of_unknown_price_the_mean(usd: float | None, worth: float) -> None:
+    """Beside a model of 30 cents: a quarter of the mean at least, the mean, or 10 of 20 cents."""
+    alone, beside = Bandit([A, B]), Bandit([A, B])
+    for bandit in (alone, beside):
+        told(bandit, A, 0.5, usd, 20)
+    told(alone, B, 0.5, None, 20)
+    told(beside, B, 0.5, 0.3, 20)
+    assert beside._worth(A, {}, [A, B]) / alone._worth(A, {}, [A, B]) == pytest.approx(worth)
+
+
+def test_a_free_model_is_chosen_before_a_paid_one_of_equal_gain_and_not_before_a_far_better_one() -> None:
+    for reward, free in ((0.5, 8), (0.0, 2)):
+        bandit = Bandit([B, A])
+        told(bandit, A, reward, 0.0, 200)
+        told(bandit, B, 0.5, 0.3, 200)
+        chosen = Counter(bandit.choose(10, ["improve"]))[A]
+        assert chosen >= free if reward else chosen <= free
 
 
 def test_of_equal_gain_the_model_with_more_weight_is_chosen() -> None:
@@ -93,10 +116,54 @@ def test_there_are_forty_ideas_and_more_each_with_when_it_applies() -> None:
     assert all(len(idea.advice) > 40 and idea.when for idea in ideas())
 
 
+def offered(name: str, direction: Direction = Direction.FORWARD, capability: float = 9.0, **update: object) -> set[str]:
+    """The ideas for a task of the suite, perhaps a changed one."""
+    task = read_task(suite_folder(name)).model_copy(update=update)
+    return {idea.id for idea in applicable(capability, task, direction)}
+
+
 def test_an_idea_of_a_newer_architecture_is_not_given_to_an_older_one() -> None:
-    assert "wgmma" in {idea.id for idea in applicable(9.0)}
-    assert "wgmma" not in {idea.id for idea in applicable(8.6)}
-    assert "cp-async" not in {idea.id for idea in applicable(7.5)}
+    assert "wgmma" in offered("linear")
+    assert "wgmma" not in offered("linear", capability=8.6)
+    assert "cp-async" not in offered("linear", capability=7.5)
+
+
+OF_PRODUCTS = {"mma-sync", "wgmma", "register-tile", "shared-tile", "split-k", "block-swizzle", "library-product"}
+PASSES = ("softmax", "layernorm", "llama_rmsnorm", "group_norm_silu", "rope", "swiglu", "max_pool", "cross_entropy")
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_over_rows_is_offered_nothing_of_products(name: str, direction: Direction) -> None:
+    found = offered(name, direction)
+    assert not found & (OF_PRODUCTS | {"flash-attention", "flash-backward", "implicit-gemm"})
+    assert {"vector-loads", "hold-in-registers", "tune-declared"} <= found
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_a_product_is_offered_what_its_task_allows(direction: Direction) -> None:
+    assert offered("linear", direction) >= OF_PRODUCTS
+    assert "library-product" not in offered("attention", direction)
+    tensor = {"mma-sync", "wgmma"}
+    assert not offered("linear_relu", direction) & tensor, "float32 alone, without TF32"
+    assert offered("linear_relu", direction, precision=Precision(tf32=True)) >= tensor
+    assert offered("softmax", direction, cost={}) >= tensor, "nobody knows what it does"
+
+
+def test_an_idea_for_one_kind_of_task_or_direction_is_for_that_one() -> None:
+    assert "flash-attention" in offered("attention") and "flash-backward" not in offered("attention")
+    assert "flash-backward" in offered("attention", Direction.BACKWARD)
+    assert "implicit-gemm" in offered("unet_conv2d") and "implicit-gemm" not in offered("linear")
+    assert "fuse-pool" in offered("max_pool") and "fuse-pool" not in offered("linear")
+    assert "packed-half" in offered("rope") and "packed-half" not in offered("cross_entropy")
+
+
+def test_ideas_need_traits_that_there_are_and_help_against_what_can_bind() -> None:
+    assert all(need in TRAITS for idea in ideas() for need in idea.needs)
+    gpu = describe("H200")
+    row = Row(kernel="k", launches=1, grid=(1, 1, 1), block=(32, 1, 1), classes=dict.fromkeys(gpu.pipes, 1))
+    words = {*cost(row, gpu).bounds_us, "launch", "memory"}
+    assert {word for idea in ideas() for word in idea.helps} <= words
 
 
 def test_ideas_that_help_against_what_binds_come_more_often_and_tried_ones_less() -> None:

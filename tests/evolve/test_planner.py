@@ -1,5 +1,7 @@
 """What a generation is planned to be, and what a run knows: pure functions of what came before."""
 
+import asyncio
+
 import pytest
 from evolving import KERNEL, kernel, start
 
@@ -9,10 +11,14 @@ from warpsmith.evolve.fake import fake_record
 from warpsmith.evolve.ledger import Ledger
 from warpsmith.evolve.operators import OPERATORS
 from warpsmith.evolve.planner import Shape, draw_for, plan
+from warpsmith.evolve.prompts import Broken, Subject
+from warpsmith.evolve.proposer import Proposer
 from warpsmith.evolve.slot import Outcome, Proposal, Slot
 from warpsmith.evolve.state import RIGHT, Result, State, broken_of, fold, verdict_word
-from warpsmith.llm import Answer
+from warpsmith.llm import Answer, ModelError, Prompt
 from warpsmith.records import Direction, Reason
+from warpsmith.tasks.own import read_task
+from warpsmith.tasks.suite import suite_folder
 
 MODELS = ("m", "n")
 
@@ -119,6 +125,40 @@ def test_a_model_that_pays_is_told_to_the_bandit() -> None:
     known.absorb([result(Slot(generation=1, place=0, operator="improve", model="m"), 5.0, kernel("1.0f"), usd=0.5)])
     tally = known.bandit.tallies[Arm("m", "improve")]
     assert tally.pulls == 1 and tally.usd == 0.5 and tally.reward == pytest.approx(1.0)
+
+
+def test_the_bandit_is_told_a_price_of_zero_only_when_it_is_one() -> None:
+    slot = Slot(generation=1, place=0, operator="improve", model="m")
+    for free, priced in ((True, 1), (False, 0)):
+        known = begun()
+        known.absorb([Result(Proposal(slot=slot, outcome=Outcome.BAD_ANSWER, free=free))])
+        assert known.bandit.tallies[Arm("m", "improve")].priced == priced
+
+
+@pytest.mark.parametrize(("prices", "found"), [((0.0,), 0.0), ((None,), None), ((0.0, 0.25), 0.25)])
+def test_a_proposal_knows_whether_its_answers_were_free(prices: tuple[float | None, ...], found: float | None) -> None:
+    slot = Slot(generation=1, place=0, operator="translate", model="m")
+    known, left = state(), list(prices)
+    known.chains[0] = Broken("int wrong;", "no barrier")
+
+    async def ask(slot: Slot, prompt: Prompt, part: str) -> Answer:
+        return Answer(text="no kernel", model="m", usd=left.pop(0))
+
+    subject = Subject(read_task(suite_folder("layernorm")), Direction.FORWARD, "a GPU")
+    proposer = Proposer(subject, "layernorm", known, 1, summaries=len(prices) > 1)
+    made = asyncio.run(proposer.fill(slot, ask))
+    assert isinstance(made, Proposal) and made.outcome is Outcome.BAD_ANSWER and made.price_usd == found
+
+
+def test_a_model_that_gave_no_answer_shows_no_price() -> None:
+    slot = Slot(generation=1, place=0, operator="translate", model="m")
+
+    async def ask(slot: Slot, prompt: Prompt, part: str) -> Answer:
+        raise ModelError("nobody is there")
+
+    subject = Subject(read_task(suite_folder("layernorm")), Direction.FORWARD, "a GPU")
+    made = asyncio.run(Proposer(subject, "layernorm", state(), 1).fill(slot, ask))
+    assert isinstance(made, Proposal) and made.outcome is Outcome.MODEL_FAILED and made.price_usd is None
 
 
 @pytest.mark.parametrize("operator", ["rewrite", "repair"])

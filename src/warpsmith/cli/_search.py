@@ -282,6 +282,7 @@ def _spent(archive: "Archive", wishes: Wishes) -> float:
 def aim(archive: "Archive", run: Run, wishes: Wishes, task: Task) -> "Aim":
     """What is searched, with its sizes and its stops."""
     from warpsmith.evolve import Aim, Limits, Shape
+    from warpsmith.evolve.ideas import applicable
 
     notes = archive.notes(run.name, START)
     shape = Shape(
@@ -289,7 +290,7 @@ def aim(archive: "Archive", run: Run, wishes: Wishes, task: Task) -> "Aim":
         evaluate=wishes.evaluate,
         drafts=wishes.drafts,
         attempts=wishes.attempts,
-        capability=_capability(wishes),
+        ideas=applicable(_capability(wishes), task, wishes.direction),
     )
     limits = Limits(
         generations=wishes.generations,

@@ -9,6 +9,7 @@ from math import log, sqrt
 
 EXPLORE = 0.6
 COST_POWER = 0.5  # a call of four times the price must pay twice as much
+LEAST_PRICE = 1 / 4  # of the mean: what a free call counts as, since it takes a slot and an evaluation all the same
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,12 @@ class Tally:
     pulls: int = 0
     reward: float = 0.0
     usd: float = 0.0
+    priced: int = 0  # pulls whose price is known
+
+    @property
+    def price_usd(self) -> float | None:
+        """The mean price of a pull; None when nobody knows one."""
+        return self.usd / self.priced if self.priced else None
 
 
 @dataclass
@@ -36,12 +43,13 @@ class Bandit:
     weights: Mapping[str, float] = field(default_factory=dict)  # of models, as the user gave them; else one
     tallies: dict[Arm, Tally] = field(default_factory=dict)
 
-    def tell(self, arm: Arm, reward: float, usd: float) -> None:
-        """One pull: a reward between 0 and 1, and its price."""
+    def tell(self, arm: Arm, reward: float, usd: float | None) -> None:
+        """One pull: a reward between 0 and 1, and its price; None when nobody knows it, 0 when it is free."""
         tally = self.tallies.setdefault(arm, Tally())
         tally.pulls += 1
         tally.reward += min(1.0, max(0.0, reward))
-        tally.usd += usd
+        tally.usd += usd or 0.0
+        tally.priced += usd is not None
 
     def choose(self, count: int, allowed: Iterable[str]) -> list[Arm]:
         """The arms for `count` calls at once; a call that is under way counts as one that gave nothing yet."""
@@ -67,9 +75,7 @@ class Bandit:
         return hopeful * self.weights.get(arm.model, 1.0) / dear
 
     def _price(self, arm: Arm) -> float:
-        """The arm's mean price over the mean of all; one while prices are not known."""
-        paid = [tally.usd / tally.pulls for tally in self.tallies.values() if tally.pulls and tally.usd > 0]
-        tally = self.tallies.get(arm, Tally())
-        if not paid or not tally.pulls or tally.usd <= 0:
-            return 1.0
-        return (tally.usd / tally.pulls) / (sum(paid) / len(paid))
+        """The arm's mean price over the mean of all that are known; one while its own is not, or all are free."""
+        known = [price for tally in self.tallies.values() if (price := tally.price_usd) is not None]
+        price, mean = self.tallies.get(arm, Tally()).price_usd, sum(known) / max(1, len(known))
+        return 1.0 if price is None or not mean else max(LEAST_PRICE, price / mean)

@@ -2,10 +2,10 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from warpsmith.base import digest
-from warpsmith.evolve.ideas import applicable, sample
+from warpsmith.evolve.ideas import Idea, ideas, sample
 from warpsmith.evolve.operators import OPERATORS, SEED, TRANSLATE, TUNE, usable
 from warpsmith.evolve.population import Member
 from warpsmith.evolve.slot import Slot
@@ -16,14 +16,17 @@ TUNED_PARENTS = 3  # of the best kernels, those whose space the tuner searches
 
 @dataclass(frozen=True)
 class Shape:
-    """How large generations are. `proposals` are made, at most `evaluate` of the models' ones are evaluated."""
+    """How large generations are, and which ideas they draw from.
+
+    `proposals` are made, at most `evaluate` of the models' ones are evaluated.
+    """
 
     proposals: int = 8
     evaluate: int = 4
     drafts: int = 2
     attempts: int = 10
     tuned: float = 0.25  # of the slots for the tuner, while it has points and models are there
-    capability: float = 9.0
+    ideas: tuple[Idea, ...] = field(default_factory=ideas)  # that suit the task and the GPU
 
 
 def draw_for(seed: int, *words: object) -> random.Random:
@@ -134,4 +137,4 @@ def _parents(state: State, count: int, draw: random.Random) -> list[Member]:
 def _idea(state: State, shape: Shape, parents: Sequence[Member], draw: random.Random) -> str:
     best = parents[0] if parents else state.population.best
     binding = best.fitness.binding if best else ""
-    return sample(applicable(shape.capability), binding, state.ideas, draw).id
+    return sample(shape.ideas, binding, state.ideas, draw).id

@@ -1,6 +1,6 @@
 """From a slot to a candidate: a model's answer read, a point of the tuner set, the seed taken. Evaluates nothing."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsmith.compile.source import language_of
@@ -66,16 +66,17 @@ class Proposer:
             return Proposal(slot=slot, outcome=Outcome.OUT_OF_BUDGET, detail=str(error), usd=_usd(paid) + error.usd)
         except ModelError as error:
             return Proposal(slot=slot, outcome=Outcome.MODEL_FAILED, detail=str(error), usd=_usd(paid) + error.usd)
-        return self.read(slot, paid[-1], _usd(paid))
+        return self._read(slot, paid)
 
-    def read(self, slot: Slot, answer: Answer, usd: float) -> Made | Proposal:
-        """What an answer to a slot holds: a new candidate, or why not."""
+    def _read(self, slot: Slot, paid: Sequence[Answer]) -> Made | Proposal:
+        """What the last answer to a slot holds: a new candidate, or why not."""
+        answer, done = paid[-1], _done(slot, paid=paid)
         parent = self._member(slot.parents[0]) if slot.parents else None
         patch = slot.operator in OPERATORS and OPERATORS[slot.operator].patch
         draft = _drafted(answer, parent.source if parent and patch else "")
         if isinstance(draft, BadAnswer):
-            detail = f"{draft.fault}: {draft.detail}"
-            return Proposal(slot=slot, outcome=Outcome.BAD_ANSWER, detail=detail, usd=usd, source=answer.text[:2000])
+            bad = {"outcome": Outcome.BAD_ANSWER, "detail": f"{draft.fault}: {draft.detail}"}
+            return done.model_copy(update={**bad, "source": answer.text[:2000]})
         candidate = Candidate(
             task=self.target,
             direction=self.subject.direction,
@@ -85,8 +86,7 @@ class Proposer:
             parents=slot.parents,
             origin=slot.model,
         )
-        done = _done(slot, name=draft.name, usd=usd)
-        return self._new(Made(candidate, done.model_copy(update={"thought": draft.thought})))
+        return self._new(Made(candidate, done.model_copy(update={"name": draft.name, "thought": draft.thought})))
 
     def _new(self, made: Made) -> Made | Proposal:
         why = self.state.novelty.why_not(made.candidate.source, made.candidate.macros)
@@ -135,11 +135,12 @@ def _drafted(answer: Answer, original: str) -> Draft | BadAnswer:
     return read_answer(answer.text, original)
 
 
-def _done(slot: Slot, name: str, usd: float = 0.0) -> Proposal:
-    return Proposal(slot=slot, outcome=Outcome.EVALUATED, name=name, usd=usd)
+def _done(slot: Slot, name: str = "", paid: Sequence[Answer] = ()) -> Proposal:
+    free = all(answer.usd == 0 for answer in paid)
+    return Proposal(slot=slot, outcome=Outcome.EVALUATED, name=name, usd=_usd(paid), free=free)
 
 
-def _usd(paid: list[Answer]) -> float:
+def _usd(paid: Sequence[Answer]) -> float:
     return sum(answer.usd or 0.0 for answer in paid)
 
 

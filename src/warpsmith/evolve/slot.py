@@ -48,4 +48,10 @@ class Proposal(Model):
     thought: str = ""
     candidate: str = ""  # its id
     usd: float = 0.0
+    free: bool = False  # asking for it is known to cost nothing; without this 0 is a price that nobody knows
     source: str = ""  # of one that was not evaluated, so that it can be repaired
+
+    @property
+    def price_usd(self) -> float | None:
+        """What it cost; None when nobody knows."""
+        return self.usd if self.usd or self.free else None

@@ -91,7 +91,7 @@ class State:
         over = self._over_parent(slot, member, before)
         if slot.model and slot.operator != TRANSLATE and not mishap(one):
             reward = RIGHT + max(0.0, log2(over)) if over else 0.0
-            self.bandit.tell(Arm(slot.model, slot.operator), reward, proposal.usd)
+            self.bandit.tell(Arm(slot.model, slot.operator), reward, proposal.price_usd)
         if one.record is None or slot.operator == SEED:
             return None
         return lesson_of(self.task, _what(proposal), one.record, over)
