@@ -131,8 +131,8 @@ __all__ = [
     "Trial",
     "Twist",
     "Verdict",
-    "Work",
     "VirtualFacts",
+    "Work",
     "first_wrong",
     "score",
 ]
