@@ -171,3 +171,11 @@ def test_a_file_name_that_reads_like_a_word_of_nvcc() -> None:
     assert reason_of(function("", before=named)) is Reason.COMPILE_ERROR
     digits = f'#line 1 "x({"1" * 5000}): error: y"\nint z = undefined_thing;'
     assert reason_of(function("", before=digits)) is Reason.COMPILE_ERROR
+
+
+def test_a_section_that_only_looks_like_the_linkers() -> None:
+    """Assembly gives a section any kind: this one is taken for a list of libraries, with a name beyond the file."""
+    fake = 'asm(".section .fake,\\"a\\",@6\\n .quad 1\\n .quad 0x7fffffff\\n .text");\n'
+    made = built(fake + GOOD)
+    assert made.result.reason is Reason.COMPILE_ERROR
+    assert "Leave its tables to the linker" in made.result.detail

@@ -1,5 +1,7 @@
 """The wording of each tool, from text alone."""
 
+import struct
+
 import pytest
 
 from warpsmith.compile.diagnose import Diagnostic, read_diagnostics, to_findings
@@ -119,6 +121,17 @@ def test_resources() -> None:
 def test_bytes_that_are_no_library(raw: bytes) -> None:
     with pytest.raises(ValueError, match="ELF"):
         _ = Elf(raw).sections
+
+
+@pytest.mark.parametrize("row", [(4, 1 << 40), (4, 336), (99, 1)])
+def test_a_table_whose_strings_are_not_there(row: tuple[int, int]) -> None:
+    """The section that the strings lie in, and where a string begins."""
+    link, at = row
+    header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01", 3, 62, 1, 0, 0, 80, 0, 64, 0, 0, 64, 5, 0)
+    table = struct.pack("<IIQQQQIIQQ", 0, 6, 0, 0, 64, 16, link, 0, 0, 0)
+    raw = header + struct.pack("<qQ", 1, at) + table * 5
+    with pytest.raises(ValueError, match="string"):
+        _ = Elf(raw + b"x" * 9).needed
 
 
 def test_numbers_that_no_line_has() -> None:

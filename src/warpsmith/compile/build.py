@@ -24,7 +24,7 @@ from warpsmith.compile.policy import LinkPolicy, ptx_externs
 from warpsmith.compile.ptxas import read_resources
 from warpsmith.compile.toolchain import Toolchain
 from warpsmith.confine import Outcome, Policy, run
-from warpsmith.records import CompileFacts
+from warpsmith.records import CompileFacts, Reason
 
 SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache")
 SYSTEM_INCLUDES = ("/usr/include", "/usr/lib", "/usr/lib64", "/usr/local/include", "/usr/share/gcc")
@@ -106,21 +106,34 @@ def _look(job: Job, folder: Path, outcome: Outcome, facts: CompileFacts) -> Buil
         fault = outside or classify(outcome, said, job.options, roots)
         return Built(facts.model_copy(update={"findings": fault.findings}), fault=fault)
     artifact = _collect(folder / ARTIFACT)
-    elf = Elf(artifact)
+    needs = _needs(artifact)
+    if isinstance(needs, Fault):
+        return Built(facts, fault=needs)
+    undefined, needed = needs
     facts = facts.model_copy(
         update={
             "kernels": read_resources(said),
-            "symbols": elf.undefined,
-            "libraries": tuple(name for name in elf.needed if not name.startswith(RUNTIME_SONAMES)),
+            "symbols": undefined,
+            "libraries": tuple(name for name in needed if not name.startswith(RUNTIME_SONAMES)),
             "findings": to_findings(read_diagnostics(said)),
         }
     )
-    symbols = (*elf.undefined, *ptx_externs(artifact))
+    symbols = (*undefined, *ptx_externs(artifact))
     refused = LinkPolicy.load().check(symbols, job.options.libraries) if job.options.link_policy else None
     if refused is not None:
         findings = (*refused.findings, *facts.findings)
         return Built(facts.model_copy(update={"findings": findings}), fault=refused)
     return Built(facts, artifact)
+
+
+def _needs(artifact: bytes) -> tuple[tuple[str, ...], tuple[str, ...]] | Fault:
+    """The undefined symbols and the libraries; a source's own assembly can add sections that the loader never reads."""
+    try:
+        elf = Elf(artifact)
+        return elf.undefined, elf.needed
+    except ValueError as error:
+        detail = f"The artifact is no library that can be read: {error}. Leave its tables to the linker."
+        return Fault(Reason.COMPILE_ERROR, detail)
 
 
 def _said(job: Job, folder: Path, outcome: Outcome) -> str:

@@ -1,6 +1,7 @@
 """A reader of the few parts of an ELF shared library that say what it needs. Knows nothing of CUDA."""
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -45,28 +46,33 @@ class Elf:
     @cached_property
     def undefined(self) -> tuple[str, ...]:
         """The names of the symbols that other libraries must provide, in order of the alphabet."""
-        table = self._first(DYNSYM)
-        if table is None:
-            return ()
-        rows = SYMBOL.iter_unpack(self._bytes(table))
-        names = {self._string(table.link, row[0]) for row in rows if row[3] == UNDEFINED and row[0]}
+        tables = self._of(DYNSYM)
+        rows = ((table.link, row) for table in tables for row in self._rows(table, SYMBOL))
+        names = {self._string(link, row[0]) for link, row in rows if row[3] == UNDEFINED and row[0]}
         return tuple(sorted(names))
 
     @cached_property
     def needed(self) -> tuple[str, ...]:
         """The sonames of the libraries it asks the loader for."""
-        table = self._first(DYNAMIC_SECTION)
-        if table is None:
-            return ()
-        rows = DYNAMIC.iter_unpack(self._bytes(table))
-        return tuple(self._string(table.link, value) for tag, value in rows if tag == NEEDED)
+        tables = self._of(DYNAMIC_SECTION)
+        rows = ((table.link, row) for table in tables for row in self._rows(table, DYNAMIC))
+        return tuple(self._string(link, value) for link, (tag, value) in rows if tag == NEEDED)
 
-    def _first(self, kind: int) -> Section | None:
-        return next((section for section in self.sections if section.kind == kind), None)
+    def _of(self, kind: int) -> Iterator[Section]:
+        """All of a kind: assembly gives any section any kind, and one before the linker's own hides nothing."""
+        return (section for section in self.sections if section.kind == kind)
 
-    def _bytes(self, section: Section) -> bytes:
-        return self.raw[section.offset : section.offset + section.size]
+    def _rows(self, section: Section, row: struct.Struct) -> Iterator[tuple[int, ...]]:
+        raw = self.raw[section.offset : section.offset + section.size]
+        if len(raw) != section.size:
+            raise ValueError(f"a section of {section.size} bytes ends beyond the file's {len(self.raw)}")
+        return row.iter_unpack(raw[: len(raw) - len(raw) % row.size])
 
     def _string(self, section: int, offset: int) -> str:
+        if section >= len(self.sections):
+            raise ValueError(f"strings in section {section} of {len(self.sections)}")
         start = self.sections[section].offset + offset
-        return self.raw[start : self.raw.index(b"\0", start)].decode(errors="replace")
+        end = self.raw.find(b"\0", start)
+        if end < 0:
+            raise ValueError(f"the string at {start} has no end")
+        return self.raw[start:end].decode(errors="replace")
