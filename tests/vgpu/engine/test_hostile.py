@@ -49,3 +49,11 @@ def test_clusters_of_no_blocks(gpu: Any) -> None:
     wrapped = gpu.load(entry("", ".reqnctapercluster 65536, 32768, 2"))
     x = gpu.array(np.zeros(64, np.float32))
     assert "blocks in a cluster" in gpu.launch(wrapped, "k", (65536, 32768, 2), 32, x).detail
+
+
+def test_a_branch_beyond_its_list(gpu: Any) -> None:
+    words = "  .reg .b32 %r<2>;\n  mov.u32 %r1, {index};\nlist: .branchtargets A, B;\n  brx.idx %r1, list;\nA:\nB:"
+    assert outcome(gpu, entry(words.format(index=1))).status == "done"
+    found = outcome(gpu, entry(words.format(index=2)))
+    assert found.status == "unknown"
+    assert "brx.idx with the index 2 into a list of 2 targets" in found.detail

@@ -40,8 +40,15 @@ void index_branch(Warp& w, const BasicBlock& b) {
   const uint32_t* a = in<uint32_t>(w, b.last.a);
   auto& table = *static_cast<const std::vector<uint32_t>*>(b.last.table);
   ++w.grid->counters.branches;
-  // Beyond the table is undefined; the last entry keeps the run inside the program.
-  scatter(w, w.mask, [&](int lane) { return table[std::min<size_t>(a[lane], table.size() - 1)]; });
+  bool inside = true;
+  each(w.mask, [&](int lane) {
+    if (a[lane] < table.size()) return;
+    inside = false;
+    stop(w, b.last, Status::UnknownInstruction,
+         "brx.idx with the index " + std::to_string(a[lane]) + " into a list of " + std::to_string(table.size()) +
+             " targets, which PTX leaves undefined");
+  });
+  if (inside) scatter(w, w.mask, [&](int lane) { return table[a[lane]]; });
 }
 
 bool push_return(Warp& w, uint32_t callee_block) {
