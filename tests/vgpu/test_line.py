@@ -1,10 +1,10 @@
 """The line that a candidate has to the executor, spoken by hand: whatever is sent, the judge is answered or told."""
 
 import socket
-import struct
 from collections.abc import Iterator
 
 import pytest
+from fuzz import wrapped
 
 from warpsmith.vgpu import Mute, Settings, VirtualGpu, describe
 from warpsmith.vgpu.control import MAGIC, REPLY, REQUEST
@@ -12,7 +12,7 @@ from warpsmith.vgpu.control import MAGIC, REPLY, REQUEST
 LOAD, FUNCTION, UNKNOWN, LAUNCH, FACTS, ALLOW = 1, 3, 5, 40, 41, 42  # wire.h
 STREAM, CAPTURE_BEGIN, CAPTURE_END, CAPTURE_STATE, DESTROY = 50, 70, 71, 72, 74
 INVALID_VALUE, INVALIDATED = 1, 901  # errors of CUDA
-PTX = b""".version 8.0
+PTX = """.version 8.0
 .target sm_90
 .address_size 64
 .visible .entry k()
@@ -23,7 +23,7 @@ PTX = b""".version 8.0
   st.shared.u32 [own], %r1;
   ret;
 }
-\0"""
+"""
 
 
 @pytest.fixture
@@ -42,10 +42,7 @@ def ask(line: socket.socket, call: int, *words: int, data: bytes = b"") -> tuple
 
 def kernel(line: socket.socket) -> int:
     """A function that does nothing, from a fat binary with one text."""
-    body = PTX.ljust(-(-len(PTX) // 8) * 8, b"\0")
-    entry = struct.pack("<HHIQIIHHIIIQQQ", 1, 0x101, 64, len(body), 0, 0, 3, 8, 90, 0, 0, 0, 0, 0)
-    whole = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entry) + len(body)) + entry + body
-    module = ask(line, LOAD, data=whole)[1][0]
+    module = ask(line, LOAD, data=wrapped(PTX))[1][0]
     return ask(line, FUNCTION, module, data=b"k")[1][0]
 
 

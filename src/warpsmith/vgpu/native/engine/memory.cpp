@@ -118,8 +118,14 @@ Allocation* Memory::allocate(size_t bytes, const std::string& label, size_t alig
   Allocation* a = place(bytes, std::max<size_t>(alignment, 512));
   if (!a) return nullptr;
   a->label = label;
+  try {
+    if (shadowed_) a->cells.make(bytes, 2);
+  } catch (const std::bad_alloc&) {
+    a->live = false;  // an allocation without its shadow is none
+    a->cells.drop();
+    return nullptr;
+  }
   used_ += bytes;
-  if (shadowed_) a->cells.make(bytes, 2);
   return a;
 }
 

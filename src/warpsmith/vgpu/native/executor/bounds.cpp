@@ -48,7 +48,9 @@ int blocks_per_sm(const vgpu::Gpu& gpu, const Needs& needs, uint32_t threads, si
   size_t by_threads = size_t(gpu.max_threads_per_sm) / (warps * kWarp);
   size_t by_registers = size_t(gpu.registers_per_sm) / registers_per_block(needs, threads);
   size_t shared = rounded(needs.static_shared + dynamic_shared, kSharedUnit) + kReservedShared;
-  size_t by_shared = needs.static_shared + dynamic_shared > gpu.shared_per_block_optin ? 0 : gpu.shared_per_sm / shared;
+  bool fits = dynamic_shared <= gpu.shared_per_block_optin &&
+              needs.static_shared + dynamic_shared <= gpu.shared_per_block_optin;
+  size_t by_shared = fits ? gpu.shared_per_sm / shared : 0;
   return int(std::min({by_threads, by_registers, by_shared, size_t(gpu.max_blocks_per_sm)}));
 }
 

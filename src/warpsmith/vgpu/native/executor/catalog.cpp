@@ -1,8 +1,19 @@
 #include "catalog.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace executor {
+
+namespace {
+
+// The machine code is the candidate's to bring along: it may say more than the PTX needs and never less.
+Resources worse(const Resources& ptx, const Resources& said) {
+  return {said.registers > 0 ? said.registers : kMostRegisters, std::max(ptx.static_shared, said.static_shared),
+          said.stack};
+}
+
+}  // namespace
 
 int Catalog::add(std::vector<uint8_t> fatbin) {
   modules_.push_back({});
@@ -58,7 +69,7 @@ int Catalog::function(int number, const std::string& name, std::string* error) {
   function.arch = module->image.arch;
   Resources resources{32, entry->static_shared, entry->local_bytes};  // 32: when no machine code says better
   if (auto found = module->image.resources.find(name); found != module->image.resources.end())
-    resources = found->second;
+    resources = worse(resources, found->second);
   function.needs.registers = resources.registers;
   function.needs.static_shared = resources.static_shared;
   function.needs.local_bytes = resources.stack;

@@ -1,6 +1,7 @@
 // Whole frames over a socket, or nothing: a peer that is gone or sends half a frame ends the conversation.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <sys/socket.h>
@@ -33,18 +34,25 @@ inline bool receive_all(int fd, void* to, size_t bytes) {
   return true;
 }
 
+constexpr size_t kFirstStep = size_t(1) << 20;
+
 template <class Frame>
 bool send_frame(int fd, Frame frame, const void* bytes, size_t length) {
   frame.bytes = length;
   return send_all(fd, &frame, sizeof frame) && (length == 0 || send_all(fd, bytes, length));
 }
 
-// False as well when the frame claims more than `most` bytes.
+// False as well when the frame claims more than `most` bytes. Room grows with what has come: a claim alone takes none.
 template <class Frame>
 bool receive_frame(int fd, Frame* frame, std::vector<uint8_t>* bytes, uint64_t most) {
   if (!receive_all(fd, frame, sizeof *frame) || frame->bytes > most) return false;
-  bytes->resize(frame->bytes);
-  return frame->bytes == 0 || receive_all(fd, bytes->data(), frame->bytes);
+  bytes->clear();
+  while (bytes->size() < frame->bytes) {
+    size_t had = bytes->size(), step = std::min<uint64_t>(frame->bytes - had, std::max(had, kFirstStep));
+    bytes->resize(had + step);
+    if (!receive_all(fd, bytes->data() + had, step)) return false;
+  }
+  return true;
 }
 
 }  // namespace channel

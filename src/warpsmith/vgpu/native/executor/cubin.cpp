@@ -1,7 +1,9 @@
 #include "cubin.h"
 
+#include <algorithm>
 #include <cstring>
 #include <elf.h>
+#include <string_view>
 #include <vector>
 
 namespace executor {
@@ -10,10 +12,12 @@ namespace {
 // Attributes of .nv.info: a format byte, an attribute byte, then two bytes of value or of size.
 constexpr uint8_t kSized = 4, kRegisterCount = 0x2f, kFrameSize = 0x11;
 constexpr size_t kReservedShared = 1024;  // compute capability 8 and up keep 1 KB a block for the system
+constexpr size_t kMostName = 4096;
 
+// Bytes that a candidate wrote: nothing is read outside of them, whatever their own offsets and sizes say.
 struct View {
-  const uint8_t* image;
-  size_t bytes;
+  const uint8_t* image = nullptr;
+  size_t bytes = 0;
 
   template <class T>
   bool read(size_t offset, T* to) const {
@@ -22,61 +26,81 @@ struct View {
     return true;
   }
 
-  std::string text(size_t offset) const {
-    std::string found;
-    for (; offset < bytes && image[offset] && found.size() < 4096; ++offset) found += char(image[offset]);
-    return found;
+  // Empty where the part is not wholly inside.
+  View part(size_t offset, size_t length) const {
+    if (offset > bytes || length > bytes - offset) return {};
+    return {image + offset, length};
+  }
+
+  std::string_view text(size_t offset) const {
+    if (offset >= bytes) return {};
+    auto* from = reinterpret_cast<const char*>(image + offset);
+    return {from, strnlen(from, std::min(bytes - offset, kMostName))};
   }
 };
 
 struct Section {
-  Elf64_Shdr header;
-  std::string name;
+  Elf64_Shdr header{};
+  std::string_view name;
 };
 
-std::vector<Section> sections_of(const View& view) {
+struct Elf {
+  View whole;
+  std::vector<Section> sections;
+
+  View content(const Section& section) const { return whole.part(section.header.sh_offset, section.header.sh_size); }
+};
+
+Elf elf_of(const View& view) {
   Elf64_Ehdr head;
-  std::vector<Section> found;
-  if (!view.read(0, &head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return found;
-  for (size_t i = 0; i < head.e_shnum; ++i) {
-    Section section{};
-    if (!view.read(head.e_shoff + i * sizeof(Elf64_Shdr), &section.header)) return {};
-    found.push_back(section);
-  }
-  if (head.e_shstrndx >= found.size()) return {};
-  size_t names = found[head.e_shstrndx].header.sh_offset;
-  for (Section& section : found) section.name = view.text(names + section.header.sh_name);
-  return found;
+  Elf elf{view, {}};
+  if (!view.read(0, &head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return elf;
+  View table = view.part(head.e_shoff, head.e_shnum * sizeof(Elf64_Shdr));
+  Section section;
+  for (size_t i = 0; table.read(i * sizeof(Elf64_Shdr), &section.header); ++i) elf.sections.push_back(section);
+  if (head.e_shstrndx >= elf.sections.size()) return {view, {}};
+  View names = elf.content(elf.sections[head.e_shstrndx]);
+  for (Section& named : elf.sections) named.name = names.text(named.header.sh_name);
+  return elf;
 }
 
-std::vector<std::string> symbols_of(const View& view, const std::vector<Section>& sections) {
-  std::vector<std::string> names;
-  for (const Section& section : sections) {
-    if (section.header.sh_type != SHT_SYMTAB || section.header.sh_link >= sections.size()) continue;
-    size_t strings = sections[section.header.sh_link].header.sh_offset;
-    for (size_t at = 0; at + sizeof(Elf64_Sym) <= section.header.sh_size; at += sizeof(Elf64_Sym)) {
-      Elf64_Sym symbol;
-      if (!view.read(section.header.sh_offset + at, &symbol)) return names;
-      names.push_back(view.text(strings + symbol.st_name));
-    }
-  }
-  return names;
+// The first of its kind: ptxas makes one, and more that lie over one another would cost their product.
+template <class Is>
+const Section* first(const Elf& elf, Is is) {
+  for (const Section& section : elf.sections)
+    if (is(section)) return &section;
+  return nullptr;
 }
 
-void read_info(const View& view, const Section& section, const std::vector<std::string>& symbols,
-               std::map<std::string, Resources>* found) {
-  size_t at = section.header.sh_offset, end = at + section.header.sh_size;
-  while (at + 4 <= end) {
-    uint8_t format = 0, attribute = 0;
-    uint16_t size = 0;
-    if (!view.read(at, &format) || !view.read(at + 1, &attribute) || !view.read(at + 2, &size)) return;
-    at += 4;
+struct Symbols {
+  View table, names;
+
+  std::string_view at(uint32_t number) const {
+    Elf64_Sym symbol;
+    return table.read(number * sizeof(Elf64_Sym), &symbol) ? names.text(symbol.st_name) : std::string_view{};
+  }
+};
+
+Symbols symbols_of(const Elf& elf) {
+  const Section* table = first(elf, [](const Section& one) { return one.header.sh_type == SHT_SYMTAB; });
+  if (!table || table->header.sh_link >= elf.sections.size()) return {};
+  return {elf.content(*table), elf.content(elf.sections[table->header.sh_link])};
+}
+
+void take(uint8_t attribute, uint32_t value, Resources* found) {
+  if (attribute == kRegisterCount) found->registers = int(std::min(value, uint32_t(kMostRegisters)));
+  if (attribute == kFrameSize) found->stack = value;
+}
+
+void read_info(const View& info, const Symbols& symbols, std::map<std::string, Resources>* found) {
+  uint8_t format = 0, attribute = 0;
+  uint16_t size = 0;
+  for (size_t at = 0; info.read(at, &format) && info.read(at + 1, &attribute) && info.read(at + 2, &size); at += 4) {
     if (format != kSized) continue;
     uint32_t symbol = 0, value = 0;
-    if (size >= 8 && view.read(at, &symbol) && view.read(at + 4, &value) && symbol < symbols.size()) {
-      if (attribute == kRegisterCount) (*found)[symbols[symbol]].registers = int(value);
-      if (attribute == kFrameSize) (*found)[symbols[symbol]].stack = value;
-    }
+    bool known = attribute == kRegisterCount || attribute == kFrameSize;
+    if (known && size >= 8 && info.read(at + 4, &symbol) && info.read(at + 8, &value))
+      if (std::string_view name = symbols.at(symbol); !name.empty()) take(attribute, value, &(*found)[std::string(name)]);
     at += size;
   }
 }
@@ -84,18 +108,16 @@ void read_info(const View& view, const Section& section, const std::vector<std::
 }  // namespace
 
 std::map<std::string, Resources> read_cubin(const uint8_t* image, size_t bytes) {
-  View view{image, bytes};
-  std::vector<Section> sections = sections_of(view);
-  std::vector<std::string> symbols = symbols_of(view, sections);
+  Elf elf = elf_of({image, bytes});
   std::map<std::string, Resources> found;
-  for (const Section& section : sections)
-    if (section.name == ".nv.info") read_info(view, section, symbols, &found);
-  const std::string prefix = ".nv.shared.";
-  for (const Section& section : sections) {
-    auto kernel = found.end();
-    if (section.name.rfind(prefix, 0) == 0) kernel = found.find(section.name.substr(prefix.size()));
+  if (const Section* info = first(elf, [](const Section& one) { return one.name == ".nv.info"; }))
+    read_info(elf.content(*info), symbols_of(elf), &found);
+  const std::string_view prefix = ".nv.shared.";
+  for (const Section& section : elf.sections) {
+    if (section.name.substr(0, prefix.size()) != prefix) continue;
+    auto kernel = found.find(std::string(section.name.substr(prefix.size())));
     if (kernel == found.end()) continue;
-    size_t size = section.header.sh_size;
+    size_t size = std::min<size_t>(section.header.sh_size, UINT32_MAX);  // sums of it must not wrap around
     kernel->second.static_shared = size >= kReservedShared ? size - kReservedShared : size;
   }
   return found;

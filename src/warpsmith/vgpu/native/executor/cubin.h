@@ -14,6 +14,8 @@ struct Resources {
   size_t stack = 0;
 };
 
+constexpr int kMostRegisters = 255;  // of a thread
+
 // By kernel name; empty when the bytes are not an ELF we can read.
 std::map<std::string, Resources> read_cubin(const uint8_t* image, size_t bytes);
 

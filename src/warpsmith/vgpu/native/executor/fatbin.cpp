@@ -1,7 +1,7 @@
 #include "fatbin.h"
 
+#include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <cstring>
 
 namespace executor {
@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0xba55ed50;
 constexpr uint16_t kPtx = 1, kElf = 2;
+constexpr int kMostNumber = 99999;
 constexpr uint64_t kCompressed = 0xf000;  // any of the compression bits nvcc has used
 
 struct Header {
@@ -33,14 +34,22 @@ struct Target {
   bool exact = false;  // sm_90a: this architecture and no other
 };
 
+// The number that begins there; what is beyond any architecture or version stays beyond all of them.
+int number_at(const std::string& text, size_t* at) {
+  int found = 0;
+  for (; *at < text.size() && std::isdigit(static_cast<unsigned char>(text[*at])); ++*at)
+    found = std::min(found * 10 + (text[*at] - '0'), kMostNumber);
+  return found;
+}
+
 Target target_of(const std::string& ptx) {
   Target found;
   size_t at = ptx.find(".target");
   if (at == std::string::npos) return found;
   at = ptx.find("sm_", at);
   if (at == std::string::npos) return found;
-  for (at += 3; at < ptx.size() && std::isdigit(static_cast<unsigned char>(ptx[at])); ++at)
-    found.arch = found.arch * 10 + (ptx[at] - '0');
+  at += 3;
+  found.arch = number_at(ptx, &at);
   found.exact = at < ptx.size() && ptx[at] == 'a';
   return found;
 }
@@ -51,9 +60,12 @@ bool runs(const Target& target, int arch) {
 
 int version_of(const std::string& ptx) {
   size_t at = ptx.find(".version");
-  int major = 0, minor = 0;
-  if (at == std::string::npos || std::sscanf(ptx.c_str() + at, ".version %d.%d", &major, &minor) != 2) return 0;
-  return major * 10 + minor;
+  if (at == std::string::npos) return 0;
+  at = ptx.find_first_not_of(" \t", at + std::strlen(".version"));
+  if (at == std::string::npos) return 0;
+  int major = number_at(ptx, &at);
+  if (at >= ptx.size() || ptx[at++] != '.') return 0;
+  return major * 10 + number_at(ptx, &at);
 }
 
 std::string text_of(const uint8_t* from, size_t bytes) {

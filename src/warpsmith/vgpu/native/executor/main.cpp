@@ -49,13 +49,20 @@ class Peer : public Host {
   int fd_;
 };
 
+// What no check foresaw, and memory that is not there, ends the candidate's work and not the judge's line.
+Answer attempt(const wire::Request& request, Bytes bytes, Session* session, bool judge) {
+  try {
+    return judge ? session->judge(request, bytes) : session->answer(request, std::move(bytes));
+  } catch (const std::exception& error) { return session->give_up(error.what()); }
+}
+
 bool serve(int fd, Session* session, bool judge) {
   wire::Request request;
   std::vector<uint8_t> bytes;
   if (!channel::receive_frame(fd, &request, &bytes, wire::kMostBytes) || request.magic != wire::kMagic) return false;
   Peer peer(fd);
   session->lend(judge ? nullptr : static_cast<Host*>(&peer));
-  Answer answer = judge ? session->judge(request, bytes) : session->answer(request, std::move(bytes));
+  Answer answer = attempt(request, std::move(bytes), session, judge);
   session->lend(nullptr);
   wire::Reply reply;
   reply.error = answer.error;

@@ -1,13 +1,46 @@
 // A kernel's name as its author wrote it, for sentences; facts keep the name that the linker knows.
 #pragma once
 
+#include <cctype>
 #include <cstdlib>
 #include <cxxabi.h>
 #include <string>
 
 namespace executor {
 
+constexpr size_t kMostName = 16384;
+// A back reference stands for a type that was named before. Where each type holds the one before it twice, 250 letters
+// become half a gigabyte; with this many at most a few hundred times as many letters as there are.
+constexpr size_t kMostReferences = 16;
+
+inline bool expands(const std::string& mangled) {
+  size_t references = 0;
+  for (size_t i = 0; i + 1 < mangled.size(); ++i) {
+    unsigned char next = static_cast<unsigned char>(mangled[i + 1]);
+    if (mangled[i] == 'S' || mangled[i] == 'T') references += next == '_' || std::isdigit(next) || std::isupper(next);
+  }
+  return mangled.size() > kMostName || references > kMostReferences;
+}
+
+// The last of the names that a mangled one begins with: _ZN2ns1fIiEEvv is f.
+inline std::string last_name(const std::string& mangled) {
+  bool nested = mangled.rfind("_ZN", 0) == 0;
+  size_t at = nested ? 3 : 2, begin = 0, length = 0;
+  while ((nested || !length) && at < mangled.size() && std::isdigit(static_cast<unsigned char>(mangled[at]))) {
+    size_t count = 0;
+    for (; at < mangled.size() && std::isdigit(static_cast<unsigned char>(mangled[at])) && count < kMostName; ++at)
+      count = count * 10 + size_t(mangled[at] - '0');
+    if (count > mangled.size() - at) break;
+    begin = at;
+    length = count;
+    at += count;
+  }
+  return (length ? mangled.substr(begin, length) : mangled).substr(0, kMostName);
+}
+
 inline std::string plain_name(const std::string& mangled) {
+  if (mangled.rfind("_Z", 0) != 0) return mangled;
+  if (expands(mangled)) return last_name(mangled);
   int status = 0;
   char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
   if (!text) return mangled;

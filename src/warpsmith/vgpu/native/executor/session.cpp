@@ -33,6 +33,11 @@ Answer Session::answer(const wire::Request& request, Bytes bytes) {
   return {cuda::kUnknown, {}, {}};
 }
 
+Answer Session::give_up(const std::string& why) {
+  queue_.stick(cuda::kLaunchFailure, "launch", "The virtual GPU cannot do what was asked of it: " + why);
+  return {cuda::kLaunchFailure, {}, {}};
+}
+
 Answer Session::describe() {
   wire::Device device;
   const vgpu::Gpu& gpu = setup_.gpu;

@@ -35,6 +35,8 @@ class Session {
 
   Answer answer(const wire::Request& request, Bytes bytes);
   Answer judge(const wire::Request& request, const Bytes& bytes);
+  // After a request that could not be carried out: nothing of the candidate's is believed from here on.
+  Answer give_up(const std::string& why);
   void lend(Host* host) { queue_.lend(host); }
 
  private:
