@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,7 +49,7 @@ def command(
     """Take answers or records; a question that is not answered stays open."""
     from warpsmith.archive import Archive
     from warpsmith.cli._reviews import screen_with
-    from warpsmith.cli._search import check_here, is_here, open_dialogue, wait_for
+    from warpsmith.cli._search import open_dialogue, wait_for
     from warpsmith.evolve.dialogue import Dialogue
 
     if requests is not None and results is not None:
@@ -56,32 +57,43 @@ def command(
     with Archive.open() as archive, ExitStack() as until:
         archive.run(run)
         session = open_dialogue(archive, Wishes(target="", run=run, trust=trust), "tell", until)
-        texts = dict(read_letters(folder, run)) if folder is not None else {}
-        reviews = {name: texts.pop(name) for name in list(texts) if name.count(".") > 1}
-        away = requests is not None or results is not None
-        check_here(session.wishes, away)
-        if not away and not is_here(session.wishes):
-            raise UsageError(
-                f"Kernels of run {run} are evaluated elsewhere: --requests F.jsonl writes what is to be evaluated, "
-                f"--results R.jsonl takes the records. `warpsmith ask {run} --here --out DIR` brings the run here."
-            )
+        answers, reviews = _letters(folder, run)
+        _check_place(session.wishes, away=requests is not None or results is not None)
         missing = _missing() if requests is not None else ""
         looked = not missing and (requests is not None or bool(reviews))
-        screen = screen_with(session, reviews) if looked else None
-        dialogue = Dialogue(session.search, screen, jobs, _tape(session))
-        if texts:
-            dialogue.answer(texts)
-        late = dialogue.untaken(texts)
+        dialogue = Dialogue(session.search, screen_with(session, reviews) if looked else None, jobs, _tape(session))
+        if answers:
+            dialogue.answer(answers)
+        late = dialogue.untaken(answers)
         if drop:
             dialogue.drop()
         told = _told(session, dialogue, requests, results, jobs)
         wait_for(session, ELSEWHERE if told.waiting else ANSWERS if told.unanswered else ASK)
-        report = _report(session, told, requests, (*([missing] if missing else []), *late))
+        report = _report(session, told, requests, [*filter(None, [missing]), *late])
     if as_json:
         print_json(report)
     else:
         console().print("\n".join(_lines(report)))
     return 0
+
+
+def _letters(folder: Path | None, run: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The answers in a folder, and the reviews of them, whose names have a reviewer's between the dots."""
+    texts = dict(read_letters(folder, run)) if folder is not None else {}
+    reviews = {name: text for name, text in texts.items() if name.count(".") > 1}
+    return {name: text for name, text in texts.items() if name not in reviews}, reviews
+
+
+def _check_place(wishes: Wishes, away: bool) -> None:
+    """That kernels are evaluated where this call would have it."""
+    from warpsmith.cli._search import check_here, is_here
+
+    check_here(wishes, away)
+    if not away and not is_here(wishes):
+        raise UsageError(
+            f"Kernels of run {wishes.run} are evaluated elsewhere: --requests F.jsonl writes what is to be evaluated, "
+            f"--results R.jsonl takes the records. `warpsmith ask {wishes.run} --here --out DIR` brings the run here."
+        )
 
 
 def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, results: Path | None, jobs: int) -> "Told":
@@ -90,7 +102,7 @@ def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, resul
     if results is not None:
         records, bad = read_results(results)
         told = dialogue.results(records)
-        return type(told)((*bad, *told.lines), told.closed, told.waiting, told.unanswered)
+        return replace(told, lines=(*bad, *told.lines))
     if requests is None:
         with ExitStack() as until:
             return dialogue.evaluate(evaluator_here(session, min(jobs, dialogue.ready), until))
