@@ -13,6 +13,7 @@ from warpsmith.tasks.program import Problem
 from warpsmith.tasks.values import Values, tensors
 
 GUARD, ALIGNMENT = 1024, 256
+SCRATCH = 1 << 30  # for the candidate
 TAIL = 64 << 20  # of a slot behind the last argument: painted and watched, where a slot has room for it
 
 
@@ -32,10 +33,10 @@ class Room:
 
 
 def room_for(arguments: Values, results: Sequence[Tensor]) -> Room:
-    """Room for calls of this size: results three times over, and a gigabyte of scratch for the candidate."""
+    """Room for calls of this size: results three times over, and scratch."""
     taken = taken_bytes((*tensors(arguments), *results))
     given = sum(span(tensor) for tensor in results)
-    return Room(aligned(taken), 3 * given + taken + (1 << 30), snapshot_bytes=taken_bytes(results))
+    return Room(aligned(taken), 3 * given + taken + SCRATCH, snapshot_bytes=taken_bytes(results))
 
 
 def taken_bytes(placed: Sequence[Tensor]) -> int:

@@ -4,7 +4,7 @@ from warpsmith.vgpu.control import Control, Gone, Mute
 from warpsmith.vgpu.cost import Cost, cost, total
 from warpsmith.vgpu.description import Description, describe, descriptions
 from warpsmith.vgpu.facts import Facts, Failure, RawFinding
-from warpsmith.vgpu.native import executor, runtime
+from warpsmith.vgpu.native import driver, executor, runtime
 from warpsmith.vgpu.process import Settings, VirtualGpu
 from warpsmith.vgpu.rows import Counters, Row
 
@@ -24,6 +24,7 @@ __all__ = [
     "cost",
     "describe",
     "descriptions",
+    "driver",
     "executor",
     "runtime",
     "total",

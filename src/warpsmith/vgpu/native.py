@@ -35,6 +35,13 @@ def executor() -> Path:
     return build("warpsmith-executor", [*_files(FOLDER / "executor"), *_files(FOLDER / "engine")], engine_flags())
 
 
+def driver() -> Path:
+    """The stand-in for `libcuda.so.1`: what a worker that shares memory with the judge asks of a driver."""
+    flags = ("-Wl,-soname,libcuda.so.1", "-static-libstdc++", "-static-libgcc")
+    sources = [*_files(FOLDER / "driver"), FOLDER / "cudart" / "link.cpp"]
+    return build("libcuda.so.1", sources, flags, includes=[FOLDER / "cudart", FOLDER / "executor"], shared=True)
+
+
 def runtime(major: int = 13) -> Path:
     """The stand-in for `libcudart.so.MAJOR`; its folder goes on the library path of whoever loads an artifact."""
     own = FOLDER / "cudart"

@@ -1,6 +1,7 @@
 """A virtual GPU that runs: one executor process, confined, with a line for the judge and one for the worker."""
 
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +12,7 @@ from warpsmith.vgpu.description import Description
 from warpsmith.vgpu.native import executor
 
 # The descriptors that `spawn` gives to what follows its own channel.
-CLIENT_FD, CONTROL_FD = 5, 6
+CLIENT_FD, CONTROL_FD, LENT_FD = 5, 6, 7
 GIB = 1 << 30
 
 
@@ -35,17 +36,27 @@ class Settings:
 
 
 class VirtualGpu:
-    """One executor; leaving the `with` block ends it. `client` is the worker's end of its line: pass it, then close."""
+    """One executor; leaving the `with` block ends it. `client` is the worker's end of its line: pass it, then close.
 
-    def __init__(self, gpu: Description, settings: Settings | None = None, program: Path | None = None) -> None:
+    `lent` are descriptors of memory that a worker can import. The judge writes and reads it without a word, as it does
+    a real GPU's, and so nothing is checked.
+    """
+
+    def __init__(
+        self,
+        gpu: Description,
+        settings: Settings | None = None,
+        program: Path | None = None,
+        lent: Sequence[int] = (),
+    ) -> None:
         path, settings = program or executor(), settings or Settings()
         self.gpu, self.settings = gpu, settings
         self.client, theirs = socket.socketpair()
         mine, other = socket.socketpair()
-        words = [str(path), str(CLIENT_FD), str(CONTROL_FD), *gpu.settings(), *settings.words()]
+        words = [str(path), str(CLIENT_FD), str(CONTROL_FD), *gpu.settings(), *settings.words(), *_lending(len(lent))]
         self.policy = Policy(read=(*system_paths(), path.parent), limits=_limits(settings))
         try:
-            self._child: Child = spawn(words, self.policy, pass_fds=[theirs.fileno(), other.fileno()])
+            self._child: Child = spawn(words, self.policy, pass_fds=[theirs.fileno(), other.fileno(), *lent])
         finally:
             theirs.close()
             other.close()
@@ -71,6 +82,10 @@ class VirtualGpu:
         self._line.close()
         self.client.close()
         self._child.__exit__(kind, error, trace)
+
+
+def _lending(count: int) -> tuple[str, ...]:
+    return (f"lent_from={LENT_FD}", f"lent_count={count}", "check=0") if count else ()
 
 
 def _limits(settings: Settings) -> Limits:

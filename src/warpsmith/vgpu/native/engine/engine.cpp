@@ -170,6 +170,11 @@ Address Engine::allocate(size_t bytes, const std::string& label) {
   return a ? a->start : 0;
 }
 
+Address Engine::share(int descriptor, size_t bytes, const std::string& label) {
+  Allocation* a = impl_->memory.share(descriptor, bytes, label);
+  return a ? a->start : 0;
+}
+
 bool Engine::release(Address start) { return impl_->memory.release(start); }
 bool Engine::contains(Address start, size_t bytes) const { return impl_->memory.holder(start, bytes) != nullptr; }
 

@@ -115,6 +115,7 @@ class Engine {
 
   // Memory. Every transfer names its operation so that a race between streams can be told.
   Address allocate(size_t bytes, const std::string& label);  // 0 when the memory is spent
+  Address share(int descriptor, size_t bytes, const std::string& label);  // a descriptor's memory; 0 where it has none
   bool release(Address start);                               // false: not the start of a live allocation
   bool contains(Address start, size_t bytes) const;          // wholly inside one live allocation
   bool write(Operation operation, Address to, const void* from, size_t bytes, std::vector<Finding>* findings);

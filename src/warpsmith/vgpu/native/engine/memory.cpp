@@ -10,6 +10,7 @@
 namespace vgpu {
 
 namespace {
+constexpr size_t kShareAlignment = size_t(2) << 20;  // of what a driver maps
 constexpr size_t kGap = 1 << 16;  // bytes between allocations: an overrun by less than this meets no neighbour
 }
 
@@ -127,6 +128,15 @@ Allocation* Memory::allocate(size_t bytes, const std::string& label, size_t alig
   }
   used_ += bytes;
   return a;
+}
+
+Allocation* Memory::share(int descriptor, size_t bytes, const std::string& label) {
+  Allocation* a = allocate(bytes, label, kShareAlignment);
+  if (!a) return nullptr;
+  void* there = mmap(a->host, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0);
+  if (there != MAP_FAILED) return a;
+  release(a->start);
+  return nullptr;
 }
 
 bool Memory::release(Address start) {

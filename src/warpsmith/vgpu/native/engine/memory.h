@@ -57,6 +57,8 @@ class Memory {
   Memory(size_t limit, bool shadowed);
   ~Memory();
   Allocation* allocate(size_t bytes, const std::string& label, size_t alignment = 512);
+  // The same memory as a descriptor's, which others see and write as they like; nullptr where it cannot be mapped.
+  Allocation* share(int descriptor, size_t bytes, const std::string& label);
   bool release(Address start);
   Allocation* find(Address at) const;                  // live or freed, the one whose range holds `at`
   Allocation* nearest(Address at) const;               // the live or freed one at or below `at`

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <unistd.h>
 #include <vector>
 
 namespace channel {
@@ -14,6 +15,7 @@ inline bool send_all(int fd, const void* from, size_t bytes) {
   auto* place = static_cast<const char*>(from);
   while (bytes) {
     ssize_t sent = ::send(fd, place, bytes, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EPERM) sent = ::write(fd, place, bytes);  // a worker's own filter has no calls for sockets
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return false;
     place += sent;
@@ -25,7 +27,7 @@ inline bool send_all(int fd, const void* from, size_t bytes) {
 inline bool receive_all(int fd, void* to, size_t bytes) {
   auto* place = static_cast<char*>(to);
   while (bytes) {
-    ssize_t got = ::recv(fd, place, bytes, 0);
+    ssize_t got = ::read(fd, place, bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     place += got;

@@ -121,6 +121,9 @@ bool set(Setup* setup, const std::string& key, const std::string& text) {
   else if (key == "copy_bytes_per_us") setup->rates.memory_bytes_per_us = value;
   else if (key == "launch_us") setup->rates.launch_us = value;
   else if (key == "graph_node_us") setup->rates.graph_node_us = value;
+  else if (key == "lent_from") setup->lent_from = int(value);
+  else if (key == "lent_count") setup->lent_count = int(value);
+  else if (key == "check") setup->options.check = value != 0;
   else if (key == "instruction_budget") setup->options.instruction_budget = uint64_t(value);
   else if (key == "print_limit_bytes") setup->options.print_limit = size_t(value);
   else return false;

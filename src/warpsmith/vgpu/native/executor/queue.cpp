@@ -92,8 +92,9 @@ cuda::Error Queue::finish(const std::vector<Operation>& operations) {
   return sticky_;
 }
 
+// What was asked for last comes first, with all it waits for: what nobody waits for runs as late here as anywhere.
 cuda::Error Queue::finish_all() {
-  for (Operation operation = first_waiting_; operation < slots_.size(); ++operation) finish(operation);
+  for (Operation operation = Operation(slots_.size()); operation-- > first_waiting_;) finish(operation);
   first_waiting_ = Operation(slots_.size());
   return sticky_;
 }

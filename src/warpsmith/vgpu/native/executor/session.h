@@ -19,6 +19,7 @@ struct Setup {
   Rates rates;
   uint64_t l2_bytes = 0;
   int clock_khz = 0, memory_clock_khz = 0, bus_bits = 0;
+  int lent_from = 0, lent_count = 0;  // descriptors of memory that the judge writes and reads itself
 };
 
 struct Answer {
@@ -53,6 +54,7 @@ class Session {
   Answer function(const wire::Request& request, const std::string& name);
   Answer function_facts(const Function& function);
   Answer allocate(uint64_t bytes, const std::string& owner);
+  Answer import(uint64_t bytes);
   Answer release(uint64_t start, uint64_t stream, bool lazily);
   Answer describe();
   // The kernel in words from `at` on: function, grid and block packed in three, shared, flags, cluster in two.
@@ -70,6 +72,7 @@ class Session {
   Id next_ = 1;
   Graphs graphs_;
   Streams streams_;
+  int imported_ = 0;
   uint64_t allocated_bytes_ = 0, allocations_ = 0;
   std::map<uint64_t, uint64_t> sizes_;  // of live allocations
 };

@@ -39,6 +39,14 @@ Answer Session::allocate(uint64_t bytes, const std::string& owner) {
   return answer;
 }
 
+Answer Session::import(uint64_t bytes) {
+  if (imported_ >= setup_.lent_count) return {cuda::kInvalidValue, {}, {}};
+  Answer answer;
+  answer.words[0] = engine_.share(setup_.lent_from + imported_++, bytes, "lent " + std::to_string(imported_));
+  if (!answer.words[0]) answer.error = cuda::kMemoryAllocation;
+  return answer;
+}
+
 Answer Session::release(uint64_t start, uint64_t stream, bool lazily) {
   Answer answer;
   if (start == 0) return answer;
@@ -82,6 +90,7 @@ Answer Session::memory(const wire::Request& request) {
       answer.words[0] = setup_.gpu.memory_bytes - std::min<uint64_t>(allocated_bytes_, setup_.gpu.memory_bytes);
       answer.words[1] = setup_.gpu.memory_bytes;
       return answer;
+    case Call::Import: return import(words[0]);
     case Call::Pointer:
       answer.words[0] = engine_.contains(words[0], 1);
       return answer;

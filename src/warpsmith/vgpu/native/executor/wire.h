@@ -25,6 +25,7 @@ enum class Call : uint32_t {
   FreeAsync,        // address, stream
   MemoryInfo,       // -> free, total
   Pointer,          // address -> 1 when it lies in device memory
+  Import,           // bytes -> address of the next memory that the judge lends as a descriptor
   // transfers: rows of `width` bytes
   CopyIn = 30,      // stream, to, to pitch, from (host), from pitch, width, height, flags; bytes: the rows, unless lazy
   CopyOut,          // stream, to (host), to pitch, from, from pitch, width, height, flags
