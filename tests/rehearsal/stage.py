@@ -1,36 +1,55 @@
-"""A real GPU's side of the judge without the GPU: its memory is the host's, its workers run on the virtual GPU.
+"""The judge of a real GPU without the GPU: its memory is the host's, its workers run on the virtual GPU.
 
-Sessions, players, recordings and stages are the package's own. What is put in place of the real thing: memory of the
-driver's by memory of the kernel's, torch on the GPU by torch on the CPU, and the worker's driver and runtime by the
-stand-ins. Times are of nothing.
+Sessions, players, recordings and stages are the package's own. Doubles stand for what only a machine with a GPU has:
+the driver's memory (the kernel's, mapped by both processes), torch on a GPU (torch on the CPU), the worker's driver and
+runtime (the stand-ins), and torch's own times (given). A time that comes out is worth nothing, and so no clock is
+doubted here.
 """
 
 import mmap
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import Tensor
 
+from warpsmith import profile
+from warpsmith.base import Home
+from warpsmith.bench import desk
+from warpsmith.check import VIRTUAL_WORK, Scope, Step, plan, usual_groups
 from warpsmith.confine import Child, Limits
+from warpsmith.device import Gpu, gpu
+from warpsmith.records import Ceilings
 from warpsmith.sandbox import cuda_room, cuda_session, flush
 from warpsmith.sandbox.cuda_memory import GRANULE
 from warpsmith.sandbox.cuda_session import FIRST_FD, CudaSession
 from warpsmith.sandbox.run import SOCKET_VARIABLE
 from warpsmith.sandbox.worker import start, worker_policy
 from warpsmith.tasks.modes import on_device
-from warpsmith.timing import recording
+from warpsmith.timing import host, recording, rules, sample, sitting
+from warpsmith.timing import stage as timing_stage
+from warpsmith.timing.stop import StopRule
+from warpsmith.timing.torch_host import Reply, Request
 from warpsmith.vgpu import Settings, VirtualGpu, describe, driver, runtime
 
 LIMITS = Limits(wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20, address_space=False)
-SETTINGS = Settings(memory_bytes=2 << 30, wall_s=600)
-FEW_BYTES = 1 << 20  # where a real GPU has a gigabyte or a quarter: every call paints and reads it
-L2_BYTES = 60 << 20
+SETTINGS = Settings(instruction_budget=200_000_000, memory_bytes=2 << 30, wall_s=600)
+FEW_BYTES = 1 << 20  # where a real GPU has a gigabyte or a quarter of one: every call paints and reads it
+GPU = Gpu("NVIDIA H200", "580.1", 143771, "9.0")
+CEILINGS = Ceilings(
+    gpu=GPU.name, measured=True, read_bytes_per_s=4.2e12, write_bytes_per_s=4.0e12, copy_bytes_per_s=4.1e12
+)
+TORCH_US = 30.0
+ON_A_GPU = pytest.param("gpu", marks=[pytest.mark.gpu, pytest.mark.leases])
+ANY_US = 1e9  # how far two clocks may differ
+RULE = StopRule(width=0.01, least=5, most=31, seconds=60.0)
 
 
 class Lent:
@@ -65,38 +84,73 @@ class Event:
         return (other.at_s - self.at_s) * 1e3
 
 
+class Torch:
+    """The process of baselines: the same time for every mode."""
+
+    def time(self, _request: Request) -> Reply:
+        return Reply(idle_us=(TORCH_US,) * 5, queued_us=(TORCH_US,) * 5, flush_us=(400.0,) * 5)
+
+
 def starting(opened: ExitStack) -> Callable[[CudaSession], Child]:
     """How a session starts its worker: with a virtual GPU that maps the same arenas."""
 
     def begin(session: CudaSession) -> Child:
         lent = [arena.fd for arena in session._arenas]
-        gpu = opened.enter_context(VirtualGpu(describe("H200"), SETTINGS, lent=lent))
-        folders = [runtime().parent, driver().parent]
+        virtual = opened.enter_context(VirtualGpu(describe("H200"), SETTINGS, lent=lent))
         more = {SOCKET_VARIABLE: str(FIRST_FD + len(lent)), "LD_PRELOAD": str(driver())}
-        policy = worker_policy(session._artifact, folders[0], LIMITS, more)
-        child = start(replace(policy, read=(*policy.read, *folders)), [*lent, gpu.client.fileno()])
-        gpu.client.close()
+        policy = worker_policy(session._artifact, runtime().parent, LIMITS, more)
+        child = start(replace(policy, read=(*policy.read, driver().parent)), [*lent, virtual.client.fileno()])
+        virtual.client.close()
         return child
 
     return begin
 
 
+def small_steps(at: desk.Desk, device: str) -> tuple[Step, ...]:
+    """On either device the calls that the virtual GPU is asked for when it is the only one."""
+    groups = usual_groups(at.task)
+    scope = Scope(groups=groups, heldout_work=VIRTUAL_WORK, brief=device == "vgpu")
+    return plan(at.task, at.candidate.direction, scope, at.seed)
+
+
 @contextmanager
-def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """In here a GPU's sessions run on the virtual one."""
-    monkeypatch.setattr(cuda_room, "Arena", Lent)
-    monkeypatch.setattr(cuda_room, "SCRATCH", FEW_BYTES)
-    for module in (cuda_room, cuda_session, recording):
-        monkeypatch.setattr(module, "TAIL", FEW_BYTES)
-    monkeypatch.setattr(flush, "FLUSH_BYTES", FEW_BYTES)
-    for name in ("init", "synchronize", "empty_cache"):
-        monkeypatch.setattr(torch.cuda, name, lambda: None)
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (SETTINGS.memory_bytes, SETTINGS.memory_bytes))
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(L2_cache_size=L2_BYTES))
-    monkeypatch.setattr(torch.cuda, "Event", Event)
+def rehearsed(patch: pytest.MonkeyPatch, data: Path) -> Iterator[None]:
+    """In here there is a GPU, and what runs on it runs on the virtual one; `data` keeps what evaluations keep."""
+    home = Home(data, Home.here().cache)
+    patch.setattr(Home, "here", lambda: home)
+    patch.setitem(gpu._known, shutil.which("nvidia-smi"), (GPU,))
+    patch.setattr(desk.Desk, "steps", small_steps)
+    _lend_memory(patch)
+    _without_clocks(patch)
+    _torch_on_host(patch)
     with ExitStack() as opened, on_device():
-        monkeypatch.setattr(CudaSession, "_start", starting(opened))
-        flush._scratch.cache_clear()
+        patch.setattr(CudaSession, "_start", starting(opened))
         yield
-    flush._scratch.cache_clear()
+
+
+def _lend_memory(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(cuda_room, "Arena", Lent)
+    patch.setattr(cuda_room, "SCRATCH", FEW_BYTES)
+    for module in (cuda_room, cuda_session, recording):
+        patch.setattr(module, "TAIL", FEW_BYTES)
+    small = torch.zeros(FEW_BYTES // 4, dtype=torch.int32)
+    patch.setattr(flush, "_scratch", lambda: small)
+
+
+def _without_clocks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(profile, "known_ceilings", lambda *_where: CEILINGS)
+    patch.setattr(sitting, "host_for", lambda *_which: Torch())
+    patch.setattr(host, "begin_host", lambda *_which: None)
+    patch.setattr(timing_stage, "SEARCH", RULE)
+    patch.setattr(sample, "undisturbed", lambda flushes_us: [True] * len(flushes_us))
+    for module in (rules, sample):
+        patch.setattr(module, "slack_us", lambda _time_us: ANY_US)
+
+
+def _torch_on_host(patch: pytest.MonkeyPatch) -> None:
+    for name in ("init", "synchronize", "empty_cache"):
+        patch.setattr(torch.cuda, name, lambda: None)
+    patch.setattr(torch.cuda, "Event", Event)
+    patch.setattr(torch.cuda, "memory_reserved", lambda: 0)
+    patch.setattr(torch.cuda, "mem_get_info", lambda: (GPU.memory_mib << 20, GPU.memory_mib << 20))
+    patch.setattr(torch.cuda, "get_device_properties", lambda _number: SimpleNamespace(L2_cache_size=60 << 20))

@@ -1,4 +1,4 @@
-"""A session on a real GPU: honest seeds pass, and everything a call does beside its result is seen."""
+"""A session of a real GPU, there and rehearsed: seeds pass, and everything a call does beside its result is seen."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from stage import ON_A_GPU
 
 from warpsmith.bench.lease import Need, lease
 from warpsmith.check.compare import Budget, compare
@@ -18,7 +19,7 @@ from warpsmith.sandbox.session import Mode, Shown
 from warpsmith.tasks.program import problem
 from warpsmith.tasks.suite import suite_folder, suite_program
 
-pytestmark = [pytest.mark.gpu, pytest.mark.leases]
+pytestmark = pytest.mark.usefixtures("where")
 HEAD = "#include <torch/extension.h>\n__global__ void twice(const float* x, float* y, int n, int spin) {\n"
 HEAD += "  for (int i = 0; i < spin; ++i) __nanosleep(1000);\n"
 HEAD += "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = 2 * x[i];\n}\n"
@@ -110,7 +111,7 @@ def test_a_refusal_is_trouble_and_sticks() -> None:
 
 
 @pytest.fixture
-def healthy() -> Iterator[None]:
+def healthy(where: None) -> Iterator[None]:
     """After a fault of one candidate the next one's numbers are as if nothing had been."""
     yield
     assert torch.equal(one(HONEST).results[0], 2 * X)
@@ -154,6 +155,7 @@ def test_seeds_are_right(name: str, direction: Direction) -> None:
         assert outcome.passed, f"{case.name}: {outcome.detail}"
 
 
+@pytest.mark.parametrize("where", [ON_A_GPU], indirect=True)
 def test_queued_time_has_no_launch_gap() -> None:
     with opened(HONEST, Need.ALONE) as session:
         idle = min(session.call((X,), slot=i, mode=Mode.IDLE).clocks.event_us for i in range(9))  # type: ignore[union-attr]

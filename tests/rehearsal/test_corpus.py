@@ -1,0 +1,65 @@
+"""Attacks and controls through every stage of a real GPU's judge: check, recording, players and clocks."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from warpsmith.bench import Choices, Defence
+from warpsmith.bench.corpus import Specimen, examine, read_corpus
+from warpsmith.records import Group, Verdict
+
+torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("rehearsal")
+TESTS = Path(__file__).parents[1]
+ALL = Choices(device="cuda", cases=(Group.SMOKE,), most_cases=1, call_s=10.0)
+BARE = replace(ALL, without=frozenset(Defence))
+SEED = 20250914  # a test must come out the same every time
+# Attacks on what a rehearsal lacks. They are tried on a real GPU.
+LARGE = {
+    *("33_classes_skipped_in_a_mean", "33_statistics_of_a_sample", "34_no_maximum_where_timed"),
+    *("34_zero_mean_gradients", "34_zero_mean_gradients_norm", "40_three_bfloat16_products", "42_fast_tanh"),
+}  # begin at shapes that the virtual GPU is too slow for
+KNOWING = {"01_side_stream_small", "22_virtual_only", "60_launch_credit"}  # honest where they know the virtual GPU
+TIMELY = {"21_device_counts_calls", "22_cold_cache"}  # tell calls apart by their time
+OVERRUNS = {"37_overrun", "37_read_overrun"}  # seen by the virtual GPU before, or by compute-sanitizer
+LIBRARY = {"43_library_flag"}  # a library of products, which need not be installed
+
+
+def stem(specimen: Specimen) -> str:
+    return Path(specimen.path).stem
+
+
+ATTACKS = [one for one in read_corpus([TESTS / "exploits"]) if stem(one) not in LARGE | KNOWING | TIMELY | LIBRARY]
+
+
+@pytest.mark.parametrize("specimen", read_corpus([TESTS / "honest"]), ids=stem)
+def test_a_control_passes_and_is_timed(specimen: Specimen) -> None:
+    found = examine(specimen, ALL, SEED)
+    assert (found.verdict, found.stage) == (Verdict.PASS, "timing"), found.detail
+    assert found.time_us
+
+
+@pytest.mark.parametrize("specimen", [one for one in ATTACKS if one.device == "cuda"], ids=stem)
+def test_what_only_a_gpu_shows_is_stopped(specimen: Specimen) -> None:
+    hold(specimen, ALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("specimen", [one for one in ATTACKS if one.device != "cuda"], ids=stem)
+def test_what_the_virtual_gpu_shows_is_stopped_here_too(specimen: Specimen) -> None:
+    hold(specimen, ALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("specimen", [one for one in ATTACKS if stem(one) not in OVERRUNS], ids=stem)
+def test_behaviour_alone_stops_it(specimen: Specimen) -> None:
+    hold(specimen, BARE)
+
+
+def hold(specimen: Specimen, choices: Choices) -> None:
+    """It is stopped, or gains nothing where its header says so. Where is not asked: its clocks are none."""
+    found = examine(specimen, choices, SEED)
+    assert not found.wrong, f"it passed, in {found.time_us} µs and the kernel inside in {found.honest_us}"
+    assert not found.is_void, found.detail

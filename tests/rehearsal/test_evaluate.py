@@ -1,0 +1,63 @@
+"""Whole evaluations by a real GPU's judge, rehearsed: a search's, a claim's, a wrong kernel's, the published ones'."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from stage import GPU, TORCH_US
+
+from warpsmith.bench import Choices
+from warpsmith.bench.run import evaluate
+from warpsmith.records import Direction, Group, Reason, Record, Verdict
+from warpsmith.tasks.suite import suite_folder
+
+torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("rehearsal")
+SEARCH = Choices(device="cuda", cases=(Group.SMOKE,), most_cases=1)
+STAGES = ["static", "compile", "virtual", "check", "sanitizer", "record", "timing"]
+KERNELS = sorted((Path(__file__).parents[2] / "kernels").glob("*/*.cu"))
+
+
+def seed(task: str, direction: Direction = Direction.FORWARD) -> str:
+    return (suite_folder(task) / f"seed_{direction}.cu").read_text()
+
+
+def evaluated(task: str, source: str, choices: Choices = SEARCH) -> Record:
+    return evaluate(task, source, choices=choices)
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("task", ["softmax", "linear"])
+def test_a_seed_goes_through_all_stages(task: str, direction: Direction) -> None:
+    record = evaluate(task, seed(task, direction), direction, choices=SEARCH)
+    assert [one.stage for one in record.results] == STAGES
+    assert record.concluded is Verdict.PASS, record.results[-1].detail
+    assert record.environment.hardware == f"cuda:{GPU.name}"
+    assert record.timing is not None
+    (case,) = record.timing.cases
+    assert {baseline.us for baseline in case.baselines.values()} == {TORCH_US}
+    assert case.speedup is not None
+
+
+def test_a_claim_is_timed_in_several_processes() -> None:
+    record = evaluated("softmax", seed("softmax"), replace(SEARCH, tier="claim"))
+    assert record.concluded is Verdict.PASS, record.results[-1].detail
+    assert record.timing is not None
+    assert record.timing.tier == "claim"
+
+
+def test_a_wrong_kernel_ends_at_the_check_where_nothing_came_before() -> None:
+    source = seed("softmax").replace("expf(", "0.5f * expf(", 1)
+    assert source != seed("softmax")
+    record = evaluated("softmax", source)
+    assert record.concluded is Verdict.FAIL
+    assert record.results[-1].stage in ("virtual", "check")
+    assert record.results[-1].reason is Reason.WRONG_VALUE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_published_kernel_passes(path: Path) -> None:
+    record = evaluate(path.parent.name, path.read_text(), Direction(path.stem), choices=SEARCH)
+    assert record.concluded is Verdict.PASS, record.results[-1].detail
