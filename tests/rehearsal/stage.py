@@ -40,7 +40,7 @@ from warpsmith.timing.torch_host import Reply, Request
 from warpsmith.vgpu import Settings, VirtualGpu, describe, driver, runtime
 
 LIMITS = Limits(wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20, address_space=False)
-SETTINGS = Settings(instruction_budget=200_000_000, memory_bytes=2 << 30, wall_s=600)
+SETTINGS = Settings(instruction_budget=1_000_000_000, memory_bytes=2 << 30, wall_s=600)
 FEW_BYTES = 1 << 20  # where a real GPU has a gigabyte or a quarter of one: every call paints and reads it
 GPU = Gpu("NVIDIA H200", "580.1", 143771, "9.0")
 CEILINGS = Ceilings(

@@ -1,0 +1,52 @@
+"""Several judges at once on one GPU, rehearsed: forked processes, leases, and records that do not mix."""
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from warpsmith.bench import Choices
+from warpsmith.bench.judges import Judges
+from warpsmith.records import Candidate, Direction, Group, Verdict
+from warpsmith.tasks.suite import suite_folder
+
+pytestmark = pytest.mark.usefixtures("rehearsal")
+CHOICES = Choices(device="cuda", cases=(Group.SMOKE,), most_cases=1)
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def judges(tmp_path: Path) -> Iterator[Judges]:
+    made = Judges(2, (sys.executable, str(HERE / "judges.py"), str(tmp_path / "data")))
+    yield made
+    made.close()
+
+
+def seed(task: str, direction: Direction = Direction.FORWARD) -> Candidate:
+    source = (suite_folder(task) / f"seed_{direction}.cu").read_text()
+    return Candidate(task=task, direction=direction, source=source)
+
+
+def attack(name: str) -> Candidate:
+    return Candidate(
+        task="max_pool", direction=Direction.FORWARD, source=(HERE.parent / "exploits" / f"{name}.cu").read_text()
+    )
+
+
+def test_each_candidate_has_its_own_verdict_whatever_its_neighbours_do(judges: Judges) -> None:
+    asked = {
+        "softmax": (seed("softmax"), Verdict.PASS),
+        "closes its line": (attack("63_closed_and_alive"), Verdict.FAIL),
+        "back": (seed("layernorm", Direction.BACKWARD), Verdict.PASS),
+        "leaves": (attack("45_early_exit"), Verdict.FAIL),
+        "linear": (seed("linear"), Verdict.PASS),
+    }
+    with ThreadPoolExecutor(len(asked)) as threads:
+        begun = {name: threads.submit(judges.grade, one, CHOICES) for name, (one, _) in asked.items()}
+        found = {name: future.result() for name, future in begun.items()}
+    assert {name: one.concluded for name, one in found.items()} == {name: due for name, (_, due) in asked.items()}
+    assert {one.candidate.id for one in found.values()} == {one.id for one, _ in asked.values()}
+    timed = [one.timing for one in found.values() if one.concluded is Verdict.PASS]
+    assert all(timing is not None and timing.cases for timing in timed)
