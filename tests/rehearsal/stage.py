@@ -22,13 +22,13 @@ from torch import Tensor
 
 from warpsmith import profile
 from warpsmith.base import Home
-from warpsmith.bench import desk
+from warpsmith.bench import Choices, desk
 from warpsmith.check import VIRTUAL_WORK, Scope, Step, plan, usual_groups
 from warpsmith.confine import Child, Limits
 from warpsmith.device import Gpu, gpu
-from warpsmith.records import Ceilings
+from warpsmith.records import Ceilings, Group
 from warpsmith.sandbox import cuda_room, cuda_session, flush
-from warpsmith.sandbox.cuda_memory import GRANULE
+from warpsmith.sandbox.cuda_memory import whole_granules
 from warpsmith.sandbox.cuda_session import FIRST_FD, CudaSession
 from warpsmith.sandbox.run import SOCKET_VARIABLE
 from warpsmith.sandbox.worker import start, worker_policy
@@ -47,6 +47,8 @@ CEILINGS = Ceilings(
     gpu=GPU.name, measured=True, read_bytes_per_s=4.2e12, write_bytes_per_s=4.0e12, copy_bytes_per_s=4.1e12
 )
 TORCH_US = 30.0
+# How a kernel is tried here: one small case is timed.
+SEARCH = Choices(device="cuda", cases=(Group.SMOKE,), most_cases=1)
 ON_A_GPU = pytest.param("gpu", marks=[pytest.mark.gpu, pytest.mark.leases])
 ANY_US = 1e9  # how far two clocks may differ
 RULE = StopRule(width=0.01, least=5, most=31, seconds=60.0)
@@ -56,7 +58,7 @@ class Lent:
     """What an arena is where a GPU is: memory of ours that another process maps too."""
 
     def __init__(self, size: int) -> None:
-        self.bytes = (max(size, 1) + GRANULE - 1) // GRANULE * GRANULE
+        self.bytes = whole_granules(size)
         self.fd = os.memfd_create("arena")
         os.ftruncate(self.fd, self.bytes)
         self._map = mmap.mmap(self.fd, self.bytes)

@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from stage import SEARCH
 
 from warpsmith.bench import Choices, Defence
 from warpsmith.bench.corpus import Specimen, examine, read_corpus
-from warpsmith.records import Group, Verdict
+from warpsmith.records import Verdict
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("rehearsal")
 TESTS = Path(__file__).parents[1]
-ALL = Choices(device="cuda", cases=(Group.SMOKE,), most_cases=1, call_s=10.0)
+ALL = replace(SEARCH, call_s=10.0)
 BARE = replace(ALL, without=frozenset(Defence))
 SEED = 20250914  # a test must come out the same every time
 # Attacks on what a rehearsal lacks. They are tried on a real GPU.

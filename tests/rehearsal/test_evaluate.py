@@ -5,26 +5,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from stage import GPU, TORCH_US
+from stage import GPU, SEARCH, TORCH_US
 
-from warpsmith.bench import Choices, Defence
+from warpsmith.bench import Defence
 from warpsmith.bench.run import evaluate
-from warpsmith.records import Direction, Group, Reason, Record, Verdict
+from warpsmith.records import Direction, Reason, Verdict
+from warpsmith.sandbox.player import Player
 from warpsmith.tasks.suite import suite_folder
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("rehearsal")
-SEARCH = Choices(device="cuda", cases=(Group.SMOKE,), most_cases=1)
 STAGES = ["static", "compile", "virtual", "check", "sanitizer", "record", "timing"]
 KERNELS = sorted((Path(__file__).parents[2] / "kernels").glob("*/*.cu"))
 
 
 def seed(task: str, direction: Direction = Direction.FORWARD) -> str:
     return (suite_folder(task) / f"seed_{direction}.cu").read_text()
-
-
-def evaluated(task: str, source: str, choices: Choices) -> Record:
-    return evaluate(task, source, choices=choices)
 
 
 @pytest.mark.parametrize("direction", list(Direction))
@@ -40,8 +36,11 @@ def test_a_seed_goes_through_all_stages(task: str, direction: Direction) -> None
     assert case.speedup is not None
 
 
-def test_a_claim_is_timed_in_several_processes() -> None:
-    record = evaluated("softmax", seed("softmax"), replace(SEARCH, tier="claim"))
+def test_a_claim_is_timed_in_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, play = list[int](), Player.play
+    monkeypatch.setattr(Player, "play", lambda player, recorded: (begun.append(id(player)), play(player, recorded))[1])
+    record = evaluate("softmax", seed("softmax"), choices=replace(SEARCH, tier="claim"))
+    assert len(set(begun)) == 6  # three before torch's windows and three after: it is short
     assert record.concluded is Verdict.PASS, record.results[-1].detail
     assert record.timing is not None
     assert record.timing.tier == "claim"
@@ -50,7 +49,7 @@ def test_a_claim_is_timed_in_several_processes() -> None:
 def test_a_wrong_kernel_ends_at_the_check_where_nothing_came_before() -> None:
     source = seed("softmax").replace("expf(", "0.5f * expf(", 1)
     assert source != seed("softmax")
-    record = evaluated("softmax", source, replace(SEARCH, without=frozenset({Defence.VIRTUAL})))
+    record = evaluate("softmax", source, choices=replace(SEARCH, without=frozenset({Defence.VIRTUAL})))
     assert record.concluded is Verdict.FAIL
     assert record.results[-1].stage == "check"
     assert record.results[-1].reason is Reason.WRONG_VALUE

@@ -6,14 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from stage import SEARCH
 
-from warpsmith.bench import Choices
 from warpsmith.bench.judges import Judges
-from warpsmith.records import Candidate, Direction, Group, Verdict
+from warpsmith.records import Candidate, Direction, Verdict
 from warpsmith.tasks.suite import suite_folder
 
 pytestmark = pytest.mark.usefixtures("rehearsal")
-CHOICES = Choices(device="cuda", cases=(Group.SMOKE,), most_cases=1)
 HERE = Path(__file__).parent
 
 
@@ -44,7 +43,7 @@ def test_each_candidate_has_its_own_verdict_whatever_its_neighbours_do(judges: J
         "linear": (seed("linear"), Verdict.PASS),
     }
     with ThreadPoolExecutor(len(asked)) as threads:
-        begun = {name: threads.submit(judges.grade, one, CHOICES) for name, (one, _) in asked.items()}
+        begun = {name: threads.submit(judges.grade, one, SEARCH) for name, (one, _) in asked.items()}
         found = {name: future.result() for name, future in begun.items()}
     assert {name: one.concluded for name, one in found.items()} == {name: due for name, (_, due) in asked.items()}
     assert {one.candidate.id for one in found.values()} == {one.id for one, _ in asked.values()}

@@ -75,6 +75,11 @@ def are_bases(bases: Sequence[int]) -> bool:
     return all(0 < base < MOST_ADDRESS and base % GRANULE == 0 for base in bases)
 
 
+def whole_granules(size: int) -> int:
+    """As many bytes or more, as a driver gives them: never none."""
+    return (max(size, 1) + GRANULE - 1) // GRANULE * GRANULE
+
+
 def give_back() -> None:
     """Let others have what torch keeps for later here, where that is much: references of large cases take gigabytes."""
     import torch
@@ -91,7 +96,7 @@ class Arena:
 
         torch.cuda.init()  # type: ignore[no-untyped-call]
         torch.zeros(1, device="cuda")
-        self.bytes = (max(size, 1) + GRANULE - 1) // GRANULE * GRANULE
+        self.bytes = whole_granules(size)
         self.fd = -1
         handle, address, fd = c_ulonglong(), c_ulonglong(), c_int()
         where = _Location(ON_DEVICE, 0)
