@@ -30,7 +30,7 @@ demo: setup
 	@echo
 	$(BIN)/warpsmith tasks filter layernorm
 	@echo
-	$(BIN)/warpsmith eval layernorm src/warpsmith/suite/layernorm/seed_forward.cu
+	$(BIN)/warpsmith eval layernorm src/warpsmith/tasks/suite/layernorm/seed_forward.cu
 	@echo
 	$(BIN)/warpsmith optimize layernorm
 	@echo

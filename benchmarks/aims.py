@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from warpsmith.app.published import records_below
 from warpsmith.base import geomean
-from warpsmith.cli._published import records_below
 from warpsmith.records import CaseTiming, Direction, Record, score
 from warpsmith.report.winner import gap_of
 

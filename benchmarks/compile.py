@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 from warpsmith.base import Home, median
-from warpsmith.compile import CompileOptions, Toolchain, compile, compile_many
+from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile, compile_many
 from warpsmith.records import Candidate, Direction
 
-SUITE = Path(__file__).parents[1] / "src" / "warpsmith" / "suite"
+SUITE = Path(__file__).parents[1] / "src" / "warpsmith" / "tasks" / "suite"
 AT_ONCE = 8
 LOAD = """
 import os, sys, time

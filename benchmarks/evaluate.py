@@ -16,28 +16,28 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
+from warpsmith.app.published import kernel_candidate
 from warpsmith.base import median
-from warpsmith.bench import Choices
-from warpsmith.bench.batch import Request, run_batch
-from warpsmith.bench.cuda import timer_for
-from warpsmith.bench.environment import environment
-from warpsmith.bench.run import grade
-from warpsmith.cli._published import kernel_candidate
-from warpsmith.compile import CompileOptions, compile
+from warpsmith.evaluation import Choices
+from warpsmith.evaluation.batch import Request, run_batch
+from warpsmith.evaluation.environment import environment
+from warpsmith.evaluation.run import grade
+from warpsmith.evaluation.stages.cuda import timer_for
+from warpsmith.evaluation.timing import rules
+from warpsmith.evaluation.timing.recording import Unrepeated, record_alone
+from warpsmith.evaluation.timing.sample import Call, Manner, sample
+from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.stage import FEWER, MORE, SHORT_US
+from warpsmith.evaluation.timing.stop import StopRule
+from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.languages.nvcc import CompileOptions, compile
+from warpsmith.machines.cuda.session import Recorded
+from warpsmith.machines.worker.observation import Trouble
+from warpsmith.machines.worker.session import Shown
 from warpsmith.records import Candidate, Claim, Direction, Group, Record, Verdict
-from warpsmith.sandbox.cuda_session import Recorded
-from warpsmith.sandbox.observation import Trouble
-from warpsmith.sandbox.session import Shown
-from warpsmith.tasks.find import open_task
-from warpsmith.tasks.program import Problem
+from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite, suite_folder
-from warpsmith.timing import rules
-from warpsmith.timing.recording import Unrepeated, record_alone
-from warpsmith.timing.sample import Call, Manner, sample
-from warpsmith.timing.sitting import Sitting
-from warpsmith.timing.stage import FEWER, MORE, SHORT_US
-from warpsmith.timing.stop import StopRule
-from warpsmith.timing.subject import Subject
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 EIGHT = ("softmax", "layernorm", "llama_rmsnorm", "swiglu", "rope", "cross_entropy", "max_pool", "linear_relu")

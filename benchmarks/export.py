@@ -14,9 +14,9 @@ from types import ModuleType
 
 import torch
 
-from warpsmith.compile import Toolchain, compile
+from warpsmith.languages.nvcc import Toolchain, compile
 from warpsmith.records import Candidate, Direction
-from warpsmith.report.package import FORMS
+from warpsmith.report.export.package import FORMS
 
 KERNEL = """
 #include <torch/extension.h>

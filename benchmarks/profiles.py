@@ -15,23 +15,23 @@ from pathlib import Path
 
 import torch
 
-HERE = Path(__file__).parents[1] / "tests" / "profile"
+HERE = Path(__file__).parents[1] / "tests" / "evaluation" / "profile"
 sys.path.insert(0, str(HERE))
 
 from bound_kernels import BoundKernel, bound_kernels, hand_kernel  # noqa: E402
 
-from warpsmith.bench import settled  # noqa: E402
-from warpsmith.compile import Toolchain  # noqa: E402
-from warpsmith.device import gpus  # noqa: E402
-from warpsmith.profile import counted, virtual  # noqa: E402
-from warpsmith.profile.ceilings import known_ceilings  # noqa: E402
-from warpsmith.profile.ncu import Counted, Subject, count  # noqa: E402
+from warpsmith.evaluation import settled  # noqa: E402
+from warpsmith.evaluation.profile import counted, virtual  # noqa: E402
+from warpsmith.evaluation.profile.ceilings import known_ceilings  # noqa: E402
+from warpsmith.evaluation.profile.ncu import Counted, Subject, count  # noqa: E402
+from warpsmith.languages.nvcc import Toolchain  # noqa: E402
+from warpsmith.machines.cuda.profiled import Walls  # noqa: E402
+from warpsmith.machines.hardware import gpus  # noqa: E402
+from warpsmith.machines.virtual import describe  # noqa: E402
+from warpsmith.machines.virtual.session import SETTINGS  # noqa: E402
+from warpsmith.machines.worker import VirtualSandbox  # noqa: E402
+from warpsmith.machines.worker.tensors import to_raw  # noqa: E402
 from warpsmith.records import Ceilings, KernelProfile  # noqa: E402
-from warpsmith.sandbox import VirtualSandbox  # noqa: E402
-from warpsmith.sandbox.profiled import Walls  # noqa: E402
-from warpsmith.sandbox.tensors import to_raw  # noqa: E402
-from warpsmith.sandbox.virtual_session import SETTINGS  # noqa: E402
-from warpsmith.vgpu import describe  # noqa: E402
 
 ELEMENTS, SIDE = 1 << 26, 2048
 

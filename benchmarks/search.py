@@ -14,13 +14,13 @@ from pathlib import Path
 
 from warpsmith.archive import Archive
 from warpsmith.base import digest
-from warpsmith.evolve import Aim, Limits, Search, Shape, Subject, Tools, View
-from warpsmith.evolve.fake import fake_evaluator
-from warpsmith.evolve.gpu import gpu_words
-from warpsmith.evolve.start import first_candidate
 from warpsmith.llm import Answer, Ensemble, Prompt
 from warpsmith.records import Candidate, Direction, Reason, Run
-from warpsmith.tasks.own import read_task
+from warpsmith.search import Aim, Limits, Search, Shape, Subject, Tools, View
+from warpsmith.search.fake import fake_evaluator
+from warpsmith.search.proposals.gpu import gpu_words
+from warpsmith.search.start import first_candidate
+from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import suite_folder
 
 TASK = "layernorm"

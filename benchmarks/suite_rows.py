@@ -22,17 +22,17 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.base import read_text
-from warpsmith.bench.probe import Probe, timed
-from warpsmith.bench.sketch import full_call
-from warpsmith.check import Step
-from warpsmith.check.run import Subject, check
-from warpsmith.compile import CompileOptions, compile
-from warpsmith.evolve.start import first_candidate
-from warpsmith.profile.names import plain_name
+from warpsmith.evaluation.check import Step
+from warpsmith.evaluation.check.run import Subject, check
+from warpsmith.evaluation.profile.names import plain_name
+from warpsmith.evaluation.stages.probe import Probe, timed
+from warpsmith.evaluation.stages.sketch import full_call
+from warpsmith.languages.nvcc import CompileOptions, compile
+from warpsmith.machines.virtual import Facts, Row, describe
+from warpsmith.machines.virtual.session import VirtualSession
 from warpsmith.records import Candidate, Language, Record, Trial
-from warpsmith.sandbox.virtual_session import VirtualSession
-from warpsmith.tasks.find import open_task
-from warpsmith.vgpu import Facts, Row, describe
+from warpsmith.search.start import first_candidate
+from warpsmith.tasks.host.find import open_task
 
 NUMBERED = re.compile(r"\n// \d+\s*\Z")  # how a source is told from others of its kind, for a new evaluation
 ORDER = ("first", "second", "third", "fourth", "fifth")

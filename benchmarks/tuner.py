@@ -22,21 +22,21 @@ from threading import Lock
 
 from pydantic import Field
 
+from warpsmith.app.search import open_session
+from warpsmith.app.wishes import Wishes
 from warpsmith.archive import Archive
 from warpsmith.base import geomean, median
-from warpsmith.check.fault import look
-from warpsmith.cli._search import open_session
-from warpsmith.cli._wishes import Wishes
-from warpsmith.compile import CompileOptions, Toolchain, compile
-from warpsmith.evolve.start import first_candidate
-from warpsmith.evolve.tune import read_space, said, tuned
+from warpsmith.evaluation.check.fault import look
+from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
+from warpsmith.languages.tune import read_space, said, tuned
+from warpsmith.machines.cuda.room import room_for_all
+from warpsmith.machines.cuda.session import CudaSession
+from warpsmith.machines.worker.session import Mode
 from warpsmith.records import Candidate, Direction, Group, Model, Task, Trial
-from warpsmith.sandbox.cuda_room import room_for_all
-from warpsmith.sandbox.cuda_session import CudaSession
-from warpsmith.sandbox.session import Mode
-from warpsmith.tasks.find import open_task
-from warpsmith.tasks.fresh import problems
-from warpsmith.tasks.program import Problem
+from warpsmith.search.start import first_candidate
+from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.reference.fresh import problems
+from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite
 
 GOOD = 1.15

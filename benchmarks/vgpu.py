@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-HARNESS = Path(__file__).parents[1] / "tests/vgpu/engine/conftest.py"
+HARNESS = Path(__file__).parents[1] / "tests/machines/virtual/engine/conftest.py"
 
 SOURCE = r"""
 extern "C" __global__ void layernorm(const float* x, const float* g, const float* b, float* y, int n) {

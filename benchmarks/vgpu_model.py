@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.base import UsageError, median, read_text, spearman
-from warpsmith.bench.sketch import together
+from warpsmith.evaluation.stages.sketch import together
+from warpsmith.machines.virtual import Description, Row, Settings, describe
+from warpsmith.machines.virtual.cost import Transfers
 from warpsmith.records import Direction
-from warpsmith.vgpu import Description, Row, Settings, describe
-from warpsmith.vgpu.cost import Transfers
 
 CALL_S = 120.0  # of one call: a case may be a large one
 
@@ -73,12 +73,12 @@ def modelled_us(row: dict[str, Any], folder: Path, gpu: Description) -> float | 
 
 def run_us(row: dict[str, Any], source: Path, gpu: Description) -> float | None:
     """The modelled time of a run on the virtual GPU, on the case of the row."""
-    from warpsmith.check.run import Subject
-    from warpsmith.compile import CompileOptions, compile
+    from warpsmith.evaluation.check.run import Subject
+    from warpsmith.evaluation.verify.virtual import run_virtual
+    from warpsmith.languages.nvcc import CompileOptions, compile
+    from warpsmith.machines.virtual.session import VirtualSession
     from warpsmith.records import Candidate, Trial, VirtualFacts
-    from warpsmith.sandbox.virtual_session import VirtualSession
-    from warpsmith.tasks.find import open_task
-    from warpsmith.verify.virtual import run_virtual
+    from warpsmith.tasks.host.find import open_task
 
     direction = Direction(row.get("direction", "forward"))
     with open_task(row["task"]) as opened:

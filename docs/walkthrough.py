@@ -11,11 +11,11 @@ from pathlib import Path
 
 import warpsmith
 from warpsmith.archive import Archive
-from warpsmith.bench import Choices
+from warpsmith.evaluation import Choices
 from warpsmith.records import CheckFacts, Record, score
 
 VIRTUAL = Choices(device="vgpu")
-SEED = Path(warpsmith.__file__).parent / "suite" / "swiglu" / "seed_forward.cu"
+SEED = Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_forward.cu"
 
 
 def said(record: Record) -> str:

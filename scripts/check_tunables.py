@@ -14,16 +14,16 @@ from functools import partial
 from pathlib import Path
 
 from warpsmith.base import evaluate
-from warpsmith.check.run import Subject
-from warpsmith.compile import compile
-from warpsmith.evolve.tune import Space, read_space, said
+from warpsmith.evaluation.check.run import Subject
+from warpsmith.evaluation.verify.virtual import run_virtual
+from warpsmith.languages.nvcc import compile
+from warpsmith.languages.tune import Space, read_space, said
+from warpsmith.machines.virtual import describe
+from warpsmith.machines.virtual.session import VirtualSession
 from warpsmith.records import Candidate, Case, CompileFacts, Direction, Group, Task, Trial, Verdict
-from warpsmith.sandbox.virtual_session import VirtualSession
-from warpsmith.tasks.own import read_task
-from warpsmith.tasks.program import problem
+from warpsmith.tasks.formats.own import read_task
+from warpsmith.tasks.reference.program import problem
 from warpsmith.tasks.suite import folders, suite_program
-from warpsmith.verify.virtual import run_virtual
-from warpsmith.vgpu import describe
 
 # Declared values are for shapes that fill a GPU; these reach the same code on shapes that the virtual GPU runs at once.
 SMALL = {"SPLIT": "16", "PART": "16"}

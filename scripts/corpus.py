@@ -20,18 +20,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from warpsmith.base import write_atomic
-from warpsmith.bench.corpus import read_corpus
-from warpsmith.compile.source import language_of
-from warpsmith.compile.text import code_of
-from warpsmith.records import Candidate, Direction
-from warpsmith.tasks.find import open_task
-from warpsmith.verify.calibrate import HARMS
-from warpsmith.verify.mutate import Harm, Operator, mutants
-from warpsmith.verify.operators import OPERATORS
-from warpsmith.verify.replies import ATTACKS, REVIEWS, Reply
-from warpsmith.verify.review import Subject, panel_prompt
-from warpsmith.verify.rewrites import REWRITES, rewritten
-from warpsmith.verify.specimens import (
+from warpsmith.evaluation.corpus import read_corpus
+from warpsmith.evaluation.verify.calibrate import HARMS
+from warpsmith.evaluation.verify.mutate import Harm, Operator, mutants
+from warpsmith.evaluation.verify.operators import OPERATORS
+from warpsmith.evaluation.verify.replies import ATTACKS, REVIEWS, Reply
+from warpsmith.evaluation.verify.review import Subject, panel_prompt
+from warpsmith.evaluation.verify.rewrites import REWRITES, rewritten
+from warpsmith.evaluation.verify.specimens import (
     REQUESTS,
     TRUTH,
     Kind,
@@ -41,6 +37,10 @@ from warpsmith.verify.specimens import (
     read_candidates,
     read_specimens,
 )
+from warpsmith.languages.nvcc.source import language_of
+from warpsmith.languages.nvcc.text import code_of
+from warpsmith.records import Candidate, Direction
+from warpsmith.tasks.host.find import open_task
 
 ROOT = Path(__file__).parents[1]
 SEED, ASK_SEED = 20251115, 20251116
@@ -54,7 +54,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("deed", choices=["make", "again", "ask", "tell"])
     parser.add_argument("folder", type=Path, nargs="?", default=Path("reviews"))
-    parser.add_argument("--suite", type=Path, default=ROOT / "src" / "warpsmith" / "suite")
+    parser.add_argument("--suite", type=Path, default=ROOT / "src" / "warpsmith" / "tasks" / "suite")
     parser.add_argument("--out", type=Path, default=ROOT / "corpus")
     parser.add_argument("--model", default="")
     chosen = parser.parse_args()

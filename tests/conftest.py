@@ -5,7 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from warpsmith.bench.lease import Need, lease
+from warpsmith.machines.hardware.lease import Need, lease
 
 
 @pytest.fixture(autouse=True)

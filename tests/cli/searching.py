@@ -7,11 +7,11 @@ import sys
 import time
 from typing import Any
 
-import warpsmith.bench
-import warpsmith.bench.judges
+import warpsmith.evaluation
+import warpsmith.evaluation.processes.judges
 from warpsmith.cli import main
-from warpsmith.evolve.fake import fake_record
 from warpsmith.records import Candidate, Record, Verdict
+from warpsmith.search.fake import fake_record
 
 COSTS = {"BLOCK": {"128": 0.9, "512": 0.8}, "VEC": {"4": 0.5, "8": 0.6}, "STRATEGY": {"1": 0.7}, "UNROLL": {"2": 0.95}}
 TASK = "swiglu"
@@ -34,5 +34,5 @@ if __name__ == "__main__":
         time.sleep(wait_s)
         return judged(candidate)
 
-    warpsmith.bench.grade = warpsmith.bench.judges.grade = slow  # type: ignore[assignment]
+    warpsmith.evaluation.grade = warpsmith.evaluation.processes.judges.grade = slow  # type: ignore[assignment]
     main(sys.argv[2:])

@@ -8,7 +8,7 @@ import pytest
 from warpsmith.cli._main import run
 from warpsmith.cli.audit import shipped
 
-DEEDS = (Path(__file__).parents[1] / "bench" / "deeds.cu").read_text()
+DEEDS = (Path(__file__).parents[1] / "evaluation" / "stages" / "deeds.cu").read_text()
 HEADER = "// task: max_pool\n// direction: forward\n"
 
 

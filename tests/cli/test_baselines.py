@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.bench import baselines as bench
 from warpsmith.cli._main import run
-from warpsmith.device import Gpu
-from warpsmith.timing import host as timing
-from warpsmith.timing.torch_host import Reply, Request
+from warpsmith.evaluation import baselines as bench
+from warpsmith.evaluation.timing import host as timing
+from warpsmith.evaluation.timing.torch_host import Reply, Request
+from warpsmith.machines.hardware import Gpu
 
 ARGV = ["baselines", "softmax", "--direction", "forward", "--baselines", "eager,compile,max-autotune", "-j", "2"]
 TIMES_US = {"eager": 5.0, "compile": 4.0}
@@ -52,7 +52,7 @@ def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Torch:
     fake = Torch()
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     gpu = Gpu(name="H200", driver="580", memory_mib=1, capability="9.0")
-    monkeypatch.setattr("warpsmith.device.gpus", lambda: (gpu,))
+    monkeypatch.setattr("warpsmith.machines.hardware.gpus", lambda: (gpu,))
     monkeypatch.setattr(bench, "usual_flush_us", lambda: 400.0)
     monkeypatch.setattr(bench, "environment", lambda *_: Named())
     monkeypatch.setattr(timing, "TorchHost", fake.hosted)
@@ -128,6 +128,6 @@ def test_a_mode_more_is_measured_beside_those_that_are_kept(torch: Torch, capsys
 def test_what_cannot_be_measured(
     argv: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("warpsmith.device.gpus", lambda: ())
+    monkeypatch.setattr("warpsmith.machines.hardware.gpus", lambda: ())
     assert run(["baselines", *argv]) == code
     assert words in capsys.readouterr().err

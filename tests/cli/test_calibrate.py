@@ -7,11 +7,11 @@ import pytest
 
 import warpsmith
 from warpsmith.cli._main import run
+from warpsmith.evaluation.verify.aggregate import Weights
+from warpsmith.evaluation.verify.replies import Reply
 from warpsmith.records import Candidate, Direction, Environment, Language, Reason, Record, StageResult, Verdict
-from warpsmith.verify.aggregate import Weights
-from warpsmith.verify.replies import Reply
 
-SOURCE = (Path(warpsmith.__file__).parent / "suite" / "swiglu" / "seed_forward.plain.cu").read_text()
+SOURCE = (Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_forward.plain.cu").read_text()
 PASSED = StageResult(stage="check", verdict=Verdict.PASS, seconds=2.0)
 FAILED = StageResult(stage="check", verdict=Verdict.FAIL, reason=Reason.WRONG_VALUE, detail="off", seconds=1.5)
 UNBUILT = StageResult(stage="compile", verdict=Verdict.FAIL, reason=Reason.COMPILE_ERROR, detail="no such name")

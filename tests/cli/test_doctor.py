@@ -7,7 +7,7 @@ import pytest
 
 from warpsmith.cli import _main, doctor
 from warpsmith.cli.doctor import State
-from warpsmith.device import Gpu, Program
+from warpsmith.machines.hardware import Gpu, Program
 
 H200 = Gpu("NVIDIA H200", "580.1", 143771, "9.0")
 

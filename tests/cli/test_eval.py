@@ -10,7 +10,7 @@ from warpsmith.cli._main import run
 from warpsmith.cli.eval import _print_compiled
 from warpsmith.records import MODES, CheckFacts, CompileFacts, KernelResources, Record, TimingFacts, Verdict
 
-SUITE = Path(warpsmith.__file__).parent / "suite"
+SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"
 SEED = SUITE / "swiglu" / "seed_forward.cu"
 
 
@@ -88,13 +88,13 @@ def test_what_cannot_be_used_is_said(
 def test_cuda_without_a_gpu_is_the_machine_s_lack(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("warpsmith.bench.choices.gpus", tuple)
+    monkeypatch.setattr("warpsmith.evaluation.choices.gpus", tuple)
     assert run(["eval", "swiglu", str(SEED), "--device", "cuda", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["error"]["kind"] == "machine"
 
 
 def test_the_same_from_python() -> None:
-    from warpsmith.bench import Choices
+    from warpsmith.evaluation import Choices
 
     record = warpsmith.evaluate("swiglu", SEED.read_text(), choices=Choices(device="vgpu"))
     assert record.verdict is Verdict.PASS

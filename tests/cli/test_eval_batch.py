@@ -15,8 +15,8 @@ import warpsmith
 from warpsmith.cli._main import run
 from warpsmith.records import Record, Verdict
 
-SUITE = Path(warpsmith.__file__).parent / "suite"
-DEEDS = Path(__file__).parents[1] / "bench" / "deeds.cu"
+SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"
+DEEDS = Path(__file__).parents[1] / "evaluation" / "stages" / "deeds.cu"
 PATIENCE_S = 120.0
 
 

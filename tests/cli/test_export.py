@@ -8,13 +8,13 @@ import pytest
 import warpsmith
 from warpsmith.archive import Archive, Run
 from warpsmith.cli._main import run
-from warpsmith.evolve.fake import fake_record
+from warpsmith.languages.skeleton import skeleton
 from warpsmith.records import Candidate, Direction, Record
-from warpsmith.tasks.find import open_task
-from warpsmith.tasks.own import read_task
-from warpsmith.tasks.skeleton import skeleton
+from warpsmith.search.fake import fake_record
+from warpsmith.tasks.formats.own import read_task
+from warpsmith.tasks.host.find import open_task
 
-SUITE = Path(warpsmith.__file__).parent / "suite"
+SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"
 FORWARD, BACKWARD = (SUITE / "softmax" / f"seed_{direction}.cu" for direction in Direction)
 
 

@@ -14,7 +14,7 @@ from warpsmith.archive import Archive, RunState
 from warpsmith.cli._main import run
 
 PROGRAM = Path(__file__).parent / "searching.py"
-SEED = Path(warpsmith.__file__).parent / "suite" / "swiglu" / "seed_forward.cu"
+SEED = Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_forward.cu"
 OPTIMIZE = ["optimize", "swiglu", "--device", "vgpu", "--run", "mine"]
 RESUME = ["optimize", "--run", "mine", "--resume"]
 

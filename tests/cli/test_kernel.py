@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 import warpsmith
-from warpsmith.cli._kernel import read_kernel
+from warpsmith.app.kernel import read_kernel
 from warpsmith.records import Direction, Language
 
-SUITE = Path(warpsmith.__file__).parent / "suite"
+SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"
 
 
 @pytest.mark.parametrize(

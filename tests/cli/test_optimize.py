@@ -15,26 +15,26 @@ import pytest
 
 import warpsmith
 from warpsmith.archive import Archive, RunState
-from warpsmith.bench import Choices
-from warpsmith.bench.judges import Grade, judges_for
 from warpsmith.cli._main import STOPPING, run
-from warpsmith.evolve.fake import fake_record
+from warpsmith.evaluation import Choices
+from warpsmith.evaluation.processes.judges import Grade, judges_for
 from warpsmith.llm import Ensemble, Prompt, ScriptedModel
 from warpsmith.records import Candidate, Reason, Record
+from warpsmith.search.fake import fake_record
 
 sys.path.insert(0, str(Path(__file__).parent))
 from searching import judged
 
 PROGRAM = Path(__file__).parent / "searching.py"
-SEED = Path(warpsmith.__file__).parent / "suite" / "swiglu" / "seed_forward.cu"
+SEED = Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_forward.cu"
 WORDS = ["optimize", "swiglu", "--device", "vgpu"]
 
 
 @pytest.fixture(autouse=True)
 def instant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """An evaluator that answers at once, and a data folder of the test."""
-    monkeypatch.setattr("warpsmith.bench.grade", judged)
-    monkeypatch.setattr("warpsmith.bench.judges.grade", judged)
+    monkeypatch.setattr("warpsmith.evaluation.grade", judged)
+    monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 
@@ -73,8 +73,8 @@ class Judged:
 
 
 def test_on_a_gpu_judges_evaluate_what_a_search_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warpsmith.bench.judges.Judges", Judged)
-    monkeypatch.setattr("warpsmith.bench.settled", lambda device: device)
+    monkeypatch.setattr("warpsmith.evaluation.processes.judges.Judges", Judged)
+    monkeypatch.setattr("warpsmith.evaluation.settled", lambda device: device)
     assert run(["optimize", "swiglu", "--device", "cuda", "--run", "there", "-j", "3"]) == 0
     first, *asked, last = Judged.told
     assert (first, set(asked), last) == ("3 begun", {"asked"}, "ended")
@@ -102,7 +102,7 @@ def test_evaluations_are_counted_as_the_archive_has_them(
             update={"options": record.options.model_copy(update={"extra": {"effort": choices.effort}})}
         )
 
-    monkeypatch.setattr("warpsmith.bench.grade", at_length)
+    monkeypatch.setattr("warpsmith.evaluation.grade", at_length)
     assert run([*WORDS, "--run", "mine", "--budget-evaluations", "2"]) == 0
     shown = capsys.readouterr().out
     assert "mine: 2 of 2 evaluations are done\n  3 evaluations, 1 of them at length, in" in shown
@@ -120,7 +120,7 @@ def mishaps(monkeypatch: pytest.MonkeyPatch) -> list[Reason]:
             return fake_record(candidate.model_copy(update={"task": "swiglu"}), left.pop(0))
         return judged(candidate)
 
-    monkeypatch.setattr("warpsmith.bench.grade", judge)
+    monkeypatch.setattr("warpsmith.evaluation.grade", judge)
     return left
 
 
@@ -247,7 +247,7 @@ def test_without_nvcc_nothing_is_begun(
 def test_without_a_seed_and_without_a_model_the_ways_out_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warpsmith.evolve.start.first_candidate", lambda *rest: None)
+    monkeypatch.setattr("warpsmith.search.start.first_candidate", lambda *rest: None)
     assert run(WORDS) == 2
     shown = capsys.readouterr().err
     assert all(word in shown for word in ("no seed kernel", "--models", "ANTHROPIC_API_KEY", "--from", "warpsmith ask"))
@@ -359,7 +359,7 @@ def test_ask_and_tell_make_a_run_of_answers_in_files(
         asked.append(jobs)
         return judges_for(choices, jobs, until)
 
-    monkeypatch.setattr("warpsmith.bench.judges.judges_for", counted)
+    monkeypatch.setattr("warpsmith.evaluation.processes.judges.judges_for", counted)
     folder = tmp_path / "letters"
     assert run(["ask", "mine", "--task", "swiglu", "--device", "vgpu", "-n", "2", "--out", str(folder)]) == 0
     assert "2 questions" in capsys.readouterr().out
@@ -380,7 +380,7 @@ def test_ask_and_tell_make_a_run_of_answers_in_files(
 def test_evaluation_elsewhere_goes_through_two_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warpsmith.device.gpus", tuple)
+    monkeypatch.setattr("warpsmith.machines.hardware.gpus", tuple)
     monkeypatch.setenv("WARPSMITH_CUDA_HOME", str(tmp_path / "absent"))  # nothing can be compiled here
     folder, asked, found = tmp_path / "letters", tmp_path / "f.jsonl", tmp_path / "r.jsonl"
     begin = ["ask", "mine", "--task", "swiglu", "--device", "cuda", "--elsewhere", "-n", "1", "--out", str(folder)]
@@ -513,7 +513,7 @@ def test_letters_of_another_run_or_of_nobody_are_refused(tmp_path: Path, capsys:
 def test_a_task_in_a_file_is_found_again_from_another_folder(
     tmp_path: Path, archive_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from warpsmith.cli._wishes import placed
+    from warpsmith.app.wishes import placed
 
     foreign = Path(__file__).parents[1] / "foreign"
     monkeypatch.chdir(foreign)

@@ -9,7 +9,8 @@ from subprocess import PIPE
 
 import pytest
 
-from warpsmith.cli._output import coloured, console, print_error, print_table, shell_line
+from warpsmith.base.visible import shell_line
+from warpsmith.cli._output import coloured, console, print_error, print_table
 
 
 def test_brackets_are_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import warpsmith
 from warpsmith.cli._main import run
 from warpsmith.records import ProfileFacts, ProfileSource
 
-SUITE = Path(warpsmith.__file__).parent / "suite"
+SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"
 SEED = SUITE / "swiglu" / "seed_forward.cu"
 SMOKE = ("--device", "vgpu", "--case", "smoke-float32")
 

@@ -112,7 +112,7 @@ def test_from_the_recorded_records_the_same_questions_follow(
         assert record.options.seeds == (seed,)  # drawn from the run's own and the kernel
         return record
 
-    monkeypatch.setattr("warpsmith.bench.grade", grade)
+    monkeypatch.setattr("warpsmith.evaluation.grade", grade)
     replay(recorded, tmp_path / "letters", capsys)
     assert_same(recorded)
 

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 import warpsmith
+from warpsmith.app.published import read_records, records_below
 from warpsmith.archive import Archive
 from warpsmith.base import UsageError
-from warpsmith.bench.batch import Malformed
 from warpsmith.cli._main import run
-from warpsmith.cli._published import read_records, records_below
 from warpsmith.cli.regrade import Way, _choices
-from warpsmith.evolve.fake import fake_record
+from warpsmith.evaluation.batch import Malformed
 from warpsmith.records import Candidate, Direction, Reason, Record
+from warpsmith.search.fake import fake_record
 
-SUITE = Path(warpsmith.__file__).parent / "suite"
+SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"
 SEED = SUITE / "swiglu" / "seed_forward.cu"
 ASKED: list[tuple[Candidate, Any, int | None]] = []
 
@@ -35,7 +35,7 @@ def evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
         ASKED.append((candidate, choices, seed))
         return fake_record(candidate, 4.0 if "fast" in candidate.source else Reason.WRONG_VALUE)
 
-    monkeypatch.setattr("warpsmith.bench.judges.grade", judged)
+    monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
 
 
 def test_several_are_evaluated_at_once_and_told_in_order(
@@ -49,7 +49,7 @@ def test_several_are_evaluated_at_once_and_told_in_order(
         assert last.wait(10), "the others wait for the last one"
         return fake_record(candidate, 4.0)
 
-    monkeypatch.setattr("warpsmith.bench.judges.grade", judged)
+    monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
     lines = [fake_record(kernel(f"fast {number}"), 4.0).text() for number in range(3)]
     (tmp_path / "r.jsonl").write_text("\n".join(lines) + "\n")
     assert run(["regrade", str(tmp_path / "r.jsonl"), "--device", "vgpu", "--no-archive", "-j", "3"]) == 0
@@ -172,7 +172,7 @@ def test_the_same_seed_and_the_same_choices(tmp_path: Path) -> None:
 def test_a_claim_meets_the_modes_that_it_met_and_a_quick_look_eager_alone(
     quick: bool, asked: tuple[str, tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warpsmith.bench.choices.gpus", lambda: ["a GPU"])
+    monkeypatch.setattr("warpsmith.evaluation.choices.gpus", lambda: ["a GPU"])
     way = Way("auto", same_seed=False, trust=False, within=0.1, quick=quick)
     record = on_a_gpu(kernel(), 4.0, "claim")
     extra = {"tier": "claim", "baselines": "eager,compile"}
@@ -200,7 +200,7 @@ def test_a_line_that_cannot_be_evaluated_has_an_answer_like_the_others(
             raise UsageError(f"Task {candidate.task} does not exist.")
         return fake_record(candidate, 4.0)
 
-    monkeypatch.setattr("warpsmith.bench.judges.grade", judged)
+    monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
     own = fake_record(kernel().model_copy(update={"task": "Mine"}), 4.0)
     refused = Malformed(error="Line 2: no candidate: source is missing", line=2, input="0")
     lines = [fake_record(kernel(), 4.0).text(), refused.text(), own.text(), "nonsense"]

@@ -6,20 +6,20 @@ from pathlib import Path
 import pytest
 
 import warpsmith
+from warpsmith.app.search import screen_of
+from warpsmith.app.wishes import Wishes
 from warpsmith.base import UsageError
 from warpsmith.cli._main import run
-from warpsmith.cli._search import screen_of
-from warpsmith.cli._wishes import Wishes
-from warpsmith.device import Gpu
-from warpsmith.evolve.fake import fake_record
+from warpsmith.evaluation.verify import Verifiers
+from warpsmith.evaluation.verify.aggregate import Decision
+from warpsmith.evaluation.verify.pipeline import Verified
 from warpsmith.llm import Ensemble, Prompt, ScriptedModel
+from warpsmith.machines.hardware import Gpu
 from warpsmith.records import Candidate, Direction
-from warpsmith.tasks.opened import OpenTask
-from warpsmith.verify import Verifiers
-from warpsmith.verify.aggregate import Decision
-from warpsmith.verify.pipeline import Verified
+from warpsmith.search.fake import fake_record
+from warpsmith.tasks.host.opened import OpenTask
 
-SEED = (Path(warpsmith.__file__).parent / "suite" / "swiglu" / "seed_forward.cu").read_text()
+SEED = (Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_forward.cu").read_text()
 CANDIDATE = Candidate(task="swiglu", direction=Direction.FORWARD, source=SEED)
 WISHES = Wishes(target="swiglu", device="vgpu", reviewers="memory,numerical")
 
@@ -64,8 +64,8 @@ def test_verifiers_look_for_the_machine_that_evaluates(device: str, arch: str, m
         seen.append(verifiers)
         return Verified(candidate=candidate.id, decision=Decision(go=True, odds=-2.0))
 
-    monkeypatch.setattr("warpsmith.bench.stages.gpus", lambda: (Gpu("a GPU", "580", 1, "8.6"),))
-    monkeypatch.setattr("warpsmith.verify.pipeline.verify", look)
+    monkeypatch.setattr("warpsmith.evaluation.stages.stages.gpus", lambda: (Gpu("a GPU", "580", 1, "8.6"),))
+    monkeypatch.setattr("warpsmith.evaluation.verify.pipeline.verify", look)
     screen = screen_of(WISHES.model_copy(update={"device": device, "gpu": "H100"}), Ensemble([ScriptedModel([])]))
     assert screen is not None and screen(CANDIDATE).go
     assert [(one.arch, one.gpu, one.virtual) for one in seen] == [(arch, "H100", device == "cuda")]

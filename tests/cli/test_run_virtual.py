@@ -7,9 +7,9 @@ import pytest
 
 import warpsmith
 from warpsmith.cli._main import run
-from warpsmith.profile.names import plain_name
+from warpsmith.evaluation.profile.names import plain_name
 
-SEED = Path(warpsmith.__file__).parent / "suite" / "swiglu" / "seed_forward.cu"
+SEED = Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_forward.cu"
 
 
 def test_a_seed_passes_and_says_how_long_it_would_take(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.app.search import models_of
+from warpsmith.app.wishes import KEPT, Wishes, command_of, resumed
 from warpsmith.archive import Archive
 from warpsmith.base import UsageError
-from warpsmith.cli._search import models_of
-from warpsmith.cli._wishes import KEPT, Wishes, command_of, resumed
-from warpsmith.evolve import Limits, Shape
 from warpsmith.llm import BudgetSpent, Prompt, ask_all
 from warpsmith.records import Direction, Run
+from warpsmith.search import Limits, Shape
 
 WISHES = Wishes(
     target="swiglu",

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from warpsmith.base import Home
-from warpsmith.bench.baselines import Place, measure_each, prepare, usual_flush_us, wanted
-from warpsmith.bench.lease import Need, lease
+from warpsmith.evaluation.baselines import Place, measure_each, prepare, usual_flush_us, wanted
+from warpsmith.evaluation.timing.host import LOAD_S, Host, TorchHost
+from warpsmith.machines.hardware.lease import Need, lease
 from warpsmith.records import MODES, Direction
-from warpsmith.timing.host import LOAD_S, Host, TorchHost
 
 pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 
@@ -22,7 +22,7 @@ def picks(home: Path) -> int:
 def test_a_case_is_prepared_measured_and_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = SimpleNamespace(here=lambda: Home(tmp_path / "data", tmp_path / "cache"))
     for user in ("baselines", "compiled"):
-        monkeypatch.setattr(f"warpsmith.timing.{user}.Home", found)
+        monkeypatch.setattr(f"warpsmith.evaluation.timing.{user}.Home", found)
     one = wanted(["softmax"], Direction.FORWARD)[1]
     (prepared,) = prepare([one], MODES, lambda: TorchHost("softmax", 2), jobs=1)
     assert dict(prepared.failed) == {}

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from warpsmith.check.compare import Budget, compare
+from warpsmith.evaluation.check.compare import Budget, compare
 from warpsmith.records import Group
-from warpsmith.tasks.program import Problem
+from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite_program
 
 pytestmark = pytest.mark.gpu

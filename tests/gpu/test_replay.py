@@ -8,27 +8,27 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import median
-from warpsmith.bench import Choices
-from warpsmith.bench.corpus import examine as tried
-from warpsmith.bench.corpus import read_specimen
-from warpsmith.bench.cuda import is_much
-from warpsmith.bench.lease import Need, lease, much_memory
-from warpsmith.check.fault import look
-from warpsmith.compile import CompileOptions, Toolchain, compile
-from warpsmith.compile.source import language_of
+from warpsmith.evaluation import Choices
+from warpsmith.evaluation.check.fault import look
+from warpsmith.evaluation.corpus import examine as tried
+from warpsmith.evaluation.corpus import read_specimen
+from warpsmith.evaluation.stages.cuda import is_much
+from warpsmith.evaluation.timing.recording import Recordings, Unrepeated, record_alone, room_of
+from warpsmith.evaluation.timing.sample import Call, Calls, Manner, sample
+from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.stop import StopRule
+from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
+from warpsmith.languages.nvcc.source import language_of
+from warpsmith.machines.cuda.memory import give_back
+from warpsmith.machines.cuda.session import CALL_S, CudaSession
+from warpsmith.machines.hardware.lease import Need, lease, much_memory
+from warpsmith.machines.worker.observation import Trouble
+from warpsmith.machines.worker.session import Mode, Shown
 from warpsmith.records import Candidate, Case, Direction, Group, Language, Trial, Verdict
-from warpsmith.sandbox.cuda_memory import give_back
-from warpsmith.sandbox.cuda_session import CALL_S, CudaSession
-from warpsmith.sandbox.observation import Trouble
-from warpsmith.sandbox.session import Mode, Shown
-from warpsmith.tasks.find import open_task
-from warpsmith.tasks.program import Problem
+from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite
-from warpsmith.timing.recording import Recordings, Unrepeated, record_alone, room_of
-from warpsmith.timing.sample import Call, Calls, Manner, sample
-from warpsmith.timing.sitting import Sitting
-from warpsmith.timing.stop import StopRule
-from warpsmith.timing.subject import Subject
 
 pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 ROOT = Path(__file__).parents[2]

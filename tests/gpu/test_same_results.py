@@ -4,10 +4,10 @@ import pytest
 from corpus import Sample, agreement, modules, samples, source
 from runs import artifact, observe, tensors
 
-from warpsmith.bench.lease import Need, lease
-from warpsmith.compile import Toolchain
-from warpsmith.device.gpu import gpus
-from warpsmith.sandbox import CudaSandbox
+from warpsmith.languages.nvcc import Toolchain
+from warpsmith.machines.hardware.gpu import gpus
+from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.worker import CudaSandbox
 
 pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 

@@ -3,26 +3,26 @@
 import pytest
 import torch
 
-from warpsmith.bench.lease import Need, lease
-from warpsmith.compile import CompileOptions, Toolchain, compile
-from warpsmith.device import gpus
-from warpsmith.profile import known_ceilings
+from warpsmith.evaluation.profile import known_ceilings
+from warpsmith.evaluation.timing.host import begin_host
+from warpsmith.evaluation.timing.recording import Recordings, Unrepeated, record_alone
+from warpsmith.evaluation.timing.rules import claim, ratio
+from warpsmith.evaluation.timing.sample import Call, Examine, Manner
+from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.stage import CLAIM, Timer
+from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.evaluation.timing.window import Window, Windows
+from warpsmith.evaluation.timing.zeros import Zeros
+from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
+from warpsmith.machines.cuda.session import CALL_S
+from warpsmith.machines.hardware import gpus
+from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.worker.observation import Trouble
+from warpsmith.machines.worker.session import Mode, Shown
 from warpsmith.records import Candidate, Case, Claim, Direction, Dtype, Group, Reason, TimingFacts, Trial, Verdict
-from warpsmith.sandbox.cuda_session import CALL_S
-from warpsmith.sandbox.observation import Trouble
-from warpsmith.sandbox.session import Mode, Shown
-from warpsmith.tasks.find import open_task
-from warpsmith.tasks.program import Problem
+from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite_folder
-from warpsmith.timing.host import begin_host
-from warpsmith.timing.recording import Recordings, Unrepeated, record_alone
-from warpsmith.timing.rules import claim, ratio
-from warpsmith.timing.sample import Call, Examine, Manner
-from warpsmith.timing.sitting import Sitting
-from warpsmith.timing.stage import CLAIM, Timer
-from warpsmith.timing.subject import Subject
-from warpsmith.timing.window import Window, Windows
-from warpsmith.timing.zeros import Zeros
 
 pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 4096}, dtype=Dtype.FLOAT32)

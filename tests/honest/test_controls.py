@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpsmith.bench import Choices
-from warpsmith.bench.corpus import Specimen, examine, read_corpus
+from warpsmith.evaluation import Choices
+from warpsmith.evaluation.corpus import Specimen, examine, read_corpus
 
 torch.set_num_threads(1)
 CONTROLS = read_corpus([Path(__file__).parent])

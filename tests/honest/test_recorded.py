@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpsmith.bench.corpus import read_specimen
-from warpsmith.compile import CompileOptions, compile
-from warpsmith.compile.source import language_of
-from warpsmith.confine import Frame, Limits
+from warpsmith.evaluation.corpus import read_specimen
+from warpsmith.isolation import Frame, Limits
+from warpsmith.languages.nvcc import CompileOptions, compile
+from warpsmith.languages.nvcc.source import language_of
+from warpsmith.machines.virtual import Settings, VirtualGpu, describe, runtime
+from warpsmith.machines.worker.protocol import Answer, Kind, Status, call, parse_recorded
+from warpsmith.machines.worker.run import _place, worker_policy
+from warpsmith.machines.worker.tensors import to_raw, to_values
+from warpsmith.machines.worker.worker import Conversation, start
 from warpsmith.records import Candidate, Direction, Group, Language, Trial
-from warpsmith.sandbox.protocol import Answer, Kind, Status, call, parse_recorded
-from warpsmith.sandbox.run import _place, worker_policy
-from warpsmith.sandbox.tensors import to_raw, to_values
-from warpsmith.sandbox.worker import Conversation, start
-from warpsmith.tasks.find import open_task
-from warpsmith.vgpu import Settings, VirtualGpu, describe, runtime
+from warpsmith.tasks.host.find import open_task
 
 torch.set_num_threads(1)
 CONTROLS = sorted(Path(__file__).parent.glob("*.cu"))

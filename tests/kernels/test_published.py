@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.bench import Choices, grade
-from warpsmith.check.fault import look
-from warpsmith.cli._published import kernel_candidate
-from warpsmith.compile import CompileOptions, compile
+from warpsmith.app.published import kernel_candidate
+from warpsmith.evaluation import Choices, grade
+from warpsmith.evaluation.check.fault import look
+from warpsmith.languages.nvcc import CompileOptions, compile
+from warpsmith.machines.virtual import describe
+from warpsmith.machines.virtual.session import VirtualSession
 from warpsmith.records import Case, Direction, Dtype, Group, Trial, Verdict
-from warpsmith.sandbox.virtual_session import VirtualSession
-from warpsmith.tasks.find import open_task
+from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.suite import folders, suite
-from warpsmith.vgpu import describe
 
 KERNELS = Path(__file__).parents[2] / "kernels"
 PATHS = sorted(KERNELS.rglob("*.cu"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.llm.doubles import CHAT, KEY, Dialect, Provider, Reply, reply
 
-from warpsmith.confine import Limits, Policy, run, system_paths
+from warpsmith.isolation import Limits, Policy, run, system_paths
 from warpsmith.llm import (
     Answer,
     MissingKey,

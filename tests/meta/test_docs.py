@@ -1,4 +1,4 @@
-"""The documents say what is there: commands, rooms, links, reasons."""
+"""The documents say what is there: commands, packages, links, reasons."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "design").glob("*.md")),
 ]
-ROOMS = {path.parent.name for path in (ROOT / "src" / "warpsmith").glob("*/__init__.py")}
+PACKAGES = {path.parent.name for path in (ROOT / "src" / "warpsmith").glob("*/__init__.py")}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -40,6 +40,6 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert target.startswith("http") or (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_map_has_every_room() -> None:
+def test_the_map_has_every_package() -> None:
     text = (ROOT / "AGENTS.md").read_text()
-    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == ROOMS
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == PACKAGES

@@ -45,8 +45,8 @@ def test_imports_point_down(path: Path) -> None:
 
 def test_a_break_would_show(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
-    bad.write_text("def f() -> None:\n    from warpsmith.cli import main\n    import warpsmith.bench.run\n")
-    assert list(imported_rooms(bad)) == [(2, "cli"), (3, "bench")]
+    bad.write_text("def f() -> None:\n    from warpsmith.cli import main\n    import warpsmith.evaluation.run\n")
+    assert list(imported_rooms(bad)) == [(2, "cli"), (3, "evaluation")]
 
 
 def test_no_cycle_between_rooms() -> None:

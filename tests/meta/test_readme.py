@@ -13,7 +13,7 @@ from warpsmith.cli._commands import COMMANDS
 from warpsmith.cli._main import run
 
 ROOT = Path(__file__).parents[2]
-SEED = Path(warpsmith.__file__).parent / "suite" / "softmax" / "seed_forward.cu"
+SEED = Path(warpsmith.__file__).parent / "tasks" / "suite" / "softmax" / "seed_forward.cu"
 VIRTUAL = ["--device", "vgpu"]
 # What keeps a command short, or away from a GPU that may be here.
 EXTRA = {

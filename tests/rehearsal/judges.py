@@ -7,9 +7,9 @@ import pytest
 import torch
 from stage import rehearsed
 
-from warpsmith.bench.judges import run
-from warpsmith.bench.run import Begun, go_on
-from warpsmith.bench.warm import load
+from warpsmith.evaluation.processes.judges import run
+from warpsmith.evaluation.processes.warm import load
+from warpsmith.evaluation.run import Begun, go_on
 from warpsmith.records import Record
 
 

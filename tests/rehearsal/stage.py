@@ -20,24 +20,26 @@ import pytest
 import torch
 from torch import Tensor
 
-from warpsmith import profile
 from warpsmith.base import Home
-from warpsmith.bench import Choices, desk
-from warpsmith.check import VIRTUAL_WORK, Scope, Step, plan, usual_groups
-from warpsmith.confine import Child, Limits
-from warpsmith.device import Gpu, gpu
+from warpsmith.evaluation import Choices, profile
+from warpsmith.evaluation.check import VIRTUAL_WORK, Scope, Step, plan, usual_groups
+from warpsmith.evaluation.stages import desk
+from warpsmith.evaluation.timing import host, recording, rules, sample, sitting
+from warpsmith.evaluation.timing import stage as timing_stage
+from warpsmith.evaluation.timing.stop import StopRule
+from warpsmith.evaluation.timing.torch_host import Reply, Request
+from warpsmith.isolation import Child, Limits
+from warpsmith.machines.cuda import flush
+from warpsmith.machines.cuda import room as cuda_room
+from warpsmith.machines.cuda import session as cuda_session
+from warpsmith.machines.cuda.memory import whole_granules
+from warpsmith.machines.cuda.session import FIRST_FD, CudaSession
+from warpsmith.machines.hardware import Gpu, gpu
+from warpsmith.machines.virtual import Settings, VirtualGpu, describe, driver, runtime
+from warpsmith.machines.worker.run import SOCKET_VARIABLE
+from warpsmith.machines.worker.worker import start, worker_policy
 from warpsmith.records import Ceilings, Group
-from warpsmith.sandbox import cuda_room, cuda_session, flush
-from warpsmith.sandbox.cuda_memory import whole_granules
-from warpsmith.sandbox.cuda_session import FIRST_FD, CudaSession
-from warpsmith.sandbox.run import SOCKET_VARIABLE
-from warpsmith.sandbox.worker import start, worker_policy
-from warpsmith.tasks.modes import on_device
-from warpsmith.timing import host, recording, rules, sample, sitting
-from warpsmith.timing import stage as timing_stage
-from warpsmith.timing.stop import StopRule
-from warpsmith.timing.torch_host import Reply, Request
-from warpsmith.vgpu import Settings, VirtualGpu, describe, driver, runtime
+from warpsmith.tasks.inspection.modes import on_device
 
 LIMITS = Limits(wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20, address_space=False)
 SETTINGS = Settings(instruction_budget=1_000_000_000, memory_bytes=2 << 30, wall_s=600)

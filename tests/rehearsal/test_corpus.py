@@ -7,8 +7,8 @@ import pytest
 import torch
 from stage import SEARCH
 
-from warpsmith.bench import Choices, Defence
-from warpsmith.bench.corpus import Specimen, examine, read_corpus
+from warpsmith.evaluation import Choices, Defence
+from warpsmith.evaluation.corpus import Specimen, examine, read_corpus
 from warpsmith.records import Verdict
 
 torch.set_num_threads(1)

@@ -7,10 +7,10 @@ import pytest
 import torch
 from stage import GPU, SEARCH, TORCH_US
 
-from warpsmith.bench import Defence
-from warpsmith.bench.run import evaluate
+from warpsmith.evaluation import Defence
+from warpsmith.evaluation.run import evaluate
+from warpsmith.machines.cuda.player import Player
 from warpsmith.records import Direction, Reason, Verdict
-from warpsmith.sandbox.player import Player
 from warpsmith.tasks.suite import suite_folder
 
 torch.set_num_threads(1)

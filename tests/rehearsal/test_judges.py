@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stage import SEARCH
 
-from warpsmith.bench.judges import Judges
+from warpsmith.evaluation.processes.judges import Judges
 from warpsmith.records import Candidate, Direction, Verdict
 from warpsmith.tasks.suite import suite_folder
 

@@ -9,14 +9,14 @@ import pytest
 import torch
 from stage import ON_A_GPU
 
-from warpsmith.bench.lease import Need, lease
-from warpsmith.check.compare import Budget, compare
-from warpsmith.compile import CompileOptions, Toolchain, compile
+from warpsmith.evaluation.check.compare import Budget, compare
+from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
+from warpsmith.machines.cuda.room import room_for
+from warpsmith.machines.cuda.session import CudaSession
+from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.worker.session import Mode, Shown
 from warpsmith.records import Candidate, Direction, Group, Reason, Trial
-from warpsmith.sandbox.cuda_room import room_for
-from warpsmith.sandbox.cuda_session import CudaSession
-from warpsmith.sandbox.session import Mode, Shown
-from warpsmith.tasks.program import problem
+from warpsmith.tasks.reference.program import problem
 from warpsmith.tasks.suite import suite_folder, suite_program
 
 pytestmark = pytest.mark.usefixtures("where")

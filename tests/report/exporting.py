@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import warpsmith
-from warpsmith.compile.source import language_of
+from warpsmith.languages.nvcc.source import language_of
 from warpsmith.records import (
     Candidate,
     Direction,
@@ -17,10 +17,10 @@ from warpsmith.records import (
     Trial,
     Verdict,
 )
-from warpsmith.report.package import Package, package_files
-from warpsmith.tasks.find import open_task
+from warpsmith.report.export.package import Package, package_files
+from warpsmith.tasks.host.find import open_task
 
-SUITE = Path(warpsmith.__file__).parent / "suite"
+SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"
 BOTH = ("seed_forward.cu", "seed_backward.cu")
 
 

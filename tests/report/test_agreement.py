@@ -2,10 +2,10 @@
 
 import pytest
 
-from warpsmith.evolve.fake import fake_record
 from warpsmith.records import CaseTiming, Group, MeasuredTime, ModelledTime, Reason, Record, Verdict
 from warpsmith.records.fake import fake_candidate, fake_case, fake_time, timed_record
 from warpsmith.report.agreement import Answer, agreement, same_times
+from warpsmith.search.fake import fake_record
 
 KERNEL = fake_candidate()
 WITHIN = 0.1

@@ -1,9 +1,9 @@
 """What the report reads of rooms that it must not import: what came of a proposal, a calibration's JSON."""
 
-from warpsmith.evolve.slot import Outcome, Proposal, Slot
+from warpsmith.evaluation.verify.aggregate import Weights
+from warpsmith.evaluation.verify.calibrate import Calibration, Matrix
 from warpsmith.report import Calibrated, scan
-from warpsmith.verify.aggregate import Weights
-from warpsmith.verify.calibrate import Calibration, Matrix
+from warpsmith.search.slot import Outcome, Proposal, Slot
 
 
 def test_a_proposal_can_be_read() -> None:

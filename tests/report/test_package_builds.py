@@ -11,7 +11,7 @@ import pytest
 import torch
 from exporting import BOTH, package, written
 
-from warpsmith.compile import Toolchain
+from warpsmith.languages.nvcc import Toolchain
 
 # What torch's builder passes of itself, its headers among it.
 TORCH_FLAGS = (

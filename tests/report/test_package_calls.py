@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from warpsmith.compile import Toolchain, compile
-from warpsmith.compile.source import language_of
+from warpsmith.languages.nvcc import Toolchain, compile
+from warpsmith.languages.nvcc.source import language_of
 from warpsmith.records import Candidate, Direction
-from warpsmith.report.package import FORMS
+from warpsmith.report.export.package import FORMS
 
 CPU = torch.device("cpu")
 TORCH = """

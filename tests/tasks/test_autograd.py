@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from warpsmith.tasks.autograd import backward_call, gradient_places, written_names
+from warpsmith.tasks.formats.autograd import backward_call, gradient_places, written_names
 
 
 class Swapped(torch.autograd.Function):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.tasks.blame import blamed
-from warpsmith.tasks.codefile import load
+from warpsmith.tasks.formats.codefile import load
+from warpsmith.tasks.host.blame import blamed
 
 
 def blame_of(folder: Path, text: str) -> str:

@@ -7,7 +7,7 @@ import torch
 
 from warpsmith.base import UsageError
 from warpsmith.records import Kind, Role
-from warpsmith.tasks.bound import bound, merged, renamed
+from warpsmith.tasks.inspection.bound import bound, merged, renamed
 
 
 @pytest.mark.parametrize(

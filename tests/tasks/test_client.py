@@ -8,11 +8,11 @@ import torch
 
 from warpsmith.base import UsageError
 from warpsmith.records import Direction, Trial
-from warpsmith.tasks.client import TaskClient, policy, visible
-from warpsmith.tasks.find import OpenOptions, open_task
-from warpsmith.tasks.opened import LocalTask
+from warpsmith.tasks.formats.target import Form, Target, find
+from warpsmith.tasks.host.client import TaskClient, policy, visible
+from warpsmith.tasks.host.find import OpenOptions, open_task
+from warpsmith.tasks.host.opened import LocalTask
 from warpsmith.tasks.suite import suite_folder
-from warpsmith.tasks.target import Form, Target, find
 
 FOREIGN = Path(__file__).parent.parent / "foreign"
 MODEL = (
@@ -149,7 +149,7 @@ def test_junk_on_the_answer_channel_is_the_tasks_fault(tmp_path: Path) -> None:
 def test_a_forged_answer_is_validated(tmp_path: Path, payload: str, said: str) -> None:
     forge = (
         "import os",
-        "from warpsmith.confine.frames import Frame, encode",
+        "from warpsmith.isolation.frames import Frame, encode",
         "from warpsmith.tasks.suite import suite_program",
         f"answer = encode(Frame(1, {payload}))",
         "for fd in range(100, 1024):",

@@ -1,6 +1,6 @@
 """Names for C++."""
 
-from warpsmith.tasks.cnames import identifier, identifiers
+from warpsmith.tasks.formats.cnames import identifier, identifiers
 
 
 def test_dots_and_dashes_become_underscores() -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from warpsmith.records import OFFSET, Case, Dtype, Family, Group, Init, Trial
-from warpsmith.tasks.draw import Draw, Words, unrepeated
-from warpsmith.tasks.program import upstream
+from warpsmith.tasks.inputs.draw import Draw, Words, unrepeated
+from warpsmith.tasks.reference.program import upstream
 
 FITTING = [(family, dtype) for family in Family for dtype in Dtype if family.fits(dtype)]
 CASE = Case(name="c", group=Group.SMOKE, axes={}, dtype=Dtype.FLOAT32)
@@ -75,7 +75,7 @@ def test_the_generator_is_of_the_device_that_is_drawn_on(monkeypatch: pytest.Mon
         made.append(device.type)
         return torch.Generator()
 
-    monkeypatch.setattr("warpsmith.tasks.draw._generator", seen)
+    monkeypatch.setattr("warpsmith.tasks.inputs.draw._generator", seen)
     with unrepeated(random.Random(1)):
         words = Words(3)
         upstream((torch.zeros(3),), 1)
@@ -144,7 +144,7 @@ def test_empty_shapes_are_allowed() -> None:
 
 def test_words_are_those_of_splitmix64() -> None:
     """The generator's first outputs from state 0, as its authors' code prints them, less the top bit."""
-    from warpsmith.tasks.draw import _signed
+    from warpsmith.tasks.inputs.draw import _signed
 
     words = Words(0)
     words._start = _signed(0)

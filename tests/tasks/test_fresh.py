@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from warpsmith.records import Direction, Group, Trial, Twist
-from warpsmith.tasks.find import open_task
-from warpsmith.tasks.fresh import outline, problems
-from warpsmith.tasks.program import Problem
+from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.inputs.values import tensors
+from warpsmith.tasks.reference.fresh import outline, problems
+from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import folders
-from warpsmith.tasks.values import tensors
 
 
 def some(name: str, direction: Direction, seed: int = 1, count: int = 3) -> list[Problem]:

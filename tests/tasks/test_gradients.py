@@ -3,7 +3,7 @@
 import torch
 
 from warpsmith.records import Argument, Kind, Role, Signature
-from warpsmith.tasks.program import gradient_names, gradient_order
+from warpsmith.tasks.reference.program import gradient_names, gradient_order
 
 SIGNATURE = Signature(
     arguments=(

@@ -7,7 +7,7 @@ import pytest
 
 from warpsmith.base import UsageError, evaluate
 from warpsmith.records import Dtype, Group, Heldout, Reach, Task
-from warpsmith.tasks.heldout import (
+from warpsmith.tasks.inputs.heldout import (
     KIND,
     NEAR,
     NEAR_CASES,

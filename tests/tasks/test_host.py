@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+from warpsmith.tasks.host.server import Host, respond
 
 from warpsmith.records import Direction, Task, Trial
-from warpsmith.tasks.host import Host, respond
-from warpsmith.tasks.requests import Answer, Opening, Request, Verb
-from warpsmith.tasks.target import Form
-from warpsmith.tasks.wire import decode
+from warpsmith.tasks.formats.target import Form
+from warpsmith.tasks.host.requests import Answer, Opening, Request, Verb
+from warpsmith.tasks.host.wire import decode
 
 MODEL = (
     "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, x):\n        return x * 2\n"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.tasks.kbench_config import MOST, read_settings
+from warpsmith.tasks.formats.kbench_config import MOST, read_settings
 
 
 def written(folder: Path, config: Any) -> Path:

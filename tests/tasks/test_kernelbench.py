@@ -7,9 +7,9 @@ import torch
 
 from warpsmith.base import UsageError
 from warpsmith.records import Direction, Family, Group, Init, Kind, Role, Trial
-from warpsmith.tasks.foreign import ForeignProgram
-from warpsmith.tasks.kernelbench import built, kernelbench
-from warpsmith.tasks.program import problem
+from warpsmith.tasks.formats.foreign import ForeignProgram
+from warpsmith.tasks.formats.kernelbench import built, kernelbench
+from warpsmith.tasks.reference.program import problem
 
 FILES = Path(__file__).parent.parent / "foreign" / "kernelbench"
 HEAD = "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n"

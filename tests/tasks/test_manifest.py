@@ -6,7 +6,7 @@ import pytest
 
 from warpsmith.base import UsageError
 from warpsmith.records import Direction, Dtype, Family, Group, Kind, Role
-from warpsmith.tasks.own import read_task
+from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import folders
 
 MANIFEST = """name = "scale"

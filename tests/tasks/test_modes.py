@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from warpsmith.tasks.modes import lifted, on_device
+from warpsmith.tasks.inspection.modes import lifted, on_device
 
 
 def test_code_written_for_a_gpu_runs_on_the_cpu() -> None:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Case, Direction, Dtype, Group, Trial
-from warpsmith.tasks.program import SIZES, differentiable, gradients, problem, upstream
+from warpsmith.tasks.inputs.values import mapped, tensors, widened
+from warpsmith.tasks.reference.program import SIZES, differentiable, gradients, problem, upstream
 from warpsmith.tasks.suite import suite_program
-from warpsmith.tasks.values import mapped, tensors, widened
 
 LAYERNORM = suite_program("layernorm")
 TRIAL = Trial(case=Case(name="c", group=Group.SMOKE, axes={"rows": 3, "cols": 16}, dtype=Dtype.FLOAT32), seed=5)

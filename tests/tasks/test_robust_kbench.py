@@ -8,8 +8,8 @@ import torch
 
 from warpsmith.base import UsageError
 from warpsmith.records import Direction, Group, Kind, Origin, Role, Trial
-from warpsmith.tasks.program import problem
-from warpsmith.tasks.robust_kbench import KbenchProgram
+from warpsmith.tasks.formats.robust_kbench import KbenchProgram
+from warpsmith.tasks.reference.program import problem
 
 FOLDERS = Path(__file__).parent.parent / "foreign" / "robust_kbench"
 

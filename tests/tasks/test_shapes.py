@@ -3,7 +3,7 @@
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.tasks.shapes import Shape, read_shape, shape_text
+from warpsmith.tasks.inputs.shapes import Shape, read_shape, shape_text
 
 
 @pytest.mark.parametrize(

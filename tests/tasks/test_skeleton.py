@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import UsageError
+from warpsmith.languages.skeleton import skeleton
 from warpsmith.records import Argument, Direction, Kind, Language, Role, Signature, Task
-from warpsmith.tasks.own import read_task
-from warpsmith.tasks.skeleton import skeleton
+from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import suite, suite_folder
 
 EVERYTHING = Signature(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from warpsmith.compile import compile
+from warpsmith.languages.nvcc import compile
+from warpsmith.languages.skeleton import skeleton
 from warpsmith.records import Argument, Candidate, Direction, Kind, Language, Role, Signature, Task, Verdict
-from warpsmith.tasks.own import read_task
-from warpsmith.tasks.skeleton import skeleton
+from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import suite_folder
 
 EVERY_KIND = Signature(

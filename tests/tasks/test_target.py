@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import UsageError
+from warpsmith.tasks.formats.target import Form, Target, find, find_all
 from warpsmith.tasks.suite import suite_folder
-from warpsmith.tasks.target import Form, Target, find, find_all
 
 FOREIGN = Path(__file__).parent.parent / "foreign"
 

@@ -5,11 +5,11 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Direction, Dtype, Group, Trial, Twist
-from warpsmith.tasks.find import open_task
-from warpsmith.tasks.program import problem
+from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.inputs.twist import HIGH, PEAK, SCALE, SHARE, _raised
+from warpsmith.tasks.inputs.values import tensors
+from warpsmith.tasks.reference.program import problem
 from warpsmith.tasks.suite import suite_program
-from warpsmith.tasks.twist import HIGH, PEAK, SCALE, SHARE, _raised
-from warpsmith.tasks.values import tensors
 
 PROGRAM = suite_program("linear")
 CASE = PROGRAM.task.group(Group.SMOKE)[0]

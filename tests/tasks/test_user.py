@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import UsageError
+from warpsmith.languages.skeleton import skeleton
 from warpsmith.records import Direction, Group, Origin, Role, Trial
-from warpsmith.tasks.program import problem
-from warpsmith.tasks.shapes import read_shape
-from warpsmith.tasks.skeleton import skeleton
-from warpsmith.tasks.user import user_program
+from warpsmith.tasks.formats.user import user_program
+from warpsmith.tasks.inputs.shapes import read_shape
+from warpsmith.tasks.reference.program import problem
 
 FILE = Path(__file__).parent.parent / "foreign" / "modules" / "mine.py"
 

@@ -5,9 +5,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Kind
-from warpsmith.tasks.program import Problem
-from warpsmith.tasks.values import Value
-from warpsmith.tasks.wire import (
+from warpsmith.tasks.host.wire import (
     DTYPES,
     HEADER_BYTES,
     LENGTH,
@@ -18,6 +16,8 @@ from warpsmith.tasks.wire import (
     encode,
     same_signature,
 )
+from warpsmith.tasks.inputs.values import Value
+from warpsmith.tasks.reference.program import Problem
 
 EMPTY = Problem((), (), ())
 

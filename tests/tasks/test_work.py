@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Direction, Work
-from warpsmith.tasks import work
-from warpsmith.tasks.shapes import read_shape
-from warpsmith.tasks.user import user_program
-from warpsmith.tasks.values import Values
-from warpsmith.tasks.work import reads
+from warpsmith.tasks.formats.user import user_program
+from warpsmith.tasks.inputs.shapes import read_shape
+from warpsmith.tasks.inputs.values import Values
+from warpsmith.tasks.inspection import work
+from warpsmith.tasks.inspection.work import reads
 
 FILE = Path(__file__).parent.parent / "foreign" / "modules" / "mine.py"
 X, W = torch.randn(8, 12), torch.randn(5, 12)

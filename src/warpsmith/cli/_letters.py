@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from warpsmith.base import UsageError, read_text, write_atomic
-from warpsmith.cli._output import shell_line
+from warpsmith.base.visible import shell_line
 from warpsmith.records import Model
 
 MANIFEST = "ask.json"

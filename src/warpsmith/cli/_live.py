@@ -12,8 +12,8 @@ from warpsmith.cli._output import console
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from warpsmith.evolve import View
-    from warpsmith.evolve.population import Member
+    from warpsmith.search import View
+    from warpsmith.search.selection.population import Member
 
 SHOWN_LINES = 8
 GPU_EVERY_S = 2.0
@@ -41,7 +41,7 @@ class Display:
 
     def poll(self, stop: threading.Event) -> None:
         """Look how busy the GPU is, until told to stop."""
-        from warpsmith.device import utilization
+        from warpsmith.machines.hardware import utilization
 
         while self._gpu and not stop.wait(GPU_EVERY_S):
             self._busy = utilization()
@@ -107,7 +107,7 @@ def summary(view: "View", busy: int | None) -> list[str]:
 def best_lines(best: "Member | None", lineage: tuple[str, ...] = ()) -> list[str]:
     """The best kernel so far, with its interval where it was measured."""
     from warpsmith.cli._archive import score_text
-    from warpsmith.evolve.tune import said
+    from warpsmith.languages.tune import said
 
     if best is None:
         return ["no correct kernel yet"]

@@ -11,7 +11,7 @@ from warpsmith.base import UsageError
 from warpsmith.records import Direction, Group, Language
 
 if TYPE_CHECKING:
-    from warpsmith.bench import Defence
+    from warpsmith.evaluation import Defence
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of text for a person.")]
 Target = Annotated[str, typer.Argument(help="A suite task, a task folder, a KernelBench file, or file.py:Name.")]
@@ -35,7 +35,7 @@ Without = Annotated[str, typer.Option(help="Defences to leave out: static, link,
 
 def read_defences(text: str) -> "frozenset[Defence]":
     """The defences that a comma-separated text names."""
-    from warpsmith.bench import Defence
+    from warpsmith.evaluation import Defence
 
     names = [name.strip() for name in text.split(",") if name.strip()]
     known = [defence.value for defence in Defence]
@@ -58,7 +58,7 @@ def read_modes(text: str) -> tuple[str, ...]:
 
 def warn_of_unmeasured(device: str, given: Mapping[str, object]) -> None:
     """Say on stderr which of the options change nothing where no time is measured."""
-    from warpsmith.bench import settled
+    from warpsmith.evaluation import settled
 
     idle = [name for name, value in given.items() if value]
     if idle and settled(device) == "vgpu":

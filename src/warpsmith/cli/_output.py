@@ -4,7 +4,6 @@ import functools
 import io
 import json
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -46,11 +45,6 @@ def set_encoding() -> None:
     for out in (sys.stdout, sys.stderr):
         if isinstance(out, io.TextIOWrapper):
             out.reconfigure(encoding=None if out.isatty() else "utf-8", errors="replace")
-
-
-def shell_line(*words: object) -> str:
-    """Words as a line that a shell takes apart into the same words: what is printed to be run next."""
-    return shlex.join(map(str, words))
 
 
 def print_json(value: "BaseModel | Sequence[BaseModel] | Any") -> None:

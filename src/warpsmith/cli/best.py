@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
+from warpsmith.base.visible import shell_line
 from warpsmith.cli._archive import kernel_path, score_text, write_kernel
 from warpsmith.cli._options import Json
-from warpsmith.cli._output import console, print_error, print_json, shell_line
+from warpsmith.cli._output import console, print_error, print_json
 from warpsmith.records import Model, Record, Score
 
 UNWRITTEN = "KERNEL.cu"  # stands in the command for the file that a caller makes of the text

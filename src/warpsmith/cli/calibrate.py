@@ -15,9 +15,9 @@ from warpsmith.cli._options import Jobs, Json
 from warpsmith.cli._output import console, print_json, print_table
 
 if TYPE_CHECKING:
-    from warpsmith.verify.calibrate import Calibration, Matrix, Trial
-    from warpsmith.verify.pipeline import Verified
-    from warpsmith.verify.specimens import Specimen
+    from warpsmith.evaluation.verify.calibrate import Calibration, Matrix, Trial
+    from warpsmith.evaluation.verify.pipeline import Verified
+    from warpsmith.evaluation.verify.specimens import Specimen
 
 SEED = 20250914  # of the calls on the virtual GPU: a calibration comes out the same every time
 SHOWN = 40
@@ -36,9 +36,9 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Run the verifiers over a labelled corpus; exit code 1 when one of them stops a right kernel."""
-    from warpsmith.verify.aggregate import shipped_weights, weights_path
-    from warpsmith.verify.calibrate import calibrate
-    from warpsmith.verify.specimens import read_specimens
+    from warpsmith.evaluation.verify.aggregate import shipped_weights, weights_path
+    from warpsmith.evaluation.verify.calibrate import calibrate
+    from warpsmith.evaluation.verify.specimens import read_specimens
 
     folder = corpus or shipped()
     specimens = read_specimens(folder)[: sample or None]
@@ -69,9 +69,9 @@ def shipped() -> Path:
 def _trials(
     folder: Path, specimens: "Sequence[Specimen]", out: Path | None, jobs: int, quiet: bool
 ) -> "Iterator[Trial]":
-    from warpsmith.bench.batch import Results
-    from warpsmith.verify.calibrate import Trial
-    from warpsmith.verify.replies import read_replies, reviewed
+    from warpsmith.evaluation.batch import Results
+    from warpsmith.evaluation.verify.calibrate import Trial
+    from warpsmith.evaluation.verify.replies import read_replies, reviewed
 
     results = Results(out) if out else None
     replies, known = read_replies(folder), _known(results.lines) if results else {}
@@ -93,8 +93,8 @@ def _looked(specimens: "Sequence[Specimen]", jobs: int) -> "Iterator[tuple[Speci
 
 
 def _look(specimen: "Specimen") -> "Verified":
-    from warpsmith.tasks.find import open_task
-    from warpsmith.verify.pipeline import verify
+    from warpsmith.evaluation.verify.pipeline import verify
+    from warpsmith.tasks.host.find import open_task
 
     candidate = specimen.candidate
     try:
@@ -106,8 +106,8 @@ def _look(specimen: "Specimen") -> "Verified":
 
 def _attacks(folder: Path) -> "Iterator[Trial]":
     """The attacks that reviewers answered on; nobody else is asked about them here (`warpsmith audit` does that)."""
-    from warpsmith.verify.calibrate import Trial
-    from warpsmith.verify.replies import read_attacks, read_replies, reviewed, unseen
+    from warpsmith.evaluation.verify.calibrate import Trial
+    from warpsmith.evaluation.verify.replies import read_attacks, read_replies, reviewed, unseen
 
     replies = read_replies(folder)
     for specimen in read_attacks(folder):
@@ -118,7 +118,7 @@ def _attacks(folder: Path) -> "Iterator[Trial]":
 
 def _known(lines: Sequence[str]) -> "dict[str, Verified]":
     """What was said before; a kernel whose line cannot be read is looked at again."""
-    from warpsmith.verify.pipeline import Verified
+    from warpsmith.evaluation.verify.pipeline import Verified
 
     found = (Verified.read(line) for line in lines)
     return {one.candidate: one for one in found if isinstance(one, Verified)}

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from warpsmith.cli._kernel import read_kernel
+from warpsmith.app.kernel import read_kernel
 from warpsmith.cli._options import Json, Kernel, Macros, Pass, Style, read_macros
 from warpsmith.cli._output import console, print_json, print_table
-from warpsmith.compile import Compiled, CompileOptions, compile
-from warpsmith.compile.options import DEFAULT_ARCH
+from warpsmith.languages.nvcc import Compiled, CompileOptions, compile
+from warpsmith.languages.nvcc.options import DEFAULT_ARCH
 from warpsmith.records import CompileFacts, Finding, StageResult, Task
 
 
@@ -30,7 +30,7 @@ def command(
 
 
 def _task(target: str) -> Task:
-    from warpsmith.tasks.find import open_task  # a task may need torch; a kernel alone does not
+    from warpsmith.tasks.host.find import open_task  # a task may need torch; a kernel alone does not
 
     with open_task(target) as opened:
         return opened.describe()

@@ -12,8 +12,8 @@ from warpsmith import __version__
 from warpsmith.base import WarpsmithError
 from warpsmith.cli._options import Json
 from warpsmith.cli._output import coloured, console, print_json
-from warpsmith.device import administers, gpus, profiling_restricted, program
 from warpsmith.llm import PROVIDERS
+from warpsmith.machines.hardware import administers, gpus, profiling_restricted, program
 from warpsmith.records import Model
 
 KEYS = tuple(dict.fromkeys(variable for row in PROVIDERS if not row.keyless for variable in row.keys))
@@ -72,7 +72,7 @@ def _gpu() -> Answer:
 
 
 def _nvcc() -> Answer:
-    from warpsmith.compile import Toolchain
+    from warpsmith.languages.nvcc import Toolchain
 
     found = Toolchain.find()
     return Answer(State.OK, f"{found.version} from {found.origin} ({found.nvcc})")
@@ -86,7 +86,7 @@ def _compiler() -> Answer:
 
 
 def _confinement() -> Answer:
-    from warpsmith.confine import probe
+    from warpsmith.isolation import probe
 
     found = probe()
     achieved, missing = ", ".join(found.achieved), "; ".join(found.missing)
@@ -105,7 +105,7 @@ def _profiler() -> Answer:
     if not gpus():
         return Answer(State.PARTIAL, found.version, "there is no GPU to profile")
     if profiling_restricted():
-        from warpsmith.profile.ncu import CURE
+        from warpsmith.evaluation.profile.ncu import CURE
 
         way = "; as it is, `warpsmith profile --trust` reads them outside the confinement" if administers() else ""
         remedy = f"the driver keeps counters for administrators (ERR_NVGPUCTRPERM): {CURE}{way}"

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
+from warpsmith.app.kernel import read_kernel
 from warpsmith.base import plural
 from warpsmith.cli._archive import keep
-from warpsmith.cli._kernel import read_kernel
 from warpsmith.cli._options import (
     Baselines,
     Cases,
@@ -59,7 +59,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Compile, check and time one kernel; exit code 0 pass, 1 fail, 3 our fault, 4 no verdict."""
-    from warpsmith.bench import Choices, grade
+    from warpsmith.evaluation import Choices, grade
 
     chosen = Choices(
         device=device,
@@ -106,7 +106,7 @@ def _print_facts(result: StageResult) -> None:
 
 
 def _print_compiled(facts: CompileFacts, failed: bool) -> None:
-    from warpsmith.profile.resources import losses
+    from warpsmith.evaluation.profile.resources import losses
 
     if failed:
         _print_findings(facts.findings)

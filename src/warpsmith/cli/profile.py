@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warpsmith.app.kernel import read_kernel
 from warpsmith.base import UsageError, nearest, write_atomic
-from warpsmith.cli._kernel import read_kernel
 from warpsmith.cli._options import Device, Gpu, Json, Kernel, Macros, Pass, Style, Target, Trust, read_macros
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._verdict import EXIT, headline
@@ -27,8 +27,8 @@ from warpsmith.records import (
 )
 
 if TYPE_CHECKING:
-    from warpsmith.profile import Job, Mark
-    from warpsmith.tasks.opened import OpenTask
+    from warpsmith.evaluation.profile import Job, Mark
+    from warpsmith.tasks.host.opened import OpenTask
 
 CASE_HELP = "A case by name; by default the first timing case, or on the virtual GPU the largest of some seconds."
 VIRTUAL_FLOPS = 1e8  # of a case that the virtual GPU runs in seconds
@@ -49,9 +49,9 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Say what binds a kernel that is right: counters, occupancy, stalls, lines, and its place under the roofline."""
-    from warpsmith.bench import Choices, grade, settled
-    from warpsmith.profile import digest
-    from warpsmith.profile.png import check_plot
+    from warpsmith.evaluation import Choices, grade, settled
+    from warpsmith.evaluation.profile import digest
+    from warpsmith.evaluation.profile.png import check_plot
 
     check_plot(plot)
     choices = Choices(device=settled(device), gpu=gpu, trust=trust, until="check")
@@ -83,27 +83,27 @@ def profile_record(
     target: str, record: Record, device: str, gpu: str, name: str | None, trust: bool
 ) -> tuple[ProfileFacts, Sequence["Mark"]]:
     """The profile of a kernel that was found right, and what torch's modes took where that is known."""
-    from warpsmith.tasks.find import open_task
-    from warpsmith.tasks.opened import OpenOptions
+    from warpsmith.tasks.host.find import open_task
+    from warpsmith.tasks.host.opened import OpenOptions
 
     with open_task(target, OpenOptions(trust=trust)) as opened:
         task = opened.describe()
         job = _job(opened, task, record.candidate, _case(task, device, name), device)
     if device == "vgpu":
-        from warpsmith.profile import profile_virtual
-        from warpsmith.sandbox import VirtualSandbox
-        from warpsmith.sandbox.virtual_session import SETTINGS
-        from warpsmith.vgpu import describe
+        from warpsmith.evaluation.profile import profile_virtual
+        from warpsmith.machines.virtual import describe
+        from warpsmith.machines.virtual.session import SETTINGS
+        from warpsmith.machines.worker import VirtualSandbox
 
         return profile_virtual(job, describe(gpu), VirtualSandbox(describe(gpu), SETTINGS)), ()
     return _on_gpu(job, trust), _baselines(job, record)
 
 
 def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
-    from warpsmith.bench.lease import Need, lease
-    from warpsmith.compile import Toolchain
-    from warpsmith.device import gpus
-    from warpsmith.profile import known_ceilings, profile_cuda
+    from warpsmith.evaluation.profile import known_ceilings, profile_cuda
+    from warpsmith.languages.nvcc import Toolchain
+    from warpsmith.machines.hardware import gpus
+    from warpsmith.machines.hardware.lease import Need, lease
 
     toolchain = Toolchain.find()
     with lease(Need.ALONE):
@@ -111,9 +111,9 @@ def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
 
 
 def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, device: str) -> "Job":
-    from warpsmith.bench.stages import arch_of
-    from warpsmith.compile import CompileOptions, compile
-    from warpsmith.profile import Job
+    from warpsmith.evaluation.profile import Job
+    from warpsmith.evaluation.stages.stages import arch_of
+    from warpsmith.languages.nvcc import CompileOptions, compile
 
     made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task, arch_of(device)))
     assert made.artifact is not None, made.result.detail  # it passed a moment ago
@@ -143,8 +143,8 @@ def _largest(task: Task) -> Case:
 
 def _baselines(job: "Job", record: Record) -> Sequence["Mark"]:
     """What torch's modes took on this case, where an evaluation has measured it."""
-    from warpsmith.profile import Mark
-    from warpsmith.timing.baselines import load, store
+    from warpsmith.evaluation.profile import Mark
+    from warpsmith.evaluation.timing.baselines import load, store
 
     environment = record.environment
     path = store(environment.hardware, environment.torch, job.task, job.direction, job.trial.case)
@@ -153,8 +153,8 @@ def _baselines(job: "Job", record: Record) -> Sequence["Mark"]:
 
 
 def _draw(path: Path, facts: ProfileFacts, marks: Sequence["Mark"], title: str) -> None:
-    from warpsmith.profile import roofline_svg
-    from warpsmith.profile.png import to_png
+    from warpsmith.evaluation.profile import roofline_svg
+    from warpsmith.evaluation.profile.png import to_png
 
     if path.suffix == ".svg":
         write_atomic(path, roofline_svg(facts, marks, title))
@@ -163,8 +163,8 @@ def _draw(path: Path, facts: ProfileFacts, marks: Sequence["Mark"], title: str) 
 
 
 def _print(kernel: str, record: Record, facts: ProfileFacts) -> None:
-    from warpsmith.profile.digest import WORDS, ceilings_text
-    from warpsmith.profile.units import microseconds, share
+    from warpsmith.evaluation.profile.digest import WORDS, ceilings_text
+    from warpsmith.evaluation.profile.units import microseconds, share
 
     out, place = console(), facts.place
     candidate = record.candidate
@@ -186,8 +186,8 @@ def _print(kernel: str, record: Record, facts: ProfileFacts) -> None:
 
 
 def _row(one: KernelProfile) -> tuple[str, ...]:
-    from warpsmith.profile.names import short_name
-    from warpsmith.profile.units import microseconds, scaled, share
+    from warpsmith.evaluation.profile.names import short_name
+    from warpsmith.evaluation.profile.units import microseconds, scaled, share
 
     place, moved = one.place, (one.dram_read_bytes, one.dram_written_bytes)
     return (
@@ -205,9 +205,9 @@ def _row(one: KernelProfile) -> tuple[str, ...]:
 
 def _print_kernel(one: KernelProfile) -> None:
     """What shows the binding, why warps wait, and where."""
-    from warpsmith.profile.digest import hot_lines
-    from warpsmith.profile.names import short_name
-    from warpsmith.profile.units import metric
+    from warpsmith.evaluation.profile.digest import hot_lines
+    from warpsmith.evaluation.profile.names import short_name
+    from warpsmith.evaluation.profile.units import metric
 
     out = console()
     if one.place is not None and one.place.shown_by:

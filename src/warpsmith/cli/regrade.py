@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
+from warpsmith.app.published import RECORDS, kernel_candidate, read_lines, read_records, records_below, results_for
 from warpsmith.base import UsageError
 from warpsmith.cli._archive import keep
 from warpsmith.cli._options import Device, Jobs, Json, Macros, Trust, read_macros, read_modes
 from warpsmith.cli._output import console, print_json, print_table
-from warpsmith.cli._published import RECORDS, kernel_candidate, read_lines, read_records, records_below, results_for
 from warpsmith.records import Candidate, Group, Record, Verdict
 
 if TYPE_CHECKING:
-    from warpsmith.bench import Choices
-    from warpsmith.bench.judges import Grade
+    from warpsmith.evaluation import Choices
+    from warpsmith.evaluation.processes.judges import Grade
     from warpsmith.report.agreement import Agreement
 
 WITHIN_HELP = "The share by which times of the same hardware may differ."
@@ -152,7 +152,7 @@ def _same_work(one: Candidate, other: Candidate) -> bool:
 
 def _again(published: Sequence[Published | Odd], way: Way, jobs: int) -> "Iterator[Agreement]":
     """Each in order, as soon as it and those before are done."""
-    from warpsmith.bench.judges import pool_of_judges
+    from warpsmith.evaluation.processes.judges import pool_of_judges
 
     with pool_of_judges(_choices(None, way), min(jobs, len(published))) as (threads, grade):
         for one in [threads.submit(_regraded, one, way, grade) for one in published]:
@@ -177,7 +177,7 @@ def _regraded(one: Published | Odd, way: Way, grade: "Grade") -> "Agreement":
 
 def _choices(record: Record | None, way: Way) -> "Choices":
     """The published choices where this machine has that device; what was left out then is not left out now."""
-    from warpsmith.bench import Choices, settled
+    from warpsmith.evaluation import Choices, settled
 
     device = settled(way.device)
     modes = ("eager",) if way.quick and device == "cuda" else ()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warpsmith.base import UsageError, check_place, read_text, write_atomic
+from warpsmith.base.visible import shell_line
 from warpsmith.cli._options import Json, Trust
-from warpsmith.cli._output import console, print_json, shell_line
+from warpsmith.cli._output import console, print_json
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
@@ -103,8 +104,8 @@ def _calibration(path: Path) -> "Calibrated":
 
 def _profile(archive: "Archive", names: Sequence[str], trust: bool) -> None:
     """Profile the best kernel of each run where it was evaluated, and keep that beside the run."""
-    from warpsmith.bench import settled
     from warpsmith.cli.profile import profile_record
+    from warpsmith.evaluation import settled
     from warpsmith.report import PROFILE
 
     for name in names:

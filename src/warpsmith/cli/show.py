@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from warpsmith.app.running import stands
+from warpsmith.base.visible import shell_line
 from warpsmith.cli._archive import score_text
 from warpsmith.cli._options import Json
-from warpsmith.cli._output import console, print_json, print_table, shell_line
-from warpsmith.cli._running import stands
+from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.records import RunState
 from warpsmith.records.run import ELSEWHERE
 

@@ -63,13 +63,13 @@ def show(
     as_json: Json = False,
 ) -> None:
     """One task: its function, signatures, cases, tolerance; or a kernel file to start from."""
-    from warpsmith.tasks.find import OpenOptions, open_task, read_shape
+    from warpsmith.tasks.host.find import OpenOptions, open_task, read_shape
 
     options = OpenOptions(shapes=tuple(read_shape(text) for text in inputs or []))
     with open_task(target, options) as opened:
         task = opened.describe()
     if skeleton:
-        from warpsmith.tasks.skeleton import skeleton as write
+        from warpsmith.languages.skeleton import skeleton as write
 
         made = Skeleton(task=task.name, direction=direction, language=language, source=write(task, direction, language))
         print_json(made) if as_json else print(made.source, end="")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from warpsmith.base import plural
-from warpsmith.profile import Mark, roofline_svg
+from warpsmith.evaluation.profile import Mark, roofline_svg
 from warpsmith.records import Run
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
 from warpsmith.report.cases import case_table

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from warpsmith.archive import Entry
 from warpsmith.base import plural
-from warpsmith.profile import digest
+from warpsmith.evaluation.profile import digest
 from warpsmith.records import (
     MODES,
     CaseCheck,
@@ -22,7 +22,7 @@ from warpsmith.records import (
 )
 from warpsmith.report.page import BestKernel, CaseRow, CheckRow, Gap, Headline, Kind
 from warpsmith.report.words import lines_of, mean_of, micro, percent, shape_words, speedup
-from warpsmith.tasks.heldout import NEAR
+from warpsmith.tasks.inputs.heldout import NEAR
 
 CLAIMS = {
     Claim.FASTER: "faster than",

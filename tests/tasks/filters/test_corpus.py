@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from warpsmith.tasks.filters import Filter, FilterReport, run
-from warpsmith.tasks.kernelbench import kernelbench
-from warpsmith.tasks.own import OwnProgram
-from warpsmith.tasks.robust_kbench import KbenchProgram
+from warpsmith.tasks.formats.kernelbench import kernelbench
+from warpsmith.tasks.formats.own import OwnProgram
+from warpsmith.tasks.formats.robust_kbench import KbenchProgram
 from warpsmith.tasks.suite import folders, suite_program
 
 BAD = Path(__file__).parents[2] / "bad_tasks"

@@ -6,7 +6,7 @@ from warpsmith.tasks.filters.opinion import Judgement, Opinion, with_opinion
 from warpsmith.tasks.filters.report import Filter, FilterReport, FilterResult, Measure, Sense, Skip
 
 if TYPE_CHECKING:
-    from warpsmith.tasks.program import Program
+    from warpsmith.tasks.reference.program import Program
 
 SECONDS = 20.0  # optional measurements stop when so much has been spent on one task
 

@@ -15,8 +15,8 @@ from warpsmith.tasks.filters.report import Filter, FilterReport, FilterResult, S
 from warpsmith.tasks.filters.subject import Sample, Subject
 from warpsmith.tasks.filters.thresholds import REPEAT
 from warpsmith.tasks.filters.trace import trace
-from warpsmith.tasks.program import Program
-from warpsmith.tasks.values import Values
+from warpsmith.tasks.inputs.values import Values
+from warpsmith.tasks.reference.program import Program
 
 DRAWN = 1 << 27  # elements of a case's arguments that are still drawn: half a GiB of float32, about a second
 YOUNG_S = 0.5  # until then further draws are made

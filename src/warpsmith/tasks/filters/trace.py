@@ -16,14 +16,15 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from warpsmith.tasks import modes
 from warpsmith.tasks.filters.fingerprint import Fingerprint, fingerprint
 from warpsmith.tasks.filters.subject import Subject
-from warpsmith.tasks.values import Values, mapped, tensors
+from warpsmith.tasks.inputs.values import Values, mapped, tensors
+from warpsmith.tasks.inspection import modes
 
 TORCH = str(Path(torch.__file__).parent)
 MODULES = str(Path(TORCH) / "nn" / "modules")
-HERE = str(Path(__file__).parent.parent)
+# The suite lies in this package too, but is code of tasks: its lines are shown.
+HERE = tuple(str(path) for path in Path(__file__).parents[1].iterdir() if path.name != "suite")
 WATCHERS = (__file__, modes.__file__, torch.overrides.__file__)
 
 
@@ -241,7 +242,7 @@ def _caller() -> FrameType:
 
 def _line(frame: FrameType) -> str:
     """The innermost line outside torch and this package's own folder of tasks."""
-    while frame.f_back and frame.f_code.co_filename.startswith((TORCH, HERE)):
+    while frame.f_back and frame.f_code.co_filename.startswith((TORCH, *HERE)):
         frame = frame.f_back
     path = Path(frame.f_code.co_filename)
     return f"{path.name}:{frame.f_lineno}" if path.exists() else ""

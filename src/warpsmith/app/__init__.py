@@ -1,0 +1,1 @@
+"""What a person or a program asks for: one function a command. This is the Python API."""

@@ -1,0 +1,42 @@
+"""A kernel's file as a candidate: its name tells the direction and its text the style, where nobody names them."""
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from warpsmith.base import nearest, read_text
+from warpsmith.records import Candidate, Direction, Language
+
+
+LOG = logging.getLogger(__name__)
+
+
+def read_kernel(
+    path: Path,
+    task: str,
+    direction: Direction | None = None,
+    language: Language | None = None,
+    macros: Mapping[str, str] | None = None,
+) -> Candidate:
+    """The candidate of a .cu file."""
+    from warpsmith.languages.nvcc.source import language_of
+
+    source = read_text(path)
+    _warn(path, source, macros or {})
+    return Candidate(
+        task=task,
+        direction=direction or Direction.named(path.stem),
+        source=source,
+        language=language or language_of(source),
+        macros=macros or {},
+    )
+
+
+def _warn(path: Path, source: str, macros: Mapping[str, str]) -> None:
+    """Log each macro that the text never mentions: a misspelt tunable would change nothing, silently."""
+    words = set(re.findall(r"\w+", source))
+    for name in macros.keys() - words:
+        near = nearest(name, re.findall(r"#\s*(?:ifndef|define)\s+(\w+)", source))
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        LOG.warning("warning: %s never mentions the macro %s; its value changes nothing.%s", path, name, hint)

@@ -1,0 +1,405 @@
+"""The wiring of a search: archive, models, evaluator, verifiers, the kernel to start from. Prints nothing."""
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from warpsmith import __version__
+from warpsmith.app.running import hold, hold_new, is_known
+from warpsmith.app.wishes import Wishes, command_of, placed, resumed
+from warpsmith.base import UsageError, digest
+from warpsmith.records import Candidate, Record, Run, RunState, Task, Verdict
+from warpsmith.records.run import ANSWERS
+
+if TYPE_CHECKING:
+    from warpsmith.archive import Archive
+    from warpsmith.evaluation import Choices
+    from warpsmith.evaluation.processes.judges import Grade
+    from warpsmith.evaluation.verify.pipeline import Verifiers
+    from warpsmith.evaluation.verify.review import Role
+    from warpsmith.llm import Answer, Ensemble, Outcome, Prompt
+    from warpsmith.search import Aim, Opinion, Search, Subject, View
+    from warpsmith.search.selection.population import Member
+
+START = "start"  # the kernel that a run began with, kept with it
+FINAL = "final"  # the evaluation of the winner
+SOMEBODY = "somebody"  # who answers, when no name is given
+BOTH = "--record and --replay exclude each other: a replay makes no traffic to record."
+FINALISTS = 3  # of the best kernels, how many are evaluated at length until one passes
+
+
+@dataclass
+class Session:
+    """A search that is ready to go."""
+
+    archive: "Archive"
+    run: Run
+    wishes: Wishes
+    task: Task
+    search: "Search"
+    final: Callable[[Candidate], Record]
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The record of the winner, and of better kernels why nobody knows whether they hold."""
+
+    winner: Record | None = None
+    unsettled: tuple[str, ...] = ()
+
+
+def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], None]", until: ExitStack) -> Session:
+    """A new run, or the one that is to be resumed, with everything it needs until the stack closes."""
+    from warpsmith.evaluation import settled
+    from warpsmith.evaluation.processes.judges import judges_for
+    from warpsmith.languages.nvcc import Toolchain
+    from warpsmith.search import Search, Tools
+
+    Toolchain.find()  # nothing can be evaluated without one, and a run that cannot begin is not begun
+    if wishes.resume and wishes.run:
+        hold(archive, archive.run(wishes.run).name, "optimize", until)
+    full = resumed(archive, wishes) if wishes.resume else wishes
+    full = full.model_copy(update={"target": placed(full.target), "device": settled(full.device)})
+    task = _task(full)
+    models = models_of(full, _spent(archive, full) if full.resume else 0.0)
+    screen = screen_of(full, models)
+    if not full.resume:
+        full = full.model_copy(update={"run": hold_new(archive, full.run, f"{task.name}-{full.direction}", until)})
+    run = archive.run(full.run) if full.resume else _begun(archive, full, task, models)
+    one = aim(archive, run, full, task)
+    jobs = full.jobs or os.cpu_count() or 1
+    by = judges_for(choices_of(full, "sketch"), jobs, until)
+    tools = Tools(
+        evaluate=evaluator(full, "sketch", run.seed, by),
+        models=models,
+        screen=screen,
+        watch=watch,
+        jobs=jobs,
+        lessons=full.record is None and full.replay is None,
+    )
+    search = Search(archive, run, one, tools)
+    if run.waits:
+        _check_asked(search, run)
+    return Session(archive, run, full, task, search, evaluator(full, "thorough", None))
+
+
+def _check_asked(search: "Search", run: Run) -> None:
+    """Questions that somebody was asked are no model's to answer."""
+    from warpsmith.search.dialogue import open_slots
+
+    if left := open_slots(search):
+        raise UsageError(
+            f"Run {run.name} waits for {run.why or ANSWERS}: {', '.join(left)}. {run.go_on} and `warpsmith tell "
+            f"{run.name}` go on with it; `warpsmith tell {run.name} --drop` gives up what nobody answered."
+        )
+
+
+def open_dialogue(archive: "Archive", wishes: Wishes, command: str, until: ExitStack) -> Session:
+    """A run that is answered through files, ours until the stack closes: begun when its task is named, else there."""
+    from warpsmith.languages.nvcc import Toolchain
+    from warpsmith.llm import Ensemble
+    from warpsmith.search import Limits, Search, Tools
+    from warpsmith.search.dialogue import Somebody
+
+    if not wishes.target and not is_known(archive, wishes.run):
+        raise UsageError(
+            f"Run {wishes.run} does not exist. --task TASK begins it; warpsmith runs lists those that are."
+        )
+    hold(archive, wishes.run, command, until)
+    known = is_known(archive, wishes.run)
+    if known:
+        full = resumed(archive, wishes.model_copy(update={"resume": True}))
+    else:
+        begun = {"target": placed(wishes.target), "device": _wanted(wishes), "who": _who(wishes)}
+        full = wishes.model_copy(update=begun)
+    check_here(full, bool(full.elsewhere))
+    if is_here(full) and not known:
+        Toolchain.find()
+    who = full.who or SOMEBODY
+    task = _task(full)
+    models = Ensemble([Somebody(who)])
+    run = archive.run(full.run) if known else _begun(archive, full, task, models)
+    if str(full.elsewhere) != run.settings.get("elsewhere", "None"):
+        run = archive.set(run.name, "elsewhere", str(full.elsewhere))
+    one = aim(archive, run, full.model_copy(update={"models": who}), task)
+    one = replace(one, shape=replace(one.shape, drafts=one.shape.proposals, tuned=0.0), limits=Limits())
+    search = Search(archive, run, one, Tools(_unwanted, models, summaries=False, lessons=False))
+    return Session(archive, run, full, task, search, evaluator(full, "sketch", run.seed))
+
+
+def evaluator_here(session: Session, jobs: int, until: ExitStack) -> Callable[[Candidate], Record]:
+    """Who evaluates what a dialogue is told, `jobs` at a time: processes of their own where they share a GPU."""
+    from warpsmith.evaluation.processes.judges import judges_for
+
+    by = judges_for(choices_of(session.wishes, "sketch"), jobs, until)
+    return evaluator(session.wishes, "sketch", session.run.seed, by)
+
+
+def check_here(wishes: Wishes, elsewhere: bool) -> None:
+    """A recorded run draws its seeds from its own, which another machine does not do."""
+    if elsewhere and (wishes.record or wishes.replay):
+        raise UsageError(f"Run {wishes.run} is recorded or replayed, so its kernels are evaluated here.")
+
+
+def is_here(wishes: Wishes) -> bool:
+    """Whether kernels of a dialogue are evaluated on this machine: nobody said otherwise, and its GPU is here."""
+    from warpsmith.machines.hardware import gpus
+
+    return not wishes.elsewhere and (wishes.device != "cuda" or bool(gpus()))
+
+
+def wait_for(session: Session, why: str) -> None:
+    """Say in the archive what a dialogue waits for."""
+    session.archive.finish(session.run.name, RunState.WAITING, why)
+
+
+def _who(wishes: Wishes) -> str:
+    """Whoever answers a new run: who is named, else who answered when it was recorded."""
+    from warpsmith.llm import Recording
+
+    if wishes.record is not None and wishes.replay is not None:
+        raise UsageError(BOTH)
+    voices = Recording(wishes.replay).voices if wishes.replay is not None else ()
+    return wishes.who or next((voice.name for voice in voices), SOMEBODY)
+
+
+def _wanted(wishes: Wishes) -> str:
+    """The device of a run whose kernels may be evaluated elsewhere: what is named is believed."""
+    from warpsmith.evaluation import settled
+
+    return wishes.device if wishes.device in ("cuda", "vgpu") else settled(wishes.device)
+
+
+def _unwanted(candidate: Candidate) -> Record:
+    raise UsageError("This run evaluates what it is told, not what it proposes.")
+
+
+def finish(session: Session) -> Finish:
+    """The winner evaluated at length, with a secret seed; the next best where one does not hold."""
+    unsettled: list[str] = []
+    for member in session.search.state.population.ranked()[:FINALISTS]:
+        record = _known_final(session, member.id) or _final(session, member)
+        if record.blameless:  # a GPU is seldom disturbed twice
+            record = _final(session, member)
+        if record.concluded is Verdict.PASS:
+            return Finish(record, tuple(unsettled))
+        if record.ended is not None and record.blameless:
+            unsettled.append(f"{member.name}, {member.gain:.2f}× the first kernel: {record.ended.detail}")
+    return Finish(None, tuple(unsettled))
+
+
+def _final(session: Session, member: "Member") -> Record:
+    record = session.final(member.record.candidate.model_copy(update={"task": session.run.target}))
+    session.archive.add(
+        session.run.name, record, generation=member.generation, proposal=FINAL, operator=FINAL, cell=member.cell
+    )
+    return record
+
+
+def finals(session: Session) -> int:
+    """How many evaluations at length the run has."""
+    return sum(entry.tags.proposal == FINAL for entry in session.archive.records(session.run.name))
+
+
+def _known_final(session: Session, candidate: str) -> Record | None:
+    """The final evaluation that an earlier process made; one that the kernel is not to blame for is made again."""
+    entries = session.archive.records(session.run.name, candidate=candidate)
+    finals = (entry.record for entry in entries if entry.tags.proposal == FINAL)
+    return next((record for record in finals if not record.blameless), None)
+
+
+def _task(wishes: Wishes) -> Task:
+    from warpsmith.tasks.host.find import open_task
+    from warpsmith.tasks.host.opened import OpenOptions
+
+    with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
+        task = opened.describe()
+    task.signature(wishes.direction)  # one that the task lacks is refused
+    return task
+
+
+def _begun(archive: "Archive", wishes: Wishes, task: Task, models: "Ensemble") -> Run:
+    """The new run in the archive, with the kernel that it starts from."""
+    from warpsmith.machines.virtual import describe
+    from warpsmith.search.start import first_candidate
+
+    describe(wishes.gpu)  # one that nobody knows is refused before there is a run of it
+    first = first_candidate(wishes.target, wishes.direction, wishes.start)
+    if first is None and not models:
+        raise UsageError(no_start(wishes, task))
+    run = Run(
+        name=wishes.run,
+        target=wishes.target,
+        task=task.name,
+        direction=wishes.direction,
+        device=wishes.device,
+        settings=wishes.settings(),
+        seed=int(digest(task.name, wishes.direction), 16) % 2**31 if wishes.seed is None else wishes.seed,
+        state=RunState.WAITING if wishes.who else RunState.RUNNING,
+        command=command_of(wishes),
+        package=__version__,
+    )
+    with archive.together():
+        archive.start(run)
+        if first is not None:
+            archive.note(run.name, START, first.model_dump(mode="json"), name=START)
+    return run
+
+
+def no_start(wishes: Wishes, task: Task) -> str:
+    """What helps when there is neither a seed nor a model."""
+    from warpsmith.llm import key_variables
+
+    keys = ", ".join(key_variables())
+    return (
+        f"Task {task.name} has no seed kernel for {wishes.direction}, and no model is named to write one. Name one "
+        f"with --models (keys are read from {keys}), give a kernel with --from KERNEL, or write it yourself: "
+        f"`warpsmith ask RUN --task {wishes.target}` writes the prompt and `warpsmith tell` takes the answer."
+    )
+
+
+def models_of(wishes: Wishes, spent_usd: float = 0.0) -> "Ensemble":
+    """The models of a run: a replay's, those that are named, or none; recorded where that was asked."""
+    from warpsmith.llm import Ensemble, Spend, open_ensemble
+
+    if wishes.replay is not None:
+        if wishes.record is not None:
+            raise UsageError(BOTH)
+        return Ensemble.replayed(wishes.replay)
+    if not wishes.models:
+        return Ensemble()
+    opened = open_ensemble(wishes.models, Spend(wishes.budget_usd, spent_usd))
+    return opened.recorded(wishes.record) if wishes.record is not None else opened
+
+
+def _spent(archive: "Archive", wishes: Wishes) -> float:
+    return sum(call.usd for call in archive.spent(wishes.run))
+
+
+def aim(archive: "Archive", run: Run, wishes: Wishes, task: Task) -> "Aim":
+    """What is searched, with its sizes and its stops."""
+    from warpsmith.search import Aim, Limits, Shape
+    from warpsmith.search.proposals.ideas import applicable
+
+    notes = archive.notes(run.name, START)
+    shape = Shape(
+        proposals=wishes.proposals,
+        evaluate=wishes.evaluate,
+        drafts=wishes.drafts,
+        attempts=wishes.attempts,
+        ideas=applicable(_capability(wishes), task, wishes.direction),
+    )
+    limits = Limits(
+        generations=wishes.generations,
+        evaluations=wishes.budget_evaluations,
+        usd=wishes.budget_usd,
+        minutes=wishes.budget_minutes,
+        target=wishes.goal,
+        roofline=wishes.roofline,
+        patience=wishes.patience,
+    )
+    start = Candidate.model_validate(notes[0].body) if notes else None
+    return Aim(run.target, subject_of(wishes, task), start, shape, limits, run.seed)
+
+
+def subject_of(wishes: Wishes, task: Task) -> "Subject":
+    """The task, the direction and the GPU, for prompts."""
+    from warpsmith.search import Subject
+    from warpsmith.search.proposals.gpu import gpu_words
+
+    return Subject(task, wishes.direction, gpu_words(wishes.device, wishes.gpu))
+
+
+def _capability(wishes: Wishes) -> float:
+    from warpsmith.machines.hardware import gpus
+    from warpsmith.machines.virtual import describe
+
+    here = gpus() if wishes.device == "cuda" else ()
+    major, minor = describe(wishes.gpu).capability
+    return float(here[0].capability) if here else float(f"{major}.{minor}")
+
+
+def choices_of(wishes: Wishes, effort: str) -> "Choices":
+    """The evaluation of a search: a sketch on the virtual GPU, the search tier on a real one; the winner's is whole."""
+    from warpsmith.evaluation import Choices
+
+    tier = "claim" if effort == "thorough" and wishes.device == "cuda" else "search"
+    chosen = Choices(device=wishes.device, gpu=wishes.gpu, trust=wishes.trust)
+    return replace(chosen, effort=effort, tier=tier)  # type: ignore[arg-type]
+
+
+def evaluator(
+    wishes: Wishes, effort: str, seed: int | None, by: "Grade | None" = None
+) -> Callable[[Candidate], Record]:
+    """From a candidate to its record. The seed of a grading is secret, but a recorded run must ask the same again.
+
+    It is drawn from the kernel and not from where its task lies, so that a recording holds on another machine.
+    """
+    from warpsmith.evaluation import grade
+
+    choices, judge = choices_of(wishes, effort), by or grade
+    fixed = seed is not None and (wishes.record is not None or wishes.replay is not None)
+
+    def evaluate(candidate: Candidate) -> Record:
+        kernel = candidate.model_copy(update={"task": ""}).id
+        drawn = int(digest(str(seed), kernel), 16) % 2**62 if fixed else None
+        return judge(candidate, choices, drawn)
+
+    return evaluate
+
+
+def screen_of(wishes: Wishes, models: "Ensemble") -> "Callable[[Candidate], Opinion] | None":
+    """The verifiers before a GPU; without reviewers, the virtual GPU's own evaluation is what they would do."""
+    from warpsmith.evaluation.verify.review import Role
+
+    roles = tuple(_role(name, Role) for name in wishes.reviewers.split(",") if name.strip())
+    if not models or not (roles or wishes.device == "cuda"):
+        return None
+    return lambda candidate: _verified(candidate, wishes, models, roles)
+
+
+def _role(name: str, roles: "type[Role]") -> "Role":
+    known = [role.value for role in roles]
+    if name.strip() not in known:
+        raise UsageError(f"Reviewer {name.strip()} does not exist; there are {', '.join(known)}.")
+    return roles(name.strip())
+
+
+def _verified(candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "tuple[Role, ...]") -> "Opinion":
+    """Static signs and the compiler; the virtual GPU where a real one comes after; the reviewers asked for."""
+    from warpsmith.evaluation.verify.pipeline import Verifiers
+    from warpsmith.llm import Answer, ask_all
+
+    first, paid = next(iter(models)), list[Answer]()
+
+    def ask(prompts: "Sequence[Prompt]") -> "list[Outcome]":
+        found = ask_all([(first, prompt) for prompt in prompts])
+        paid.extend(_paid(one, first.name) for one in found if isinstance(one, Answer) or one.usd)
+        return found
+
+    said = opinion(candidate, wishes, Verifiers(virtual=wishes.device == "cuda", roles=roles, ask=ask))
+    return said.model_copy(update={"answers": tuple(paid)})
+
+
+def _paid(found: "Outcome", model: str) -> "Answer":
+    """What a reviewer was paid for: what it said, or nothing."""
+    from warpsmith.llm import Answer
+
+    return found if isinstance(found, Answer) else Answer(text="", model=model, usd=found.usd)
+
+
+def opinion(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers") -> "Opinion":
+    """What verifiers say of a candidate, for the GPU that comes after them."""
+    from warpsmith.evaluation.stages.stages import arch_of
+    from warpsmith.evaluation.verify.pipeline import verify
+    from warpsmith.search import Opinion
+    from warpsmith.tasks.host.find import open_task
+    from warpsmith.tasks.host.opened import OpenOptions
+
+    aimed = replace(verifiers, arch=arch_of(wishes.device), gpu=wishes.gpu)
+    with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
+        found = verify(candidate, opened, secrets.randbits(62), aimed)
+    return Opinion(go=found.go, confidence=1.0 - found.wrong, why=found.evidence())

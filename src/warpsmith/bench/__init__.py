@@ -1,6 +1,0 @@
-"""Orders the stages and runs them: one candidate, a batch, a corpus. Knows no kernel and no clock."""
-
-from warpsmith.bench.choices import Choices, Defence, settled
-from warpsmith.bench.run import evaluate, grade
-
-__all__ = ["Choices", "Defence", "evaluate", "grade", "settled"]

@@ -1,0 +1,237 @@
+"""Torch's modes on many cases, measured once so that evaluations find them kept: compiled side by side, timed alone."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+
+from warpsmith.base import HarnessError
+from warpsmith.evaluation.environment import environment
+from warpsmith.evaluation.timing.baselines import Baselines, asked, believed, completed, keep, running, store
+from warpsmith.evaluation.timing.host import Host, Lasting, Resident, host_for
+from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.records import MODES, Case, Direction, Group, Model, Task
+from warpsmith.tasks.formats.target import Form, find
+from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.suite import folders
+
+FLUSHES = 25
+INTENSE = 8.0  # operations a byte: norms and gates stay below, products of matrices and convolutions do not
+
+Start = Callable[[], AbstractContextManager[Lasting]]
+HostFor = Callable[[str, ExitStack], Host]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One case of a task in one direction."""
+
+    target: str
+    task: Task
+    direction: Direction
+    case: Case
+
+    @property
+    def name(self) -> str:
+        """As a line says it."""
+        return f"{self.task.name} {self.direction} {self.case.name}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Whose times they are, and of which modes."""
+
+    hardware: str
+    torch_version: str
+    modes: tuple[str, ...] = MODES
+
+    @classmethod
+    def here(cls, modes: tuple[str, ...] = MODES) -> "Place":
+        """This GPU and this torch, named as a record names them."""
+        now = environment("cuda", "")
+        return cls(now.hardware, now.torch, modes)
+
+    def path(self, one: Wanted) -> Path:
+        """Where an evaluation looks for them."""
+        return store(self.hardware, self.torch_version, one.task, one.direction, one.case)
+
+    def kept(self, one: Wanted, flush_us: float) -> Baselines | None:
+        """What an evaluation would find and believe now, of whichever modes."""
+        return believed(self.path(one), flush_us)
+
+    def whole(self, one: Wanted, flush_us: float) -> bool:
+        """Whether it would find every mode."""
+        found = self.kept(one, flush_us)
+        return found is not None and not found.lacking(self.modes)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A case whose modes were compiled; those that were not, and why."""
+
+    one: Wanted
+    seconds: float
+    failed: Mapping[str, str]
+
+
+class Row(Model):
+    """A case: its baselines, measured now or left as they were kept, or why there are none."""
+
+    task: str
+    direction: Direction
+    case: str
+    baselines: Baselines | None = None
+    left: bool = False
+    error: str = ""
+
+
+def wanted(targets: Sequence[str], direction: Direction | None = None) -> list[Wanted]:
+    """The timing cases of tasks, both ways unless one is named; of the whole suite where no task is."""
+    found: list[Wanted] = []
+    for target in targets or folders():
+        with open_task(target) as opened:
+            task = opened.describe()
+        if direction is not None:
+            task.signature(direction)  # one that the task lacks is refused
+        ways = task.directions if direction is None else (direction,)
+        found += [Wanted(target, task, way, case) for way in ways for case in task.group_or_first(Group.TIMING)]
+    return found
+
+
+def preparable(one: Wanted, modes: Sequence[str]) -> tuple[str, ...]:
+    """The modes that can be compiled while others use the GPU.
+
+    A graph of one's own compiles as the same code does without. What torch compiles for somebody else's task is not
+    kept. With max-autotune the kernel of a product is chosen by timing and becomes part of what is kept.
+    """
+    if find(one.target).form is not Form.SUITE:
+        return ()
+    compiled = ("compile",) if any(mode.startswith("compile") for mode in modes) else ()
+    tuned = ("max-autotune",) if "max-autotune" in modes and not multiplies(one.task) else ()
+    return compiled + tuned
+
+
+def multiplies(task: Task) -> bool:
+    """Whether a task may be a product of matrices or a convolution: two tensors, and much work a byte."""
+    if not task.forward.is_product:
+        return False
+    cases = task.group_or_first(Group.TIMING)
+    return any(_intensity(task, way, case) > INTENSE for way in task.directions for case in cases)
+
+
+def prepare(every: Sequence[Wanted], modes: Sequence[str], start: Start, jobs: int) -> Iterator[Prepared]:
+    """Have each case compiled, `jobs` processes at once, and say so as each is done.
+
+    The threads are daemons: whoever interrupts does not wait for a compiler, and the processes end with this one.
+    """
+    waiting: SimpleQueue[Wanted | None] = SimpleQueue()
+    done: SimpleQueue[Prepared | None] = SimpleQueue()
+    working = min(jobs, len(every))
+    for one in (*every, *[None] * working):
+        waiting.put(one)
+    for _ in range(working):
+        Thread(target=_work, args=(modes, start, waiting, done), daemon=True).start()
+    while working:
+        if (found := done.get()) is None:
+            working -= 1
+        else:
+            yield found
+
+
+def measure_each(
+    every: Sequence[Wanted],
+    place: Place,
+    believed_us: float | None,
+    flush_us: Callable[[], float],
+    hosts: HostFor = host_for,
+) -> Iterator[Row]:
+    """Time each case alone on the GPU and keep it; a row as each is done.
+
+    With `believed_us`, the flush of today, what is kept and has not drifted from it is left as it is.
+    """
+    for target, cases in groupby(every, key=lambda one: one.target):
+        with _released() as until:
+            host = hosts(target, until)
+            for one in cases:
+                kept = None if believed_us is None else place.kept(one, believed_us)
+                yield _measured(one, place, host, kept, flush_us)
+
+
+@contextmanager
+def _released() -> Iterator[ExitStack]:
+    """A stack that is closed while nobody is timed: memory of the GPU is given back."""
+    until = ExitStack()
+    try:
+        yield until
+    finally:
+        with lease(Need.SHARED):
+            until.close()
+
+
+def usual_flush_us() -> float:
+    """The judge's own flush now, as a timed candidate's record has it."""
+    from warpsmith.evaluation.timing.sample import usual_us
+    from warpsmith.machines.cuda.flush import flush
+
+    return usual_us([flush() for _ in range(FLUSHES)])
+
+
+def _intensity(task: Task, direction: Direction, case: Case) -> float:
+    """Operations a byte; one that nobody has counted may be anything."""
+    flops, moved = task.flops(direction, case), task.bytes(direction, case)
+    return float("inf") if flops is None or moved is None else flops / moved
+
+
+def _work(
+    modes: Sequence[str], start: Start, waiting: "SimpleQueue[Wanted | None]", done: "SimpleQueue[Prepared | None]"
+) -> None:
+    """One process's share; the None at the end says that no more will come, whatever happened."""
+    try:
+        with closing(Resident(start)) as host:
+            for one in iter(waiting.get, None):
+                done.put(_prepared(one, host, modes))
+    finally:
+        done.put(None)
+
+
+def _prepared(one: Wanted, host: Host, modes: Sequence[str]) -> Prepared:
+    request = asked(one.target, one.task, one.direction, one.case).model_copy(update={"samples": 0})
+    failed: dict[str, str] = {}
+    with lease(Need.SHARED):
+        begin = time.monotonic()
+        for mode in preparable(one, modes):
+            try:
+                error = host.time(request.model_copy(update={"mode": mode})).error
+            except HarnessError as fault:  # a process that died is begun again; the case is compiled when it is timed
+                error = str(fault)
+            if error:
+                failed[mode] = error
+    return Prepared(one, time.monotonic() - begin, failed)
+
+
+def _measured(one: Wanted, place: Place, host: Host, kept: Baselines | None, flush_us: Callable[[], float]) -> Row:
+    request = asked(one.target, one.task, one.direction, one.case)
+    try:
+        if kept and not kept.lacking(place.modes):
+            return _row(one, running(kept.only(place.modes), request))
+        with lease(Need.ALONE):
+            found = completed(host, request, kept, place.modes, flush_us())
+    except HarnessError as fault:  # the next case has its own chance
+        return _row(one, error=str(fault))
+    keep(place.path(one), found)
+    return _row(one, found.only(place.modes), left=False)
+
+
+def _row(one: Wanted, baselines: Baselines | None = None, left: bool = True, error: str = "") -> Row:
+    return Row(
+        task=one.task.name,
+        direction=one.direction,
+        case=one.case.name,
+        baselines=baselines,
+        left=left and not error,
+        error=error,
+    )

@@ -1,0 +1,222 @@
+"""Many candidates: JSON lines in, one line out for each in the same order, and on again after a kill."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeAlias
+
+from pydantic import ValidationError
+
+from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read_text, writable
+from warpsmith.evaluation.choices import Choices, settled
+from warpsmith.evaluation.processes.judges import pool_of_judges
+from warpsmith.evaluation.run import checked
+from warpsmith.languages.nvcc.source import language_of
+from warpsmith.records import Candidate, Direction, Model, Record, Verdict, first_wrong
+from warpsmith.tasks.suite import folders
+
+Judge: TypeAlias = Callable[[Candidate, Choices], Record]
+LINE_BYTES = 4 << 20  # of one line: a source has at most one MiB
+
+
+class Malformed(Model):
+    """The line that stands for a candidate which could not be evaluated: what is wrong with it."""
+
+    error: str
+    line: int
+    input: str  # the digest of the line
+
+
+class Early(Model):
+    """A result before its turn, and the digest of the line that it is for: a result does not say which one it was."""
+
+    input: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """One line of a batch: its number, its digest, and the candidate or what is wrong."""
+
+    number: int
+    text: str
+    candidate: Candidate | None
+    error: str = ""
+
+    def key(self, choices: Choices) -> str:
+        """What tells this line from others in a file of results."""
+        return digest(self.text) if self.candidate is None else _key(self.candidate, choices.options(0).model_dump())
+
+
+def read_requests(path: Path) -> list[Request]:
+    """The candidates of a file; a line that is none says why."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"Batch {path} cannot be read: {error.strerror}.") from None
+    lines = [line.decode("utf-8", "replace").strip() for line in raw.split(b"\n")]
+    return [_request(number, line, path.parent) for number, line in enumerate(lines, 1) if line]
+
+
+def run_batch(
+    requests: Sequence[Request],
+    choices: Choices,
+    jobs: int,
+    judge: Judge | None = None,
+    ahead: "Ahead | None" = None,
+) -> Iterator[str]:
+    """A line for each request, in order, as soon as it and those before are done; `jobs` at a time."""
+    fixed = checked(choices)
+    with pool_of_judges(fixed, min(jobs, len(requests))) as (threads, grade):
+        line, waiting = partial(_line, choices=fixed, judge=judge or grade, ahead=ahead), iter(requests)
+        flying = [threads.submit(line, one) for one in islice(waiting, 2 * jobs)]
+        while flying:
+            yield flying.pop(0).result()
+            flying += [threads.submit(line, one) for one in islice(waiting, 1)]
+
+
+class Results:
+    """A file of results that grows by whole lines; half a line that a crash left is dropped when it is opened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with writable(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.open("ab").close()  # what cannot be written is told before the work
+        raw = path.read_bytes()
+        whole = raw[: raw.rfind(b"\n") + 1]
+        if whole != raw:
+            os.truncate(path, len(whole))
+        self.lines = [line.decode("utf-8", "replace") for line in whole.split(b"\n") if line.strip()]
+
+    def left(self, requests: Sequence[Request], choices: Choices) -> Sequence[Request]:
+        """The requests that have no line yet; a file of other candidates is refused."""
+        fixed = replace(choices, device=settled(choices.device))
+        for place, (line, request) in enumerate(zip(self.lines, requests, strict=False), 1):
+            if not _is_for(line, request, fixed):
+                raise UsageError(
+                    f"Line {place} of {self.path} is not the result of line {request.number} of the batch with these "
+                    "options. Name another --out, or remove the file."
+                )
+        if len(self.lines) > len(requests):
+            raise UsageError(
+                f"{self.path} has {len(self.lines)} results; the batch has {len(requests)} candidates. Name another "
+                "--out, or remove the file."
+            )
+        return requests[len(self.lines) :]
+
+    def add(self, line: str) -> None:
+        """Append one line by one write, and see it on the disk."""
+        with writable(self.path), self.path.open("ab", buffering=0) as out:
+            out.write(line.encode() + b"\n")
+            os.fsync(out.fileno())
+
+
+class Ahead:
+    """Results before it is their turn, in a file beside the others: a kill costs what is in flight, not what waits."""
+
+    def __init__(self, results: Results) -> None:
+        self._path = results.path.with_name(f"{results.path.name}.ahead")
+        self._file, self._adding = Results(self._path), Lock()
+        early = [one for line in self._file.lines if isinstance(one := Early.read(line), Early)]
+        done = Counter(results.lines)
+        self._found: dict[tuple[str, str], list[str]] = {}
+        for one in early:
+            done[one.line] -= 1
+            if done[one.line] < 0:
+                self._found.setdefault((one.input, _key_of_line(one.line)), []).append(one.line)
+
+    def take(self, request: Request, choices: Choices) -> str | None:
+        """A result that an earlier run had for this request; each serves once, as the same kernel may stand twice."""
+        with self._adding:
+            found = self._found.get((digest(request.text), request.key(choices)))
+            return found.pop() if found else None
+
+    def add(self, request: Request, line: str) -> None:
+        """Keep one."""
+        with self._adding:
+            self._file.add(Early(input=digest(request.text), line=line).text())
+
+    def over(self) -> None:
+        """All had their turn."""
+        self._path.unlink(missing_ok=True)
+
+
+def _request(number: int, text: str, folder: Path) -> Request:
+    if len(text) > LINE_BYTES:
+        return Request(number, text, None, f"line of {len(text)} characters; at most {LINE_BYTES} are read")
+    try:
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            return Request(number, text, None, f"a {type(found).__name__}, not a JSON object")
+        return Request(number, text, Candidate.model_validate(_completed(found, folder)))
+    except ValidationError as error:
+        return Request(number, text, None, f"no candidate: {first_wrong(error)}")
+    except UsageError as error:
+        return Request(number, text, None, str(error))
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
+        return Request(number, text, None, f"not JSON: {error}")
+
+
+def _completed(found: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The fields of a candidate: the source from its file, the style from the source, where they are not given."""
+    path = found.pop("path", None)
+    if isinstance(path, str) and "source" not in found:
+        found["source"] = read_text(folder / path)
+    if "source" not in found:
+        raise UsageError("no candidate: it has neither path nor source. Give it one of them.")
+    if isinstance(found.get("source"), str):
+        found.setdefault("language", language_of(found["source"]))
+    return {"direction": Direction.named(Path(path).stem if isinstance(path, str) else ""), **found}
+
+
+def _line(request: Request, choices: Choices, judge: Judge, ahead: Ahead | None) -> str:
+    """A record or what is wrong, as one line; whatever happens to one candidate, the next has its own line.
+
+    What is our fault is not kept ahead of its turn: at an interrupt all that is in flight is.
+    """
+    if request.candidate is None:
+        return _malformed(request, request.error)
+    if ahead and (found := ahead.take(request, choices)):
+        return found
+    try:
+        record = judge(request.candidate, choices)
+    except WarpsmithError as error:
+        return _malformed(request, str(error))
+    if ahead and record.verdict is not Verdict.FAULT:
+        ahead.add(request, record.text())
+    return record.text()
+
+
+def _malformed(request: Request, why: str) -> str:
+    error = f"Line {request.number}: {why}"
+    return Malformed(error=error, line=request.number, input=digest(request.text)).text()
+
+
+def _is_for(line: str, request: Request, choices: Choices) -> bool:
+    """Whether a line is this request's. A task of ours is named alike in both; what a path means is not known here."""
+    record, asked = Record.read(line), request.candidate
+    if isinstance(record, Record) and asked is not None and asked.task in folders():
+        return record.candidate.task == asked.task and _key_of_line(line) == request.key(choices)
+    return _key_of_line(line) in (request.key(choices), digest(request.text))
+
+
+def _key_of_line(line: str) -> str:
+    record = Record.read(line)
+    if isinstance(record, Record):
+        return _key(record.candidate, record.options.model_dump())
+    refused = Malformed.read(line)
+    return refused.input if isinstance(refused, Malformed) else ""
+
+
+def _key(candidate: Candidate, options: dict[str, Any]) -> str:
+    """By content and options; the task's name may be a path in a batch, so it is not part of it."""
+    chosen = {name: value for name, value in options.items() if name != "seeds"}
+    macros = dict(candidate.macros)
+    return digest_json([candidate.direction, candidate.language, macros, candidate.source, chosen])

@@ -1,0 +1,150 @@
+"""The check stage: the calls of a plan on a session, each looked at, the first fault deciding."""
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+import torch
+
+from warpsmith.evaluation.check.fault import Fault, findings_of, look
+from warpsmith.evaluation.check.plan import Step
+from warpsmith.evaluation.check.seen import Seen, cases_of
+from warpsmith.evaluation.check.threads import one_thread
+from warpsmith.machines.worker.session import Mode, Session, Shown
+from warpsmith.records import Case, CaseCheck, CheckFacts, Direction, Finding, StageResult, Task, Trial, Verdict
+from warpsmith.tasks.reference.program import Problem
+
+STAGE = "check"
+MODES = (Mode.IDLE, Mode.QUEUED)
+TIMED_IN = 4  # one of so many calls is made as a timed one is, so that a kernel cannot tell a cold cache for a clock
+STREAK_S = 5.0  # on a GPU: a slow kernel shall not keep it from the others for minutes
+Solve = Callable[[Direction, Trial], Problem]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is checked: one direction of a task, how its problems are made, and whether results are given to it."""
+
+    task: Task
+    direction: Direction
+    solve: Solve
+    plain: bool = False
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The stage's result, and the calls behind it for whoever models their time."""
+
+    result: StageResult
+    seen: tuple[Seen, ...]
+
+
+@dataclass
+class _Notes:
+    """What is remembered between calls; results only of trials that come again."""
+
+    again: frozenset[str] = frozenset()
+    seen: list[Seen] = field(default_factory=list)
+    results: dict[str, tuple[torch.Tensor, ...]] = field(default_factory=dict)
+    repeats: dict[str, bool] = field(default_factory=dict)
+
+    def take(self, step: Step, shown: Shown, worst: float) -> None:
+        """Keep one right call; the same arguments again say whether it is deterministic."""
+        self.seen.append(Seen(step, worst, shown.facts))
+        name, key = step.trial.case.name, step.trial.text()
+        if step.again and key in self.results:
+            self.repeats[name] = self.repeats.get(name, True) and _same(self.results[key], shown.results)
+        if key in self.again:
+            self.results[key] = shown.results
+
+
+class _Solved:
+    """Problems, each solved once: a few come again and again."""
+
+    def __init__(self, subject: Subject, steps: Sequence[Step]) -> None:
+        self._subject, self._kept = subject, dict[str, Problem]()
+        self._left = Counter(step.trial.text() for step in steps)
+
+    def problem(self, step: Step) -> Problem:
+        """The problem of a step; let go with the last step that has it."""
+        key = step.trial.text()
+        found = self._kept.pop(key, None) or self._subject.solve(self._subject.direction, step.trial)
+        self._left[key] -= 1
+        if self._left[key]:
+            self._kept[key] = found
+        return found
+
+
+def check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
+    """Make the calls in order until one is wrong."""
+    with one_thread() if session.device == "vgpu" else nullcontext():
+        return _check(subject, steps, session)
+
+
+def _check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
+    started, solved = time.perf_counter(), _Solved(subject, steps)
+    notes = _Notes(frozenset(step.trial.text() for step in steps if step.again))
+    streak_s, left_out = 0.0, 0
+    for step in steps:
+        if step.streak and streak_s > STREAK_S and session.device == "cuda":
+            left_out += 1
+            continue
+        problem = solved.problem(step)
+        given = problem.native if subject.plain else ()
+        mode = MODES[len(notes.seen) % len(MODES)]  # by turns: a result that is late shows behind the gate alone
+        begin = time.monotonic()
+        timed = secrets.randbelow(TIMED_IN) == 0
+        shown = session.call(problem.arguments, given=given, slot=step.slot, mode=mode, timed=timed)
+        streak_s += time.monotonic() - begin if step.streak else 0.0
+        looked = look(shown, problem, subject.task, subject.direction, step.trial)
+        if looked.fault is not None:
+            result = _failed(looked.fault, step, findings_of(shown), notes, session.device, started)
+            return Checked(result, tuple(notes.seen))
+        notes.take(step, shown, looked.worst or 0.0)
+    facts = CheckFacts(device=session.device, cases=_cases(notes))
+    result = StageResult(
+        stage=STAGE,
+        verdict=Verdict.PASS,
+        detail=f"{left_out} calls were left out of a streak that took {streak_s:.1f} s" if left_out else "",
+        facts=facts,
+        seconds=time.perf_counter() - started,
+    )
+    return Checked(result, tuple(notes.seen))
+
+
+def _same(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
+    """Whether two answers are equal bit by bit, not-a-number included."""
+    pairs = zip(first, second, strict=True)
+    return all(torch.equal(_bits(one), _bits(other)) for one, other in pairs)
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def _failed(
+    fault: Fault, step: Step, findings: Sequence[Finding], notes: _Notes, device: str, started: float
+) -> StageResult:
+    trial = step.trial
+    where = f"{trial.case.name}, {trial.draw}, call {len(notes.seen) + 1}"
+    facts = CheckFacts(device=device, cases=_cases(notes), failed=trial, findings=tuple(findings))
+    return StageResult(
+        stage=STAGE,
+        verdict=fault.verdict,
+        reason=fault.reason,
+        detail=f"{fault.detail} ({where})",
+        facts=facts,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _cases(notes: _Notes) -> tuple[CaseCheck, ...]:
+    return tuple(_case(case, notes) for case in cases_of(notes.seen))
+
+
+def _case(case: Case, notes: _Notes) -> CaseCheck:
+    errors = [one.worst for one in notes.seen if one.step.trial.case.name == case.name]
+    return CaseCheck(case=case, calls=len(errors), worst=max(errors), deterministic=notes.repeats.get(case.name))

@@ -1,0 +1,23 @@
+"""The calls that were right, for whoever models their time or counts their launches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpsmith.evaluation.check.plan import Step
+from warpsmith.machines.virtual import Facts
+from warpsmith.records import Case, Group
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One call that was right, with what the virtual GPU counted."""
+
+    step: Step
+    worst: float
+    facts: Facts | None
+
+
+def cases_of(seen: Sequence[Seen]) -> list[Case]:
+    """The cases that were called, by name, held-out ones last."""
+    cases = {one.step.trial.case.name: one.step.trial.case for one in seen}
+    return sorted(cases.values(), key=lambda case: (case.group is Group.HELDOUT, case.name))

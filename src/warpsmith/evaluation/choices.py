@@ -1,0 +1,65 @@
+"""What a user may choose for an evaluation, and the device that the choice comes to on this machine."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from warpsmith.base import MachineError, UsageError
+from warpsmith.machines.hardware import gpus
+from warpsmith.records import Group, Options
+
+DEVICES = ("auto", "cuda", "vgpu")
+
+
+class Defence(StrEnum):
+    """What can be left out to see whether behaviour alone holds."""
+
+    STATIC = "static"
+    LINK = "link"
+    VIRTUAL = "virtual"  # the virtual GPU before a real one, so that it does not grade itself
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The device, the cases, the GPU to model, what is left out, and whether confinement may be poor."""
+
+    device: str = "auto"
+    cases: tuple[Group, ...] = ()
+    gpu: str = "H200"
+    trust: bool = False
+    without: frozenset[Defence] = frozenset()
+    tier: Literal["search", "claim"] = "search"
+    cache: Literal["cold", "warm"] = "cold"  # the L2 before a timed call
+    baselines: tuple[str, ...] = ()  # modes of torch; empty: all of them
+    call_s: float = 60.0  # the longest that one call may take
+    most_cases: int | None = None  # of the timing cases, as the task lists them; none: all
+    until: str = ""  # the last stage to run; empty: all of them
+    effort: Literal["usual", "sketch", "thorough"] = "usual"  # of the virtual GPU; see `sketch`
+
+    def options(self, seed: int) -> Options:
+        """The same as part of a record; what is as usual is not said."""
+        extra: dict[str, str] = {"gpu": self.gpu} if self.device == "vgpu" else {"tier": self.tier}
+        if self.without:
+            extra["without"] = ",".join(sorted(self.without))
+        if self.effort != "usual" and self.device == "vgpu":
+            extra["effort"] = self.effort
+        if self.until:
+            extra["until"] = self.until
+        if self.most_cases is not None:
+            extra["most_cases"] = str(self.most_cases)
+        if self.baselines:
+            extra["baselines"] = ",".join(self.baselines)
+        cases = tuple(group.value for group in self.cases)
+        return Options(device=self.device, cases=cases, seeds=(seed,), cache=self.cache, extra=extra)
+
+
+def settled(device: str) -> str:
+    """`auto` as `cuda` or `vgpu`; a `cuda` that is not there is a MachineError."""
+    if device not in DEVICES:
+        raise UsageError(f"Device {device} does not exist; use {', '.join(DEVICES)}.")
+    if device == "vgpu":
+        return device
+    here = bool(gpus())
+    if device == "cuda" and not here:
+        raise MachineError("This machine has no NVIDIA GPU that nvidia-smi lists; --device vgpu runs without one.")
+    return "cuda" if here else "vgpu"

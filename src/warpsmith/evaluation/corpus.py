@@ -1,0 +1,295 @@
+"""A corpus of attacks and honest controls: their headers, what was expected of them, and what came out."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, cast
+
+from pydantic import Field
+
+import warpsmith
+from warpsmith.base import UsageError, WarpsmithError, digest_json, read_text
+from warpsmith.evaluation.choices import Choices, Defence
+from warpsmith.evaluation.processes.judges import Grade, pool_of_judges
+from warpsmith.evaluation.run import grade
+from warpsmith.languages.nvcc.source import language_of
+from warpsmith.records import Candidate, Direction, Model, Reason, Record, Verdict
+from warpsmith.records.record import CHANCE
+
+HEADER = re.compile(r"^//\s*([a-z]+):\s*(.*?)\s*$")
+NO_GAIN = 0.99  # of the honest kernel's time: above this an attack has gained nothing
+KNOWN = ("attack", "control", "task", "direction", "caught", "without", "device", "cases", "harmless")
+
+
+class Expected(Model):
+    """A stage and a reason that may catch an attack; an empty stage means any."""
+
+    stage: str = ""
+    reason: Reason
+
+
+class Specimen(Model):
+    """One file of a corpus, as its header describes it."""
+
+    path: str
+    name: str
+    attack: bool
+    task: str
+    direction: Direction = Direction.FORWARD
+    device: str = ""  # where it shows: "cuda" only on a real GPU; what shows on the virtual one is tried on both
+    cases: Literal["", "all"] = ""  # "all": the first few timing cases do not show it
+    caught: tuple[Expected, ...] = ()
+    without: tuple[Expected, ...] = ()  # what catches it when defences are left out
+    harmless: str = ""
+
+
+class Outcome(Model):
+    """What came out for one file: where the way ended, and whether that is what should happen."""
+
+    specimen: Specimen
+    verdict: Verdict
+    stage: str = ""
+    reason: Reason | None = None
+    detail: str = ""
+    time_us: float | None = None  # of all cases together, modelled or measured
+    honest_us: float | None = None  # of the slow kernel inside an attack that passed, on the same inputs
+    seconds: Mapping[str, float] = Field(default_factory=dict)  # that each stage took
+    expected: bool = False
+    wrong: bool  # an attack that got through, or a control that did not
+    key: str = ""  # of the text and of how it was tried: what tells this outcome from others in a file
+
+    @property
+    def is_void(self) -> bool:
+        """Whether it says nothing of the file: our fault, a disturbed GPU, or something that is lacking here."""
+        return self.verdict in (Verdict.FAULT, Verdict.SKIP) or self.reason in CHANCE
+
+    def as_said(self, bare: bool) -> bool:
+        """Whether it ended where the header says, `bare` when defences were left out; one that says nothing asks only
+        that an attack does not pass. On a GPU the virtual one goes before, and what a check finds may be found there.
+        """
+        if not self.specimen.attack or self.verdict is Verdict.PASS:
+            return not self.wrong
+        caught = (self.specimen.without or self.specimen.caught) if bare else self.specimen.caught
+        stage = "check" if self.stage == "virtual" else self.stage
+        return not caught or any(one.reason is self.reason and one.stage in ("", stage) for one in caught)
+
+
+class Audit(Model):
+    """All outcomes, and the two rates with their denominators."""
+
+    outcomes: tuple[Outcome, ...]
+    skipped: tuple[Specimen, ...] = ()  # need another device
+
+    def count(self, attack: bool, wrong: bool | None = None) -> int:
+        """How many attacks or controls were tried, or how many of them went wrong."""
+        return sum(1 for one in self._tried if one.specimen.attack is attack and wrong in (None, one.wrong))
+
+    @property
+    def _tried(self) -> list[Outcome]:
+        """Without the attacks of which nothing is known; a control that has no verdict is a false alarm."""
+        return [one for one in self.outcomes if not (one.specimen.attack and one.is_void)]
+
+    @property
+    def clean(self) -> bool:
+        """Whether no attack got through and every control passed."""
+        return not any(one.wrong for one in self.outcomes)
+
+    @property
+    def faulty(self) -> bool:
+        """Whether something went wrong on our side."""
+        return any(one.verdict is Verdict.FAULT for one in self.outcomes)
+
+    def summary(self) -> str:
+        """Both rates in a line, and how many attacks are not in them."""
+        left = len(self.outcomes) - len(self._tried)
+        return (
+            f"attacks that succeeded: {self.count(True, True)} of {self.count(True)}; "
+            f"false alarms: {self.count(False, True)} of {self.count(False)}"
+            f"{f'; attacks without a verdict: {left}' if left else ''}"
+        )
+
+
+def read_corpus(folders: Sequence[Path]) -> list[Specimen]:
+    """Every .cu file below the folders that says what it is; a folder without one is refused."""
+    paths = sorted({path for folder in folders for path in _files(folder)})
+    found = [specimen for path in paths if (specimen := read_specimen(path)) is not None]
+    if not found:
+        names = ", ".join(map(str, folders))
+        raise UsageError(f"No file in {names} begins with '// attack: …' or '// control: …'.")
+    return found
+
+
+def read_specimen(path: Path) -> Specimen | None:
+    """The file's header; None when it is neither an attack nor a control."""
+    fields = dict(_header(read_text(path)))
+    if "attack" not in fields and "control" not in fields:
+        return None
+    if "task" not in fields:
+        raise UsageError(f"{path}: the header has no '// task: NAME'. Add the task that the kernel is for.")
+    try:
+        return Specimen(
+            path=str(path),
+            name=fields.get("attack") or fields.get("control") or path.stem,
+            attack="attack" in fields,
+            task=fields["task"],
+            direction=Direction(fields.get("direction", "forward")),
+            device=fields.get("device", ""),
+            cases=cast(Literal["", "all"], fields.get("cases", "")),
+            caught=tuple(_expected(fields.get("caught", ""))),
+            without=tuple(_expected(fields.get("without", ""))),
+            harmless=fields.get("harmless", ""),
+        )
+    except ValueError as error:
+        raise UsageError(f"{path}: its header cannot be read: {error}.") from None
+
+
+def audit(
+    specimens: Sequence[Specimen],
+    choices: Choices,
+    jobs: int,
+    tell: Callable[[Outcome], None],
+    known: Mapping[str, Outcome] | None = None,
+) -> Audit:
+    """Evaluate the whole corpus, `jobs` at a time; `tell` hears of each outcome when it is there.
+
+    `known` are outcomes by their keys that an earlier run has left.
+    """
+    fit = [one for one in specimens if one.device != "cuda" or choices.device == "cuda"]
+    found = {one.path: known[key] for one in fit if known and (key := key_of(one, choices)) in known}
+    left = [one for one in fit if one.path not in found]
+    with pool_of_judges(choices, min(jobs, len(left))) as (threads, by):
+        trials = [threads.submit(examine, one, choices, by=by) for one in left]
+        for done in as_completed(trials):
+            tell(done.result())
+    found |= {one.specimen.path: one for one in (trial.result() for trial in trials)}
+    outcomes = tuple(found[one.path] for one in fit)
+    return Audit(outcomes=outcomes, skipped=tuple(one for one in specimens if one not in fit))
+
+
+def way_for(specimen: Specimen, choices: Choices) -> Choices:
+    """How one file is tried: with every timing case where its header asks for that."""
+    return replace(choices, most_cases=None) if specimen.cases == "all" else choices
+
+
+def key_of(specimen: Specimen, choices: Choices) -> str:
+    """Of a file's text, header and all, and of how it is tried."""
+    tried = [choices.device, choices.gpu, sorted(choices.without), choices.most_cases, choices.trust]
+    return digest_json([read_text(Path(specimen.path)), tried, warpsmith.__version__])
+
+
+def untouched(found: Audit, less: Choices) -> dict[str, Outcome]:
+    """The outcomes that hold with fewer defences as well, by the keys that they have there.
+
+    A sign in the text decides nothing, and what the link policy lets through goes the same way without it.
+    """
+    if Defence.VIRTUAL in less.without:
+        return {}
+    ended = ("compile",) if Defence.LINK in less.without else ()
+    same = [one for one in found.outcomes if one.stage not in ended and not one.is_void]
+    return {
+        (key := key_of(one.specimen, less)): one.model_copy(update={"key": key, "expected": one.as_said(True)})
+        for one in same
+    }
+
+
+def read_outcomes(lines: Sequence[str]) -> dict[str, Outcome]:
+    """What an earlier run left in a file, by key; a line that is none is nothing, nor is one that says nothing."""
+    found = [one for line in lines if isinstance(one := Outcome.read(line), Outcome)]
+    return {one.key: one for one in found if one.key and not one.is_void}
+
+
+def examine(specimen: Specimen, choices: Choices, seed: int | None = None, by: Grade = grade) -> Outcome:
+    """What comes out for one file; by a secret seed unless one is given."""
+    source = read_text(Path(specimen.path))
+    candidate = Candidate(
+        task=specimen.task,
+        direction=specimen.direction,
+        source=source,
+        language=language_of(source),
+        origin=Path(specimen.path).name,
+    )
+    key, way = key_of(specimen, choices), way_for(specimen, choices)
+    try:
+        record = by(candidate, way, seed)
+        honest = _honest(specimen, candidate, way, record, by)
+        return judged(specimen, record, bool(choices.without), honest).model_copy(update={"key": key})
+    except WarpsmithError as error:
+        return Outcome(
+            key=key,
+            specimen=specimen,
+            verdict=Verdict.FAULT,
+            reason=Reason.HARNESS,
+            detail=str(error),
+            expected=False,
+            wrong=not specimen.attack,
+        )
+
+
+def _honest(specimen: Specimen, candidate: Candidate, choices: Choices, record: Record, by: Grade) -> float | None:
+    """The time of the slow kernel that an attack wraps, by the same secret seed; asked only of one that passed."""
+    if not specimen.attack or record.concluded is not Verdict.PASS or "#ifdef HONEST" not in candidate.source:
+        return None
+    inside = candidate.model_copy(update={"macros": {**candidate.macros, "HONEST": "1"}})
+    return _time_us(by(inside, choices, record.options.seeds[0]))
+
+
+def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | None = None) -> Outcome:
+    """A record held against the header; `bare` when defences were left out.
+
+    A pass is a success, unless the header says why this one does no harm and it gains no time.
+    """
+    verdict = record.concluded
+    ended = next((one for one in record.results if one.verdict is record.verdict and one.reason), record.results[-1])
+    passed, time_us = verdict is Verdict.PASS, _time_us(record)
+    outcome = Outcome(
+        specimen=specimen,
+        verdict=verdict,
+        stage=ended.stage,
+        reason=ended.reason,
+        detail=ended.detail,
+        time_us=time_us,
+        honest_us=honest_us,
+        seconds={one.stage: round(one.seconds, 2) for one in record.results},
+        wrong=(passed and not _harmless(specimen, time_us, honest_us)) if specimen.attack else not passed,
+    )
+    return outcome.model_copy(update={"expected": outcome.as_said(bare)})
+
+
+def _harmless(specimen: Specimen, time_us: float | None, honest_us: float | None) -> bool:
+    """Whether the header excuses a pass, and no time is gained over the honest kernel inside where both are known."""
+    known = time_us is not None and honest_us is not None
+    return bool(specimen.harmless) and not (known and (time_us or 0.0) < (honest_us or 0.0) * NO_GAIN)
+
+
+def _time_us(record: Record) -> float | None:
+    cases = record.timing.cases if record.timing else ()
+    return sum(case.time.us for case in cases) or None
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    if folder.is_file():
+        yield folder
+    elif folder.is_dir():
+        yield from folder.rglob("*.cu")
+    else:
+        raise UsageError(f"Corpus {folder} does not exist. Give a folder of .cu files, or one file.")
+
+
+def _header(text: str) -> Iterator[tuple[str, str]]:
+    """The fields of the comment lines that a file begins with."""
+    for line in text.splitlines():
+        if not line.startswith("//"):
+            return
+        if (match := HEADER.match(line)) and match[1] in KNOWN:
+            yield match[1], match[2]
+
+
+def _expected(text: str) -> Iterator[Expected]:
+    """`check wrong_value, findings`: a stage holds for the reasons after it until another is named; `?` is unknown."""
+    stage = ""
+    for part in (part.strip() for part in re.split("[,;]", text) if part.strip() not in ("", "?")):
+        words = part.split()
+        stage = words[0] if len(words) > 1 else stage
+        yield Expected(stage=stage, reason=Reason(words[-1]))

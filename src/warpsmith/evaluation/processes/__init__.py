@@ -1,0 +1,1 @@
+"""Evaluator processes: forked once, reused for many evaluations."""

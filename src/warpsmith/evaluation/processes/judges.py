@@ -1,0 +1,227 @@
+"""Judges: processes that each have a candidate at a time from its artifact on, where many are evaluated on a GPU.
+
+A check is hundreds of short calls with Python in between, and threads of one Python process wait for each other there;
+whoever is on the clock would wait for all of them. Who has the GPU is settled by leases, which processes share. Texts
+are compiled by threads of whoever asks: meanwhile one process loads torch, which then forks the judges.
+
+python -m warpsmith.evaluation.processes.judges
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from queue import SimpleQueue
+from threading import BoundedSemaphore, Lock, Thread
+from typing import Protocol
+
+from warpsmith.base import HarnessError, UsageError
+from warpsmith.evaluation.choices import Choices
+from warpsmith.evaluation.processes.nursery import Child, Nursery, hung_up, tend
+from warpsmith.evaluation.processes.pool import pool
+from warpsmith.evaluation.processes.warm import get_ready, load
+from warpsmith.evaluation.run import Begun, begin, go_on, grade
+from warpsmith.isolation import Frame, FrameError, FrameReader, FrameWriter
+from warpsmith.records import Candidate, Model, Record, Verdict
+
+ARGV = (sys.executable, "-P", "-m", "warpsmith.evaluation.processes.judges")
+MOST = 8  # each has a context on the GPU and what torch loads there
+# Texts compiled at once, half of the cores: with a compiler on every one a judge is milliseconds late at its clock, and
+# the clock takes longer for a kernel than these compilers do.
+COMPILERS = max(1, (os.cpu_count() or 1) // 2)
+JOB, REPLY = 1, 2
+LONG_S = 7 * 86400.0  # a judge may wait for the GPU as long as it is; every stage has limits of its own
+JOB_BYTES = 64 << 20
+
+
+class Grade(Protocol):
+    """Who evaluates a candidate: this process, or another."""
+
+    def __call__(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
+        """The candidate's record; a secret seed is drawn unless given."""
+        ...
+
+
+GoOn = Callable[[Begun], Record]
+
+
+class Reply(Model):
+    """The record, or why there can be none: the question was wrong, or something on our side."""
+
+    record: Record | None = None
+    refused: str = ""
+    error: str = ""
+
+
+class Judge:
+    """One process; it is asked for at once, since it takes a while, and again after it has died."""
+
+    def __init__(self, nursery: Nursery) -> None:
+        self._nursery = nursery
+        self._busy = Lock()
+        self._child: Child | None = nursery.child()
+
+    def go_on(self, begun: Begun) -> Record:
+        """What the process says."""
+        with self._busy:
+            if self._child is None or self._child.is_gone:
+                self._leave()
+                self._child = self._nursery.child()
+            try:
+                reply = _ask(self._child, begun)
+            except BaseException:  # whatever it is, an answer may still be on its way
+                self._leave()
+                raise
+            if reply.error or (reply.record is not None and reply.record.verdict is Verdict.FAULT):
+                self._leave()  # it may have lost the GPU, or memory; the next candidate has another
+        if reply.refused:
+            raise UsageError(reply.refused)
+        if reply.record is None:
+            raise HarnessError(reply.error or "A judge gave no record.")
+        return reply.record
+
+    def close(self) -> None:
+        """Let go of the process, which ends then."""
+        with self._busy:
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+
+
+def _ask(child: Child, job: Begun) -> Reply:
+    found = child.writer.write(Frame(JOB, job.text().encode()), LONG_S) or child.reader.read(LONG_S, JOB_BYTES)
+    if isinstance(found, FrameError):
+        raise HarnessError(f"A judge's process ended ({found.detail}): {child.last_words()}")
+    return Reply.parse(found.payload)
+
+
+class Judges:
+    """Several, each of which has one candidate at a time."""
+
+    def __init__(self, count: int, argv: tuple[str, ...] = ARGV) -> None:
+        self._nursery = Nursery(argv)
+        self._all = [Judge(self._nursery) for _ in range(count)]
+        self._free, self._compiling = SimpleQueue[Judge](), BoundedSemaphore(COMPILERS)
+        for judge in self._all:
+            self._free.put(judge)
+
+    def grade(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
+        """Compiled here, and the rest by the next one that is free; one that ended in the middle is a fault of ours."""
+        with self._compiling:
+            begun = begin(candidate, choices, seed)
+        if not begun.left:
+            return begun.record
+        judge = self._free.get()
+        try:
+            record = judge.go_on(begun)
+        except UsageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - ours, in the record of this candidate; the next has another judge
+            record = begun.failed(error)
+        finally:
+            self._free.put(judge)
+        return record
+
+    def close(self) -> None:
+        """End them all, and then whoever waits for one of them has waited."""
+        self._nursery.close()
+        for judge in self._all:
+            judge.close()
+
+
+@contextmanager
+def pool_of_judges(choices: Choices, jobs: int) -> Iterator[tuple[ThreadPoolExecutor, Grade]]:
+    """Threads for many candidates and who evaluates one: this process, or others where several share a GPU."""
+    with ExitStack() as until:
+        by = judges_for(choices, jobs, until)
+        with pool(jobs) as threads:
+            try:
+                yield threads, by
+            except BaseException:  # an interrupt: nobody wants what waits or is still evaluated
+                threads.shutdown(wait=False, cancel_futures=True)
+                until.close()
+                raise
+
+
+def judges_for(choices: Choices, jobs: int, until: ExitStack) -> Grade:
+    """Who evaluates one of `jobs` candidates at a time: this process, or others until the stack closes."""
+    if choices.device != "cuda" or jobs < 2:
+        return grade
+    judges = Judges(min(jobs, MOST))
+    until.callback(judges.close)
+    return judges.grade
+
+
+def serve(requests: FrameReader, replies: FrameWriter, one: GoOn) -> None:
+    """Answer until the other end is closed."""
+    while not isinstance(frame := requests.read(LONG_S, JOB_BYTES), FrameError):
+        try:
+            reply = Reply(record=one(Begun.parse(frame.payload)))
+        except UsageError as error:
+            reply = Reply(refused=str(error))
+        except Exception as error:  # noqa: BLE001 - our fault in one evaluation, told in its record
+            reply = Reply(error=f"{type(error).__name__}: {error}")
+        if replies.write(Frame(REPLY, reply.text().encode()), LONG_S) is not None:
+            break
+
+
+def leave_with(fd: int) -> None:
+    """End this process as soon as the other end of a pipe is closed, whatever it does then."""
+
+    def watch() -> None:
+        hung_up(fd)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+def run(one: GoOn, load: Callable[[], None], prepare: Callable[[], None]) -> None:
+    """Load, then be the parent of judges; each of them begins to prepare before its first question."""
+
+    def judge(reading: int, writing: int) -> None:
+        if is_without_cuda():  # what was loaded has opened the driver: begin again, without
+            _again(reading, writing)
+        if torch := sys.modules.get("torch"):
+            torch.seed()  # else all judges would have their parent's numbers to come
+        live(one, prepare, reading, writing)
+
+    tend(load, judge)
+
+
+def live(one: GoOn, prepare: Callable[[], None], reading: int, writing: int) -> None:
+    """A judge's life."""
+    leave_with(reading)
+    prepare()
+    serve(FrameReader(reading), FrameWriter(writing), one)
+
+
+def is_without_cuda() -> bool:
+    """Whether this is the child of a process that has opened CUDA's driver, which no child can use then."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda._is_in_bad_fork()
+
+
+def _again(*fds: int) -> None:
+    for fd in fds:
+        os.set_inheritable(fd, True)
+    os.execv(sys.executable, [*ARGV, *map(str, fds)])
+
+
+def main() -> None:
+    """Evaluate what others have compiled."""
+    if len(sys.argv) > 1:
+        reading, writing = map(int, sys.argv[1:])
+        for fd in (reading, writing):
+            os.set_inheritable(fd, False)
+        load()
+        live(go_on, get_ready, reading, writing)
+    else:
+        run(go_on, load, get_ready)
+
+
+if __name__ == "__main__":
+    main()

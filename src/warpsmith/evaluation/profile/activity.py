@@ -1,0 +1,100 @@
+"""Names and times of the kernels that a call ran, from CUPTI's activity records; no counters, no permission needed."""
+
+import re
+import sysconfig
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpsmith.base import HarnessError, MachineError, median
+from warpsmith.base.native import build
+from warpsmith.evaluation.profile.names import plain_name
+from warpsmith.evaluation.profile.ncu import Refusal, Subject
+from warpsmith.isolation import Refused, collect
+from warpsmith.languages.nvcc import Toolchain
+from warpsmith.machines.cuda.profiled import Call, Walls, run_under
+from warpsmith.records import KernelProfile, MeasuredTime
+
+SOURCE = Path(__file__).parent / "native" / "activity.cc"
+LINE = re.compile(r"(\d+) (\d+) ([\d,]+) ([\d,]+) (\d+) (-?\d+) (-?\d+) (\S.*)")
+RECORDS, MOST_BYTES, RUN_S = "activity", 16 << 20, 60.0
+
+
+@dataclass(frozen=True)
+class Cupti:
+    """Where the library and its headers lie."""
+
+    include: Path
+    library: Path
+
+
+def activity(subject: Subject, toolchain: Toolchain, walls: Walls = Walls.FULL) -> tuple[KernelProfile, ...] | Refusal:
+    """The kernels of one call, or why they could not be seen."""
+    found = find_cupti(toolchain)
+    if found is None:
+        return Refusal("CUPTI is not here (cupti.h and libcupti.so.13): pip install nvidia-cuda-cupti")
+    try:
+        library = _built(found, toolchain)
+    except (HarnessError, MachineError) as error:
+        return Refusal(f"the library that records activity does not build: {str(error)[:300]}")
+    with tempfile.TemporaryDirectory(prefix="warpsmith-cupti-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        ended = run_under((), _call(subject, found, library, folder), walls, RUN_S)
+        if ended.trouble is not None:
+            return Refusal(f"the call failed under CUPTI: {ended.trouble.detail}")
+        raw = collect(folder, RECORDS, MOST_BYTES)
+    text = "" if isinstance(raw, Refused) else raw.decode("utf-8", "replace")
+    return read_activity(text) or Refusal("CUPTI recorded no kernel")
+
+
+def read_activity(text: str) -> tuple[KernelProfile, ...]:
+    """One profile for each kernel and launch shape, in the order of their first launches."""
+    groups: dict[tuple[str, ...], list[re.Match[str]]] = {}
+    for found in sorted(filter(None, map(LINE.fullmatch, text.splitlines())), key=lambda match: int(match[1])):
+        groups.setdefault((found[8], found[3], found[4]), []).append(found)
+    return tuple(_kernel(group) for group in groups.values())
+
+
+def find_cupti(toolchain: Toolchain) -> Cupti | None:
+    """In the toolkit, in its extras, or among the PyPI wheels of this environment."""
+    wheels = Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13"
+    for root in (toolchain.root, toolchain.root / "extras" / "CUPTI", wheels):
+        libraries = [path for folder in ("lib64", "lib") for path in sorted((root / folder).glob("libcupti.so.*"))]
+        if (root / "include" / "cupti.h").exists() and libraries:
+            return Cupti(root / "include", libraries[0])
+    return None
+
+
+def _built(cupti: Cupti, toolchain: Toolchain) -> Path:
+    headers = ("-isystem", str(cupti.include), "-isystem", str(toolchain.root / "include"))
+    return build("libwarpsmith-activity.so", [SOURCE], (*headers, f"-Wl,{cupti.library}"), shared=True)
+
+
+def _call(subject: Subject, cupti: Cupti, library: Path, folder: Path) -> Call:
+    env = {
+        "CUDA_INJECTION64_PATH": str(library),
+        "WARPSMITH_ACTIVITY": str(folder / RECORDS),
+        "LD_LIBRARY_PATH": str(cupti.library.parent),
+    }
+    read = (library.parent, cupti.library.parent)
+    return Call(subject.artifact, subject.entry, subject.values, subject.runtime_folder, folder, env, read)
+
+
+def _kernel(group: Sequence[re.Match[str]]) -> KernelProfile:
+    first = group[0]
+    times = [(int(one[2]) - int(one[1])) / 1e3 for one in group]
+    return KernelProfile(
+        name=plain_name(first[8]),
+        launches=len(group),
+        grid=_three(first[3]),
+        block=_three(first[4]),
+        time=MeasuredTime(us=median(times), low_us=min(times), high_us=max(times), samples=len(times)),
+        registers=int(first[5]),
+        shared_bytes=int(first[6]) + int(first[7]),
+    )
+
+
+def _three(text: str) -> tuple[int, int, int]:
+    x, y, z = (int(part) for part in text.split(","))
+    return x, y, z

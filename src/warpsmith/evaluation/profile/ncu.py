@@ -1,0 +1,149 @@
+"""Nsight Compute around one call: all kernels it launches, counters and hot lines; or why there are none.
+
+The report is written by ncu and read back by ncu in a process without a GPU, so that what a candidate prints cannot
+stand in the tables.
+"""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from warpsmith.evaluation.profile.metrics import TIME, asked
+from warpsmith.evaluation.profile.ncu_table import Launch, Sampled, read_launches, read_lines
+from warpsmith.languages.nvcc.options import SOURCE
+from warpsmith.machines.cuda.profiled import Call, UnderTool, Walls, run_under
+from warpsmith.machines.hardware import Program, program
+from warpsmith.machines.worker.values import Value
+
+MOST_LAUNCHES = 32
+RUN_S, READ_S = 60.0, 30.0
+REPORT = "report"
+CURE = (
+    "load the nvidia kernel module with NVreg_RestrictProfilingToAdminUsers=0 (a line `options nvidia "
+    "NVreg_RestrictProfilingToAdminUsers=0` in /etc/modprobe.d), or give CAP_SYS_ADMIN (docker --cap-add=SYS_ADMIN)"
+)
+NO_METRIC = re.compile(r"Failed to find metric (?:regex:)?'?([\w.]+)'?")
+NO_OPTION = re.compile(r"(?:unrecogni[sz]ed|unknown) (?:option|argument)[^\n]*", re.IGNORECASE)
+ERROR = re.compile(r"^==ERROR== ?(.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A candidate to profile: its artifact and source, its entry and arguments, and the CUDA runtime's folder."""
+
+    artifact: Path
+    source: str
+    entry: str
+    values: Sequence[Value]
+    runtime_folder: Path
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What ncu saw."""
+
+    launches: tuple[Launch, ...]
+    lines: tuple[Sampled, ...]
+    walls: Walls
+    limited: bool  # as many launches as were asked for: there may be more
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why there are no counters, in a sentence with the way out."""
+
+    why: str
+
+
+Run: TypeAlias = Callable[[Sequence[str], Call, Walls, float], UnderTool]
+Read: TypeAlias = Callable[[Sequence[str]], str]
+
+
+def count(
+    subject: Subject, walls: Sequence[Walls], run: Run = run_under, read: "Read | None" = None, tool: str = "ncu"
+) -> Counted | Refusal:
+    """Counters of one call; each confinement in turn until one lets ncu work."""
+    found = program(tool)
+    if found is None:
+        return Refusal("ncu is not on PATH: install Nsight Compute (it comes with the CUDA toolkit)")
+    refusal = Refusal("no confinement was allowed")
+    for wall in walls:
+        answer = _count(subject, found, wall, run, read or _read)
+        if isinstance(answer, Counted):
+            return answer
+        refusal = answer
+    return refusal
+
+
+def command(ncu: str, folder: Path, metrics: Sequence[str]) -> list[str]:
+    """The command line up to the program."""
+    return [
+        ncu,
+        *("--clock-control", "none", "--target-processes", "all", "--launch-count", str(MOST_LAUNCHES)),
+        *("--section", "SourceCounters", "--metrics", ",".join(metrics)),
+        *("--import-source", "yes", "--source-folders", str(folder)),
+        *("--force-overwrite", "--export", str(folder / REPORT)),
+    ]
+
+
+def why_nothing(said: str, version: str, stopped: str = "") -> str:
+    """The reason in what ncu printed."""
+    if "ERR_NVGPUCTRPERM" in said:
+        return f"the driver keeps the GPU's counters for administrators (ERR_NVGPUCTRPERM): {CURE}"
+    if stopped:
+        return f"ncu {version} around the call was stopped: {stopped}"
+    if missing := NO_OPTION.search(said):
+        return f"ncu {version} is of a version that takes other options ({missing[0].strip()}); 2022.1 or newer does"
+    if "No kernels were profiled" in said:
+        return f"ncu {version} saw no kernel: the call launches none, or is over before ncu could reach it"
+    errors = ERROR.findall(said)
+    return f"ncu {version}: {errors[0].strip()}" if errors else f"ncu {version} printed no counters"
+
+
+def _count(subject: Subject, ncu: Program, walls: Walls, run: Run, read: Read) -> Counted | Refusal:
+    with tempfile.TemporaryDirectory(prefix="warpsmith-ncu-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / SOURCE).write_text(subject.source)
+        made = Call(subject.artifact, subject.entry, subject.values, subject.runtime_folder, folder)
+        ended = _run_known(ncu, made, walls, run)
+        if ended.trouble is not None:
+            return Refusal(f"the call failed under ncu: {ended.trouble.detail}")
+        report = folder / f"{REPORT}.ncu-rep"
+        if not report.is_file() or report.is_symlink():
+            return Refusal(why_nothing(ended.output, ncu.version, ended.stopped))
+        launches = read_launches(read(_page(ncu, report, "raw")))
+        if not any(TIME in launch.values for launch in launches):
+            return Refusal(why_nothing(ended.output, ncu.version))
+        lines = read_lines(read(_page(ncu, report, "source", "--print-source", "cuda,sass")))
+        return Counted(launches, lines, walls, len(launches) >= MOST_LAUNCHES)
+
+
+def _run_known(ncu: Program, made: Call, walls: Walls, run: Run) -> UnderTool:
+    """With every metric that this version has: it names the first that it has not, and is asked again."""
+    metrics = list(asked())
+    while True:
+        ended = run(command(str(ncu.path), made.folder, metrics), made, walls, RUN_S)
+        unknown = set(NO_METRIC.findall(ended.output)) & set(metrics)
+        if not unknown:
+            return ended
+        metrics = [metric for metric in metrics if metric not in unknown]
+
+
+def _page(ncu: Program, report: Path, page: str, *more: str) -> list[str]:
+    units = ("--print-units", "base")
+    return [str(ncu.path), "--import", str(report), "--csv", "--page", page, *units, *more]
+
+
+def _read(words: Sequence[str]) -> str:
+    """What ncu prints of a report; a report that it cannot read is an empty text."""
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, errors="replace", timeout=READ_S, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout

@@ -1,0 +1,185 @@
+"""One profile from the best source that is there: ncu, then CUPTI, then the compiler; the virtual GPU without a GPU."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warpsmith.evaluation.profile import counted, resources, virtual
+from warpsmith.evaluation.profile.activity import activity
+from warpsmith.evaluation.profile.ncu import MOST_LAUNCHES, Counted, Refusal, Subject, count
+from warpsmith.languages.nvcc import Toolchain
+from warpsmith.machines.cuda.profiled import Walls
+from warpsmith.machines.hardware import floor_us
+from warpsmith.machines.virtual import Description
+from warpsmith.machines.worker.values import Value
+from warpsmith.records import (
+    Ceilings,
+    CompileFacts,
+    Direction,
+    KernelProfile,
+    MeasuredTime,
+    ModelledTime,
+    PassedOver,
+    ProfileFacts,
+    ProfileSource,
+    RooflinePlace,
+    Signature,
+    Task,
+    Trial,
+)
+
+if TYPE_CHECKING:
+    from warpsmith.machines.worker import Sandbox
+    from warpsmith.tasks.reference.program import Problem
+
+MOST_BYTES = 3 << 29  # of the arguments of a call: they travel in one frame
+
+
+@dataclass(frozen=True)
+class Job:
+    """A compiled candidate that passed, and the call it is profiled on."""
+
+    task: Task
+    direction: Direction
+    trial: Trial
+    problem: "Problem"
+    artifact: Path
+    source: str
+    compiled: CompileFacts
+    plain: bool = False
+
+    @property
+    def signature(self) -> Signature:
+        """Of its direction."""
+        return self.task.signature(self.direction)
+
+    def values(self) -> tuple[Value, ...]:
+        """The arguments as they cross into a worker; a plain kernel is given its results too."""
+        import torch
+
+        from warpsmith.machines.worker.tensors import to_raw, to_values
+
+        given = [to_raw(torch.zeros_like(result).cpu()) for result in self.problem.native] if self.plain else []
+        return (*to_values(self.problem.arguments, self.signature), *given)
+
+
+def profile_cuda(job: Job, toolchain: Toolchain, ceilings: Ceilings, trust: bool = False) -> ProfileFacts:
+    """On this GPU, with whatever lets itself be used; never fails for want of a counter."""
+    if (size := _size(job)) > MOST_BYTES:
+        why = f"case {job.trial.case.name} has arguments of {size} bytes; a profiled call takes at most {MOST_BYTES}"
+        return from_compiler(job, ceilings, (PassedOver(source=ProfileSource.NCU, why=why),))
+    subject = Subject(job.artifact, job.source, job.direction.value, job.values(), toolchain.runtime.parent)
+    walls = (Walls.FULL, Walls.OWN, *((Walls.OPEN,) if trust else ()))
+    found = count(subject, walls)
+    if isinstance(found, Counted):
+        rows = counted.kernels(found.launches, found.lines, ceilings)
+        return _facts(job, ProfileSource.NCU, rows, ceilings, notes=_notes(found))
+    no_counters = PassedOver(source=ProfileSource.NCU, why=found.why)
+    seen = activity(subject, toolchain)
+    if not isinstance(seen, Refusal):
+        return _facts(job, ProfileSource.CUPTI, seen, ceilings, (no_counters,))
+    no_times = PassedOver(source=ProfileSource.CUPTI, why=seen.why)
+    return from_compiler(job, ceilings, (no_counters, no_times))
+
+
+def profile_virtual(job: Job, gpu: Description, sandbox: "Sandbox") -> ProfileFacts:
+    """On the virtual GPU; where it lacks an instruction, what the compiler knows."""
+    ceilings = virtual.datasheet(gpu)
+    seen = sandbox.run(job.artifact, job.direction.value, job.values())
+    if seen.facts is None or not seen.facts.kernels or seen.trouble is not None:
+        why = seen.trouble.detail if seen.trouble else "the call launched no kernel"
+        return from_compiler(job, ceilings, (PassedOver(source=ProfileSource.VGPU, why=why),))
+    rows = virtual.kernels(seen.facts.kernels, gpu)
+    whole = seen.facts.time(gpu)
+    notes = ("modelled on the virtual GPU, not measured; it tells no lines of source",)
+    return _facts(job, ProfileSource.VGPU, rows, ceilings, notes=notes, time=whole)
+
+
+def from_compiler(job: Job, ceilings: Ceilings, passed: tuple[PassedOver, ...]) -> ProfileFacts:
+    """Resources and the occupancy that they allow; nothing that depends on time."""
+    rows = resources.kernels(job.compiled.kernels)
+    note = f"no kernel was seen running; the occupancy is for blocks of {resources.THREADS} threads"
+    return _facts(job, ProfileSource.PTXAS, rows, ceilings, passed, (note,))
+
+
+def _facts(
+    job: Job,
+    source: ProfileSource,
+    rows: tuple[KernelProfile, ...],
+    ceilings: Ceilings,
+    passed: tuple[PassedOver, ...] = (),
+    notes: tuple[str, ...] = (),
+    time: ModelledTime | None = None,
+) -> ProfileFacts:
+    profiles = resources.enriched(rows, job.compiled.kernels)
+    whole = time or _whole(profiles)
+    return ProfileFacts(
+        source=source,
+        passed_over=passed,
+        gpu=ceilings.gpu,
+        case=job.trial.case.name,
+        ceilings=ceilings,
+        time=whole,
+        place=call_place(job, whole, profiles, ceilings) if whole else None,
+        kernels=profiles,
+        findings=job.compiled.findings,
+        notes=notes,
+    )
+
+
+def call_place(
+    job: Job, time: MeasuredTime | ModelledTime, rows: Sequence[KernelProfile], ceilings: Ceilings
+) -> RooflinePlace:
+    """The call under the roofline by the task's own formulas; bound by what binds the kernel it spends most time in."""
+    written = float(sum(result.nbytes for result in job.problem.native))
+    total, flops = _work(job, written)
+    arithmetic = job.task.precision.arithmetic(job.trial.case.dtype)
+    floor = floor_us(ceilings, max(0.0, total - written), written, flops, arithmetic)
+    longest = max(rows, key=_spent_us, default=None)
+    bound = longest.place if longest else None
+    return RooflinePlace(
+        fraction=floor / time.us,
+        floor_us=floor,
+        intensity=flops / total if flops and total else None,
+        flops_per_s=flops / time.us * 1e6 if flops else None,
+        binding=bound.binding if bound else None,
+        shown_by=bound.shown_by if bound else (),
+    )
+
+
+def _work(job: Job, written: float) -> tuple[float, float]:
+    """Bytes and operations that the task cannot do without; where nobody knows them, what goes in and out."""
+    work = job.task.least(job.direction, job.trial.case)
+    return (work.bytes, work.flops) if work else (_size(job) + written, 0.0)
+
+
+def _size(job: Job) -> int:
+    """Bytes of the arguments."""
+    from warpsmith.tasks.inputs.values import tensors
+
+    return sum(tensor.nbytes for tensor in tensors(job.problem.arguments))
+
+
+def _whole(rows: Sequence[KernelProfile]) -> MeasuredTime | None:
+    """The call's kernels one after the other."""
+    timed = [(row.time, row.launches) for row in rows if isinstance(row.time, MeasuredTime)]
+    if not timed:
+        return None
+    us, low, high = (
+        sum(getattr(time, part) * launches for time, launches in timed) for part in ("us", "low_us", "high_us")
+    )
+    return MeasuredTime(us=us, low_us=low, high_us=high, samples=min(time.samples for time, _ in timed))
+
+
+def _spent_us(row: KernelProfile) -> float:
+    return row.time.us * row.launches if row.time else 0.0
+
+
+def _notes(found: Counted) -> tuple[str, ...]:
+    notes = ["each launch alone, from a cold cache, as ncu replays it"]
+    if found.limited:
+        notes.append(f"the first {MOST_LAUNCHES} launches of the call were profiled; there may be more")
+    if found.walls is not Walls.FULL:
+        notes.append(f"ncu ran with {found.walls} walls around the worker")
+    return tuple(notes)

@@ -1,0 +1,1 @@
+"""The stages of one evaluation, in order, on every machine."""

@@ -1,0 +1,125 @@
+"""The timing stage of the virtual GPU: the modelled time of each case, from calls whose results were right.
+
+The model counts what kernels do. What a candidate does elsewhere, or did before, is hidden from it, so signs of that
+are a quarantine: no kernel ran, the host took the data, the same input again was all but free.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from warpsmith.base import median
+from warpsmith.evaluation.check import Seen, cases_of
+from warpsmith.evaluation.profile.virtual import longest
+from warpsmith.machines.virtual import Description, Row
+from warpsmith.records import (
+    Case,
+    CaseTiming,
+    Direction,
+    ModelledTime,
+    Reason,
+    StageResult,
+    Task,
+    TimingFacts,
+    Twist,
+    Verdict,
+)
+
+STAGE = "timing"
+HOST_BYTES = 256  # what a call may bring to the host: a scalar or two, never a tensor
+SHARE = 0.5  # of the instructions of the first time, that the same input must cost again
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call by the model: its time, what its kernels did, how many launches it has."""
+
+    time: ModelledTime
+    rows: Sequence[Row]
+    launches: int
+
+
+def modelled(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Description) -> StageResult:
+    """A modelled time for each case, or why none is believed."""
+    if not seen:
+        return StageResult(stage=STAGE, verdict=Verdict.SKIP, detail="No call ran on the virtual GPU.")
+    facts = TimingFacts(tier="modelled", cases=tuple(_cases(task, direction, seen, gpu)))
+    doubt = doubt_of(seen)
+    if doubt is None:
+        return StageResult(stage=STAGE, verdict=Verdict.PASS, facts=facts)
+    return StageResult(stage=STAGE, verdict=Verdict.QUARANTINE, reason=Reason.HIDDEN_WORK, detail=doubt, facts=facts)
+
+
+def _cases(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Description) -> Iterator[CaseTiming]:
+    for case in cases_of(seen):
+        fresh = [one for one in seen if one.step.trial.case.name == case.name and not one.step.again]
+        calls = sorted(_calls(fresh, gpu), key=lambda call: call.time.us)
+        if calls:
+            yield timing_of(task, direction, case, calls[len(calls) // 2], gpu)
+
+
+def _calls(fresh: Sequence[Seen], gpu: Description) -> Iterator[Call]:
+    launches = round(median([_launches(one) for one in fresh]))
+    for one in fresh:
+        time = one.facts.time(gpu) if one.facts else None
+        if one.facts and time:
+            yield Call(time, one.facts.kernels, launches)
+
+
+def timing_of(task: Task, direction: Direction, case: Case, call: Call, gpu: Description) -> CaseTiming:
+    """A call's time, how near it is to what the memory of that GPU allows, and what its longest kernel did."""
+    floor = _floor_us(task, direction, case, gpu)
+    return CaseTiming(
+        case=case,
+        time=call.time,
+        floor_us=floor,
+        roofline=floor / call.time.us if floor else None,
+        launches=call.launches,
+        longest=longest(call.rows, gpu),
+        notes=("modelled, not measured",),
+    )
+
+
+def _floor_us(task: Task, direction: Direction, case: Case, gpu: Description) -> float | None:
+    work = task.least(direction, case)
+    return None if work is None else work.bytes / gpu.rates.copy_bytes_per_s * 1e6 + gpu.rates.launch_us
+
+
+def doubt_of(seen: Sequence[Seen]) -> str | None:
+    """The first sign of work that the model does not see."""
+    return next(_doubts(seen), None)
+
+
+def _doubts(seen: Sequence[Seen]) -> Iterator[str]:
+    """Signs of work that the model does not see, each as a sentence."""
+    idle = [one for one in seen if one.facts and not one.facts.kernels]
+    if idle:
+        yield f"no kernel ran in {len(idle)} of {len(seen)} calls, and yet there were results"
+    most = max((one.facts.host_bytes for one in seen if one.facts), default=0)
+    if most > HOST_BYTES:
+        yield f"a call brought {most} bytes to the host; at most {HOST_BYTES} are believed to be no work done there"
+    for one in seen:
+        first = _first_work(one, seen) if one.step.again else None
+        if first is not None and _instructions(one) < SHARE * first:
+            yield (
+                f"the same input again took {_instructions(one)} instructions where it took {first} before: a result "
+                "was kept"
+            )
+
+
+def _first_work(again: Seen, seen: Sequence[Seen]) -> int | None:
+    """The least work of the fresh calls of the same draw, twisted or not: a first call may tune itself."""
+    trial = again.step.trial
+    same = [
+        _instructions(one)
+        for one in seen
+        if not one.step.again and one.step.trial.model_copy(update={"twist": Twist.NONE}) == trial
+    ]
+    return min(same, default=None)
+
+
+def _instructions(one: Seen) -> int:
+    return sum(row.counters.thread_instructions for row in one.facts.kernels) if one.facts else 0
+
+
+def _launches(one: Seen) -> int:
+    return sum(row.launches for row in one.facts.kernels) if one.facts else 0

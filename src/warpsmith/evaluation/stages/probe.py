@@ -1,0 +1,228 @@
+"""Small siblings of large cases: sizes cut along a few axes, so that what they count can be carried to the full size.
+
+A full timing case takes minutes on the virtual GPU. Counters are polynomials of the sizes, as good as: measured at two
+or three sizes an axis, they are extrapolated axis by axis. Knows no counter.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import log2, prod
+
+from warpsmith.base import evaluate
+from warpsmith.evaluation.check.plan import work
+from warpsmith.records import Case, Direction, Group, Task
+
+WORK = 4e6  # operations of all siblings of a case together: a fraction of a second on the virtual GPU
+# Above this, when every axis is as small as it may be, a case is not probed: a few seconds. Products run faster.
+MOST_WORK, MOST_DENSE_WORK, MOST_FILLED_WORK, HEAVY = 3e7, 2.4e8, 1e9, 4.5e8
+MOVED = 0.5  # operations that stand for reading or writing a value, in a task that does hardly anything else
+MOST_AXES = 3
+MOST_CASES = 3
+DENSE = 16.0  # operations a byte from which a task is a product in tiles, not a pass over rows
+# How small an axis may be cut: below, tiles are not filled, or rows that did not fit into registers suddenly do.
+LONG, TILE, INNER = 16384, 128, 64
+# The sides of a product that have tiles for every multiprocessor: for less, hosts take other kernels, so that what is
+# seen of smaller ones says nothing of large ones. One size stands for such an axis.
+FILLED = 1536
+ROWS = (144, 16)  # more rows than SMs, so that a host that splits few rows does not; fewer where that costs too much
+ALIGNED = 16
+SIDE, IMAGES = 8, 4  # small images that large ones are taken as, and how many fill a tile of pixels
+COUNTS = ("batch", "heads")  # of equal things, of which one stands for all
+ROWLIKE = ("rows", "seq", "tokens")
+FLOORS = {"inner": INNER, "seq": 64, "channels": 4}  # of a product; of its other axes a tile
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A case and the sizes that stand for it: two or three an axis that is cut, one where all grows in proportion.
+
+    `alike` are the axes that it is looked at with: of two counts of equal things, one may stand for both. `moved` is
+    how many times more bytes the full size moves than the largest sibling, where the sizes do not tell.
+    """
+
+    case: Case
+    alike: Mapping[str, int]
+    sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    moved: float | None = None
+
+    def siblings(self) -> list[Case]:
+        """The cases to run, named after their sizes."""
+        return [self._sibling(chosen) for chosen in product(*self.sizes.values())]
+
+    @property
+    def growth(self) -> float:
+        """How much more work the full size is than the largest sibling, roughly."""
+        return prod((self.alike[name] / sizes[-1]) ** max(1, len(sizes) - 1) for name, sizes in self.sizes.items())
+
+    @property
+    def across(self) -> float:
+        """How much larger the full size is along the axes that one size stands for."""
+        return prod(self.alike[name] / sizes[0] for name, sizes in self.sizes.items() if len(sizes) == 1)
+
+    def _sibling(self, chosen: Sequence[int]) -> Case:
+        axes = dict(zip(self.sizes, chosen, strict=True))
+        words = ",".join(f"{name}={size}" for name, size in axes.items())
+        update = {"name": f"{self.case.name}@{words or 'whole'}", "axes": {**self.alike, **axes}}
+        return self.case.model_copy(update=update)
+
+    def carried(self, values: Sequence[float]) -> float:
+        """A quantity at the full size from its values at the siblings; never less than the largest of them."""
+        weights = [_weights(sizes, self.alike[name]) for name, sizes in self.sizes.items()]
+        total = sum(prod(part) * value for part, value in zip(product(*weights), values, strict=True))
+        return max(total, *values)
+
+
+def probes(task: Task, direction: Direction) -> tuple[Probe, ...]:
+    """Up to three timing cases of different shapes, small, middle and large, of those that can be cut far enough.
+
+    Where none is cheap, the largest that can be run at all.
+    """
+    found: dict[str, Probe] = {}
+    for case in task.group(Group.TIMING):
+        one = probe(task, direction, case)
+        if one is not None:
+            found.setdefault(str(sorted(case.axes.items())), one)
+    ordered = sorted(found.values(), key=lambda one: work(task, direction, one.case))
+    cheap = [one for one in ordered if _cheap(task, direction, one)]
+    if not cheap:
+        return tuple(ordered[-1:])
+    if len(cheap) <= MOST_CASES:
+        return tuple(cheap)
+    return (cheap[len(cheap) // 3], cheap[2 * len(cheap) // 3], cheap[-1])
+
+
+def timed(task: Task, direction: Direction) -> tuple[Probe, ...]:
+    """Every timing case that is cheap, and those of `probes`."""
+    few = probes(task, direction)
+    names = {one.case.name for one in few}
+    found = (probe(task, direction, case) for case in task.group(Group.TIMING) if case.name not in names)
+    return (*few, *(one for one in found if one and _cheap(task, direction, one)))
+
+
+def probe(task: Task, direction: Direction, case: Case) -> Probe | None:
+    """The siblings of a case, with many rows where it can be; None when even few cost too much."""
+    filled = _filled(task, direction, case)
+    if filled is not None:
+        return filled
+    tried = [_cut(task, direction, case, _floors(task, direction, case, rows)) for rows in ROWS]
+    found = [one for one in tried if one is not None]
+    cheap = (one for one in found if _cheap(task, direction, one))
+    return next(cheap, found[-1] if found else None)
+
+
+def _cut(task: Task, direction: Direction, case: Case, floors: Mapping[str, int]) -> Probe | None:
+    """Axes cut in turn until the siblings are cheap."""
+    alike = _joined(case) if dense(task, direction, case) else case.axes
+    chosen = Probe(case, alike)
+    for name, floor in floors.items():
+        points = _degree(task, direction, case, name) + 1
+        size, least = alike[name], floor << (points - 1)
+        while size > least and len({*chosen.sizes, name}) <= MOST_AXES and _heavy(task, direction, chosen):
+            size = max(size // 2, least)
+            base = _even(size >> (points - 1))
+            chosen = replace(chosen, sizes={**chosen.sizes, name: tuple(base << step for step in range(points))})
+    allowed = task.heldout is None or all(_legal(task.heldout.require, one) for one in chosen.siblings())
+    return chosen if allowed and _cost(task, direction, chosen) <= HEAVY else None
+
+
+def _filled(task: Task, direction: Direction, case: Case) -> Probe | None:
+    """Two siblings of a plain product, of another depth; None for anything else, and where its own tiles are few."""
+    axes, rows = case.axes, "tokens" if "tokens" in case.axes else "rows"
+    plain = {*axes, "batch"} == {"batch", rows, "inner", "cols"} and dense(task, direction, case)
+    if not plain or direction is not Direction.FORWARD:
+        return None
+    alike = {**axes, "batch": 1, rows: axes["batch"] * axes[rows]} if "batch" in axes else axes
+    across = min(axes["cols"], FILLED)
+    down = _even(FILLED**2 // across)
+    if alike[rows] < down or axes["inner"] <= 2 * INNER:
+        return None
+    chosen = Probe(case, alike, {rows: (down,), "cols": (across,), "inner": (INNER, 2 * INNER)})
+    full, largest = (_values(task, direction, one) for one in (case, chosen.siblings()[-1]))
+    return replace(chosen, moved=full / largest)
+
+
+def _joined(case: Case) -> Mapping[str, int]:
+    """Batch and heads as heads alone, large images as many small ones: a product does the same for each of them."""
+    axes = case.axes
+    if {"batch", "heads"} <= set(axes):
+        return {**axes, "batch": 1, "heads": axes["batch"] * axes["heads"]}
+    if {"batch", "height", "width"} <= set(axes) and axes["height"] % SIDE == axes["width"] % SIDE == 0:
+        parts = axes["height"] * axes["width"] // SIDE**2
+        return {**axes, "height": SIDE, "width": SIDE, "batch": axes["batch"] * parts}
+    return axes
+
+
+def _even(size: int) -> int:
+    """A size that warps and vector loads divide, where it is large enough to matter."""
+    return size - size % ALIGNED if size >= ALIGNED else size
+
+
+def _cheap(task: Task, direction: Direction, one: Probe) -> bool:
+    """Whether a search can afford the siblings; products of full tiles run fastest."""
+    most = MOST_DENSE_WORK if dense(task, direction, one.case) else MOST_WORK
+    return _cost(task, direction, one) <= (most if one.moved is None else MOST_FILLED_WORK)
+
+
+def _heavy(task: Task, direction: Direction, probe: Probe) -> bool:
+    return _cost(task, direction, probe) > WORK
+
+
+def _legal(formulas: Sequence[str], case: Case) -> bool:
+    return all(evaluate(formula, case.axes) for formula in formulas)
+
+
+def _floors(task: Task, direction: Direction, case: Case, few: int) -> dict[str, int]:
+    """The axes that may be cut, in this order, with how small the smallest sibling may be."""
+    named = [axis.name for axis in task.axes if axis.name in case.axes]
+    counts = {name: 1 for name in named if name in COUNTS and (name == "batch" or "kv_heads" not in named)}
+    if dense(task, direction, case):
+        tiled = {**dict.fromkeys(named, TILE), **_tiles(named, direction)}
+        images = {"batch": IMAGES} if "height" in named else {}
+        return _after({**counts, **images}, tiled)
+    rows = {name: few for name in named if name in ROWLIKE}
+    return _after({**counts, **rows}, dict.fromkeys(named, LONG))
+
+
+def _after(first: Mapping[str, int], rest: Mapping[str, int]) -> dict[str, int]:
+    """The first ones as they are, then those of the rest that are not among them."""
+    return {**first, **{name: floor for name, floor in rest.items() if name not in first}}
+
+
+def _tiles(named: Sequence[str], direction: Direction) -> dict[str, int]:
+    """Axes of a product that may be cut to less than a tile.
+
+    Not one that is summed over in one product and spanned by the next one's tiles.
+    """
+    both = {"hidden", "inner"} <= set(named) or ("height" in named and "filters" not in named)
+    both = both or (direction is Direction.BACKWARD and {"inner", "cols"} <= set(named))
+    return {} if both else {name: floor for name, floor in FLOORS.items() if name in named}
+
+
+def dense(task: Task, direction: Direction, case: Case) -> bool:
+    """Whether a case does much arithmetic for each byte: a product, a convolution, attention."""
+    moved = _values(task, direction, case) * case.dtype.bytes
+    return moved > 0 and work(task, direction, case) / moved > DENSE
+
+
+def _degree(task: Task, direction: Direction, case: Case, name: str) -> int:
+    """How the work grows with an axis: 1 in proportion, 2 with its square."""
+    doubled = case.model_copy(update={"axes": {**case.axes, name: 2 * case.axes[name]}})
+    return max(1, min(2, round(log2(work(task, direction, doubled) / work(task, direction, case)))))
+
+
+def _cost(task: Task, direction: Direction, probe: Probe) -> float:
+    """The operations of all siblings; a task that calculates little is counted by what it moves."""
+    return sum(max(work(task, direction, case), MOVED * _values(task, direction, case)) for case in probe.siblings())
+
+
+def _values(task: Task, direction: Direction, case: Case) -> float:
+    """How many elements a case reads and writes, where its task says."""
+    return (task.bytes(direction, case) or 0.0) / case.dtype.bytes
+
+
+def _weights(sizes: Sequence[int], at: int) -> list[float]:
+    """Lagrange's weights for the value at `at`; of one size, proportion."""
+    if len(sizes) == 1:
+        return [at / sizes[0]]
+    return [prod((at - other) / (size - other) for other in sizes if other != size) for size in sizes]

@@ -1,0 +1,101 @@
+"""The sanitizer stage: one small case under compute-sanitizer, where it is installed. Only its failures count."""
+
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from warpsmith.evaluation.check.plan import work
+from warpsmith.evaluation.check.sanitizer import SanitizerReport, read_sanitizer
+from warpsmith.evaluation.stages.desk import Desk
+from warpsmith.evaluation.stages.stages import Stage
+from warpsmith.languages.nvcc import Toolchain
+from warpsmith.machines.hardware.lease import calling
+from warpsmith.machines.worker import CudaSandbox, Observation
+from warpsmith.records import Case, Finding, Reason, Record, SanitizerFacts, Severity, StageResult, Trial, Verdict
+
+STAGE = "sanitizer"
+TOOLS = ("memcheck", "racecheck", "synccheck")
+SPARED = "The virtual GPU has checked memory, races and barriers; a claim runs compute-sanitizer as well."
+MISSING = "compute-sanitizer is not on PATH; it comes with the CUDA toolkit."
+
+
+def sanitizer_stage(desk: Desk) -> Stage:
+    """Memory, races in shared memory and barriers, by NVIDIA's own tool."""
+
+    def stage(record: Record) -> StageResult:
+        begin = time.perf_counter()
+        program = shutil.which("compute-sanitizer")
+        if why := not_needed(record, desk.choices.tier, program):
+            return StageResult(stage=STAGE, verdict=Verdict.SKIP, detail=why)
+        case = smallest(desk)
+        with calling(), ThreadPoolExecutor(len(TOOLS)) as pool:
+            reports = dict(
+                zip(TOOLS, pool.map(lambda tool: _report(desk, Path(str(program)), tool, case), TOOLS), strict=True)
+            )
+        return concluded(reports, case, time.perf_counter() - begin)
+
+    return stage
+
+
+def not_needed(record: Record, tier: str, program: str | None) -> str:
+    """Why the tool is not run, if so: a search spares what the virtual GPU has already looked at."""
+    if program is None:
+        return MISSING
+    virtual = record.result("virtual")
+    looked = virtual is not None and virtual.verdict is Verdict.PASS
+    return SPARED if looked and tier == "search" else ""
+
+
+def smallest(desk: Desk) -> Case:
+    """The case that costs least: the tools slow a kernel down by hundreds."""
+    return min(desk.task.cases, key=lambda case: work(desk.task, desk.candidate.direction, case))
+
+
+def concluded(reports: dict[str, SanitizerReport], case: Case, seconds: float) -> StageResult:
+    """A failure where a tool that came to its end found errors; what no tool could say is a skip."""
+    findings = tuple(finding for report in reports.values() for finding in report.findings)
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    ended = tuple(tool for tool, report in reports.items() if report.errors is not None)
+    facts = SanitizerFacts(case=case.name, tools=ended, findings=findings)
+    if errors:
+        detail = f"{_said(errors[0])} ({case.name}; {len(errors)} findings)"
+        return StageResult(
+            stage=STAGE, verdict=Verdict.FAIL, reason=Reason.SANITIZER, detail=detail, facts=facts, seconds=seconds
+        )
+    if not ended:
+        remarks = "; ".join(dict.fromkeys(text for report in reports.values() for text in report.remarks))
+        detail = f"compute-sanitizer did not come to its end here: {remarks or 'it printed nothing'}."
+        return StageResult(stage=STAGE, verdict=Verdict.SKIP, detail=detail[:500], facts=facts, seconds=seconds)
+    return StageResult(stage=STAGE, verdict=Verdict.PASS, facts=facts, seconds=seconds)
+
+
+def _said(finding: Finding) -> str:
+    where = f" at line {finding.place.line}" if finding.place else ""
+    return f"{finding.kernel or 'a call'}{where}: {finding.message}"
+
+
+def _report(desk: Desk, program: Path, tool: str, case: Case) -> SanitizerReport:
+    from warpsmith.machines.worker.tensors import to_values
+
+    direction = desk.candidate.direction
+    problem = desk.opened.problem(direction, Trial(case=case, seed=desk.seed % (1 << 31)))
+    values = to_values([*problem.arguments, *(problem.native if desk.plain else ())])
+    home = program.resolve().parent
+    sandbox = CudaSandbox(
+        Toolchain.find().runtime.parent,
+        around=(str(program), "--tool", tool, "--print-limit", "20"),
+        tool_paths=tuple(
+            path for path in (home, home.parent / "compute-sanitizer", home.parent.parent) if path.exists()
+        ),
+    )
+    return read_run(sandbox.run(desk.compiled(), direction.value, values))
+
+
+def read_run(seen: Observation) -> SanitizerReport:
+    """The tool's report; without an end where the call had trouble. The candidate prints to the same place: it could
+    write a summary of its own there, and then so much that the tool's is cut off.
+    """
+    report = read_sanitizer(seen.output)
+    return report if seen.trouble is None else replace(report, errors=None)

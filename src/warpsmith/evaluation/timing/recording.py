@@ -1,0 +1,85 @@
+"""A call of each case written down in the candidate's own process, so that it can be timed without its host code."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from warpsmith.base import quantile
+from warpsmith.evaluation.timing.sample import Examine, one
+from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.machines.cuda.room import TAIL, Room, room_for_all
+from warpsmith.machines.cuda.session import CudaSession, Recorded
+from warpsmith.machines.worker.observation import Trouble
+from warpsmith.machines.worker.session import Mode
+from warpsmith.records import Case, Trial
+from warpsmith.tasks.reference.program import Problem
+
+# The calls before the one that is recorded, of other inputs. A first call may tune itself; behind a gate
+# it shows whether anything is still to run when the call is over, which nobody would see once all is repeated in one
+# order. Those from an idle device tell how long the host takes.
+BEFORE = (Mode.IDLE, Mode.QUEUED, Mode.IDLE)
+# Where the arenas are asked for, far from where a process keeps its own: another must get them there as well. No small
+# numbers beside each other look like these addresses.
+PLACES = (0x25B7_8000_0000, 0x2DB7_8000_0000, 0x35B7_8000_0000)
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """A call of each case, by name, and the arenas that all were recorded on."""
+
+    arenas: Room
+    calls: Mapping[str, Recorded]
+
+
+class Unrepeated(str):
+    """Why a call cannot be asked for again."""
+
+
+def room_of(outlines: Iterable[Problem]) -> Room:
+    """For the calls of several cases, one at a time: a repeated call has one place, and a tail that is watched."""
+    room = room_for_all(outlines)
+    return replace(room, slots=1, slot_bytes=room.slot_bytes + TAIL)
+
+
+def record_calls(
+    session: CudaSession, subject: Subject, cases: Sequence[Case], examine: Callable[[Trial], Examine]
+) -> Recordings | Trouble | Unrepeated:
+    """Of each case a call that can be repeated; else what is wrong with one, or why it cannot be.
+
+    The session's arenas lie at `PLACES`, and have room for all of the cases.
+    """
+    found = {}
+    for case in cases:
+        session.use(room_of([subject.outline(case)]))
+        recorded = _record(session, subject, case, examine)
+        if not isinstance(recorded, Recorded):
+            return recorded
+        found[case.name] = recorded
+    return Recordings(session.arenas, found)
+
+
+def record_alone(
+    subject: Subject, runtime: Path, cases: Sequence[Case], examine: Callable[[Trial], Examine], call_s: float
+) -> Recordings | Trouble | Unrepeated:
+    """The same in a process of its own, which is gone afterwards."""
+    room, entry = room_of(subject.outline(case) for case in cases), subject.direction.value
+    with CudaSession(subject.artifact, entry, runtime, room, call_s, PLACES) as session:
+        return record_calls(session, subject, cases, examine)
+
+
+def _record(
+    session: CudaSession, subject: Subject, case: Case, examine: Callable[[Trial], Examine]
+) -> Recorded | Trouble | Unrepeated:
+    hosts_us = []
+    for mode, (trial, other) in zip(BEFORE, subject.others(case), strict=False):
+        shown = one(session, other, examine(trial), mode, subject.plain)
+        if isinstance(shown, Trouble):
+            return shown
+        hosts_us += [shown.clocks.host_us] if shown.clocks and mode is Mode.IDLE else []
+    trial, call = next(subject.calls(case))
+    shown, recorded = session.record(call.arguments, call.native if subject.plain else ())
+    if trouble := shown.trouble or examine(trial)(call, shown):
+        return trouble
+    if isinstance(recorded, str):
+        return Unrepeated(recorded)
+    return replace(recorded, host_us=quantile(hosts_us, 0.25))  # whatever disturbs a host only adds

@@ -1,0 +1,176 @@
+"""Samples of one candidate on one case: single calls, fresh inputs, idle and queued by turns, every output examined."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from warpsmith.base import median, quantile
+from warpsmith.evaluation.timing.rules import Doubt, hidden_work, least_confirmed, slack_us, undisturbed
+from warpsmith.evaluation.timing.stop import StopRule
+from warpsmith.machines.worker.observation import Trouble
+from warpsmith.machines.worker.session import Clocks, Mode, Session, Shown
+from warpsmith.tasks.reference.program import Problem
+
+# What is wrong with a call, if anything: the check room's judgement, passed in.
+Examine = Callable[[Problem, Shown], Trouble | None]
+WARM_CALLS = 2  # not counted
+# Of every dozen calls three are of other inputs and not counted, at secret places: a kernel that is right for usual
+# ones only, be it after it has counted some calls, is found out.
+DOZEN, OTHERS = 12, 3
+TURNS = (Mode.IDLE, Mode.QUEUED, Mode.QUEUED)  # one call from an idle device confirms two that are queued
+RANDOM = random.SystemRandom()
+# Before a candidate that the clocks do not confirm is given up: times the most samples of the rule, or its seconds, but
+# not before three times its least samples. A kernel of a second a call shall not keep the others waiting for minutes.
+MOST_TURNS, PATIENCE, LEAST_TURNS = 4, 4, 3
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call to be made, how its results are examined, and whether its inputs are usual ones."""
+
+    problem: Problem
+    examine: Examine
+    usual: bool = True
+
+
+Calls = Iterator[Call]
+
+
+def usual_us(flushes_us: Sequence[float]) -> float:
+    """What tells one day from another: the lower quartile, since whatever disturbs a flush only adds."""
+    return quantile(flushes_us, 0.25)
+
+
+@dataclass(frozen=True)
+class Null:
+    """The clocks of a call of one form that computes nothing: the zero of the others."""
+
+    queued_us: float
+    idle_us: float
+    beside_us: float  # what the judge waits beside the events
+
+    @property
+    def gap_us(self) -> float:
+        """How much sooner it is done when it is queued ahead: what launches cost from an idle device."""
+        return max(0.0, self.idle_us - self.queued_us)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The clocks of the calls that count, by mode."""
+
+    idle: list[Clocks] = field(default_factory=list)
+    queued: list[Clocks] = field(default_factory=list)
+
+    def add(self, mode: Mode, clocks: Clocks) -> None:
+        """Keep one call."""
+        (self.idle if mode is Mode.IDLE else self.queued).append(clocks)
+
+    def kept(self) -> "Samples":
+        """Without the calls during which the GPU was disturbed; where that leaves none of a mode, with all of it."""
+        every = [*self.idle, *self.queued]
+        good = dict(zip(map(id, every), undisturbed([clocks.flush_us for clocks in every]), strict=True))
+        idle, queued = ([c for c in mode if good[id(c)]] for mode in (self.idle, self.queued))
+        return Samples(idle or self.idle, queued or self.queued)
+
+    @classmethod
+    def all(cls, windows: Sequence["Samples"]) -> "Samples":
+        """The calls of all windows."""
+        return cls([c for one in windows for c in one.idle], [c for one in windows for c in one.queued])
+
+    @property
+    def count(self) -> int:
+        """How many calls there are."""
+        return len(self.idle) + len(self.queued)
+
+    def events_us(self, mode: Mode) -> list[float]:
+        """The worker's event times of one mode."""
+        return [clocks.event_us for clocks in (self.idle if mode is Mode.IDLE else self.queued)]
+
+    def beside_us(self, share: float = 0.5) -> float:
+        """A quantile of what the judge waited beside the claims, from an idle device."""
+        return quantile([clocks.beside_us for clocks in self.idle], share)
+
+    def confirmed(self, null_beside_us: float) -> list[Clocks]:
+        """The calls from an idle device that the judge's own clock confirms: only these say how long a call takes.
+
+        One that was delayed on its way and one whose claim is too small look alike, and neither counts.
+        """
+        return [one for one in self.idle if one.beside_us <= null_beside_us + slack_us(one.event_us)]
+
+    def soonest_us(self, null: Null) -> float:
+        """The shortest call from an idle device, of the confirmed ones if there are any.
+
+        Whatever disturbs a call only adds, and none can be shorter than its work.
+        """
+        return min(one.event_us for one in self.confirmed(null.beside_us) or self.idle)
+
+    def hidden(self, null: Null) -> Doubt | None:
+        """Whether the queued calls are shorter than those from an idle device allow."""
+        return hidden_work(self.soonest_us(null), median(self.events_us(Mode.QUEUED)), null.gap_us)
+
+    @property
+    def flush_us(self) -> float:
+        """What the judge's own flushes took."""
+        return usual_us([clocks.flush_us for clocks in (*self.idle, *self.queued)])
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How calls are made: when to stop, cold or warm, with results given, and the zero of the clocks."""
+
+    rule: StopRule
+    cold: bool = True
+    given: bool = False
+    null: Null | None = None  # none: no call needs to be confirmed
+
+    def done(self, samples: Samples, elapsed_s: float) -> bool:
+        """The rule, and both clocks content, or the end of patience. Only calls count that the verdict will count."""
+        kept = samples.kept()
+        if self._tired(samples.count, len(kept.queued), elapsed_s):
+            return True
+        if not self.rule.done(kept.events_us(Mode.QUEUED), elapsed_s):
+            return False
+        if self.null is None:
+            return True
+        if len(kept.confirmed(self.null.beside_us)) < least_confirmed(len(kept.idle)):
+            return False
+        return kept.hidden(self.null) is None
+
+    def _tired(self, calls: int, queued: int, elapsed_s: float) -> bool:
+        enough = calls >= LEAST_TURNS * self.rule.least and queued >= self.rule.least
+        return (enough and elapsed_s >= PATIENCE * self.rule.seconds) or calls >= MOST_TURNS * self.rule.most
+
+
+def sample(session: Session, calls: Calls, manner: Manner, others: Calls | None = None) -> Samples | Trouble:
+    """Call until it is enough; the first wrong output ends it."""
+    samples, begin, number, turns, places = Samples(), time.monotonic(), 0, list[Mode](), _places(others is not None)
+    while not manner.done(samples, time.monotonic() - begin):
+        turns = turns or RANDOM.sample(TURNS, len(TURNS))  # in no order that a kernel could count on
+        mode, is_other = turns[-1], next(places)
+        call = next(others if others and is_other else calls)
+        shown = one(session, call.problem, call.examine, mode, manner.given, number, manner.cold)
+        if isinstance(shown, Trouble):
+            return shown
+        if not is_other:
+            turns.pop()
+            if number >= WARM_CALLS and shown.clocks is not None:
+                samples.add(mode, replace(shown.clocks, usual=call.usual))
+        number += 1
+    return samples
+
+
+def _places(wanted: bool) -> Iterator[bool]:
+    """Of each call, whether it is of other inputs."""
+    while True:
+        chosen = RANDOM.sample(range(DOZEN), OTHERS) if wanted else ()
+        yield from (place in chosen for place in range(DOZEN))
+
+
+def one(
+    session: Session, call: Problem, examine: Examine, mode: Mode, given: bool, slot: int = 0, cold: bool = True
+) -> Shown | Trouble:
+    """One call, examined."""
+    shown = session.call(call.arguments, call.native if given else (), slot=slot, mode=mode, cold=cold)
+    return shown.trouble or examine(call, shown) or shown

@@ -1,0 +1,79 @@
+"""The processes of a candidate under the clock."""
+
+import time
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from warpsmith.evaluation.timing.host import Host, host_for
+from warpsmith.evaluation.timing.null import Form
+from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.machines.cuda.player import Player
+from warpsmith.machines.cuda.room import Buffers, Room
+from warpsmith.machines.cuda.session import LIMITS, Recorded
+from warpsmith.tasks.reference.program import Problem
+
+WAITED_S = 120.0  # for the clock, at most
+AGED_S = LIMITS.wall_s - 600.0  # from which on a process may not live through another window
+
+
+class Sitting:
+    """The processes of one candidate under the clock: a player a window, and torch beside them.
+
+    No host code of the candidate's runs in any of them.
+    """
+
+    def __init__(self, subject: Subject, runtime: Path, arenas: Room, call_s: float) -> None:
+        self._subject, self._runtime, self._arenas, self._call_s = subject, runtime, arenas, call_s
+        self._players: dict[int, tuple[Player, ExitStack, float]] = {}  # with the time when each began
+        self._open = ExitStack()
+        self._begin_s = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End its processes."""
+        self._open.close()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether its processes, which live for a limited time, have most of it before them."""
+        return time.monotonic() - self._begin_s < WAITED_S
+
+    def player(self, number: int, recorded: Recorded) -> Player:
+        """The player of a window, about to repeat this call."""
+        known = self._players.get(number)
+        if known is not None:
+            player, until, begin_s = known
+            is_young = time.monotonic() - begin_s < AGED_S
+            if is_young and not player.trouble:
+                player.play(recorded)
+            if is_young and not player.trouble:
+                return player
+            until.close()  # it may have died while it waited, by no fault of what it shall repeat
+        until, bases = self._open.enter_context(ExitStack()), recorded.recording.bases
+        player = until.enter_context(Player(self._subject.artifact, self._runtime, self._buffers, bases, self._call_s))
+        self._players[number] = player, until, time.monotonic()
+        player.play(recorded)
+        return player
+
+    @cached_property
+    def _buffers(self) -> Buffers:
+        return self._open.enter_context(Buffers(self._arenas))
+
+    def form(self, outline: Problem) -> Form:
+        """What of its calls costs time though nothing is computed."""
+        return Form(self._subject.launches, len(outline.native))
+
+    @cached_property
+    def torch(self) -> Host:
+        """The resident baselines."""
+        return host_for(self._subject.target, self._open)

@@ -1,0 +1,146 @@
+"""The timing stage on a real GPU: every case sampled, held against the best of torch, doubted where there is reason."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from warpsmith.evaluation.timing.baselines import (
+    Baselines,
+    asked,
+    believed,
+    completed,
+    keep,
+    measure,
+    measure_again,
+    running,
+    store,
+    uncompiled,
+)
+from warpsmith.evaluation.timing.host import Host
+from warpsmith.evaluation.timing.recording import Recordings
+from warpsmith.evaluation.timing.rules import Doubt
+from warpsmith.evaluation.timing.sample import Call, Examine, Manner
+from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.stop import StopRule
+from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.evaluation.timing.verdict import Judged, judged, least
+from warpsmith.evaluation.timing.window import Windows
+from warpsmith.evaluation.timing.zeros import Zeros
+from warpsmith.machines.cuda.memory import give_back
+from warpsmith.machines.cuda.session import Recorded
+from warpsmith.records import MODES, Case, CaseTiming, Group, Reason, StageResult, TimingFacts, Trial, Verdict
+
+STAGE = "timing"
+Tier = Literal["search", "claim"]
+Cache = Literal["cold", "warm"]
+# A search asks many candidates a rough question, a claim one candidate a fine one.
+SEARCH = StopRule(width=0.01, least=5, most=31, seconds=0.1)
+CLAIM = StopRule(width=0.005, least=15, most=61, seconds=2.0)
+# Where its code and parameters lie makes the same kernel up to 0.3 µs faster or slower in one process than in another,
+# always in that one: a claim of a short kernel asks several, before torch's windows and after.
+SHORT_US = 100.0
+MORE = ((2, 3), (4, 5))  # processes before and after, with fewer calls each
+FEWER = StopRule(width=0.005, least=9, most=15, seconds=1.0)
+
+
+@dataclass(frozen=True)
+class Timer:
+    """Times candidates on this GPU."""
+
+    zeros: Zeros
+    hardware: str
+    torch_version: str
+    tier: Tier = "search"
+    cache: Cache = "cold"
+    modes: tuple[str, ...] = MODES
+
+    def stage(
+        self,
+        sitting: Sitting,
+        subject: Subject,
+        cases: Sequence[Case],
+        examine: Callable[[Trial], Examine],
+        recorded: Recordings,
+    ) -> StageResult:
+        """The result of timing all cases; the first doubt decides the verdict."""
+        begin = time.monotonic()
+        found: list[CaseTiming] = []
+        for case in cases:
+            outcome = self.time_case(subject, case, examine, sitting, recorded.calls[case.name])
+            if isinstance(outcome, Doubt):
+                return self._result(begin, found, outcome)
+            found.append(outcome.timing)
+            if outcome.doubts:
+                return self._result(begin, found, outcome.doubts[0])
+        return self._result(begin, found, None)
+
+    def time_case(
+        self,
+        subject: Subject,
+        case: Case,
+        examine: Callable[[Trial], Examine],
+        sitting: Sitting,
+        recorded: Recorded,
+    ) -> Judged | Doubt:
+        """A, or A B B A for a claim; what seems too good in a fresh process as well."""
+        outline = subject.outline(case)
+        claimed = self.tier == "claim" and case.group is not Group.HELDOUT  # of those the gap is what matters
+        rule = SEARCH if self.tier == "search" else CLAIM if claimed else FEWER
+        manner = Manner(rule, self.cache == "cold", subject.plain)
+        usual, others = (
+            (Call(call, examine(trial), trial == Trial(case=case)) for trial, call in drawn(case))
+            for drawn in (subject.calls, subject.others)
+        )
+        making = Windows(sitting, self.zeros, usual, manner, recorded, others)
+        several = replace(making, manner=replace(manner, rule=FEWER))
+        first = making.windows([0], outline)
+        if isinstance(first, Doubt):
+            return first
+        agrees = first[0].agrees
+        short = claimed and agrees and first[0].us < SHORT_US
+        before = several.windows(MORE[0] if short else (), outline, first)
+        if isinstance(before, Doubt):
+            return before
+        baselines = self._baselines(subject, case, sitting, first[0].every.flush_us)
+        bounds = least(subject.task, subject.direction, case, outline, self.zeros.floor)
+        if self.tier == "search" or not agrees:
+            outcome = judged(case, [before], baselines, bounds, subject.launches)
+            if not agrees or Reason.TOO_GOOD not in outcome.reasons:
+                return outcome
+        again = making.windows([1], outline)
+        after = again if isinstance(again, Doubt) else several.windows(MORE[1] if short else (), outline, again)
+        return after if isinstance(after, Doubt) else judged(case, [before, after], baselines, bounds, subject.launches)
+
+    def _baselines(self, subject: Subject, case: Case, sitting: Sitting, flush_us: float) -> Baselines:
+        """Those of an earlier day, unless the GPU has drifted since; for a claim two windows now of what came near.
+
+        A shape that was drawn for this evaluation comes never again: nothing is compiled for it, and nothing kept.
+        """
+        cold = self.cache == "cold"
+        request = asked(subject.target, subject.task, subject.direction, case, cold)
+        if case.group is Group.HELDOUT:
+            return measure(_torch(sitting), request, uncompiled(self.modes))
+        path = store(self.hardware, self.torch_version, subject.task, subject.direction, case, cold)
+        kept = believed(path, flush_us)
+        if kept is None or kept.lacking(self.modes):
+            kept = completed(_torch(sitting), request, kept, self.modes, flush_us)
+            keep(path, kept)
+        chosen = running(kept.only(self.modes), request)
+        return chosen if self.tier == "search" else measure_again(_torch(sitting), request, chosen)
+
+    def _result(self, begin: float, cases: list[CaseTiming], why: Doubt | None) -> StageResult:
+        return StageResult(
+            stage=STAGE,
+            verdict=Verdict.QUARANTINE if why else Verdict.PASS,
+            reason=why.reason if why else None,
+            detail=why.detail if why else "",
+            facts=TimingFacts(tier=self.tier, cache=self.cache, cases=tuple(cases)),
+            seconds=time.monotonic() - begin,
+        )
+
+
+def _torch(sitting: Sitting) -> Host:
+    """Torch's process, which may need the memory that references took in this one."""
+    give_back()
+    return sitting.torch

@@ -1,0 +1,87 @@
+"""Who is timed: a compiled candidate, what it is for, and fresh calls of it."""
+
+import random
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from warpsmith.records import Case, Direction, Dtype, Family, Task, Trial, Twist
+from warpsmith.tasks.host.opened import OpenTask
+from warpsmith.tasks.reference.fresh import outline, problems
+from warpsmith.tasks.reference.program import Problem
+
+RANDOM = random.SystemRandom()
+# Families that fit shapes of any size: those that are large, and those of other signs, spreads and orders.
+LARGE = (Family.HUGE, Family.NEAR_OVERFLOW)
+SPREAD = (
+    Family.UNIFORM,
+    Family.SORTED,
+    Family.SPARSE,
+    Family.ALTERNATING,
+    Family.TINY,
+    Family.VAST,
+    Family.OFFSET,
+)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A compiled candidate and what it is for."""
+
+    opened: OpenTask
+    target: str
+    task: Task
+    direction: Direction
+    artifact: Path
+    plain: bool
+    launches: int  # a call's, as the virtual GPU counted them
+    _outlines: dict[str, Problem] = field(default_factory=dict, compare=False, repr=False)
+
+    def calls(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
+        """Endless fresh calls of a case, to be timed. Of every two one, in secret order, is of large inputs or has a
+        row that is: a kernel that is not careful in most of its calls meets one.
+        """
+        return self._drawn(lambda: [Trial(case=case), self._large(case)])
+
+    def others(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
+        """Endless calls of the same shapes by secret draws: of the families that the task is checked with, with other
+        parameters, and with an element that stands out; of every three one of each kind that there is.
+        """
+        return self._drawn(lambda: self._kinds(case))
+
+    def _drawn(self, kinds: Callable[[], Sequence[Trial]]) -> Iterator[tuple[Trial, Problem]]:
+        while True:
+            for trial in RANDOM.sample(some := kinds(), len(some)):
+                yield trial, next(problems(self.opened, self.direction, trial, secrets.randbits(31), "cuda"))
+
+    def _large(self, case: Case) -> Trial:
+        """Inputs that are large take as long as usual ones. One element tells of those that are so all over: forward
+        some have a row that is, backward only where a task has no others.
+        """
+        all_over = [Trial(case=case, family=family) for family in LARGE if family in self._families(case)]
+        if self.direction is Direction.FORWARD:
+            return RANDOM.choice([*all_over, Trial(case=case, twist=Twist.PEAKED)])
+        return RANDOM.choice(all_over or [Trial(case=case, twist=Twist.RAISED)])
+
+    def _kinds(self, case: Case) -> list[Trial]:
+        inits = sorted({init for one in self.task.cases for init in one.inits})
+        spread = [family for family in SPREAD if family in self._families(case)] or [Family.NORMAL]
+        paired = case.dtype is Dtype.FLOAT32 and self.task.forward.pairs_inputs and not self.task.precision.tf32
+        sizes = (Twist.NONE, Twist.SCALED) if paired else (Twist.NONE,)
+        kinds = [
+            self._large(case),
+            Trial(case=case, family=RANDOM.choice(spread), twist=RANDOM.choice(sizes)),
+            Trial(case=case, twist=Twist.NUDGED),
+        ]
+        return [one.model_copy(update={"init": RANDOM.choice(inits)}) for one in kinds]
+
+    def _families(self, case: Case) -> set[Family]:
+        """Those that the task is checked with, as far as the case's element type holds them."""
+        return {family for one in self.task.cases for family in one.families if family.fits(case.dtype)}
+
+    def outline(self, case: Case) -> Problem:
+        """The shapes of such a call."""
+        if case.name not in self._outlines:
+            self._outlines[case.name] = outline(self.opened, self.direction, Trial(case=case))
+        return self._outlines[case.name]

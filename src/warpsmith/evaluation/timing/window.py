@@ -1,0 +1,104 @@
+"""The calls of one player on one case, held against a zero."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from warpsmith.base import HarnessError, median
+from warpsmith.evaluation.timing import rules
+from warpsmith.evaluation.timing.recording import PLACES, room_of
+from warpsmith.evaluation.timing.rules import Doubt
+from warpsmith.evaluation.timing.sample import Calls, Manner, Null, Samples, sample
+from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.zeros import Zeros
+from warpsmith.machines.cuda.session import Recorded
+from warpsmith.machines.hardware import state
+from warpsmith.machines.worker.observation import Trouble
+from warpsmith.machines.worker.session import Clocks
+from warpsmith.records import Reason
+from warpsmith.tasks.reference.program import Problem
+
+
+@dataclass(frozen=True)
+class Window:
+    """The calls of one process, and the zero that they are held against."""
+
+    every: Samples
+    null: Null
+    slowed: tuple[str, ...] = ()  # what held the GPU back when they were made
+
+    @cached_property
+    def kept(self) -> Samples:
+        """The calls that nothing disturbed."""
+        return self.every.kept()
+
+    @property
+    def counted(self) -> list[Clocks]:
+        """The calls from an idle device that say how long it takes: those that the judge's clock confirms."""
+        return self.confirmed or self.kept.idle
+
+    @cached_property
+    def confirmed(self) -> list[Clocks]:
+        """Those that the judge's clock confirms."""
+        return self.kept.confirmed(self.null.beside_us)
+
+    @cached_property
+    def queued_us(self) -> list[float]:
+        """The times of queued calls that count."""
+        usual, large = ([one.event_us for one in self.kept.queued if one.usual is kind] for kind in (True, False))
+        return rules.slower(usual, large)
+
+    @property
+    def us(self) -> float:
+        """The time of a queued call."""
+        return median(self.queued_us)
+
+    def doubts(self) -> Iterator[Doubt | None]:
+        """What the clocks do not agree on: each process by itself, so that an honest one covers for none."""
+        kept, confirmed = self.kept, len(self.confirmed)
+        yield rules.held_back(self.slowed)
+        yield rules.too_few(len(kept.queued))
+        yield rules.clocks_disagree(confirmed, len(kept.idle), kept.beside_us(), self.null.beside_us)
+        yield kept.hidden(self.null)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether there is none."""
+        return not any(self.doubts())
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Makes windows of one case in the players of a sitting."""
+
+    sitting: Sitting
+    zeros: Zeros
+    calls: Calls
+    manner: Manner
+    recorded: Recorded
+    others: Calls | None = None  # calls of the same shapes: host code may have chosen by those it was recorded with
+
+    def window(self, number: int, outline: Problem) -> Window | Doubt:
+        """Of calls that are repeated without the candidate's host code."""
+        null = self.zeros.null(self.sitting.form(outline))
+        try:
+            player = self.sitting.player(number, self.recorded)
+            player.use(room_of([outline]))
+        except HarnessError as error:
+            if self.recorded.recording.bases == PLACES:
+                raise
+            return Doubt(Reason.UNREPEATED, f"what it says of its memory cannot be: {error}")  # no fault of ours
+        found = sample(player, self.calls, replace(self.manner, null=null), self.others)
+        if isinstance(found, Trouble):
+            return Doubt(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
+        return Window(found, null, state().slowed)
+
+    def windows(self, numbers: Sequence[int], outline: Problem, made: Sequence[Window] = ()) -> list[Window] | Doubt:
+        """Those that were made, and one in each of some players."""
+        found = list(made)
+        for number in numbers:
+            one = self.window(number, outline)
+            if isinstance(one, Doubt):
+                return one
+            found.append(one)
+        return found

@@ -1,0 +1,84 @@
+"""What does not depend on a candidate: the null candidate's clocks and the floor of this GPU, measured once an hour."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from warpsmith.base import Home, digest, write_atomic
+from warpsmith.evaluation.timing.null import Form, l2_bytes, measure_nulls
+from warpsmith.evaluation.timing.rules import Floor
+from warpsmith.evaluation.timing.sample import Null
+from warpsmith.languages.nvcc import Toolchain
+from warpsmith.machines.hardware import gpus
+from warpsmith.machines.worker.worker import worker
+from warpsmith.records import Ceilings, Model
+
+USUAL = tuple(Form(launches, results) for launches in (1, 2) for results in (1, 2, 3))
+OLD_S = 3600.0
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+Measure = Callable[[Toolchain, Sequence[Form]], dict[Form, Null]]
+
+
+class Zero(Model):
+    """The clocks of a form, and when they were measured."""
+
+    form: Form
+    null: Null
+    when: float
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it can be believed: how busy the host is changes."""
+        return 0 <= time.time() - self.when < OLD_S
+
+
+class Kept(Model):
+    """The zeros that the processes of a machine share."""
+
+    zeros: tuple[Zero, ...]
+
+
+class Zeros:
+    """Asked for by whoever has the GPU alone; so only one process measures, and the others find what it kept."""
+
+    def __init__(self, toolchain: Toolchain, ceilings: Ceilings, measure: Measure = measure_nulls) -> None:
+        self.toolchain, self._ceilings, self._measure = toolchain, ceilings, measure
+        self._known: dict[Form, Zero] = {}
+
+    @property
+    def floor(self) -> Floor:
+        """No call is shorter than one launch."""
+        return Floor(self._ceilings, self.null(Form(1, 1)).queued_us, l2_bytes())
+
+    def null(self, form: Form) -> Null:
+        """The zero of the calls of a form."""
+        self._forget()
+        if form not in self._known:
+            self._known = self._kept() | self._known
+        if form not in self._known:
+            lacking = [one for one in dict.fromkeys((form, *USUAL)) if one not in self._known]
+            now = self._measure(self.toolchain, lacking)
+            self._known |= {one: Zero(form=one, null=null, when=time.time()) for one, null in now.items()}
+            write_atomic(self._path, Kept(zeros=tuple(self._known.values())).text())
+        return self._known[form].null
+
+    def _forget(self) -> None:
+        self._known = {form: zero for form, zero in self._known.items() if zero.is_fresh}
+
+    def _kept(self) -> dict[Form, Zero]:
+        try:
+            kept = Kept.parse(self._path.read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return {}
+        return {zero.form: zero for zero in kept.zeros if zero.is_fresh}
+
+    @cached_property
+    def _path(self) -> Path:
+        """Of this GPU under this system and with this worker."""
+        boot = BOOT.read_text() if BOOT.exists() else ""
+        drivers = [gpu.driver for gpu in gpus()]
+        key = digest(self._ceilings.gpu, boot, self.toolchain.key, str(worker()), *drivers)
+        return Home.here().data / "zeros" / f"{key}.json"

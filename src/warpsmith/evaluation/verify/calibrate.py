@@ -1,0 +1,227 @@
+"""Calibration: verifiers over a labelled corpus, how often each is right, what it saves, and the weights from that."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from warpsmith.evaluation.verify.aggregate import (
+    REVIEWER,
+    Signal,
+    Weight,
+    Weights,
+    decide,
+    stopping_odds,
+    threshold,
+    total,
+    weight_of,
+)
+from warpsmith.evaluation.verify.mutate import Harm
+from warpsmith.evaluation.verify.operators import OPERATORS
+from warpsmith.evaluation.verify.pipeline import Verified, signals_of
+from warpsmith.evaluation.verify.review import Review, Role
+from warpsmith.evaluation.verify.specimens import Kind, Label, Specimen, kind_of
+from warpsmith.records import Model, StageResult, Verdict
+
+HARMS = {operator.name: operator.harm for operator in OPERATORS}
+OWN = {Role.COMPILE: Harm.BUILD, Role.MEMORY: Harm.MEMORY, Role.NUMERICAL: Harm.VALUE}
+MODEL_FREE = ("static", "compile", "virtual")
+
+
+class Matrix(Model):
+    """A verifier's confusion matrix, with what it said of survivors, and its price."""
+
+    verifier: str
+    caught: int = 0  # wrong ones that it objected to
+    missed: int = 0
+    alarms: int = 0  # right ones that it objected to
+    cleared: int = 0
+    survivors: int = 0  # mutants that the GPU passed and it objected to
+    seconds: float = 0.0  # spent on all that it saw
+    usd: float = 0.0
+    gpu_saved_s: float = 0.0  # GPU seconds of the wrong ones that it stopped
+
+    @property
+    def seen(self) -> int:
+        """Right and wrong ones that it looked at."""
+        return self.caught + self.missed + self.alarms + self.cleared
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right and wrong ones that it told apart."""
+        return (self.caught + self.cleared) / self.seen if self.seen else math.nan
+
+
+class Surprise(Model):
+    """A kernel on which verifiers and GPU disagree: where it is from, and what was said."""
+
+    origin: str
+    label: Label
+    truth: str = ""  # why the GPU failed it
+    said: str = ""  # why a verifier stopped it
+
+
+class Calibration(Model):
+    """What was measured, and the weights that follow."""
+
+    right: int
+    wrong: int
+    survivors: int
+    verifiers: tuple[Matrix, ...]
+    together: Matrix  # as the pipeline decides with the new weights
+    without_model: Matrix
+    operators: Mapping[str, Matrix]
+    surprises: tuple[Surprise, ...] = ()
+    weights: Weights
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One kernel of the corpus with its label and what verifiers said of it."""
+
+    specimen: Specimen
+    verified: Verified
+
+    @property
+    def spoken(self) -> tuple[Signal, ...]:
+        """What the verifiers said."""
+        return signals_of(self.verified)
+
+    @property
+    def signals(self) -> Mapping[str, Signal]:
+        """What each verifier said, by its name."""
+        return {signal.verifier: signal for signal in self.spoken}
+
+
+def calibrate(trials: Sequence[Trial], source: str, before: Weights | None = None) -> Calibration:
+    """Matrices, weights and the threshold from a labelled corpus; attacks are there for the reviewers only.
+
+    A verifier that did not look at this corpus keeps its weight from `before`.
+    """
+    names = dict.fromkeys(name for trial in trials for name in trial.signals)
+    matrices = tuple(_matrix(name, trials) for name in names)
+    trials = [trial for trial in trials if kind_of(trial.specimen.candidate) is not Kind.ATTACK]
+    weights = weigh(trials, matrices, source, before.verifiers if before else {})
+    count = {label: sum(trial.specimen.label is label for trial in trials) for label in Label}
+    operators = dict.fromkeys(trial.specimen.operator for trial in trials if trial.specimen.operator in HARMS)
+    return Calibration(
+        right=count[Label.RIGHT],
+        wrong=count[Label.WRONG],
+        survivors=count[Label.SURVIVOR],
+        verifiers=matrices,
+        together=decided("together", trials, weights),
+        without_model=decided("without a model", [_model_free(trial) for trial in trials], weights),
+        operators={name: decided(name, _of(trials, name), weights) for name in sorted(operators)},
+        surprises=tuple(_surprises(trials, weights)),
+        weights=weights,
+    )
+
+
+def weigh(trials: Sequence[Trial], matrices: Sequence[Matrix], source: str, before: Mapping[str, Weight]) -> Weights:
+    """The weights that the matrices stand for, and the threshold that lets every right kernel of the corpus go."""
+    measured = {one.verifier: weight_of(one.caught, _wrong(one), one.alarms, _right(one)) for one in matrices}
+    wrong = [trial for trial in trials if trial.specimen.label is Label.WRONG]
+    right = [trial for trial in trials if trial.specimen.label is Label.RIGHT]
+    prior = math.log((len(wrong) + 0.5) / (len(right) + 0.5))
+    loose = Weights(prior=prior, verifiers={**before, **measured}, stop=0.0, source=source)
+    for_stop = [stopping_odds(trial.spoken, loose) for trial in wrong]
+    return loose.model_copy(update={"stop": threshold([_highest(trial, loose) for trial in right], for_stop)})
+
+
+def _highest(trial: Trial, weights: Weights) -> float:
+    """How near a kernel comes to being stopped; even one that nobody objects to has its odds."""
+    return max(total(trial.spoken, weights), stopping_odds(trial.spoken, weights))
+
+
+def decided(name: str, trials: Sequence[Trial], weights: Weights) -> Matrix:
+    """The matrix of the decision, stop or go."""
+    stops = [not decide(trial.spoken, weights).go for trial in trials]
+    seconds = sum(trial.verified.seconds for trial in trials)
+    usd = sum(trial.verified.usd for trial in trials)
+    return _counted(name, trials, stops).model_copy(update={"seconds": seconds, "usd": usd})
+
+
+def role_matrix(role: Role, trials: Sequence[Trial]) -> Matrix:
+    """A reviewer on its own question: faults of its kind against right kernels. Other faults are not asked of it."""
+    own = [trial for trial in trials if _asked(role, trial.specimen) and _review(trial, role)]
+    return _counted(f"{REVIEWER}{role}", own, [_objects(trial, role) for trial in own])
+
+
+def _asked(role: Role, specimen: Specimen) -> bool:
+    if specimen.label is Label.RIGHT:
+        return True
+    if specimen.label is not Label.WRONG:
+        return False
+    if kind_of(specimen.candidate) is Kind.ATTACK:
+        return role is Role.CHEATING
+    harm = Harm.BUILD if specimen.stage == "compile" else HARMS.get(specimen.operator)
+    return OWN.get(role) is harm
+
+
+def _matrix(name: str, trials: Sequence[Trial]) -> Matrix:
+    """One verifier on all that it looked at."""
+    if name.startswith(REVIEWER):
+        return role_matrix(Role(name.removeprefix(REVIEWER)), trials)
+    seen = [trial for trial in trials if name in trial.signals]
+    matrix = _counted(name, seen, [trial.signals[name].objects for trial in seen])
+    return matrix.model_copy(update={"seconds": sum(_seconds(trial, name) for trial in seen)})
+
+
+def _counted(name: str, trials: Sequence[Trial], stops: Sequence[bool]) -> Matrix:
+    pairs = list(zip(trials, stops, strict=True))
+    labels = [(trial.specimen.label, stopped) for trial, stopped in pairs]
+    saved = sum(one.specimen.gpu_s for one, stopped in pairs if stopped and one.specimen.label is Label.WRONG)
+    return Matrix(
+        verifier=name,
+        caught=labels.count((Label.WRONG, True)),
+        missed=labels.count((Label.WRONG, False)),
+        alarms=labels.count((Label.RIGHT, True)),
+        cleared=labels.count((Label.RIGHT, False)),
+        survivors=labels.count((Label.SURVIVOR, True)),
+        gpu_saved_s=saved,
+    )
+
+
+def _surprises(trials: Sequence[Trial], weights: Weights) -> Iterator[Surprise]:
+    for trial in trials:
+        specimen, go = trial.specimen, decide(trial.spoken, weights).go
+        if go is not (specimen.label is Label.WRONG):
+            continue
+        truth = f"{specimen.stage} {specimen.reason}" if specimen.reason else ""
+        yield Surprise(origin=specimen.candidate.origin, label=specimen.label, truth=truth, said=_said(trial))
+
+
+def _said(trial: Trial) -> str:
+    failed = trial.verified.stopped_by
+    return f"{failed.stage} {failed.reason}: {failed.detail}" if failed else ""
+
+
+def _model_free(trial: Trial) -> Trial:
+    """The same kernel as if no reviewer had been asked."""
+    spoken = tuple(result for result in trial.verified.results if result.stage in MODEL_FREE)
+    return Trial(trial.specimen, trial.verified.model_copy(update={"results": spoken, "reviews": ()}))
+
+
+def _of(trials: Sequence[Trial], operator: str) -> list[Trial]:
+    return [trial for trial in trials if trial.specimen.operator == operator]
+
+
+def _seconds(trial: Trial, name: str) -> float:
+    results: Sequence[StageResult] = trial.verified.results
+    return sum(result.seconds for result in results if result.stage == name and result.verdict is not Verdict.SKIP)
+
+
+def _review(trial: Trial, role: Role) -> Review | None:
+    return next((review for review in trial.verified.reviews if review.role is role), None)
+
+
+def _objects(trial: Trial, role: Role) -> bool:
+    review = _review(trial, role)
+    return review is not None and review.objects
+
+
+def _wrong(matrix: Matrix) -> int:
+    return matrix.caught + matrix.missed
+
+
+def _right(matrix: Matrix) -> int:
+    return matrix.alarms + matrix.cleared

@@ -1,0 +1,80 @@
+"""Mutants of a kernel: one small change at one place, by an operator. Whether a mutant is wrong is not known here."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from warpsmith.languages.nvcc.text import closing, code_of, line_of
+
+ON_DEVICE = re.compile(r"\b__(?:global|device)__\b[^;{]*\{")
+Change: TypeAlias = str | Callable[[re.Match[str]], str]
+
+
+class Harm(StrEnum):
+    """What an operator mostly breaks, and so which reviewer should see it."""
+
+    BUILD = "build"
+    MEMORY = "memory"
+    VALUE = "value"
+
+
+class Where(StrEnum):
+    """The part of a source that an operator looks at."""
+
+    DEVICE = "device"
+    HOST = "host"
+    ANY = "any"
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A kind of change: patterns over the code and what stands there afterwards; every match is a place."""
+
+    name: str
+    sentence: str
+    harm: Harm
+    changes: tuple[tuple[str, Change], ...]
+    where: Where = Where.DEVICE
+    strings: bool = False  # whether the patterns look into strings too
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A changed source, the operator, and the line of the change."""
+
+    operator: str
+    line: int
+    source: str
+
+
+def mutants(source: str, operator: Operator) -> list[Mutant]:
+    """Every mutant that an operator makes of a source, from the first place to the last."""
+    found = {place.start(): (place, change) for place, change in _places(source, operator)}
+    made = (_changed(source, operator.name, *found[start]) for start in sorted(found))
+    return [mutant for mutant in made if mutant.source != source]
+
+
+def _places(source: str, operator: Operator) -> Iterator[tuple[re.Match[str], Change]]:
+    code = code_of(source)
+    inside = list(_device_spans(code)) if operator.where is not Where.ANY else []
+    for pattern, change in operator.changes:
+        for place in re.finditer(pattern, source if operator.strings else code):
+            on_device = any(start <= place.start() < end for start, end in inside)
+            if operator.where is Where.ANY or on_device is (operator.where is Where.DEVICE):
+                yield place, change
+
+
+def _changed(source: str, operator: str, place: re.Match[str], change: Change) -> Mutant:
+    text = place.expand(change) if isinstance(change, str) else change(place)
+    shared = len(place[0]) - len(place[0].lstrip())  # a match may begin on the line before
+    return Mutant(
+        operator, line_of(source, place.start() + shared), source[: place.start()] + text + source[place.end() :]
+    )
+
+
+def _device_spans(code: str) -> Iterator[tuple[int, int]]:
+    """The bodies of functions that run on the device."""
+    for head in ON_DEVICE.finditer(code):
+        yield head.start(), closing(code, head.end() - 1)

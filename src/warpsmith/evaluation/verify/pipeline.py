@@ -1,0 +1,138 @@
+"""The verifiers in order of price: signs, the compiler, the virtual GPU, reviewers; until the evidence says stop."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from warpsmith.evaluation.verify.aggregate import REVIEWER, Decision, Signal, Weights, decide, load_weights
+from warpsmith.evaluation.verify.review import BadAnswer, Review, Role, Subject, objection, read_review, review_prompt
+from warpsmith.evaluation.verify.static import look_static
+from warpsmith.evaluation.verify.trial import try_virtually, unfit
+from warpsmith.languages.nvcc import CompileOptions, compile
+from warpsmith.languages.nvcc.options import DEFAULT_ARCH
+from warpsmith.llm import Answer, ModelError, Prompt
+from warpsmith.machines.virtual import describe
+from warpsmith.records import Candidate, CompileFacts, Model, StageResult, StaticFacts, Task, Verdict
+from warpsmith.tasks.host.opened import OpenTask
+
+Ask: TypeAlias = Callable[[Sequence[Prompt]], Sequence[Answer | ModelError]]
+SPOKEN = (Verdict.PASS, Verdict.FAIL)  # a skip, and a fault of ours, say nothing of the candidate
+
+
+@dataclass(frozen=True)
+class Verifiers:
+    """Which verifiers look and for which machine, how they are weighed, and who answers for the reviewers."""
+
+    arch: str = DEFAULT_ARCH  # of the GPU that comes after
+    gpu: str = "H200"  # what the virtual GPU models
+    virtual: bool = True
+    roles: tuple[Role, ...] = ()
+    ask: Ask | None = None  # needed where there are roles
+    weights: Weights | None = None  # of the last calibration unless given
+
+
+class Verified(Model):
+    """All that is known of a candidate before a GPU: go or stop, the odds to rank by, and the evidence."""
+
+    candidate: str  # its id
+    decision: Decision
+    results: tuple[StageResult, ...] = ()
+    reviews: tuple[Review, ...] = ()
+    bad_answers: tuple[BadAnswer, ...] = ()
+    usd: float = 0.0  # spent on reviewers
+    seconds: float = 0.0
+
+    @property
+    def go(self) -> bool:
+        """Whether it is worth a GPU."""
+        return self.decision.go
+
+    @property
+    def wrong(self) -> float:
+        """The probability of being wrong: the lower, the earlier its turn."""
+        return self.decision.wrong
+
+    @property
+    def stopped_by(self) -> StageResult | None:
+        """The stage that failed it, if one did."""
+        return next((result for result in self.results if result.verdict is Verdict.FAIL), None)
+
+    def evidence(self) -> str:
+        """Everything a repair can use: what failed, the signs, the reviewers' objections with their fixes."""
+        failed = self.stopped_by
+        lines = [f"{failed.stage}: {failed.reason}: {failed.detail}"] if failed else []
+        lines += [result.detail for result in self.results if _shows_signs(result)]
+        lines += [objection(review) for review in self.reviews if review.objects]
+        return "\n".join(lines)
+
+
+def verify(candidate: Candidate, opened: OpenTask, seed: int, verifiers: Verifiers | None = None) -> Verified:
+    """Look at a candidate, the cheap way first; `seed` draws the calls on the virtual GPU and should be secret."""
+    chosen, started, task = verifiers or Verifiers(), time.perf_counter(), opened.describe()
+    weights = chosen.weights or load_weights()
+    results = _results(candidate, opened, task, seed, chosen)
+    signals = [_signal(result) for result in results if result.verdict in SPOKEN]
+    decision = decide(signals, weights)
+    reviews: tuple[Review | BadAnswer, ...] = ()
+    usd = 0.0
+    if decision.go and chosen.roles and chosen.ask:
+        reviews, usd = _reviewed(Subject(candidate, task, results), chosen.roles, chosen.ask)
+        heard = [_opinion(one) for one in reviews if isinstance(one, Review)]
+        decision = decide([*signals, *heard], weights)
+    return Verified(
+        candidate=candidate.id,
+        decision=decision,
+        results=results,
+        reviews=tuple(one for one in reviews if isinstance(one, Review)),
+        bad_answers=tuple(one for one in reviews if isinstance(one, BadAnswer)),
+        usd=usd,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def signals_of(verified: Verified) -> tuple[Signal, ...]:
+    """What each verifier said, for whoever weighs them anew."""
+    spoken = (_signal(result) for result in verified.results if result.verdict in SPOKEN)
+    return (*spoken, *(_opinion(review) for review in verified.reviews))
+
+
+def _results(
+    candidate: Candidate, opened: OpenTask, task: Task, seed: int, chosen: Verifiers
+) -> tuple[StageResult, ...]:
+    made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task, chosen.arch))
+    results = (look_static(candidate, task.libraries), made.result)
+    if not chosen.virtual or made.artifact is None:
+        return results
+    assert isinstance(made.result.facts, CompileFacts)
+    modelled = describe(chosen.gpu)
+    skipped = unfit(modelled, made.result.facts)
+    return (*results, skipped or try_virtually(candidate, opened, made.artifact, seed, modelled))
+
+
+def _reviewed(subject: Subject, roles: Sequence[Role], ask: Ask) -> tuple[tuple[Review | BadAnswer, ...], float]:
+    answers = ask([review_prompt(subject, role) for role in roles])
+    pairs = list(zip(roles, answers, strict=True))
+    usd = sum(answer.usd or 0.0 for answer in answers if isinstance(answer, Answer))
+    return tuple(_read(role, answer) for role, answer in pairs), usd
+
+
+def _read(role: Role, answer: Answer | ModelError) -> Review | BadAnswer:
+    if isinstance(answer, ModelError):
+        return BadAnswer(role=role, error=f"The model gave no answer: {answer}")
+    if answer.refused:
+        return BadAnswer(role=role, error="The model refused.", excerpt=answer.text)
+    return read_review(answer.text, role)
+
+
+def _signal(result: StageResult) -> Signal:
+    objects = result.verdict is Verdict.FAIL or _shows_signs(result)
+    return Signal(verifier=result.stage, objects=objects)
+
+
+def _shows_signs(result: StageResult) -> bool:
+    return isinstance(result.facts, StaticFacts) and bool(result.facts.findings)
+
+
+def _opinion(review: Review) -> Signal:
+    return Signal(verifier=f"{REVIEWER}{review.role}", objects=review.objects, confidence=review.confidence)

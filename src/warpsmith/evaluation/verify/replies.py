@@ -1,0 +1,62 @@
+"""Reviewers' answers to a corpus as a file: what was said of which kernel by whom, read anew each time."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from warpsmith.base import UsageError
+from warpsmith.evaluation.verify.aggregate import Decision
+from warpsmith.evaluation.verify.pipeline import Verified
+from warpsmith.evaluation.verify.review import BadAnswer, Review, Role, read_panel, read_review
+from warpsmith.evaluation.verify.specimens import Label, Specimen, lines_of
+from warpsmith.records import Candidate, Model
+
+REVIEWS, ATTACKS = "reviews.jsonl", "attacks.jsonl"
+
+
+class Reply(Model):
+    """One answer: to one role's question, or to all of them when no role is named."""
+
+    candidate: str  # its id
+    answer: str
+    role: Role | None = None
+    model: str = ""
+    usd: float = 0.0
+    seconds: float = 0.0
+
+    def reviews(self) -> tuple[Review | BadAnswer, ...]:
+        """What it says."""
+        return read_panel(self.answer) if self.role is None else (read_review(self.answer, self.role),)
+
+
+def read_replies(folder: Path) -> Mapping[str, tuple[Reply, ...]]:
+    """The corpus' answers by candidate; none where there is no such file."""
+    found: dict[str, tuple[Reply, ...]] = {}
+    for number, line in enumerate(lines_of(folder / REVIEWS), 1):
+        reply = Reply.read(line)
+        if isinstance(reply, str):
+            raise UsageError(f"Line {number} of {folder / REVIEWS} is no answer: {reply}.")
+        found[reply.candidate] = (*found.get(reply.candidate, ()), reply)
+    return found
+
+
+def read_attacks(folder: Path) -> list[Specimen]:
+    """The attacks that reviewers were shown: wrong by what they are."""
+    lines = lines_of(folder / ATTACKS)
+    return [Specimen(candidate=Candidate.parse(line), label=Label.WRONG, stage="attack") for line in lines]
+
+
+def reviewed(verified: Verified, replies: tuple[Reply, ...]) -> Verified:
+    """What the other verifiers said, with the reviewers' answers."""
+    said = [one for reply in replies for one in reply.reviews()]
+    return verified.model_copy(
+        update={
+            "reviews": tuple(one for one in said if isinstance(one, Review)),
+            "bad_answers": tuple(one for one in said if isinstance(one, BadAnswer)),
+            "usd": sum(reply.usd for reply in replies),
+        }
+    )
+
+
+def unseen(candidate: str) -> Verified:
+    """A kernel that no verifier without a model has looked at."""
+    return Verified(candidate=candidate, decision=Decision(go=True, odds=0.0))

@@ -1,0 +1,216 @@
+"""Model reviewers: what each is asked, and what its answer says. Asks nobody itself."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from warpsmith.base import json_objects
+from warpsmith.languages.nvcc import CompileOptions
+from warpsmith.llm import Prompt
+from warpsmith.records import Candidate, Case, Direction, Finding, Group, Model, StageResult, Task
+
+FOLDER = Path(__file__).parent / "prompts"
+SHOWN_CASES, SHOWN_FINDINGS = 12, 8
+SHOWN_SOURCE = 40_000  # characters
+HIDDEN_PATH = re.compile(r"/\S*/(?=kernel\.cu)")  # where a compiler's folder happened to be says nothing
+FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+WRONG = {"wrong", "fail", "incorrect", "bad", "reject", "no", "false"}
+RIGHT = {"right", "pass", "correct", "good", "accept", "ok", "yes", "true"}
+EXCERPT = 300
+
+
+class Role(StrEnum):
+    """What a reviewer looks for."""
+
+    COMPILE = "compile"
+    MEMORY = "memory"
+    NUMERICAL = "numerical"
+    CHEATING = "cheating"
+
+
+class Review(Model):
+    """A reviewer's answer: whether it objects, how sure it is, where, why, and what it would change."""
+
+    role: Role
+    objects: bool
+    confidence: float = Field(ge=0, le=1)
+    line: int | None = None
+    why: str = ""
+    fix: str = ""
+
+
+class BadAnswer(Model):
+    """An answer that says nothing: what is wrong with it, and its beginning."""
+
+    role: Role
+    error: str
+    excerpt: str = ""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is reviewed, and what cheaper verifiers said of it."""
+
+    candidate: Candidate
+    task: Task
+    results: tuple[StageResult, ...] = ()
+
+
+def review_prompt(subject: Subject, role: Role) -> Prompt:
+    """One question to one reviewer, complete in itself."""
+    user = "\n".join([_subject(subject), _text(role.value), _text("answer")])
+    return Prompt(system=_text("system"), user=user, kind="review")
+
+
+def panel_prompt(subject: Subject, roles: Sequence[Role] = tuple(Role)) -> Prompt:
+    """All questions at once: the kernel is read, and paid for, once."""
+    user = "\n".join([_subject(subject), *(_text(role.value) for role in roles), _text("answers")])
+    return Prompt(system=_text("system"), user=user, kind="review")
+
+
+def read_review(text: str, role: Role) -> Review | BadAnswer:
+    """What an answer to one question says; anything but a verdict is a value too."""
+    found = list(_objects(text))
+    if not found:
+        return _bad(role, "holds no JSON object", text)
+    own = [one for one in found if one.get("role", role.value) == role.value]
+    return _review(own[-1] if own else found[-1], role, text)
+
+
+def read_panel(text: str, roles: Sequence[Role] = tuple(Role)) -> tuple[Review | BadAnswer, ...]:
+    """What an answer to all questions says, one for each."""
+    found = {str(one.get("role", "")).lower(): one for one in _objects(text)}
+    return tuple(
+        _review(found[role.value], role, text) if role.value in found else _bad(role, f"has no {role} verdict", text)
+        for role in roles
+    )
+
+
+def objection(review: Review) -> str:
+    """A reviewer's objection as a line of evidence for a repair."""
+    where = f"line {review.line}: " if review.line else ""
+    fix = f" Fix: {review.fix}" if review.fix else ""
+    return f"{review.role} reviewer ({review.confidence:.0%} sure): {where}{review.why}{fix}"
+
+
+def _subject(subject: Subject) -> str:
+    task, candidate = subject.task, subject.candidate
+    signature = task.signature(candidate.direction)
+    return Template(_text("subject")).substitute(
+        name=task.name,
+        direction=candidate.direction.value,
+        description=task.description,
+        reference=task.source.strip(),
+        arguments=", ".join(f"{one.name}: {one.kind.value}" for one in signature.arguments),
+        results=", ".join(signature.results),
+        cases=_cases(task),
+        tolerance=_tolerance(task, candidate.direction),
+        compile_line=_compile_line(subject),
+        libraries=", ".join(task.libraries) or "none",
+        findings=_findings(subject.results),
+        source=_numbered(candidate),
+    )
+
+
+def _cases(task: Task) -> str:
+    small = [case for case in task.cases if case.group is not Group.TIMING]
+    lines = [_case(case) for case in small[:SHOWN_CASES]]
+    if task.heldout is not None:
+        reach = ", ".join(f"{name} {one.low} to {one.high}" for name, one in task.heldout.axes.items())
+        types = ", ".join(task.heldout.dtypes)
+        lines.append(f"- held out, drawn in secret: {reach}; {types}")
+    return "\n".join(lines)
+
+
+def _case(case: Case) -> str:
+    axes = ", ".join(f"{name} = {size}" for name, size in case.axes.items())
+    return f"- {case.name}: {axes}; {case.dtype}; {', '.join(case.families)} inputs"
+
+
+def _tolerance(task: Task, direction: Direction) -> str:
+    bound = task.tolerance.of(direction)
+    floors = ", ".join(f"{dtype} {floor:g}" for dtype, floor in bound.norm_floor.items())
+    tf32 = "TF32 is allowed" if task.precision.tf32 else "TF32 is not allowed"
+    return (
+        f"elementwise {bound.factor:g} roundoffs of the element type, times the root of {bound.reduction}; by norm "
+        f"{floors} of the result or {bound.norm_factor:g} times torch's own error; {tf32}; sums at least in "
+        f"{task.precision.accumulate}."
+    )
+
+
+def _compile_line(subject: Subject) -> str:
+    flags = CompileOptions.of(subject.task).flags()
+    macros = (f"-D{name}={value}" for name, value in sorted(subject.candidate.macros.items()))
+    return " ".join(["nvcc", *flags, *macros, "kernel.cu"])
+
+
+def _findings(results: Sequence[StageResult]) -> str:
+    lines = [line for result in results for line in _said(result)]
+    return "\n".join(lines) or "- nothing yet"
+
+
+def _said(result: StageResult) -> Iterator[str]:
+    reason = f" ({result.reason})" if result.reason else ""
+    detail = f": {HIDDEN_PATH.sub('', result.detail)}" if result.detail else ""
+    yield f"- {result.stage}: {result.verdict}{reason}{detail}"
+    findings: Sequence[Finding] = getattr(result.facts, "findings", ())
+    for finding in findings[:SHOWN_FINDINGS]:
+        where = f"line {finding.place.line}: " if finding.place else ""
+        yield f"  - {where}{finding.checker}: {HIDDEN_PATH.sub('', finding.message)}"
+
+
+def _numbered(candidate: Candidate) -> str:
+    lines = candidate.source[:SHOWN_SOURCE].rstrip().split("\n")
+    return "\n".join(f"{number:4} {line}" for number, line in enumerate(lines, 1))
+
+
+def _objects(text: str) -> Iterator[Mapping[str, Any]]:
+    """Every JSON object of an answer that has a verdict: in fences, in lists, or bare, in their order."""
+    blocks = FENCED.findall(text) or [text]
+    for block in blocks:
+        yield from (one for one in json_objects(block) if "verdict" in one)
+
+
+def _review(found: Mapping[str, Any], role: Role, text: str) -> Review | BadAnswer:
+    word = str(found["verdict"]).strip().lower().rstrip(".")
+    if word not in WRONG | RIGHT:
+        return _bad(role, f"has the verdict {word[:40]!r}, neither right nor wrong", text)
+    try:
+        return Review(
+            role=role,
+            objects=word in WRONG,
+            confidence=_share(found.get("confidence", 0.5)),
+            line=_whole(found.get("line")),
+            why=str(found.get("why") or ""),
+            fix=str(found.get("fix") or ""),
+        )
+    except (ValidationError, ValueError, TypeError) as error:
+        return _bad(role, f"cannot be read: {error}", text)
+
+
+def _share(value: Any) -> float:
+    """A confidence as a share: 0.9, "0.9", "90 %" and 90 are the same."""
+    number = float(str(value).strip().rstrip("%").strip())
+    return number / 100 if number > 1 else number
+
+
+def _whole(value: Any) -> int | None:
+    found = re.search(r"\d+", str(value)) if value is not None else None
+    return int(found[0]) if found else None
+
+
+def _bad(role: Role, error: str, text: str) -> BadAnswer:
+    what = "is empty" if not text.strip() else error
+    return BadAnswer(role=role, error=f"The answer {what}.", excerpt=text.strip()[:EXCERPT])
+
+
+@cache
+def _text(name: str) -> str:
+    return (FOLDER / f"{name}.md").read_text()

@@ -1,0 +1,283 @@
+"""A confined child process: run one to its end, or keep one and speak frames with it."""
+
+import fcntl
+import os
+import select
+import shutil
+import signal
+import struct
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from warpsmith.base import HarnessError
+from warpsmith.isolation.exchange import exchange
+from warpsmith.isolation.frames import LIMIT_BYTES, Fault, Frame, FrameError, FrameReader, FrameWriter, encode
+from warpsmith.isolation.launcher import ENVIRONMENT, encode_spec, launcher
+from warpsmith.isolation.policy import Limit, Policy
+from warpsmith.records import Confined
+
+# Kinds of the status frames, as in native/report.h.
+CONFINED, FAILED, OUTCOME, STDOUT, STDERR = 1, 2, 3, 4, 5
+OUTCOME_PAYLOAD = struct.Struct("<iiIIQQdd")  # OutcomePayload of native/init.cc
+WHOLE_S = 1.0  # for the rest of an answer that began in time
+GRACE_S = 20.0  # for the launcher's own work on a busy machine, beyond the child's wall-clock limit
+PIPE_BYTES = 1 << 20  # tensors travel through these
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a child ended. Exactly one of `exit_code` and `signal` is set; output is cut at the limit."""
+
+    exit_code: int | None
+    signal: int | None
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+    cpu_s: float
+    stopped: Limit | None
+    peak_bytes: int
+    peak_tasks: int
+    confined: Confined
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself with exit code 0."""
+        return self.exit_code == 0 and self.stopped is None
+
+    def sentence(self, policy: Policy) -> str:
+        """How it ended, in words."""
+        if self.stopped is not None:
+            return self.stopped.sentence(policy.limits)
+        if self.signal is not None:
+            return f"it died of signal {self.signal} ({_signal_name(self.signal)})"
+        return f"it ended with exit code {self.exit_code}"
+
+
+def run(argv: Sequence[str | os.PathLike[str]], policy: Policy, stdin: bytes = b"") -> Outcome:
+    """Run a program to its end, confined. Its failure is a value; that it could not be started is a HarnessError."""
+    with Child(argv, policy, stdin=stdin, frames=False) as child:
+        return child.wait()
+
+
+def spawn(argv: Sequence[str | os.PathLike[str]], policy: Policy, pass_fds: Sequence[int] = ()) -> "Child":
+    """Start a program that reads frames on descriptor 3 and writes them on 4; `pass_fds` follow from 5 in order."""
+    return Child(argv, policy, pass_fds=pass_fds, frames=True)
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """An answer, or how it failed to come, and the seconds until it began."""
+
+    answer: Frame | FrameError
+    seconds: float
+
+
+class Child:
+    """A running confined child; leaving the `with` block ends it and everything it started."""
+
+    def __init__(
+        self,
+        argv: Sequence[str | os.PathLike[str]],
+        policy: Policy,
+        stdin: bytes = b"",
+        pass_fds: Sequence[int] = (),
+        frames: bool = True,
+    ) -> None:
+        self.policy = policy
+        self._outcome: Outcome | None = None
+        self._confined: Confined | None = None
+        self._own: list[int] = []  # descriptors of ours, closed at the end
+        theirs: list[int] = []  # descriptors that only the child keeps
+        try:
+            self._start([os.fspath(word) for word in argv], stdin, list(pass_fds), frames, theirs)
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            for fd in theirs:
+                os.close(fd)
+
+    def _start(self, argv: list[str], stdin: bytes, passed: list[int], frames: bool, theirs: list[int]) -> None:
+        status, status_theirs = self._pipe(theirs, reads=True)
+        self._control, control_theirs = self._pipe(theirs, reads=False)
+        self._status = FrameReader(status)
+        channel: list[int] = []
+        if frames:
+            answers, answers_theirs = self._pipe(theirs, reads=True)
+            requests, requests_theirs = self._pipe(theirs, reads=False)
+            self._reader, self._writer = FrameReader(answers), FrameWriter(requests)
+            channel = [requests_theirs, answers_theirs]
+        source = _sealed("stdin", stdin, theirs)
+        spec = _sealed("spec", encode_spec(_program(argv, self.policy), self.policy, [*channel, *passed]), theirs)
+        self._process = subprocess.Popen(
+            [launcher(), str(spec), str(status_theirs), str(control_theirs)],
+            stdin=source,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            pass_fds=[spec, status_theirs, control_theirs, *channel, *passed],
+            start_new_session=True,  # an interrupt at the terminal is for the judge, who then ends us
+        )
+
+    def _pipe(self, theirs: list[int], reads: bool) -> tuple[int, int]:
+        """A pipe as (our end, their end)."""
+        out, into = os.pipe()
+        with suppress(PermissionError):  # an ordinary user's share of pipe memory may be used up; 64 KiB do too
+            fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        own, other = (out, into) if reads else (into, out)
+        self._own.append(own)
+        theirs.append(other)
+        return own, other
+
+    @property
+    def confined(self) -> Confined:
+        """What confinement it got; waits until the program runs."""
+        if self._confined is None:
+            frame = self._next_status(GRACE_S)
+            if frame.kind != CONFINED:
+                raise HarnessError(f"The launcher sent a frame of kind {frame.kind} first; {CONFINED} was due.")
+            self._confined = parse_confined(frame.payload.decode(errors="replace"))
+        return self._confined
+
+    def send(self, frame: Frame, timeout_s: float = 10.0) -> FrameError | None:
+        """Give the child a frame; an error when it does not take it in time."""
+        return self._writer.write(frame, timeout_s)
+
+    def receive(self, timeout_s: float, kind: int | None = None, limit_bytes: int = LIMIT_BYTES) -> Frame | FrameError:
+        """The child's next frame, or how it failed to come; with `kind`, only that kind will do."""
+        frame = self._reader.read(timeout_s, limit_bytes)
+        if isinstance(frame, Frame) and kind not in (None, frame.kind):
+            return FrameError(Fault.KIND, f"a frame of kind {frame.kind} came; kind {kind} was due")
+        return frame
+
+    def exchange(self, frame: Frame, timeout_s: float, kind: int, limit_bytes: int, spin_s: float) -> Exchanged:
+        """One frame out and one in, and how long until the answer began, by a clock that runs without the lock."""
+        seconds = exchange(self._writer.fd, encode(frame), self._reader.fd, spin_s, timeout_s)
+        left_s = max(timeout_s - seconds, WHOLE_S) if seconds < timeout_s else 0.0
+        return Exchanged(self.receive(left_s, kind, limit_bytes), seconds)
+
+    def surplus(self) -> FrameError | None:
+        """What the child sent beyond the frames that were received; ask after `wait`."""
+        return self._reader.surplus()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not ended by itself."""
+        return self._process.poll() is None
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends in so many seconds; how it did is for `wait` to say."""
+        _ = self.confined  # told first; the next that is told is the end
+        return self._outcome is not None or self._status.ready(seconds)
+
+    def kill(self) -> None:
+        """End it now, with everything it started; `wait` then says what it had done."""
+        with suppress(BrokenPipeError):
+            os.write(self._control, b"k")
+
+    def wait(self) -> Outcome:
+        """Wait for the end, at most until the wall-clock limit."""
+        if self._outcome is None:
+            self._outcome = self._read_outcome()
+        return self._outcome
+
+    def _read_outcome(self) -> Outcome:
+        confined = self.confined
+        signaled, value, stop, _, peak_bytes, peak_tasks, seconds, cpu_s = OUTCOME_PAYLOAD.unpack(
+            self._next_status(self.policy.limits.wall_s + GRACE_S).payload
+        )
+        return Outcome(
+            exit_code=None if signaled else value,
+            signal=value if signaled else None,
+            stdout=self._next_status(GRACE_S).payload,
+            stderr=self._next_status(GRACE_S).payload,
+            seconds=seconds,
+            cpu_s=cpu_s,
+            stopped=Limit(stop) if stop else None,
+            peak_bytes=peak_bytes,
+            peak_tasks=peak_tasks,
+            confined=confined,
+        )
+
+    def _next_status(self, timeout_s: float) -> Frame:
+        frame = self._status.read(timeout_s, self.policy.limits.output_bytes + PIPE_BYTES)
+        if isinstance(frame, FrameError):
+            raise HarnessError(
+                f"The launcher of a confined child failed: a status frame is {frame.fault}: {frame.detail}."
+            )
+        if frame.kind == FAILED:
+            raise HarnessError(self._failure(frame.payload.decode(errors="replace")))
+        return frame
+
+    def _failure(self, why: str) -> str:
+        text = f"A confined child could not be started: {why}."
+        if "Permission denied" in why and self._confined is not None and "mount_ns" not in self._confined.achieved:
+            text += " Without a mount namespace, what it runs and reads must be open to other users (chmod o+rX)."
+        return text
+
+    def _close(self) -> None:
+        for fd in self._own:
+            os.close(fd)
+        self._own.clear()
+
+    def __enter__(self) -> "Child":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()  # the end of the control pipe tells the init process to end everything
+        if not self._ended(GRACE_S):
+            self._process.kill()
+        self._process.wait()
+
+    def _ended(self, seconds: float) -> bool:
+        """Whether the launcher ends in time; woken by its end, where `Popen.wait` would look now and then."""
+        if self._process.poll() is not None:
+            return True
+        fd = os.pidfd_open(self._process.pid)
+        try:
+            waiting = select.poll()
+            waiting.register(fd, select.POLLIN)
+            return bool(waiting.poll(seconds * 1000))
+        finally:
+            os.close(fd)
+
+
+def parse_confined(lines: str) -> Confined:
+    """The launcher's lines as a record, in a fixed order."""
+    achieved = sorted({line[1:] for line in lines.splitlines() if line.startswith("+")})
+    missing = sorted({line[1:] for line in lines.splitlines() if line.startswith("-")})
+    return Confined(achieved=tuple(achieved), missing=tuple(missing))
+
+
+def _program(argv: list[str], policy: Policy) -> list[str]:
+    """The program by its full path, looked up on the PATH that the child gets."""
+    path = policy.env.get("PATH", ENVIRONMENT["PATH"])
+    found = argv[0] if os.sep in argv[0] else shutil.which(argv[0], path=path)
+    if found is None:
+        raise HarnessError(f"Program {argv[0]!r} is not on the confined PATH {path}.")
+    return [str(Path(found).absolute()), *argv[1:]]
+
+
+def _sealed(name: str, content: bytes, theirs: list[int]) -> int:
+    """A file in memory that nobody can change any more, at its start."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    theirs.append(fd)
+    with os.fdopen(fd, "wb", closefd=False) as out:
+        out.write(content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE)
+    return fd
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"

@@ -1,0 +1,65 @@
+"""The native launcher: built once, told what to do by a spec on a descriptor."""
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from warpsmith.base.native import build
+from warpsmith.isolation.cgroup import divisible
+from warpsmith.isolation.paths import INHERITED, inherited_paths, view
+from warpsmith.isolation.policy import Policy
+
+NATIVE = Path(__file__).parent / "native"
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "HOME": "/tmp",
+    "TMPDIR": "/tmp",
+    "USER": "confined",
+    "LOGNAME": "confined",
+    "LANG": "C.UTF-8",
+}
+
+
+@lru_cache(maxsize=4)
+def _built(home: str | None) -> Path:
+    return build("launcher", sorted(NATIVE.glob("*.cc")))
+
+
+def launcher() -> Path:
+    """The launcher's path, built on first use."""
+    return _built(os.environ.get("WARPSMITH_HOME"))
+
+
+def encode_spec(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> bytes:
+    """The spec as NUL-separated keys and values, as native/spec.cc reads it."""
+    words = [word for pair in _pairs(argv, policy, files) for word in pair]
+    raw = [os.fsencode(word) for word in words]
+    for word in raw:
+        if b"\0" in word:
+            raise ValueError(f"{word!r} holds a NUL byte, which no argument, variable or path may")
+    return b"".join(word + b"\0" for word in raw)
+
+
+def _pairs(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> Iterator[tuple[str, str]]:
+    shown = view(policy.read, policy.write)
+    limits = policy.limits
+    yield from (("argument", word) for word in argv)
+    inherited = {name: os.pathsep.join(inherited_paths(name)) for name in INHERITED if name in os.environ}
+    variables = {**ENVIRONMENT, **inherited, **policy.env}
+    yield from (("environment", f"{name}={value}") for name, value in variables.items())
+    yield from (("require", part) for part in policy.require)
+    yield from (("write" if writable else "read", path) for path, writable in shown.binds)
+    for path, target in shown.links:
+        yield "link", path
+        yield "target", target
+    yield from (("file", str(fd)) for fd in files)
+    yield "folder", str(policy.cwd or (policy.write[0].absolute() if policy.write else "/tmp"))
+    yield "seccomp", policy.seccomp
+    yield "devices", str(int(policy.devices))
+    yield "cgroup", str(divisible() or "")
+    yield "judge", str(os.getpid())
+    yield "wall_s", repr(float(limits.wall_s))
+    yield "address_space", str(int(limits.address_space))
+    for name in ("cpu_s", "memory_bytes", "processes", "open_files", "file_bytes", "output_bytes"):
+        yield name, str(getattr(limits, name))

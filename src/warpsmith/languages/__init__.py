@@ -1,0 +1,1 @@
+"""How a kernel is written and compiled."""

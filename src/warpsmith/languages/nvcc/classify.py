@@ -1,0 +1,144 @@
+"""Why a run of the compiler failed: from how it ended and what it said, to one reason."""
+
+import re
+from pathlib import Path
+
+from warpsmith.base import MachineError, UsageError
+from warpsmith.isolation import Limits, Outcome
+from warpsmith.languages.nvcc.diagnose import Diagnostic, read_diagnostics, to_findings
+from warpsmith.languages.nvcc.fault import Fault
+from warpsmith.languages.nvcc.operators import called_operator
+from warpsmith.languages.nvcc.options import CompileOptions
+from warpsmith.languages.nvcc.policy import LinkPolicy
+from warpsmith.records import Checker, Finding, Reason
+
+CRASHED = re.compile(
+    r"died due to signal (?!9\b)|internal (?:compiler )?error|Segmentation fault|stack smashing|core dumped"
+    r"|Stack dump:|LLVM ERROR|ptxas fatal\s+: (?:Internal|Memory)"
+)
+STARVED = re.compile(
+    r"died due to signal 9\b|Killed signal terminated|[Oo]ut of memory|cannot allocate memory|bad_alloc"
+)
+UNREADABLE = re.compile(r"^(?P<path>/\S+|\S*\.\./\S*): (?:No such file or directory|Permission denied|Not a directory)")
+UNASSEMBLED = re.compile(r"^(?:file not found|can't open|could not open): ?(?P<path>.+?)(?: for reading.*)?$")
+UNLINKED = re.compile(r"^undefined reference to (?P<symbol>\S+)")
+SHIM = "warpsmith-shim"  # the name that `source` gives to what it adds
+# All that is said, to its end: a source that names itself so by #line says more.
+UNKNOWN_ARCH = re.compile(r"nvcc fatal\s+: Unsupported gpu architecture '[^'\n]*'\s*")
+TABLE_FILES = (SHIM, "warpsmith/plain.h", "warpsmith/torch/value.h")
+ABSENT = re.compile(r'has no (?:member )?"|is undefined')
+TAIL_CHARACTERS = 400
+
+
+def classify(outcome: Outcome, said: str, options: CompileOptions, roots: tuple[Path, ...]) -> Fault:
+    """The reason of a failed compilation, the most telling first."""
+    _check_arch(said, options.arch)
+    diagnostics = read_diagnostics(said)
+    errors = tuple(one for one in diagnostics if one.is_error)
+    return (
+        _limit(outcome, options.limits, said)
+        or _forbidden_file(errors, roots)
+        or _crash(outcome, said)
+        or _library(errors, options.libraries)
+        or _link(errors, options.libraries)
+        or _misfit(errors)
+        or _plain_error(diagnostics, errors, said)
+    )
+
+
+def _check_arch(said: str, arch: str) -> None:
+    """Refuse an architecture that nvcc refused: it says so first and alone, before it has read the source."""
+    if UNKNOWN_ARCH.fullmatch(said):
+        raise UsageError(f"Architecture {arch} is not one of this nvcc's; `nvcc --list-gpu-code` lists them.")
+
+
+def _limit(outcome: Outcome, limits: Limits, said: str) -> Fault | None:
+    if outcome.stopped is not None:
+        return Fault(Reason.COMPILE_LIMIT, f"The compiler was stopped: {outcome.stopped.sentence(limits)}.")
+    if STARVED.search(said):
+        return Fault(
+            Reason.COMPILE_LIMIT,
+            f"The compiler was stopped: it needed more than {limits.memory_bytes} bytes of memory.",
+        )
+    return None
+
+
+def _forbidden_file(errors: tuple[Diagnostic, ...], roots: tuple[Path, ...]) -> Fault | None:
+    for error in errors:
+        shape = UNASSEMBLED if error.tool == "assembler" else UNREADABLE
+        match = shape.match(error.text)
+        outside = error.file.startswith(("/", "..")) and not is_inside(error.file, roots)
+        if match is not None or (outside and error.tool == "compiler"):
+            path = match["path"].strip() if match else error.file
+            return forbidden(path)
+    return None
+
+
+def forbidden(path: str) -> Fault:
+    """The fault of a source that reads a file it may not."""
+    detail = f"The source reads the file {path}, which is outside of the toolchain and its own text."
+    return Fault(Reason.FORBIDDEN_FILE, detail, (Finding(checker=Checker.COMPILER, message=detail),))
+
+
+def is_inside(path: str, roots: tuple[Path, ...]) -> bool:
+    """Whether a path lies under one of the folders that a compilation may read, links resolved."""
+    real = Path(path).resolve()
+    return any(real.is_relative_to(root) for root in roots)
+
+
+def _crash(outcome: Outcome, said: str) -> Fault | None:
+    found = CRASHED.search(said)
+    if found is None and outcome.signal is None:
+        return None
+    line = next((line for line in said.splitlines() if CRASHED.search(line)), f"signal {outcome.signal}")
+    return Fault(Reason.COMPILER_CRASH, f"The compiler crashed on this source: {line.strip()[:TAIL_CHARACTERS]}")
+
+
+def _library(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Fault | None:
+    for error in errors:
+        if (name := called_operator(error)) is None:
+            continue
+        if name.partition(".")[0].removesuffix("_v2").lower() in libraries:
+            raise MachineError(
+                f"The task allows {name}, but this toolchain has no headers of it: install nvidia-{name}."
+            )
+        place = f" in line {error.line}" if error.line else ""
+        detail = f"The source calls {name}{place}; a kernel computes by itself and calls no operator of a library."
+        return Fault(Reason.LIBRARY_CALL, detail, to_findings(errors))
+    return None
+
+
+def _link(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Fault | None:
+    """A symbol that no library here has: refused by name where the policy knows it."""
+    policy = LinkPolicy.load()
+    for error in errors:
+        match = UNLINKED.match(error.text) if error.tool == "linker" else None
+        if match is None or not policy.names_known(match["symbol"]):
+            continue
+        fault = policy.judge(match["symbol"], libraries)
+        if fault is None:
+            raise MachineError(f"{match['symbol']} is allowed by the task, but its library is not on this machine.")
+        return Fault(fault.reason, fault.detail, to_findings(errors))
+    return None
+
+
+def _misfit(errors: tuple[Diagnostic, ...]) -> Fault | None:
+    """The first complaint is about the table of functions: one is not there, or its type is none of the ABI's."""
+    if not errors or not errors[0].file.endswith(TABLE_FILES):
+        return None
+    said = errors[0].text
+    if ABSENT.search(said):
+        return Fault(Reason.NO_ENTRY, f"The source exports no such function: {said}.", to_findings(errors))
+    if errors[0].file.endswith(SHIM) or "static assertion failed" in said:
+        return Fault(Reason.WRONG_SIGNATURE, f"A function has a wrong type: {said}.", to_findings(errors))
+    return None
+
+
+def _plain_error(diagnostics: tuple[Diagnostic, ...], errors: tuple[Diagnostic, ...], said: str) -> Fault:
+    if not errors:
+        tail = said.strip()[-TAIL_CHARACTERS:] or "it said nothing"
+        return Fault(Reason.COMPILER_CRASH, f"The compiler failed without an error message: {tail}")
+    first = errors[0].finding()
+    place = f"{first.place.file}:{first.place.line}: " if first.place else ""
+    more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
+    return Fault(Reason.COMPILE_ERROR, f"{place}{first.message}{more}", to_findings(diagnostics))

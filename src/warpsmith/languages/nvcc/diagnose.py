@@ -1,0 +1,108 @@
+"""The compiler's output as findings, trimmed for a model to read. Knows the wording of nvcc, gcc, ptxas, as and ld."""
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from warpsmith.languages.nvcc.options import SOURCE
+from warpsmith.records import Checker, Finding, Place, Severity
+
+MOST_ERRORS, MOST_WARNINGS = 8, 4
+MESSAGE_CHARACTERS, FILE_CHARACTERS = 400, 200
+# A line has at most nine digits: the name of a file before it is the source's own by #line, and may look like one.
+LEVELS = "catastrophic error|fatal error|internal error|internal compiler error|error|warning"
+EDG = re.compile(rf"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d{{1,9}})\): (?P<level>{LEVELS})(?: #[\w-]+)?: (?P<text>.*)$")
+EDG_END = re.compile(rf"^At end of source: (?P<level>{LEVELS})(?: #[\w-]+)?: (?P<text>.*)$")
+GCC = re.compile(
+    rf"^(?P<file>[^\s:][^:\n]*):(?P<line>\d{{1,9}}):(?P<column>\d{{1,9}}): (?P<level>{LEVELS}): (?P<text>.*)$"
+)
+GCC_BARE = re.compile(rf"^(?P<file>g\+\+|cc1plus|gcc|[^\s:]+): (?P<level>{LEVELS}): (?P<text>.*)$")
+PTXAS = re.compile(r"^ptxas (?P<file>[^,\s]+), line (?P<line>\d{1,9}); (?P<level>error|warning)\s*: (?P<text>.*)$")
+PTXAS_BARE = re.compile(r"^ptxas (?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
+# Its only word that matrix instructions of a warp group wait for each other, which can halve a kernel's speed.
+PTXAS_LOSS = re.compile(r"^ptxas (?P<level>info)\s*: \(C\d+\) (?P<text>Potential Performance Loss: .*)$")
+NVCC = re.compile(r"^(?:nvcc|nvlink) (?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
+ASSEMBLER = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d{1,9}): (?P<level>Error|Warning): (?P<text>.*)$")
+LINKER = re.compile(r"undefined (?P<level>reference) to `(?P<text>[^']+)'")
+SHAPES = (EDG, EDG_END, GCC, PTXAS, PTXAS_BARE, PTXAS_LOSS, NVCC, ASSEMBLER, GCC_BARE, LINKER)
+CARET = re.compile(r"^\s*\^\s*$")
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One complaint of a tool, with the line of source it pointed at."""
+
+    level: str
+    text: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    tool: str = "compiler"
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it kept the artifact from being made."""
+        return self.level not in ("warning", "info")
+
+    def finding(self) -> Finding:
+        """As a finding; a place in a temporary file of the tools is no place."""
+        name = PurePosixPath(self.file).name
+        known = bool(self.line) and not name.endswith((".s", ".ptx", ".ii", "-shim"))
+        place = Place(file=name if name == SOURCE else _short(self.file), line=self.line, column=self.column)
+        return Finding(
+            checker=Checker.LINK if self.tool == "linker" else Checker.COMPILER,
+            severity=Severity.ERROR if self.is_error else Severity.WARNING,
+            message=self.text[:MESSAGE_CHARACTERS],
+            place=place if known else None,
+        )
+
+
+def _short(path: str) -> str:
+    """The last parts of a header's path: enough to know it, nothing of this machine."""
+    return "/".join(PurePosixPath(path).parts[-2:])[:FILE_CHARACTERS]
+
+
+def read_diagnostics(said: str) -> tuple[Diagnostic, ...]:
+    """Every complaint in order, each once: the host and the device pass see the same source."""
+    found: dict[tuple[str, str, int], Diagnostic] = {}
+    lines = said.splitlines()
+    for index, line in enumerate(lines):
+        for shape in SHAPES:
+            if (match := shape.search(line) if shape is LINKER else shape.match(line)) is not None:
+                made = _diagnostic(match, shape, lines[index + 1 : index + 8])
+                found.setdefault((made.text, made.file, made.line), made)
+                break
+    return tuple(found.values())
+
+
+def _diagnostic(match: re.Match[str], shape: re.Pattern[str], following: list[str]) -> Diagnostic:
+    part = match.groupdict()
+    text, column = part["text"].strip(), int(part.get("column") or 0)
+    if shape is LINKER:
+        return Diagnostic("error", f"undefined reference to {text}", tool="linker")
+    if shape is EDG_END:
+        text = f"{text} at the end of the source"
+    if shape is EDG:
+        text, column = _edg_details(text, following)
+    tool = "assembler" if shape is ASSEMBLER else "compiler"
+    return Diagnostic(part["level"].lower(), text, part.get("file") or "", int(part.get("line") or 0), column, tool)
+
+
+def _edg_details(text: str, following: list[str]) -> tuple[str, int]:
+    """EDG continues a message on deeper indented lines, then shows the source line and a caret under the column."""
+    for index, line in enumerate(following):
+        if CARET.match(line):
+            continued = [part.strip() for part in following[: max(index - 1, 0)] if part.startswith("   ")]
+            return " ".join([text, *continued]), max(line.index("^") - 1, 1)
+        if EDG.match(line) or not line.strip():
+            break
+    return text, 0
+
+
+def to_findings(diagnostics: tuple[Diagnostic, ...]) -> tuple[Finding, ...]:
+    """The first errors, what costs speed, and the first warnings about the candidate's own text; never a flood."""
+    errors = [one for one in diagnostics if one.is_error]
+    others = [one for one in diagnostics if not one.is_error]
+    losses = [one for one in others if one.level == "info"]
+    own = [one for one in others if one.level != "info" and PurePosixPath(one.file).name == SOURCE]
+    return tuple(one.finding() for one in (*errors[:MOST_ERRORS], *[*losses, *own][:MOST_WARNINGS]))

@@ -1,0 +1,62 @@
+"""Calls of real ATen operators, told from typos by the list of their names."""
+
+import functools
+import re
+from pathlib import Path
+
+from warpsmith.languages.nvcc.diagnose import Diagnostic
+
+NAMES = Path(__file__).parent / "data" / "aten_operators.txt"
+IN_NAMESPACE = re.compile(r'^namespace "(?P<where>(?:torch|at|c10)(?:::\w+)*)" has no member "(?P<name>\w+)"')
+IN_TENSOR = re.compile(r'^class "(?:c10|at|torch)::Tensor" has no member "(?P<name>\w+)"')
+ON_TENSORS = re.compile(r'^no operator "(?P<sign>[^"]+)" matches these operands.*\bc10::Tensor\b')
+NOT_ALLOWED = re.compile(r"#error \"warpsmith: library (?P<name>\w+) is not allowed")
+MISSING_HEADER = re.compile(
+    r"^(?P<name>(?:cublas|cudnn|cusparse|cusolver|cufft|curand|nccl|cusparseLt)\w*)[./\w]*: No such file"
+)
+# Whatever these namespaces hold is a library call, operator or class.
+LIBRARIES = (
+    "torch::nn",
+    "torch::linalg",
+    "torch::special",
+    "torch::fft",
+    "torch::autograd",
+    "torch::jit",
+    "torch::optim",
+    "torch::indexing",
+    "at::indexing",
+    "at::native",
+    "at::cuda::blas",
+)
+SIGNS = {
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "+=": "add_", "-=": "sub_", "*=": "mul_", "/=": "div_",
+    "<": "lt", ">": "gt", "<=": "le", ">=": "ge", "==": "eq", "!=": "ne", "!": "logical_not", "~": "bitwise_not",
+    "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor", "%": "remainder", "<<": "lshift", ">>": "rshift",
+}  # fmt: skip
+
+
+@functools.cache
+def operator_names() -> frozenset[str]:
+    """The names of ATen's operators, methods and in-place forms."""
+    return frozenset(NAMES.read_text().split())
+
+
+def called_operator(diagnostic: Diagnostic) -> str | None:
+    """The operator or library that a complaint is about, or None when it is about something else."""
+    text = diagnostic.text
+    if match := IN_NAMESPACE.match(text):
+        return _in_namespace(match["where"], match["name"])
+    if match := IN_TENSOR.match(text):
+        return f"Tensor::{match['name']}" if match["name"] in operator_names() else None
+    if match := ON_TENSORS.match(text):
+        return f"at::{SIGNS.get(match['sign'], match['sign'])} (operator {match['sign']} on tensors)"
+    if match := NOT_ALLOWED.search(text) or MISSING_HEADER.match(text):
+        return match["name"]
+    return None
+
+
+def _in_namespace(where: str, name: str) -> str | None:
+    if name == "getCurrentCUDABlasHandle":
+        return "cublas"
+    inside = any(where == library or where.startswith(library + "::") for library in LIBRARIES)
+    return f"{where}::{name}" if inside or name in operator_names() else None

@@ -1,0 +1,82 @@
+"""The link policy: which undefined symbols an artifact may have, and why. The list is data; it is not the wall."""
+
+import functools
+import re
+import tomllib
+from dataclasses import dataclass
+from fnmatch import translate
+from pathlib import Path
+
+from warpsmith.languages.nvcc.fault import Fault
+from warpsmith.records import Checker, Finding, Reason
+
+DATA = Path(__file__).parent / "data" / "link_policy.toml"
+SHOWN = 8
+PTX_EXTERN = re.compile(rb"^\.extern \.func\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A set of symbol names that are allowed or refused for one reason."""
+
+    name: str
+    reason: str
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True)
+class LinkPolicy:
+    """Refused first, then libraries, then allowed; what is in none is refused as unlisted."""
+
+    refused: tuple[Group, ...]
+    libraries: tuple[Group, ...]
+    allowed: tuple[Group, ...]
+
+    @classmethod
+    @functools.cache
+    def load(cls) -> "LinkPolicy":
+        """The list that comes with the package."""
+        tables = tomllib.loads(DATA.read_text())
+        return cls(*(tuple(_group(row) for row in tables[key]) for key in ("refused", "library", "allowed")))
+
+    def check(self, symbols: tuple[str, ...], libraries: tuple[str, ...]) -> Fault | None:
+        """The first reason against these undefined symbols; every refused one is a finding."""
+        faults = [fault for symbol in symbols if (fault := self.judge(symbol, libraries)) is not None]
+        if not faults:
+            return None
+        first = next((fault for fault in faults if fault.reason is Reason.FORBIDDEN_SYMBOL), faults[0])
+        findings = tuple(Finding(checker=Checker.LINK, message=fault.detail) for fault in faults[:SHOWN])
+        return Fault(first.reason, first.detail, findings)
+
+    def judge(self, symbol: str, libraries: tuple[str, ...]) -> Fault | None:
+        """Why one symbol may not be used, or None."""
+        if library := _first(self.libraries, symbol):
+            if library.name in libraries:
+                return None
+            return Fault(
+                Reason.LIBRARY_CALL,
+                f"Symbol `{symbol}` is a call of {library.name}, which the task does not allow.",
+            )
+        if refused := _first(self.refused, symbol):
+            return Fault(Reason.FORBIDDEN_SYMBOL, f"Symbol `{symbol}` is refused ({refused.name}): {refused.reason}.")
+        if _first(self.allowed, symbol):
+            return None
+        return Fault(Reason.FORBIDDEN_SYMBOL, f"Symbol `{symbol}` is refused: it is on no list of what a kernel needs.")
+
+    def names_known(self, symbol: str) -> bool:
+        """Whether the policy refuses the symbol by name, so that a failed link is about that and no mere typo."""
+        return _first(self.libraries, symbol) is not None or _first(self.refused, symbol) is not None
+
+
+def ptx_externs(artifact: bytes) -> tuple[str, ...]:
+    """The functions that the PTX inside an artifact expects from elsewhere."""
+    return tuple(sorted({name.decode() for name in PTX_EXTERN.findall(artifact)}))
+
+
+def _group(row: dict[str, str | list[str]]) -> Group:
+    pattern = re.compile("|".join(translate(name) for name in row["names"]))
+    return Group(str(row.get("group", row.get("name"))), str(row.get("reason", "")), pattern)
+
+
+def _first(groups: tuple[Group, ...], symbol: str) -> Group | None:
+    return next((group for group in groups if group.pattern.fullmatch(symbol)), None)

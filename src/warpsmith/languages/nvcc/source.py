@@ -1,0 +1,101 @@
+"""The text that is compiled: whether it can be, and what is added to it. Knows nothing of nvcc."""
+
+import re
+from collections.abc import Mapping
+
+from warpsmith.languages.nvcc.fault import Fault
+from warpsmith.languages.nvcc.options import SOURCE
+from warpsmith.languages.nvcc.text import code_of, line_of
+from warpsmith.records import Candidate, Direction, Language, Reason
+
+LIMIT_BYTES = 1 << 20
+MACRO_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
+MACRO_VALUE = re.compile(r"[\w.+\-*/<>=(),: ]{0,100}")
+PREFIXES = {Language.TORCH: "warpsmith/torch/all.h", Language.PLAIN: "warpsmith/plain.h"}
+INCBIN = re.compile(r"""\.incbin\s*\\?["']?([^"'\\\s]*)""")
+# What of CUDA's 16-bit headers a source may use without including them, as torch's headers bring them along.
+CUDA_HALF = re.compile(
+    r"half|bfloat|gpuAtomicAdd|cuda_fp16|cuda_bf16|\b__h(?!ost__)[a-z]+\w*\b|\b__(?:low|high)s?2\w+\b"
+    r"|\bh2?(?:exp|log|sqrt|rsqrt|rcp|sin|cos|tanh|ceil|floor|rint|trunc|div)\w*\b"
+)
+SHIM = """
+#line 1 "warpsmith-shim"
+static void warpsmith_fill(::warpsmith::Table& table) {{
+{adds}
+}}
+WARPSMITH_EXPORTS(warpsmith_fill)
+"""
+
+
+def check_bytes(raw: bytes) -> Fault | None:
+    """What keeps a file from being a source at all."""
+    if not raw.strip():
+        return Fault(Reason.BAD_SOURCE, "The source is empty.")
+    if len(raw) > LIMIT_BYTES:
+        return Fault(Reason.BAD_SOURCE, f"The source has {len(raw)} bytes; at most {LIMIT_BYTES} are compiled.")
+    if (place := raw.find(b"\0")) >= 0:
+        return Fault(Reason.BAD_SOURCE, f"The source has a zero byte at {place}; it must be text.")
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return Fault(Reason.BAD_SOURCE, f"The source is not UTF-8 (byte {error.start}).")
+    return None
+
+
+def check_files(source: str) -> Fault | None:
+    """A kernel has no reason for .incbin, whatever file it names; one that hides it meets the confinement."""
+    code = code_of(source, strings=True)
+    if (found := INCBIN.search(code)) is None:
+        return None
+    line = line_of(code, found.start())
+    return Fault(Reason.FORBIDDEN_FILE, f"The source reads the file {found[1]} by .incbin in line {line}.")
+
+
+def check_macros(macros: Mapping[str, str]) -> Fault | None:
+    """A macro is one line of the translation unit, so its text is held to a small alphabet."""
+    for name, value in macros.items():
+        if not MACRO_NAME.fullmatch(name) or not MACRO_VALUE.fullmatch(value):
+            return Fault(
+                Reason.BAD_SOURCE,
+                f"Macro {name[:80]!r} = {value[:80]!r} cannot be defined: a name is an identifier, and a value has "
+                "letters, digits, spaces and .+-*/<>=(),: only.",
+            )
+    return None
+
+
+def unit(candidate: Candidate) -> str | Fault:
+    """The text of the translation unit: our header, the macros, the source, the table of a plain source's functions.
+
+    The macros come after the header, or a tunable called N would change the header's own names.
+    """
+    added = "" if candidate.language is Language.TORCH else _shim(candidate)
+    if isinstance(added, Fault):
+        return added
+    macros = "".join(f"#define {name} {value}\n" for name, value in sorted(candidate.macros.items()))
+    wide = "#define WARPSMITH_CUDA_HALF 1\n" if CUDA_HALF.search(candidate.source) else ""
+    head = f'{wide}#include <{PREFIXES[candidate.language]}>\n{macros}#line 1 "{SOURCE}"\n'
+    return f"{head}{candidate.source}\n{added}"
+
+
+def _shim(candidate: Candidate) -> str | Fault:
+    names = exported(candidate.source)
+    if candidate.direction.value not in names:
+        return Fault(
+            Reason.NO_ENTRY,
+            f'The source has no function `{candidate.direction}`; a plain kernel is extern "C" int '
+            f"{candidate.direction}(…, cudaStream_t stream).",
+        )
+    adds = "\n".join(f'  ::warpsmith::plain::add(table, WARPSMITH_NAME("{name}"), &::{name});' for name in names)
+    return SHIM.format(adds=adds)
+
+
+def exported(source: str) -> tuple[str, ...]:
+    """The directions that a plain source has a function for, as far as its text tells."""
+    code = code_of(source)
+    return tuple(name.value for name in Direction if re.search(rf"\bint\s+{name.value}\s*\(", code))
+
+
+def language_of(source: str) -> Language:
+    """The style that a source is written in, as far as its text tells."""
+    plain = "PYBIND11_MODULE" not in source and bool(exported(source))
+    return Language.PLAIN if plain else Language.TORCH

@@ -1,0 +1,180 @@
+"""A kernel file to start from: the exact signature of a task in either style, compiling as it is. Knows no torch."""
+
+import re
+from collections.abc import Sequence
+
+from warpsmith.records import Argument, Direction, Kind, Language, Signature, Task
+from warpsmith.tasks.formats.cnames import identifier, identifiers
+
+TORCH_TYPES = {
+    Kind.TENSOR: "torch::Tensor",
+    Kind.OPTIONAL_TENSOR: "std::optional<torch::Tensor>",
+    Kind.TENSORS: "std::vector<torch::Tensor>",
+    Kind.FLOAT: "double",
+    Kind.INT: "int64_t",
+    Kind.BOOL: "bool",
+    Kind.INTS: "std::vector<int64_t>",
+}
+PLAIN_TYPES = {
+    Kind.TENSOR: "const DLTensor* {0}",
+    Kind.OPTIONAL_TENSOR: "const DLTensor* {0}",
+    Kind.TENSORS: "const DLTensor* const* {0}, int64_t {0}_count",
+    Kind.FLOAT: "double {0}",
+    Kind.INT: "int64_t {0}",
+    Kind.BOOL: "bool {0}",
+    Kind.INTS: "const int64_t* {0}, int64_t {0}_count",
+}
+WIDTH = 110
+
+
+def skeleton(task: Task, direction: Direction, language: Language = Language.TORCH) -> str:
+    """The file; a direction that the task lacks is a `UsageError`."""
+    signature = _renamed(task.signature(direction))
+    body = _torch(task, direction, signature) if language is Language.TORCH else _plain(task, direction, signature)
+    return "\n".join([*_comment(task, direction, signature), *body, ""])
+
+
+def _renamed(signature: Signature) -> Signature:
+    """The signature with names that C++ accepts, results and arguments all different."""
+    names = identifiers([*(argument.name for argument in signature.arguments), *signature.results])
+    count = len(signature.arguments)
+    arguments = [a.model_copy(update={"name": n}) for a, n in zip(signature.arguments, names, strict=False)]
+    return Signature(arguments=tuple(arguments), results=tuple(names[count:]))
+
+
+def _comment(task: Task, direction: Direction, signature: Signature) -> list[str]:
+    taken = ", ".join(argument.name for argument in signature.arguments)
+    lines = [
+        f"{task.name}, {direction}: {task.description}",
+        "",
+        f"{direction}({taken}) -> {', '.join(signature.results)}",
+    ]
+    rows = [(a.name, f"{a.kind}, {a.role}") for a in signature.arguments]
+    rows += [(result, "tensor, result") for result in signature.results]
+    width = max(len(name) for name, _ in rows)
+    lines += [f"  {name:<{width}}  {what}" for name, what in rows]
+    if task.axes:
+        lines += ["", "Sizes:", *(f"  {axis.name}: {axis.meaning}" for axis in task.axes)]
+    lines += ["", "Cases:"]
+    for case in task.cases:
+        sizes = [f"{name}={size}" for name, size in case.axes.items()]
+        lines.append(f"  {case.name} ({case.group}): {' '.join([*sizes, case.dtype])}")
+    if task.shapes:
+        lines += ["", "Shapes:", *(f"  {line}" for line in task.shape_lines)]
+    folded = [part for line in lines for part in _folded(line)]
+    return [f"// {line}".rstrip() for line in folded]
+
+
+def _folded(line: str) -> list[str]:
+    """A comment in lines that fit, none of which can end the comment or continue onto the code below."""
+    clean = " ".join(line.replace("\\", "/").splitlines())
+    indent = re.match(r" *", clean)
+    lead = indent.group() if indent else ""
+    rows = [lead]
+    for word in clean.split():
+        if len(rows[-1]) + len(word) > WIDTH and rows[-1].strip():
+            rows.append(f"{lead}  ")
+        rows[-1] += word if not rows[-1].strip() else f" {word}"
+    if clean.strip() and "  " in clean.strip():
+        return [clean[:WIDTH]]  # a row of a table keeps its columns
+    return rows
+
+
+def _torch(task: Task, direction: Direction, signature: Signature) -> list[str]:
+    name = _kernel_name(task, direction)
+    taken = [f"{TORCH_TYPES[argument.kind]} {argument.name}" for argument in signature.arguments]
+    single = len(signature.results) == 1
+    made = [line for result in signature.results for line in _made(result, signature)]
+    given = signature.results[0] if single else f"{{{', '.join(signature.results)}}}"
+    return [
+        "#include <torch/extension.h>",
+        "",
+        "#include <ATen/cuda/CUDAContext.h>",
+        "#include <cuda_runtime.h>",
+        "",
+        "#include <optional>",
+        "#include <vector>",
+        "",
+        *_stub(name),
+        "",
+        *_declared(f"{'torch::Tensor' if single else 'std::vector<torch::Tensor>'} {direction}(", taken),
+        *made,
+        f"  {name}<<<1, 32, 0, at::cuda::getCurrentCUDAStream()>>>();",
+        f"  return {given};",
+        "}",
+        "",
+        "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {",
+        f'  m.def("{direction}", &{direction}, "{identifier(task.name)} {direction}");',
+        "}",
+    ]
+
+
+def _plain(task: Task, direction: Direction, signature: Signature) -> list[str]:
+    name = _kernel_name(task, direction)
+    taken = [PLAIN_TYPES[argument.kind].format(argument.name) for argument in signature.arguments]
+    results = [f"DLTensor* {result}" for result in signature.results]
+    return [
+        "#include <cuda_runtime.h>",
+        "#include <warpsmith/abi.h>",
+        "",
+        *_stub(name),
+        "",
+        "// Results come with their memory: write every element. Return 0 when fine.",
+        *_declared(f'extern "C" int {direction}(', [*taken, *results, "cudaStream_t stream"]),
+        f"  {name}<<<1, 32, 0, stream>>>();",
+        "  return cudaGetLastError() == cudaSuccess ? 0 : 1;",
+        "}",
+    ]
+
+
+def _kernel_name(task: Task, direction: Direction) -> str:
+    name = identifier(task.name)
+    return f"task{name}_{direction}_kernel" if name.startswith("_") else f"{name}_{direction}_kernel"
+
+
+def _stub(name: str) -> list[str]:
+    return [f"__global__ void {name}() {{", "  // The work goes here; give it the pointers and sizes it needs.", "}"]
+
+
+def _declared(start: str, parameters: Sequence[str]) -> list[str]:
+    """The head of a function, on one line where it fits."""
+    line = f"{start}{', '.join(parameters)}) {{"
+    if len(line) <= WIDTH:
+        return [line]
+    rows = [
+        f"    {parameter}{',' if place + 1 < len(parameters) else ') {'}" for place, parameter in enumerate(parameters)
+    ]
+    return [start, *rows]
+
+
+def _made(result: str, signature: Signature) -> list[str]:
+    """How a result is made: a gradient is like what it is of, anything else is given its shape by the author."""
+    like = _gradient_of(result, signature.arguments)
+    if like:
+        return [f"  auto {result} = torch::empty_like({like});"]
+    first = next((shown for argument in signature.arguments if (shown := _tensor(argument))), None)
+    made = f"torch::empty_like({first})" if first else "torch::empty({1}, torch::TensorOptions().device(torch::kCUDA))"
+    return [f"  auto {result} = {made};  // give it the shape and type that the torch function returns"]
+
+
+def _gradient_of(result: str, arguments: Sequence[Argument]) -> str | None:
+    name = result.removeprefix("grad_")
+    if name == result:
+        return None
+    whole = next((argument for argument in arguments if argument.name == name), None)
+    if whole:
+        return _tensor(whole)
+    stem, _, place = name.rpartition("_")
+    part = next((a for a in arguments if a.name == stem and a.kind is Kind.TENSORS), None)
+    return f"{stem}[{place}]" if part and place.isdigit() else None
+
+
+def _tensor(argument: Argument) -> str | None:
+    match argument.kind:
+        case Kind.TENSOR:
+            return argument.name
+        case Kind.TENSORS:
+            return f"{argument.name}[0]"
+        case Kind.OPTIONAL_TENSOR:
+            return f"{argument.name}.value()"
+    return None

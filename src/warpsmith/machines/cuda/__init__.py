@@ -1,0 +1,1 @@
+"""An NVIDIA GPU as the machine where a candidate runs."""

@@ -1,0 +1,60 @@
+"""A recorded call asked for again in a process without any host code of the candidate's: its clocks can be believed.
+
+Whatever was recorded, each repetition has fresh inputs, and its results are looked at like those of any call. So
+nothing is gained by a recording that is not true.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from torch import Tensor
+
+from warpsmith.isolation import Frame
+from warpsmith.machines.cuda.room import Buffers
+from warpsmith.machines.cuda.session import CudaSession, Recorded
+from warpsmith.machines.worker.protocol import Claim, Kind, Timed, play
+from warpsmith.machines.worker.session import Mode, Shown
+from warpsmith.tasks.inputs.values import Values
+
+
+class Player(CudaSession):
+    """A worker that repeats recordings of one artifact; the buffers are those that they were made on."""
+
+    def __init__(self, artifact: Path, runtime: Path, buffers: Buffers, bases: Sequence[int], call_s: float) -> None:
+        super().__init__(artifact, "", runtime, buffers, call_s, bases)
+        self._recorded: Recorded | None = None
+
+    def play(self, recorded: Recorded) -> None:
+        """From now on calls are repetitions of this one; whether it can is seen at the next call."""
+        self._recorded, self._live = recorded, recorded.live
+        for block, contents in zip(recorded.live, recorded.contents, strict=True):
+            self._kept_bytes(block).copy_(contents)  # other cases were called since
+        self._settle(self._talk.ask(Frame(Kind.PLAY, play(str(self._artifact), recorded.recording)), Kind.LOADED))
+
+    def call(
+        self,
+        arguments: Values,
+        given: Sequence[Tensor] = (),
+        slot: int = 0,
+        mode: Mode = Mode.IDLE,
+        cold: bool = True,
+        timed: bool = True,
+    ) -> Shown:
+        """One repetition, on the slot of the recorded call."""
+        shown = super().call(arguments, given, 0, mode, cold, timed)
+        if shown.clocks is None or self._recorded is None:
+            return shown
+        return replace(shown, clocks=replace(shown.clocks, host_us=self._recorded.host_us))
+
+    def _load(self) -> None:
+        """Nothing: the artifact is read for its kernels when the first recording comes."""
+
+    def _told(self, timed: Timed) -> Timed:
+        if self._recorded is None:
+            return timed
+        return replace(timed, answer=replace(timed.answer, results=self._recorded.results), blocks=self._recorded.live)
+
+    def _late(self, claims: Sequence[Claim], results: Sequence[Tensor]) -> list[Tensor]:
+        """Nothing: everything is on one stream, and the end of it was waited for."""
+        return []

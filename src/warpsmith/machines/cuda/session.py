@@ -1,0 +1,356 @@
+"""A candidate on a real GPU over many calls: shared arenas, poison, guard zones, a cold cache, and two clocks."""
+
+import struct
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from warpsmith.base import HarnessError
+from warpsmith.isolation import Child, Fault, Frame, FrameError, Limits
+from warpsmith.machines.cuda.flush import flush
+from warpsmith.machines.cuda.memory import are_bases
+from warpsmith.machines.cuda.room import ALIGNMENT, TAIL, Buffers, Room, aligned, span, taken_bytes
+from warpsmith.machines.cuda.slot import (
+    ARENA_SHIFT,
+    Placed,
+    bytes_of,
+    differ,
+    holds_poison,
+    new_poison,
+    paint,
+    read_flags,
+    strided,
+)
+from warpsmith.machines.worker.ending import end_silent
+from warpsmith.machines.worker.observation import Trouble, of_ending, of_status
+from warpsmith.machines.worker.protocol import (
+    Answer,
+    Claim,
+    Kind,
+    Malformed,
+    Recording,
+    Timed,
+    call,
+    go,
+    parse_recorded,
+    parse_timed,
+    share,
+)
+from warpsmith.machines.worker.session import Clocks, Mode, Shown
+from warpsmith.machines.worker.worker import Conversation, start, worker_policy
+from warpsmith.records import Confined, Reason
+from warpsmith.tasks.inputs.values import Values, tensors
+
+ARGUMENTS, RESULTS = 0, 1  # arenas
+MOST_KEPT = 512 << 20  # bytes that a candidate keeps from call to call: as many as the runtime is asked for
+FIRST_FD = 5  # where a child finds what it was passed
+CALL_S = 60.0  # the longest that one call may take
+# Much wall-clock time: a session waits for others that use the GPU, and each of its calls has a limit of its own.
+LIMITS = Limits(wall_s=3600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
+OUTSIDE = "Result {number} does not lie in the memory that a call of this size is given."
+TOO_LARGE = "The results are together larger than the memory that a call of this size is given."
+NO_BLOCK = "It says that it keeps memory that nobody was given."
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A call that can be asked for again: what it asked of the device, where its results lie, and what it keeps."""
+
+    recording: Recording
+    results: tuple[Claim, ...]
+    live: tuple[tuple[int, int], ...]
+    contents: tuple[Tensor, ...]  # of what it keeps, as they were after the call
+    host_us: float = 0.0  # until the candidate's function returned: its own claim
+
+
+class CudaSession:
+    """The judge's side of one worker. What the worker says is believed only where the judge can see it itself."""
+
+    device = "cuda"
+    arenas: Room  # how large all of its memory is
+
+    def __init__(
+        self,
+        artifact: Path,
+        entry: str,
+        runtime: Path,
+        room: Room | Buffers,
+        call_s: float = CALL_S,
+        bases: Sequence[int] = (0, 0, 0),
+    ) -> None:
+        self._artifact, self._entry, self._runtime = artifact, entry, runtime
+        self._given, self._call_s, self._bases = room, call_s, bases
+        self._open = ExitStack()
+        self._trouble: Trouble | None = None
+        self._live: tuple[tuple[int, int], ...] = ()
+        self._claims: tuple[Claim, ...] = ()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opening:  # nothing stays behind where one of the steps fails
+            self._begin(opening)
+            self._load()
+            self._open = opening.pop_all()
+        return self
+
+    def _begin(self, opening: ExitStack) -> None:
+        """The buffers, and a worker that has mapped them."""
+        given = self._given
+        buffers = given if isinstance(given, Buffers) else opening.enter_context(Buffers(given))
+        self.arenas = self._room = buffers.room
+        self._arenas, self._views = buffers.arenas, buffers.views
+        self._child = opening.enter_context(self._start())
+        self._talk = Conversation(self._child, self._call_s)
+        shared = [
+            (FIRST_FD + place, arena.bytes, base)
+            for place, (arena, base) in enumerate(zip(self._arenas, self._bases, strict=True))
+        ]
+        self._settle(self._talk.ask(Frame(Kind.SHARE, share(shared)), Kind.LOADED))
+        if self._trouble is not None:
+            raise HarnessError(f"The worker could not take the shared memory: {self._trouble.detail}")
+
+    def _load(self) -> None:
+        self._settle(self._talk.load(self._artifact))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._views = []
+        self._open.close()
+
+    def use(self, room: Room) -> None:
+        """Slots of this size from now on; the arenas are large enough. What they do not reach is not zero either."""
+        self._room = room
+        self._poison_free(new_poison(), self._views[RESULTS])
+
+    @property
+    def confined(self) -> Confined:
+        """What the worker's confinement achieved."""
+        return self._child.confined
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """Why no further call can be made, if so."""
+        return self._trouble
+
+    def call(
+        self,
+        arguments: Values,
+        given: Sequence[Tensor] = (),
+        slot: int = 0,
+        mode: Mode = Mode.IDLE,
+        cold: bool = True,
+        timed: bool = True,
+    ) -> Shown:
+        """One call on the buffers of a slot, everything fresh."""
+        return self._call(arguments, given, slot, mode, cold and timed, timed)
+
+    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded | str]:
+        """One call, and what it asked of the device, or why that is not known."""
+        shown = self._call(arguments, given, 0, Mode.IDLE, cold=True, timed=True, recorded=True)
+        if shown.trouble or shown.clocks is None:
+            return shown, "the call failed"
+        found = self._talk.exchange(Frame(Kind.RECORD), Kind.RECORDED)
+        if isinstance(found, FrameError):
+            self._settle(found)
+            return Shown(self._trouble), found.detail
+        try:
+            recording = parse_recorded(found.payload)
+        except struct.error:
+            return shown, "what was told of the call cannot be read"
+        if recording.fault:
+            return shown, recording.fault
+        if not are_bases(recording.bases):
+            return shown, "what was told of the call cannot be read"
+        if sum(size for _, size in self._live) > MOST_KEPT:
+            return shown, "it keeps more memory from call to call than is kept for it"
+        contents = tuple(self._kept_bytes(block).cpu() for block in self._live)
+        return shown, Recorded(recording, self._claims, self._live, contents)
+
+    def _kept_bytes(self, block: tuple[int, int]) -> Tensor:
+        """The memory of a block that the candidate says it keeps, as far as it is the results' arena."""
+        arena, start = _decoded(block[0])
+        view = self._views[RESULTS] if arena == RESULTS else self._views[RESULTS][:0]
+        return view[start : start + block[1]]
+
+    def _call(
+        self,
+        arguments: Values,
+        given: Sequence[Tensor],
+        slot: int,
+        mode: Mode,
+        cold: bool,
+        timed: bool,
+        recorded: bool = False,
+    ) -> Shown:
+        if self._trouble is not None:
+            return Shown(self._trouble)
+        poison = new_poison()
+        placed = self._fill(slot, arguments, given, poison)
+        flush_us = _quiet(cold)
+        awake = timed or mode is Mode.QUEUED  # else what is late could run before the gate does
+        payload = call(self._entry, placed.raws, placed.address, awake=awake)
+        ready = self._talk.ask(Frame(Kind.ARM, payload), Kind.READY)
+        if not self._settle(ready):
+            return Shown(self._trouble)
+        exchanged = self._talk.timed(Frame(Kind.GO, go(mode is Mode.QUEUED, recorded)), Kind.TIMED)
+        told = self._timed(exchanged.answer)
+        if told is None:
+            return Shown(self._trouble)
+        clocks = Clocks(told.event_us, told.host_us, exchanged.seconds * 1e6, flush_us)
+        return self._look(placed, told, poison, clocks, mode)
+
+    def _start(self) -> Child:
+        policy = worker_policy(self._artifact, self._runtime, LIMITS, devices=True)
+        return start(policy, [arena.fd for arena in self._arenas])
+
+    def _told(self, timed: Timed) -> Timed:
+        """What the worker says of its results and of what it keeps."""
+        return timed
+
+    def _timed(self, answer: Frame | FrameError) -> Timed | None:
+        if isinstance(answer, FrameError):
+            self._settle(answer)
+            return None
+        try:
+            timed = parse_timed(answer.payload)
+        except (Malformed, struct.error) as malformed:
+            self._settle(FrameError(Fault.MALFORMED, str(malformed)))
+            return None
+        return self._told(timed) if self._settle(timed.answer) else None
+
+    def _settle(self, answer: Answer | FrameError) -> bool:
+        """Whether the worker is well; else its trouble is kept, and every further call repeats it."""
+        if isinstance(answer, FrameError):
+            ended = end_silent(self._child, answer)
+            self._trouble = of_ending(ended, ended.sentence(self._child.policy), answer)
+        else:
+            self._trouble = of_status(answer)
+        return self._trouble is None
+
+    def _fill(self, slot: int, arguments: Values, given: Sequence[Tensor], poison: int) -> Placed:
+        """Fresh arguments between poisoned guard zones, and poison over whatever the candidate does not hold."""
+        start = slot % self._room.slots * self._room.slot_bytes
+        taken = min(self._room.slot_bytes, aligned(taken_bytes((*tensors(arguments), *given)) + TAIL))
+        region = self._views[0][start : start + taken]
+        paint(region, poison)
+        self._poison_free(poison, self._views[RESULTS][: self._room.results_bytes])
+        placed = Placed(region, start, poison)
+        placed.put(arguments)
+        placed.reserve(given)
+        return placed
+
+    def _poison_free(self, poison: int, view: Tensor) -> None:
+        """This much of the results arena, but the blocks that the candidate says it keeps."""
+        at = 0
+        for code, size in sorted(self._live):
+            arena, offset = _decoded(code)
+            if arena == RESULTS and at <= offset <= view.numel():
+                paint(view[at:offset], poison)
+                at = offset + aligned(size)
+        paint(view[at:], poison)
+
+    def _look(self, placed: Placed, timed: Timed, poison: int, clocks: Clocks, mode: Mode) -> Shown:
+        found = [self._result(claim, placed) for claim in timed.answer.results]
+        if said := self._nonsense(found, timed, placed):
+            self._trouble = Trouble(Reason.BAD_ANSWER, said)
+            return Shown(self._trouble)
+        results = [tensor for tensor in found if tensor is not None]
+        self._live, self._claims = _kept(timed), timed.answer.results
+        copies = tuple(tensor.clone() for tensor in results)  # first: what is late must not be in them
+        late = self._late(timed.answer.results, results) if mode is Mode.QUEUED else []
+        held = [holds_poison(tensor, poison) for tensor in results]
+        seen = read_flags(placed.changed(), held, placed.overrun(), late)
+        changed, unwritten, overrun, unsettled = seen
+        return Shown(
+            trouble=None,
+            results=copies,
+            changed=tuple(
+                dict.fromkeys(position for position, yes in zip(placed.positions, changed, strict=True) if yes)
+            ),
+            aliased=_aliased(results, placed.spans),
+            unwritten=tuple(place for place, yes in enumerate(unwritten) if yes),
+            overrun=any(overrun),
+            settled=not any(unsettled),
+            clocks=clocks,
+        )
+
+    def _nonsense(self, found: Sequence[Tensor | None], timed: Timed, placed: Placed) -> str:
+        """What is wrong with where results and kept blocks are said to lie, if anything."""
+        if None in found:
+            return OUTSIDE.format(number=found.index(None))
+        copied = sum(claim.tensor.copied_bytes for claim in timed.answer.results)
+        if copied > self._room.results_bytes + len(placed.place):  # views of the same bytes
+            return TOO_LARGE
+        return "" if all(map(self._is_block, timed.blocks)) else NO_BLOCK
+
+    def _is_block(self, block: tuple[int, int]) -> bool:
+        """Whether the worker can have given it: the judge paints up to where one begins, word by word."""
+        (arena, offset), size = _decoded(block[0]), block[1]
+        return arena == RESULTS and offset % ALIGNMENT == 0 and offset + size <= self._views[RESULTS].numel()
+
+    def _result(self, claim: Claim, placed: Placed) -> Tensor | None:
+        """The claimed tensor as the judge sees it, when it lies wholly in memory that was poisoned for this call."""
+        arena, offset = _decoded(claim.address)
+        raw = claim.tensor
+        dtype: torch.dtype = getattr(torch, raw.dtype)
+        if raw.span_bytes == 0:
+            return torch.empty_strided(raw.shape, raw.strides, dtype=dtype, device="cuda")
+        places = {ARGUMENTS: placed.place, RESULTS: range(self._room.results_bytes)}
+        place = places.get(arena, range(0))
+        if offset not in place or offset + raw.span_bytes > place.stop or offset % dtype.itemsize:
+            return None
+        if raw.copied_bytes > len(place):  # elements that share memory: a copy could be of any size
+            return None
+        return strided(self._views[arena][offset : offset + raw.span_bytes], dtype, raw.shape, raw.strides)
+
+    def _late(self, claims: Sequence[Claim], results: Sequence[Tensor]) -> list[Tensor]:
+        """Of the results, whether they are not what they were at the end of the stream's work."""
+        at, found = ALIGNMENT, list[Tensor]()
+        for claim, result in zip(claims, results, strict=True):
+            size = claim.tensor.span_bytes
+            if at + size > self._arenas[2].bytes:
+                break
+            found.append(differ(self._views[2][at : at + size], bytes_of(result)))
+            at += aligned(size)
+        return found
+
+
+def _quiet(cold: bool) -> float:
+    """Nothing left to do on the device, and for a cold call nothing in its cache; what the flush took."""
+    if cold:
+        return flush()
+    torch.cuda.synchronize()
+    return 0.0
+
+
+def _decoded(code: int) -> tuple[int, int]:
+    """The arena and the offset that a coded address stands for; below zero: none."""
+    return (code >> ARENA_SHIFT) - 1, code & ((1 << ARENA_SHIFT) - 1)
+
+
+def _kept(timed: Timed) -> tuple[tuple[int, int], ...]:
+    """The blocks that a candidate says it holds after a call, less those that a result has a byte of.
+
+    Each with all that is left out of the paint for it.
+    """
+    results = [(claim.address, claim.address + max(1, claim.tensor.span_bytes)) for claim in timed.answer.results]
+    return tuple(
+        b for b in timed.blocks if not any(b[0] < end and start < b[0] + aligned(b[1]) for start, end in results)
+    )
+
+
+def _aliased(results: Sequence[Tensor], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """Positions of results that share bytes with an argument or an earlier result."""
+    seen, found = list(spans), []
+    for place, tensor in enumerate(results):
+        start, size = tensor.data_ptr(), span(tensor)
+        if any(start < a + n and a < start + size for a, n in seen if n and size):
+            found.append(place)
+        seen.append((start, size))
+    return tuple(found)

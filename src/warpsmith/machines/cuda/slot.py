@@ -1,0 +1,156 @@
+"""A slot of a real GPU's memory: the arguments of a call with poison and guard zones around them, and what shows there.
+
+Flags stay on the device until somebody reads them, since each reading waits for it.
+"""
+
+import secrets
+from collections.abc import Sequence
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from warpsmith.base import HarnessError
+from warpsmith.machines.cuda.room import GUARD, aligned, span
+from warpsmith.machines.worker.values import DTYPES, Raw, Value
+from warpsmith.tasks.inputs.values import Value as TaskValue
+from warpsmith.tasks.inputs.values import Values, tensors
+
+ARENA_SHIFT = 56  # of a coded address: the arena's number, from one on, stands above the offset
+
+
+class Placed:
+    """The arguments of one call inside a slot's region."""
+
+    def __init__(self, region: Tensor, start: int, poison: int) -> None:
+        self._region, self._start, self._poison = region, start, poison
+        self.place = range(start, start + region.numel())  # in the arena of arguments
+        self._at = GUARD
+        self._codes: dict[int, int] = {}
+        self._kept: list[tuple[int, Tensor, Tensor]] = []  # position, the copy in the slot, the judge's own
+        self._zones: list[tuple[int, int]] = [(0, GUARD)]
+        self.raws: tuple[Value, ...] = ()
+        self.spans: list[tuple[int, int]] = []
+
+    def put(self, arguments: Values) -> None:
+        """Copy every tensor to its place."""
+        raws: list[Value] = []
+        for position, value in enumerate(arguments):
+            pieces: list[Raw] = []
+            for tensor in tensors((value,)):
+                own = tensor.detach().cuda()
+                copy = self._take(own)
+                copy.copy_(own)
+                self._kept.append((position, copy, own))
+                pieces.append(self._raw(copy, own))
+                self.spans.append((copy.data_ptr(), span(own)))
+            raws.append(_value(value, pieces))
+        self.raws = tuple(raws)
+
+    def reserve(self, given: Sequence[Tensor]) -> None:
+        """Poisoned tensors where a plain candidate writes its results."""
+        for like in given:
+            self.raws = (*self.raws, self._raw(self._take(like), like))
+
+    def address(self, raw: Raw) -> int:
+        """The coded address of a tensor."""
+        return self._codes.get(id(raw), 0)
+
+    @property
+    def positions(self) -> list[int]:
+        """Of each tensor, the argument that it is part of."""
+        return [position for position, _, _ in self._kept]
+
+    def changed(self) -> list[Tensor]:
+        """Of each tensor, whether its bytes are not what they were."""
+        return [differ(bytes_of(copy), bytes_of(own)) for _, copy, own in self._kept]
+
+    def overrun(self) -> list[Tensor]:
+        """Of each guard zone, whether it was written."""
+        tail = (self._at, self._region.numel())
+        return [is_spoilt(self._region[a:b], self._poison) for a, b in (*self._zones, tail)]
+
+    def _take(self, like: Tensor) -> Tensor:
+        size = span(like)
+        start = self._at
+        self._at = aligned(start + size + GUARD)
+        if self._at > self._region.numel():
+            raise HarnessError(f"A slot of {self._region.numel()} bytes is too small for these arguments.")
+        self._zones.append(((start + size + 3) // 4 * 4, self._at))
+        if size == 0:
+            return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cuda")
+        return strided(self._region[start : start + size], like.dtype, tuple(like.shape), tuple(like.stride()))
+
+    def _raw(self, copy: Tensor, like: Tensor) -> Raw:
+        raw = Raw(str(like.dtype).removeprefix("torch."), tuple(like.shape), tuple(like.stride()), b"")
+        if raw.dtype not in DTYPES:
+            raise HarnessError(f"Element type {raw.dtype} does not cross into a worker.")
+        if raw.span_bytes:
+            offset = copy.data_ptr() - self._region.data_ptr() + self._start
+            self._codes[id(raw)] = (1 << ARENA_SHIFT) | offset
+        return raw
+
+
+def _value(value: TaskValue, pieces: list[Raw]) -> Value:
+    """The value that crosses: raw tensors in place of torch's."""
+    if isinstance(value, Tensor):
+        return pieces[0]
+    return tuple(pieces) if isinstance(value, tuple) else value
+
+
+def new_poison() -> int:
+    """A word that is not a number in float32, float16, bfloat16 and float64 alike, and differs from call to call."""
+    high, low = 0xFFF0 | secrets.randbelow(14) + 1, 0xFF80 | secrets.randbelow(126) + 1
+    return high << 16 | low
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >= 1 << 31 else word
+
+
+def paint(region: Tensor, poison: int) -> None:
+    if region.numel() >= 4:
+        region[: region.numel() // 4 * 4].view(torch.int32).fill_(_signed(poison))
+
+
+def read_flags(*groups: list[Tensor]) -> list[list[bool]]:
+    """What the flags of each group say, at the price of one wait for the device."""
+    every = [flag for group in groups for flag in group]
+    said = iter(torch.stack(every).tolist() if every else [])
+    return [list(islice(said, len(group))) for group in groups]
+
+
+def is_spoilt(region: Tensor, poison: int) -> Tensor:
+    """Whether a word of a painted region is another one."""
+    return (region[: region.numel() // 4 * 4].view(torch.int32) != _signed(poison)).any()
+
+
+def holds_poison(tensor: Tensor, poison: int) -> Tensor:
+    """Whether an element still holds this call's poison."""
+    if not tensor.is_floating_point():
+        return torch.zeros((), dtype=torch.bool, device=tensor.device)
+    if tensor.element_size() == 2:
+        bits = tensor.view(torch.int16)
+        halves = [half - (1 << 16) if half >= 1 << 15 else half for half in (poison & 0xFFFF, poison >> 16)]
+        return ((bits == halves[0]) | (bits == halves[1])).any()
+    if tensor.element_size() == 4:
+        return (tensor.view(torch.int32) == _signed(poison)).any()
+    return (tensor.view(torch.int64) == _signed(poison) << 32 | poison).any()
+
+
+def strided(raw: Tensor, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]) -> Tensor:
+    return raw.view(dtype).as_strided(tuple(shape), tuple(strides))
+
+
+def bytes_of(tensor: Tensor) -> Tensor:
+    """The bytes from the first element to the last, as they lie."""
+    if tensor.numel() == 0:
+        return torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    count = span(tensor) // tensor.element_size()
+    return tensor.as_strided((count,), (1,)).view(torch.uint8)
+
+
+def differ(one: Tensor, other: Tensor) -> Tensor:
+    """Whether two stretches of as many bytes are not equal; eight at a time, where both begin and end so."""
+    wide = not any(raw.numel() % 8 or raw.storage_offset() % 8 or raw.data_ptr() % 8 for raw in (one, other))
+    return (one.view(torch.int64) != other.view(torch.int64)).any() if wide else (one != other).any()

@@ -1,0 +1,117 @@
+"""The judge's line to an executor: device memory and facts. Frames as in native/executor/wire.h."""
+
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from pydantic import ValidationError
+
+from warpsmith.base import HarnessError
+from warpsmith.machines.virtual.facts import Facts
+
+MAGIC = 0x57533031
+REQUEST = struct.Struct("<II16QQ")
+REPLY = struct.Struct("<Ii8QQ")
+FINISH, FORGET = 1, 2
+MOST_BYTES = 8 << 30
+
+
+class Call(IntEnum):
+    """The judge's requests, numbered as in wire.h."""
+
+    ALLOCATE = 200
+    WRITE = 201
+    READ = 202
+    FILL = 203
+    FACTS = 204
+
+
+class Gone(Exception):
+    """The executor ended or does not answer; whoever started it knows how it ended."""
+
+
+class Mute(Gone):
+    """The executor is there and does not answer: a candidate keeps it busy, or has sent it half a request."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back."""
+
+    error: int
+    words: tuple[int, ...]
+    payload: bytes
+
+
+class Control:
+    """One request at a time, each answered within `timeout_s`."""
+
+    def __init__(self, line: socket.socket, timeout_s: float = 60.0) -> None:
+        self._line = line
+        self._line.settimeout(timeout_s)
+
+    def allocate(self, count: int) -> int:
+        """Device memory of `count` bytes; its address."""
+        reply = self._ask(Call.ALLOCATE, [count])
+        if reply.error or not reply.words[0]:
+            raise HarnessError(f"The virtual GPU has no {count} bytes left for arguments; use a smaller case.")
+        return reply.words[0]
+
+    def write(self, address: int, data: bytes) -> None:
+        """Put bytes into device memory."""
+        if self._ask(Call.WRITE, [address], data).error:
+            raise HarnessError(f"{len(data)} bytes at {address:#x} of the virtual GPU cannot be written.")
+
+    def fill(self, address: int, value: int, element_bytes: int, count: int) -> None:
+        """Put the same element into device memory, `count` times: poison."""
+        if self._ask(Call.FILL, [address, value, element_bytes, count]).error:
+            raise HarnessError(f"{count} elements at {address:#x} of the virtual GPU cannot be filled.")
+
+    def read(self, address: int, count: int) -> bytes | None:
+        """Bytes of device memory; None when they do not lie inside one allocation."""
+        reply = self._ask(Call.READ, [address, count])
+        return None if reply.error or len(reply.payload) != count else reply.payload
+
+    def answers(self) -> bool:
+        """Whether the executor is there at all; `Mute` where it is and does not answer."""
+        try:
+            self._ask(Call.READ, [0, 0])
+        except Mute:
+            raise
+        except Gone:
+            return False
+        return True
+
+    def facts(self, finish: bool = True, forget: bool = True) -> Facts:
+        """What was found and counted; `finish` names and runs what nobody waited for, `forget` starts anew."""
+        reply = self._ask(Call.FACTS, [FINISH * finish | FORGET * forget])
+        try:
+            return Facts.parse(reply.payload)
+        except ValidationError as error:
+            raise HarnessError(f"The executor's facts cannot be read: {error}") from None
+
+    def _ask(self, call: Call, words: Sequence[int], data: bytes = b"") -> Reply:
+        padded = [*words, *(0,) * (16 - len(words))]
+        try:
+            self._line.sendall(REQUEST.pack(MAGIC, call, *padded, len(data)))
+            self._line.sendall(data)
+            _, error, *rest = REPLY.unpack(self._take(REPLY.size))
+            return Reply(error, tuple(rest[:8]), self._take(rest[8]))
+        except TimeoutError:
+            raise Mute(f"no answer in {self._line.gettimeout():g} s") from None
+        except OSError as error:
+            raise Gone(str(error)) from None
+
+    def _take(self, count: int) -> bytes:
+        if count > MOST_BYTES:
+            raise Gone(f"it announced {count} bytes")
+        taken = bytearray(count)
+        view, got = memoryview(taken), 0
+        while got < count:
+            more = self._line.recv_into(view[got:])
+            if not more:
+                raise Gone("it closed its end")
+            got += more
+        return bytes(taken)

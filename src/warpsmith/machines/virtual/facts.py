@@ -1,0 +1,122 @@
+"""What the executor tells after a call, as typed values and as records."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from pydantic import field_validator
+
+from warpsmith.machines.virtual.cost import Transfers, cost, total
+from warpsmith.machines.virtual.description import Description
+from warpsmith.machines.virtual.rows import Row
+from warpsmith.records import Checker, Finding, KernelCounters, ModelledTime, Place, Span, VirtualFacts
+from warpsmith.records.model import Model
+
+COMPILED = re.compile(r".*/warpsmith-compile-[^/]*/kernel\.cu")  # compile/build.py
+
+
+def plain_file(path: str) -> str:
+    """A file by the name its writer knows it by: the folder it was compiled in is gone by then."""
+    return "kernel.cu" if COMPILED.fullmatch(path) else path
+
+
+class Failure(StrEnum):
+    """The first thing that went wrong on the virtual GPU, beyond findings."""
+
+    NONE = ""
+    UNKNOWN_CALL = "unknown_call"
+    UNKNOWN_INSTRUCTION = "unknown_instruction"
+    BAD_MODULE = "bad_module"
+    BUDGET = "budget"
+    FAULT = "fault"
+    TRAP = "trap"
+    ASSERT = "assert"
+    LAUNCH = "launch"
+    MEMORY = "memory"
+
+
+class RawFinding(Model):
+    """A finding as the executor writes it."""
+
+    checker: Checker
+    message: str
+    kernel: str
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    file: str
+    line: int
+    column: int
+    start: int
+    bytes: int
+    space: str
+    count: int
+
+    def finding(self) -> Finding:
+        """The same as a record; what is not known is absent there."""
+        seen = bool(self.line or self.start)
+        return Finding(
+            checker=self.checker,
+            message=self.message,
+            place=Place(file=plain_file(self.file), line=self.line, column=self.column) if self.line else None,
+            kernel=self.kernel,
+            block=self.block if seen else None,
+            thread=self.thread if seen else None,
+            span=Span(start=self.start, bytes=self.bytes, space=self.space) if self.bytes else None,
+            count=self.count,
+        )
+
+
+class Facts(Model):
+    """Everything that one call left behind."""
+
+    findings: tuple[RawFinding, ...] = ()
+    findings_dropped: int = 0
+    kernels: tuple[Row, ...] = ()
+    log: str = ""
+    printed_bytes: int = 0
+    transfers: int = 0
+    transferred_bytes: int = 0
+    host_bytes: int = 0  # of those, what went to the host
+    error: int = 0
+    failure: Failure = Failure.NONE
+    detail: str = ""
+
+    @field_validator("log", "detail", mode="before")
+    @classmethod
+    def _text(cls, raw: Any) -> Any:
+        """The executor writes bytes as Latin-1; what was UTF-8 becomes itself again."""
+        return raw.encode("latin-1", "replace").decode("utf-8", "replace") if isinstance(raw, str) else raw
+
+    def time(self, gpu: Description) -> ModelledTime | None:
+        """The modelled time of the call; None when no kernel ran."""
+        transfers = Transfers(self.transfers, self.transferred_bytes)
+        return total(self.kernels, gpu, transfers) if self.kernels else None
+
+    def record(self, gpu: Description, case: str = "") -> VirtualFacts:
+        """The facts of the virtual stage, with every kernel's modelled time on `gpu`."""
+        unknown = self.failure in (Failure.UNKNOWN_CALL, Failure.UNKNOWN_INSTRUCTION)
+        return VirtualFacts(
+            case=case,
+            findings=tuple(raw.finding() for raw in self.findings),
+            kernels=tuple(counters(row, gpu) for row in self.kernels),
+            modelled=self.time(gpu),
+            log=self.log,
+            unknown=self.detail if unknown else "",
+        )
+
+
+def counters(row: Row, gpu: Description) -> KernelCounters:
+    """A row as a record."""
+    shared: Mapping[str, Any] = row.counters.model_dump(include=set(KernelCounters.model_fields))
+    return KernelCounters(
+        name=row.kernel,
+        launches=row.launches,
+        grid=row.grid,
+        block=row.block,
+        classes=row.classes,
+        registers=row.registers,
+        occupancy=row.occupancy(gpu),
+        modelled=cost(row, gpu).modelled(gpu),
+        **shared,
+    )

@@ -1,0 +1,99 @@
+"""A virtual GPU that runs: one executor process, confined, with a line for the judge and one for the worker."""
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from warpsmith.isolation import Child, Limits, Outcome, Policy, spawn, system_paths
+from warpsmith.machines.virtual.control import Control
+from warpsmith.machines.virtual.description import Description
+from warpsmith.machines.virtual.native import executor
+
+# The descriptors that `spawn` gives to what follows its own channel.
+CLIENT_FD, CONTROL_FD, LENT_FD = 5, 6, 7
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a kernel may use."""
+
+    instruction_budget: int = 20_000_000_000  # thread instructions a launch
+    memory_bytes: int = 4 * GIB  # device memory
+    print_limit_bytes: int = 1 << 20
+    wall_s: float = 300.0
+    answer_s: float = 120.0  # to a request of the judge's: a candidate's own work is over by then
+
+    def words(self) -> tuple[str, ...]:
+        """The executor's arguments for it."""
+        return (
+            f"instruction_budget={self.instruction_budget}",
+            f"memory_bytes={self.memory_bytes}",
+            f"print_limit_bytes={self.print_limit_bytes}",
+        )
+
+
+class VirtualGpu:
+    """One executor; leaving the `with` block ends it. `client` is the worker's end of its line: pass it, then close.
+
+    `lent` are descriptors of memory that a worker can import. The judge writes and reads it without a word, as it does
+    a real GPU's, and so nothing is checked.
+    """
+
+    def __init__(
+        self,
+        gpu: Description,
+        settings: Settings | None = None,
+        program: Path | None = None,
+        lent: Sequence[int] = (),
+    ) -> None:
+        path, settings = program or executor(), settings or Settings()
+        self.gpu, self.settings = gpu, settings
+        self.client, theirs = socket.socketpair()
+        mine, other = socket.socketpair()
+        words = [str(path), str(CLIENT_FD), str(CONTROL_FD), *gpu.settings(), *settings.words(), *_lending(len(lent))]
+        self.policy = Policy(read=(*system_paths(), path.parent), limits=_limits(settings))
+        try:
+            self._child: Child = spawn(words, self.policy, pass_fds=[theirs.fileno(), other.fileno(), *lent])
+        finally:
+            theirs.close()
+            other.close()
+        self._line = mine
+        self.control = Control(mine, timeout_s=min(settings.answer_s, settings.wall_s))
+
+    def end(self) -> Outcome:
+        """End it and say how it had ended."""
+        self._line.close()
+        return self._child.wait()
+
+    def kill(self) -> None:
+        """End it now, whatever it is doing."""
+        self._child.kill()
+
+    def __enter__(self) -> "VirtualGpu":
+        self._child.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._line.close()
+        self.client.close()
+        self._child.__exit__(kind, error, trace)
+
+
+def _lending(count: int) -> tuple[str, ...]:
+    return (f"lent_from={LENT_FD}", f"lent_count={count}", "check=0") if count else ()
+
+
+def _limits(settings: Settings) -> Limits:
+    """Shadow memory and the engine's own tables come on top of device memory."""
+    return Limits(
+        wall_s=settings.wall_s,
+        cpu_s=int(settings.wall_s) + 1,
+        memory_bytes=2 * settings.memory_bytes + 2 * GIB,
+        processes=32,
+        address_space=False,
+    )

@@ -1,0 +1,93 @@
+"""How a worker and its executor ended, as an observation. Knows no arguments and no results of a kernel."""
+
+from warpsmith.isolation import Child, Fault, FrameError, Limit, Outcome
+from warpsmith.machines.virtual import Facts, Gone, Mute, VirtualGpu
+from warpsmith.machines.worker.observation import (
+    EXECUTOR_GONE,
+    SHOWN,
+    Observation,
+    Trouble,
+    of_ending,
+    of_failure,
+    of_status,
+)
+from warpsmith.machines.worker.protocol import Answer
+from warpsmith.machines.worker.values import Raw
+from warpsmith.machines.worker.worker import Conversation
+from warpsmith.records import Reason
+
+ENDING_S = 10.0  # from the last descriptor closed to the end: a process that holds a GPU is not gone at once
+MUTE = "What the candidate left with the virtual GPU keeps it from answering the judge: {why}."
+
+
+def without_answer(child: Child, gpu: VirtualGpu, silence: FrameError) -> Observation:
+    """The worker is gone or mute; if its kernel is what hangs, the executor is ended with it."""
+    ended = end_silent(child, silence)
+    if ended.exit_code == EXECUTOR_GONE and not gpu.control.answers():  # else the candidate only says so
+        return executor_gone(child, gpu)
+    trouble = of_ending(ended, ended.sentence(child.policy), silence)
+    if trouble.reason is Reason.TIME_LIMIT:
+        gpu.kill()
+        return observation(trouble, (), None, silence, ended)
+    facts = gpu.control.facts(finish=False)
+    return observation(of_failure(facts, False) or trouble, (), facts, silence, ended)
+
+
+def executor_gone(child: Child, gpu: VirtualGpu, why: Gone | None = None) -> Observation:
+    """The executor is gone or mute: the worker goes too, and what stopped the executor is the trouble."""
+    child.kill()
+    if isinstance(why, Mute):
+        gpu.kill()
+        return observation(Trouble(Reason.TIME_LIMIT, MUTE.format(why=why)), (), None, None, child.wait())
+    ended, executor = child.wait(), gpu.end()
+    sentence = executor.sentence(gpu.policy)
+    if executor.stopped is Limit.MEMORY:
+        trouble = Trouble(Reason.MEMORY_LIMIT, f"The virtual GPU ran out of memory: {sentence}.")
+    elif executor.stopped in (Limit.WALL, Limit.CPU):
+        trouble = Trouble(Reason.TIME_LIMIT, f"The virtual GPU was stopped: {sentence}.")
+    else:
+        trouble = Trouble(Reason.HARNESS, f"The executor of the virtual GPU ended early: {sentence}.")
+    return observation(trouble, (), None, None, ended)
+
+
+def end(child: Child, talk: Conversation, answer: Answer | FrameError) -> Outcome:
+    """Let the worker end, and say how it did."""
+    if isinstance(answer, FrameError):
+        return end_silent(child, answer)
+    talk.leave()
+    return child.wait()
+
+
+def end_silent(child: Child, silence: FrameError) -> Outcome:
+    """A worker that closed its end is about to end by itself, and how it does is worth knowing; one that stays is not
+    waited for.
+    """
+    if silence.fault not in (Fault.MISSING, Fault.SHORT) or not child.ends_within(ENDING_S):
+        child.kill()
+    return child.wait()
+
+
+def trouble_of(answer: Answer | FrameError, ended: Outcome, child: Child) -> Trouble | None:
+    """The trouble of an answer and of what followed it: the end, and nothing more that is said."""
+    if isinstance(answer, FrameError):
+        return of_ending(ended, ended.sentence(child.policy), answer)
+    if (trouble := of_status(answer)) is not None:
+        return trouble
+    if not ended.ok:
+        return of_ending(ended, ended.sentence(child.policy), None)
+    surplus = child.surplus()
+    return None if surplus is None else Trouble(Reason.BAD_ANSWER, f"The worker said too much: {surplus.detail}.")
+
+
+def observation(
+    trouble: Trouble | None,
+    results: tuple[Raw, ...],
+    facts: Facts | None,
+    answer: Answer | FrameError | None,
+    ended: Outcome,
+    shown: int = SHOWN,
+) -> Observation:
+    """What was seen, with what was printed."""
+    printed = (ended.stdout + ended.stderr).decode("utf-8", "replace")
+    seconds = answer.seconds if isinstance(answer, Answer) else 0.0
+    return Observation(trouble, results, facts, seconds, printed[:shown], ended.confined)

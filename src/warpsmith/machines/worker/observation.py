@@ -1,0 +1,91 @@
+"""What one call of a candidate showed. A candidate that crashes, hangs or answers nonsense is a value here."""
+
+from dataclasses import dataclass, field
+
+from warpsmith.isolation import Fault, FrameError, Limit
+from warpsmith.isolation import Outcome as Ended
+from warpsmith.machines.virtual import Facts, Failure
+from warpsmith.machines.worker.protocol import Answer, Status
+from warpsmith.machines.worker.values import Raw
+from warpsmith.records import Confined, Reason
+
+EXECUTOR_GONE = 86  # the worker's exit code when its executor is gone; cudart/link.cpp
+SHOWN = 4000  # characters of the candidate's output
+
+STATUS_REASONS = {
+    Status.BAD_REQUEST: Reason.BAD_ANSWER,  # a candidate can send it too, so it is not taken for our fault
+    Status.NO_LOAD: Reason.NO_ENTRY,
+    Status.OTHER_ABI: Reason.NO_ENTRY,
+    Status.CUDA_ERROR: Reason.LAUNCH_ERROR,
+    Status.BAD_RESULT: Reason.BAD_ANSWER,
+    Status.THREW: Reason.CANDIDATE_ERROR,
+    Status.NO_SUCH_ENTRY: Reason.NO_ENTRY,
+    Status.BAD_ARGUMENTS: Reason.WRONG_SIGNATURE,
+    Status.REFUSED: Reason.CANDIDATE_ERROR,
+    Status.HEADER_CUDA_ERROR: Reason.LAUNCH_ERROR,
+    Status.TOO_MANY_RESULTS: Reason.BAD_ANSWER,
+}
+# What the virtual GPU saw first explains whatever the candidate's host code made of it.
+FAILURE_REASONS = {
+    Failure.UNKNOWN_CALL: Reason.UNKNOWN_CALL,
+    Failure.UNKNOWN_INSTRUCTION: Reason.UNKNOWN_INSTRUCTION,
+    Failure.BAD_MODULE: Reason.LAUNCH_ERROR,
+    Failure.BUDGET: Reason.INSTRUCTION_BUDGET,
+    Failure.TRAP: Reason.DEVICE_TRAP,
+    Failure.ASSERT: Reason.DEVICE_TRAP,
+    Failure.FAULT: Reason.FINDINGS,
+    Failure.LAUNCH: Reason.LAUNCH_ERROR,
+}
+LIMIT_REASONS = {
+    Limit.WALL: Reason.TIME_LIMIT,
+    Limit.CPU: Reason.TIME_LIMIT,
+    Limit.MEMORY: Reason.MEMORY_LIMIT,
+}
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why there is no result, with a sentence."""
+
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One call: its results, or the trouble; what the virtual GPU saw; what was printed."""
+
+    trouble: Trouble | None
+    results: tuple[Raw, ...] = ()
+    facts: Facts | None = None  # of the virtual GPU only
+    seconds: float = 0.0
+    output: str = ""
+    confined: Confined = field(default_factory=Confined)
+
+
+def of_status(answer: Answer) -> Trouble | None:
+    """The trouble that an answer itself tells of."""
+    if answer.status is Status.DONE:
+        return None
+    text = answer.text.strip() or f"the worker answered {answer.status.name.lower()}"
+    return Trouble(STATUS_REASONS[answer.status], text)
+
+
+def of_failure(facts: Facts, answered: bool) -> Trouble | None:
+    """The trouble that the virtual GPU saw; running out of memory counts only when the call did not get over it."""
+    if facts.failure is Failure.MEMORY and not answered:
+        return Trouble(Reason.MEMORY_LIMIT, facts.detail)
+    reason = FAILURE_REASONS.get(facts.failure)
+    return Trouble(reason, facts.detail or str(facts.failure)) if reason else None
+
+
+def of_ending(ended: Ended, sentence: str, fault: FrameError | None) -> Trouble:
+    """The trouble of a worker that ended, or was ended, without a whole answer."""
+    if ended.stopped is not None and ended.stopped is not Limit.KILLED:
+        return Trouble(LIMIT_REASONS.get(ended.stopped, Reason.CRASH), f"The candidate was stopped: {sentence}.")
+    if fault is not None and fault.fault is Fault.LATE:
+        return Trouble(Reason.TIME_LIMIT, f"No answer in time: {fault.detail}.")
+    if ended.signal is not None and ended.stopped is None:
+        return Trouble(Reason.CRASH, f"The candidate's host code crashed: {sentence}.")
+    answer = f" ({fault.fault}: {fault.detail})" if fault else ""
+    return Trouble(Reason.BAD_ANSWER, f"The worker gave no whole answer{answer}; {sentence}.")

@@ -1,0 +1,244 @@
+"""The payloads of the worker's frames; native/worker_protocol.h is the other half."""
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from math import isfinite
+from typing import Any
+
+from warpsmith.machines.worker.values import DTYPES, NAMES, Raw, Value
+
+HEAD = struct.Struct("<III")
+VALUE = struct.Struct("<ii")
+TENSOR = struct.Struct("<BBHi")
+PLACE = struct.Struct("<QQ")
+RESULT = struct.Struct("<iidII")
+CLOCKS = struct.Struct("<ddI")
+MOST_DIMENSIONS, MOST_RESULTS, MOST_BLOCKS = 16, 64, 1 << 16
+MOST_TEXT = 1 << 16  # bytes of what a candidate complains of
+MOST_SAID = 200  # of a worker's reason
+RETURN_BYTES, QUEUED, RECORDING, AWAKE = 1, 1, 2, 4
+LEAST_US = 0.001
+
+Placed = Callable[[Raw], int]  # a tensor to its device address; 0 sends the bytes along
+
+
+class Kind(IntEnum):
+    """Kinds of frames."""
+
+    LOAD = 1
+    CALL = 2
+    LEAVE = 3
+    SHARE = 4
+    ARM = 5
+    GO = 6
+    RECORD = 7
+    PLAY = 8
+    LOADED = 101
+    RESULT = 102
+    READY = 103
+    TIMED = 104
+    RECORDED = 105
+
+
+class ValueKind(IntEnum):
+    """WsKind of abi.h."""
+
+    NONE = 0
+    TENSOR = 1
+    TENSORS = 2
+    FLOAT = 3
+    INT = 4
+    BOOL = 5
+    INTS = 6
+
+
+class Status(IntEnum):
+    """How the worker says a call went; below zero are those of abi.h."""
+
+    DONE = 0
+    BAD_REQUEST = 1
+    NO_LOAD = 2
+    OTHER_ABI = 3
+    CUDA_ERROR = 4
+    BAD_RESULT = 5
+    THREW = 6
+    NO_SUCH_ENTRY = -1
+    BAD_ARGUMENTS = -2
+    REFUSED = -3
+    HEADER_CUDA_ERROR = -4
+    TOO_MANY_RESULTS = -5
+
+
+class Malformed(Exception):
+    """An answer that does not say what an answer must."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A result tensor as the worker describes it: bytes, or the address where the judge may find them."""
+
+    tensor: Raw
+    address: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the worker answered to a load or a call."""
+
+    status: Status
+    cuda_error: int
+    seconds: float
+    text: str
+    results: tuple[Claim, ...]
+
+
+def call(
+    entry: str, values: Sequence[Value], placed: Placed | None, recorded: bool = False, awake: bool = False
+) -> bytes:
+    """A CALL or an ARM; without `placed` the tensors travel as bytes both ways."""
+    name = entry.encode()
+    flags = (0 if placed else RETURN_BYTES) | RECORDING * recorded | AWAKE * awake
+    head = HEAD.pack(flags, len(name), len(values))
+    return b"".join([head, name, *(part for value in values for part in _value(value, placed))])
+
+
+def _value(value: Value, placed: Placed | None) -> Iterable[bytes]:
+    match value:
+        case None:
+            yield VALUE.pack(ValueKind.NONE, 0)
+        case Raw():
+            yield VALUE.pack(ValueKind.TENSOR, 1)
+            yield from _tensor(value, placed)
+        case bool():
+            yield VALUE.pack(ValueKind.BOOL, 1) + struct.pack("<q", value)
+        case int():
+            yield VALUE.pack(ValueKind.INT, 1) + struct.pack("<q", value)
+        case float():
+            yield VALUE.pack(ValueKind.FLOAT, 1) + struct.pack("<d", value)
+        case tuple():
+            yield VALUE.pack(ValueKind.TENSORS, len(value))
+            for part in value:
+                yield from _tensor(part, placed)
+        case list():
+            yield VALUE.pack(ValueKind.INTS, len(value)) + struct.pack(f"<{len(value)}q", *value)
+
+
+def _tensor(raw: Raw, placed: Placed | None) -> Iterable[bytes]:
+    code, bits = DTYPES[raw.dtype]
+    address = placed(raw) if placed else 0
+    data = b"" if address else raw.data
+    yield TENSOR.pack(code, bits, 1, len(raw.shape))
+    yield struct.pack(f"<{2 * len(raw.shape)}q", *raw.shape, *raw.strides)
+    yield PLACE.pack(address, len(data))
+    yield data
+
+
+def share(arenas: Sequence[tuple[int, int, int]]) -> bytes:
+    """A SHARE: the worker's descriptor, the bytes and the address (0: any) of each arena."""
+    return struct.pack("<I", len(arenas)) + b"".join(struct.pack("<iQQ", *arena) for arena in arenas)
+
+
+def go(queued: bool, recorded: bool = False) -> bytes:
+    """A GO."""
+    return struct.pack("<I", QUEUED * queued | RECORDING * recorded)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a candidate asked of the device in a call, and where the judge's memory lay: a claim, tried by repeating."""
+
+    fault: str  # why it cannot be repeated, if so
+    bases: tuple[int, ...]  # of the arenas
+    operations: bytes
+
+
+def parse_recorded(payload: bytes) -> Recording:
+    """A RECORDED; whatever a candidate puts there, it is bytes that another confined process reads."""
+    (length,) = struct.unpack_from("<I", payload)
+    text, at = payload[4 : 4 + length], 4 + length
+    bases = struct.unpack_from("<3Q", payload, at)
+    said = "".join(one for one in text[:MOST_SAID].decode("utf-8", "replace") if one.isprintable())
+    return Recording(said, bases, payload[at + 24 :])
+
+
+def play(artifact: str, recording: Recording) -> bytes:
+    """A PLAY."""
+    path = artifact.encode()
+    return struct.pack("<I", len(path)) + path + struct.pack("<3Q", *recording.bases) + recording.operations
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What the worker answered to a GO: its clocks and its live blocks are claims like the rest."""
+
+    answer: Answer
+    event_us: float
+    host_us: float
+    blocks: tuple[tuple[int, int], ...]  # coded address and bytes
+
+
+def parse_timed(payload: bytes) -> Timed:
+    """The answer in a TIMED frame, or `Malformed`. A claim to have taken no time is one of a nanosecond."""
+    reader = _Reader(payload)
+    event_us, host_us, count = reader.unpack(CLOCKS)
+    if count > MOST_BLOCKS:
+        raise Malformed(f"{count} live blocks")
+    if not (isfinite(event_us) and isfinite(host_us)):
+        raise Malformed(f"times of {event_us} and {host_us} µs")
+    blocks = tuple((address, size) for address, size in (reader.unpack(PLACE) for _ in range(count)))
+    return Timed(parse(reader.take(reader.left)), max(event_us, LEAST_US), max(host_us, LEAST_US), blocks)
+
+
+def parse(payload: bytes) -> Answer:
+    """The answer in a LOADED, READY or RESULT frame, or `Malformed`."""
+    reader = _Reader(payload)
+    status, cuda_error, seconds, length, count = reader.unpack(RESULT)
+    text = reader.take(length)[:MOST_TEXT].decode("utf-8", "replace")
+    if count > MOST_RESULTS:
+        raise Malformed(f"{count} results; at most {MOST_RESULTS} are looked at")
+    results = tuple(_claim(reader) for _ in range(count))
+    if reader.left:
+        raise Malformed(f"{reader.left} bytes follow the last result")
+    try:
+        return Answer(Status(status), cuda_error, seconds, text, results)
+    except ValueError:
+        raise Malformed(f"status {status} does not exist") from None
+
+
+def _claim(reader: "_Reader") -> Claim:
+    kind, _ = reader.unpack(VALUE)
+    if kind != ValueKind.TENSOR:
+        raise Malformed(f"a result of kind {kind}")
+    code, bits, lanes, dimensions = reader.unpack(TENSOR)
+    if (code, bits) not in NAMES or lanes != 1 or not 0 <= dimensions <= MOST_DIMENSIONS:
+        raise Malformed(f"a result of element type ({code}, {bits}, {lanes}) with {dimensions} dimensions")
+    sizes = reader.unpack(struct.Struct(f"<{2 * dimensions}q"))
+    address, length = reader.unpack(PLACE)
+    if any(size < 0 for size in sizes):
+        raise Malformed(f"a result with shape and strides {sizes}")
+    raw = Raw(NAMES[code, bits], sizes[:dimensions], sizes[dimensions:], reader.take(length))
+    if raw.data and len(raw.data) != raw.span_bytes:
+        raise Malformed(f"a result of {raw.span_bytes} bytes came with {len(raw.data)}")
+    return Claim(raw, address)
+
+
+class _Reader:
+    """Takes packed fields from the front, and refuses to take what is not there."""
+
+    def __init__(self, payload: bytes) -> None:
+        self._payload, self._at = payload, 0
+
+    @property
+    def left(self) -> int:
+        return len(self._payload) - self._at
+
+    def take(self, count: int) -> bytes:
+        if count > self.left:
+            raise Malformed(f"{count} bytes were due where {self.left} are left")
+        self._at += count
+        return self._payload[self._at - count : self._at]
+
+    def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
+        return layout.unpack(self.take(layout.size))

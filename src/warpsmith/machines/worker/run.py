@@ -1,0 +1,140 @@
+"""Run a candidate once: on the virtual GPU, on a real one, or not at all. The only room where its code runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from warpsmith.isolation import Child, FrameError, Limits
+from warpsmith.machines.virtual import Control, Description, Gone, Settings, VirtualGpu, describe, runtime
+from warpsmith.machines.worker.ending import end, executor_gone, observation, trouble_of, without_answer
+from warpsmith.machines.worker.observation import SHOWN, Observation, Trouble, of_failure, of_status
+from warpsmith.machines.worker.protocol import Answer, Claim, call
+from warpsmith.machines.worker.values import Raw, Value
+from warpsmith.machines.worker.worker import Conversation, start, worker_policy
+from warpsmith.records import Reason
+
+SOCKET_VARIABLE, SOCKET_FD = "WARPSMITH_VGPU_FD", 5  # wire.h; the first descriptor after the frames
+WORKER_LIMITS = Limits(wall_s=120, cpu_s=120, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20)
+CUDA_LIMITS = Limits(wall_s=120, cpu_s=120, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
+TOOL_SHOWN = 1 << 20  # characters of what a tool around the worker prints
+ANSWER_BYTES = 2 << 30  # where results travel as bytes
+NOT_THERE = "Result {number} does not lie in device memory, or the results together are more than that holds."
+
+
+class Sandbox(Protocol):
+    """Where a candidate runs. Its failures are observations; only a failing harness raises."""
+
+    def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
+        """Load the artifact in a fresh process, call `entry` once, and say what happened."""
+        ...
+
+
+@dataclass(frozen=True)
+class FakeSandbox:
+    """Gives the same observation for every candidate; for tests of what comes after."""
+
+    observation: Observation
+
+    def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
+        """The observation it was made with."""
+        return self.observation
+
+
+@dataclass(frozen=True)
+class VirtualSandbox:
+    """The virtual GPU. The judge's side puts arguments into device memory and reads results out of it."""
+
+    gpu: Description = field(default_factory=lambda: describe("H200"))
+    settings: Settings = field(default_factory=Settings)
+    limits: Limits = WORKER_LIMITS
+    executor: Path | None = None
+
+    def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
+        """One call on a virtual GPU of its own."""
+        with VirtualGpu(self.gpu, self.settings, self.executor) as gpu:
+            more = {SOCKET_VARIABLE: str(SOCKET_FD)}
+            policy = worker_policy(artifact, runtime().parent, self.limits, more)
+            with start(policy, [gpu.client.fileno()]) as child:
+                gpu.client.close()
+                try:
+                    return _observe_virtual(child, gpu, artifact, entry, arguments)
+                except Gone as gone:
+                    return executor_gone(child, gpu, gone)
+
+
+@dataclass(frozen=True)
+class CudaSandbox:
+    """A real GPU, with NVIDIA's runtime from `runtime_folder`; tensors travel as bytes.
+
+    `around` is the command line of a tool that starts the worker and watches it; it may read `tool_paths`.
+    """
+
+    runtime_folder: Path
+    limits: Limits = CUDA_LIMITS
+    around: tuple[str, ...] = ()
+    tool_paths: tuple[Path, ...] = ()
+
+    def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
+        """One call on the first GPU."""
+        policy = worker_policy(artifact, self.runtime_folder, self.limits, devices=True)
+        policy = replace(policy, read=(*policy.read, *self.tool_paths))
+        with start(policy, around=self.around) as child:
+            talk = Conversation(child, self.limits.wall_s, ANSWER_BYTES)
+            answer = _converse(talk, artifact, call(entry, arguments, None))
+            ended = end(child, talk, answer)
+            trouble = trouble_of(answer, ended, child)
+            results = (
+                () if trouble or isinstance(answer, FrameError) else tuple(claim.tensor for claim in answer.results)
+            )
+            return observation(trouble, results, None, answer, ended, TOOL_SHOWN if self.around else SHOWN)
+
+
+def _converse(talk: Conversation, artifact: Path, payload: bytes) -> Answer | FrameError:
+    loaded = talk.load(artifact)
+    return loaded if isinstance(loaded, FrameError) or of_status(loaded) else talk.call(payload)
+
+
+def _observe_virtual(
+    child: Child, gpu: VirtualGpu, artifact: Path, entry: str, arguments: Sequence[Value]
+) -> Observation:
+    payload = call(entry, arguments, lambda raw: _place(gpu.control, raw))
+    talk = Conversation(child, child.policy.limits.wall_s)
+    answer = _converse(talk, artifact, payload)
+    if isinstance(answer, FrameError):
+        return without_answer(child, gpu, answer)
+    claims = answer.results if of_status(answer) is None else ()
+    found = fetch(gpu.control, claims, gpu.settings)
+    facts = gpu.control.facts()
+    ended = end(child, talk, answer)
+    trouble = of_failure(facts, of_status(answer) is None) or trouble_of(answer, ended, child)
+    results = tuple(raw for raw in found if raw is not None)
+    if trouble is None and len(results) < len(found):
+        trouble = Trouble(Reason.BAD_ANSWER, NOT_THERE.format(number=found.index(None)))
+    return observation(trouble, () if trouble else results, facts, answer, ended)
+
+
+def _place(control: Control, raw: Raw) -> int:
+    if not raw.data:
+        return 0
+    address = control.allocate(len(raw.data))
+    control.write(address, raw.data)
+    return address
+
+
+def fetch(control: Control, claims: Sequence[Claim], settings: Settings) -> list[Raw | None]:
+    """Results with their bytes; None for one that does not lie in device memory.
+
+    None of them where they are together more than that holds: views of one allocation could be many times what a caller
+    has room for.
+    """
+    together = sum(max(claim.tensor.copied_bytes, claim.tensor.span_bytes) for claim in claims)
+    if together > settings.memory_bytes:
+        return [None] * len(claims)
+    return [_fetched(control, claim) for claim in claims]
+
+
+def _fetched(control: Control, claim: Claim) -> Raw | None:
+    raw = claim.tensor
+    data = control.read(claim.address, raw.span_bytes) if raw.span_bytes else b""
+    return None if data is None else replace(raw, data=data)

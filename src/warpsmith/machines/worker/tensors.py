@@ -1,0 +1,47 @@
+"""Between torch's tensors and the raw ones that cross into a worker."""
+
+import ctypes
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from warpsmith.machines.worker.values import DTYPES, Raw, Value
+from warpsmith.records import Kind, Signature
+
+
+def to_raw(tensor: Tensor) -> Raw:
+    """A CPU tensor's own layout and bytes, from its first element to its last."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        raise TypeError(f"element type {name} does not cross into a worker; these do: {', '.join(DTYPES)}")
+    bare = Raw(name, tuple(tensor.shape), tuple(tensor.stride()), b"")
+    kept = tensor.detach()
+    data = ctypes.string_at(kept.data_ptr(), bare.span_bytes) if bare.span_bytes else b""
+    return Raw(bare.dtype, bare.shape, bare.strides, data)
+
+
+def to_tensor(raw: Raw) -> Tensor:
+    """The tensor of a raw one, with the same strides."""
+    dtype: torch.dtype = getattr(torch, raw.dtype)
+    if not raw.data:
+        return torch.empty_strided(raw.shape, raw.strides, dtype=dtype)
+    return torch.frombuffer(bytearray(raw.data), dtype=dtype).as_strided(raw.shape, raw.strides)
+
+
+def to_values(values: Sequence[object], signature: Signature | None = None) -> tuple[Value, ...]:
+    """A task's arguments for a worker; with its signature, a whole number given for a float becomes one."""
+    kinds = [argument.kind for argument in signature.arguments] if signature else [None] * len(values)
+    return tuple(_value(value, kind) for value, kind in zip(values, kinds, strict=True))
+
+
+def _value(value: object, kind: Kind | None) -> Value:
+    if isinstance(value, Tensor):
+        return to_raw(value)
+    if isinstance(value, tuple):
+        return tuple(to_raw(part) for part in value)
+    if kind is Kind.FLOAT and isinstance(value, int | float):
+        return float(value)
+    if value is None or isinstance(value, bool | int | float | list):
+        return value
+    raise TypeError(f"{type(value).__name__} is no argument of a kernel")

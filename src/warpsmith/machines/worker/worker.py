@@ -1,0 +1,83 @@
+"""The native worker: built once, started confined for one candidate, spoken to in frames."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+import warpsmith
+from warpsmith.base.native import build
+from warpsmith.isolation import Child, Exchanged, Fault, Frame, FrameError, Limits, Policy, spawn, system_paths
+from warpsmith.machines.virtual import runtime
+from warpsmith.machines.worker.protocol import Answer, Kind, Malformed, parse
+
+NATIVE = Path(__file__).parent / "native"
+PACKAGE = Path(warpsmith.__file__).parent
+SPIN_S = 0.1  # a sleeping judge would be woken late
+DESCRIBED_BYTES = 4 << 20  # an answer that describes its results and says where they lie
+EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}  # a GPU's driver does nothing later or from a file
+
+
+def worker() -> Path:
+    """The worker program; linked by soname, so that the library path decides which runtime it gets."""
+    folder = runtime().parent
+    includes = [NATIVE, PACKAGE / "isolation" / "native", PACKAGE / "languages" / "nvcc" / "include"]
+    heard = [f"-Wl,--export-dynamic-symbol={pattern}" for pattern in ("cuda*", "__cuda*")]  # what a candidate asks for
+    flags = (f"-L{folder}", "-l:libcudart.so.13", "-ldl", *heard)
+    return build("warpsmith-worker", sorted(NATIVE.glob("*.cpp")), flags, includes)
+
+
+class Conversation:
+    """Requests to one worker, each with one answer."""
+
+    def __init__(self, child: Child, timeout_s: float, answer_bytes: int = DESCRIBED_BYTES) -> None:
+        self._child, self._timeout_s, self._answer_bytes = child, timeout_s, answer_bytes
+
+    def load(self, artifact: Path) -> Answer | FrameError:
+        """Load the artifact."""
+        return self.ask(Frame(Kind.LOAD, str(artifact).encode()), Kind.LOADED)
+
+    def call(self, payload: bytes) -> Answer | FrameError:
+        """Call the artifact; `payload` is `protocol.call(...)`."""
+        return self.ask(Frame(Kind.CALL, payload), Kind.RESULT)
+
+    def leave(self) -> None:
+        """Let the worker end by itself."""
+        self._child.send(Frame(Kind.LEAVE))
+
+    def ask(self, frame: Frame, due: Kind) -> Answer | FrameError:
+        """One request and its answer; where there is none, the child's end says more."""
+        answer = self.exchange(frame, due)
+        if isinstance(answer, FrameError):
+            return answer
+        try:
+            return parse(answer.payload)
+        except Malformed as malformed:
+            return FrameError(Fault.MALFORMED, str(malformed))
+
+    def exchange(self, frame: Frame, due: Kind) -> Frame | FrameError:
+        """One frame out and one in, of the kind that is due."""
+        error = self._child.send(frame, self._timeout_s)
+        return error if error is not None else self._child.receive(self._timeout_s, due, self._answer_bytes)
+
+    def timed(self, frame: Frame, due: Kind) -> Exchanged:
+        """The same under the judge's clock."""
+        return self._child.exchange(frame, self._timeout_s, due, self._answer_bytes, SPIN_S)
+
+
+def start(policy: Policy, pass_fds: Sequence[int] = (), around: Sequence[str] = ()) -> Child:
+    """A worker under a policy; `around` is a tool's command line that starts it, confined with it."""
+    return spawn([*around, worker()], policy, pass_fds=pass_fds)
+
+
+def worker_policy(
+    artifact: Path, folder: Path, limits: Limits, more: Mapping[str, str] = MappingProxyType({}), devices: bool = False
+) -> Policy:
+    """What a worker may see: its runtime and the artifact, and a GPU where it is given `devices`."""
+    readable = (*system_paths(), folder, worker().parent, artifact)
+    env = environment(folder, {**(EAGER if devices else {}), **more})
+    return Policy(read=readable, limits=limits, devices=devices, env=env)
+
+
+def environment(runtime_folder: Path, more: Mapping[str, str]) -> dict[str, str]:
+    """What the worker's environment holds: nothing of ours but where its runtime lies."""
+    return {"LD_LIBRARY_PATH": str(runtime_folder), **more}

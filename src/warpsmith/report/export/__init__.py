@@ -1,0 +1,1 @@
+"""Packages that a user installs: a kernel as a PyTorch operator."""

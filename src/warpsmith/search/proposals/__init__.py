@@ -1,0 +1,1 @@
+"""How a proposal is asked for: ideas, operators, prompts, answers."""

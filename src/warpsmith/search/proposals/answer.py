@@ -1,0 +1,156 @@
+"""A model's answer as a draft, or why it is none. Trusts nothing that is in it."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from warpsmith.search.proposals.patch import Unapplied, apply_patch
+
+FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+.#-]*)([^`]*)")
+LABEL = re.compile(r"^[#* \t]*(name|thought|thoughts|reasoning)[*\s]*:[*\s]*(.*)$", re.IGNORECASE | re.MULTILINE)
+CODE = ("cuda", "cu", "cpp", "c++", "cc", "c", "cxx", "")
+PATCH = ("diff", "patch")
+REFUSAL = re.compile(
+    r"\b(?:I(?:'m| am) (?:sorry|unable)|I can(?:no|')t (?:help|assist|do|provide|comply)|I must decline|as an AI\b)",
+    re.IGNORECASE,
+)
+OTHER = re.compile(r"^\s*(?:import |from \w+ import|@triton|def \w+\(|fn \w+|use std)", re.MULTILINE)
+CUDA = re.compile(r"__global__|<<<|PYBIND11_MODULE|extern\s+\"C\"|cublas\w+\(|cudnn\w+\(")
+MOST_BYTES = 1 << 18  # of an answer's code
+NAME_WORDS = 80
+
+
+class AnswerFault(StrEnum):
+    """Why an answer gives no kernel."""
+
+    EMPTY = "empty"
+    NO_CODE = "no_code"
+    SEVERAL_BLOCKS = "several_blocks"  # two kernels and no word which one is meant
+    WRONG_LANGUAGE = "wrong_language"
+    REFUSAL = "refusal"
+    CUT_OFF = "cut_off"  # a block that is opened and never closed
+    TOO_LONG = "too_long"
+    PATCH_FAILED = "patch_failed"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What an answer proposes."""
+
+    name: str
+    thought: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code in an answer."""
+
+    language: str
+    body: str
+
+
+@dataclass(frozen=True)
+class BadAnswer:
+    """An answer without a usable kernel: a reason and a sentence that can go back to the model."""
+
+    fault: AnswerFault
+    detail: str
+
+
+def read_answer(text: str, original: str = "") -> Draft | BadAnswer:
+    """The draft of an answer; `original` is what a patch in it is against."""
+    text = _plain(text)
+    if not text.strip():
+        return BadAnswer(AnswerFault.EMPTY, "The answer has no text.")
+    blocks, whole = _blocks(text)
+    if not blocks:
+        return _without_block(text, whole)
+    code = _code(blocks, original)
+    if isinstance(code, BadAnswer):
+        return code
+    if len(code) > MOST_BYTES:
+        return BadAnswer(AnswerFault.TOO_LONG, f"The code has {len(code)} characters; at most {MOST_BYTES} are taken.")
+    return Draft(_labelled(text, "name"), _labelled(text, "thought"), code)
+
+
+def _plain(text: str) -> str:
+    """The answer itself, with our line ends: what a model thought aloud before it is left out."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return lines.rpartition("</think>")[2] or lines
+
+
+def _blocks(text: str) -> tuple[list[Block], bool]:
+    """The blocks of an answer, and whether the last one is closed; one pass, however long and odd the answer is."""
+    found: list[Block] = []
+    fence, language, body = "", "", list[str]()
+    for line in text.split("\n"):
+        mark = FENCE.fullmatch(line)
+        if not fence and mark:
+            fence, language, body = mark[1], mark[2].lower().rpartition(".")[2], []
+        elif fence and mark and mark[1].startswith(fence) and not (mark[2] + mark[3]).strip():
+            found.append(Block(language, "".join(f"{one}\n" for one in body)))
+            fence = ""
+        else:
+            body.append(line)
+    return found, not fence
+
+
+def _without_block(text: str, whole: bool) -> Draft | BadAnswer:
+    if REFUSAL.search(text[:400]):
+        return BadAnswer(AnswerFault.REFUSAL, f"The model refused: {' '.join(text.split())[:160]}")
+    if not whole:
+        return BadAnswer(AnswerFault.CUT_OFF, "The code block is opened and never closed: the answer was cut off.")
+    if CUDA.search(text) and "#include" in text:
+        start = text.index("#include")
+        return Draft(_labelled(text[:start], "name"), _labelled(text[:start], "thought"), text[start:].rstrip() + "\n")
+    return BadAnswer(AnswerFault.NO_CODE, "The answer has no code block; put the whole kernel into one ```cuda block.")
+
+
+def _code(blocks: list[Block], original: str) -> str | BadAnswer:
+    kernels = [one.body for one in blocks if one.language in CODE and CUDA.search(one.body)]
+    patches = [one.body for one in blocks if one.language in PATCH]
+    if len(kernels) > 1 and len(set(kernels)) > 1:
+        return BadAnswer(
+            AnswerFault.SEVERAL_BLOCKS,
+            f"The answer has {len(kernels)} code blocks with kernels; give one file in one block.",
+        )
+    if kernels:
+        return kernels[0]
+    if patches and original:
+        return _patched(original, patches)
+    if patches:
+        return BadAnswer(AnswerFault.PATCH_FAILED, "The answer is a patch, and there is no file it was asked for.")
+    return _no_kernel(blocks)
+
+
+def _patched(original: str, patches: list[str]) -> str | BadAnswer:
+    text = original
+    for patch in patches:
+        made = apply_patch(text, patch)
+        if isinstance(made, Unapplied):
+            return BadAnswer(AnswerFault.PATCH_FAILED, made.message)
+        text = made
+    if text == original:
+        return BadAnswer(AnswerFault.PATCH_FAILED, "The patch changes nothing.")
+    return text
+
+
+def _no_kernel(blocks: list[Block]) -> BadAnswer:
+    named = next((one.language for one in blocks if one.language not in CODE), "")
+    if named or any(OTHER.search(one.body) for one in blocks):
+        what = named or "another language"
+        return BadAnswer(AnswerFault.WRONG_LANGUAGE, f"The code is {what}; a CUDA C++ file is wanted.")
+    return BadAnswer(AnswerFault.NO_CODE, "No code block holds a __global__ function or a launch.")
+
+
+def _labelled(text: str, label: str) -> str:
+    """What stands after `name:` or `thought:`, up to a length that a record can carry."""
+    wanted = ("name",) if label == "name" else ("thought", "thoughts", "reasoning")
+    found = next((match for match in LABEL.finditer(text) if match[1].lower() in wanted), None)
+    if found is None:
+        return ""
+    if label == "name":
+        return found[2].strip(" `*")[:NAME_WORDS]
+    rest = text[found.start(2) :].split("```", 1)[0]
+    return " ".join(rest.split())[:600]

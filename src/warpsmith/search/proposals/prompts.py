@@ -1,0 +1,166 @@
+"""Prompts from templates: the files in prompts/ hold the words, this file fills in what a run knows."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from string import Template
+
+from warpsmith.evaluation.check.terms import EASY_FACTOR, EASY_ROUNDOFFS
+from warpsmith.languages.skeleton import skeleton
+from warpsmith.languages.tune import said
+from warpsmith.llm import Prompt
+from warpsmith.records import Direction, Task
+from warpsmith.search.proposals.evidence import digest_profile
+from warpsmith.search.proposals.operators import OPERATORS, Operator
+from warpsmith.search.selection.population import Member
+
+FOLDER = Path(__file__).parent / "prompts"
+MOST_SOURCE = 24_000  # characters of a kernel that a prompt shows
+BACKTICKS = re.compile("`+")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What all prompts of a run share: the task, the direction and the GPU in words."""
+
+    task: Task
+    direction: Direction
+    gpu: str
+
+    @cached_property
+    def words(self) -> str:
+        """The part of a prompt that says the task and the GPU: the same in all of them."""
+        return _task(self)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A kernel that failed and what is known of why."""
+
+    source: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Material:
+    """What one proposal works on."""
+
+    context: Sequence[Member] = ()
+    parents: Sequence[Member] = ()
+    idea: str = ""
+    lessons: Sequence[str] = ()
+    broken: Broken | None = None
+
+
+def proposal(subject: Subject, operator: str, material: Material) -> Prompt:
+    """The prompt of an operator: task, GPU, kernels from slow to fast, profile, lessons, what to do."""
+    row = OPERATORS[operator]
+    parts = [subject.words]
+    shown = material.context if row.context else ()
+    if shown:
+        parts.append(_fill("kernels", kernels="\n".join(_kernel(n, one) for n, one in enumerate(shown, 1))))
+    numbers = _numbers(shown, material.parents)
+    if row.parents and material.parents:
+        profile = digest_profile(material.parents[0].record)
+        parts.append(_fill("profile", number=str(numbers[0]), profile=profile))
+    parts += _lessons(material.lessons)
+    parts.append(_instruction(row, material, numbers))
+    parts.append(_fill("answer_patch" if row.patch else "answer"))
+    return Prompt(system=_fill("system"), user="\n".join(parts), kind="propose")
+
+
+def translation(subject: Subject, lessons: Sequence[str] = (), last: Broken | None = None) -> Prompt:
+    """The prompt for a first kernel, or for the next attempt at one."""
+    words = {"broken": _shown(last.source), "evidence": last.evidence} if last else {}
+    what = _fill("retry" if last else "translate", **words)
+    parts = [subject.words, *_lessons(lessons), what, _fill("answer")]
+    return Prompt(system=_fill("system"), user="\n".join(parts), kind="translate")
+
+
+def summary(broken: Broken) -> Prompt:
+    """The prompt that has a failure told in a few sentences."""
+    user = _fill("summarize", broken=_shown(broken.source), evidence=broken.evidence)
+    return Prompt(
+        system="You read CUDA kernels and say precisely what is wrong with them.", user=user, kind="summarize"
+    )
+
+
+def _task(subject: Subject) -> str:
+    task = subject.task
+    libraries = f"Libraries it may call: {', '.join(task.libraries)}.\n" if task.libraries else ""
+    return _fill(
+        "task",
+        name=task.name,
+        direction=subject.direction.value,
+        description=task.description,
+        source=task.source.strip(),
+        skeleton=skeleton(task, subject.direction).strip(),
+        tolerance=tolerance(task, subject.direction),
+        libraries=libraries,
+        gpu=subject.gpu,
+    )
+
+
+def tolerance(task: Task, direction: Direction) -> str:
+    """The error budget of a direction in words; what docs/checking.md has beyond them nobody should count on."""
+    one = task.tolerance.of(direction)
+    precision = "TF32 is allowed" if task.precision.tf32 else "no TF32 and no lower precision than the inputs have"
+    floors = ", ".join(f"{share:g} ({dtype})" for dtype, share in one.norm_floor.items())
+    return (
+        f"with e the float64 reference, u the unit roundoff of the element type and v that of float32, |found - e| <= "
+        f"{one.factor:g} * (u + v * sqrt({one.reduction})) * (|e| + rms(e)) elementwise, and by norm within "
+        f"{one.norm_factor:g} times torch's own error or {floors} of e's norm (plain normal inputs in 16-bit types: "
+        f"{EASY_FACTOR:g} times or {EASY_ROUNDOFFS:g} u); {precision}; accumulate in "
+        f"{task.precision.accumulate}."
+    )
+
+
+def _kernel(number: int, member: Member) -> str:
+    candidate = member.record.candidate
+    macros = f", tuned to {said(candidate.macros)}" if candidate.macros else ""
+    title = f"{member.name or 'kernel'}, {member.gain:.2f}× the first kernel{_over_torch(member)}{macros}"
+    return _fill("kernel", number=str(number), title=title, source=_shown(candidate.source))
+
+
+def _over_torch(member: Member) -> str:
+    """The measured speedup, where there is one."""
+    found = member.fitness.score
+    return f", {found.value:.2f}× torch's best" if found.kind == "measured" else ""
+
+
+def _numbers(shown: Sequence[Member], parents: Sequence[Member]) -> list[int]:
+    places = {one.id: place for place, one in enumerate(shown, 1)}
+    return [places.get(one.id, 1) for one in parents]
+
+
+def _instruction(row: Operator, material: Material, numbers: Sequence[int]) -> str:
+    words = {"idea": material.idea, "number": str(numbers[0]) if numbers else "", "other": ""}
+    if len(numbers) > 1:
+        words["other"] = str(numbers[1])
+    if material.broken is not None:
+        words |= {"broken": _shown(material.broken.source), "evidence": material.broken.evidence}
+    return _fill(row.name, **words)
+
+
+def _lessons(lessons: Sequence[str]) -> list[str]:
+    return [_fill("lessons", lessons="\n".join(f"- {lesson}" for lesson in lessons))] if lessons else []
+
+
+def _shown(source: str) -> str:
+    """A kernel in a block that no line of it can close: what stands in it is read as text of the kernel."""
+    shown, left = source[:MOST_SOURCE].strip(), len(source) - MOST_SOURCE
+    more = f"\n// {left} more characters are not shown" if left > 0 else ""
+    fence = "`" * max([3, *(len(run) + 1 for run in BACKTICKS.findall(shown))])
+    return f"{fence}cuda\n{shown}{more}\n{fence}"
+
+
+def _fill(template: str, /, **words: str) -> str:
+    """A template with its words; a word that is not given is an error of ours and raises."""
+    return _template(template).substitute(words)
+
+
+@cache
+def _template(name: str) -> Template:
+    return Template((FOLDER / f"{name}.md").read_text())

@@ -1,0 +1,148 @@
+"""From a slot to a candidate: a model's answer read, a point of the tuner set, the seed taken. Evaluates nothing."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from warpsmith.languages.nvcc.source import language_of
+from warpsmith.languages.tune import read_space, said, tuned
+from warpsmith.llm import Answer, BudgetSpent, ModelError, Prompt, ReplayMismatch
+from warpsmith.records import Candidate
+from warpsmith.search.planner import draw_for
+from warpsmith.search.proposals.answer import AnswerFault, BadAnswer, Draft, read_answer
+from warpsmith.search.proposals.ideas import ideas
+from warpsmith.search.proposals.lessons import notes
+from warpsmith.search.proposals.operators import OPERATORS, SEED, TRANSLATE, TUNE
+from warpsmith.search.proposals.prompts import Broken, Material, Subject, proposal, summary, translation
+from warpsmith.search.slot import Outcome, Proposal, Slot
+from warpsmith.search.state import State
+
+Ask = Callable[[Slot, Prompt, str], Awaitable[Answer]]
+SUMMARY = ".summary"  # what is asked beside the proposal itself
+
+
+@dataclass(frozen=True)
+class Made:
+    """A candidate that a slot gave, with what is to be noted of it."""
+
+    candidate: Candidate
+    proposal: Proposal
+
+
+@dataclass
+class Proposer:
+    """Fills slots from the state that their generation began with."""
+
+    subject: Subject
+    target: str  # the task as an evaluator opens it
+    state: State
+    seed: int
+    start: Candidate | None = None
+    summaries: bool = True  # whether a model is asked to tell the last error of a translation in its words
+
+    async def fill(self, slot: Slot, ask: Ask) -> Made | Proposal:
+        """The slot's candidate, or the proposal that says why there is none."""
+        if slot.operator == SEED:
+            assert self.start is not None
+            return Made(self.start, _done(slot, name=self.start.origin))
+        if slot.operator == TUNE:
+            return self._tuned(slot)
+        return await self._asked(slot, ask)
+
+    def _tuned(self, slot: Slot) -> Made | Proposal:
+        parent = self._member(slot.parents[0])
+        if parent is None:
+            return Proposal(slot=slot, outcome=Outcome.DUPLICATE, detail="its parent is no longer among the best")
+        made = tuned(parent, slot.macros).model_copy(update={"task": self.target})
+        return self._new(Made(made, _done(slot, name=said(slot.macros))))
+
+    async def _asked(self, slot: Slot, ask: Ask) -> Made | Proposal:
+        paid: list[Answer] = []
+        try:
+            prompt = await self._prompt(slot, ask, paid)
+            paid.append(await ask(slot, prompt, ""))
+        except ReplayMismatch:
+            raise
+        except BudgetSpent as error:
+            return Proposal(slot=slot, outcome=Outcome.OUT_OF_BUDGET, detail=str(error), usd=_usd(paid) + error.usd)
+        except ModelError as error:
+            return Proposal(slot=slot, outcome=Outcome.MODEL_FAILED, detail=str(error), usd=_usd(paid) + error.usd)
+        return self._read(slot, paid)
+
+    def _read(self, slot: Slot, paid: Sequence[Answer]) -> Made | Proposal:
+        """What the last answer to a slot holds: a new candidate, or why not."""
+        answer, done = paid[-1], _done(slot, paid=paid)
+        parent = self._member(slot.parents[0]) if slot.parents else None
+        patch = slot.operator in OPERATORS and OPERATORS[slot.operator].patch
+        draft = _drafted(answer, parent.source if parent and patch else "")
+        if isinstance(draft, BadAnswer):
+            bad = {"outcome": Outcome.BAD_ANSWER, "detail": f"{draft.fault}: {draft.detail}"}
+            return done.model_copy(update={**bad, "source": answer.text[:2000]})
+        candidate = Candidate(
+            task=self.target,
+            direction=self.subject.direction,
+            source=draft.code,
+            language=language_of(draft.code),
+            macros=read_space(draft.code).kept(parent.macros) if parent else {},
+            parents=slot.parents,
+            origin=slot.model,
+        )
+        return self._new(Made(candidate, done.model_copy(update={"name": draft.name, "thought": draft.thought})))
+
+    def _new(self, made: Made) -> Made | Proposal:
+        why = self.state.novelty.why_not(made.candidate.source, made.candidate.macros)
+        if not why:
+            return made
+        return made.proposal.model_copy(update={"outcome": Outcome.DUPLICATE, "detail": why})
+
+    async def _prompt(self, slot: Slot, ask: Ask, paid: list[Answer]) -> Prompt:
+        """The slot's prompt; before a next attempt the last error is told in a few words by the model itself."""
+        last = self.state.chains.get(slot.place) if slot.operator == TRANSLATE else None
+        if last is not None and last.source and self.summaries:
+            told = await ask(slot, summary(last), SUMMARY)
+            paid.append(told)
+            last = Broken(last.source, f"{told.text.strip()}\n\n{last.evidence.splitlines()[0]}")
+        return self.prompt(slot, last)
+
+    def question(self, slot: Slot) -> Prompt:
+        """The prompt of a slot for somebody who is asked once: the last error as the evaluator told it."""
+        return self.prompt(slot, self.state.chains.get(slot.place) if slot.operator == TRANSLATE else None)
+
+    def prompt(self, slot: Slot, last: Broken | None = None) -> Prompt:
+        """The prompt of a slot as it is asked of a model."""
+        lessons = notes(self.state.lessons, self.subject.task.name)
+        if slot.operator == TRANSLATE:
+            return translation(self.subject, lessons, last)
+        draw = draw_for(self.seed, "context", slot.name)
+        parents = [one for one in self.state.population.members if one.id in slot.parents]
+        parents.sort(key=lambda one: slot.parents.index(one.id))
+        material = Material(
+            context=self.state.population.context(parents, draw),
+            parents=parents,
+            idea=_texts().get(slot.idea, ""),
+            lessons=lessons,
+            broken=self.state.broken.get(slot.broken),
+        )
+        return proposal(self.subject, slot.operator, material)
+
+    def _member(self, id: str) -> Candidate | None:
+        found = (one.record.candidate for one in self.state.population.members if one.id == id)
+        return next(found, None)
+
+
+def _drafted(answer: Answer, original: str) -> Draft | BadAnswer:
+    if answer.refused:
+        return BadAnswer(AnswerFault.REFUSAL, f"The model refused: {' '.join(answer.text.split())[:160]}")
+    return read_answer(answer.text, original)
+
+
+def _done(slot: Slot, name: str = "", paid: Sequence[Answer] = ()) -> Proposal:
+    free = all(answer.usd == 0 for answer in paid)
+    return Proposal(slot=slot, outcome=Outcome.EVALUATED, name=name, usd=_usd(paid), free=free)
+
+
+def _usd(paid: Sequence[Answer]) -> float:
+    return sum(answer.usd or 0.0 for answer in paid)
+
+
+def _texts() -> Mapping[str, str]:
+    return {idea.id: idea.advice for idea in ideas()}

@@ -1,0 +1,1 @@
+"""How kernels are selected: fitness, population, bandit, tuner, stop rules."""

@@ -1,0 +1,20 @@
+"""The kernel that a search starts from: the user's, else the task's seed, else none."""
+
+from pathlib import Path
+
+from warpsmith.base import UsageError, read_text
+from warpsmith.languages.nvcc.source import language_of
+from warpsmith.records import Candidate, Direction
+from warpsmith.tasks.formats.target import find
+
+
+def first_candidate(target: str, direction: Direction, given: Path | None = None) -> Candidate | None:
+    """The candidate to begin with; None when a model has to write it."""
+    path = given or find(target).folder / f"seed_{direction}.cu"
+    if given is None and not path.is_file():
+        return None
+    source = read_text(path)
+    if not source.strip():
+        raise UsageError(f"Kernel {path} is empty.")
+    origin = "user" if given else "seed"
+    return Candidate(task=target, direction=direction, source=source, language=language_of(source), origin=origin)

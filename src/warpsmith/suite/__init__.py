@@ -1,1 +1,0 @@
-"""The tasks that come with the package: one folder each, with task.toml, task.py and two seed kernels."""

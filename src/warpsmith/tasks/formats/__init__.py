@@ -1,0 +1,1 @@
+"""Task formats: our own, robust-kbench, KernelBench and modules of a user."""

@@ -1,0 +1,56 @@
+"""KernelBench's problems: one file with `Model`, `get_inputs` and `get_init_inputs`, read as they are."""
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from warpsmith.base import UsageError, read_text
+from warpsmith.records import Origin
+from warpsmith.tasks.formats.cnames import identifier
+from warpsmith.tasks.formats.codefile import load, wanted
+from warpsmith.tasks.formats.foreign import ForeignProgram
+from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, listed
+from warpsmith.tasks.formats.target import Form, Target
+from warpsmith.tasks.formats.versions import version_of
+from warpsmith.tasks.inspection.source import Head
+
+FORM = "A KernelBench problem defines class Model, get_inputs() and get_init_inputs()."
+
+
+def kernelbench(path: Path) -> ForeignProgram:
+    """The problem in a file, run here: the caller decides where here is."""
+    code = load(path)
+    model, get_inputs = wanted(code, path, "Model", FORM), wanted(code, path, "get_inputs", FORM)
+    if not (isinstance(model, type) and issubclass(model, nn.Module)):
+        raise UsageError(f"{path}: Model is a {type(model).__name__}, not a class of torch.nn.Module. {FORM}")
+    get_init = getattr(code, "get_init_inputs", list)
+    sizes = globals_read(code, get_inputs)
+    free = frozenset(sizes) - frozenset(globals_read(code, get_init))
+    inputs = Inputs(lambda _: listed(get_inputs()), sizes, free)
+    head = Head(
+        name=identifier(path.stem).lstrip("_"),
+        version=version_of(Target(Form.KERNELBENCH, path)),
+        origin=Origin.KERNELBENCH,
+        description=described_by(model, f"The KernelBench problem {path.stem}."),
+        text=read_text(path),
+        path=path,
+    )
+    return ForeignProgram(ModuleSource(head, code, inputs, lambda: built(model, get_init())))
+
+
+def built(model: Any, init: Any) -> Any:
+    """The model made from its init inputs: a list of arguments, or the older `[[arguments], {keywords}]`."""
+    match init:
+        case [list() | tuple() as arguments, dict() as keywords]:
+            return model(*arguments, **keywords)
+        case dict():
+            return model(**init)
+    return model(*init)
+
+
+def described_by(thing: Any, otherwise: str) -> str:
+    """The first paragraph of a docstring on one line, or another sentence where there is none."""
+    text = (getattr(thing, "__doc__", None) or "").strip().split("\n\n")[0]
+    line = " ".join(text.split())
+    return line if len(line) >= 10 else otherwise

@@ -1,0 +1,118 @@
+"""Modules and functions as tasks: inputs, then parameters, then buffers. For KernelBench's files and a user's."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from warpsmith.base import UsageError
+from warpsmith.records import Case, Dtype, Group, Role, Signature
+from warpsmith.tasks.formats.codefile import SALT, seed
+from warpsmith.tasks.inputs.values import Values
+from warpsmith.tasks.inspection.bound import Bound, bound, renamed
+from warpsmith.tasks.inspection.shrink import smaller, smoke
+from warpsmith.tasks.inspection.source import Head, overridden
+from warpsmith.tasks.inspection.survey import plain_backward
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where example inputs come from: a function of a case's sizes, the sizes as given, and those free to change."""
+
+    make: Callable[[Sizes], Sequence[Any]]
+    sizes: Sizes
+    free: frozenset[str]
+
+
+class ModuleSource:
+    """A module made by `build` (or a plain function, which needs none) with its example inputs."""
+
+    def __init__(self, head: Head, code: ModuleType, inputs: Inputs, build: Callable[[], Any]) -> None:
+        self.head = head
+        self._code = code
+        self._inputs = inputs
+        self._build = build
+        self._target: Any = None
+        self._states: tuple[str, ...] = ()
+        self._taken = 0
+
+    def cases(self) -> tuple[Case, ...]:
+        """The sizes as given, for the search and for timing, and a smaller one for the virtual GPU."""
+        given = Case(name="given", group=Group.DEV, axes=self._inputs.sizes, dtype=Dtype.FLOAT32)
+        options = [given.model_copy(update={"axes": axes}) for axes in smaller(self._inputs.sizes, self._inputs.free)]
+        timing = given.model_copy(update={"name": "timing", "group": Group.TIMING})
+        return smoke(self, given, options), given, timing
+
+    def bind(self, case: Case, seed_: int) -> tuple[Bound, ...]:
+        """A new module and new inputs from the seed, at the sizes of the case."""
+        sizes = {name: size for name, size in case.axes.items() if name in self._inputs.sizes}
+        with overridden(vars(self._code), {name: size for name, size in sizes.items() if hasattr(self._code, name)}):
+            seed(seed_ ^ SALT)
+            self._target = self._build()
+            states = _states(self._target) if isinstance(self._target, nn.Module) else []
+            seed(seed_)
+            given = self._inputs.make(sizes)
+        where = str(self.head.path)
+        if not given:
+            raise UsageError(f"{where}: its inputs are empty; a task takes at least one tensor. Return it in a list.")
+        self._states, self._taken = tuple(name for name, _, _ in states), len(given)
+        parts = [bound(name, value, Role.INPUT, where) for name, value in zip(self._names(given), given, strict=True)]
+        return renamed([*parts, *(bound(name, value, role, where) for name, value, role in states)])
+
+    def call(self, arguments: Values) -> Any:
+        """The module with the arguments in the place of its own state."""
+        inputs, states = arguments[: self._taken], arguments[self._taken :]
+        if not isinstance(self._target, nn.Module):
+            return self._target(*inputs)
+        state = {name: value for name, value in zip(self._states, states, strict=True) if isinstance(value, Tensor)}
+        return functional_call(self._target, state, tuple(inputs))
+
+    def backward(self, forward: Signature, smallest: Sequence[Bound]) -> Signature:
+        """Upstream gradients, then forward's arguments."""
+        return plain_backward(forward, smallest)
+
+    def backward_values(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
+        """Upstream gradients, then forward's arguments."""
+        return (*grads, *arguments)
+
+    def _names(self, given: Sequence[Any]) -> list[str]:
+        named = parameters(self._target)[: len(given)]
+        return named + [f"input_{i}" for i in range(len(named), len(given))]
+
+
+def _states(module: nn.Module) -> list[tuple[str, Tensor, Role]]:
+    """Parameters and buffers in torch's order; tensors kept as plain attributes become buffers first."""
+    for owner in module.modules():
+        for name in [key for key, value in vars(owner).items() if isinstance(value, Tensor)]:
+            owner.register_buffer(name, vars(owner).pop(name).detach(), persistent=False)
+    parameters = [(n, p, Role.PARAMETER if p.requires_grad else Role.FIXED) for n, p in module.named_parameters()]
+    return [*parameters, *((name, value, Role.FIXED) for name, value in module.named_buffers())]
+
+
+def parameters(thing: Any) -> list[str]:
+    """The names that a module, a class of modules or a function gives to its arguments, as far as they can be read."""
+    is_class = isinstance(thing, type) and issubclass(thing, nn.Module)
+    function = thing.forward if is_class or isinstance(thing, nn.Module) else thing
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin: torch.relu has no signature to read
+        return []
+    return [one.name for one in found if one.kind is one.POSITIONAL_OR_KEYWORD][is_class:]  # without a class's self
+
+
+def globals_read(code: ModuleType, function: Callable[..., Any]) -> dict[str, int]:
+    """The whole numbers of the file that a function reads: the sizes it makes its tensors from."""
+    names = getattr(getattr(function, "__code__", None), "co_names", ())
+    numbers = {name: getattr(code, name, None) for name in names}
+    return {name: n for name, n in numbers.items() if isinstance(n, int) and not isinstance(n, bool) and n > 0}
+
+
+def listed(result: Any) -> Sequence[Any]:
+    """What an inputs function gave as a sequence: one tensor alone is one input."""
+    return tuple(result) if isinstance(result, list | tuple) else (result,)

@@ -1,0 +1,237 @@
+"""robust-kbench's task folders: `func_forward.py`, `func_backward.py` and their configs, read as they are."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from warpsmith.base import UsageError, nearest, read_text
+from warpsmith.records import Argument, Case, Direction, Dtype, Group, Origin, Role, Signature, Task, Trial
+from warpsmith.tasks.formats.autograd import Recorded, backward_call, gradient_places, recorded, recorder, written_names
+from warpsmith.tasks.formats.cnames import identifier, identifiers
+from warpsmith.tasks.formats.codefile import SALT, load, seed, wanted
+from warpsmith.tasks.formats.foreign import ForeignProgram
+from warpsmith.tasks.formats.kbench_config import Setting, read_settings
+from warpsmith.tasks.formats.kernelbench import described_by
+from warpsmith.tasks.formats.target import Form, Target
+from warpsmith.tasks.formats.versions import kbench_files, version_of
+from warpsmith.tasks.inputs.values import Values
+from warpsmith.tasks.inspection.bound import NUMBERS, Bound, bound, renamed, values
+from warpsmith.tasks.inspection.shrink import smaller, smoke
+from warpsmith.tasks.inspection.source import Head, called
+from warpsmith.tasks.reference.program import upstream
+
+FORWARD, BACKWARD = "func_forward.py", "func_backward.py"
+CONFIGS = {FORWARD: "config_forward.json", BACKWARD: "config_backward.json"}
+ANY = "**"
+FORM = "A robust-kbench task defines forward_fn, class Model with forward(..., fn=forward_fn), and get_inputs."
+
+
+class KbenchProgram:
+    """A folder as a program: forward from its one file, backward from its other, over the cases of both."""
+
+    def __init__(self, folder: Path) -> None:
+        settings = _settings(folder)
+        files = [file for file in CONFIGS if (folder / file).exists()]
+        sources = [KbenchSource(folder, file, settings) for file in files]
+        _check_settings(folder, settings, frozenset().union(*(source.takes for source in sources)))
+        self._forward = ForeignProgram(sources[0])
+        self._backward = ForeignProgram(sources[1]) if len(sources) > 1 else None
+        backward = self._backward.task.backward if self._backward else None
+        work = {direction: self.side(direction).task.work.get(direction, {}) for direction in Direction}
+        self.task: Task = self._forward.task.model_copy(update={"backward": backward, "work": work})
+
+    def side(self, direction: Direction) -> ForeignProgram:
+        """The file that a direction was written in."""
+        if direction is Direction.BACKWARD and self._backward is not None:
+            return self._backward
+        return self._forward
+
+    def arguments(self, trial: Trial) -> Values:
+        """Forward's arguments."""
+        return self._forward.arguments(trial)
+
+    def forward(self, arguments: Values) -> tuple[Tensor, ...]:
+        """The forward file's torch function."""
+        return self._forward.forward(arguments)
+
+    def backward_arguments(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
+        """What the backward file passes on, given arguments of its own forward."""
+        return self.side(Direction.BACKWARD).backward_arguments(arguments, grads)
+
+
+class KbenchSource:
+    """One of the two files. A kernel's arguments are what `Model.forward` passes to its `fn`."""
+
+    def __init__(self, folder: Path, file: str, settings: Sequence[Setting]) -> None:
+        self._path = folder / file
+        self._code = load(self._path)
+        self._settings = {setting.name: setting for setting in settings}
+        self._function: Callable[..., Any] = wanted(self._code, self._path, "forward_fn", FORM)
+        self._model: Callable[..., Any] = wanted(self._code, self._path, "Model", FORM)
+        self._get_inputs: Callable[..., Any] = wanted(self._code, self._path, "get_inputs", FORM)
+        self._keywords: tuple[str, ...] = ()
+        self._autograd = self._autograd_function() if file == BACKWARD else None
+        self.head = self._headed(folder, file)
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """The settings that its two functions take; with `**` in one of them, any."""
+        return _parameters(self._model) | _parameters(self._get_inputs)
+
+    def _headed(self, folder: Path, file: str) -> Head:
+        texts = [f"# {path.name}\n{read_text(path)}" for path in kbench_files(folder) if path.suffix == ".py"]
+        return Head(
+            name=identifier(folder.name).lstrip("_"),
+            version=version_of(Target(Form.ROBUST_KBENCH, folder)),
+            origin=Origin.ROBUST_KBENCH,
+            description=described_by(self._function, f"The robust-kbench task {folder.name}."),
+            text="\n\n".join(texts),
+            path=folder / file,
+        )
+
+    def cases(self) -> tuple[Case, ...]:
+        """Every setting as a case, the first of them for timing, and a smaller one for the virtual GPU."""
+        given = [_case(setting) for setting in self._settings.values()]
+        first = next(iter(self._settings.values()))
+        free = frozenset(_sizes(first.input)) - frozenset(first.init)
+        cuts = [{**first.input, **cut} for cut in smaller(_sizes(first.input), free)]
+        options = [self._added(Setting(f"smoke_{i}", first.init, cut)) for i, cut in enumerate(cuts)]
+        small = smoke(self, given[0], options)
+        axes = next((s for s in self._settings.values() if _case(s).axes == small.axes), first)
+        self._settings["smoke"] = Setting("smoke", axes.init, axes.input)
+        timing = given[0].model_copy(update={"name": "timing", "group": Group.TIMING})
+        self._settings["timing"] = Setting("timing", first.init, first.input)
+        return small, *given, timing
+
+    def _added(self, setting: Setting) -> Case:
+        self._settings[setting.name] = setting
+        return _case(setting)
+
+    def bind(self, case: Case, seed_: int) -> tuple[Bound, ...]:
+        """What the model of a case passes to `fn` for inputs from the seed."""
+        setting = self._settings[case.name]
+        seed(seed_ ^ SALT)
+        model = self._model(**accepted(self._model, setting.init))
+        seed(seed_)
+        inputs = self._get_inputs(**accepted(self._get_inputs, setting.input))
+        if not inputs:
+            raise UsageError(f"{self._path}: get_inputs() gives no inputs; a task takes at least one tensor.")
+        call = recorded(lambda: model(*inputs, fn=recorder))
+        if call is None:
+            raise UsageError(f"{self._path}: Model.forward never calls its fn, so there is nothing to replace. {FORM}")
+        self._keywords = call.keywords
+        return self._bound(call, inputs, frozenset(map(id, model.buffers())))
+
+    def _bound(self, call: Recorded, inputs: Sequence[Any], buffers: frozenset[int]) -> tuple[Bound, ...]:
+        given = {id(value) for value in inputs}
+        found = []
+        for name, note, value in self._named(call):
+            trained = isinstance(value, Tensor) and id(value) not in buffers and value.requires_grad
+            role = Role.INPUT if id(value) in given else Role.PARAMETER if trained or value is None else Role.FIXED
+            found.append(bound(name, value, role, str(self._path), note))
+        return renamed(found)
+
+    def _named(self, call: Recorded) -> list[tuple[str, str, Any]]:
+        parameters = list(inspect.signature(self._function).parameters.values())
+        plain = len(call.arguments) - len(call.keywords)
+        names = [p.name for p in parameters[:plain]] + [f"argument_{i}" for i in range(len(parameters), plain)]
+        notes = {p.name: getattr(p.annotation, "__name__", str(p.annotation)) for p in parameters}
+        names = [*names, *call.keywords]
+        return [(n, notes.get(n, ""), value) for n, value in zip(names, call.arguments, strict=True)]
+
+    def call(self, arguments: Values) -> Any:
+        """`forward_fn` itself."""
+        plain = len(arguments) - len(self._keywords)
+        return self._function(*arguments[:plain], **dict(zip(self._keywords, arguments[plain:], strict=True)))
+
+    def _autograd_function(self) -> Any:
+        function = wanted(self._code, self._path, "AutogradFunction", f"{BACKWARD} defines class AutogradFunction.")
+        if getattr(function, "forward_fn", self._function) is None:
+            function.forward_fn = staticmethod(self._function)
+        return function
+
+    def backward(self, forward: Signature, smallest: Sequence[Bound]) -> Signature | None:
+        """What `AutogradFunction.backward` passes to `backward_fn`, and whose gradients it takes from it."""
+        if self._autograd is None:
+            return None
+        given = values(smallest)
+        grads = upstream(called(self, given), 0)
+        call = backward_call(self._autograd, given, grads)
+        if call is None:
+            raise UsageError(f"{self._path}: AutogradFunction.backward never calls its backward_fn.")
+        places = gradient_places(self._autograd, given, grads)
+        if places is None:
+            raise UsageError(
+                f"{self._path}: AutogradFunction.backward changes what backward_fn returns, so it cannot be told "
+                "which gradient is which. Return them as they are."
+            )
+        results = tuple(f"grad_{forward.arguments[place].name}" for place in places)
+        return Signature(arguments=self._passed(call, forward, given, grads), results=results)
+
+    def _passed(
+        self, call: Recorded, forward: Signature, given: Values, grads: Sequence[Tensor]
+    ) -> tuple[Argument, ...]:
+        known = {id(v): (a.name, a.role) for v, a in zip(given, forward.arguments, strict=True) if v is not None}
+        for name, grad in zip(forward.results, grads, strict=True):
+            known[id(grad)] = (f"grad_{name}", Role.GRAD)
+        written = written_names(self.head.text.split(f"# {BACKWARD}\n")[-1], "backward_fn")
+        found = []
+        for place, value in enumerate(call.arguments):
+            inner = value[0] if isinstance(value, tuple) and len(value) == 1 else value
+            name, role = known.get(id(inner), (f"saved_{place}", Role.SAVED))
+            label = written[place] if len(written) == len(call.arguments) else name
+            kind = bound(label, value, role, str(self._path)).kind
+            found.append((label, kind, Role.CONSTANT if kind in NUMBERS else role))
+        names = identifiers(label for label, _, _ in found)
+        return tuple(Argument(name=n, kind=kind, role=role) for n, (_, kind, role) in zip(names, found, strict=True))
+
+    def backward_values(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
+        """The recorded arguments of `backward_fn` for a forward on these."""
+        call = backward_call(self._autograd, arguments, grads)
+        assert call is not None  # the signature could not have been learnt otherwise
+        return tuple(bound("", value, Role.SAVED, str(self._path)).value for value in call.arguments)
+
+
+def _settings(folder: Path) -> list[Setting]:
+    """The settings of both configs, each once; those of backward alone keep their file in the name."""
+    found = read_settings(folder / CONFIGS[FORWARD])
+    if (folder / CONFIGS[BACKWARD]).exists():
+        known = {setting.same for setting in found}
+        others = [s for s in read_settings(folder / CONFIGS[BACKWARD]) if s.same not in known]
+        found += [Setting(f"backward_{s.name}", s.init, s.input) for s in others]
+    return found
+
+
+def accepted(function: Callable[..., Any], settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings that a function takes: shared ones are written once for two functions, not always for both."""
+    names = _parameters(function)
+    return {name: value for name, value in settings.items() if name in names or ANY in names}
+
+
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    found = inspect.signature(function).parameters.values()
+    return frozenset(ANY if p.kind is p.VAR_KEYWORD else p.name for p in found)
+
+
+def _check_settings(folder: Path, settings: Sequence[Setting], taken: frozenset[str]) -> None:
+    """A setting that nothing takes is a slip of the pen, not a case."""
+    for setting in settings:
+        for name in {**setting.init, **setting.input}:
+            if name not in taken and ANY not in taken:
+                near = nearest(name, taken) or sorted(taken)
+                raise UsageError(
+                    f"{folder / CONFIGS[FORWARD]}: case '{setting.name}': setting '{name}' is taken by neither Model "
+                    f"nor get_inputs; known are {', '.join(near)}."
+                )
+
+
+def _sizes(settings: Mapping[str, Any]) -> dict[str, int]:
+    return {name: n for name, n in settings.items() if isinstance(n, int) and not isinstance(n, bool)}
+
+
+def _case(setting: Setting) -> Case:
+    axes = {**_sizes(setting.init), **_sizes(setting.input)}
+    return Case(name=setting.name, group=Group.DEV, axes=axes, dtype=Dtype.FLOAT32)

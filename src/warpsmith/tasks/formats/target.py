@@ -1,0 +1,182 @@
+"""What a user means by TASK: a suite name, a folder, a file, `file.py:Name`. Looks at names and text, runs nothing."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from warpsmith.base import UsageError, nearest, read_text
+from warpsmith.tasks.formats.own import MANIFEST
+from warpsmith.tasks.suite import folders, root, suite_folder
+
+FUNCTION = "func_forward.py"  # what makes a folder a robust-kbench task
+KERNELBENCH = (re.compile(r"^class Model\b", re.M), re.compile(r"^def get_inputs\b", re.M))
+MOST = 10_000  # files looked at below one folder
+
+
+class Form(StrEnum):
+    """Whose format a task is written in, and so how it is opened."""
+
+    SUITE = "suite"
+    OWN = "own"
+    ROBUST_KBENCH = "robust_kbench"
+    KERNELBENCH = "kernelbench"
+    MODULE = "module"
+
+
+@dataclass(frozen=True)
+class Target:
+    """One task, found: its format, its folder or file, and the name inside the file where there is one."""
+
+    form: Form
+    path: Path
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """The words that name it again."""
+        if self.form is Form.SUITE:
+            return self.path.name
+        return f"{self.path}:{self.name}" if self.name else str(self.path)
+
+    @property
+    def folder(self) -> Path:
+        """The folder its code lies in."""
+        return self.path if self.path.is_dir() else self.path.parent
+
+
+def find(text: str) -> Target:
+    """The one task that a text means; a `UsageError` says what it could have meant."""
+    file, colon, name = text.rpartition(":")
+    if colon and file.endswith(".py"):
+        return _named(Path(file), name)
+    path = Path(text)
+    if text in folders():
+        if path.is_dir() and next(_holds(path.resolve()), None):  # a folder of a task's kernels is not meant
+            raise UsageError(f"'{text}' is a task of the suite and a path here. Write ./{text} for the path.")
+        return Target(Form.SUITE, suite_folder(text))
+    if path.is_dir():
+        return _folder(path.resolve())
+    if path.is_file():
+        return _file(path.resolve())
+    if "/" in text or text.endswith((".py", ".toml")):
+        raise UsageError(f"Path '{text}' does not exist.{_beside(path)}")
+    return Target(Form.SUITE, suite_folder(text))
+
+
+def find_all(text: str) -> tuple[Target, ...]:
+    """The tasks that a text means: every one below a folder that is not a task itself, else the one."""
+    path = Path(text)
+    if text in folders() or not path.is_dir() or _form(path.resolve()):
+        return (find(text),)
+    found = tuple(_below(path.resolve()))
+    if not found:
+        raise UsageError(f"No task below {path.resolve()}. {_what_is()}")
+    _check_names(found)
+    return found
+
+
+def _named(path: Path, name: str) -> Target:
+    if not path.is_file():
+        raise UsageError(f"File '{path}' does not exist.{_beside(path)}")
+    if not name.isidentifier():
+        raise UsageError(f"'{name}' after {path}: is not a name. Write file.py:Name, a module or a function in it.")
+    return Target(Form.MODULE, path.resolve(), name)
+
+
+def _folder(path: Path) -> Target:
+    form = _form(path)
+    if form:
+        return Target(form, path)
+    inside = [target.label for target in _below(path)]
+    if inside:
+        shown = ", ".join(inside[:3]) + (", …" if len(inside) > 3 else "")
+        raise UsageError(f"Folder {path} holds {len(inside)} tasks; name one: {shown}.")
+    raise UsageError(f"No task in {path}. {_what_is()}")
+
+
+def _holds(folder: Path) -> Iterator[Target]:
+    """The tasks that a folder is or has."""
+    form = _form(folder)
+    yield from (Target(form, folder),) if form else _below(folder)
+
+
+def _form(folder: Path) -> Form | None:
+    if (folder / MANIFEST).is_file():
+        return Form.SUITE if folder.parent == root().resolve() else Form.OWN
+    return Form.ROBUST_KBENCH if (folder / FUNCTION).is_file() else None
+
+
+def _file(path: Path) -> Target:
+    if path.name in (MANIFEST, FUNCTION):
+        return _folder(path.parent)
+    if path.suffix != ".py":
+        raise UsageError(f"File {path} is no task. {_what_is()}")
+    if not _is_kernelbench(path):
+        raise UsageError(f"{path}: no class Model with get_inputs(). Write {path.name}:Name for a module or function.")
+    return Target(Form.KERNELBENCH, path)
+
+
+def _is_kernelbench(path: Path) -> bool:
+    text = read_text(path)
+    return all(part.search(text) for part in KERNELBENCH)
+
+
+def _below(folder: Path) -> Iterator[Target]:
+    seen, waiting = 0, [folder]
+    while waiting:
+        here = waiting.pop(0)
+        for path in sorted(here.iterdir(), key=_natural):
+            seen += 1
+            if seen > MOST:
+                raise UsageError(f"More than {MOST} files below {folder}. Name a smaller folder.")
+            if path.name.startswith((".", "__")):
+                continue
+            if path.is_dir():
+                form = _form(path)
+                if form:
+                    yield Target(form, path)
+                else:
+                    waiting.append(path)
+            elif path.suffix == ".py" and _is_kernelbench(path):
+                yield Target(Form.KERNELBENCH, path)
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """Names in the order people number them: 2 before 10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
+
+
+def _check_names(found: tuple[Target, ...]) -> None:
+    places: dict[str, Path] = {}
+    for target in found:
+        if target.form is Form.OWN:
+            name = _own_name(target.path)
+            if name in places:
+                raise UsageError(f"Two tasks are named '{name}': {places[name]} and {target.path}. Rename one.")
+            places[name] = target.path
+
+
+def _own_name(folder: Path) -> str:
+    """The name in a manifest; a malformed one is told when the task is opened, not while looking."""
+    try:
+        return str(tomllib.loads(read_text(folder / MANIFEST)).get("name", folder.name))
+    except tomllib.TOMLDecodeError:
+        return folder.name
+
+
+def _beside(path: Path) -> str:
+    """The nearest names in the folder that the path would be in."""
+    if not path.parent.is_dir():
+        return ""
+    near = nearest(path.name, (other.name for other in path.parent.iterdir()))
+    return f" Did you mean {' or '.join(str(path.parent / name) for name in near)}?" if near else ""
+
+
+def _what_is() -> str:
+    return (
+        f"A task is a name of the suite, a folder with {MANIFEST} or {FUNCTION}, a file with class Model and "
+        "get_inputs(), or file.py:Name."
+    )

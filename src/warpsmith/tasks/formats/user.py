@@ -1,0 +1,104 @@
+"""`file.py:Name` of a user: a module class, a module or a function, with example inputs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from warpsmith.base import UsageError, nearest, read_text
+from warpsmith.records import Origin
+from warpsmith.tasks.formats.cnames import identifier
+from warpsmith.tasks.formats.codefile import first_function, load
+from warpsmith.tasks.formats.foreign import ForeignProgram
+from warpsmith.tasks.formats.kernelbench import built, described_by
+from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, listed, parameters
+from warpsmith.tasks.formats.target import Form, Target
+from warpsmith.tasks.formats.versions import version_of
+from warpsmith.tasks.inputs.shapes import Shape
+from warpsmith.tasks.inspection.source import Head
+
+BATCH_AXIS = "batch"
+EXAMPLES = ("inputs", "example_inputs", "get_inputs")
+
+
+def user_program(path: Path, name: str, shapes: Sequence[Shape] = ()) -> ForeignProgram:
+    """What a user's file defines under a name, run here: the caller decides where here is."""
+    code = load(path)
+    thing = _thing(code, path, name)
+    make_init = getattr(code, "get_init_inputs", list)
+    is_class = isinstance(thing, type) and issubclass(thing, nn.Module)
+    _check_names(shapes, parameters(thing), path, name)
+    head = Head(
+        name=identifier(f"{path.stem}_{name}"),
+        version=version_of(Target(Form.MODULE, path, name), shapes),
+        origin=Origin.MODULE,
+        description=described_by(thing, f"{name} of {path.name}."),
+        text=read_text(path),
+        path=path,
+    )
+    inputs = _shaped(shapes) if shapes else _from_file(code, path, name)
+    return ForeignProgram(ModuleSource(head, code, inputs, lambda: built(thing, make_init()) if is_class else thing))
+
+
+def _thing(code: ModuleType, path: Path, name: str) -> Any:
+    thing = getattr(code, name, None)
+    if isinstance(thing, nn.Module) or (callable(thing) and not _is_other_class(thing)):
+        return thing
+    known = [key for key, value in vars(code).items() if callable(value) and not key.startswith("_")]
+    near = nearest(name, known) or known
+    what = f"'{name}' is a {type(thing).__name__}" if hasattr(code, name) else f"no '{name}' in it"
+    raise UsageError(f"{path}: {what}. Name a torch.nn.Module or a function: {', '.join(near) or 'there is none'}.")
+
+
+def _check_names(shapes: Sequence[Shape], known: Sequence[str], path: Path, name: str) -> None:
+    """Refuse a named input at the place of another argument: inputs are given in the order of the arguments."""
+    for place, shape in enumerate(shapes):
+        if shape.name and known and [shape.name] != [*known[place : place + 1]]:
+            raise UsageError(
+                f"{path}: argument {place + 1} of {name} is not '{shape.name}'; it takes {', '.join(known)}. "
+                "Give --input once an argument, in that order."
+            )
+
+
+def _is_other_class(thing: Any) -> bool:
+    return isinstance(thing, type) and not issubclass(thing, nn.Module)
+
+
+def _from_file(code: ModuleType, path: Path, name: str) -> Inputs:
+    function = first_function(code, EXAMPLES)
+    if function is None:
+        raise UsageError(
+            f"{path}: {name} has no example inputs. Define {', '.join(f'{f}()' for f in EXAMPLES)} in the file, "
+            "or give --input 32x1024:float32 once an input."
+        )
+    sizes = globals_read(code, function)
+    free = frozenset(sizes) - frozenset(globals_read(code, getattr(code, "get_init_inputs", list)))
+    return Inputs(lambda _: listed(function()), sizes, free)
+
+
+def _shaped(shapes: Sequence[Shape]) -> Inputs:
+    named = [(_labels(i, shape, shapes[0]), shape) for i, shape in enumerate(shapes)]
+    sizes = {label: size for labels, shape in named for label, size in zip(labels, shape.dims, strict=True)}
+
+    def make(given: Mapping[str, int]) -> list[Tensor]:
+        return [_drawn(tuple(given[label] for label in labels), shape) for labels, shape in named]
+
+    return Inputs(make, sizes, frozenset({BATCH_AXIS} & set(sizes)))
+
+
+def _labels(place: int, shape: Shape, first: Shape) -> list[str]:
+    """Names for the sizes of an input; a leading size that the first input shares is the batch."""
+    labels = [f"{shape.name or f'input_{place}'}_{i}" for i in range(len(shape.dims))]
+    if shape.dims and first.dims and shape.dims[0] == first.dims[0]:
+        labels[0] = BATCH_AXIS
+    return labels
+
+
+def _drawn(dims: tuple[int, ...], shape: Shape) -> Tensor:
+    dtype: torch.dtype = getattr(torch, shape.dtype)
+    if dtype.is_floating_point:
+        return torch.randn(dims).to(dtype)
+    return torch.randint(0, min(shape.high, torch.iinfo(dtype).max) if dtype is not torch.bool else 2, dims).to(dtype)

@@ -1,0 +1,32 @@
+"""The version of a task: the hash of the files that decide what it is. The judge takes it, not the task's code."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from warpsmith.base import digest, digest_files
+from warpsmith.records import Origin
+from warpsmith.tasks.formats.target import Form, Target
+from warpsmith.tasks.inputs.shapes import Shape
+
+KBENCH_FILES = ("func_forward.py", "func_backward.py", "config_forward.json", "config_backward.json")
+ORIGINS = {
+    Form.SUITE: Origin.SUITE,
+    Form.OWN: Origin.SUITE,
+    Form.ROBUST_KBENCH: Origin.ROBUST_KBENCH,
+    Form.KERNELBENCH: Origin.KERNELBENCH,
+    Form.MODULE: Origin.MODULE,
+}
+
+
+def kbench_files(folder: Path) -> list[Path]:
+    """The files of a robust-kbench folder that are there."""
+    return [folder / name for name in KBENCH_FILES if (folder / name).is_file()]
+
+
+def version_of(target: Target, shapes: Sequence[Shape] = ()) -> str:
+    """The hash for a foreign task."""
+    if target.form is Form.ROBUST_KBENCH:
+        return digest_files(kbench_files(target.path))
+    if target.form is Form.MODULE:
+        return digest(target.path.read_bytes(), target.name, *map(str, shapes))
+    return digest_files([target.path])

@@ -1,0 +1,1 @@
+"""Tasks whose code runs in a confined child process."""

@@ -1,0 +1,193 @@
+"""A problem as bytes and back: a header of JSON, then raw tensor bytes. Never pickle; every number is checked."""
+
+import struct
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import torch
+from pydantic import NonNegativeInt
+from torch import Tensor
+
+from warpsmith.records import Kind, Model
+from warpsmith.tasks.inputs.values import Value, Values, tensors
+from warpsmith.tasks.reference.program import Problem
+
+LENGTH = struct.Struct("<I")
+HEADER_BYTES = 4 << 20
+DIMS = 16
+DTYPES: dict[str, torch.dtype] = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.float64,
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.int64,
+        torch.int32,
+        torch.int16,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+    )
+}
+
+
+class TensorSlot(Model):
+    """A tensor's layout; its bytes follow the header, in order: everything from its first to its last element."""
+
+    dtype: str
+    shape: tuple[NonNegativeInt, ...]
+    strides: tuple[NonNegativeInt, ...]
+
+    @property
+    def span(self) -> int:
+        """How many elements of memory it covers, gaps included."""
+        if not prod(self.shape):
+            return 0
+        return 1 + sum((size - 1) * step for size, step in zip(self.shape, self.strides, strict=True))
+
+
+class ValueSlot(Model):
+    """One value: tensors, or a number, or whole numbers; an absent tensor has none of them."""
+
+    kind: Kind
+    tensors: tuple[TensorSlot, ...] = ()
+    number: int | float | None = None
+    ints: tuple[int, ...] = ()
+
+
+class Header(Model):
+    """The layout of a whole problem."""
+
+    arguments: tuple[ValueSlot, ...]
+    native: tuple[ValueSlot, ...]
+    expected: tuple[ValueSlot, ...]
+
+    @property
+    def every(self) -> Iterator[ValueSlot]:
+        """All values in the order of their bytes."""
+        yield from (*self.arguments, *self.native, *self.expected)
+
+
+def encode(problem: Problem) -> bytes:
+    """The problem's bytes."""
+    parts = (problem.arguments, problem.native, problem.expected)
+    header = Header(
+        arguments=tuple(map(_slot, parts[0])),
+        native=tuple(map(_slot, parts[1])),
+        expected=tuple(map(_slot, parts[2])),
+    )
+    text = header.text().encode()
+    return b"".join([LENGTH.pack(len(text)), text, *(_raw(tensor) for part in parts for tensor in tensors(part))])
+
+
+def decode(payload: bytes) -> Problem:
+    """The problem that bytes hold; a `ValueError` says what is wrong with them."""
+    if len(payload) < LENGTH.size:
+        raise ValueError(f"{len(payload)} bytes are no problem")
+    (length,) = LENGTH.unpack_from(payload)
+    if length > HEADER_BYTES or LENGTH.size + length > len(payload):
+        raise ValueError(f"a header of {length} bytes in {len(payload)}; at most {HEADER_BYTES} are read")
+    header = Header.read(payload[LENGTH.size : LENGTH.size + length])
+    if isinstance(header, str):
+        raise ValueError(f"header: {header}")
+    store = _Store(payload, LENGTH.size + length)
+    parts = [tuple(_value(slot, store) for slot in part) for part in (header.arguments, header.native, header.expected)]
+    if store.left:
+        raise ValueError(f"{store.left} bytes more than the header names")
+    return Problem(parts[0], _only_tensors(parts[1]), _only_tensors(parts[2]))
+
+
+class _Store:
+    """The bytes after the header, taken one tensor at a time."""
+
+    def __init__(self, payload: bytes, start: int) -> None:
+        self._payload = memoryview(payload)[start:]
+
+    @property
+    def left(self) -> int:
+        return len(self._payload)
+
+    def take(self, slot: TensorSlot) -> Tensor:
+        if slot.dtype not in DTYPES:
+            raise ValueError(f"element type '{slot.dtype}' does not exist")
+        if len(slot.shape) != len(slot.strides) or len(slot.shape) > DIMS:
+            raise ValueError(f"shape {slot.shape} with strides {slot.strides}")
+        dtype = DTYPES[slot.dtype]
+        count = slot.span * dtype.itemsize
+        if count > self.left:
+            raise ValueError(f"a tensor of {count} bytes where {self.left} are left")
+        raw, self._payload = bytearray(self._payload[:count]), self._payload[count:]
+        if not raw:
+            return torch.empty(slot.shape, dtype=dtype)
+        return torch.frombuffer(raw, dtype=dtype).as_strided(slot.shape, slot.strides)
+
+
+def _slot(value: Value) -> ValueSlot:
+    match value:
+        case None:
+            return ValueSlot(kind=Kind.OPTIONAL_TENSOR)
+        case Tensor():
+            return ValueSlot(kind=Kind.TENSOR, tensors=(_layout(value),))
+        case tuple():
+            return ValueSlot(kind=Kind.TENSORS, tensors=tuple(map(_layout, value)))
+        case bool():
+            return ValueSlot(kind=Kind.BOOL, number=int(value))
+        case int():
+            return ValueSlot(kind=Kind.INT, number=value)
+        case float():
+            return ValueSlot(kind=Kind.FLOAT, number=value)
+        case list():
+            return ValueSlot(kind=Kind.INTS, ints=tuple(value))
+
+
+def _value(slot: ValueSlot, store: _Store) -> Value:
+    found = tuple(store.take(tensor) for tensor in slot.tensors)
+    match slot.kind:
+        case Kind.TENSOR if len(found) == 1:
+            return found[0]
+        case Kind.OPTIONAL_TENSOR if not found:
+            return None
+        case Kind.TENSORS:
+            return found
+        case Kind.INTS:
+            return list(slot.ints)
+        case Kind.FLOAT if slot.number is not None:
+            return float(slot.number)
+        case Kind.INT if isinstance(slot.number, int):
+            return slot.number
+        case Kind.BOOL if slot.number in (0, 1):
+            return bool(slot.number)
+    raise ValueError(f"a {slot.kind} that holds none")
+
+
+def _layout(tensor: Tensor) -> TensorSlot:
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        raise TypeError(f"a {name} tensor; a kernel takes {', '.join(DTYPES)}")
+    return TensorSlot(dtype=name, shape=tuple(tensor.shape), strides=tuple(tensor.stride()))
+
+
+def _raw(tensor: Tensor) -> bytes:
+    span = _layout(tensor).span
+    if not span:
+        return b""
+    flat = tensor.detach().resolve_neg().as_strided((span,), (1,))
+    raw: bytes = flat.contiguous().view(torch.uint8).numpy().tobytes()
+    return raw
+
+
+def _only_tensors(values: Values) -> tuple[Tensor, ...]:
+    found: list[Tensor] = []
+    for value in values:
+        if not isinstance(value, Tensor):
+            raise ValueError(f"a result is a {type(value).__name__}, not a tensor")
+        found.append(value)
+    return tuple(found)
+
+
+def same_signature(kinds: Sequence[Kind], values: Values) -> bool:
+    """Whether values are of the kinds that a signature names."""
+    fits = {Kind.TENSOR: {Kind.OPTIONAL_TENSOR}, Kind.INT: {Kind.FLOAT}}
+    found = [_slot(value).kind for value in values]
+    return len(found) == len(kinds) and all(f is k or k in fits.get(f, ()) for f, k in zip(found, kinds, strict=True))

@@ -1,0 +1,1 @@
+"""Test inputs from a seed: distributions, perturbations, held-out shapes."""

@@ -1,0 +1,204 @@
+"""Inputs from a seed, the same on every machine and on every device: whole random numbers and exact float64 sums.
+
+A random word is a hash of the seed and of its number (splitmix64), so that the default device, CPU or GPU, computes
+the same ones; a GPU draws in milliseconds what takes a CPU seconds.
+
+A normal value here is the sum of six uniform ones of 21 bits (variance one, tails to 4.2): log and cosine differ
+between machines in the last bit, integer sums do not.
+
+All that goes dozens of times over memory. Inputs that nobody has to make again come from torch's own generator instead.
+"""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import prod
+
+import torch
+from torch import Tensor
+
+from warpsmith.records import OFFSET, Family, Init, Trial
+from warpsmith.tasks.inputs.values import TORCH
+
+BITS = 21
+UNIT = 1 << BITS
+VAST = (2.0**20, 2.0**-30)
+# splitmix64 (Steele, Lea and Flood, OOPSLA 2014): its step, its shifts and factors.
+STEP = 0x9E3779B97F4A7C15
+ROUNDS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+
+
+_secret: ContextVar[random.Random | None] = ContextVar("secret", default=None)
+
+
+@contextmanager
+def unrepeated(draw: random.Random) -> Iterator[None]:
+    """Inside, whatever is drawn comes from here and not from a trial's seed, and fast."""
+    token = _secret.set(draw)
+    try:
+        yield
+    finally:
+        _secret.reset(token)
+
+
+def _generator(device: torch.device, seed: int) -> torch.Generator:
+    return torch.Generator(device).manual_seed(seed)
+
+
+class Words:
+    """Random words of 63 bits, one after the other, on the default device."""
+
+    def __init__(self, seed: int) -> None:
+        self._start = _signed(scattered(seed))  # neighbours among seeds start far from each other
+        self._taken = 0
+        self._secret = _secret.get()  # in place of the seed
+        self._generators: dict[torch.device, torch.Generator] = {}
+
+    @property
+    def generator(self) -> torch.Generator | None:
+        """Torch's own, where the seed is not asked; of the device that is the default one now."""
+        if self._secret is None:
+            return None
+        device = torch.get_default_device()
+        if device not in self._generators:
+            self._generators[device] = _generator(device, self._secret.getrandbits(62))
+        return self._generators[device]
+
+    def take(self, count: int) -> Tensor:
+        """The next ones, int64."""
+        if (generator := self.generator) is not None:
+            return torch.randint((1 << 63) - 1, (count,), dtype=torch.int64, generator=generator)
+        word = torch.arange(self._taken + 1, self._taken + count + 1, dtype=torch.int64)
+        self._taken += count
+        word.mul_(_signed(STEP)).add_(self._start)
+        for shift, factor in ROUNDS:
+            word.bitwise_xor_((word >> shift).bitwise_and_((1 << (64 - shift)) - 1)).mul_(_signed(factor))
+        return word.bitwise_and_((1 << 63) - 1)
+
+
+def scattered(value: int) -> int:
+    """The same hash of one whole number."""
+    word = value * STEP & ((1 << 64) - 1)
+    for shift, factor in ROUNDS:
+        word = (word ^ (word >> shift)) * factor & ((1 << 64) - 1)
+    return word
+
+
+def _signed(value: int) -> int:
+    """The int64 with these low 64 bits."""
+    low = value & ((1 << 64) - 1)
+    return low - (1 << 64) if low >= 1 << 63 else low
+
+
+class Draw:
+    """The source of randomness that a task's `inputs` is given: a trial's family, init, element type and seed."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.family = trial.family
+        self.init = trial.init
+        self.dtype = TORCH[trial.case.dtype]
+        self._words = Words(trial.seed)
+
+    def input(self, *shape: int, scale: float = 1.0) -> Tensor:
+        """Data of the trial's family, times `scale`."""
+        values = FAMILIES[self.family](self, shape) if prod(shape) else torch.zeros(shape, dtype=torch.float64)
+        return (values if scale == 1.0 else values * scale).to(self.dtype)
+
+    def parameter(self, *shape: int, mean: float = 0.0, std: float = 1.0) -> Tensor:
+        """A parameter by the trial's init."""
+        if self.init is Init.FRESH and mean:
+            return torch.full(shape, mean, dtype=self.dtype)
+        spread = 4 * std if self.init is Init.WIDE else std
+        values = mean + spread * self.normal(*shape)
+        if self.init is Init.SIGNED:
+            values = values * (1 - 2 * self.bits(2, *shape).double())
+        return values.to(self.dtype)
+
+    def indices(self, high: int, *shape: int) -> Tensor:
+        """Whole numbers below `high`, int64."""
+        return self.bits(high, *shape)
+
+    def normal(self, *shape: int) -> Tensor:
+        """Float64 values of mean zero and variance one with full mantissas."""
+        if (generator := self._words.generator) is not None:
+            return torch.randn(shape, dtype=torch.float64, generator=generator)
+        total = torch.zeros(shape, dtype=torch.float64)
+        for _ in range(2):
+            word = self.bits((1 << (3 * BITS)) - 1, *shape)
+            for part in range(3):
+                total += ((word >> (part * BITS)) & (UNIT - 1)).double()
+        return (total - 3 * (UNIT - 1)) / UNIT * 2**0.5
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Float64 values in [0, 1)."""
+        return self.bits(1 << 53, *shape).double() / (1 << 53)
+
+    def bits(self, high: int, *shape: int) -> Tensor:
+        """Whole numbers below `high` from the seed."""
+        return self._words.take(prod(shape)).remainder_(high).reshape(shape)
+
+    @property
+    def smallest(self) -> float:
+        """The smallest positive number of the element type: a denormal."""
+        info = torch.finfo(self.dtype)
+        return info.tiny * info.eps
+
+
+def _sparse(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    return draw.normal(*shape) * (draw.bits(10, *shape) == 0)
+
+
+def _sorted(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    return draw.normal(*shape).sort(dim=-1).values if shape else draw.normal()
+
+
+def _alternating(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    signs = 1.0 - 2.0 * (torch.arange(prod(shape)) % 2).double()
+    return draw.normal(*shape).abs() * signs.reshape(shape)
+
+
+def _one_hot(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    width = shape[-1] if shape else 1
+    rows = shape[:-1]
+    place = draw.bits(width, *rows).unsqueeze(-1)
+    value = draw.normal(*rows).unsqueeze(-1)
+    return torch.zeros(*rows, width, dtype=torch.float64).scatter_(-1, place, value).reshape(shape)
+
+
+def _near_overflow(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    # Half of float16's largest number, so that doubling stays finite and squaring does not.
+    return (draw.uniform(*shape) * 0.25 + 0.25) * 65504.0 * (1 - 2 * draw.bits(2, *shape).double())
+
+
+def _denormal(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    return (draw.bits(255, *shape) - 127).double() * draw.smallest
+
+
+def _vast(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    # Float16 ends at 2^16 and at 2^-24; a product of two such numbers is still far from float32's ends.
+    # Which of both is never read here: an outline has no numbers.
+    return draw.normal(*shape) * torch.where(draw.bits(2, 1) == 0, VAST[1], VAST[0])
+
+
+def _offset(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    sign = 1 - 2 * draw.bits(2, 1).double()
+    return draw.normal(*shape) + sign * OFFSET * (0.75 + 0.25 * draw.uniform(1))
+
+
+FAMILIES = {
+    Family.NORMAL: lambda draw, shape: draw.normal(*shape),
+    Family.UNIFORM: lambda draw, shape: draw.uniform(*shape),
+    Family.TINY: lambda draw, shape: draw.normal(*shape) * 2.0**-13,
+    Family.HUGE: lambda draw, shape: draw.normal(*shape) * 2.0**10,
+    Family.SPARSE: _sparse,
+    Family.CONSTANT: lambda draw, shape: draw.normal(1).expand(shape).clone(),
+    Family.SORTED: _sorted,
+    Family.TIES: lambda draw, shape: (draw.normal(*shape) * 2).round() / 2,
+    Family.ALTERNATING: _alternating,
+    Family.ONE_HOT: _one_hot,
+    Family.NEAR_OVERFLOW: _near_overflow,
+    Family.DENORMAL: _denormal,
+    Family.VAST: _vast,
+    Family.OFFSET: _offset,
+}

@@ -1,0 +1,1 @@
+"""Reference results and gradients of a task in float64."""

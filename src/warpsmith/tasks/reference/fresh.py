@@ -1,0 +1,34 @@
+"""Fresh problems in number: every one is a draw of its own, so that nothing can be replayed or pieced together."""
+
+import random
+from collections.abc import Iterator
+
+import torch
+
+from warpsmith.records import Direction, Trial
+from warpsmith.tasks.host.opened import LocalTask, OpenTask
+from warpsmith.tasks.inputs.draw import unrepeated
+from warpsmith.tasks.reference.program import Problem, moved, problem, sided, solved
+
+
+def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, device: str) -> Iterator[Problem]:
+    """Endless fresh problems of a trial, on the device, from one secret seed."""
+    draw = random.Random(seed)
+    while True:
+        other = trial.model_copy(update={"seed": draw.randrange(1 << 31)})
+        if isinstance(task, LocalTask):
+            with unrepeated(draw):
+                one = problem(task.program, direction, other, device)
+        else:  # a foreign task runs where it is confined
+            one = moved(task.problem(direction, other), device)
+        yield one
+
+
+def outline(task: OpenTask, direction: Direction, trial: Trial) -> Problem:
+    """A problem of this trial of which only the shapes, strides and element types matter."""
+    if not isinstance(task, LocalTask):
+        return task.problem(direction, trial)
+    program = sided(task.program, direction)
+    with torch.device("meta"):
+        arguments = program.arguments(trial)
+    return solved(program, direction, arguments, 0)

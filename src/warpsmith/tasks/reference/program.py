@@ -1,0 +1,236 @@
+"""The running side of a task: arguments for a trial, the torch function, its gradients, its float64 reference.
+
+Whatever format a task was written in, it becomes a `Program`; nothing above this file knows the format.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from warpsmith.records import Direction, Kind, Role, Signature, Task, Trial
+from warpsmith.tasks.inputs.draw import Words, scattered
+from warpsmith.tasks.inputs.twist import twisted
+from warpsmith.tasks.inputs.values import Value, Values, mapped, outputs, tensors, widened
+from warpsmith.tasks.reference import signs
+
+Forward: TypeAlias = Callable[[Values], tuple[Tensor, ...]]
+
+DIFFERENTIABLE = (Role.INPUT, Role.PARAMETER)
+# How large upstream gradients are, so that no kernel can count on it: past what float16 holds at either end, as those
+# of a scaled loss or of a mean over millions are. Float16 itself has no exponents to spare.
+SIZES = (2.0**-30, 1.0, 2.0**20)
+SIDES = (0, 1, -1)  # of zero on which they lie; 0: on both
+
+
+class Program(Protocol):
+    """A task that can be run. `forward` is plain torch; `saved` is what torch would keep for backward."""
+
+    @property
+    def task(self) -> Task: ...
+
+    def arguments(self, trial: Trial) -> Values:
+        """Forward's arguments in the order of its signature, on the default device, in the trial's element type."""
+        ...
+
+    def forward(self, arguments: Values) -> tuple[Tensor, ...]:
+        """The reference function at whatever precision the arguments have."""
+        ...
+
+    def backward_arguments(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
+        """Backward's arguments for these forward arguments and upstream gradients."""
+        ...
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A program whose forward makes choices that rounding may flip: ReLU's gate, the place of a maximum.
+
+    Backward is handed those choices among the saved tensors; its float64 truth must follow them, not make its own.
+    """
+
+    def chosen(self, arguments: Values, kept: Values) -> tuple[Tensor, ...]:
+        """Forward with its choices taken from the saved tensors."""
+        ...
+
+
+@runtime_checkable
+class TwoSided(Protocol):
+    """A program whose backward pass was written in another file, with arguments of its own."""
+
+    def side(self, direction: Direction) -> Program:
+        """The program to run for one direction."""
+        ...
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One call to be made: the arguments, what torch gives for it, and the float64 truth."""
+
+    arguments: Values
+    native: tuple[Tensor, ...]
+    expected: tuple[Tensor, ...]
+    sizes: Callable[[], tuple[Tensor, ...] | None] = lambda: None  # of the terms of each result, where they are known
+
+
+def problem(program: Program, direction: Direction, trial: Trial, device: str = "cpu") -> Problem:
+    """The call a trial stands for in one direction, with its reference, drawn and solved on the device."""
+    one = sided(program, direction)
+    with torch.device(device):
+        drawn = mapped(one.arguments(trial), lambda tensor: tensor.to(device))
+    found = solved(one, direction, twisted(drawn, one.task.forward, trial), trial.seed)
+    if not trial.twist.enlarges or _is_held(found):
+        return found
+    return solved(one, direction, drawn, trial.seed)
+
+
+def _is_held(one: Problem) -> bool:
+    """Whether the element types hold the results, and torch's own way there."""
+    pairs = zip(one.native, one.expected, strict=True)
+    return all(bool((native.isfinite() & truth.to(native.dtype).isfinite()).all()) for native, truth in pairs)
+
+
+def moved(one: Problem, device: str) -> Problem:
+    """The same problem with its tensors on a device."""
+    native, expected = (tuple(tensor.to(device) for tensor in part) for part in (one.native, one.expected))
+    arguments = mapped(one.arguments, lambda tensor: tensor.to(device))
+    return replace(one, arguments=arguments, native=native, expected=expected)
+
+
+def sided(program: Program, direction: Direction) -> Program:
+    """The program whose forward arguments a direction starts from: almost always the program itself."""
+    return program.side(direction) if isinstance(program, TwoSided) else program
+
+
+def solved(program: Program, direction: Direction, arguments: Values, seed: int) -> Problem:
+    """The call for these arguments of `sided(...)`, on whatever device they are; `seed` draws upstream gradients."""
+    if direction is Direction.FORWARD:
+        terms = partial(signs.of_product, program.forward, program.task.forward, arguments, seed)
+        return Problem(arguments, program.forward(arguments), program.forward(widened(arguments)), terms)
+    grads = upstream(program.forward(arguments), seed)
+    signature = program.task.forward
+    given = program.backward_arguments(arguments, grads)
+    kept = given[len(grads) + len(arguments) :]
+    settled = partial(program.chosen, kept=kept) if isinstance(program, Choosing) else program.forward
+    order = gradient_order(signature, arguments, program.task.signature(direction).results)
+    native = gradients(program.forward, signature, arguments, grads)
+
+    def truth(upstream: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        found = gradients(settled, signature, widened(arguments), [grad.double() for grad in upstream])
+        return tuple(found[i] for i in order)
+
+    sizes = partial(signs.of_linear, truth, grads, seed)
+    return Problem(given, tuple(native[i] for i in order), truth(grads), sizes)
+
+
+def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
+    """Random upstream gradients for the results, from the seed: uniform, of a drawn size, with all bits of the type.
+
+    They lie around zero or on one side of it: a sum of those around it all but vanishes, and could be left out.
+    """
+    words, drawn = Words(seed ^ 0x5EED), scattered(seed ^ 0x512E)
+    size, side = SIZES[drawn % len(SIZES)], SIDES[drawn // len(SIZES) % len(SIDES)]
+
+    def one(result: Tensor) -> Tensor:
+        steps = round(2 / torch.finfo(result.dtype).eps)  # from 0 to 1: each is a number of the element type
+        narrow = result.dtype is torch.float16  # where long sums of one sign overflow
+        most, sign = (1.0, 0) if narrow else (size, side)
+        with torch.device(result.device):
+            whole = words.take(result.numel()) % (2 * steps) - steps
+            whole = sign * whole.abs() if sign else whole
+            return (whole.double() / steps * most).reshape(result.shape).to(result)
+
+    return tuple(one(result) for result in results)
+
+
+def differentiable(signature: Signature, arguments: Values) -> list[Tensor]:
+    """The tensors among forward's arguments that a gradient flows to, in order."""
+    chosen = [value for spec, value in zip(signature.arguments, arguments, strict=True) if spec.role in DIFFERENTIABLE]
+    return [tensor for tensor in tensors(chosen) if tensor.is_floating_point()]
+
+
+def gradient_names(signature: Signature, arguments: Values) -> list[str]:
+    """The name of the gradient of each of those tensors; the parts of a tuple are numbered."""
+    names: list[str] = []
+    for spec, value in zip(signature.arguments, arguments, strict=True):
+        if spec.role in DIFFERENTIABLE:
+            parts = tensors([value])
+            labels = [f"_{i}" for i in range(len(parts))] if spec.kind is Kind.TENSORS else [""] * len(parts)
+            pairs = zip(labels, parts, strict=True)
+            names += [f"grad_{spec.name}{label}" for label, part in pairs if part.is_floating_point()]
+    return names
+
+
+def gradient_order(signature: Signature, arguments: Values, results: Sequence[str]) -> list[int]:
+    """Where each result of backward stands among the gradients; a result that this call lacks is left out."""
+    names = gradient_names(signature, arguments)
+    wanted = [f"{name}_{i}" if name not in names else name for name in results for i in range(len(names))]
+    return [names.index(name) for name in dict.fromkeys(wanted) if name in names]
+
+
+def gradients(forward: Forward, signature: Signature, arguments: Values, grads: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """`autograd.grad` of a reference function at the precision of the arguments."""
+    fresh = leaves(signature, arguments)
+    wanted = [leaf for leaf in differentiable(signature, fresh) if leaf.requires_grad]
+    with torch.enable_grad():
+        results = forward(fresh)
+        found = torch.autograd.grad(results, wanted, list(grads), allow_unused=True)
+    return tuple(torch.zeros_like(leaf) if grad is None else grad for grad, leaf in zip(found, wanted, strict=True))
+
+
+def leaves(signature: Signature, arguments: Values) -> Values:
+    """The arguments with fresh leaves of a graph in the place of what a gradient flows to."""
+
+    def leaf(tensor: Tensor) -> Tensor:
+        return tensor.detach().clone().requires_grad_(tensor.is_floating_point())
+
+    def one(role: Role, value: Value) -> Value:
+        if role not in DIFFERENTIABLE:
+            return value
+        if isinstance(value, Tensor):
+            return leaf(value)
+        return tuple(leaf(part) for part in value) if isinstance(value, tuple) else value
+
+    return tuple(one(spec.role, value) for spec, value in zip(signature.arguments, arguments, strict=True))
+
+
+def checked(signature: Signature, arguments: Sequence[Value]) -> Values:
+    """The arguments, or a `TypeError` that says which one does not fit the signature."""
+    if len(arguments) != len(signature.arguments):
+        raise TypeError(f"inputs gave {len(arguments)} values; forward takes {len(signature.arguments)}")
+    for spec, value in zip(signature.arguments, arguments, strict=True):
+        if not isinstance(value, FITS[spec.kind]):
+            raise TypeError(f"inputs gave {type(value).__name__} for '{spec.name}', which is a {spec.kind}")
+    return tuple(arguments)
+
+
+FITS: dict[Kind, tuple[type, ...]] = {
+    Kind.TENSOR: (Tensor,),
+    Kind.OPTIONAL_TENSOR: (Tensor, type(None)),
+    Kind.TENSORS: (tuple,),
+    Kind.FLOAT: (float, int),
+    Kind.INT: (int,),
+    Kind.BOOL: (bool,),
+    Kind.INTS: (list,),
+}
+
+__all__ = [
+    "Choosing",
+    "Problem",
+    "Program",
+    "TwoSided",
+    "checked",
+    "differentiable",
+    "gradient_names",
+    "gradients",
+    "leaves",
+    "moved",
+    "outputs",
+    "problem",
+    "sided",
+    "solved",
+    "upstream",
+]

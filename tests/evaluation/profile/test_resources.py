@@ -1,0 +1,57 @@
+"""What the compiler knows, as a profile of its own and as part of another."""
+
+import pytest
+
+from warpsmith.evaluation.profile.resources import enriched, kernels, losses
+from warpsmith.records import Checker, CompileFacts, Finding, KernelProfile, KernelResources, Severity
+
+WAITING = "Potential Performance Loss: wgmma.mma_async instructions are serialized due to"
+
+
+def test_registers_limit_the_occupancy() -> None:
+    (one,) = kernels([KernelResources(name="_Z1kPf", registers=128, spill_store_bytes=8, spill_load_bytes=16)])
+    assert (one.name, one.limiter, one.spill_bytes) == ("k", "registers", 24)
+    assert one.occupancy_limit == pytest.approx(2 * 256 / 2048)
+    assert (one.time, one.place) == (None, None)
+
+
+def test_shared_memory_limits_it_too() -> None:
+    (one,) = kernels([KernelResources(name="k", registers=32, shared_bytes=100_000)])
+    assert (one.limiter, one.occupancy_limit) == ("shared memory", 0.25)
+
+
+def test_a_profile_learns_its_spills() -> None:
+    seen = KernelProfile(name="k<float>", launches=1, registers=40)
+    (one,) = enriched([seen], [KernelResources(name="_Z1kIfEvPT_", registers=99, spill_load_bytes=4)])
+    assert (one.spill_bytes, one.registers) == (4, 40)
+    assert enriched([seen], []) == (seen,)
+
+
+def warned(message: str) -> Finding:
+    return Finding(checker=Checker.COMPILER, severity=Severity.WARNING, message=message)
+
+
+def test_what_costs_speed_is_said_once_for_all_kernels_of_a_template() -> None:
+    facts = CompileFacts(
+        findings=(
+            warned(
+                f"{WAITING} insufficient register resources for the wgmma pipeline in the function '_Z4sideIfEvPT_'"
+            ),
+            warned(f"{WAITING} insufficient register resources for the function '_Z4sideIdEvPT_'"),
+            warned(f"{WAITING} ill formed pipeline stage in the function '_Z5otherIdEvPT_LongNameThatWasCut"),
+            warned("Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum register requirements."),
+            warned("variable n was declared but never referenced"),
+        ),
+        kernels=(
+            KernelResources(name="_Z4sideIfEvPT_", registers=168, spill_store_bytes=4, spill_load_bytes=4),
+            KernelResources(name="_Z4sideIdEvPT_", registers=168, spill_store_bytes=40, spill_load_bytes=60),
+            KernelResources(name="_Z5otherIdEvPT_", registers=32),
+        ),
+    )
+    assert list(losses(facts)) == [
+        "side: wgmma.mma_async instructions are serialized due to insufficient register resources",
+        "other: wgmma.mma_async instructions are serialized due to ill formed pipeline stage",
+        "'setmaxnreg' ignored to maintain minimum register requirements.",
+        "spilled: side 100 bytes",
+    ]
+    assert list(losses(CompileFacts())) == []

@@ -1,0 +1,172 @@
+"""The rules of timing, each at the edge where it changes its mind."""
+
+import random
+
+import pytest
+
+from warpsmith.evaluation.timing.rules import (
+    Floor,
+    balanced,
+    below_floor,
+    claim,
+    clocks_disagree,
+    disturbed,
+    held_back,
+    hidden_work,
+    measured,
+    ratio,
+    slack_us,
+    slower,
+    too_few,
+    too_good,
+    undisturbed,
+)
+from warpsmith.evaluation.timing.stop import StopRule
+from warpsmith.records import Ceilings, Claim, Ratio, Reason
+
+CEILINGS = Ceilings(gpu="H200", measured=True, read_bytes_per_s=4.3e12, write_bytes_per_s=4e12, copy_bytes_per_s=4.2e12)
+H200 = Floor(CEILINGS, null_us=2.0, l2_bytes=60 << 20)
+
+
+def noisy(center: float, count: int = 40, spread: float = 0.01, seed: int = 0) -> list[float]:
+    draw = random.Random(seed)
+    return [center * (1 + spread * (draw.random() - 0.5)) for _ in range(count)]
+
+
+def test_measured_is_the_median_with_its_spread() -> None:
+    found = measured([1, 2, 3, 4, 100])
+    assert (found.us, found.samples) == (3, 5)
+    assert found.low_us < 3 < found.high_us
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (1.02, 1.10, Claim.FASTER),
+        (1.005, 1.10, Claim.INCONCLUSIVE),
+        (0.9, 1.2, Claim.INCONCLUSIVE),
+        (0.80, 0.95, Claim.SLOWER),
+        (0.80, 0.995, Claim.INCONCLUSIVE),
+    ],
+)
+def test_claims_need_the_whole_interval(low: float, high: float, said: Claim) -> None:
+    assert claim(Ratio(value=(low + high) / 2, low=low, high=high)) is said
+
+
+def test_a_kernel_against_itself_is_inconclusive() -> None:
+    found = ratio(noisy(50, seed=1), noisy(50, seed=2))
+    assert claim(found) is Claim.INCONCLUSIVE
+    assert found.low < 1 < found.high
+
+
+def test_twice_as_fast_is_faster() -> None:
+    found = ratio(noisy(100, seed=1), noisy(50, seed=2))
+    assert claim(found) is Claim.FASTER
+    assert 1.98 < found.value < 2.02
+
+
+def test_hidden_work() -> None:
+    assert hidden_work(idle_us=50, queued_us=21, gap_us=4) is None
+    found = hidden_work(idle_us=50, queued_us=20, gap_us=4)
+    assert found is not None and found.reason is Reason.HIDDEN_WORK
+    assert "20.0 µs" in found.detail and "4.0 µs" in found.detail
+    assert hidden_work(idle_us=50, queued_us=20, gap_us=30) is None
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "calls", "believed"), [(3, 8, True), (2, 8, False), (6, 24, True), (5, 24, False)]
+)
+def test_enough_calls_must_be_confirmed(confirmed: int, calls: int, believed: bool) -> None:
+    found = clocks_disagree(confirmed, calls, beside_us=66.0, null_beside_us=32.0)
+    assert (found is None) is believed
+    if found is not None:
+        assert found.reason is Reason.CLOCKS_DISAGREE
+        assert "66.0 µs" in found.detail and "32.0 µs" in found.detail
+
+
+def test_times_may_differ_by_25_microseconds_or_five_percent() -> None:
+    assert slack_us(10) == 25.0
+    assert slack_us(1000) == 50.0
+
+
+def test_very_few_queued_calls_say_nothing() -> None:
+    found = too_few(4)
+    assert found is not None and found.reason is Reason.DISTURBED and "only 4 queued" in found.detail
+    assert too_few(5) is None
+
+
+def test_each_window_by_itself_must_be_faster() -> None:
+    whole = Ratio(value=1.05, low=1.02, high=1.08)
+    assert claim(whole, [1.06, 1.04]) is Claim.FASTER
+    assert claim(whole, [1.10, 1.00]) is Claim.INCONCLUSIVE
+
+
+def test_short_times_that_are_hardly_apart_tell_nothing() -> None:
+    whole = Ratio(value=1.07, low=1.05, high=1.09)
+    assert claim(whole, [1.07], apart_us=0.9) is Claim.INCONCLUSIVE
+    assert claim(whole, [1.07], apart_us=1.1) is Claim.FASTER
+    assert claim(Ratio(value=0.9, low=0.88, high=0.92), apart_us=0.4) is Claim.INCONCLUSIVE
+
+
+def test_floor_counts_cold_reads_and_spilled_writes() -> None:
+    read = H200.us(read_bytes=256e6, written_bytes=0)
+    assert read == pytest.approx(256e6 / 1.05 / 4.3e6)
+    assert H200.us(256e6, 60 << 20) == read
+    assert H200.us(256e6, 256e6) > read
+    assert H200.us(100, 100) == 2.0
+
+
+def test_below_floor() -> None:
+    assert below_floor(10.0, 10.0) is None
+    found = below_floor(9.0, 10.0)
+    assert found is not None
+    assert found.reason is Reason.BELOW_FLOOR
+
+
+def test_too_good_waits_for_a_second_evaluation() -> None:
+    high = Ratio(value=12.0, low=11.0, high=13.0)
+    found = too_good(high, repeated=False)
+    assert found is not None
+    assert found.reason is Reason.TOO_GOOD
+    assert too_good(high, repeated=True) is None
+    assert too_good(Ratio(value=8.0, low=7.9, high=8.1), repeated=False) is None
+
+
+def test_a_kernel_that_is_careless_with_usual_inputs_has_the_time_of_the_others() -> None:
+    assert slower([75.0] * 9, [100.0] * 4) == [100.0] * 4
+    assert sorted(slower([100.0] * 3, [101.0] * 3)) == [100.0] * 3 + [101.0] * 3, "noise is no kind"
+    assert len(slower([4.0] * 3, [4.9] * 3)) == 6, "nor is less than a microsecond"
+    assert slower([], [5.0]) == [5.0]
+
+
+def test_of_a_long_window_usual_and_large_inputs_count_as_in_all_of_it() -> None:
+    """A kernel takes 0.9 µs longer for large inputs, too little to be a kind, and one of its windows is short."""
+    short, long = slower([40.0] * 5, [40.9] * 4), slower([40.0] * 30, [40.9] * 31)
+    found = balanced([short, long])
+    assert len(found) == 18 and found.count(40.9) in (8, 9)
+    assert balanced([short, short]) == short * 2
+
+
+def test_a_gpu_that_was_held_back_has_told_nothing() -> None:
+    found = held_back(("heat",))
+    assert found is not None and found.reason is Reason.DISTURBED and "heat" in found.detail
+    assert held_back(()) is None
+
+
+def test_a_call_with_a_strange_flush_is_discarded() -> None:
+    kept = undisturbed([100, 101, 99, 160, 100])
+    assert kept == [True, True, True, False, True]
+    assert disturbed(kept) is None
+    found = disturbed([True, False, False])
+    assert found is not None
+    assert found.reason is Reason.DISTURBED
+
+
+def test_stop_rule() -> None:
+    rule = StopRule(width=0.01, least=5, most=30, seconds=1.0)
+    assert not rule.done([10.0] * 4, 0.1)
+    assert rule.done([10.0] * 5, 0.1)
+    wild = [10.0 + 5 * (i % 2) for i in range(20)]
+    assert not rule.done(wild, 0.1)
+    assert rule.done(wild, 1.1)
+    assert rule.done(wild + wild, 0.1)

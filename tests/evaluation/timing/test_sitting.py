@@ -1,0 +1,172 @@
+"""Who sits under the clock, with sessions that are fakes: what is recorded, and which process repeats it."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import pytest
+from tests.evaluation.timing.faking import FakeSession
+from torch import Tensor
+
+from warpsmith.evaluation.timing import sitting as module
+from warpsmith.evaluation.timing.recording import BEFORE, Recordings, Unrepeated, record_calls, room_of
+from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.machines.cuda.room import TAIL, room_for_all
+from warpsmith.machines.cuda.room import Room as CudaRoom
+from warpsmith.machines.cuda.session import CudaSession, Recorded
+from warpsmith.machines.worker.observation import Trouble
+from warpsmith.machines.worker.protocol import Recording
+from warpsmith.machines.worker.session import Clocks, Mode, Shown
+from warpsmith.records import Case, Direction, Dtype, Group, Reason, Trial
+from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.inputs.values import Values
+from warpsmith.tasks.reference.fresh import outline
+from warpsmith.tasks.reference.program import Problem
+
+CASE = Case(name="c", group=Group.TIMING, axes={"rows": 512, "cols": 64}, dtype=Dtype.FLOAT32)
+OPENED = open_task("softmax")
+CALL = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
+RECORDED = Recorded(Recording("", (1, 2, 3), b"operations"), (), (), ())
+SUBJECT = Subject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+ARENAS = CudaRoom(1 << 20, 1 << 21, 1)
+WRONG = Trouble(Reason.WRONG_VALUE, "off")
+
+
+@dataclass
+class Recorder(FakeSession):
+    """A session that has something to tell of its last call."""
+
+    told: Recorded | str = RECORDED
+    arenas: CudaRoom = ARENAS
+
+    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded | str]:
+        return self.call(arguments, given), self.told
+
+
+@dataclass
+class Room:
+    """Buffers, and players that have begun on them."""
+
+    begun: list["FakePlayer"] = field(default_factory=list)
+
+    def __call__(self, *_given: object) -> "Room":
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None: ...
+
+    def player(self, _artifact: Path, _runtime: Path, _room: "Room", bases: Sequence[int], _call_s: float) -> Any:
+        self.begun.append(FakePlayer(tuple(bases)))
+        return self.begun[-1]
+
+
+@dataclass
+class FakePlayer:
+    """What is asked of a player."""
+
+    bases: tuple[int, ...]
+    played: list[Recorded] = field(default_factory=list)
+    trouble: Trouble | None = None
+    ended: bool = False
+    died: Trouble | None = None  # which nobody knows before it is asked something
+
+    def play(self, recorded: Recorded) -> None:
+        self.played.append(recorded)
+        self.trouble = self.died
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.ended = True
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> Room:
+    found = Room()
+    monkeypatch.setattr(module, "Buffers", found)
+    monkeypatch.setattr(module, "Player", found.player)
+    return found
+
+
+@pytest.fixture
+def sitting(room: Room) -> Iterator[Sitting]:
+    with Sitting(SUBJECT, Path(), ARENAS, 1.0) as found:
+        yield found
+
+
+def recorded(
+    session: Recorder, monkeypatch: pytest.MonkeyPatch, wrong_at: int = -1
+) -> Recordings | Trouble | Unrepeated:
+    seen: list[Problem] = []
+
+    def examine(call: Problem, _shown: Shown) -> Trouble | None:
+        seen.append(call)
+        return WRONG if len(seen) == wrong_at else None
+
+    for drawn in ("calls", "others"):
+        monkeypatch.setattr(Subject, drawn, lambda self, case: repeat((Trial(case=case), CALL)))
+    return record_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _trial: examine)
+
+
+def test_calls_of_both_modes_come_before_the_one_that_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0), Clocks(20.0, 9.0, 30.0, 400.0)])
+    found = recorded(session, monkeypatch)
+    assert isinstance(found, Recordings) and found.arenas == ARENAS
+    assert found.calls["c"].recording == RECORDED.recording
+    assert 7.0 <= found.calls["c"].host_us < 9.0, "whatever disturbs a host only adds"
+    assert session.room == room_of([CALL])
+    assert [mode for _, mode, _ in session.calls] == [*BEFORE, Mode.IDLE]
+    assert Mode.QUEUED in BEFORE and BEFORE[0] is Mode.IDLE
+
+
+def test_a_tail_behind_the_arguments_is_watched() -> None:
+    assert room_of([CALL]).slot_bytes == room_for_all([CALL]).slot_bytes + TAIL
+    assert room_of([CALL]).slots == 1
+
+
+@pytest.mark.parametrize("wrong_at", [1, len(BEFORE), len(BEFORE) + 1])
+def test_a_wrong_result_in_any_of_them_is_the_candidate_s(wrong_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert recorded(Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]), monkeypatch, wrong_at) is WRONG
+
+
+def test_what_cannot_be_repeated_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0)], told="a graph that nobody saw being made")
+    found = recorded(session, monkeypatch)
+    assert isinstance(found, Unrepeated) and found == "a graph that nobody saw being made"
+
+
+def test_a_player_stays_for_many_recordings_and_one_in_trouble_is_replaced(sitting: Sitting, room: Room) -> None:
+    first, other = sitting.player(0, RECORDED), sitting.player(1, RECORDED)
+    assert sitting.player(0, RECORDED) is first and first is not other
+    assert room.begun[0].bases == (1, 2, 3) and len(room.begun[0].played) == 2
+    room.begun[0].trouble = WRONG
+    assert sitting.player(0, RECORDED) is not first
+    assert [one.ended for one in room.begun] == [True, False, False]
+
+
+def test_a_player_that_died_while_it_waited_is_replaced_and_a_new_one_is_believed(sitting: Sitting, room: Room) -> None:
+    sitting.player(0, RECORDED)
+    room.begun[0].died = Trouble(Reason.TIME_LIMIT, "it ran longer than 600 s")
+    assert not sitting.player(0, RECORDED).trouble and len(room.begun) == 2
+    assert [one.ended for one in room.begun] == [True, False]
+
+
+def test_a_player_that_may_not_live_through_another_window_is_replaced(
+    sitting: Sitting, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end in the middle of one would be told of the candidate."""
+    sitting.player(0, RECORDED)
+    later = time.monotonic() + module.AGED_S
+    monkeypatch.setattr("warpsmith.evaluation.timing.sitting.time.monotonic", lambda: later)
+    assert not sitting.player(0, RECORDED).trouble and sitting.player(0, RECORDED)
+    assert [one.ended for one in room.begun] == [True, False]

@@ -1,0 +1,265 @@
+"""A case under the clock with players that are fakes: what is believed, and what is not."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice, product, repeat
+from math import prod
+from pathlib import Path
+from typing import cast
+
+import pytest
+import torch
+from tests.evaluation.timing.faking import FakeSession
+
+from warpsmith.base import HarnessError
+from warpsmith.evaluation.timing.baselines import Baseline, Baselines, keep, store
+from warpsmith.evaluation.timing.null import Form
+from warpsmith.evaluation.timing.recording import PLACES, Recordings, room_of
+from warpsmith.evaluation.timing.rules import Doubt, Floor
+from warpsmith.evaluation.timing.sample import Call, Manner, Null
+from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.stage import FEWER, SEARCH, Tier, Timer
+from warpsmith.evaluation.timing.subject import LARGE, SPREAD, Subject
+from warpsmith.evaluation.timing.verdict import Judged
+from warpsmith.evaluation.timing.window import Window, Windows
+from warpsmith.evaluation.timing.zeros import Zeros
+from warpsmith.machines.cuda.player import Player
+from warpsmith.machines.cuda.room import Room
+from warpsmith.machines.cuda.session import Recorded
+from warpsmith.machines.worker.observation import Trouble
+from warpsmith.machines.worker.protocol import Recording
+from warpsmith.machines.worker.session import Clocks
+from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Reason, Trial, Twist, Verdict
+from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.inputs.values import tensors
+from warpsmith.tasks.reference.fresh import outline, problems
+from warpsmith.tasks.reference.program import Problem
+
+CASE = Case(name="c", group=Group.TIMING, axes={"rows": 512, "cols": 64}, dtype=Dtype.FLOAT32)
+OPENED = open_task("softmax")
+NULL = Null(queued_us=3.0, idle_us=6.0, beside_us=10.0)
+RATES = Ceilings(gpu="H200", measured=True, read_bytes_per_s=4e12, write_bytes_per_s=4e12, copy_bytes_per_s=4e12)
+HONEST, QUEUED = Clocks(16.0, 6.0, 27.0, 400.0), Clocks(12.0, 6.0, 27.0, 400.0)
+LATE, HIDING = Clocks(16.0, 6.0, 60.0, 400.0), Clocks(45.0, 6.0, 56.0, 400.0)
+BUSY = Clocks(16.0, 6.0, 45.0, 400.0)  # 29 µs late; the null candidate's way is 10
+OUTLINE = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
+SUBJECT = Subject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+ARENAS = Room(1 << 20, 1 << 21, 1)
+RECORDED = Recorded(Recording("", (0, 0, 0), b""), (), (), (), host_us=6.0)
+
+
+@dataclass
+class Zero:
+    """Of the zeros, clocks that are given."""
+
+    floor: Floor = field(default_factory=lambda: Floor(RATES, 3.0, 50 << 20))
+
+    def null(self, _form: Form) -> Null:
+        return NULL
+
+
+class Faked(Sitting):
+    """Players with these clocks from an idle device, by their windows."""
+
+    def __init__(self, *idle: Clocks, trouble: Trouble | None = None) -> None:
+        super().__init__(SUBJECT, Path(), ARENAS, 1.0)
+        self.fakes = [FakeSession([one], QUEUED, trouble) for one in idle]
+        self.begun: list[int] = []
+
+    def player(self, number: int, recorded: Recorded) -> Player:
+        self.begun.append(number)
+        return cast(Player, self.fakes[number])
+
+
+def timed(
+    sitting: Faked,
+    tier: Tier,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    recorded: Recorded = RECORDED,
+    case: Case = CASE,
+) -> Judged | Doubt:
+    monkeypatch.setenv("WARPSMITH_HOME", str(home))
+    for drawn in ("calls", "others"):
+        monkeypatch.setattr(Subject, drawn, lambda self, case: repeat((Trial(case=case), OUTLINE)))
+    monkeypatch.setattr("warpsmith.evaluation.timing.stage.measure_again", lambda _torch, _request, chosen: chosen)
+    monkeypatch.setattr(Faked, "torch", None)
+    kept = Baseline(mode="eager", idle_us=(30.0,) * 9, queued_us=(24.0,) * 9)
+    path = store("H200", "2", OPENED.describe(), Direction.FORWARD, CASE)
+    keep(path, Baselines(modes=(kept,), flush_us=400.0))
+    monkeypatch.setattr(
+        "warpsmith.evaluation.timing.stage.measure", lambda _torch, _request, _modes: Baselines(modes=(kept,))
+    )
+    timer = Timer(cast(Zeros, Zero()), "H200", "2", tier, modes=("eager",))
+    return timer.time_case(SUBJECT, case, lambda _trial: lambda _call, _shown: None, sitting, recorded)
+
+
+def doubts(found: Judged | Doubt) -> set[Reason]:
+    return found.reasons if isinstance(found, Judged) else {found.reason}
+
+
+@pytest.mark.parametrize(("tier", "windows"), [("search", [0]), ("claim", [0, 2, 3, 1, 4, 5])])
+@pytest.mark.parametrize("idle", [HONEST, BUSY])
+def test_a_search_needs_one_process_and_a_claim_of_a_short_kernel_six(
+    tier: Tier, windows: list[int], idle: Clocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy host says nothing of a process that is all ours."""
+    sitting = Faked(*[idle] * 6)
+    found = timed(sitting, tier, tmp_path, monkeypatch)
+    assert isinstance(found, Judged) and found.doubts == () and sitting.begun == windows
+    assert (found.timing.time.us, found.timing.idle.us) == (12.0, 16.0)
+    assert found.timing.repeated and found.timing.notes == ()
+    assert sitting.fakes[0].room == room_of([OUTLINE]), "as much is painted as the case needs"
+
+
+@pytest.mark.parametrize(("clocks", "reason"), [(LATE, Reason.CLOCKS_DISAGREE), (HIDING, Reason.HIDDEN_WORK)])
+@pytest.mark.parametrize("tier", ["search", "claim"])
+def test_events_that_the_judge_cannot_have_waited_for_are_not_believed(
+    clocks: Clocks, reason: Reason, tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert doubts(timed(Faked(clocks), tier, tmp_path, monkeypatch)) == {reason}
+
+
+def test_a_claim_needs_two_processes_that_hide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.evaluation.timing.stage.SHORT_US", 1.0)
+    sitting = Faked(HONEST, HIDING)
+    assert doubts(timed(sitting, "claim", tmp_path, monkeypatch)) == {Reason.HIDDEN_WORK}
+    assert sitting.begun == [0, 1], "a longer kernel has two"
+
+
+def test_a_drawn_shape_has_two_processes_however_short_and_fewer_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sitting, drawn = Faked(HONEST, HONEST), CASE.model_copy(update={"group": Group.HELDOUT})
+    found = timed(sitting, "claim", tmp_path, monkeypatch, case=drawn)
+    assert isinstance(found, Judged) and found.doubts == () and sitting.begun == [0, 1]
+    assert found.timing.time.samples == 2 * FEWER.least
+
+
+@pytest.mark.parametrize(("tier", "times"), [("search", 0), ("claim", 1)])
+def test_torch_has_the_memory_that_references_took(
+    tier: Tier, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list[int]()
+    monkeypatch.setattr("warpsmith.evaluation.timing.stage.give_back", lambda: given.append(1))
+    timed(Faked(*[HONEST] * 6), tier, tmp_path, monkeypatch)
+    assert len(given) == times, "before torch is asked, and torch's times are kept here"
+
+
+@pytest.mark.parametrize("where", range(6))
+def test_no_process_of_a_claim_covers_for_another(where: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks = [HIDING if number == where else HONEST for number in range(6)]
+    assert doubts(timed(Faked(*clocks), "claim", tmp_path, monkeypatch)) == {Reason.HIDDEN_WORK}
+
+
+def test_what_comes_out_wrong_when_it_is_repeated_has_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sitting = Faked(HONEST, trouble=Trouble(Reason.WRONG_VALUE, "out[0] is 0"))
+    found = timed(sitting, "search", tmp_path, monkeypatch)
+    assert found == Doubt(Reason.UNREPEATED, "repeated without its host code, out[0] is 0")
+
+
+def test_memory_that_cannot_lie_where_it_is_said_to_is_no_fault_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_sitting: Faked, _number: int, _recorded: Recorded) -> Player:
+        raise HarnessError("The worker could not take the shared memory")
+
+    monkeypatch.setattr(Faked, "player", refused)
+    assert doubts(timed(Faked(), "search", tmp_path, monkeypatch)) == {Reason.UNREPEATED}
+    with pytest.raises(HarnessError):
+        ours = replace(RECORDED, recording=Recording("", PLACES, b""))
+        timed(Faked(), "search", tmp_path, monkeypatch, ours)
+
+
+def test_a_doubt_is_a_quarantine_and_ends_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    timer, asked = Timer(cast(Zeros, Zero()), "H200", "2"), list[str]()
+
+    class Told(Timer):
+        def time_case(self, _subject: Subject, case: Case, *_given: object) -> Doubt:
+            asked.append(case.name)
+            return Doubt(Reason.UNREPEATED, "why")
+
+    told = Told(timer.zeros, "H200", "2")
+    other, recorded = CASE.model_copy(update={"name": "d"}), Recordings(ARENAS, {"c": RECORDED, "d": RECORDED})
+    found = told.stage(Faked(), SUBJECT, [CASE, other], lambda _trial: lambda _call, _shown: None, recorded)
+    assert (found.verdict, found.reason, found.detail) == (Verdict.QUARANTINE, Reason.UNREPEATED, "why")
+    assert asked == ["c"]
+
+
+def test_other_inputs_come_between_those_that_are_timed() -> None:
+    """Host code may have chosen by the inputs that it was recorded with, and a kernel may count its calls."""
+    other, places = outline(OPENED, Direction.FORWARD, Trial(case=CASE)), set[tuple[int, ...]]()
+    making = Windows(
+        Faked(HONEST),
+        cast(Zeros, Zero()),
+        repeat((OUTLINE, lambda _call, _shown: None)),
+        Manner(SEARCH),
+        RECORDED,
+    )
+    for _ in range(20):
+        seen = list[Problem]()
+        examine = partial(lambda seen, call, _shown: seen.append(call), seen)
+        making = replace(making, calls=repeat(Call(OUTLINE, examine)), others=repeat(Call(other, examine)))
+        assert isinstance(making.window(0, OUTLINE), Window)
+        dozen = tuple(place for place, call in enumerate(seen[:12]) if call is other)
+        assert len(dozen) == 3 or len(seen) < 12
+        places.add(dozen)
+    assert len(places) > 10, "where, nobody knows"
+    wrong = Trouble(Reason.WRONG_VALUE, "off")
+    found = replace(making, others=repeat(Call(other, lambda _call, _shown: wrong))).window(0, OUTLINE)
+    assert found == Doubt(Reason.UNREPEATED, "repeated without its host code, off")
+
+
+@pytest.mark.parametrize("task", ["attention", "linear"])
+def test_of_any_three_timed_calls_some_are_usual_and_some_are_not(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is careful in its first calls only, and right for usual inputs only, meets others soon after."""
+    made = problems
+    monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
+    opened = open_task(task)
+    case = opened.describe().group(Group.SMOKE)[0]
+    subject = Subject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+    orders = set[tuple[bool, ...]]()
+    for _ in range(40):
+        drawn = list(islice(subject.calls(case), 8))
+        large = [trial.family in LARGE or trial.twist is Twist.PEAKED for trial, _ in drawn]
+        assert all(any(large[i : i + 3]) and not all(large[i : i + 3]) for i in range(6))
+        orders.add(tuple(large))
+        sizes = [max(float(one.abs().max()) for one in tensors(call.arguments)) for _, call in drawn]
+        assert [size > 7 for size in sizes] == large
+    assert len(orders) > 6, "which, nobody knows"
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("task", ["attention", "linear", "max_pool"])
+def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(
+    task: str, direction: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = problems
+    monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
+    opened = open_task(task)
+    described = opened.describe()
+    case = min(described.group(Group.SMOKE), key=lambda one: prod(one.axes.values()))
+    subject = Subject(opened, task, described, direction, Path("x.so"), False, 1)
+    forward = direction is Direction.FORWARD
+    first, second = (list(islice(subject.others(case), 3)) for _ in range(2))
+    for kinds in (first, second):
+        families, twists = [trial.family for trial, _ in kinds], [trial.twist for trial, _ in kinds]
+        assert twists.count(Twist.NUDGED) == 1
+        assert any(family in SPREAD for family in families)
+        raised = twists.count(Twist.PEAKED if forward else Twist.RAISED)
+        assert raised or any(family in LARGE for family in families)
+        assert forward or raised == (task == "linear")
+    for (_, one), (_, other) in product(first, second):
+        x, y = (tensors(call.arguments)[0] for call in (one, other))
+        assert x.shape == y.shape == tensors(subject.outline(case).arguments)[0].shape
+        assert not torch.equal(x, y)
+
+
+def test_some_of_the_other_inputs_are_scaled_where_several_are_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *_: repeat(OUTLINE))
+    for task, expected in (("attention", True), ("linear", False)):
+        opened = open_task(task)
+        subject = Subject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+        for case in opened.describe().group(Group.SMOKE):
+            twists = {trial.twist for trial, _ in islice(subject.others(case), 120)}
+            assert (Twist.SCALED in twists) == (expected and case.dtype is Dtype.FLOAT32)

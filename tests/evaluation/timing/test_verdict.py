@@ -1,0 +1,351 @@
+"""What is said of a case from its samples and baselines, and when it is doubted."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from warpsmith.base import HarnessError
+from warpsmith.evaluation.timing.baselines import Baseline, Baselines, keep, load, measure, store
+from warpsmith.evaluation.timing.host import (
+    AGED_S,
+    FORGET_S,
+    LOAD_S,
+    Resident,
+    TorchHost,
+    begin_host,
+    host_for,
+    host_policy,
+)
+from warpsmith.evaluation.timing.rules import Floor
+from warpsmith.evaluation.timing.sample import Null, Samples
+from warpsmith.evaluation.timing.torch_host import Reply, Request
+from warpsmith.evaluation.timing.verdict import Judged, Least, judged, least
+from warpsmith.evaluation.timing.window import Window
+from warpsmith.machines.worker.session import Clocks
+from warpsmith.records import Case, Ceilings, Claim, Direction, Dtype, Group, Precision, Reason, Work
+from warpsmith.tasks.reference.program import Problem
+from warpsmith.tasks.suite import suite_program
+
+CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 8192}, dtype=Dtype.FLOAT32)
+NULL = Null(queued_us=3.0, idle_us=10.0, beside_us=40.0)
+CEILINGS = Ceilings(
+    gpu="H200",
+    measured=True,
+    read_bytes_per_s=4.3e12,
+    write_bytes_per_s=4.0e12,
+    copy_bytes_per_s=4.2e12,
+    matmul_flops_per_s={"float32": 50e12},
+)
+REQUEST = Request(target="softmax", direction=Direction.FORWARD, case=CASE, mode="", samples=2, tf32=False)
+FLOOR = Floor(CEILINGS, null_us=3.0, l2_bytes=60 << 20)
+
+
+def window(idle_us: float, queued_us: float, wall_us: float, calls: int = 25) -> Window:
+    def some(event_us: float) -> list[Clocks]:
+        return [Clocks(event_us * (1 + 0.001 * (i % 5)), 5.0, wall_us, 400.0) for i in range(calls)]
+
+    return Window(Samples(some(idle_us), some(queued_us)), NULL)
+
+
+def baseline(mode: str, us: float) -> Baseline:
+    times = tuple(us * (1 + 0.001 * (i % 5)) for i in range(25))
+    return Baseline(mode=mode, idle_us=(us + 7,) * 25, queued_us=times)
+
+
+def case(idle_us: float, queued_us: float, wall_us: float, floor_us: float = 50.0) -> Judged:
+    both = Baselines(modes=(baseline("eager", 300.0), baseline("compile", 200.0)))
+    return judged(CASE, [[window(idle_us, queued_us, wall_us)]], both, Least(floor_us, 50.0), launches=1)
+
+
+def test_an_honest_case_is_held_against_the_best_baseline() -> None:
+    found = case(idle_us=108, queued_us=100, wall_us=148)
+    assert found.doubts == ()
+    assert found.timing.best == "compile" and found.timing.repeated
+    assert found.timing.speedup is not None
+    assert found.timing.speedup.value == pytest.approx(2.0)
+    assert found.timing.claim is Claim.FASTER
+    assert found.timing.roofline == pytest.approx(0.5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("idle_us", "queued_us", "wall_us", "floor_us", "reason"),
+    [
+        (108, 100, 300, 50, Reason.CLOCKS_DISAGREE),
+        (160, 100, 200, 50, Reason.HIDDEN_WORK),
+        (108, 100, 148, 120, Reason.BELOW_FLOOR),
+        (18, 10, 58, 5, Reason.TOO_GOOD),
+    ],
+)
+def test_doubts(idle_us: float, queued_us: float, wall_us: float, floor_us: float, reason: Reason) -> None:
+    assert reason in [doubt.reason for doubt in case(idle_us, queued_us, wall_us, floor_us).doubts]
+
+
+def test_a_floor_is_the_bytes_that_must_be_read() -> None:
+    task = suite_program("softmax").task
+    x = torch.empty(4096, 8192, device="meta")
+    found = least(task, Direction.FORWARD, CASE, Problem((x,), (x,), (x,)), FLOOR)
+    read = x.numel() * 4
+    spilled = read - (60 << 20)
+    assert found.floor_us == pytest.approx((read + spilled) / 1.05 / 4.3e6, rel=1e-3)
+    assert found.roofline_us == pytest.approx(2 * read / 4.2e6, rel=1e-3)
+
+
+def test_the_roofline_of_a_product_is_its_arithmetic() -> None:
+    task = suite_program("linear").task
+    case = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "inner": 4096, "cols": 4096}, dtype=Dtype.FLOAT32)
+    out = torch.empty(4096, 4096, device="meta")
+    found = least(task, Direction.FORWARD, case, Problem((), (out,), (out,)), FLOOR)
+    assert found.roofline_us == pytest.approx(2 * 4096**3 / 50e6, rel=1e-2)
+    assert found.floor_us < found.roofline_us
+
+
+def test_a_count_makes_a_roofline_and_no_floor() -> None:
+    work = {Direction.FORWARD: {CASE.name: Work(flops=0, bytes=3 << 30)}}
+    task = suite_program("softmax").task.model_copy(update={"cost": {}, "work": work})
+    out = torch.empty(1 << 28, device="meta")
+    found = least(task, Direction.FORWARD, CASE, Problem((), (out,), (out,)), FLOOR)
+    uncounted = least(task.model_copy(update={"work": {}}), Direction.FORWARD, CASE, Problem((), (out,), (out,)), FLOOR)
+    assert found.floor_us == uncounted.floor_us
+    assert found.roofline_us == pytest.approx((2 << 30) / 4.2e6 + (1 << 30) / 4.3e6)
+
+
+@pytest.mark.parametrize(("dtype", "rate"), [(Dtype.FLOAT32, 400e6), (Dtype.BFLOAT16, 800e6)])
+def test_where_tf32_is_allowed_it_stands_for_float32_alone(dtype: Dtype, rate: float) -> None:
+    task = suite_program("linear").task.model_copy(update={"precision": Precision(tf32=True)})
+    case = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "inner": 4096, "cols": 4096}, dtype=dtype)
+    rates = {"float32": 50e12, "tf32": 400e12, "bfloat16": 800e12}
+    floor = replace(FLOOR, ceilings=CEILINGS.model_copy(update={"matmul_flops_per_s": rates}))
+    found = least(task, Direction.FORWARD, case, Problem((), (), ()), floor)
+    assert found.roofline_us == pytest.approx(2 * 4096**3 / rate, rel=1e-2)
+
+
+def test_a_good_one_is_believed_when_a_fresh_process_repeats_it() -> None:
+    both, good = Baselines(modes=(baseline("eager", 200.0),)), window(18, 10, 58)
+    once = judged(CASE, [[good]], both, Least(5.0, 5.0), launches=1)
+    assert [doubt.reason for doubt in once.doubts] == [Reason.TOO_GOOD]
+    assert judged(CASE, [[good], [good]], both, Least(5.0, 5.0), launches=1).doubts == ()
+    slower = window(29, 21, 69)
+    assert judged(CASE, [[good], [slower]], both, Least(5.0, 5.0), launches=1).doubts != ()
+
+
+def test_heat_in_any_window_is_a_doubt() -> None:
+    cool = window(idle_us=108, queued_us=100, wall_us=148)
+    warm = replace(cool, slowed=("heat",))
+    assert cool.agrees and not warm.agrees
+    both = Baselines(modes=(baseline("eager", 200.0),))
+    found = judged(CASE, [[cool], [warm]], both, Least(50.0, 50.0), launches=1)
+    assert found.reasons == {Reason.DISTURBED}
+
+
+def test_an_honest_process_covers_for_no_other() -> None:
+    both, honest, hiding = Baselines(modes=(baseline("eager", 200.0),)), window(108, 100, 148), window(160, 100, 200)
+    assert judged(CASE, [[honest], [honest]], both, Least(50.0, 50.0), launches=1).doubts == ()
+    found = judged(CASE, [[honest], [hiding]], both, Least(50.0, 50.0), launches=1)
+    assert [doubt.reason for doubt in found.doubts] == [Reason.HIDDEN_WORK]
+
+
+def test_each_process_counts_alike_and_a_side_is_what_its_processes_say_together() -> None:
+    both = Baselines(modes=(baseline("eager", 205.0),))
+    long, fast, slow = window(18, 10, 58, calls=61), window(17, 9, 57), window(30, 22, 70)
+    found = judged(CASE, [[long, fast, fast], [fast, slow, slow]], both, Least(5.0, 5.0), launches=1)
+    each = len(fast.kept.queued)
+    assert found.timing.time.samples == 6 * each and len(long.kept.queued) > each
+    assert found.timing.time.us == pytest.approx(9.5, abs=0.4)
+    assert {doubt.reason for doubt in found.doubts} == {Reason.TOO_GOOD}, "the second side is not ten times as fast"
+    assert judged(CASE, [[long, fast, slow], [fast, fast, slow]], both, Least(5.0, 5.0), launches=1).doubts == ()
+
+
+def test_a_winner_must_win_in_each_window() -> None:
+    both = Baselines(modes=(baseline("eager", 100.0),))
+    sides = [[window(88, 80, 128)], [window(109, 101, 149)]]
+    assert judged(CASE, sides[:1], both, Least(50.0, 50.0), launches=1).timing.claim is Claim.FASTER
+    assert judged(CASE, sides, both, Least(50.0, 50.0), launches=1).timing.claim is Claim.INCONCLUSIVE
+
+
+def test_baselines_are_kept_for_what_they_depend_on(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    task = suite_program("softmax").task
+    path = store("H200", "2.11", task, Direction.FORWARD, CASE)
+    assert load(path) is None
+    found = Baselines(modes=(baseline("eager", 3.0),), failed={"compile": "no"}, flush_us=400.0)
+    keep(path, found)
+    assert load(path) == found
+    others = [
+        store("H100", "2.11", task, Direction.FORWARD, CASE),
+        store("H200", "2.12", task, Direction.FORWARD, CASE),
+        store("H200", "2.11", task, Direction.FORWARD, CASE, cold=False),
+    ]
+    assert path not in others
+
+
+def test_two_windows_join_the_modes_that_ran_in_both() -> None:
+    first = Baselines(modes=(baseline("eager", 3.0), baseline("compile", 2.0)))
+    assert first.best.mode == "compile"
+    found = first.joined(Baselines(modes=(baseline("eager", 5.0),), failed={"compile": "out of memory"}))
+    assert [one.mode for one in found.modes] == ["eager"]
+    assert len(found.modes[0].queued_us) == 50
+    assert found.notes() == ("torch's compile gave no time: out of memory",)
+
+
+def test_a_gpu_that_drifted_is_told_by_its_flush() -> None:
+    found = Baselines(modes=(baseline("eager", 3.0),), flush_us=400.0)
+    assert not found.drifted(410.0)
+    assert found.drifted(430.0)
+    assert not Baselines(modes=found.modes).drifted(430.0)  # a warm one has none
+
+
+class Scripted:
+    """A baseline process that answers from a table."""
+
+    def __init__(self, **replies: Reply) -> None:
+        self._replies = replies
+
+    def time(self, request: Request) -> Reply:
+        return self._replies[request.mode]
+
+
+def test_a_mode_that_fails_is_said_and_not_forgotten() -> None:
+    good = Reply(idle_us=(9.0, 9.0), queued_us=(5.0, 5.0), flush_us=(400.0,))
+    host = Scripted(eager=good, compile=Reply(error="no module"))
+    found = measure(host, REQUEST, ["eager", "compile"])
+    assert [one.mode for one in found.modes] == ["eager"]
+    assert (found.failed, found.flush_us) == ({"compile": "no module"}, 400.0)
+    with pytest.raises(HarnessError, match="No mode of torch runs softmax"):
+        measure(Scripted(compile=Reply(error="no")), REQUEST, ["compile"])
+
+
+def test_the_baselines_of_somebody_elses_task_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    foreign = tmp_path / "problem.py"
+    foreign.write_text("class Model: ...")
+    assert host_policy("softmax").write != ()
+    assert host_policy(f"{foreign}:Model").write == ()
+    assert host_policy(f"{foreign}:Model").devices
+
+
+class Mortal:
+    """A baseline process that answers a few times and then dies, or loses the GPU."""
+
+    def __init__(self, answers: int, loses: bool) -> None:
+        self.answers, self.loses, self.ended = answers, loses, False
+        self.is_alive, self.forgot, self.within_s = True, 0, 0.0
+
+    def forget(self, within_s: float = FORGET_S) -> None:
+        self.forgot += 1
+        self.within_s = within_s
+
+    def time(self, request: Request) -> Reply:
+        if not self.answers and self.loses:
+            return Reply(error="device-side assert triggered", lost=True)
+        if not self.answers:
+            raise HarnessError("The baseline process was killed.")
+        self.answers -= 1
+        return Reply(queued_us=(1.0,))
+
+
+def test_a_baseline_process_lets_go_and_answers_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real one; without a GPU its answer is why there is no time."""
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    with TorchHost("softmax") as host:
+        host.forget()
+        answer = host.time(REQUEST.model_copy(update={"mode": "eager"}))
+        assert answer.error or answer.queued_us
+        assert host.is_alive
+
+
+def test_the_resident_process_of_the_suite_rests_when_a_candidate_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Mortal(2, False)
+    resident = Resident(lambda: nullcontext(one))
+    monkeypatch.setattr("warpsmith.evaluation.timing.host._of_suite", lambda: resident)
+    with ExitStack() as until:
+        assert host_for("softmax", until).time(REQUEST).queued_us
+        assert one.forgot == 0
+    assert one.forgot == 1
+
+
+def test_whoever_begins_it_can_wait_until_it_has_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    one = Mortal(2, False)
+    monkeypatch.setattr("warpsmith.evaluation.timing.host._of_suite", lambda: resident)
+    resident = Resident(lambda: nullcontext(one))
+    loaded = begin_host("softmax")
+    assert loaded is not None and one.forgot == 0
+    loaded()
+    assert (one.forgot, one.within_s) == (1, LOAD_S), "as long as torch may take, since it answers only then"
+    foreign = tmp_path / "problem.py"
+    foreign.write_text("class Model: ...")
+    assert begin_host(f"{foreign}:Model") is None
+
+
+@pytest.mark.parametrize("error", [HarnessError, KeyboardInterrupt])
+def test_one_that_does_not_let_go_is_ended(error: type[BaseException]) -> None:
+    begun: list[Mortal] = []
+
+    @contextmanager
+    def start() -> Iterator[Mortal]:
+        begun.append(Mortal(2, False))
+        yield begun[-1]
+        begun[-1].ended = True
+
+    def stuck(within_s: float = FORGET_S) -> None:
+        raise error("no answer")
+
+    resident = Resident(start)
+    resident.time(REQUEST)
+    monkey = begun[0]
+    monkey.forget = stuck  # type: ignore[method-assign]
+    with nullcontext() if error is HarnessError else pytest.raises(error):
+        resident.rest()
+    assert monkey.ended
+
+
+def test_one_that_may_not_live_through_another_question_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end in the middle of one would be a fault of ours in a candidate's record."""
+    begun: list[Mortal] = []
+
+    @contextmanager
+    def start() -> Iterator[Mortal]:
+        begun.append(Mortal(2, False))
+        yield begun[-1]
+        begun[-1].ended = True
+
+    resident = Resident(start)
+    assert resident.time(REQUEST).queued_us
+    later = time.monotonic() + AGED_S
+    monkeypatch.setattr("warpsmith.evaluation.timing.host.time.monotonic", lambda: later)
+    assert resident.time(REQUEST).queued_us and resident.begin()
+    assert [one.ended for one in begun] == [True, False]
+
+
+@pytest.mark.parametrize("loses", [False, True])
+def test_the_resident_process_is_begun_once_and_again_after_its_end(loses: bool) -> None:
+    begun: list[Mortal] = []
+
+    @contextmanager
+    def start() -> Iterator[Mortal]:
+        one = Mortal(2, loses)
+        begun.append(one)
+        yield one
+        one.ended = True
+
+    resident, asked = Resident(start), REQUEST
+    resident.begin()
+    assert len(begun) == 1, "before anything is asked"
+    assert [resident.time(asked).queued_us for _ in range(2)] == [(1.0,)] * 2
+    assert len(begun) == 1
+    with nullcontext() if loses else pytest.raises(HarnessError):
+        assert resident.time(asked).lost
+    assert begun[0].ended
+    assert resident.time(asked).queued_us and len(begun) == 2
+    resident.rest()
+    assert begun[1].forgot == 1
+    begun[1].is_alive = False
+    assert resident.time(asked).queued_us and len(begun) == 3, "one that ended by itself costs nobody anything"
+    resident.close()
+    assert begun[1].ended and begun[2].ended

@@ -1,0 +1,127 @@
+"""A child that tries one thing, confined by a judge of either kind: this process, and an ordinary user."""
+
+import errno
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from warpsmith.base.native import build
+from warpsmith.isolation import Limits, Outcome, Policy, child, probe, run
+from warpsmith.isolation.launcher import launcher
+
+PROGRAMS = Path(__file__).parent / "programs"
+ORDINARY_UID = 1000
+Attempt = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="session")
+def commons() -> Iterator[Path]:
+    """A folder that everybody may read, with the built programs in it."""
+    folder = Path(tempfile.mkdtemp(prefix="warpsmith-test-"))
+    folder.chmod(0o755)
+    shutil.copy(build("hostile", [PROGRAMS / "hostile.cc"]), folder / "hostile")
+    shutil.copy(launcher(), folder / "launcher")
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def own_places() -> None:
+    """Skip where this Python may lie in a folder closed to the child, which only a mount namespace can open."""
+    if "mount_ns" not in probe().achieved:
+        pytest.skip("without a mount namespace the modes of folders decide")
+
+
+@pytest.fixture(params=["own", "ordinary"])
+def judge(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, commons: Path) -> str:
+    """Children are started by this user, and, where it is root, by an ordinary one too."""
+    if request.param == "ordinary" and os.geteuid() == 0:
+        if not _can_become(ORDINARY_UID):
+            pytest.skip(f"this machine maps no uid {ORDINARY_UID}")
+        popen = functools.partial(subprocess.Popen, user=ORDINARY_UID, group=ORDINARY_UID, extra_groups=[])
+        monkeypatch.setattr(child.subprocess, "Popen", popen)
+        monkeypatch.setattr(child, "launcher", lambda: commons / "launcher")
+    return str(request.param)
+
+
+def _can_become(uid: int) -> bool:
+    try:
+        return subprocess.run(["true"], user=uid, group=uid, extra_groups=[]).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def workspace(judge: str) -> Iterator[Path]:
+    """An empty folder that belongs to the judge."""
+    folder = Path(tempfile.mkdtemp(prefix="warpsmith-test-"))
+    if judge == "ordinary" and os.geteuid() == 0:
+        os.chown(folder, ORDINARY_UID, ORDINARY_UID)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def policy(commons: Path) -> Policy:
+    """What a plain program needs to run."""
+    machine = tuple(path for path in map(Path, ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache")) if path.exists())
+    return Policy(read=(*machine, commons), limits=Limits(wall_s=20, memory_bytes=256 << 20))
+
+
+@pytest.fixture
+def attempt(judge: str, commons: Path, policy: Policy) -> Attempt:
+    """Run one attempt of programs/hostile.cc; limits by keyword."""
+
+    def attempt_one(what: str, argument: str = "", policy: Policy = policy, **limits: float | bool) -> Outcome:
+        bounds = Limits(**{**vars(policy.limits), **limits})
+        return run([commons / "hostile", what, argument], Policy(**{**vars(policy), "limits": bounds}))
+
+    return attempt_one
+
+
+@pytest.fixture
+def needs(attempt: Attempt) -> Callable[[str], None]:
+    """Skip a test of a part that this machine refuses to give, with the machine's reason."""
+
+    def needs_one(part: str) -> None:
+        confined = attempt("exit", "0").confined
+        if part not in confined.achieved:
+            pytest.skip(next(line for line in confined.missing if line.startswith(part)))
+
+    return needs_one
+
+
+@pytest.fixture
+def running(commons: Path) -> Callable[[], list[int]]:
+    """Which processes of this machine execute the hostile program."""
+
+    def running_now() -> list[int]:
+        found = []
+        for folder in Path("/proc").iterdir():
+            try:
+                if folder.name.isdigit() and (folder / "cmdline").read_bytes().startswith(bytes(commons / "hostile")):
+                    found.append(int(folder.name))
+            except OSError:  # it ended while we looked
+                continue
+        return found
+
+    return running_now
+
+
+@pytest.fixture
+def answer(attempt: Attempt) -> Callable[..., str]:
+    """Run one attempt and give its answer: "ok" or the name of the errno it got."""
+
+    def answer_one(what: str, argument: str = "", **rest: Policy) -> str:
+        outcome = attempt(what, argument, **rest)
+        assert outcome.exit_code == 0, outcome
+        text = outcome.stdout.decode().split()[-1]
+        return errno.errorcode[int(text)] if text.isdigit() else text
+
+    return answer_one
