@@ -31,6 +31,7 @@ from warpsmith.evaluation.timing.stage import FEWER, MORE, SHORT_US
 from warpsmith.evaluation.timing.stop import StopRule
 from warpsmith.evaluation.timing.subject import Subject
 from warpsmith.languages.nvcc import CompileOptions, compile
+from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.session import Recorded
 from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.session import Shown
@@ -133,8 +134,8 @@ def _unseen(_call: Problem, _shown: Shown) -> None:
 
 
 def _pairs(subject: Subject) -> Iterator[dict[str, object]]:
-    place, cases = environment("cuda", ""), subject.task.group(Group.TIMING)
-    timer = timer_for(place.hardware, place.torch, CHOICES)
+    machine, cases = CudaMachine.first(), subject.task.group(Group.TIMING)
+    timer = timer_for(machine, environment(machine).torch, CHOICES)
     runtime = timer.zeros.toolchain.runtime.parent
     recorded = record_alone(subject, runtime, cases, lambda _case: _unseen, CHOICES.call_s)
     assert not isinstance(recorded, Trouble | Unrepeated), recorded

@@ -29,6 +29,7 @@ from warpsmith.evaluation.stages.probe import Probe, timed
 from warpsmith.evaluation.stages.sketch import full_call
 from warpsmith.languages.nvcc import CompileOptions, compile
 from warpsmith.machines.virtual import Facts, Row, describe
+from warpsmith.machines.virtual.machine import LIMITS
 from warpsmith.machines.virtual.session import VirtualSession
 from warpsmith.records import Candidate, Language, Record, Trial
 from warpsmith.search.start import first_candidate
@@ -92,7 +93,7 @@ def lines(kernel: Kernel, seconds: float) -> Iterator[dict[str, Any]]:
                 return
             steps = [Step(Trial(case=case, seed=SEED)) for case in probe.siblings()]
             with VirtualSession(made.artifact, candidate.direction.value, signature, gpu) as session:
-                checked = check(subject, steps, session)
+                checked = check(subject, steps, session, LIMITS)
             facts = [seen.facts for seen in checked.seen if seen.facts and seen.facts.kernels]
             if len(facts) == len(steps):
                 yield line(kernel, probe, facts)

@@ -6,16 +6,21 @@ from pathlib import Path
 import pytest
 
 import warpsmith
-from warpsmith.app.search import screen_of
+from warpsmith.app.search import evaluator, reviewer_roles, screen_of
 from warpsmith.app.wishes import Wishes
 from warpsmith.base import UsageError
 from warpsmith.cli._main import run
+from warpsmith.evaluation import Choices
+from warpsmith.evaluation.choices import machine_for
+from warpsmith.evaluation.run import PreparedEvaluation
 from warpsmith.evaluation.verify import Verifiers
 from warpsmith.evaluation.verify.aggregate import Decision
 from warpsmith.evaluation.verify.pipeline import Verified
 from warpsmith.llm import Ensemble, Prompt, ScriptedModel
+from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.hardware import Gpu
-from warpsmith.records import Candidate, Direction
+from warpsmith.records import Candidate, Direction, Record
+from warpsmith.search import Screen
 from warpsmith.search.fake import fake_record
 from warpsmith.tasks.host.opened import OpenTask
 
@@ -29,15 +34,19 @@ def verdict(word: str) -> str:
     return f"```json\n{json.dumps(body)}\n```"
 
 
+def screening(wishes: Wishes, models: Ensemble, screened: dict[str, PreparedEvaluation] | None = None) -> Screen | None:
+    return screen_of(wishes, models, reviewer_roles(wishes), None, {} if screened is None else screened)
+
+
 def test_without_reviewers_the_virtual_gpu_needs_no_verifier_before_it() -> None:
     models = Ensemble([ScriptedModel([])])
-    assert screen_of(Wishes(target="swiglu", device="vgpu"), models) is None
-    assert screen_of(WISHES, Ensemble()) is None
+    assert screening(Wishes(target="swiglu", device="vgpu"), models) is None
+    assert screening(WISHES, Ensemble()) is None
 
 
 def test_an_unknown_reviewer_is_refused() -> None:
     with pytest.raises(UsageError, match="Reviewer speed does not exist; there are compile, memory"):
-        screen_of(Wishes(target="swiglu", device="vgpu", reviewers="speed"), Ensemble([ScriptedModel([])]))
+        screening(Wishes(target="swiglu", device="vgpu", reviewers="speed"), Ensemble([ScriptedModel([])]))
 
 
 @pytest.mark.parametrize(("word", "go"), [("right", True), ("wrong", False)])
@@ -48,7 +57,7 @@ def test_models_review_what_compiles_and_their_fix_is_evidence(word: str, go: bo
         asked.append(prompt)
         return verdict(word)
 
-    screen = screen_of(WISHES, Ensemble([ScriptedModel(speak)]))
+    screen = screening(WISHES, Ensemble([ScriptedModel(speak)]))
     assert screen is not None
     opinion = screen(CANDIDATE)
     assert len(asked) == 2 and all(prompt.kind == "review" for prompt in asked)
@@ -59,21 +68,44 @@ def test_models_review_what_compiles_and_their_fix_is_evidence(word: str, go: bo
 @pytest.mark.parametrize(("device", "arch"), [("cuda", "sm_86"), ("vgpu", "sm_90a")])
 def test_verifiers_look_for_the_machine_that_evaluates(device: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Verifiers] = []
+    machine = CudaMachine(Gpu("a GPU", "580", 1, "8.6"))
 
     def look(candidate: Candidate, opened: OpenTask, seed: int, verifiers: Verifiers) -> Verified:
         seen.append(verifiers)
         return Verified(candidate=candidate.id, decision=Decision(go=True, odds=-2.0))
 
-    monkeypatch.setattr("warpsmith.evaluation.stages.stages.gpus", lambda: (Gpu("a GPU", "580", 1, "8.6"),))
+    monkeypatch.setattr("warpsmith.machines.hardware.gpus", lambda: (machine.gpu,))
+    monkeypatch.setattr(CudaMachine, "first", lambda: machine)
     monkeypatch.setattr("warpsmith.evaluation.verify.pipeline.verify", look)
-    screen = screen_of(WISHES.model_copy(update={"device": device, "gpu": "H100"}), Ensemble([ScriptedModel([])]))
+    screen = screening(WISHES.model_copy(update={"device": device, "gpu": "H100"}), Ensemble([ScriptedModel([])]))
     assert screen is not None and screen(CANDIDATE).go
-    assert [(one.arch, one.gpu, one.virtual) for one in seen] == [(arch, "H100", device == "cuda")]
+    (one,) = seen
+    assert (machine_for(one.choices).arch, one.choices.gpu, one.virtual) == (arch, "H100", device == "cuda")
+
+
+def test_the_evaluation_that_verifiers_began_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    resumed: list[PreparedEvaluation | None] = []
+
+    def judged(
+        candidate: Candidate, choices: Choices, seed: int | None = None, *, prepared: PreparedEvaluation | None = None
+    ) -> Record:
+        resumed.append(prepared)
+        return fake_record(candidate, 4.0)
+
+    screened: dict[str, PreparedEvaluation] = {}
+    screen = screening(WISHES, Ensemble([ScriptedModel(lambda _prompt: verdict("right"))]), screened)
+    assert screen is not None and screen(CANDIDATE).go
+    evaluate = evaluator(WISHES, "sketch", None, judged, screened)
+    evaluate(CANDIDATE)
+    evaluate(CANDIDATE)
+    first, second = resumed
+    assert first is not None and [stage.name for stage in first.remaining_stages] == ["check", "timing"]
+    assert second is None and not screened
 
 
 def test_a_candidate_that_does_not_compile_is_stopped_and_nobody_is_asked() -> None:
     model = ScriptedModel([])
-    screen = screen_of(WISHES, Ensemble([model]))
+    screen = screening(WISHES, Ensemble([model]))
     assert screen is not None
     opinion = screen(CANDIDATE.model_copy(update={"source": SEED.replace("expf(", "no_such_function(")}))
     assert not opinion.go and "no_such_function" in opinion.why and not model.asked

@@ -12,7 +12,7 @@ from warpsmith.evaluation import Choices
 from warpsmith.evaluation.check.fault import look
 from warpsmith.evaluation.corpus import examine as tried
 from warpsmith.evaluation.corpus import read_specimen
-from warpsmith.evaluation.stages.cuda import is_much
+from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.evaluation.timing.recording import Recordings, Unrepeated, record_alone, room_of
 from warpsmith.evaluation.timing.sample import Call, Calls, Manner, sample
 from warpsmith.evaluation.timing.sitting import Sitting
@@ -59,7 +59,7 @@ def examined_calls(subject: Subject, drawn: Iterator[tuple[Trial, Problem]]) -> 
 def recordings(subject: Subject, cases: Sequence[Case]) -> Recordings:
     """As an evaluation makes them: large ones one at a time, and what the references took is given back."""
     runtime, room = Toolchain.find().runtime.parent, room_of(subject.outline(case) for case in cases)
-    with lease(Need.SHARED), much_memory() if is_much(room.bytes) else nullcontext():
+    with lease(Need.SHARED), much_memory() if CudaMachine.first().is_much(room.bytes) else nullcontext():
         found = record_alone(subject, runtime, cases, partial(examined, subject), CALL_S)
         give_back()
     assert not isinstance(found, Trouble | Unrepeated), found

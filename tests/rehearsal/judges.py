@@ -9,13 +9,13 @@ from stage import rehearsed
 
 from warpsmith.evaluation.processes.judges import run
 from warpsmith.evaluation.processes.warm import load
-from warpsmith.evaluation.run import Begun, go_on
+from warpsmith.evaluation.run import PreparedEvaluation, resume
 from warpsmith.records import Record
 
 
-def one(begun: Begun) -> Record:
+def one(prepared: PreparedEvaluation) -> Record:
     with pytest.MonkeyPatch.context() as patch, rehearsed(patch, Path(sys.argv[1])):
-        return go_on(begun)
+        return resume(prepared)
 
 
 if __name__ == "__main__":

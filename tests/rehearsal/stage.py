@@ -22,8 +22,6 @@ from torch import Tensor
 
 from warpsmith.base import Home
 from warpsmith.evaluation import Choices, profile
-from warpsmith.evaluation.check import VIRTUAL_WORK, Scope, Step, plan, usual_groups
-from warpsmith.evaluation.stages import desk
 from warpsmith.evaluation.timing import host, recording, rules, sample, sitting
 from warpsmith.evaluation.timing import stage as timing_stage
 from warpsmith.evaluation.timing.stop import StopRule
@@ -32,10 +30,12 @@ from warpsmith.isolation import Child, Limits
 from warpsmith.machines.cuda import flush
 from warpsmith.machines.cuda import room as cuda_room
 from warpsmith.machines.cuda import session as cuda_session
+from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.memory import whole_granules
 from warpsmith.machines.cuda.session import FIRST_FD, CudaSession
 from warpsmith.machines.hardware import Gpu, gpu
 from warpsmith.machines.virtual import Settings, VirtualGpu, describe, driver, runtime
+from warpsmith.machines.virtual.machine import LIMITS as VIRTUAL_LIMITS
 from warpsmith.machines.worker.run import SOCKET_VARIABLE
 from warpsmith.machines.worker.worker import start, worker_policy
 from warpsmith.records import Ceilings, Group
@@ -45,6 +45,8 @@ LIMITS = Limits(wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, outpu
 SETTINGS = Settings(instruction_budget=1_000_000_000, memory_bytes=2 << 30, wall_s=600)
 FEW_BYTES = 1 << 20  # where a real GPU has a gigabyte or a quarter of one: every call paints and reads it
 GPU = Gpu("NVIDIA H200", "580.1", 143771, "9.0")
+# The calls that the virtual GPU is asked for when it is the only machine: it executes them here.
+MACHINE = CudaMachine(GPU, replace(VIRTUAL_LIMITS, streak_s=5.0))
 CEILINGS = Ceilings(
     gpu=GPU.name, measured=True, read_bytes_per_s=4.2e12, write_bytes_per_s=4.0e12, copy_bytes_per_s=4.1e12
 )
@@ -110,20 +112,13 @@ def starting(opened: ExitStack) -> Callable[[CudaSession], Child]:
     return begin
 
 
-def small_steps(at: desk.Desk, device: str) -> tuple[Step, ...]:
-    """On either device the calls that the virtual GPU is asked for when it is the only one."""
-    groups = usual_groups(at.task)
-    scope = Scope(groups=groups, heldout_work=VIRTUAL_WORK, brief=device == "vgpu")
-    return plan(at.task, at.candidate.direction, scope, at.seed)
-
-
 @contextmanager
 def rehearsed(patch: pytest.MonkeyPatch, data: Path) -> Iterator[None]:
     """In here there is a GPU, and what runs on it runs on the virtual one; `data` keeps what evaluations keep."""
     home = Home(data, Home.here().cache)
     patch.setattr(Home, "here", lambda: home)
     patch.setitem(gpu._known, shutil.which("nvidia-smi"), (GPU,))
-    patch.setattr(desk.Desk, "steps", small_steps)
+    patch.setattr(CudaMachine, "first", lambda: MACHINE)
     _lend_memory(patch)
     _without_clocks(patch)
     _torch_on_host(patch)

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from warpsmith.tasks.host.server import Host, respond
 
 from warpsmith.records import Direction, Task, Trial
 from warpsmith.tasks.formats.target import Form
 from warpsmith.tasks.host.requests import Answer, Opening, Request, Verb
+from warpsmith.tasks.host.server import Host, respond
 from warpsmith.tasks.host.wire import decode
 
 MODEL = (

@@ -8,7 +8,6 @@ from pathlib import Path
 from warpsmith.base import nearest, read_text
 from warpsmith.records import Candidate, Direction, Language
 
-
 LOG = logging.getLogger(__name__)
 
 

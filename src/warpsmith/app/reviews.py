@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from warpsmith.app.search import opinion
+from warpsmith.app.search import opinion_of, verified
 from warpsmith.records import Candidate
 
 if TYPE_CHECKING:
@@ -27,6 +27,6 @@ def screen_with(session: "Session", reviews: Mapping[str, str]) -> Callable[[Can
         def ask(prompts: object) -> list[Answer | ModelError]:
             return [Answer(text=reviews[f"{slot}.{role}"], model="reviewer", usd=0.0) for role in roles]
 
-        return opinion(candidate, session.wishes, Verifiers(virtual=False, roles=roles, ask=ask))
+        return opinion_of(verified(candidate, session.wishes, Verifiers(virtual=False, roles=roles, ask=ask)))
 
     return screen

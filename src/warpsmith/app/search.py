@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from warpsmith.archive import Archive
     from warpsmith.evaluation import Choices
     from warpsmith.evaluation.processes.judges import Grade
-    from warpsmith.evaluation.verify.pipeline import Verifiers
+    from warpsmith.evaluation.run import PreparedEvaluation
+    from warpsmith.evaluation.verify.pipeline import Verified, Verifiers
     from warpsmith.evaluation.verify.review import Role
     from warpsmith.llm import Answer, Ensemble, Outcome, Prompt
     from warpsmith.search import Aim, Opinion, Search, Subject, View
@@ -65,17 +66,18 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
     full = full.model_copy(update={"target": placed(full.target), "device": settled(full.device)})
     task = _task(full)
     models = models_of(full, _spent(archive, full) if full.resume else 0.0)
-    screen = screen_of(full, models)
+    roles = reviewer_roles(full)
     if not full.resume:
         full = full.model_copy(update={"run": hold_new(archive, full.run, f"{task.name}-{full.direction}", until)})
     run = archive.run(full.run) if full.resume else _begun(archive, full, task, models)
     one = aim(archive, run, full, task)
     jobs = full.jobs or os.cpu_count() or 1
     by = judges_for(choices_of(full, "sketch"), jobs, until)
+    screened: dict[str, PreparedEvaluation] = {}
     tools = Tools(
-        evaluate=evaluator(full, "sketch", run.seed, by),
+        evaluate=evaluator(full, "sketch", run.seed, by, screened),
         models=models,
-        screen=screen,
+        screen=screen_of(full, models, roles, run.seed, screened),
         watch=watch,
         jobs=jobs,
         lessons=full.record is None and full.replay is None,
@@ -332,7 +334,11 @@ def choices_of(wishes: Wishes, effort: str) -> "Choices":
 
 
 def evaluator(
-    wishes: Wishes, effort: str, seed: int | None, by: "Grade | None" = None
+    wishes: Wishes,
+    effort: str,
+    seed: int | None,
+    by: "Grade | None" = None,
+    screened: "dict[str, PreparedEvaluation] | None" = None,
 ) -> Callable[[Candidate], Record]:
     """From a candidate to its record. The seed of a grading is secret, but a recorded run must ask the same again.
 
@@ -341,24 +347,52 @@ def evaluator(
     from warpsmith.evaluation import grade
 
     choices, judge = choices_of(wishes, effort), by or grade
-    fixed = seed is not None and (wishes.record is not None or wishes.replay is not None)
 
     def evaluate(candidate: Candidate) -> Record:
-        kernel = candidate.model_copy(update={"task": ""}).id
-        drawn = int(digest(str(seed), kernel), 16) % 2**62 if fixed else None
+        drawn = seed_for(wishes, seed, candidate)
+        if screened and (prepared := screened.pop(candidate.id, None)):
+            return judge(candidate, choices, drawn, prepared=prepared)
         return judge(candidate, choices, drawn)
 
     return evaluate
 
 
-def screen_of(wishes: Wishes, models: "Ensemble") -> "Callable[[Candidate], Opinion] | None":
-    """The verifiers before a GPU; without reviewers, the virtual GPU's own evaluation is what they would do."""
-    from warpsmith.evaluation.verify.review import Role
+def seed_for(wishes: Wishes, seed: int | None, candidate: Candidate) -> int | None:
+    """Return the seed of a candidate's evaluation in a recorded or replayed run; None where it is drawn in secret."""
+    if seed is None or (wishes.record is None and wishes.replay is None):
+        return None
+    kernel = candidate.model_copy(update={"task": ""}).id
+    return int(digest(str(seed), kernel), 16) % 2**62
 
-    roles = tuple(_role(name, Role) for name in wishes.reviewers.split(",") if name.strip())
+
+def screen_of(
+    wishes: Wishes,
+    models: "Ensemble",
+    roles: "tuple[Role, ...]",
+    seed: int | None,
+    screened: "dict[str, PreparedEvaluation]",
+) -> "Callable[[Candidate], Opinion] | None":
+    """Return the verifiers before a GPU; without reviewers, the evaluation on the virtual GPU does the same.
+
+    What they have begun is kept in `screened`, so that the evaluator resumes it: no stage runs twice.
+    """
     if not models or not (roles or wishes.device == "cuda"):
         return None
-    return lambda candidate: _verified(candidate, wishes, models, roles)
+
+    def screen(candidate: Candidate) -> "Opinion":
+        opinion, found = _verified(candidate, wishes, models, roles, seed_for(wishes, seed, candidate))
+        if found.go and found.prepared is not None:
+            screened[candidate.id] = found.prepared
+        return opinion
+
+    return screen
+
+
+def reviewer_roles(wishes: Wishes) -> "tuple[Role, ...]":
+    """Return the reviewers that are asked for. Raise UsageError for an unknown name."""
+    from warpsmith.evaluation.verify.review import Role
+
+    return tuple(_role(name, Role) for name in wishes.reviewers.split(",") if name.strip())
 
 
 def _role(name: str, roles: "type[Role]") -> "Role":
@@ -368,7 +402,9 @@ def _role(name: str, roles: "type[Role]") -> "Role":
     return roles(name.strip())
 
 
-def _verified(candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "tuple[Role, ...]") -> "Opinion":
+def _verified(
+    candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "tuple[Role, ...]", seed: int | None
+) -> "tuple[Opinion, Verified]":
     """Static signs and the compiler; the virtual GPU where a real one comes after; the reviewers asked for."""
     from warpsmith.evaluation.verify.pipeline import Verifiers
     from warpsmith.llm import Answer, ask_all
@@ -380,8 +416,8 @@ def _verified(candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "
         paid.extend(_paid(one, first.name) for one in found if isinstance(one, Answer) or one.usd)
         return found
 
-    said = opinion(candidate, wishes, Verifiers(virtual=wishes.device == "cuda", roles=roles, ask=ask))
-    return said.model_copy(update={"answers": tuple(paid)})
+    found = verified(candidate, wishes, Verifiers(virtual=wishes.device == "cuda", roles=roles, ask=ask), seed)
+    return opinion_of(found).model_copy(update={"answers": tuple(paid)}), found
 
 
 def _paid(found: "Outcome", model: str) -> "Answer":
@@ -391,15 +427,21 @@ def _paid(found: "Outcome", model: str) -> "Answer":
     return found if isinstance(found, Answer) else Answer(text="", model=model, usd=found.usd)
 
 
-def opinion(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers") -> "Opinion":
-    """What verifiers say of a candidate, for the GPU that comes after them."""
-    from warpsmith.evaluation.stages.stages import arch_of
+def verified(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers", seed: int | None = None) -> "Verified":
+    """Return what verifiers say of a candidate, for the machine that evaluates it afterwards."""
     from warpsmith.evaluation.verify.pipeline import verify
-    from warpsmith.search import Opinion
+    from warpsmith.machines.virtual.machine import VirtualMachine
     from warpsmith.tasks.host.find import open_task
     from warpsmith.tasks.host.opened import OpenOptions
 
-    aimed = replace(verifiers, arch=arch_of(wishes.device), gpu=wishes.gpu)
+    machine = None if is_here(wishes) else VirtualMachine.of(wishes.gpu)
+    aimed = replace(verifiers, choices=choices_of(wishes, "sketch"), machine=machine)
     with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
-        found = verify(candidate, opened, secrets.randbits(62), aimed)
+        return verify(candidate, opened, secrets.randbits(62) if seed is None else seed, aimed)
+
+
+def opinion_of(found: "Verified") -> "Opinion":
+    """Return a verdict of verifiers as the search reads it."""
+    from warpsmith.search import Opinion
+
     return Opinion(go=found.go, confidence=1.0 - found.wrong, why=found.evidence())

@@ -111,11 +111,12 @@ def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
 
 
 def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, device: str) -> "Job":
+    from warpsmith.evaluation.choices import Choices, machine_for
     from warpsmith.evaluation.profile import Job
-    from warpsmith.evaluation.stages.stages import arch_of
     from warpsmith.languages.nvcc import CompileOptions, compile
 
-    made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task, arch_of(device)))
+    arch = machine_for(Choices(device=device)).arch
+    made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task, arch))
     assert made.artifact is not None, made.result.detail  # it passed a moment ago
     assert isinstance(made.result.facts, CompileFacts)
     trial = Trial(case=case)

@@ -13,6 +13,7 @@ from warpsmith.base import HarnessError
 from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.timing.baselines import Baselines, asked, believed, completed, keep, running, store
 from warpsmith.evaluation.timing.host import Host, Lasting, Resident, host_for
+from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.hardware.lease import Need, lease
 from warpsmith.records import MODES, Case, Direction, Group, Model, Task
 from warpsmith.tasks.formats.target import Form, find
@@ -52,7 +53,7 @@ class Place:
     @classmethod
     def here(cls, modes: tuple[str, ...] = MODES) -> "Place":
         """This GPU and this torch, named as a record names them."""
-        now = environment("cuda", "")
+        now = environment(CudaMachine.first())
         return cls(now.hardware, now.torch, modes)
 
     def path(self, one: Wanted) -> Path:

@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from warpsmith.base import MachineError, UsageError
+from warpsmith.base import UsageError
+from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.hardware import gpus
+from warpsmith.machines.machine import Machine
+from warpsmith.machines.virtual.machine import VirtualMachine
 from warpsmith.records import Group, Options
 
 DEVICES = ("auto", "cuda", "vgpu")
@@ -59,7 +62,12 @@ def settled(device: str) -> str:
         raise UsageError(f"Device {device} does not exist; use {', '.join(DEVICES)}.")
     if device == "vgpu":
         return device
-    here = bool(gpus())
-    if device == "cuda" and not here:
-        raise MachineError("This machine has no NVIDIA GPU that nvidia-smi lists; --device vgpu runs without one.")
-    return "cuda" if here else "vgpu"
+    if device == "cuda":
+        CudaMachine.first()
+        return device
+    return "cuda" if gpus() else "vgpu"
+
+
+def machine_for(choices: Choices) -> Machine:
+    """Return the machine of settled choices."""
+    return VirtualMachine.of(choices.gpu) if choices.device == VirtualMachine.kind else CudaMachine.first()

@@ -9,26 +9,24 @@ import warpsmith
 from warpsmith.base import MachineError
 from warpsmith.isolation import probe
 from warpsmith.languages.nvcc import Toolchain
-from warpsmith.machines.hardware import GpuState, gpus, state
+from warpsmith.machines.machine import Machine
 from warpsmith.records import Confined, Environment
 
 
-def environment(device: str, gpu: str) -> Environment:
-    """Where a record is made; `gpu` is the one that is modelled."""
-    here = gpus() if device == "cuda" else ()
-    name = here[0].name if here else f"virtual {gpu}"
-    now = state() if here else GpuState()
+def environment(machine: Machine) -> Environment:
+    """Return the machine and its software as a record keeps them."""
+    now = machine.state()
     return Environment(
-        device=name,
-        hardware=f"{device}:{here[0].name if here else gpu}",
-        driver=here[0].driver if here else "",
+        device=machine.name,
+        hardware=machine.hardware,
+        driver=machine.driver,
         toolchain=toolchain(),
         torch=importlib.metadata.version("torch"),
         python=platform.python_version(),
         clocks_mhz=now.clocks_mhz,
         throttling=now.told,
         others=now.processes,
-        confined=confinement(device == "cuda"),
+        confined=confinement(bool(machine.driver)),
         package=warpsmith.__version__,
         when=datetime.now(UTC).replace(microsecond=0),
     )

@@ -1,4 +1,4 @@
-"""From a candidate to its record: the stages of a device, one after the other, until one objects."""
+"""From a candidate to its record: the stages of a machine, one after the other, until one objects."""
 
 import secrets
 import time
@@ -9,16 +9,17 @@ from itertools import groupby
 from pathlib import Path
 
 from warpsmith.base import HarnessError, UsageError
-from warpsmith.evaluation.choices import Choices, settled
+from warpsmith.evaluation.choices import Choices, machine_for, settled
 from warpsmith.evaluation.environment import environment
-from warpsmith.evaluation.stages.desk import Desk
-from warpsmith.evaluation.stages.table import STAGES, Row
+from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Products, Stage
+from warpsmith.evaluation.stages.table import STAGES
 from warpsmith.languages.nvcc.source import language_of
-from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.hardware.lease import Need
+from warpsmith.machines.machine import Machine
 from warpsmith.machines.virtual import describe
 from warpsmith.records import Candidate, Direction, Language, Model, Reason, Record, StageResult, Verdict
 from warpsmith.tasks.host.find import open_task
-from warpsmith.tasks.host.opened import OpenOptions
+from warpsmith.tasks.host.opened import OpenOptions, OpenTask
 
 SEED_BITS = 62
 
@@ -31,7 +32,7 @@ def evaluate(
     macros: Mapping[str, str] | None = None,
     choices: Choices | None = None,
 ) -> Record:
-    """The record of one kernel text for one direction of a task."""
+    """Return the record of one kernel text for one direction of a task."""
     candidate = Candidate(
         task=task,
         direction=Direction(direction),
@@ -42,128 +43,182 @@ def evaluate(
     return grade(candidate, choices or Choices())
 
 
-def grade(candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
-    """The record of one candidate; `candidate.task` is opened as a user would. A secret seed is drawn unless given."""
-    with _opened(candidate, choices, seed) as (desk, record):
-        return run(record, desk, rows_for(desk.choices))
+def grade(
+    candidate: Candidate,
+    choices: Choices,
+    seed: int | None = None,
+    machine: Machine | None = None,
+    *,
+    prepared: "PreparedEvaluation | None" = None,
+) -> Record:
+    """Return the record of one candidate; `candidate.task` is opened as a user would.
+
+    A secret seed is drawn unless one is given. The machine follows from the choices unless one is given. A prepared
+    evaluation of the candidate is resumed.
+    """
+    if prepared is not None:
+        return resume(prepared, machine)
+    with opened_evaluation(candidate, choices, seed, machine) as evaluation:
+        return run(evaluation, stages_for(evaluation.choices))
 
 
-class Begun(Model):
-    """An evaluation up to its artifact, for another process that goes on with it."""
+class PreparedEvaluation(Model):
+    """An evaluation after its first stages, for another process that resumes it."""
 
     target: str
     choices: Choices
     seed: int
     record: Record
     artifact: str
+    launches: int | None = None  # of a call, where the virtual GPU has counted them
+
+    @classmethod
+    def of(cls, evaluation: Evaluation, record: Record, products: Products) -> "PreparedEvaluation":
+        """Return what another process needs to run the remaining stages."""
+        artifact, counted = products.get(Artifact), products.get(LaunchCount)
+        return cls(
+            target=evaluation.target,
+            choices=evaluation.choices,
+            seed=evaluation.seed,
+            record=record,
+            artifact=str(artifact.path) if artifact else "",
+            launches=counted.launches if counted else None,
+        )
+
+    def products(self) -> Products:
+        """Return the products of the stages that ran."""
+        found = Products()
+        found.add([Artifact(Path(self.artifact))] if self.artifact else [])
+        found.add([LaunchCount(self.launches)] if self.launches is not None else [])
+        return found
 
     @property
-    def left(self) -> tuple[Row, ...]:
-        """The stages that are still to come: none where one has objected."""
-        return () if self.record.ended else rows_for(self.choices)[len(self.record.results) :]
+    def remaining_stages(self) -> tuple[Stage, ...]:
+        """The stages still to run: none where one has objected."""
+        return () if self.record.ended else stages_for(self.choices)[len(self.record.results) :]
 
     def failed(self, error: Exception) -> Record:
-        """The record where nobody could go on, by no fault of the candidate's."""
-        return self.record.adding(_fault(self.left[0].name, error, time.perf_counter()))
+        """Return the record for the case that no process could resume; the candidate is not at fault."""
+        return self.record.adding(_fault(self.remaining_stages[0].name, error, time.perf_counter()))
 
 
-def begin(candidate: Candidate, choices: Choices, seed: int | None = None) -> Begun:
-    """The stages that need neither torch nor a GPU."""
-    with _opened(candidate, choices, seed) as (desk, record):
-        done = run(record, desk, [row for row in rows_for(desk.choices) if row.early])
-        artifact = str(desk.artifact or "")
-        return Begun(target=desk.target, choices=desk.choices, seed=desk.seed, record=done, artifact=artifact)
+def prepare(
+    candidate: Candidate, choices: Choices, seed: int | None = None, machine: Machine | None = None
+) -> PreparedEvaluation:
+    """Run the stages that need neither torch nor a GPU."""
+    with opened_evaluation(candidate, choices, seed, machine) as evaluation:
+        products = Products()
+        record = run(evaluation, [stage for stage in stages_for(evaluation.choices) if stage.early], products)
+        return PreparedEvaluation.of(evaluation, record, products)
 
 
-def go_on(begun: Begun) -> Record:
-    """All that is left."""
-    with open_task(begun.target, OpenOptions(trust=begun.choices.trust)) as opened:
-        task, named = opened.describe(), begun.record.candidate
-        if task.version != begun.record.task_version:
+def resume(prepared: PreparedEvaluation, machine: Machine | None = None) -> Record:
+    """Run the remaining stages."""
+    choices, record = prepared.choices, prepared.record
+    with open_task(prepared.target, OpenOptions(trust=choices.trust)) as opened:
+        task = opened.describe()
+        if task.version != record.task_version:
             raise HarnessError(f"Task {task.name} was changed while a kernel for it was compiled.")
-        artifact = Path(begun.artifact) if begun.artifact else None
-        desk = Desk(begun.target, opened, task, named, begun.choices, begun.seed, artifact)
-        return run(begun.record, desk, begun.left)
+        where = machine or machine_for(choices)
+        evaluation = Evaluation(prepared.target, opened, task, record.candidate, choices, where, prepared.seed, record)
+        return run(evaluation, prepared.remaining_stages, prepared.products())
 
 
 @contextmanager
-def _opened(candidate: Candidate, choices: Choices, seed: int | None) -> Iterator[tuple[Desk, Record]]:
-    """The candidate on a desk, and its record before any stage."""
-    chosen = checked(choices)
-    drawn = secrets.randbits(SEED_BITS) if seed is None else seed
+def opened_evaluation(
+    candidate: Candidate, choices: Choices, seed: int | None = None, machine: Machine | None = None
+) -> Iterator[Evaluation]:
+    """Open the candidate's task and yield its evaluation before any stage."""
+    chosen = checked(choices) if machine is None else replace(choices, device=machine.kind)
     with open_task(candidate.task, OpenOptions(trust=choices.trust)) as opened:
-        task = opened.describe()
-        task.signature(candidate.direction)  # one that the task lacks is refused before anything is run
-        record = Record(
-            candidate=candidate.model_copy(update={"task": task.name}),
-            task_version=task.version,
-            environment=environment(chosen.device, chosen.gpu),
-            options=chosen.options(drawn),
-        )
-        yield Desk(candidate.task, opened, task, record.candidate, chosen, drawn), record
+        yield begin_evaluation(candidate, opened, chosen, machine or machine_for(chosen), seed)
+
+
+def begin_evaluation(
+    candidate: Candidate, opened: OpenTask, choices: Choices, machine: Machine, seed: int | None = None
+) -> Evaluation:
+    """Return the evaluation of a candidate on an open task before any stage."""
+    drawn = secrets.randbits(SEED_BITS) if seed is None else seed
+    task = opened.describe()
+    task.signature(candidate.direction)  # a direction that the task lacks is refused before anything is run
+    record = Record(
+        candidate=candidate.model_copy(update={"task": task.name}),
+        task_version=task.version,
+        environment=environment(machine),
+        options=choices.options(drawn),
+    )
+    return Evaluation(candidate.task, opened, task, record.candidate, choices, machine, drawn, record)
 
 
 def checked(choices: Choices) -> Choices:
-    """The choices with their device settled; those that suit no candidate at all are refused."""
+    """Return the choices with their device settled. Raise if they suit no candidate at all."""
     chosen = replace(choices, device=settled(choices.device))
     describe(chosen.gpu)
-    rows_for(chosen)
+    stages_for(chosen)
     return chosen
 
 
-def rows_for(choices: Choices) -> tuple[Row, ...]:
-    """The stages of the device up to the last one asked for, less those left out."""
-    rows = STAGES[choices.device]
-    names = [row.name for row in rows]
+def stages_for(choices: Choices) -> tuple[Stage, ...]:
+    """Return the stages of the machine up to the last one asked for, less those left out."""
+    stages = STAGES[choices.device]
+    names = [stage.name for stage in stages]
     if choices.until and choices.until not in names:
         raise UsageError(f"Stage {choices.until} does not exist on {choices.device}; it has {', '.join(names)}.")
-    end = names.index(choices.until) + 1 if choices.until else len(rows)
-    return tuple(row for row in rows[:end] if row.name not in choices.without)
+    end = names.index(choices.until) + 1 if choices.until else len(stages)
+    return tuple(stage for stage in stages[:end] if stage.name not in choices.without)
 
 
-def run(record: Record, desk: Desk, rows: Sequence[Row]) -> Record:
-    """The record with what each stage said, up to the first that objects."""
-    if not (record.environment.confined.at_floor or desk.choices.trust):
-        return record.adding(_unconfined(record))
+def run(evaluation: Evaluation, stages: Sequence[Stage], products: Products | None = None) -> Record:
+    """Return the record with the result of each stage, up to the first that objects."""
+    if not (evaluation.record.environment.confined.at_floor or evaluation.choices.trust):
+        return evaluation.record.adding(_unconfined(evaluation.record))
+    known = Products() if products is None else products
     try:
-        for need, group in groupby(rows, key=lambda row: row.gpu):
-            record = _under_one_lease(record, desk, need, list(group))
-            if record.ended:
+        for need, group in groupby(stages, key=lambda stage: stage.gpu):
+            evaluation = _run_under_one_lease(evaluation, known, need, list(group))
+            if evaluation.record.ended:
                 break
-        if desk.sitting is not None:  # begun for a clock that never ran, and ended while nobody else is timed
-            with lease(Need.SHARED):
-                desk.close()
+        if any(known.open()):  # started for a clock that never ran, and ended while no kernel is timed
+            with evaluation.machine.lease(Need.SHARED):
+                _close(known)
     finally:
-        desk.close()  # at an interrupt nobody waits for that
-    return record
+        _close(known)  # at an interrupt without waiting for the GPU
+    return evaluation.record
 
 
-def _under_one_lease(record: Record, desk: Desk, need: Need, rows: Sequence[Row]) -> Record:
-    """Stages that need the GPU alike have it in one go: whoever gives it back in between waits for it again."""
+def _close(products: Products) -> None:
+    for product in list(products.open()):
+        product.close()
+
+
+def _run_under_one_lease(evaluation: Evaluation, products: Products, need: Need, stages: Sequence[Stage]) -> Evaluation:
+    """Run stages that need the GPU alike under one lease: giving it back in between would mean waiting for it again."""
     started = time.perf_counter()
     try:
-        if need is Need.ALONE:
-            desk.get_ready()
-        with lease(need):
-            for row in rows:
-                record = record.adding(_one(row, record, desk))
-                if record.ended:
+        if (prepare := stages[0].prepare) is not None:
+            prepare(evaluation, *products.arguments(stages[0]))
+        with evaluation.machine.lease(need):
+            for stage in stages:
+                evaluation = evaluation.adding(_run_one(stage, evaluation, products))
+                if evaluation.record.ended:
                     break
     except UsageError:
         raise
-    except Exception as error:  # noqa: BLE001 - ours, as below
-        return record.adding(_fault(rows[0].name, error, started))
-    return record
+    except Exception as error:  # noqa: BLE001 - a fault of warpsmith, as below
+        return evaluation.adding(_fault(stages[0].name, error, started))
+    return evaluation
 
 
-def _one(row: Row, record: Record, desk: Desk) -> StageResult:
+def _run_one(stage: Stage, evaluation: Evaluation, products: Products) -> StageResult:
     started = time.perf_counter()
     try:
-        return row.make(desk)(record)
+        outcome = stage.run(evaluation, *products.arguments(stage))
     except UsageError:
         raise
-    except Exception as error:  # noqa: BLE001 - our fault, kept in this record so that the next candidate is not touched
-        return _fault(row.name, error, started)
+    except Exception as error:  # noqa: BLE001 - a fault of warpsmith stays in this record; the next candidate goes on
+        return _fault(stage.name, error, started)
+    products.add(outcome.products)
+    return outcome.result
 
 
 def _fault(stage: str, error: Exception, started: float) -> StageResult:

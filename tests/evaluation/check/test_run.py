@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from warpsmith.evaluation.check import Scope, plan
-from warpsmith.evaluation.check.run import STREAK_S, TIMED_IN, Checked, Subject, check
+from warpsmith.evaluation.check.run import TIMED_IN, Checked, Subject, check
+from warpsmith.machines.cuda.machine import LIMITS as CUDA_LIMITS
+from warpsmith.machines.virtual.machine import LIMITS
 from warpsmith.machines.worker.fake_session import FakeSession
 from warpsmith.machines.worker.session import Shown
 from warpsmith.records import CheckFacts, Direction, Family, Reason, Verdict
@@ -28,13 +30,13 @@ def honest(arguments: Values) -> Shown:
 
 
 def checked(answer: Answer) -> Checked:
-    return check(SUBJECT, STEPS, FakeSession(answer))
+    return check(SUBJECT, STEPS, FakeSession(answer), LIMITS)
 
 
 def checked_on_normal(answer: Answer) -> Checked:
     """Only on inputs that no two draws share a part of."""
     steps = [step for step in STEPS if step.trial.family is Family.NORMAL]
-    return check(SUBJECT, steps, FakeSession(answer))
+    return check(SUBJECT, steps, FakeSession(answer), LIMITS)
 
 
 def facts(found: Checked) -> CheckFacts:
@@ -44,7 +46,7 @@ def facts(found: Checked) -> CheckFacts:
 
 def test_an_honest_kernel_is_called_as_often_as_planned() -> None:
     session = FakeSession(honest)
-    found = check(SUBJECT, STEPS, session)
+    found = check(SUBJECT, STEPS, session, LIMITS)
     assert found.result.verdict is Verdict.PASS, found.result.detail
     assert session.slots == [step.slot for step in STEPS]
     assert sum(case.calls for case in facts(found).cases) == len(STEPS) == len(found.seen)
@@ -58,7 +60,7 @@ def test_few_calls_wait_for_a_cold_cache_and_none_by_a_rule(monkeypatch: pytest.
         "warpsmith.evaluation.check.run.secrets.randbelow", lambda most: next(drawn) if most == TIMED_IN else 0
     )
     session = FakeSession(honest)
-    check(SUBJECT, STEPS[:10], session)
+    check(SUBJECT, STEPS[:10], session, LIMITS)
     assert session.clocked == 5
 
 
@@ -67,12 +69,12 @@ def test_a_streak_of_slow_calls_on_a_gpu_is_cut_short(monkeypatch: pytest.Monkey
     monkeypatch.setattr("warpsmith.evaluation.check.run.time.monotonic", count(step=1.0).__next__)
     streak, rest = ([step for step in STEPS if step.streak is of] for of in (True, False))
     assert len(streak) > 100 and rest
-    found = check(SUBJECT, STEPS, FakeSession(honest, device="cuda"))
+    found = check(SUBJECT, STEPS, FakeSession(honest, device="cuda"), CUDA_LIMITS)
     assert found.result.verdict is Verdict.PASS
-    made = int(STREAK_S) + 1
+    made = int(CUDA_LIMITS.streak_s or 0) + 1
     assert len(found.seen) == len(rest) + made
     assert found.result.detail.startswith(f"{len(streak) - made} calls were left out")
-    whole = check(SUBJECT, STEPS, FakeSession(honest, device="vgpu"))
+    whole = check(SUBJECT, STEPS, FakeSession(honest, device="vgpu"), LIMITS)
     assert (len(whole.seen), whole.result.detail) == (len(STEPS), "")
 
 

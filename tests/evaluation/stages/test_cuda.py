@@ -3,9 +3,10 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import pytest
 import torch
@@ -13,32 +14,33 @@ from torch import Tensor
 
 from warpsmith.base import HarnessError, MachineError
 from warpsmith.evaluation import Choices
-from warpsmith.evaluation.check import Seen, Step
 from warpsmith.evaluation.stages.cuda import (
+    BegunReplays,
+    Capture,
+    CaptureAttempt,
     _after,
+    _capture,
     _examine,
-    _launches,
-    _record,
     _subject,
     _timed_cases,
-    check_stage,
-    has_room_for,
-    record_stage,
-    solver,
-    timing_stage,
-    virtual_stage,
+    believed_launches,
+    check_on_gpu,
+    take_capture,
+    time_replays,
 )
-from warpsmith.evaluation.stages.desk import Desk
-from warpsmith.evaluation.stages.stages import arch_of
+from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Outcome, Products, Stage
+from warpsmith.evaluation.stages.virtual import plan_calls, preview_virtually
 from warpsmith.evaluation.timing.baselines import Baseline, Baselines
 from warpsmith.evaluation.timing.recording import Recordings, Unrepeated
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.machines.cuda.machine import LIMITS, CudaMachine
 from warpsmith.machines.cuda.player import Player
 from warpsmith.machines.cuda.room import Room
 from warpsmith.machines.cuda.session import CudaSession, Recorded
 from warpsmith.machines.hardware import Gpu
-from warpsmith.machines.virtual import Facts, Row
+from warpsmith.machines.machine import CheckLimits
+from warpsmith.machines.virtual.machine import VirtualMachine
 from warpsmith.machines.worker.fake_session import FakeSession
 from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.protocol import Recording
@@ -73,8 +75,31 @@ RECORDED = Recorded(Recording("", (1, 2, 3), b""), (), (), ())
 RECORDINGS = Recordings(Room(1, 2, 1), {"c": RECORDED})
 
 
-def desk(*cases: Group, seen: tuple[Seen, ...] = ()) -> Desk:
-    return Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda", cases=cases), seed=3, seen=seen)
+ARTIFACT = Artifact(Path("x.so"))
+GPU = Gpu("H200", "580", 143771, "9.0")
+
+
+@dataclass(frozen=True)
+class HostMachine(CudaMachine):
+    """A GPU whose references are computed on the CPU and whose sessions are given."""
+
+    gpu: Gpu = GPU
+    limits: CheckLimits = LIMITS
+    torch_device: str = "cpu"
+    fake: "Repeatable | None" = None
+    has_room: bool = True
+
+    def session(self, _artifact: Path, _direction: Direction, room: object, *_rest: object) -> CudaSession:
+        assert self.fake is not None
+        return cast(CudaSession, self.fake.on(cast(Room, room)))
+
+    def has_room_for(self, arenas_bytes: int) -> bool:
+        return self.has_room
+
+
+def evaluation(machine: CudaMachine | None = None, record: Record | None = None, **chosen: Any) -> Evaluation:
+    choices = Choices(device="cuda", **chosen)
+    return Evaluation("softmax", OPENED, TASK, CANDIDATE, choices, machine or HostMachine(), 3, record or compiled(1))
 
 
 def compiled(kernels: int, libraries: tuple[str, ...] = (), arch: str = "sm_90a") -> Record:
@@ -84,35 +109,42 @@ def compiled(kernels: int, libraries: tuple[str, ...] = (), arch: str = "sm_90a"
     return record.adding(StageResult(stage="compile", verdict=Verdict.PASS, facts=facts))
 
 
+def captured(one: Evaluation) -> CaptureAttempt:
+    result = StageResult(stage="record", verdict=Verdict.PASS)
+    return CaptureAttempt(result, Capture(_subject(one, ARTIFACT, 3), RECORDINGS))
+
+
+def begun_by(outcome: Outcome) -> BegunReplays | None:
+    return next((one for one in outcome.products if isinstance(one, BegunReplays)), None)
+
+
 @pytest.mark.parametrize("group", [Group.TIMING, Group.DEV, Group.SMOKE])
 def test_the_chosen_group_is_timed_and_by_default_the_timing_cases(group: Group) -> None:
-    assert _timed_cases(desk(group)) == list(TASK.group(group))
-    assert _timed_cases(desk()) == list(TASK.group(Group.TIMING))
+    assert _timed_cases(evaluation(cases=(group,))) == list(TASK.group(group))
+    assert _timed_cases(evaluation()) == list(TASK.group(Group.TIMING))
 
 
 def test_held_out_cases_are_drawn_before_they_are_timed() -> None:
-    found = _timed_cases(desk(Group.HELDOUT))
+    found = _timed_cases(evaluation(cases=(Group.HELDOUT,)))
     assert len(found) == DRAWN + NEAR_CASES and all(case.group is Group.HELDOUT for case in found)
 
 
 def test_a_claim_times_held_out_cases_too() -> None:
-    claimed = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda", tier="claim"), seed=3)
-    found = _timed_cases(claimed)
+    found = _timed_cases(evaluation(tier="claim"))
     assert found[: len(TASK.group(Group.TIMING))] == list(TASK.group(Group.TIMING))
     drawn = found[len(TASK.group(Group.TIMING)) :]
     assert [case.group for case in drawn] == [Group.HELDOUT] * (DRAWN + NEAR_CASES)
     assert [case.name.startswith(NEAR) for case in drawn] == [False] * DRAWN + [True] * NEAR_CASES
 
 
-def test_launches_are_those_that_the_virtual_gpu_counted() -> None:
-    row = Row(kernel="k", launches=3, grid=(1, 1, 1), block=(32, 1, 1))
-    seen = (Seen(Step(Trial(case=CASE)), 0.0, Facts(kernels=(row, row))),)
-    assert _launches(desk(seen=seen), compiled(1)) == 6
+@pytest.mark.parametrize(("counted", "believed"), [(6, 6), (100, 16)])
+def test_launches_are_those_that_the_virtual_gpu_counted_within_a_bound(counted: int, believed: int) -> None:
+    assert believed_launches(evaluation(), LaunchCount(counted)) == believed
 
 
 @pytest.mark.parametrize(("kernels", "believed"), [(1, 1), (3, 3), (50, 8)])
 def test_without_a_virtual_run_the_artifact_s_kernels_are_counted(kernels: int, believed: int) -> None:
-    assert _launches(desk(), compiled(kernels)) == believed
+    assert believed_launches(evaluation(record=compiled(kernels)), None) == believed
 
 
 class Timed:
@@ -147,30 +179,33 @@ class Sat(Sitting):
 
 
 @pytest.mark.parametrize(("begun", "waited_s", "same"), [(False, 0.0, False), (True, 0.0, True), (True, 999.0, False)])
-def test_what_was_recorded_is_timed_in_the_sitting_that_was_begun_unless_it_is_old(
+def test_captured_calls_are_timed_in_the_processes_that_were_started_unless_those_are_old(
     begun: bool, waited_s: float, same: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    timer, one = Timed(), Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"))
-    monkeypatch.setattr("warpsmith.evaluation.stages.cuda.timer_for", lambda hardware, *_given: timer)
-    with pytest.raises(HarnessError, match="before the record stage"):
-        timing_stage(one)(compiled(3))
-    one.subject, one.recorded = _subject(one, 3), RECORDINGS
+    timer, one = Timed(), evaluation()
+    capture = captured(one).capture
+    assert capture is not None
+    monkeypatch.setattr("warpsmith.evaluation.stages.cuda.timer_for", lambda *_given: timer)
     monkeypatch.setattr("warpsmith.evaluation.timing.sitting.Sitting", Sat)
-    early = one.sitting = Sat(one.subject, Path(), RECORDINGS.arenas, 1.0) if begun else None
+    early = Sat(capture.subject, Path(), RECORDINGS.arenas, 1.0) if begun else None
     now = time.monotonic()
     monkeypatch.setattr("warpsmith.evaluation.timing.sitting.time.monotonic", lambda: now + waited_s)
-    assert timing_stage(one)(compiled(3)).verdict is Verdict.PASS
-    assert timer.asked == [(one.subject, list(TASK.group(Group.TIMING)), RECORDINGS)]
-    assert (timer.sat is early) is same and timer.sat.is_closed and one.sitting is None
+    outcome = time_replays(one, capture, BegunReplays(early) if early else None, None)
+    assert outcome.result.verdict is Verdict.PASS
+    assert timer.asked == [(capture.subject, list(TASK.group(Group.TIMING)), RECORDINGS)]
+    assert (timer.sat is early) is same and timer.sat.is_closed
     assert early is None or early.is_closed
+
+
+def test_a_stage_that_stands_before_one_whose_product_it_needs_is_a_fault_of_ours() -> None:
+    with pytest.raises(HarnessError, match="needs CaptureAttempt"):
+        Products().arguments(Stage("record", take_capture, needs=(CaptureAttempt,)))
 
 
 @pytest.fixture
 def a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
-    monkeypatch.setattr("warpsmith.evaluation.stages.cuda.gpus", lambda: (Gpu("H200", "580", 143771, "9.0"),))
     monkeypatch.setattr("warpsmith.evaluation.timing.sitting.Sitting", Sat)
-    monkeypatch.setattr("warpsmith.evaluation.stages.cuda.has_room_for", lambda _bytes: True)
     monkeypatch.setattr("warpsmith.evaluation.timing.host.begin_host", lambda _target: None)
 
 
@@ -215,29 +250,29 @@ def softmax(wrong_from: int) -> Callable[[Values], Shown]:
         ("record", 10**9, [Verdict.PASS, Verdict.PASS]),
         ("check", 10**9, [Verdict.PASS]),
         ("", 3, [Verdict.FAIL]),
-        ("", len(desk(Group.SMOKE).steps("cuda")) + 2, [Verdict.PASS, Verdict.FAIL]),
+        ("", len(plan_calls(evaluation(cases=(Group.SMOKE,)), HostMachine())) + 2, [Verdict.PASS, Verdict.FAIL]),
     ],
 )
 def test_what_was_checked_is_recorded_in_the_same_process(
     until: str, wrong_from: int, said: list[Verdict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session, made = Repeatable(softmax(wrong_from)), problems
-    monkeypatch.setattr("warpsmith.machines.cuda.session.CudaSession", lambda *given: session.on(given[3]))
-    monkeypatch.setattr("warpsmith.evaluation.stages.cuda.solver", lambda opened: opened.problem)
     monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
-    chosen = Choices(device="cuda", cases=(Group.SMOKE,), until=until)
-    one = Desk("softmax", OPENED, TASK, CANDIDATE, chosen, 3, Path("x.so"))
-    results = [check_stage(one)(compiled(1))]
-    results += [record_stage(one)(compiled(1))] if one.recording else []
-    assert [result.verdict for result in results] == said, results
+    one = evaluation(HostMachine(fake=session), cases=(Group.SMOKE,), until=until)
+    checked = check_on_gpu(one, ARTIFACT, None)
+    attempt = next((product for product in checked.products if isinstance(product, CaptureAttempt)), None)
+    outcomes = [checked, *([take_capture(one, attempt)] if attempt else [])]
+    assert [outcome.result.verdict for outcome in outcomes] == said, outcomes
     recorded = said == [Verdict.PASS, Verdict.PASS]
-    assert (set(one.recorded.calls) if one.recorded else set()) == (
+    found = attempt.capture if attempt else None
+    assert (set(found.recordings.calls) if found else set()) == (
         {case.name for case in TASK.group(Group.SMOKE)} if recorded else set()
     )
     rooms = {True: len(TASK.group(Group.SMOKE)), False: len(said) - 1}  # one a case, up to the first that is wrong
     assert [room.slots for room in session.rooms] == [4] + [1] * rooms[recorded]
-    begun = one.sitting.begun if isinstance(one.sitting, Sat) else []
-    assert begun == ([0] if recorded and not until else []), "where it will be timed, a player is begun"
+    begun = begun_by(outcomes[-1])
+    players = begun.sitting.begun if begun and isinstance(begun.sitting, Sat) else []
+    assert players == ([0] if recorded and not until else []), "where calls will be timed, a process is started"
 
 
 @pytest.mark.usefixtures("a_gpu")
@@ -260,14 +295,11 @@ def test_torch_is_loaded_while_a_kernel_is_checked_where_it_will_be_asked(
 ) -> None:
     begun: list[str] = []
     session, modes = Repeatable(softmax(3)), tuple(Baseline(mode=mode, idle_us=(9,), queued_us=(8,)) for mode in kept)
-    monkeypatch.setattr("warpsmith.machines.cuda.session.CudaSession", lambda *given: session.on(given[3]))
-    monkeypatch.setattr("warpsmith.evaluation.stages.cuda.solver", lambda opened: opened.problem)
     monkeypatch.setattr("warpsmith.evaluation.timing.host.begin_host", begun.append)
     monkeypatch.setattr(
         "warpsmith.evaluation.timing.baselines.load", lambda _path: Baselines(modes=modes) if modes else None
     )
-    chosen = Choices(device="cuda", cases=(Group.SMOKE,), tier=tier, until=until)
-    check_stage(Desk("softmax", OPENED, TASK, CANDIDATE, chosen, 3, Path("x.so")))(compiled(1))
+    check_on_gpu(evaluation(HostMachine(fake=session), cases=(Group.SMOKE,), tier=tier, until=until), ARTIFACT, None)
     assert begun == (["softmax"] if is_loaded else [])
 
 
@@ -286,14 +318,11 @@ def test_a_check_that_takes_much_memory_is_one_at_a_time(
         yield
         held.clear()
 
-    monkeypatch.setattr("warpsmith.machines.cuda.session.CudaSession", lambda *given: session.on(given[3]))
     monkeypatch.setattr(
         "warpsmith.machines.cuda.room.room_around", lambda *_rooms: Room(1 << 30, results_bytes, 1, 1 << 30)
     )
     monkeypatch.setattr("warpsmith.evaluation.stages.cuda.much_memory", memory)
-    monkeypatch.setattr("warpsmith.evaluation.stages.cuda.solver", lambda opened: opened.problem)
-    chosen = Choices(device="cuda", cases=(Group.SMOKE,), until="check")
-    check_stage(Desk("softmax", OPENED, TASK, CANDIDATE, chosen, 3, Path("x.so")))(compiled(1))
+    check_on_gpu(evaluation(HostMachine(fake=session), cases=(Group.SMOKE,), until="check"), ARTIFACT, None)
     assert during and set(during) == {alone} and not held
 
 
@@ -309,14 +338,11 @@ def test_what_cannot_be_repeated_is_in_quarantine(
     found: Recordings | Trouble | Unrepeated, verdict: Verdict, reason: Reason | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warpsmith.evaluation.timing.recording.record_calls", lambda *_given: found)
-    monkeypatch.setattr("warpsmith.evaluation.stages.cuda.has_room_for", lambda _bytes: False)
-    one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"))
-    with pytest.raises(HarnessError, match="before the check stage"):
-        record_stage(one)(compiled(1))
-    _record(one, cast(CudaSession, None), _subject(one, 1), [CASE])
-    result = record_stage(one)(compiled(1))
+    one = evaluation(HostMachine(has_room=False))
+    attempt = _capture(one, cast(CudaSession, None), _subject(one, ARTIFACT, 1), [CASE])
+    result = take_capture(one, attempt).result
     assert (result.verdict, result.reason) == (verdict, reason)
-    assert one.recorded == (found if verdict is Verdict.PASS else None)
+    assert (attempt.capture and attempt.capture.recordings) == (found if verdict is Verdict.PASS else None)
     assert ("a texture" in result.detail) is (reason is Reason.UNREPEATED)
 
 
@@ -332,24 +358,17 @@ def test_a_player_that_cannot_begin_early_is_left_to_whoever_times(
         raise error
 
     monkeypatch.setattr(Sat, "player", failing)
-    one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda"), 3, Path("x.so"))
-    one.subject, one.recorded = _subject(one, 1), RECORDINGS
-    one.recording = StageResult(stage="record", verdict=Verdict.PASS)
-    assert record_stage(one)(compiled(1)).verdict is Verdict.PASS
-    assert one.sitting is None and [sitting.is_closed for sitting in sat] == [True]
+    one = evaluation()
+    outcome = take_capture(one, captured(one))
+    assert outcome.result.verdict is Verdict.PASS
+    assert begun_by(outcome) is None and [sitting.is_closed for sitting in sat] == [True]
 
 
 @pytest.mark.usefixtures("a_gpu")
 @pytest.mark.parametrize(("until", "room", "begins"), [("", True, True), ("", False, False), ("record", True, False)])
-def test_a_player_begins_early_where_it_will_be_timed_and_there_is_memory(
-    until: str, room: bool, begins: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("warpsmith.evaluation.stages.cuda.has_room_for", lambda _bytes: room)
-    one = Desk("softmax", OPENED, TASK, CANDIDATE, Choices(device="cuda", until=until), 3, Path("x.so"))
-    one.subject, one.recorded = _subject(one, 1), RECORDINGS
-    one.recording = StageResult(stage="record", verdict=Verdict.PASS)
-    record_stage(one)(compiled(1))
-    assert (one.sitting is not None) is begins
+def test_a_player_begins_early_where_it_will_be_timed_and_there_is_memory(until: str, room: bool, begins: bool) -> None:
+    one = evaluation(HostMachine(has_room=room), until=until)
+    assert (begun_by(take_capture(one, captured(one))) is not None) is begins
 
 
 @pytest.mark.parametrize(("free", "wanted", "fits"), [(80, 5, True), (54, 5, False), (99, 20, False)])
@@ -357,13 +376,12 @@ def test_half_of_the_memory_is_left_to_others(
     free: int, wanted: int, fits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free << 20, 100 << 20))
-    monkeypatch.setattr("warpsmith.evaluation.stages.cuda.gpus", lambda: (Gpu("small", "580", 100, "9.0"),))
-    assert has_room_for(wanted << 20) is fits
+    assert CudaMachine(Gpu("small", "580", 100, "9.0")).has_room_for(wanted << 20) is fits
 
 
 def test_a_timed_call_is_examined_as_a_checked_one() -> None:
     call = OPENED.problem(Direction.FORWARD, Trial(case=CASE))
-    examine = _examine(desk(), Trial(case=CASE))
+    examine = _examine(evaluation(), Trial(case=CASE))
     assert examine(call, Shown(None, call.native)) is None
     wrong = examine(call, Shown(None, tuple(result + 1 for result in call.native)))
     assert wrong is not None and wrong.reason is Reason.WRONG_VALUE
@@ -374,26 +392,25 @@ def test_a_task_of_ours_is_solved_on_the_gpu(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(
         "warpsmith.tasks.reference.program.problem", lambda program, direction, trial, device: asked.append(device)
     )
-    solver(OPENED)(Direction.FORWARD, Trial(case=CASE))
+    CudaMachine(GPU).solve(OPENED, Direction.FORWARD, Trial(case=CASE))
     assert asked == ["cuda"]
 
 
 @pytest.mark.parametrize(("capability", "arch"), [("9.0", "sm_90a"), ("8.6", "sm_86"), ("12.0", "sm_120a")])
-def test_a_kernel_is_compiled_for_the_gpu_that_is_here(
-    capability: str, arch: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("warpsmith.evaluation.stages.stages.gpus", lambda: (Gpu("a GPU", "580", 1, capability),))
-    assert arch_of("cuda") == arch
-    assert arch_of("vgpu") == "sm_90a"
+def test_a_kernel_is_compiled_for_the_architecture_of_the_machine(capability: str, arch: str) -> None:
+    assert CudaMachine(Gpu("a GPU", "580", 1, capability)).arch == arch
+    modelled = VirtualMachine.of("H200").gpu
+    major, minor = map(int, capability.split("."))
+    assert VirtualMachine(modelled.model_copy(update={"capability": (major, minor)})).arch == arch
 
 
 def test_the_virtual_gpu_does_not_stand_for_another_generation() -> None:
-    result = virtual_stage(desk())(compiled(1, arch="sm_120a"))
+    result = preview_virtually(evaluation(record=compiled(1, arch="sm_120a")), ARTIFACT).result
     assert result.verdict is Verdict.SKIP and "sm_120a" in result.detail
 
 
 def test_the_virtual_gpu_runs_no_library() -> None:
-    result = virtual_stage(desk())(compiled(1, ("libcublas.so.13",)))
+    result = preview_virtually(evaluation(record=compiled(1, ("libcublas.so.13",))), ARTIFACT).result
     assert result.verdict is Verdict.SKIP and "libcublas.so.13" in result.detail
 
 
@@ -407,9 +424,3 @@ def test_after_a_fault_the_gpu_is_looked_at(reason: Reason, looked: bool, monkey
     failed = StageResult(stage="check", verdict=Verdict.FAIL, reason=reason, detail="d")
     assert _after(failed) == failed
     assert bool(seen) is looked
-
-
-def test_launches_on_the_virtual_gpu_have_bounded_credit() -> None:
-    row = Row(kernel="k", launches=100, grid=(1, 1, 1), block=(32, 1, 1))
-    seen = (Seen(Step(Trial(case=CASE)), 0.0, Facts(kernels=(row,))),)
-    assert _launches(desk(seen=seen), compiled(1)) == 16

@@ -17,7 +17,7 @@ from warpsmith.evaluation.choices import Choices, Defence
 from warpsmith.evaluation.processes import judges as module
 from warpsmith.evaluation.processes.judges import Judge, Judges, pool_of_judges
 from warpsmith.evaluation.processes.nursery import Nursery
-from warpsmith.evaluation.run import Begun, go_on, grade
+from warpsmith.evaluation.run import PreparedEvaluation, grade, resume
 from warpsmith.records import Candidate, Direction, Environment, Group, Reason, Record, StageResult, Verdict
 from warpsmith.tasks.suite import suite_folder
 
@@ -61,17 +61,17 @@ run(one, lambda: None, prepared.set)
 PARENT = """
 import sys
 sys.path.insert(0, {tests!r})
-from test_judges import begun
+from test_judges import prepared
 from warpsmith.evaluation.processes.judges import Judge, Nursery
-Judge(Nursery((sys.executable, {server!r}))).go_on(begun("sleep " + {mark!r}))
+Judge(Nursery((sys.executable, {server!r}))).resume(prepared("sleep " + {mark!r}))
 """
 INTERRUPTED = """
 import signal, sys
 sys.path.insert(0, {tests!r})
 signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
-from test_judges import begun
+from test_judges import prepared
 from warpsmith.evaluation.processes.judges import Judge, Nursery
-print(Judge(Nursery((sys.executable, {server!r}))).go_on(begun("slow " + {mark!r})).verdict)
+print(Judge(Nursery((sys.executable, {server!r}))).resume(prepared("slow " + {mark!r})).verdict)
 """
 CHOICES = Choices(device="vgpu", cases=(Group.DEV,), without=frozenset({Defence.LINK}), baselines=("eager",))
 
@@ -80,10 +80,10 @@ def asked(source: str) -> Candidate:
     return Candidate(task="softmax", direction=Direction.FORWARD, source=source)
 
 
-def begun(source: str, *results: StageResult, choices: Choices = CHOICES) -> Begun:
+def prepared(source: str, *results: StageResult, choices: Choices = CHOICES) -> PreparedEvaluation:
     environment = Environment(device="d", hardware="h")
     record = Record(candidate=asked(source), task_version="1", environment=environment, results=results)
-    return Begun(target="softmax", choices=choices, seed=7, record=record, artifact="x.so")
+    return PreparedEvaluation(target="softmax", choices=choices, seed=7, record=record, artifact="x.so")
 
 
 @pytest.fixture
@@ -107,64 +107,64 @@ def judge(nursery: Nursery) -> Iterator[Judge]:
 
 
 def test_what_was_begun_is_the_same_on_the_other_side() -> None:
-    assert Begun.parse(begun("x").text()) == begun("x")
+    assert PreparedEvaluation.parse(prepared("x").text()) == prepared("x")
 
 
 def test_records_come_back_and_prints_do_not_disturb(judge: Judge) -> None:
     for _ in range(2):
-        found = judge.go_on(begun("fine"))
+        found = judge.resume(prepared("fine"))
         assert found.candidate == asked("fine") and found.results[0].detail.endswith(" 7 x.so")
 
 
 def test_a_fault_of_ours_is_told_and_the_next_candidate_is_evaluated(judge: Judge) -> None:
     with pytest.raises(HarnessError, match="ZeroDivisionError: by zero"):
-        judge.go_on(begun("raise"))
-    assert judge.go_on(begun("fine")).verdict is Verdict.PASS
+        judge.resume(prepared("raise"))
+    assert judge.resume(prepared("fine")).verdict is Verdict.PASS
 
 
 def test_a_wrong_question_is_the_asker_s(judge: Judge) -> None:
-    first = judge.go_on(begun("fine")).results[0].detail
+    first = judge.resume(prepared("fine")).results[0].detail
     with pytest.raises(UsageError, match="no such baseline"):
-        judge.go_on(begun("refuse"))
-    assert judge.go_on(begun("fine")).results[0].detail == first, "there is nothing wrong with the judge"
+        judge.resume(prepared("refuse"))
+    assert judge.resume(prepared("fine")).results[0].detail == first, "there is nothing wrong with the judge"
 
 
 def test_a_judge_whose_answer_cannot_be_read_is_replaced(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as small, pytest.raises(HarnessError, match="at most 10 are read"):
         small.setattr(module, "JOB_BYTES", 10)
-        judge.go_on(begun("fine"))
-    assert judge.go_on(begun("fine")).verdict is Verdict.PASS
+        judge.resume(prepared("fine"))
+    assert judge.resume(prepared("fine")).verdict is Verdict.PASS
 
 
 def test_a_judge_that_is_at_fault_is_replaced(judge: Judge) -> None:
-    first = judge.go_on(begun("fault"))
+    first = judge.resume(prepared("fault"))
     assert first.verdict is Verdict.FAULT
-    assert judge.go_on(begun("fine")).results[0].detail.split()[0] != first.results[0].detail
+    assert judge.resume(prepared("fine")).results[0].detail.split()[0] != first.results[0].detail
 
 
 def test_judges_that_have_been_ended_are_not_begun_again(judge: Judge, nursery: Nursery) -> None:
     nursery.close()
     with pytest.raises(HarnessError, match="have been ended"):
-        judge.go_on(begun("fine"))
+        judge.resume(prepared("fine"))
 
 
 def test_a_judge_outlives_its_parent_s_death_by_a_successor(judge: Judge, nursery: Nursery) -> None:
-    first = int(judge.go_on(begun("fine")).results[0].detail.split()[0])
+    first = int(judge.resume(prepared("fine")).results[0].detail.split()[0])
     os.kill(parent_of(first), signal.SIGKILL)
     wait_for(lambda: "gone" if _state(first) == "Z" else "")
-    assert int(judge.go_on(begun("fine")).results[0].detail.split()[0]) != first
+    assert int(judge.resume(prepared("fine")).results[0].detail.split()[0]) != first
 
 
 def test_a_judge_that_is_let_go_of_ends(judge: Judge) -> None:
-    pid = int(judge.go_on(begun("fine")).results[0].detail.split()[0])
+    pid = int(judge.resume(prepared("fine")).results[0].detail.split()[0])
     judge.close()
     wait_for(lambda: "gone" if _state(pid) == "Z" else "")
 
 
 def test_a_process_that_dies_has_last_words_and_a_successor(judge: Judge) -> None:
     with pytest.raises(HarnessError, match="these are its last words"):
-        judge.go_on(begun("die"))
-    assert judge.go_on(begun("fine")).verdict is Verdict.PASS
+        judge.resume(prepared("die"))
+    assert judge.resume(prepared("fine")).verdict is Verdict.PASS
 
 
 def test_a_parent_that_dies_before_there_is_a_child_is_quoted(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_parent_that_dies_before_there_is_a_child_is_quoted(tmp_path: Path) ->
         closing(Judge(nursery)) as judge,
         pytest.raises(HarnessError, match="no torch here"),
     ):
-        judge.go_on(begun("fine"))
+        judge.resume(prepared("fine"))
 
 
 COMPILED = StageResult(stage="compile", verdict=Verdict.PASS)
@@ -192,21 +192,21 @@ STATIC = StageResult(stage="static", verdict=Verdict.PASS)
     ],
 )
 def test_what_is_left_follows_from_what_was_done(results: Sequence[StageResult], until: str, left: list[str]) -> None:
-    one = begun("x", *results, choices=Choices(device="vgpu", until=until))
-    assert [row.name for row in one.left] == left
+    one = prepared("x", *results, choices=Choices(device="vgpu", until=until))
+    assert [row.name for row in one.remaining_stages] == left
 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler that refuses a typo and nothing else."""
 
-    def made(candidate: Candidate, choices: Choices, seed: int | None = None) -> Begun:
+    def made(candidate: Candidate, choices: Choices, seed: int | None = None) -> PreparedEvaluation:
         one = REFUSED if candidate.source == "typo" else COMPILED
-        return begun(candidate.source, STATIC, one, choices=Choices(device="vgpu")).model_copy(
+        return prepared(candidate.source, STATIC, one, choices=Choices(device="vgpu")).model_copy(
             update={"seed": seed or 0}
         )
 
-    monkeypatch.setattr(module, "begin", made)
+    monkeypatch.setattr(module, "prepare", made)
 
 
 @pytest.mark.usefixtures("compiled")
@@ -290,7 +290,7 @@ def test_what_waits_is_not_evaluated_after_an_interrupt() -> None:
 
 def test_a_task_that_changed_while_a_kernel_was_compiled_is_no_verdict() -> None:
     with pytest.raises(HarnessError, match="Task softmax was changed"):
-        go_on(begun("x", STATIC, COMPILED))  # of version 1, which no task of ours has
+        resume(prepared("x", STATIC, COMPILED))  # of version 1, which no task of ours has
 
 
 def test_a_judge_that_could_not_use_cuda_begins_again_as_a_process_of_its_own(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_a_judge_that_could_not_use_cuda_begins_again_as_a_process_of_its_own(tm
         closing(Judge(nursery)) as judge,
         pytest.raises(HarnessError, match="Task softmax was changed"),
     ):
-        judge.go_on(begun("x", STATIC, COMPILED))
+        judge.resume(prepared("x", STATIC, COMPILED))
 
 
 def test_it_dies_with_whoever_began_it(argv: tuple[str, ...], tmp_path: Path) -> None:

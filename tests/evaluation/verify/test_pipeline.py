@@ -13,6 +13,8 @@ from warpsmith.evaluation.verify.aggregate import shipped_weights
 from warpsmith.evaluation.verify.pipeline import Ask, Verified, signals_of
 from warpsmith.evaluation.verify.review import Role
 from warpsmith.llm import Answer, Finish, ModelError, Prompt
+from warpsmith.machines.cuda.machine import CudaMachine
+from warpsmith.machines.hardware import Gpu
 from warpsmith.records import Candidate, CompileFacts, Direction, Language, Reason, Verdict
 from warpsmith.tasks.host.find import open_task
 
@@ -106,7 +108,7 @@ def test_a_verdict_can_be_kept_and_read_again() -> None:
 
 
 def test_a_kernel_is_compiled_for_the_gpu_that_comes_after_and_tried_where_one_of_its_kind_is_modelled() -> None:
-    found = looked(arch="sm_86")
+    found = looked(machine=CudaMachine(Gpu("a GPU", "580", 1, "8.6")))
     compiled, virtual = found.results[1:]
     assert isinstance(compiled.facts, CompileFacts) and compiled.facts.arch == "sm_86"
     assert found.go and virtual.verdict is Verdict.SKIP and "sm_86" in virtual.detail

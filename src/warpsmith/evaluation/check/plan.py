@@ -15,7 +15,6 @@ SLOTS = 4
 HELDOUT_DRAWS = 2  # of each held-out shape
 REDRAWS = 64  # tries to find held-out shapes that are small enough
 LONG, SHORT = (104, 152), (8, 16)  # calls of a streak
-VIRTUAL_WORK = 4e6  # floating-point operations of a held-out case on the virtual GPU: about half a second
 LIGHT = 1e5  # work of a case that can be called a hundred times on the virtual GPU
 FEW = 12  # draws of a streak where solving them takes longer than calling
 GATE = (Family.ONE_HOT, Family.NORMAL)

@@ -13,6 +13,7 @@ from warpsmith.evaluation.check.fault import Fault, findings_of, look
 from warpsmith.evaluation.check.plan import Step
 from warpsmith.evaluation.check.seen import Seen, cases_of
 from warpsmith.evaluation.check.threads import one_thread
+from warpsmith.machines.machine import CheckLimits
 from warpsmith.machines.worker.session import Mode, Session, Shown
 from warpsmith.records import Case, CaseCheck, CheckFacts, Direction, Finding, StageResult, Task, Trial, Verdict
 from warpsmith.tasks.reference.program import Problem
@@ -20,7 +21,6 @@ from warpsmith.tasks.reference.program import Problem
 STAGE = "check"
 MODES = (Mode.IDLE, Mode.QUEUED)
 TIMED_IN = 4  # one of so many calls is made as a timed one is, so that a kernel cannot tell a cold cache for a clock
-STREAK_S = 5.0  # on a GPU: a slow kernel shall not keep it from the others for minutes
 Solve = Callable[[Direction, Trial], Problem]
 
 
@@ -78,18 +78,18 @@ class _Solved:
         return found
 
 
-def check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
+def check(subject: Subject, steps: Sequence[Step], session: Session, limits: CheckLimits) -> Checked:
     """Make the calls in order until one is wrong."""
-    with one_thread() if session.device == "vgpu" else nullcontext():
-        return _check(subject, steps, session)
+    with one_thread() if limits.one_thread else nullcontext():
+        return _check(subject, steps, session, limits.streak_s)
 
 
-def _check(subject: Subject, steps: Sequence[Step], session: Session) -> Checked:
+def _check(subject: Subject, steps: Sequence[Step], session: Session, longest_streak_s: float | None) -> Checked:
     started, solved = time.perf_counter(), _Solved(subject, steps)
     notes = _Notes(frozenset(step.trial.text() for step in steps if step.again))
     streak_s, left_out = 0.0, 0
     for step in steps:
-        if step.streak and streak_s > STREAK_S and session.device == "cuda":
+        if step.streak and longest_streak_s is not None and streak_s > longest_streak_s:
             left_out += 1
             continue
         problem = solved.problem(step)

@@ -18,10 +18,10 @@ from typing import Protocol
 
 from warpsmith.base import HarnessError, UsageError
 from warpsmith.evaluation.choices import Choices
+from warpsmith.evaluation.processes import warm
 from warpsmith.evaluation.processes.nursery import Child, Nursery, hung_up, tend
 from warpsmith.evaluation.processes.pool import pool
-from warpsmith.evaluation.processes.warm import get_ready, load
-from warpsmith.evaluation.run import Begun, begin, go_on, grade
+from warpsmith.evaluation.run import PreparedEvaluation, grade, prepare, resume
 from warpsmith.isolation import Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.records import Candidate, Model, Record, Verdict
 
@@ -38,12 +38,19 @@ JOB_BYTES = 64 << 20
 class Grade(Protocol):
     """Who evaluates a candidate: this process, or another."""
 
-    def __call__(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
-        """The candidate's record; a secret seed is drawn unless given."""
+    def __call__(
+        self,
+        candidate: Candidate,
+        choices: Choices,
+        seed: int | None = None,
+        *,
+        prepared: PreparedEvaluation | None = None,
+    ) -> Record:
+        """Return the candidate's record; a secret seed is drawn unless given. A prepared evaluation is resumed."""
         ...
 
 
-GoOn = Callable[[Begun], Record]
+Resume = Callable[[PreparedEvaluation], Record]
 
 
 class Reply(Model):
@@ -62,14 +69,14 @@ class Judge:
         self._busy = Lock()
         self._child: Child | None = nursery.child()
 
-    def go_on(self, begun: Begun) -> Record:
+    def resume(self, prepared: PreparedEvaluation) -> Record:
         """What the process says."""
         with self._busy:
             if self._child is None or self._child.is_gone:
                 self._leave()
                 self._child = self._nursery.child()
             try:
-                reply = _ask(self._child, begun)
+                reply = _ask(self._child, prepared)
             except BaseException:  # whatever it is, an answer may still be on its way
                 self._leave()
                 raise
@@ -92,8 +99,8 @@ class Judge:
             self._child = None
 
 
-def _ask(child: Child, job: Begun) -> Reply:
-    found = child.writer.write(Frame(JOB, job.text().encode()), LONG_S) or child.reader.read(LONG_S, JOB_BYTES)
+def _ask(child: Child, prepared: PreparedEvaluation) -> Reply:
+    found = child.writer.write(Frame(JOB, prepared.text().encode()), LONG_S) or child.reader.read(LONG_S, JOB_BYTES)
     if isinstance(found, FrameError):
         raise HarnessError(f"A judge's process ended ({found.detail}): {child.last_words()}")
     return Reply.parse(found.payload)
@@ -109,19 +116,27 @@ class Judges:
         for judge in self._all:
             self._free.put(judge)
 
-    def grade(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
-        """Compiled here, and the rest by the next one that is free; one that ended in the middle is a fault of ours."""
-        with self._compiling:
-            begun = begin(candidate, choices, seed)
-        if not begun.left:
-            return begun.record
+    def grade(
+        self,
+        candidate: Candidate,
+        choices: Choices,
+        seed: int | None = None,
+        *,
+        prepared: PreparedEvaluation | None = None,
+    ) -> Record:
+        """Compile here and run the other stages in the next free process; one that dies is a fault of warpsmith."""
+        if prepared is None:
+            with self._compiling:
+                prepared = prepare(candidate, choices, seed)
+        if not prepared.remaining_stages:
+            return prepared.record
         judge = self._free.get()
         try:
-            record = judge.go_on(begun)
+            record = judge.resume(prepared)
         except UsageError:
             raise
         except Exception as error:  # noqa: BLE001 - ours, in the record of this candidate; the next has another judge
-            record = begun.failed(error)
+            record = prepared.failed(error)
         finally:
             self._free.put(judge)
         return record
@@ -156,11 +171,11 @@ def judges_for(choices: Choices, jobs: int, until: ExitStack) -> Grade:
     return judges.grade
 
 
-def serve(requests: FrameReader, replies: FrameWriter, one: GoOn) -> None:
+def serve(requests: FrameReader, replies: FrameWriter, one: Resume) -> None:
     """Answer until the other end is closed."""
     while not isinstance(frame := requests.read(LONG_S, JOB_BYTES), FrameError):
         try:
-            reply = Reply(record=one(Begun.parse(frame.payload)))
+            reply = Reply(record=one(PreparedEvaluation.parse(frame.payload)))
         except UsageError as error:
             reply = Reply(refused=str(error))
         except Exception as error:  # noqa: BLE001 - our fault in one evaluation, told in its record
@@ -179,7 +194,7 @@ def leave_with(fd: int) -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def run(one: GoOn, load: Callable[[], None], prepare: Callable[[], None]) -> None:
+def run(one: Resume, load: Callable[[], None], get_ready: Callable[[], None]) -> None:
     """Load, then be the parent of judges; each of them begins to prepare before its first question."""
 
     def judge(reading: int, writing: int) -> None:
@@ -187,15 +202,15 @@ def run(one: GoOn, load: Callable[[], None], prepare: Callable[[], None]) -> Non
             _again(reading, writing)
         if torch := sys.modules.get("torch"):
             torch.seed()  # else all judges would have their parent's numbers to come
-        live(one, prepare, reading, writing)
+        live(one, get_ready, reading, writing)
 
     tend(load, judge)
 
 
-def live(one: GoOn, prepare: Callable[[], None], reading: int, writing: int) -> None:
+def live(one: Resume, get_ready: Callable[[], None], reading: int, writing: int) -> None:
     """A judge's life."""
     leave_with(reading)
-    prepare()
+    get_ready()
     serve(FrameReader(reading), FrameWriter(writing), one)
 
 
@@ -217,10 +232,10 @@ def main() -> None:
         reading, writing = map(int, sys.argv[1:])
         for fd in (reading, writing):
             os.set_inheritable(fd, False)
-        load()
-        live(go_on, get_ready, reading, writing)
+        warm.load()
+        live(resume, warm.get_ready, reading, writing)
     else:
-        run(go_on, load, get_ready)
+        run(resume, warm.load, warm.get_ready)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ TASKS = ("softmax", "linear")  # ours, small: one that sums and one that multipl
 def load() -> None:
     """The modules of the stages, and torch. No GPU is touched."""
     with LEFT_ALONE:
-        import warpsmith.evaluation.check.run  # noqa: F401 - for the stages
-        import warpsmith.evaluation.timing.stage  # noqa: F401 - for the stages
+        import warpsmith.evaluation.check.run
+        import warpsmith.evaluation.timing.stage
         import warpsmith.machines.cuda.player  # noqa: F401 - for the stages
 
 

@@ -1,40 +1,26 @@
-"""The stages on a real GPU: the same check through shared memory, and times of what is repeated without host code."""
+"""The stages on a real GPU: the check through shared memory, the capture of calls, and the times of their replays."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from warpsmith.base import HarnessError
 from warpsmith.evaluation.check import Step
 from warpsmith.evaluation.choices import Choices
-from warpsmith.evaluation.stages import stages
-from warpsmith.evaluation.stages.desk import Desk
-from warpsmith.evaluation.stages.stages import Stage
-from warpsmith.evaluation.verify.trial import unfit, unless_lacking
+from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Outcome
+from warpsmith.evaluation.stages.virtual import plan_calls
 from warpsmith.languages.nvcc import Toolchain
-from warpsmith.machines.hardware import gpus
+from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.hardware.lease import calling, much_memory
-from warpsmith.machines.virtual import describe
 from warpsmith.machines.worker import Trouble
 from warpsmith.machines.worker.session import Shown
-from warpsmith.records import (
-    MODES,
-    Case,
-    CompileFacts,
-    Group,
-    Reason,
-    Record,
-    StageResult,
-    Trial,
-    Verdict,
-)
-from warpsmith.tasks.host.opened import LocalTask, OpenTask
+from warpsmith.records import MODES, Case, Group, Reason, StageResult, Trial, Verdict
 from warpsmith.tasks.inputs.heldout import LONG, near_cases
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.check.run import Solve
     from warpsmith.evaluation.timing.recording import Recordings
     from warpsmith.evaluation.timing.sample import Examine
     from warpsmith.evaluation.timing.sitting import Sitting
@@ -45,95 +31,117 @@ if TYPE_CHECKING:
     from warpsmith.tasks.reference.program import Problem
 
 TIMED = ("", "timing")  # last stages, when there is something to time
-AFTER_CHECK = (*TIMED, "record")  # and to record
+AFTER_CHECK = (*TIMED, "record")  # and to capture
 NOT_REPEATED = "its calls cannot be repeated without its host code, and so not be timed: {why}"
-MUCH = 1 / 16  # of the GPU's memory, for arenas: references in float64 take as much again
-USUAL_MIB = 80 << 10
 MOST_COUNTED = 16  # launches of a call that are given credit
 MOST_LAUNCHES = 8  # believed of a candidate that the virtual GPU could not run
 
 
-def virtual_stage(desk: Desk) -> Stage:
-    """The check on the virtual GPU before a real one is used, where the virtual one is of the same generation."""
-    checked = stages.virtual_stage(desk, "virtual")
+@dataclass(frozen=True)
+class Capture:
+    """Captured calls of every timed case, which replay processes repeat without host code of the candidate."""
 
-    def stage(record: Record) -> StageResult:
-        skipped = unfit(describe(desk.choices.gpu), record.compiled or CompileFacts())
-        return skipped or unless_lacking(checked(record))
-
-    return stage
+    subject: "Timed"
+    recordings: "Recordings"
 
 
-def check_stage(desk: Desk) -> Stage:
-    """The plan's calls on the GPU, and those that are recorded: another process for these would take half a second."""
+@dataclass(frozen=True)
+class CaptureAttempt:
+    """The result of the capture, which the check made in its session: another process would take half a second."""
 
-    def stage(record: Record) -> StageResult:
-        from warpsmith.evaluation.check.run import Subject, check
-        from warpsmith.evaluation.timing.host import begin_host
-        from warpsmith.evaluation.timing.recording import PLACES, room_of
-        from warpsmith.machines.cuda.room import room_around, room_for_all
-        from warpsmith.machines.cuda.session import CudaSession
-        from warpsmith.tasks.reference.fresh import outline
-
-        direction, steps = record.candidate.direction, desk.steps("cuda")
-        timed = _timed_cases(desk) if desk.choices.until in AFTER_CHECK else []
-        if timed and (desk.choices.tier == "claim" or _lacks_baselines(desk, record, timed)):
-            desk.wait_for_torch = begin_host(desk.target)  # it loads torch for seconds
-        subject = desk.subject = _subject(desk, _launches(desk, record))
-        outlines = (outline(desk.opened, direction, step.trial) for step in _one_a_case(steps))
-        room = room_for_all(outlines)
-        later = room_of(subject.outline(case) for case in timed) if timed else room
-        runtime, call_s = Toolchain.find().runtime.parent, desk.choices.call_s
-        arenas = room_around(room, later)
-        with (
-            much_memory() if is_much(arenas.bytes) else nullcontext(),
-            CudaSession(desk.compiled(), direction.value, runtime, arenas, call_s, PLACES) as session,
-            calling(),
-        ):
-            session.use(room)
-            asked = Subject(desk.task, direction, solver(desk.opened), desk.plain)
-            found = check(asked, steps, session).result
-            if found.verdict is Verdict.PASS and timed:
-                _record(desk, session, subject, timed)
-        with calling():
-            _after(desk.recording or found)
-        return found
-
-    return stage
+    result: StageResult
+    capture: Capture | None = None
 
 
-def _lacks_baselines(desk: Desk, record: Record, cases: Iterable[Case]) -> bool:
-    """Whether some mode of torch that is asked for is not kept for some case."""
+@dataclass(frozen=True)
+class TorchStart:
+    """The start of torch's baseline process, which loads torch for seconds."""
+
+    wait: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class BegunReplays:
+    """Replay processes that were started before the clock was asked for."""
+
+    sitting: "Sitting"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the processes still live."""
+        return self.sitting.is_open
+
+    def close(self) -> None:
+        """End them."""
+        self.sitting.close()
+
+
+def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCount | None) -> Outcome:
+    """Check the planned calls on the GPU, and capture those that will be timed in the same session."""
+    from warpsmith.evaluation.check.run import Subject, check
+    from warpsmith.evaluation.timing.host import begin_host
+    from warpsmith.evaluation.timing.recording import PLACES, room_of
+    from warpsmith.machines.cuda.room import room_around, room_for_all
+    from warpsmith.tasks.reference.fresh import outline
+
+    machine, direction = _machine(evaluation), evaluation.candidate.direction
+    steps = plan_calls(evaluation, machine)
+    timed = _timed_cases(evaluation) if evaluation.choices.until in AFTER_CHECK else []
+    needs_torch = timed and (evaluation.choices.tier == "claim" or _lacks_baselines(evaluation, timed))
+    wait = begin_host(evaluation.target) if needs_torch else None
+    subject = _subject(evaluation, artifact, believed_launches(evaluation, counted))
+    outlines = (outline(evaluation.opened, direction, step.trial) for step in _one_a_case(steps))
+    room = room_for_all(outlines)
+    later = room_of(subject.outline(case) for case in timed) if timed else room
+    arenas, attempt = room_around(room, later), None
+    with (
+        much_memory() if machine.is_much(arenas.bytes) else nullcontext(),
+        machine.session(artifact.path, direction, arenas, evaluation.choices.call_s, PLACES) as session,
+        calling(),
+    ):
+        session.use(room)
+        asked = Subject(evaluation.task, direction, partial(machine.solve, evaluation.opened), evaluation.plain)
+        found = check(asked, steps, session, machine.limits).result
+        if found.verdict is Verdict.PASS and timed:
+            attempt = _capture(evaluation, session, subject, timed)
+    with calling():
+        _after(attempt.result if attempt else found)
+    return Outcome(found, tuple(one for one in (attempt, TorchStart(wait) if wait else None) if one is not None))
+
+
+def _machine(evaluation: Evaluation) -> CudaMachine:
+    if not isinstance(evaluation.machine, CudaMachine):
+        raise HarnessError(f"A stage of a real GPU was asked to run on {evaluation.machine.hardware}.")
+    return evaluation.machine
+
+
+def _lacks_baselines(evaluation: Evaluation, cases: Iterable[Case]) -> bool:
+    """Whether some requested mode of torch is not stored for some case."""
     from warpsmith.evaluation.timing.baselines import load, store
 
-    place, direction, cold = record.environment, record.candidate.direction, desk.choices.cache == "cold"
-    kept = (load(store(place.hardware, place.torch, desk.task, direction, case, cold)) for case in cases)
-    return any(one is None or one.lacking(desk.choices.baselines or MODES) for one in kept)
+    choices, place, direction = evaluation.choices, evaluation.record.environment, evaluation.candidate.direction
+    cold = choices.cache == "cold"
+    kept = (load(store(place.hardware, place.torch, evaluation.task, direction, case, cold)) for case in cases)
+    return any(one is None or one.lacking(choices.baselines or MODES) for one in kept)
 
 
-def is_much(arenas_bytes: int) -> bool:
-    """Whether arenas take a large part of this GPU's memory; not every one tells how much it has."""
-    return arenas_bytes > MUCH * ((gpus()[0].memory_mib or USUAL_MIB) << 20)
-
-
-def _record(desk: Desk, session: "CudaSession", subject: "Timed", cases: list[Case]) -> None:
-    """A call of every case that will be timed, written down for whoever repeats it without the host code."""
+def _capture(evaluation: Evaluation, session: "CudaSession", subject: "Timed", cases: list[Case]) -> CaptureAttempt:
+    """Capture one call of every case that will be timed."""
     from warpsmith.evaluation.timing.recording import Unrepeated, record_calls
 
     begin = time.monotonic()
-    found = record_calls(session, subject, cases, partial(_examine, desk))
-    seconds = time.monotonic() - begin
+    found = record_calls(session, subject, cases, partial(_examine, evaluation))
+    result = partial(StageResult, stage="record", seconds=time.monotonic() - begin)
     if isinstance(found, Trouble):
-        verdict, reason, detail = Verdict.FAIL, found.reason, found.detail
-    elif isinstance(found, Unrepeated):
-        verdict, reason, detail = Verdict.QUARANTINE, Reason.UNREPEATED, NOT_REPEATED.format(why=found)
-    else:
-        desk.recorded, verdict, reason, detail = found, Verdict.PASS, None, ""
-    desk.recording = StageResult(stage="record", verdict=verdict, reason=reason, detail=detail, seconds=seconds)
+        return CaptureAttempt(result(verdict=Verdict.FAIL, reason=found.reason, detail=found.detail))
+    if isinstance(found, Unrepeated):
+        detail = NOT_REPEATED.format(why=found)
+        return CaptureAttempt(result(verdict=Verdict.QUARANTINE, reason=Reason.UNREPEATED, detail=detail))
+    return CaptureAttempt(result(verdict=Verdict.PASS), Capture(subject, found))
 
 
 def _after(result: StageResult) -> StageResult:
-    """The result, once the GPU is seen to be well: a fault of one candidate never reaches the next."""
+    """Return the result, once the GPU is seen to be well: a fault of one candidate never reaches the next."""
     from warpsmith.machines.cuda.health import FAULTS, see_healthy
     from warpsmith.machines.cuda.memory import give_back
 
@@ -143,127 +151,118 @@ def _after(result: StageResult) -> StageResult:
     return result
 
 
-def record_stage(desk: Desk) -> Stage:
-    """What became of the recording that was made after the check; the first process that repeats it begins.
+def take_capture(evaluation: Evaluation, attempt: CaptureAttempt) -> Outcome:
+    """Return the capture that the check made; start the first replay process if the calls will be timed.
 
-    While others may use the GPU: under the clock it would take a quarter of the time.
+    It starts while other evaluations may use the GPU: under the clock it would take a quarter of the time.
     """
-
-    def stage(_so_far: Record) -> StageResult:
-        if desk.recording is None:
-            raise HarnessError("The record stage stands before the check stage.")
-        if desk.recorded is not None and desk.choices.until in TIMED and has_room_for(desk.recorded.arenas.bytes):
-            _begin_sitting(desk, desk.recorded)
-        return desk.recording
-
-    return stage
+    capture = attempt.capture
+    if capture is None:
+        return Outcome(attempt.result)
+    starts = evaluation.choices.until in TIMED and _machine(evaluation).has_room_for(capture.recordings.arenas.bytes)
+    begun = _begin_replays(evaluation, capture) if starts else None
+    return Outcome(attempt.result, (capture, begun) if begun else (capture,))
 
 
-def has_room_for(arenas_bytes: int) -> bool:
-    """Whether this is not much, and half of the GPU's memory is left for others by whoever keeps it while it waits."""
-    import torch
-
-    free, total = torch.cuda.mem_get_info()
-    return not is_much(arenas_bytes) and free - arenas_bytes > total / 2
-
-
-def _begin_sitting(desk: Desk, recorded: "Recordings") -> None:
-    desk.sitting = _sitting(desk, recorded)
+def _begin_replays(evaluation: Evaluation, capture: Capture) -> BegunReplays | None:
+    sitting = _sitting(evaluation, capture)
     try:
-        desk.sitting.player(0, next(iter(recorded.calls.values())))
-    except Exception:  # noqa: BLE001 - whatever it is, whoever times begins another, and tells
-        desk.close()
+        sitting.player(0, next(iter(capture.recordings.calls.values())))
+    except Exception:  # noqa: BLE001 - the timing stage starts another process, and reports what is wrong
+        sitting.close()
+        return None
+    return BegunReplays(sitting)
 
 
-def _sitting(desk: Desk, recorded: "Recordings") -> "Sitting":
+def _sitting(evaluation: Evaluation, capture: Capture) -> "Sitting":
     from warpsmith.evaluation.timing.sitting import Sitting
 
-    assert desk.subject is not None  # recorded with it
-    return Sitting(desk.subject, Toolchain.find().runtime.parent, recorded.arenas, desk.choices.call_s)
+    runtime = Toolchain.find().runtime.parent
+    return Sitting(capture.subject, runtime, capture.recordings.arenas, evaluation.choices.call_s)
 
 
-def timing_stage(desk: Desk) -> Stage:
-    """Times of the timing cases, or of the cases that were chosen."""
-
-    def stage(record: Record) -> StageResult:
-        if desk.recorded is None or desk.subject is None:
-            raise HarnessError("The timing stage stands before the record stage.")
-        timer = timer_for(record.environment.hardware, record.environment.torch, desk.choices)
-        with desk.begun_sitting() or _sitting(desk, desk.recorded) as sitting:
-            examine = partial(_examine, desk)
-            found = timer.stage(sitting, desk.subject, _timed_cases(desk), examine, desk.recorded)
-        return _after(found)
-
-    return stage
+def wait_for_torch(
+    _evaluation: Evaluation, _capture: Capture, _begun: BegunReplays | None, start: TorchStart | None
+) -> None:
+    """Wait until torch's baseline process has loaded, while other evaluations may have the GPU."""
+    if start is not None:
+        start.wait()
 
 
-def _subject(desk: Desk, launches: int) -> "Timed":
+def time_replays(
+    evaluation: Evaluation, capture: Capture, begun: BegunReplays | None, _start: TorchStart | None
+) -> Outcome:
+    """Time the replays of the captured calls of every timed case."""
+    environment = evaluation.record.environment
+    timer = timer_for(_machine(evaluation), environment.torch, evaluation.choices)
+    if begun is not None and not begun.sitting.is_fresh:
+        begun.close()
+        begun = None
+    with begun.sitting if begun else _sitting(evaluation, capture) as sitting:
+        examine = partial(_examine, evaluation)
+        cases = _timed_cases(evaluation)
+        return Outcome(_after(timer.stage(sitting, capture.subject, cases, examine, capture.recordings)))
+
+
+def _subject(evaluation: Evaluation, artifact: Artifact, launches: int) -> "Timed":
     from warpsmith.evaluation.timing.subject import Subject as Timed
 
-    direction = desk.candidate.direction
-    return Timed(desk.opened, desk.target, desk.task, direction, desk.compiled(), desk.plain, launches)
+    direction = evaluation.candidate.direction
+    path, plain = artifact.path, evaluation.plain
+    return Timed(evaluation.opened, evaluation.target, evaluation.task, direction, path, plain, launches)
 
 
-def timer_for(hardware: str, torch_version: str, choices: Choices) -> "Timer":
-    """The timer of these choices, over what does not depend on a candidate."""
+def timer_for(machine: CudaMachine, torch_version: str, choices: Choices) -> "Timer":
+    """Return the timer of these choices, with measurements that no candidate changes."""
     from warpsmith.evaluation.timing.stage import Timer
 
     modes = choices.baselines or MODES
-    return Timer(_zeros(), hardware, torch_version, choices.tier, choices.cache, modes)
+    return Timer(_zeros(machine), machine.hardware, torch_version, choices.tier, choices.cache, modes)
 
 
 @cache
-def _zeros() -> "Zeros":
+def _zeros(machine: CudaMachine) -> "Zeros":
     from warpsmith.evaluation.profile import known_ceilings
     from warpsmith.evaluation.timing.zeros import Zeros
 
     toolchain = Toolchain.find()
-    return Zeros(toolchain, known_ceilings(gpus()[0], toolchain))
-
-
-def solver(opened: OpenTask) -> "Solve":
-    """Problems on the GPU: a task of ours is solved there, a foreign one where it is confined."""
-    from warpsmith.tasks.reference.program import moved, problem
-
-    if isinstance(opened, LocalTask):
-        return lambda direction, trial: problem(opened.program, direction, trial, "cuda")
-    return lambda direction, trial: moved(opened.problem(direction, trial), "cuda")
+    return Zeros(toolchain, known_ceilings(machine.gpu, toolchain))
 
 
 def _one_a_case(steps: Iterable[Step]) -> list[Step]:
     return list({step.trial.case.name: step for step in steps}.values())
 
 
-def _timed_cases(desk: Desk) -> list[Case]:
-    """The chosen groups; else the timing cases, and for a claim shapes that nobody has seen as well."""
-    claimed = (Group.TIMING, Group.HELDOUT) if desk.choices.tier == "claim" else (Group.TIMING,)
-    groups = desk.choices.cases or claimed
-    steps = desk.steps("cuda") if Group.HELDOUT in groups else ()
+def _timed_cases(evaluation: Evaluation) -> list[Case]:
+    """Return the chosen groups; else the timing cases, and for a claim held-out shapes as well."""
+    task, choices = evaluation.task, evaluation.choices
+    claimed = (Group.TIMING, Group.HELDOUT) if choices.tier == "claim" else (Group.TIMING,)
+    groups = choices.cases or claimed
+    steps = plan_calls(evaluation, evaluation.machine) if Group.HELDOUT in groups else ()
     cases = [step.trial.case for step in _one_a_case(steps)]
     drawn = [case for case in cases if case.group is Group.HELDOUT and not case.name.startswith(LONG)]
-    near = near_cases(desk.task, desk.seed) if Group.HELDOUT in groups else ()
-    written = [case for case in desk.task.cases if case.group in groups]
-    return [*written[: desk.choices.most_cases], *drawn, *near] or list(desk.task.cases[:1])
+    near = near_cases(task, evaluation.seed) if Group.HELDOUT in groups else ()
+    written = [case for case in task.cases if case.group in groups]
+    return [*written[: choices.most_cases], *drawn, *near] or list(task.cases[:1])
 
 
-def _examine(desk: Desk, trial: Trial) -> "Examine":
+def _examine(evaluation: Evaluation, trial: Trial) -> "Examine":
     from warpsmith.evaluation.check.fault import look
 
     def examine(call: "Problem", shown: Shown) -> Trouble | None:
-        fault = look(shown, call, desk.task, desk.candidate.direction, trial).fault
+        fault = look(shown, call, evaluation.task, evaluation.candidate.direction, trial).fault
         where = f"{trial.case.name}: {trial.case.shape}"
         return Trouble(fault.reason, f"{fault.detail} ({where}, {trial.draw})") if fault else None
 
     return examine
 
 
-def _launches(desk: Desk, record: Record) -> int:
-    """A call's launches as the virtual GPU counted them; else as many as the artifact has kernels.
+def believed_launches(evaluation: Evaluation, counted: LaunchCount | None) -> int:
+    """Return a call's launches as the virtual GPU counted them; else as many as the artifact has kernels.
 
     Bounded: a candidate that knows the virtual GPU could launch nothing there a hundred times, for the credit.
     """
-    counted = [sum(row.launches for row in one.facts.kernels) for one in desk.seen if one.facts]
-    if counted:
-        return min(MOST_COUNTED, max(counted))
-    kernels = record.compiled.kernels if record.compiled else ()
-    return min(MOST_LAUNCHES, max(1, len(kernels)))
+    if counted is not None:
+        return min(MOST_COUNTED, counted.launches)
+    compiled = evaluation.record.compiled
+    return min(MOST_LAUNCHES, max(1, len(compiled.kernels if compiled else ())))

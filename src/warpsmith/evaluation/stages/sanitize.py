@@ -4,12 +4,12 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from warpsmith.evaluation.check.plan import work
 from warpsmith.evaluation.check.sanitizer import SanitizerReport, read_sanitizer
-from warpsmith.evaluation.stages.desk import Desk
-from warpsmith.evaluation.stages.stages import Stage
+from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, Outcome
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.hardware.lease import calling
 from warpsmith.machines.worker import CudaSandbox, Observation
@@ -21,22 +21,16 @@ SPARED = "The virtual GPU has checked memory, races and barriers; a claim runs c
 MISSING = "compute-sanitizer is not on PATH; it comes with the CUDA toolkit."
 
 
-def sanitizer_stage(desk: Desk) -> Stage:
-    """Memory, races in shared memory and barriers, by NVIDIA's own tool."""
-
-    def stage(record: Record) -> StageResult:
-        begin = time.perf_counter()
-        program = shutil.which("compute-sanitizer")
-        if why := not_needed(record, desk.choices.tier, program):
-            return StageResult(stage=STAGE, verdict=Verdict.SKIP, detail=why)
-        case = smallest(desk)
-        with calling(), ThreadPoolExecutor(len(TOOLS)) as pool:
-            reports = dict(
-                zip(TOOLS, pool.map(lambda tool: _report(desk, Path(str(program)), tool, case), TOOLS), strict=True)
-            )
-        return concluded(reports, case, time.perf_counter() - begin)
-
-    return stage
+def sanitize(evaluation: Evaluation, artifact: Artifact) -> Outcome:
+    """Look for memory errors, races in shared memory and wrong barriers with NVIDIA's own tool."""
+    begin = time.perf_counter()
+    program = shutil.which("compute-sanitizer")
+    if why := not_needed(evaluation.record, evaluation.choices.tier, program):
+        return Outcome(StageResult(stage=STAGE, verdict=Verdict.SKIP, detail=why))
+    case, run = smallest(evaluation), partial(_report, evaluation, artifact, Path(str(program)))
+    with calling(), ThreadPoolExecutor(len(TOOLS)) as pool:
+        reports = dict(zip(TOOLS, pool.map(lambda tool: run(tool, case), TOOLS), strict=True))
+    return Outcome(concluded(reports, case, time.perf_counter() - begin))
 
 
 def not_needed(record: Record, tier: str, program: str | None) -> str:
@@ -48,9 +42,10 @@ def not_needed(record: Record, tier: str, program: str | None) -> str:
     return SPARED if looked and tier == "search" else ""
 
 
-def smallest(desk: Desk) -> Case:
-    """The case that costs least: the tools slow a kernel down by hundreds."""
-    return min(desk.task.cases, key=lambda case: work(desk.task, desk.candidate.direction, case))
+def smallest(evaluation: Evaluation) -> Case:
+    """Return the case that costs least: the tools slow a kernel down by hundreds."""
+    task, direction = evaluation.task, evaluation.candidate.direction
+    return min(task.cases, key=lambda case: work(task, direction, case))
 
 
 def concluded(reports: dict[str, SanitizerReport], case: Case, seconds: float) -> StageResult:
@@ -76,12 +71,12 @@ def _said(finding: Finding) -> str:
     return f"{finding.kernel or 'a call'}{where}: {finding.message}"
 
 
-def _report(desk: Desk, program: Path, tool: str, case: Case) -> SanitizerReport:
+def _report(evaluation: Evaluation, artifact: Artifact, program: Path, tool: str, case: Case) -> SanitizerReport:
     from warpsmith.machines.worker.tensors import to_values
 
-    direction = desk.candidate.direction
-    problem = desk.opened.problem(direction, Trial(case=case, seed=desk.seed % (1 << 31)))
-    values = to_values([*problem.arguments, *(problem.native if desk.plain else ())])
+    direction = evaluation.candidate.direction
+    problem = evaluation.opened.problem(direction, Trial(case=case, seed=evaluation.seed % (1 << 31)))
+    values = to_values([*problem.arguments, *(problem.native if evaluation.plain else ())])
     home = program.resolve().parent
     sandbox = CudaSandbox(
         Toolchain.find().runtime.parent,
@@ -90,7 +85,7 @@ def _report(desk: Desk, program: Path, tool: str, case: Case) -> SanitizerReport
             path for path in (home, home.parent / "compute-sanitizer", home.parent.parent) if path.exists()
         ),
     )
-    return read_run(sandbox.run(desk.compiled(), direction.value, values))
+    return read_run(sandbox.run(artifact.path, direction.value, values))
 
 
 def read_run(seen: Observation) -> SanitizerReport:

@@ -1,39 +1,44 @@
-"""The stages of each device in order. Adding a stage is adding a row."""
+"""The stages of each kind of machine, in order. A new stage is a new row."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from warpsmith.evaluation.stages import cuda
-from warpsmith.evaluation.stages.desk import Desk
-from warpsmith.evaluation.stages.sanitize import sanitizer_stage
-from warpsmith.evaluation.stages.stages import Stage, compile_stage, modelled_stage, static_stage, virtual_stage
+from warpsmith.evaluation.stages.common import compile_candidate, find_signs
+from warpsmith.evaluation.stages.evaluation import Artifact, LaunchCount, PassedCalls, Stage
+from warpsmith.evaluation.stages.sanitize import sanitize
+from warpsmith.evaluation.stages.virtual import (
+    PREVIEW,
+    check_virtually,
+    model_times,
+    preview_virtually,
+    screen_virtually,
+)
 from warpsmith.machines.hardware.lease import Need
 
-
-@dataclass(frozen=True)
-class Row:
-    """One stage: its name, how it is made for a candidate, how it needs the GPU; an early one needs no torch either."""
-
-    name: str
-    make: Callable[[Desk], Stage]
-    gpu: Need = Need.NONE
-    early: bool = False
-
-
-STAGES: Mapping[str, tuple[Row, ...]] = {
+STATIC = Stage("static", find_signs, early=True)
+COMPILE = Stage("compile", compile_candidate, early=True)
+SCREEN = (STATIC, COMPILE, Stage(PREVIEW, screen_virtually, needs=(Artifact,)))  # of a verifier
+STAGES: Mapping[str, tuple[Stage, ...]] = {
     "vgpu": (
-        Row("static", static_stage, early=True),
-        Row("compile", compile_stage, early=True),
-        Row("check", virtual_stage),
-        Row("timing", modelled_stage),
+        STATIC,
+        COMPILE,
+        Stage("check", check_virtually, needs=(Artifact,)),
+        Stage("timing", model_times, needs=(PassedCalls,)),
     ),
     "cuda": (
-        Row("static", static_stage, early=True),
-        Row("compile", compile_stage, early=True),
-        Row("virtual", cuda.virtual_stage),
-        Row("check", cuda.check_stage, Need.SHARED),
-        Row("sanitizer", sanitizer_stage, Need.SHARED),
-        Row("record", cuda.record_stage, Need.SHARED),
-        Row("timing", cuda.timing_stage, Need.ALONE),
+        STATIC,
+        COMPILE,
+        Stage(PREVIEW, preview_virtually, needs=(Artifact,)),
+        Stage("check", cuda.check_on_gpu, needs=(Artifact,), uses=(LaunchCount,), gpu=Need.SHARED),
+        Stage("sanitizer", sanitize, needs=(Artifact,), gpu=Need.SHARED),
+        Stage("record", cuda.take_capture, needs=(cuda.CaptureAttempt,), gpu=Need.SHARED),
+        Stage(
+            "timing",
+            cuda.time_replays,
+            needs=(cuda.Capture,),
+            uses=(cuda.BegunReplays, cuda.TorchStart),
+            gpu=Need.ALONE,
+            prepare=cuda.wait_for_torch,
+        ),
     ),
 }

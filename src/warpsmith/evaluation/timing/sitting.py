@@ -30,6 +30,7 @@ class Sitting:
         self._players: dict[int, tuple[Player, ExitStack, float]] = {}  # with the time when each began
         self._open = ExitStack()
         self._begin_s = time.monotonic()
+        self.is_open = True
 
     def __enter__(self) -> Self:
         return self
@@ -42,6 +43,7 @@ class Sitting:
     def close(self) -> None:
         """End its processes."""
         self._open.close()
+        self.is_open = False
 
     @property
     def is_fresh(self) -> bool:

@@ -1,8 +1,11 @@
-"""Before the GPU: what can be said of a candidate without one, what each voice is worth, and whether to go on.
+"""Verifiers: what can be found out about a candidate before it costs GPU time, and how much each verifier counts."""
 
-`verify.virtual` is had from its own file: it loads torch.
-"""
+from typing import TYPE_CHECKING
 
-from warpsmith.evaluation.verify.pipeline import Verifiers, verify
+from warpsmith.base.lazy import lazy_members
+
+if TYPE_CHECKING:
+    from warpsmith.evaluation.verify.pipeline import Verifiers, verify
 
 __all__ = ["Verifiers", "verify"]
+__getattr__ = lazy_members(__name__, {"pipeline": ("Verifiers", "verify")})

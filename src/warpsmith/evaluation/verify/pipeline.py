@@ -5,27 +5,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from warpsmith.evaluation.choices import Choices, machine_for
+from warpsmith.evaluation.run import PreparedEvaluation, begin_evaluation, run
+from warpsmith.evaluation.stages.evaluation import Products
+from warpsmith.evaluation.stages.table import SCREEN
 from warpsmith.evaluation.verify.aggregate import REVIEWER, Decision, Signal, Weights, decide, load_weights
 from warpsmith.evaluation.verify.review import BadAnswer, Review, Role, Subject, objection, read_review, review_prompt
-from warpsmith.evaluation.verify.static import look_static
-from warpsmith.evaluation.verify.trial import try_virtually, unfit
-from warpsmith.languages.nvcc import CompileOptions, compile
-from warpsmith.languages.nvcc.options import DEFAULT_ARCH
 from warpsmith.llm import Answer, ModelError, Prompt
-from warpsmith.machines.virtual import describe
-from warpsmith.records import Candidate, CompileFacts, Model, StageResult, StaticFacts, Task, Verdict
+from warpsmith.machines.machine import Machine
+from warpsmith.machines.virtual.machine import VirtualMachine
+from warpsmith.records import Candidate, Model, StageResult, StaticFacts, Verdict
 from warpsmith.tasks.host.opened import OpenTask
 
 Ask: TypeAlias = Callable[[Sequence[Prompt]], Sequence[Answer | ModelError]]
 SPOKEN = (Verdict.PASS, Verdict.FAIL)  # a skip, and a fault of ours, say nothing of the candidate
 
 
+VIRTUAL = Choices(device=VirtualMachine.kind)
+
+
 @dataclass(frozen=True)
 class Verifiers:
     """Which verifiers look and for which machine, how they are weighed, and who answers for the reviewers."""
 
-    arch: str = DEFAULT_ARCH  # of the GPU that comes after
-    gpu: str = "H200"  # what the virtual GPU models
+    choices: Choices = VIRTUAL  # of the evaluation that comes afterwards
+    machine: Machine | None = None  # where it takes place; None: as the choices say
     virtual: bool = True
     roles: tuple[Role, ...] = ()
     ask: Ask | None = None  # needed where there are roles
@@ -41,6 +45,7 @@ class Verified(Model):
     reviews: tuple[Review, ...] = ()
     bad_answers: tuple[BadAnswer, ...] = ()
     usd: float = 0.0  # spent on reviewers
+    prepared: PreparedEvaluation | None = None  # to be resumed where the candidate is worth a GPU
     seconds: float = 0.0
 
     @property
@@ -71,7 +76,8 @@ def verify(candidate: Candidate, opened: OpenTask, seed: int, verifiers: Verifie
     """Look at a candidate, the cheap way first; `seed` draws the calls on the virtual GPU and should be secret."""
     chosen, started, task = verifiers or Verifiers(), time.perf_counter(), opened.describe()
     weights = chosen.weights or load_weights()
-    results = _results(candidate, opened, task, seed, chosen)
+    prepared = _screen(candidate, opened, seed, chosen)
+    results = prepared.record.results
     signals = [_signal(result) for result in results if result.verdict in SPOKEN]
     decision = decide(signals, weights)
     reviews: tuple[Review | BadAnswer, ...] = ()
@@ -87,6 +93,7 @@ def verify(candidate: Candidate, opened: OpenTask, seed: int, verifiers: Verifie
         reviews=tuple(one for one in reviews if isinstance(one, Review)),
         bad_answers=tuple(one for one in reviews if isinstance(one, BadAnswer)),
         usd=usd,
+        prepared=prepared,
         seconds=time.perf_counter() - started,
     )
 
@@ -97,17 +104,12 @@ def signals_of(verified: Verified) -> tuple[Signal, ...]:
     return (*spoken, *(_opinion(review) for review in verified.reviews))
 
 
-def _results(
-    candidate: Candidate, opened: OpenTask, task: Task, seed: int, chosen: Verifiers
-) -> tuple[StageResult, ...]:
-    made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task, chosen.arch))
-    results = (look_static(candidate, task.libraries), made.result)
-    if not chosen.virtual or made.artifact is None:
-        return results
-    assert isinstance(made.result.facts, CompileFacts)
-    modelled = describe(chosen.gpu)
-    skipped = unfit(modelled, made.result.facts)
-    return (*results, skipped or try_virtually(candidate, opened, made.artifact, seed, modelled))
+def _screen(candidate: Candidate, opened: OpenTask, seed: int, chosen: Verifiers) -> PreparedEvaluation:
+    """Run the stages that need no real GPU."""
+    machine = chosen.machine or machine_for(chosen.choices)
+    evaluation, products = begin_evaluation(candidate, opened, chosen.choices, machine, seed), Products()
+    record = run(evaluation, SCREEN if chosen.virtual else SCREEN[:-1], products)
+    return PreparedEvaluation.of(evaluation, record, products)
 
 
 def _reviewed(subject: Subject, roles: Sequence[Role], ask: Ask) -> tuple[tuple[Review | BadAnswer, ...], float]:

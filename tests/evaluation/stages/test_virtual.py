@@ -1,9 +1,9 @@
-"""The virtual GPU as a verifier."""
+"""The check on the virtual GPU before a real one is used."""
 
 import pytest
 
-from warpsmith.evaluation.verify.trial import unfit, unless_lacking
-from warpsmith.machines.virtual import describe
+from warpsmith.evaluation.stages.virtual import unfit, unless_lacking
+from warpsmith.machines.virtual.machine import VirtualMachine
 from warpsmith.records import CompileFacts, Reason, StageResult, Verdict
 
 
@@ -32,10 +32,10 @@ def test_what_the_virtual_gpu_lacks_is_left_to_the_real_one(reason: Reason, verd
 def test_another_generation_and_a_library_are_left_to_the_real_one(
     arch: str, libraries: tuple[str, ...], why: str
 ) -> None:
-    found = unfit(describe("H200"), CompileFacts(arch=arch, libraries=libraries))
+    found = unfit(VirtualMachine.of("H200"), CompileFacts(arch=arch, libraries=libraries))
     assert found is not None and found.verdict is Verdict.SKIP and why in found.detail
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_90a"])
 def test_the_same_generation_is_tried(arch: str) -> None:
-    assert unfit(describe("H200"), CompileFacts(arch=arch)) is None
+    assert unfit(VirtualMachine.of("H200"), CompileFacts(arch=arch)) is None

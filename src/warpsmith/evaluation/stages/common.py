@@ -1,0 +1,22 @@
+"""The stages that every machine has first: static signs in the text, and compilation."""
+
+from dataclasses import replace
+
+from warpsmith.evaluation.choices import Defence
+from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, Outcome
+from warpsmith.evaluation.verify.static import look_static
+from warpsmith.languages.nvcc import CompileOptions, compile
+
+
+def find_signs(evaluation: Evaluation) -> Outcome:
+    """Find signs of cheating in the text: they explain what a later stage finds, and decide nothing."""
+    return Outcome(look_static(evaluation.candidate, evaluation.task.libraries))
+
+
+def compile_candidate(evaluation: Evaluation) -> Outcome:
+    """Compile the candidate for the machine's architecture."""
+    options = CompileOptions.of(evaluation.task, evaluation.machine.arch)
+    if Defence.LINK in evaluation.choices.without:
+        options = replace(options, link_policy=False)
+    made = compile(evaluation.candidate, evaluation.signature, options)
+    return Outcome(made.result, (Artifact(made.artifact),) if made.artifact else ())
