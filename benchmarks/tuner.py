@@ -27,8 +27,8 @@ from warpsmith.app.wishes import Wishes
 from warpsmith.archive import Archive
 from warpsmith.base import geomean, median
 from warpsmith.evaluation.check.fault import look
+from warpsmith.languages.cuda.tunables import read_space, said, tuned
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
-from warpsmith.languages.tune import read_space, said, tuned
 from warpsmith.machines.cuda.room import room_for_all
 from warpsmith.machines.cuda.session import CudaSession
 from warpsmith.machines.worker.session import Mode

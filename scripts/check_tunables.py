@@ -16,8 +16,8 @@ from pathlib import Path
 from warpsmith.base import evaluate
 from warpsmith.evaluation.check.run import Subject
 from warpsmith.evaluation.verify.virtual import run_virtual
+from warpsmith.languages.cuda.tunables import Space, read_space, said
 from warpsmith.languages.nvcc import compile
-from warpsmith.languages.tune import Space, read_space, said
 from warpsmith.machines.virtual import describe
 from warpsmith.machines.virtual.session import VirtualSession
 from warpsmith.records import Candidate, Case, CompileFacts, Direction, Group, Task, Trial, Verdict

@@ -22,11 +22,8 @@ from pathlib import Path
 from warpsmith.base import write_atomic
 from warpsmith.evaluation.corpus import read_corpus
 from warpsmith.evaluation.verify.calibrate import HARMS
-from warpsmith.evaluation.verify.mutate import Harm, Operator, mutants
-from warpsmith.evaluation.verify.operators import OPERATORS
 from warpsmith.evaluation.verify.replies import ATTACKS, REVIEWS, Reply
 from warpsmith.evaluation.verify.review import Subject, panel_prompt
-from warpsmith.evaluation.verify.rewrites import REWRITES, rewritten
 from warpsmith.evaluation.verify.specimens import (
     REQUESTS,
     TRUTH,
@@ -37,8 +34,11 @@ from warpsmith.evaluation.verify.specimens import (
     read_candidates,
     read_specimens,
 )
-from warpsmith.languages.nvcc.source import language_of
-from warpsmith.languages.nvcc.text import code_of
+from warpsmith.languages import language_of
+from warpsmith.languages.cuda.mutants import Harm, MutationOperator, mutants
+from warpsmith.languages.cuda.mutation_operators import OPERATORS
+from warpsmith.languages.cuda.rewrites import REWRITES, rewritten
+from warpsmith.languages.cuda.text import code_of
 from warpsmith.records import Candidate, Direction
 from warpsmith.tasks.host.find import open_task
 
@@ -213,7 +213,7 @@ def mutations(bases: list[Candidate], draw: random.Random) -> Iterator[Candidate
 
 
 def _of_operator(
-    operator: Operator, bases: list[Candidate], used: Counter[str], draw: random.Random
+    operator: MutationOperator, bases: list[Candidate], used: Counter[str], draw: random.Random
 ) -> Iterator[Candidate]:
     fit = [(base, places) for base in bases if (places := mutants(base.source, operator))]
     draw.shuffle(fit)

@@ -8,7 +8,7 @@ import pytest
 import warpsmith
 from warpsmith.archive import Archive, Run
 from warpsmith.cli._main import run
-from warpsmith.languages.skeleton import skeleton
+from warpsmith.languages import skeleton
 from warpsmith.records import Candidate, Direction, Record
 from warpsmith.search.fake import fake_record
 from warpsmith.tasks.formats.own import read_task

@@ -19,7 +19,7 @@ from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stop import StopRule
 from warpsmith.evaluation.timing.subject import Subject
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
-from warpsmith.languages.nvcc.source import language_of
+from warpsmith.languages import language_of
 from warpsmith.machines.cuda.memory import give_back
 from warpsmith.machines.cuda.session import CALL_S, CudaSession
 from warpsmith.machines.hardware.lease import Need, lease, much_memory
@@ -41,7 +41,7 @@ def subject_of(path: Path, task: str, direction: Direction) -> Subject:
     candidate = Candidate(task=task, direction=direction, source=source, language=language)
     made = compile(candidate, described.signature(direction), CompileOptions.of(described))
     assert made.artifact is not None, made.result.detail
-    return Subject(opened, task, described, direction, made.artifact, language is Language.PLAIN, launches=1)
+    return Subject(opened, task, described, direction, made.artifact, language == Language.PLAIN, launches=1)
 
 
 def examined(subject: Subject, trial: Trial) -> Callable[[Problem, Shown], Trouble | None]:

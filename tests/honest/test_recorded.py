@@ -8,8 +8,8 @@ import torch
 
 from warpsmith.evaluation.corpus import read_specimen
 from warpsmith.isolation import Frame, Limits
+from warpsmith.languages import language_of
 from warpsmith.languages.nvcc import CompileOptions, compile
-from warpsmith.languages.nvcc.source import language_of
 from warpsmith.machines.virtual import Settings, VirtualGpu, describe, runtime
 from warpsmith.machines.worker.protocol import Answer, Kind, Status, call, parse_recorded
 from warpsmith.machines.worker.run import _place, worker_policy
@@ -34,7 +34,7 @@ def fault_of(path: Path, task: str, direction: Direction, calls: int = 2) -> str
     case = described.group(Group.SMOKE)[0]
     problem = opened.problem(direction, Trial(case=case))
     values = to_values(problem.arguments, described.signature(direction))
-    if language is Language.PLAIN:
+    if language == Language.PLAIN:
         values = (*values, *(to_raw(torch.zeros_like(like)) for like in problem.native))
     with VirtualGpu(describe("H200"), Settings(memory_bytes=1 << 30, wall_s=60)) as gpu:
         policy = worker_policy(made.artifact, runtime().parent, LIMITS, {"WARPSMITH_VGPU_FD": "5"})

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import warpsmith
-from warpsmith.languages.nvcc.source import language_of
+from warpsmith.languages import language_of
 from warpsmith.records import (
     Candidate,
     Direction,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from warpsmith.languages import language_of
 from warpsmith.languages.nvcc import Toolchain, compile
-from warpsmith.languages.nvcc.source import language_of
 from warpsmith.records import Candidate, Direction
 from warpsmith.report.export.package import FORMS
 

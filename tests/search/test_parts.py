@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from evolving import KERNEL, kernel, start
 
-from warpsmith.languages.tune import read_space
+from warpsmith.languages.cuda.tunables import read_space
 from warpsmith.machines.virtual import Row, cost, describe
 from warpsmith.records import Direction, Lesson, Precision, Reason, Record
 from warpsmith.search.fake import fake_record

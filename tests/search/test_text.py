@@ -5,8 +5,8 @@ import time
 import pytest
 from evolving import KERNEL, kernel, start
 
-from warpsmith.languages.tags import RULES, cell, tags
-from warpsmith.languages.tokens import Novelty, normal_digest, normal_key, similarity, tokens
+from warpsmith.languages.cuda.tags import RULES, cell, tags
+from warpsmith.languages.cuda.tokens import Novelty, normal_digest, normal_key, similarity, tokens
 
 
 def test_comments_and_layout_are_no_tokens_but_strings_are() -> None:

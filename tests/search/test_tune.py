@@ -3,7 +3,7 @@
 import pytest
 from evolving import KERNEL, start
 
-from warpsmith.languages.tune import read_space, tuned
+from warpsmith.languages.cuda.tunables import read_space, tuned
 
 
 def guarded(line: str, name: str = "B") -> str:

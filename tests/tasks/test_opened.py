@@ -14,7 +14,7 @@ FILE = Path(__file__).parent.parent / "foreign" / "modules" / "mine.py"
 def test_describing_a_suite_task_loads_no_torch() -> None:
     code = (
         "import sys\nfrom warpsmith.tasks.host.find import open_task\n"
-        "from warpsmith.languages.skeleton import skeleton\n"
+        "from warpsmith.languages import skeleton\n"
         "from warpsmith.records import Direction\n"
         "task = open_task('softmax').describe()\nassert skeleton(task, Direction.FORWARD)\n"
         "assert 'torch' not in sys.modules\n"

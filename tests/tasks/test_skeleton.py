@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.languages.skeleton import skeleton
+from warpsmith.languages import skeleton
 from warpsmith.records import Argument, Direction, Kind, Language, Role, Signature, Task
 from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import suite, suite_folder

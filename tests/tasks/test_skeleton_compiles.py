@@ -2,8 +2,8 @@
 
 import pytest
 
+from warpsmith.languages import skeleton
 from warpsmith.languages.nvcc import compile
-from warpsmith.languages.skeleton import skeleton
 from warpsmith.records import Argument, Candidate, Direction, Kind, Language, Role, Signature, Task, Verdict
 from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import suite_folder

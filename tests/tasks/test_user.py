@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.languages.skeleton import skeleton
+from warpsmith.languages import skeleton
 from warpsmith.records import Direction, Group, Origin, Role, Trial
 from warpsmith.tasks.formats.user import user_program
 from warpsmith.tasks.inputs.shapes import read_shape

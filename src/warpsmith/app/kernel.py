@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from warpsmith.base import nearest, read_text
-from warpsmith.records import Candidate, Direction, Language
+from warpsmith.records import Candidate, Direction
 
 LOG = logging.getLogger(__name__)
 
@@ -15,19 +15,21 @@ def read_kernel(
     path: Path,
     task: str,
     direction: Direction | None = None,
-    language: Language | None = None,
+    language: str | None = None,
     macros: Mapping[str, str] | None = None,
 ) -> Candidate:
     """The candidate of a .cu file."""
-    from warpsmith.languages.nvcc.source import language_of
+    from warpsmith.languages import find_language, language_of
 
+    if language is not None:
+        find_language(language)
     source = read_text(path)
     _warn(path, source, macros or {})
     return Candidate(
         task=task,
         direction=direction or Direction.named(path.stem),
         source=source,
-        language=language or language_of(source),
+        language=language or language_of(source, path.suffix),
         macros=macros or {},
     )
 

@@ -15,7 +15,7 @@ def screen_with(session: "Session", reviews: Mapping[str, str]) -> Callable[[Can
     """Static signs, the compiler and the reviewers; a candidate without a review is judged by the others."""
     from warpsmith.evaluation.verify.pipeline import Verifiers
     from warpsmith.evaluation.verify.review import Role
-    from warpsmith.languages.tokens import normal_key
+    from warpsmith.languages.cuda.tokens import normal_key
     from warpsmith.llm import Answer, ModelError
 
     slots = {normal_key(one.candidate): one.proposal.slot.name for one in session.search.ledger.waiting()}

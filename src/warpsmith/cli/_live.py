@@ -107,7 +107,7 @@ def summary(view: "View", busy: int | None) -> list[str]:
 def best_lines(best: "Member | None", lineage: tuple[str, ...] = ()) -> list[str]:
     """The best kernel so far, with its interval where it was measured."""
     from warpsmith.cli._archive import score_text
-    from warpsmith.languages.tune import said
+    from warpsmith.languages.cuda.tunables import said
 
     if best is None:
         return ["no correct kernel yet"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warpsmith.base import UsageError
-from warpsmith.records import Direction, Group, Language
+from warpsmith.records import Direction, Group
 
 if TYPE_CHECKING:
     from warpsmith.evaluation import Defence
@@ -17,7 +17,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program ins
 Target = Annotated[str, typer.Argument(help="A suite task, a task folder, a KernelBench file, or file.py:Name.")]
 Kernel = Annotated[Path, typer.Argument(help="A .cu file.")]
 Pass = Annotated[Direction | None, typer.Option(help="Which pass; by default from the file's name.")]
-Style = Annotated[Language | None, typer.Option(help="Which style; by default from the source.")]
+Style = Annotated[str | None, typer.Option(help="Which language, torch or plain; by default from the source.")]
 Shapes = Annotated[
     list[str] | None, typer.Option("--input", help="An example input of file.py:Name, as 32x1024:float32; repeatable.")
 ]

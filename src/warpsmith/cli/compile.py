@@ -7,7 +7,8 @@ import typer
 from warpsmith.app.kernel import read_kernel
 from warpsmith.cli._options import Json, Kernel, Macros, Pass, Style, read_macros
 from warpsmith.cli._output import console, print_json, print_table
-from warpsmith.languages.nvcc import Compiled, CompileOptions, compile
+from warpsmith.languages import compile_candidate
+from warpsmith.languages.nvcc import Compiled, CompileOptions
 from warpsmith.languages.nvcc.options import DEFAULT_ARCH
 from warpsmith.records import CompileFacts, Finding, StageResult, Task
 
@@ -26,7 +27,7 @@ def command(
     candidate = read_kernel(kernel, task.name if task else "", direction, language, read_macros(macro or []))
     options = CompileOptions.of(task, arch) if task else CompileOptions(arch=arch)
     signature = task.signature(candidate.direction) if task else None
-    return _report(compile(candidate, signature, options), as_json)
+    return _report(compile_candidate(candidate, signature, options), as_json)
 
 
 def _task(target: str) -> Task:

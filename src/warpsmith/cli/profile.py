@@ -18,7 +18,6 @@ from warpsmith.records import (
     Direction,
     Group,
     KernelProfile,
-    Language,
     ProfileFacts,
     Record,
     Task,
@@ -113,15 +112,16 @@ def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
 def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, device: str) -> "Job":
     from warpsmith.evaluation.choices import Choices, machine_for
     from warpsmith.evaluation.profile import Job
-    from warpsmith.languages.nvcc import CompileOptions, compile
+    from warpsmith.languages import compile_candidate, find_language
+    from warpsmith.languages.nvcc import CompileOptions
 
     arch = machine_for(Choices(device=device)).arch
-    made = compile(candidate, task.signature(candidate.direction), CompileOptions.of(task, arch))
+    made = compile_candidate(candidate, task.signature(candidate.direction), CompileOptions.of(task, arch))
     assert made.artifact is not None, made.result.detail  # it passed a moment ago
     assert isinstance(made.result.facts, CompileFacts)
     trial = Trial(case=case)
     problem = opened.problem(candidate.direction, trial)
-    plain = candidate.language is Language.PLAIN
+    plain = find_language(candidate.language).results_preallocated
     return Job(task, candidate.direction, trial, problem, made.artifact, candidate.source, made.result.facts, plain)
 
 

@@ -16,7 +16,6 @@ from warpsmith.records import (
     Finding,
     Group,
     KernelCounters,
-    Language,
     StageResult,
     Task,
     Trial,
@@ -42,17 +41,18 @@ def command(
 ) -> None:
     """Compile a kernel, run it without a GPU on a task's small cases, and say what is wrong with it."""
     from warpsmith.evaluation.check.run import Subject
-    from warpsmith.languages.nvcc import CompileOptions, compile
+    from warpsmith.languages import compile_candidate, find_language
+    from warpsmith.languages.nvcc import CompileOptions
     from warpsmith.tasks.host.find import open_task
 
     with open_task(task) as opened:
         described = opened.describe()
         trials = [Trial(case=one, seed=seed) for one in _cases(described, case)]
         candidate = read_kernel(kernel, described.name, direction, language)
-        compiled = compile(candidate, described.signature(candidate.direction), CompileOptions.of(described))
+        compiled = compile_candidate(candidate, described.signature(candidate.direction), CompileOptions.of(described))
         results = [compiled.result]
         if compiled.artifact is not None:
-            plain = candidate.language is Language.PLAIN
+            plain = find_language(candidate.language).results_preallocated
             subject = Subject(described, candidate.direction, opened.problem, plain)
             results += [_run(subject, trial, compiled.artifact, gpu) for trial in trials]
     print_json(results) if as_json else _print(kernel, results)

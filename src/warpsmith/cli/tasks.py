@@ -7,7 +7,7 @@ import typer
 from warpsmith.cli._options import Json, Shapes, Target
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli.tasks_filter import filter_tasks
-from warpsmith.records import Direction, Group, Language, Model, Task
+from warpsmith.records import Direction, Group, Model, Task
 
 app = typer.Typer(add_completion=False, help="List, show and filter tasks.")
 app.command("filter")(filter_tasks)
@@ -18,7 +18,7 @@ class Skeleton(Model):
 
     task: str
     direction: Direction
-    language: Language
+    language: str
     source: str
 
 
@@ -58,7 +58,7 @@ def show(
     target: Target,
     skeleton: Annotated[bool, typer.Option("--skeleton", help="Print a kernel file with the exact signature.")] = False,
     direction: Annotated[Direction, typer.Option(help="Which pass, for --skeleton.")] = Direction.FORWARD,
-    language: Annotated[Language, typer.Option(help="Which style, for --skeleton.")] = Language.TORCH,
+    language: Annotated[str, typer.Option(help="Which language, for --skeleton: torch or plain.")] = "torch",
     inputs: Shapes = None,
     as_json: Json = False,
 ) -> None:
@@ -69,7 +69,7 @@ def show(
     with open_task(target, options) as opened:
         task = opened.describe()
     if skeleton:
-        from warpsmith.languages.skeleton import skeleton as write
+        from warpsmith.languages import skeleton as write
 
         made = Skeleton(task=task.name, direction=direction, language=language, source=write(task, direction, language))
         print_json(made) if as_json else print(made.source, end="")

@@ -17,7 +17,7 @@ from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read
 from warpsmith.evaluation.choices import Choices, settled
 from warpsmith.evaluation.processes.judges import pool_of_judges
 from warpsmith.evaluation.run import checked
-from warpsmith.languages.nvcc.source import language_of
+from warpsmith.languages import find_language, language_of
 from warpsmith.records import Candidate, Direction, Model, Record, Verdict, first_wrong
 from warpsmith.tasks.suite import folders
 
@@ -172,7 +172,8 @@ def _completed(found: dict[str, Any], folder: Path) -> dict[str, Any]:
     if "source" not in found:
         raise UsageError("no candidate: it has neither path nor source. Give it one of them.")
     if isinstance(found.get("source"), str):
-        found.setdefault("language", language_of(found["source"]))
+        suffix = Path(path).suffix if isinstance(path, str) else ""
+        find_language(str(found.setdefault("language", language_of(found["source"], suffix))))
     return {"direction": Direction.named(Path(path).stem if isinstance(path, str) else ""), **found}
 
 

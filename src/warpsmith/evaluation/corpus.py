@@ -14,7 +14,7 @@ from warpsmith.base import UsageError, WarpsmithError, digest_json, read_text
 from warpsmith.evaluation.choices import Choices, Defence
 from warpsmith.evaluation.processes.judges import Grade, pool_of_judges
 from warpsmith.evaluation.run import grade
-from warpsmith.languages.nvcc.source import language_of
+from warpsmith.languages import language_of
 from warpsmith.records import Candidate, Direction, Model, Reason, Record, Verdict
 from warpsmith.records.record import CHANCE
 

@@ -13,11 +13,11 @@ from warpsmith.evaluation.choices import Choices, machine_for, settled
 from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Products, Stage
 from warpsmith.evaluation.stages.table import STAGES
-from warpsmith.languages.nvcc.source import language_of
+from warpsmith.languages import find_language, language_of
 from warpsmith.machines.hardware.lease import Need
 from warpsmith.machines.machine import Machine
 from warpsmith.machines.virtual import describe
-from warpsmith.records import Candidate, Direction, Language, Model, Reason, Record, StageResult, Verdict
+from warpsmith.records import Candidate, Direction, Model, Reason, Record, StageResult, Verdict
 from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.host.opened import OpenOptions, OpenTask
 
@@ -28,7 +28,7 @@ def evaluate(
     task: str,
     source: str,
     direction: Direction | str = Direction.FORWARD,
-    language: Language | None = None,
+    language: str | None = None,
     macros: Mapping[str, str] | None = None,
     choices: Choices | None = None,
 ) -> Record:
@@ -138,6 +138,7 @@ def begin_evaluation(
     candidate: Candidate, opened: OpenTask, choices: Choices, machine: Machine, seed: int | None = None
 ) -> Evaluation:
     """Return the evaluation of a candidate on an open task before any stage."""
+    find_language(candidate.language)
     drawn = secrets.randbits(SEED_BITS) if seed is None else seed
     task = opened.describe()
     task.signature(candidate.direction)  # a direction that the task lacks is refused before anything is run

@@ -1,1 +1,36 @@
-"""How a kernel is written and compiled."""
+"""How a kernel is written and compiled: one folder a language, and `nvcc`, the compiler of CUDA C++."""
+
+from typing import TYPE_CHECKING
+
+from warpsmith.base.lazy import lazy_members
+
+if TYPE_CHECKING:
+    from warpsmith.languages.spec import Compiler, LanguageSpec
+    from warpsmith.languages.table import (
+        added,
+        compile_candidate,
+        find_language,
+        language_of,
+        languages,
+        skeleton,
+        suffixes,
+    )
+
+__all__ = [
+    "Compiler",
+    "LanguageSpec",
+    "added",
+    "compile_candidate",
+    "find_language",
+    "language_of",
+    "languages",
+    "skeleton",
+    "suffixes",
+]
+__getattr__ = lazy_members(
+    __name__,
+    {
+        "spec": ("Compiler", "LanguageSpec"),
+        "table": ("added", "compile_candidate", "find_language", "language_of", "languages", "skeleton", "suffixes"),
+    },
+)

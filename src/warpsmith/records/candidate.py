@@ -11,7 +11,7 @@ from warpsmith.records.task import Direction
 
 
 class Language(StrEnum):
-    """What a source is written in."""
+    """The keys of the languages that come with the package; `warpsmith.languages` has the table of all."""
 
     TORCH = "torch"  # torch::Tensor functions and PYBIND11_MODULE, over our headers
     PLAIN = "plain"  # extern "C" functions over DLPack tensors and a stream
@@ -23,7 +23,7 @@ class Candidate(Model):
     task: str
     direction: Direction
     source: str
-    language: Language = Language.TORCH
+    language: str = Field(default=Language.TORCH, pattern=r"^[a-z][a-z0-9_]{0,31}$")
     macros: Mapping[str, str] = Field(default_factory=dict)
     parents: tuple[str, ...] = ()
     origin: str = "user"
@@ -31,4 +31,4 @@ class Candidate(Model):
     @property
     def id(self) -> str:
         """The hash of task, direction, language, macros and source; ancestry does not change a kernel."""
-        return digest_json([self.task, self.direction, self.language, dict(self.macros), self.source])
+        return digest_json([self.task, self.direction, str(self.language), dict(self.macros), self.source])

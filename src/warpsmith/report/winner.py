@@ -196,7 +196,7 @@ def best_kernel(entry: Entry, run: Run, profile: ProfileFacts | None) -> BestKer
     record = entry.record
     return BestKernel(
         candidate=entry.candidate,
-        language=record.candidate.language.value,
+        language=record.candidate.language,
         macros=record.candidate.macros,
         source=record.candidate.source,
         hot=tuple(_hot(profile, record.candidate.source)) if profile else (),

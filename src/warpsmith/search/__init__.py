@@ -1,6 +1,6 @@
 """The search: translate, propose, tune, select, learn; ask and tell. Sees records only, never a GPU."""
 
-from warpsmith.languages.tune import Space, Tunable, read_space
+from warpsmith.languages.cuda.tunables import Space, Tunable, read_space
 from warpsmith.search.generation import Evaluate
 from warpsmith.search.loop import Aim, Search, Tools
 from warpsmith.search.planner import Shape

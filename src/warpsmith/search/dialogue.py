@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from warpsmith.base import UsageError
-from warpsmith.languages.tokens import normal_key
+from warpsmith.languages.cuda.tokens import normal_key
 from warpsmith.llm import Answer, Ensemble, ModelError, Prompt, Recording
 from warpsmith.llm.tape import Exchange, Failure, Tape
 from warpsmith.records import Candidate, Record

@@ -6,8 +6,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 
-from warpsmith.languages.tokens import normal_key
-from warpsmith.languages.tune import said
+from warpsmith.languages.cuda.tokens import normal_key
+from warpsmith.languages.cuda.tunables import said
 from warpsmith.llm import Answer, Ensemble, Model, ModelError, Prompt
 from warpsmith.records import Candidate, Record
 from warpsmith.search.ledger import Ledger

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, JsonValue
 
 from warpsmith.archive import Archive
-from warpsmith.languages.tags import cell
+from warpsmith.languages.cuda.tags import cell
 from warpsmith.llm import Answer
 from warpsmith.records import Candidate, Lesson, Model, ModelCall, Record
 from warpsmith.records.run import GENERATION, LESSON, PROPOSAL

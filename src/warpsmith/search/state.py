@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from math import log2
 
 from warpsmith.base import digest
-from warpsmith.languages.tokens import Novelty
-from warpsmith.languages.tune import read_space
+from warpsmith.languages.cuda.tokens import Novelty
+from warpsmith.languages.cuda.tunables import read_space
 from warpsmith.records import Lesson, Record, Verdict
 from warpsmith.search.proposals.evidence import evidence
 from warpsmith.search.proposals.lessons import kept, lesson_of

@@ -50,7 +50,7 @@ def made(name: str, language: Language) -> Job:
         assert isinstance(built.result.facts, CompileFacts)
         trial = Trial(case=task.group(Group.SMOKE)[0])
         problem = opened.problem(Direction.FORWARD, trial)
-    plain = language is Language.PLAIN
+    plain = language == Language.PLAIN
     return Job(task, Direction.FORWARD, trial, problem, built.artifact, source, built.result.facts, plain)
 
 

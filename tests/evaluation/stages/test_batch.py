@@ -86,7 +86,7 @@ def test_a_source_may_lie_in_a_file_beside_the_batch(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text('extern "C" int backward(void* s) { return 0; }')
     (request,) = read_requests(batch(tmp_path, {"task": "t", "direction": "backward", "path": "k.cu"}))
     assert request.candidate is not None
-    assert request.candidate.language is Language.PLAIN and request.candidate.direction is Direction.BACKWARD
+    assert request.candidate.language == Language.PLAIN and request.candidate.direction is Direction.BACKWARD
 
 
 def run_some(path: Path, out: Path, count: int) -> None:

@@ -12,9 +12,9 @@ import torch
 
 from warpsmith.evaluation.verify import Verifiers, verify
 from warpsmith.evaluation.verify.aggregate import shipped_weights
-from warpsmith.evaluation.verify.operators import OPERATORS
-from warpsmith.evaluation.verify.rewrites import REWRITES
 from warpsmith.evaluation.verify.specimens import Kind, Label, kind_of, read_candidates, read_specimens
+from warpsmith.languages.cuda.mutation_operators import OPERATORS
+from warpsmith.languages.cuda.rewrites import REWRITES
 from warpsmith.records import Candidate
 from warpsmith.tasks.host.find import open_task
 

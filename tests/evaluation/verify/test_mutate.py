@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.evaluation.verify.mutate import Harm, Operator, mutants
-from warpsmith.evaluation.verify.operators import OPERATORS
-from warpsmith.evaluation.verify.rewrites import REWRITES, Rewrite, rewritten
 from warpsmith.evaluation.verify.specimens import read_candidates
-from warpsmith.languages.nvcc.text import closing, code_of, line_of
+from warpsmith.languages.cuda.mutants import Harm, MutationOperator, mutants
+from warpsmith.languages.cuda.mutation_operators import OPERATORS
+from warpsmith.languages.cuda.rewrites import REWRITES, Rewrite, rewritten
+from warpsmith.languages.cuda.text import closing, code_of, line_of
 
 CORPUS = read_candidates(Path(__file__).parents[3] / "corpus")
 SEEDS = [one.source for one in CORPUS if one.origin.startswith("honest seed")]
@@ -24,7 +24,7 @@ void launch(int n) { k<<<(n + 31) / 32, 32>>>(0, 0, n); }
 """
 
 
-def operator(name: str) -> Operator:
+def operator(name: str) -> MutationOperator:
     return next(one for one in OPERATORS if one.name == name)
 
 
@@ -34,7 +34,7 @@ def test_there_are_enough_and_some_break_the_build() -> None:
 
 
 @pytest.mark.parametrize("row", OPERATORS, ids=lambda row: row.name)
-def test_every_operator_has_places_in_the_seeds(row: Operator) -> None:
+def test_every_operator_has_places_in_the_seeds(row: MutationOperator) -> None:
     made = [mutant for source in SEEDS for mutant in mutants(source, row)]
     assert len(made) >= 3
 

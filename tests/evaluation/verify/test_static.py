@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import warpsmith
-from warpsmith.evaluation.verify.static import look_static, rules, signs
+from warpsmith.languages.cuda.static_rules import look_static, rules, signs
 from warpsmith.records import Candidate, Checker, Direction, Severity, StaticFacts, Verdict
 
 ROOT = Path(__file__).parents[3]

@@ -72,7 +72,7 @@ def seeds() -> list[Seed]:
 
 
 SEEDS = seeds()
-TORCH = [seed for seed in SEEDS if seed.language is Language.TORCH]
+TORCH = [seed for seed in SEEDS if seed.language == Language.TORCH]
 each = pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: seed.name)
 
 
@@ -90,7 +90,7 @@ def compiled() -> Mapping[str, Compiled]:
 def test_each_task_has_both_directions_and_four_are_plain_too() -> None:
     pairs = {(seed.task.name, seed.direction) for seed in TORCH}
     assert pairs == {(name, direction) for name in folders() for direction in Direction}
-    plain = [seed for seed in SEEDS if seed.language is Language.PLAIN]
+    plain = [seed for seed in SEEDS if seed.language == Language.PLAIN]
     assert {seed.task.name for seed in plain} == PLAIN
     assert all(seed.direction is Direction.FORWARD for seed in plain)
 
@@ -120,7 +120,7 @@ def test_it_is_right_on_the_virtual_gpu(seed: Seed, compiled: Mapping[str, Compi
     artifact, gpu = compiled[seed.name].artifact, describe("H200")
     assert artifact is not None
     program = suite_program(seed.task.name)
-    subject = Subject(seed.task, seed.direction, partial(problem, program), seed.language is Language.PLAIN)
+    subject = Subject(seed.task, seed.direction, partial(problem, program), seed.language == Language.PLAIN)
     signature = seed.task.signature(seed.direction)
     for trial in turned(seed):
         with VirtualSession(artifact, seed.direction.value, signature, gpu) as session:

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from warpsmith.languages.tune import read_space
+from warpsmith.languages.cuda.tunables import read_space
 from warpsmith.tasks.suite import folders
 
 ROOT = Path(__file__).parents[3]

@@ -4,13 +4,15 @@ from dataclasses import replace
 
 from warpsmith.evaluation.choices import Defence
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, Outcome
-from warpsmith.evaluation.verify.static import look_static
-from warpsmith.languages.nvcc import CompileOptions, compile
+from warpsmith.languages import compile_candidate as compile_with_its_compiler
+from warpsmith.languages import find_language
+from warpsmith.languages.nvcc import CompileOptions
 
 
 def find_signs(evaluation: Evaluation) -> Outcome:
     """Find signs of cheating in the text: they explain what a later stage finds, and decide nothing."""
-    return Outcome(look_static(evaluation.candidate, evaluation.task.libraries))
+    find = find_language(evaluation.candidate.language).find_signs
+    return Outcome(find(evaluation.candidate, evaluation.task.libraries))
 
 
 def compile_candidate(evaluation: Evaluation) -> Outcome:
@@ -18,5 +20,5 @@ def compile_candidate(evaluation: Evaluation) -> Outcome:
     options = CompileOptions.of(evaluation.task, evaluation.machine.arch)
     if Defence.LINK in evaluation.choices.without:
         options = replace(options, link_policy=False)
-    made = compile(evaluation.candidate, evaluation.signature, options)
+    made = compile_with_its_compiler(evaluation.candidate, evaluation.signature, options)
     return Outcome(made.result, (Artifact(made.artifact),) if made.artifact else ())

@@ -8,9 +8,10 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from warpsmith.base import HarnessError
 from warpsmith.evaluation.check import Seen
 from warpsmith.evaluation.choices import Choices
+from warpsmith.languages import find_language
 from warpsmith.machines.hardware.lease import Need
 from warpsmith.machines.machine import Machine
-from warpsmith.records import Candidate, Language, Record, Signature, StageResult, Task
+from warpsmith.records import Candidate, Record, Signature, StageResult, Task
 from warpsmith.tasks.host.opened import OpenTask
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ class Evaluation:
     @property
     def plain(self) -> bool:
         """Whether the caller passes result tensors to the candidate."""
-        return self.candidate.language is Language.PLAIN
+        return find_language(self.candidate.language).results_preallocated
 
     def adding(self, result: StageResult) -> "Evaluation":
         """Return the evaluation with one more stage in its record."""

@@ -15,11 +15,11 @@ from warpsmith.evaluation.verify.aggregate import (
     total,
     weight_of,
 )
-from warpsmith.evaluation.verify.mutate import Harm
-from warpsmith.evaluation.verify.operators import OPERATORS
 from warpsmith.evaluation.verify.pipeline import Verified, signals_of
 from warpsmith.evaluation.verify.review import Review, Role
 from warpsmith.evaluation.verify.specimens import Kind, Label, Specimen, kind_of
+from warpsmith.languages.cuda.mutants import Harm
+from warpsmith.languages.cuda.mutation_operators import OPERATORS
 from warpsmith.records import Model, StageResult, Verdict
 
 HARMS = {operator.name: operator.harm for operator in OPERATORS}

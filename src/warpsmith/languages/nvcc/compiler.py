@@ -56,6 +56,16 @@ def compile(
     return _finished(candidate, signature, *_made(job), started)
 
 
+class NvccCompiler:
+    """The compiler of CUDA C++."""
+
+    def compile(
+        self, candidate: Candidate, signature: Signature | None = None, options: CompileOptions | None = None
+    ) -> Compiled:
+        """Compile a candidate with nvcc, or take its artifact from the cache."""
+        return compile(candidate, signature, options)
+
+
 def compile_many(
     candidates: Sequence[Candidate],
     signature: Signature | None = None,

@@ -3,15 +3,15 @@
 import re
 from collections.abc import Mapping
 
+from warpsmith.languages.cuda.text import code_of, line_of
 from warpsmith.languages.nvcc.fault import Fault
 from warpsmith.languages.nvcc.options import SOURCE
-from warpsmith.languages.nvcc.text import code_of, line_of
 from warpsmith.records import Candidate, Direction, Language, Reason
 
 LIMIT_BYTES = 1 << 20
 MACRO_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 MACRO_VALUE = re.compile(r"[\w.+\-*/<>=(),: ]{0,100}")
-PREFIXES = {Language.TORCH: "warpsmith/torch/all.h", Language.PLAIN: "warpsmith/plain.h"}
+PREFIXES: Mapping[str, str] = {Language.TORCH: "warpsmith/torch/all.h", Language.PLAIN: "warpsmith/plain.h"}
 INCBIN = re.compile(r"""\.incbin\s*\\?["']?([^"'\\\s]*)""")
 # What of CUDA's 16-bit headers a source may use without including them, as torch's headers bring them along.
 CUDA_HALF = re.compile(
@@ -68,12 +68,15 @@ def unit(candidate: Candidate) -> str | Fault:
 
     The macros come after the header, or a tunable called N would change the header's own names.
     """
-    added = "" if candidate.language is Language.TORCH else _shim(candidate)
+    prefix = PREFIXES.get(candidate.language)
+    if prefix is None:
+        return Fault(Reason.BAD_SOURCE, f"nvcc compiles {', '.join(PREFIXES)}, not {candidate.language}.")
+    added = "" if candidate.language == Language.TORCH else _shim(candidate)
     if isinstance(added, Fault):
         return added
     macros = "".join(f"#define {name} {value}\n" for name, value in sorted(candidate.macros.items()))
     wide = "#define WARPSMITH_CUDA_HALF 1\n" if CUDA_HALF.search(candidate.source) else ""
-    head = f'{wide}#include <{PREFIXES[candidate.language]}>\n{macros}#line 1 "{SOURCE}"\n'
+    head = f'{wide}#include <{prefix}>\n{macros}#line 1 "{SOURCE}"\n'
     return f"{head}{candidate.source}\n{added}"
 
 
@@ -93,9 +96,3 @@ def exported(source: str) -> tuple[str, ...]:
     """The directions that a plain source has a function for, as far as its text tells."""
     code = code_of(source)
     return tuple(name.value for name in Direction if re.search(rf"\bint\s+{name.value}\s*\(", code))
-
-
-def language_of(source: str) -> Language:
-    """The style that a source is written in, as far as its text tells."""
-    plain = "PYBIND11_MODULE" not in source and bool(exported(source))
-    return Language.PLAIN if plain else Language.TORCH

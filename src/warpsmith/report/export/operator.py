@@ -4,7 +4,8 @@ import keyword
 from collections.abc import Iterable, Mapping, Sequence
 
 from warpsmith.base import UsageError
-from warpsmith.records import Argument, Direction, Kind, Language, Role, Signature, Task
+from warpsmith.languages import find_language
+from warpsmith.records import Argument, Direction, Kind, Role, Signature, Task
 
 TYPES = {
     Kind.TENSOR: "Tensor",
@@ -84,7 +85,7 @@ def python_names(signature: Signature) -> Signature:
     return Signature(arguments=tuple(arguments), results=tuple(_name(name) for name in signature.results))
 
 
-def operators(name: str, task: Task, languages: Mapping[Direction, Language]) -> str:
+def operators(name: str, task: Task, languages: Mapping[Direction, str]) -> str:
     """The module that registers an operator a direction, and their bond where both are there."""
     parts = [
         HEAD.format(summary=one_line(task.description), name=name, names=[d.value for d in Direction if d in languages])
@@ -96,7 +97,7 @@ def operators(name: str, task: Task, languages: Mapping[Direction, Language]) ->
     return "".join(parts)
 
 
-def _operator(name: str, task: Task, direction: Direction, language: Language) -> str:
+def _operator(name: str, task: Task, direction: Direction, language: str) -> str:
     signature = python_names(task.signature(direction))
     single = len(signature.results) == 1
     form = FORWARD if direction is Direction.FORWARD else BACKWARD
@@ -114,9 +115,9 @@ def _operator(name: str, task: Task, direction: Direction, language: Language) -
     )
 
 
-def _call(direction: Direction, language: Language, likes: str, names: Sequence[str]) -> str:
+def _call(direction: Direction, language: str, likes: str, names: Sequence[str]) -> str:
     """A torch-style kernel makes its results; a plain one writes into what it is given."""
-    if language is Language.TORCH:
+    if not find_language(language).results_preallocated:
         return f'    _results = _building.flat(_building.call("{direction}", _given))'
     function = "_reference.forward"
     if direction is Direction.BACKWARD:

@@ -4,18 +4,18 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from warpsmith.languages import LanguageSpec, find_language
+from warpsmith.records import Language
 from warpsmith.search.proposals.patch import Unapplied, apply_patch
 
 FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+.#-]*)([^`]*)")
 LABEL = re.compile(r"^[#* \t]*(name|thought|thoughts|reasoning)[*\s]*:[*\s]*(.*)$", re.IGNORECASE | re.MULTILINE)
-CODE = ("cuda", "cu", "cpp", "c++", "cc", "c", "cxx", "")
 PATCH = ("diff", "patch")
 REFUSAL = re.compile(
     r"\b(?:I(?:'m| am) (?:sorry|unable)|I can(?:no|')t (?:help|assist|do|provide|comply)|I must decline|as an AI\b)",
     re.IGNORECASE,
 )
 OTHER = re.compile(r"^\s*(?:import |from \w+ import|@triton|def \w+\(|fn \w+|use std)", re.MULTILINE)
-CUDA = re.compile(r"__global__|<<<|PYBIND11_MODULE|extern\s+\"C\"|cublas\w+\(|cudnn\w+\(")
 MOST_BYTES = 1 << 18  # of an answer's code
 NAME_WORDS = 80
 
@@ -58,15 +58,16 @@ class BadAnswer:
     detail: str
 
 
-def read_answer(text: str, original: str = "") -> Draft | BadAnswer:
-    """The draft of an answer; `original` is what a patch in it is against."""
+def read_answer(text: str, original: str = "", key: str = Language.TORCH) -> Draft | BadAnswer:
+    """Return the draft of an answer in a language; `original` is the text that a patch in it changes."""
+    wanted = find_language(key)
     text = _plain(text)
     if not text.strip():
         return BadAnswer(AnswerFault.EMPTY, "The answer has no text.")
     blocks, whole = _blocks(text)
     if not blocks:
-        return _without_block(text, whole)
-    code = _code(blocks, original)
+        return _without_block(text, whole, wanted)
+    code = _code(blocks, original, wanted)
     if isinstance(code, BadAnswer):
         return code
     if len(code) > MOST_BYTES:
@@ -96,19 +97,22 @@ def _blocks(text: str) -> tuple[list[Block], bool]:
     return found, not fence
 
 
-def _without_block(text: str, whole: bool) -> Draft | BadAnswer:
+def _without_block(text: str, whole: bool, wanted: LanguageSpec) -> Draft | BadAnswer:
     if REFUSAL.search(text[:400]):
         return BadAnswer(AnswerFault.REFUSAL, f"The model refused: {' '.join(text.split())[:160]}")
     if not whole:
         return BadAnswer(AnswerFault.CUT_OFF, "The code block is opened and never closed: the answer was cut off.")
-    if CUDA.search(text) and "#include" in text:
-        start = text.index("#include")
+    if wanted.kernel.search(text) and wanted.opening in text:
+        start = text.index(wanted.opening)
         return Draft(_labelled(text[:start], "name"), _labelled(text[:start], "thought"), text[start:].rstrip() + "\n")
-    return BadAnswer(AnswerFault.NO_CODE, "The answer has no code block; put the whole kernel into one ```cuda block.")
+    return BadAnswer(
+        AnswerFault.NO_CODE,
+        f"The answer has no code block; put the whole kernel into one ```{wanted.fences[0]} block.",
+    )
 
 
-def _code(blocks: list[Block], original: str) -> str | BadAnswer:
-    kernels = [one.body for one in blocks if one.language in CODE and CUDA.search(one.body)]
+def _code(blocks: list[Block], original: str, wanted: LanguageSpec) -> str | BadAnswer:
+    kernels = [one.body for one in blocks if one.language in wanted.fences and wanted.kernel.search(one.body)]
     patches = [one.body for one in blocks if one.language in PATCH]
     if len(kernels) > 1 and len(set(kernels)) > 1:
         return BadAnswer(
@@ -121,7 +125,7 @@ def _code(blocks: list[Block], original: str) -> str | BadAnswer:
         return _patched(original, patches)
     if patches:
         return BadAnswer(AnswerFault.PATCH_FAILED, "The answer is a patch, and there is no file it was asked for.")
-    return _no_kernel(blocks)
+    return _no_kernel(blocks, wanted)
 
 
 def _patched(original: str, patches: list[str]) -> str | BadAnswer:
@@ -136,11 +140,11 @@ def _patched(original: str, patches: list[str]) -> str | BadAnswer:
     return text
 
 
-def _no_kernel(blocks: list[Block]) -> BadAnswer:
-    named = next((one.language for one in blocks if one.language not in CODE), "")
+def _no_kernel(blocks: list[Block], wanted: LanguageSpec) -> BadAnswer:
+    named = next((one.language for one in blocks if one.language not in wanted.fences), "")
     if named or any(OTHER.search(one.body) for one in blocks):
         what = named or "another language"
-        return BadAnswer(AnswerFault.WRONG_LANGUAGE, f"The code is {what}; a CUDA C++ file is wanted.")
+        return BadAnswer(AnswerFault.WRONG_LANGUAGE, f"The code is {what}; {wanted.title} is wanted.")
     return BadAnswer(AnswerFault.NO_CODE, "No code block holds a __global__ function or a launch.")
 
 

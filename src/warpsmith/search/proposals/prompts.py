@@ -8,10 +8,10 @@ from pathlib import Path
 from string import Template
 
 from warpsmith.evaluation.check.terms import EASY_FACTOR, EASY_ROUNDOFFS
-from warpsmith.languages.skeleton import skeleton
-from warpsmith.languages.tune import said
+from warpsmith.languages import LanguageSpec, find_language, language_of
+from warpsmith.languages.cuda.tunables import said
 from warpsmith.llm import Prompt
-from warpsmith.records import Direction, Task
+from warpsmith.records import Direction, Language, Task
 from warpsmith.search.proposals.evidence import digest_profile
 from warpsmith.search.proposals.operators import OPERATORS, Operator
 from warpsmith.search.selection.population import Member
@@ -28,6 +28,12 @@ class Subject:
     task: Task
     direction: Direction
     gpu: str
+    language: str = Language.TORCH  # that kernels are asked for in
+
+    @cached_property
+    def spec(self) -> LanguageSpec:
+        """The language that kernels are asked for in."""
+        return find_language(self.language)
 
     @cached_property
     def words(self) -> str:
@@ -67,16 +73,16 @@ def proposal(subject: Subject, operator: str, material: Material) -> Prompt:
         parts.append(_fill("profile", number=str(numbers[0]), profile=profile))
     parts += _lessons(material.lessons)
     parts.append(_instruction(row, material, numbers))
-    parts.append(_fill("answer_patch" if row.patch else "answer"))
-    return Prompt(system=_fill("system"), user="\n".join(parts), kind="propose")
+    parts.append(_fill("answer_patch") if row.patch else _fill("answer", fence=subject.spec.fences[0]))
+    return Prompt(system=_fill("system", rules=subject.spec.rules), user="\n".join(parts), kind="propose")
 
 
 def translation(subject: Subject, lessons: Sequence[str] = (), last: Broken | None = None) -> Prompt:
     """The prompt for a first kernel, or for the next attempt at one."""
     words = {"broken": _shown(last.source), "evidence": last.evidence} if last else {}
     what = _fill("retry" if last else "translate", **words)
-    parts = [subject.words, *_lessons(lessons), what, _fill("answer")]
-    return Prompt(system=_fill("system"), user="\n".join(parts), kind="translate")
+    parts = [subject.words, *_lessons(lessons), what, _fill("answer", fence=subject.spec.fences[0])]
+    return Prompt(system=_fill("system", rules=subject.spec.rules), user="\n".join(parts), kind="translate")
 
 
 def summary(broken: Broken) -> Prompt:
@@ -96,7 +102,8 @@ def _task(subject: Subject) -> str:
         direction=subject.direction.value,
         description=task.description,
         source=task.source.strip(),
-        skeleton=skeleton(task, subject.direction).strip(),
+        skeleton=subject.spec.skeleton(task, subject.direction).strip(),
+        fence=subject.spec.fences[0],
         tolerance=tolerance(task, subject.direction),
         libraries=libraries,
         gpu=subject.gpu,
@@ -151,9 +158,10 @@ def _lessons(lessons: Sequence[str]) -> list[str]:
 def _shown(source: str) -> str:
     """A kernel in a block that no line of it can close: what stands in it is read as text of the kernel."""
     shown, left = source[:MOST_SOURCE].strip(), len(source) - MOST_SOURCE
-    more = f"\n// {left} more characters are not shown" if left > 0 else ""
+    spec = find_language(language_of(source))
+    more = f"\n{spec.comment} {left} more characters are not shown" if left > 0 else ""
     fence = "`" * max([3, *(len(run) + 1 for run in BACKTICKS.findall(shown))])
-    return f"{fence}cuda\n{shown}{more}\n{fence}"
+    return f"{fence}{spec.fences[0]}\n{shown}{more}\n{fence}"
 
 
 def _fill(template: str, /, **words: str) -> str:

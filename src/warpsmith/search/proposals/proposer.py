@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from warpsmith.languages.nvcc.source import language_of
-from warpsmith.languages.tune import read_space, said, tuned
+from warpsmith.languages import language_of
+from warpsmith.languages.cuda.tunables import read_space, said, tuned
 from warpsmith.llm import Answer, BudgetSpent, ModelError, Prompt, ReplayMismatch
 from warpsmith.records import Candidate
 from warpsmith.search.planner import draw_for
@@ -73,7 +73,7 @@ class Proposer:
         answer, done = paid[-1], _done(slot, paid=paid)
         parent = self._member(slot.parents[0]) if slot.parents else None
         patch = slot.operator in OPERATORS and OPERATORS[slot.operator].patch
-        draft = _drafted(answer, parent.source if parent and patch else "")
+        draft = _drafted(self.subject.language, answer, parent.source if parent and patch else "")
         if isinstance(draft, BadAnswer):
             bad = {"outcome": Outcome.BAD_ANSWER, "detail": f"{draft.fault}: {draft.detail}"}
             return done.model_copy(update={**bad, "source": answer.text[:2000]})
@@ -129,10 +129,10 @@ class Proposer:
         return next(found, None)
 
 
-def _drafted(answer: Answer, original: str) -> Draft | BadAnswer:
+def _drafted(language: str, answer: Answer, original: str) -> Draft | BadAnswer:
     if answer.refused:
         return BadAnswer(AnswerFault.REFUSAL, f"The model refused: {' '.join(answer.text.split())[:160]}")
-    return read_answer(answer.text, original)
+    return read_answer(answer.text, original, language)
 
 
 def _done(slot: Slot, name: str = "", paid: Sequence[Answer] = ()) -> Proposal:

@@ -1,9 +1,9 @@
 """A kernel file to start from: the exact signature of a task in either style, compiling as it is. Knows no torch."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from warpsmith.records import Argument, Direction, Kind, Language, Signature, Task
+from warpsmith.records import Argument, Direction, Kind, Signature, Task
 from warpsmith.tasks.formats.cnames import identifier, identifiers
 
 TORCH_TYPES = {
@@ -27,11 +27,19 @@ PLAIN_TYPES = {
 WIDTH = 110
 
 
-def skeleton(task: Task, direction: Direction, language: Language = Language.TORCH) -> str:
-    """The file; a direction that the task lacks is a `UsageError`."""
+def torch_skeleton(task: Task, direction: Direction) -> str:
+    """Return a file of torch functions. Raise UsageError for a direction that the task lacks."""
+    return _skeleton(task, direction, _torch)
+
+
+def plain_skeleton(task: Task, direction: Direction) -> str:
+    """Return a file of `extern "C"` functions. Raise UsageError for a direction that the task lacks."""
+    return _skeleton(task, direction, _plain)
+
+
+def _skeleton(task: Task, direction: Direction, body: Callable[[Task, Direction, Signature], list[str]]) -> str:
     signature = _renamed(task.signature(direction))
-    body = _torch(task, direction, signature) if language is Language.TORCH else _plain(task, direction, signature)
-    return "\n".join([*_comment(task, direction, signature), *body, ""])
+    return "\n".join([*_comment(task, direction, signature), *body(task, direction, signature), ""])
 
 
 def _renamed(signature: Signature) -> Signature:

@@ -2,7 +2,7 @@
 
 import re
 
-from warpsmith.evaluation.verify.mutate import Harm, Operator, Where
+from warpsmith.languages.cuda.mutants import Harm, MutationOperator, Where
 
 SIDE_STREAM = (
     "[] { static cudaStream_t side = nullptr; "
@@ -21,16 +21,20 @@ def _other_function(place: re.Match[str]) -> str:
 
 
 OPERATORS = (
-    Operator("syntax_error", "a semicolon is missing", Harm.BUILD, ((r";(?=\n)", ""),)),
-    Operator("type_error", "a number is declared as a pointer", Harm.BUILD, ((r"\bfloat (\w+) = ", r"float* \1 = "),)),
-    Operator("undeclared_name", "a name that nobody declared", Harm.BUILD, ((r"\bthreadIdx\.x\b", "thread_index"),)),
-    Operator(
+    MutationOperator("syntax_error", "a semicolon is missing", Harm.BUILD, ((r";(?=\n)", ""),)),
+    MutationOperator(
+        "type_error", "a number is declared as a pointer", Harm.BUILD, ((r"\bfloat (\w+) = ", r"float* \1 = "),)
+    ),
+    MutationOperator(
+        "undeclared_name", "a name that is not declared", Harm.BUILD, ((r"\bthreadIdx\.x\b", "thread_index"),)
+    ),
+    MutationOperator(
         "unknown_function",
         "a function that does not exist",
         Harm.BUILD,
         ((r"\b(expf|rsqrtf|fmaxf|sqrtf|logf|max|min)\(", r"fast_\1("),),
     ),
-    Operator(
+    MutationOperator(
         "lost_entry",
         "the function is exported under another name",
         Harm.BUILD,
@@ -38,18 +42,18 @@ OPERATORS = (
         Where.HOST,
         strings=True,
     ),
-    Operator("off_by_one", "a loop runs one step too far", Harm.MEMORY, ((FOR + r" < (?=[^;]+;)", r"\1 <= "),)),
-    Operator(
+    MutationOperator("off_by_one", "a loop runs one step too far", Harm.MEMORY, ((FOR + r" < (?=[^;]+;)", r"\1 <= "),)),
+    MutationOperator(
         "short_loop", "a loop ends one step early", Harm.VALUE, ((FOR + r" < ([\w.]+);", r"\1 < \2 - 1;"),)
     ),
-    Operator(
+    MutationOperator(
         "skipped_first",
         "a loop begins at its second step",
         Harm.VALUE,
         ((r"for \((int|int64_t) (\w+) = 0;", r"for (\1 \2 = 1;"),),
     ),
-    Operator("missing_barrier", "a barrier is missing", Harm.MEMORY, ((r"__syncthreads\(\);", ""),)),
-    Operator(
+    MutationOperator("missing_barrier", "a barrier is missing", Harm.MEMORY, ((r"__syncthreads\(\);", ""),)),
+    MutationOperator(
         "dropped_bound",
         "a bounds check is missing",
         Harm.MEMORY,
@@ -60,7 +64,7 @@ OPERATORS = (
             (r"lane \+ 32 \* i < dim(?= \?|\))", "true"),
         ),
     ),
-    Operator(
+    MutationOperator(
         "wrong_stride",
         "rows are taken to be one element longer",
         Harm.MEMORY,
@@ -71,7 +75,7 @@ OPERATORS = (
             (r"\* s\.width \+ (\w+)\]", r"* (s.width + 1) + \1]"),
         ),
     ),
-    Operator(
+    MutationOperator(
         "swapped_index",
         "two indices are exchanged",
         Harm.VALUE,
@@ -82,28 +86,28 @@ OPERATORS = (
             (r"blockIdx\.x / (\w+)", r"blockIdx.x % \1"),
         ),
     ),
-    Operator(
+    MutationOperator(
         "missing_tail",
         "the last, partly filled block is not launched",
         Harm.MEMORY,
         ((r"\(([\w.]+) \+ ([\w.]+) - 1\) / \2", r"(\1) / \2"),),
         Where.HOST,
     ),
-    Operator(
+    MutationOperator(
         "wrong_grid",
         "one block is launched instead of many",
         Harm.VALUE,
         ((r"<<<(?!blocks_for|1,)(?:[^,()<>]|<[\w ]+>|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))+,", "<<<1,"),),
         Where.HOST,
     ),
-    Operator(
+    MutationOperator(
         "too_many_threads",
         "a block has more threads than a GPU allows",
         Harm.MEMORY,
         ((r"constexpr int kThreads = \d+", "constexpr int kThreads = 2048"),),
         Where.HOST,
     ),
-    Operator(
+    MutationOperator(
         "uninitialized_shared",
         "part of the shared memory is never written",
         Harm.MEMORY,
@@ -112,63 +116,65 @@ OPERATORS = (
             (r"\n( +)(?=\w+\[threadIdx\.y\]\[threadIdx\.x\] = )", r"\n\1if (threadIdx.y != 1) "),
         ),
     ),
-    Operator(
+    MutationOperator(
         "uninitialized_local",
         "a sum starts from whatever is in the register",
         Harm.VALUE,
         ((r" = \{\}(?=[,;])", ""), (r"\bfloat (\w+) = 0\.0f;", r"float \1;")),
     ),
-    Operator("shuffle_mask", "half of the warp is not in the mask", Harm.MEMORY, (("0xffffffffu", "0x0000ffffu"),)),
-    Operator(
+    MutationOperator(
+        "shuffle_mask", "half of the warp is not in the mask", Harm.MEMORY, (("0xffffffffu", "0x0000ffffu"),)
+    ),
+    MutationOperator(
         "double_write",
         "neighbours write the same element",
         Harm.MEMORY,
         ((r"\b(out|to|grad_\w+|gated)\[([^\];]+)\] =(?=\s)", r"\1[(\2) / 2 * 2] = \1[\2] ="),),
     ),
-    Operator(
+    MutationOperator(
         "shifted_write",
         "every result is written one element too far",
         Harm.MEMORY,
         ((r"\b(out|to|grad_\w+|gated)\[([^\];]+)\] =(?=\s)", r"\1[\2 + 1] ="),),
     ),
-    Operator("lost_eps", "eps is forgotten", Harm.VALUE, ((r" \+ (?:norm\.)?eps\b", ""),)),
-    Operator(
+    MutationOperator("lost_eps", "eps is forgotten", Harm.VALUE, ((r" \+ (?:norm\.)?eps\b", ""),)),
+    MutationOperator(
         "narrowed_sum",
         "what is added up is rounded to half precision",
         Harm.VALUE,
         ((r"((?:\n +|\) |else )\w+(?:\[i\])? \+= )([^;{}]+);", r"\1__half2float(__float2half(\2));"),),
     ),
-    Operator(
+    MutationOperator(
         "narrowed_index",
         "an index has 16 bits",
         Harm.MEMORY,
         ((r"const int64_t (?!step|stride|count)(\w+) = ", r"const short \1 = "),),
     ),
-    Operator(
+    MutationOperator(
         "wrong_initial",
         "a reduction starts from the wrong value",
         Harm.VALUE,
         (("-INFINITY", "0.0f"), (r"\bfloat (\w+) = 0\.0f", r"float \1 = 1.0f")),
     ),
-    Operator(
+    MutationOperator(
         "wrong_sign", "a sign is wrong", Harm.VALUE, ((r" - ([a-z]\w*(?:\[\w+\])?)(?=[ );\]])", r" + \1"),)
     ),
-    Operator(
+    MutationOperator(
         "dropped_scale",
         "a factor or a divisor is forgotten",
         Harm.VALUE,
         ((r" \* (?:scale|rstd|sign|shrink|share)\b(?!\[)", ""), (r" / static_cast<float>\(\w+\)", "")),
     ),
-    Operator(
+    MutationOperator(
         "wrong_function",
         "a related function is called",
         Harm.VALUE,
         ((r"\b(fmaxf|expf|rsqrtf|logf|sqrtf)\(", _other_function),),
     ),
-    Operator(
+    MutationOperator(
         "short_reduction", "half of a warp is not summed", Harm.VALUE, ((r"int step = 16;", "int step = 8;"),)
     ),
-    Operator(
+    MutationOperator(
         "lost_term",
         "a summand is forgotten",
         Harm.VALUE,
@@ -178,28 +184,28 @@ OPERATORS = (
             (r" - (?:sum|delta\[\w+\]|lse\[\w+\])(?=[ );])", ""),
         ),
     ),
-    Operator(
+    MutationOperator(
         "wrong_shape",
         "the sizes of a result are exchanged",
         Harm.VALUE,
         ((r"torch::empty\(\{(\w+), (\w+)\}", r"torch::empty({\2, \1}"),),
         Where.HOST,
     ),
-    Operator(
+    MutationOperator(
         "wrong_size",
         "a size is read from the wrong axis",
         Harm.MEMORY,
         ((r"= (\w+)\.size\(-1\)", r"= \1.size(0)"), (r"= (\w+)\.size\(1\)", r"= \1.size(0)")),
         Where.HOST,
     ),
-    Operator(
+    MutationOperator(
         "in_place",
         "the result is written over an argument",
         Harm.MEMORY,
         ((r"auto (\w+) = torch::empty_like\((x|q|k|v|logits|from)\);", r"auto \1 = \2;"),),
         Where.HOST,
     ),
-    Operator(
+    MutationOperator(
         "side_stream",
         "a launch goes to a stream that nobody joins",
         Harm.MEMORY,

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from warpsmith.languages.nvcc.text import code_of
+from warpsmith.languages.cuda.text import code_of
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from warpsmith.languages.nvcc.text import code_of
+from warpsmith.languages.cuda.text import code_of
 
 RULES: Mapping[str, str] = {
     "tensor-core": r"\bwgmma\b|\bwmma::|\bmma\.sync|\bmma_sync\b|\bldmatrix\b",

@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from warpsmith.languages.cuda.text import code_of, line_of
 from warpsmith.languages.nvcc.options import SOURCE
-from warpsmith.languages.nvcc.text import code_of, line_of
 from warpsmith.records import Candidate, Checker, Finding, Model, Place, Severity, StageResult, StaticFacts, Verdict
 
 STAGE = "static"
-RULES = Path(__file__).parent / "rules.toml"
+RULES = Path(__file__).parent / "static_rules.toml"
 OBJECT = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+((?:[^\n\\]|\\\n)+)$", re.MULTILINE)
 ROUNDS = 3  # of expanding macros in macros
 LIMIT = 1 << 18  # characters that are looked at: the judge reads them, and must not be kept busy by a bad one

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from warpsmith.languages.nvcc.text import closing, code_of, line_of
+from warpsmith.languages.cuda.text import closing, code_of, line_of
 
 ON_DEVICE = re.compile(r"\b__(?:global|device)__\b[^;{]*\{")
 Change: TypeAlias = str | Callable[[re.Match[str]], str]
@@ -29,7 +29,7 @@ class Where(StrEnum):
 
 
 @dataclass(frozen=True)
-class Operator:
+class MutationOperator:
     """A kind of change: patterns over the code and what stands there afterwards; every match is a place."""
 
     name: str
@@ -49,14 +49,14 @@ class Mutant:
     source: str
 
 
-def mutants(source: str, operator: Operator) -> list[Mutant]:
+def mutants(source: str, operator: MutationOperator) -> list[Mutant]:
     """Every mutant that an operator makes of a source, from the first place to the last."""
     found = {place.start(): (place, change) for place, change in _places(source, operator)}
     made = (_changed(source, operator.name, *found[start]) for start in sorted(found))
     return [mutant for mutant in made if mutant.source != source]
 
 
-def _places(source: str, operator: Operator) -> Iterator[tuple[re.Match[str], Change]]:
+def _places(source: str, operator: MutationOperator) -> Iterator[tuple[re.Match[str], Change]]:
     code = code_of(source)
     inside = list(_device_spans(code)) if operator.where is not Where.ANY else []
     for pattern, change in operator.changes:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from zlib import crc32
 
 from warpsmith.base import digest
-from warpsmith.languages.nvcc.text import code_of
+from warpsmith.languages.cuda.text import code_of
 from warpsmith.records import Candidate
 
 T = TypeVar("T")

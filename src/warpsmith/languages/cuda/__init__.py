@@ -1,0 +1,1 @@
+"""What both CUDA C++ languages share: comments, tokens, tunables, skeletons, static rules, mutation operators."""

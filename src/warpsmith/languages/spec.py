@@ -1,0 +1,50 @@
+"""A language: everything that is particular to how a kernel is written and compiled, as one value."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from warpsmith.languages.cuda.mutants import MutationOperator
+from warpsmith.languages.cuda.tunables import Space
+from warpsmith.languages.nvcc import Compiled, CompileOptions
+from warpsmith.records import Candidate, Direction, Signature, StageResult, Task
+
+
+class Compiler(Protocol):
+    """Compiles candidates of one language."""
+
+    def compile(
+        self, candidate: Candidate, signature: Signature | None = None, options: CompileOptions | None = None
+    ) -> Compiled:
+        """Return the result and the artifact; a defect of the candidate is a FAIL with a reason, never an exception.
+
+        With a signature, the entry point of the candidate's direction must take and return what the task says.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class LanguageSpec:
+    """One language. `key` is what candidates and records hold; `suffix` is that of its files.
+
+    `results_preallocated`: the caller makes the result tensors and passes them after the arguments.
+    """
+
+    key: str
+    title: str  # in prompts and messages: "a CUDA C++ file"
+    suffix: str
+    fences: tuple[str, ...]  # names of code blocks in an answer, the one of prompts first
+    comment: str  # that begins a comment of one line
+    kernel: re.Pattern[str]  # found in every kernel, and hardly in other text
+    opening: str  # with which a kernel begins where an answer has no code block
+    rules: str  # for prompts: how a kernel is written
+    compiler: Compiler
+    results_preallocated: bool
+    recognizes: Callable[[str], bool]  # whether a source is written in it
+    skeleton: Callable[[Task, Direction], str]
+    read_space: Callable[[str], Space]  # the tunables of a source
+    tokens: Callable[[str], tuple[str, ...]]  # without comments and layout
+    tags: Callable[[str], tuple[str, ...]]  # techniques that a source shows
+    find_signs: Callable[[Candidate, Sequence[str]], StageResult]  # static rules
+    mutation_operators: tuple[MutationOperator, ...]
