@@ -92,7 +92,7 @@ def test_a_search_begins_with_its_files_and_reads_its_answers(tmp_path: Path) ->
 
 
 def test_an_unknown_language_is_refused_by_name() -> None:
-    with pytest.raises(UsageError, match="Language 'tory' does not exist. Did you mean torch or toy"):
+    with pytest.raises(UsageError, match=r"Language 'tory' does not exist\. Did you mean"):
         evaluate("swiglu", SOURCE, language="tory")
     with pytest.raises(UsageError, match="exists already"), added(TOY):
         pass

@@ -21,10 +21,10 @@ from warpsmith.llm import (
     RequestFailed,
     ScriptedModel,
     ask_all,
+    errors as tree,
     key_variables,
     open_model,
 )
-from warpsmith.llm import errors as tree
 
 KINDS = [one for one in vars(tree).values() if isinstance(one, type) and issubclass(one, ModelError)]
 

@@ -22,14 +22,11 @@ from torch import Tensor
 
 from warpsmith.base import Home
 from warpsmith.evaluation import Choices, profile
-from warpsmith.evaluation.timing import host, recording, rules, sample, sitting
-from warpsmith.evaluation.timing import stage as timing_stage
+from warpsmith.evaluation.timing import host, recording, rules, sample, sitting, stage as timing_stage
 from warpsmith.evaluation.timing.stop import StopRule
 from warpsmith.evaluation.timing.torch_host import Reply, Request
 from warpsmith.isolation import Child, Limits
-from warpsmith.machines.cuda import flush
-from warpsmith.machines.cuda import room as cuda_room
-from warpsmith.machines.cuda import session as cuda_session
+from warpsmith.machines.cuda import flush, room as cuda_room, session as cuda_session
 from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.memory import whole_granules
 from warpsmith.machines.cuda.session import FIRST_FD, CudaSession

@@ -1,19 +1,35 @@
 """Public members of a package that are imported on first access (PEP 562)."""
 
+import ast
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 
 
-def lazy_members(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package: `modules` maps each of its modules to the names that it provides."""
-    homes = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
+def lazy_members(package: str) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package.
+
+    Its members are the imports of its `if TYPE_CHECKING:` block, each as `NAME as NAME`, which type checkers read too.
+    """
+
+    @cache
+    def homes() -> Mapping[str, str]:
+        return dict(_imports(Path(str(sys.modules[package].__file__)).read_text()))
 
     def load(name: str) -> object:
-        if name not in homes:
+        if name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found: object = getattr(importlib.import_module(homes[name]), name)
+        found: object = getattr(importlib.import_module(homes()[name]), name)
         setattr(sys.modules[package], name, found)
         return found
 
     return load
+
+
+def _imports(text: str) -> list[tuple[str, str]]:
+    """Return the names and modules of the imports in `if` blocks of a module."""
+    blocks = (node for node in ast.parse(text).body if isinstance(node, ast.If))
+    imports = (node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom))
+    return [(alias.name, str(node.module)) for node in imports for alias in node.names]

@@ -62,8 +62,7 @@ def _latest(archive: "Archive") -> list[str]:
 
 def _put(page: "ReportPage | SuitePage", made: "Document", html: Path | None, md: Path | None, as_json: bool) -> None:
     """The views that were asked for; the paths of files on stdout, so that a script can go on with them."""
-    from warpsmith.report import html as to_html
-    from warpsmith.report import markdown
+    from warpsmith.report import html as to_html, markdown
 
     written = [(path, view) for path, view in ((html, to_html), (md, markdown)) if path is not None]
     for path, view in written:

@@ -9,8 +9,7 @@ from torch import Tensor
 from warpsmith.evaluation.check.compare import Budget, _slow, compare
 from warpsmith.evaluation.check.terms import lift
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Reason, Tolerance, Trial
-from warpsmith.tasks.reference.program import Problem, solved
-from warpsmith.tasks.reference.program import problem as make_problem
+from warpsmith.tasks.reference.program import Problem, problem as make_problem, solved
 from warpsmith.tasks.suite import suite_program
 
 CASE = Case(name="c", group=Group.SMOKE, axes={"k": 4096}, dtype=Dtype.FLOAT32)

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpsmith.evaluation.profile import Job, datasheet, profile_cuda, profile_virtual
-from warpsmith.evaluation.profile import run as profiling
+from warpsmith.evaluation.profile import Job, datasheet, profile_cuda, profile_virtual, run as profiling
 from warpsmith.evaluation.profile.ncu import Counted, Refusal
 from warpsmith.evaluation.profile.ncu_table import read_launches
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile

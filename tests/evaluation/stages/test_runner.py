@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from warpsmith.base import HarnessError, MachineError, UsageError
-from warpsmith.evaluation import Choices, Defence, evaluate, settled
-from warpsmith.evaluation import choices as choices_module
+from warpsmith.evaluation import Choices, Defence, choices as choices_module, evaluate, settled
 from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.run import run, stages_for
 from warpsmith.evaluation.stages.common import find_signs

@@ -16,8 +16,7 @@ from warpsmith.evaluation.timing import sitting as module
 from warpsmith.evaluation.timing.recording import BEFORE, Recordings, Unrepeated, record_calls, room_of
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.subject import Subject
-from warpsmith.machines.cuda.room import TAIL, room_for_all
-from warpsmith.machines.cuda.room import Room as CudaRoom
+from warpsmith.machines.cuda.room import TAIL, Room as CudaRoom, room_for_all
 from warpsmith.machines.cuda.session import CudaSession, Recorded
 from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.protocol import Recording

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from runtime_artifacts import EIGHT, HERE, LIMITS, artifact, numbers
 
-from warpsmith.isolation import Child, Fault, Frame, FrameError, Limit, spawn, system_paths
-from warpsmith.isolation import Policy as Confinement
+from warpsmith.isolation import Child, Fault, Frame, FrameError, Limit, Policy as Confinement, spawn, system_paths
 from warpsmith.machines.virtual import Settings, VirtualGpu, describe, executor, runtime
 from warpsmith.machines.worker import FakeSandbox, Observation, Raw, VirtualSandbox
 from warpsmith.machines.worker.ending import end_silent

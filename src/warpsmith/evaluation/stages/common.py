@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from warpsmith.evaluation.choices import Defence
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, Outcome
-from warpsmith.languages import compile_candidate as compile_with_its_compiler
-from warpsmith.languages import find_language
+from warpsmith.languages import compile_candidate as compile_with_its_compiler, find_language
 from warpsmith.languages.nvcc import CompileOptions
 
 

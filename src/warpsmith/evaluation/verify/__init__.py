@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from warpsmith.base.lazy import lazy_members
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.verify.pipeline import Verifiers, verify
+    from warpsmith.evaluation.verify.pipeline import Verifiers as Verifiers, verify as verify
 
-__all__ = ["Verifiers", "verify"]
-__getattr__ = lazy_members(__name__, {"pipeline": ("Verifiers", "verify")})
+__getattr__ = lazy_members(__name__)

@@ -13,8 +13,7 @@ from torch import Tensor
 from warpsmith.base import HarnessError
 from warpsmith.machines.cuda.room import GUARD, aligned, span
 from warpsmith.machines.worker.values import DTYPES, Raw, Value
-from warpsmith.tasks.inputs.values import Value as TaskValue
-from warpsmith.tasks.inputs.values import Values, tensors
+from warpsmith.tasks.inputs.values import Value as TaskValue, Values, tensors
 
 ARENA_SHIFT = 56  # of a coded address: the arena's number, from one on, stands above the offset
 

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from warpsmith.isolation import Fault, FrameError, Limit
-from warpsmith.isolation import Outcome as Ended
+from warpsmith.isolation import Fault, FrameError, Limit, Outcome as Ended
 from warpsmith.machines.virtual import Facts, Failure
 from warpsmith.machines.worker.protocol import Answer, Status
 from warpsmith.machines.worker.values import Raw
