@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warpsmith.app.api import optimize
+    from warpsmith.app import optimize
     from warpsmith.evaluation import evaluate
 
 __version__ = "0.1.0"
@@ -17,7 +17,7 @@ def __getattr__(name: str) -> Any:
 
         return evaluate
     if name == "optimize":
-        from warpsmith.app.api import optimize
+        from warpsmith.app import optimize
 
         return optimize
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,16 +10,15 @@ import pytest
 from warpsmith.base import median
 from warpsmith.evaluation import Choices
 from warpsmith.evaluation.check.fault import look
-from warpsmith.evaluation.corpus import examine as tried
-from warpsmith.evaluation.corpus import read_specimen
-from warpsmith.machines.cuda.machine import CudaMachine
+from warpsmith.evaluation.corpus import examine as tried, read_specimen
 from warpsmith.evaluation.timing.recording import Recordings, Unrepeated, record_alone, room_of
 from warpsmith.evaluation.timing.sample import Call, Calls, Manner, sample
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stop import StopRule
 from warpsmith.evaluation.timing.subject import Subject
-from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.languages import language_of
+from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
+from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.memory import give_back
 from warpsmith.machines.cuda.session import CALL_S, CudaSession
 from warpsmith.machines.hardware.lease import Need, lease, much_memory

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base.native import build
-from warpsmith.isolation import Limits, Outcome, Policy, child, probe, run
+from warpsmith.isolation import Limits, Outcome, Policy, child, probe_confinement, run
 from warpsmith.isolation.launcher import launcher
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -34,7 +34,7 @@ def commons() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def own_places() -> None:
     """Skip where this Python may lie in a folder closed to the child, which only a mount namespace can open."""
-    if "mount_ns" not in probe().achieved:
+    if "mount_ns" not in probe_confinement().achieved:
         pytest.skip("without a mount namespace the modes of folders decide")
 
 

@@ -23,7 +23,7 @@ from warpsmith.isolation import (
     Limits,
     Outcome,
     Policy,
-    collect,
+    collect_file,
     run,
     spawn,
     system_paths,
@@ -56,7 +56,7 @@ def test_what_it_writes_stays_and_is_collected(attempt: Attempt, policy: Policy,
     allowed = replace(policy, write=(workspace,))
     before = workspace.stat()
     assert attempt("write", "made", policy=allowed).stdout == b"ok\n"
-    assert collect(workspace, "made", 10) == b""
+    assert collect_file(workspace, "made", 10) == b""
     assert (workspace.stat().st_uid, workspace.stat().st_mode) == (before.st_uid, before.st_mode)
 
 
@@ -65,12 +65,12 @@ def test_links_and_pipes_it_leaves_are_not_followed(
     attempt: Attempt, policy: Policy, workspace: Path, what: str, name: str
 ) -> None:
     assert attempt(what, name, policy=replace(policy, write=(workspace,))).stdout == b"ok\n"
-    assert not isinstance(collect(workspace, name, 10_000), bytes)
+    assert not isinstance(collect_file(workspace, name, 10_000), bytes)
 
 
 def test_what_is_larger_than_allowed_is_not_collected(tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(b"x" * 2048)
-    refused = collect(tmp_path, "big", 1024)
+    refused = collect_file(tmp_path, "big", 1024)
     assert not isinstance(refused, bytes)
     assert "2 KiB; at most 1 KiB" in refused.reason
 

@@ -13,7 +13,16 @@ from made import NASTY, measured, record, saved, start
 from warpsmith.archive import Archive
 from warpsmith.base import UsageError
 from warpsmith.records import HotLine, KernelProfile, Place, ProfileFacts, Record
-from warpsmith.report import PROFILE, Calibrated, ReportPage, RunPage, document, html, markdown, report
+from warpsmith.report import (
+    PROFILE,
+    Calibrated,
+    ReportPage,
+    RunPage,
+    render_html,
+    render_markdown,
+    report,
+    report_document,
+)
 from warpsmith.report.forest import MOST_DEPTH, Grown, grow
 from warpsmith.report.page import Node
 from warpsmith.report.svg import Bar, Dot, bars_svg, progress_svg
@@ -70,8 +79,8 @@ def test_a_modelled_headline_claims_nothing(archive: Archive) -> None:
 
 
 def test_modelled_times_are_called_so_in_every_view(archive: Archive) -> None:
-    made = document(report(archive, [saved(archive)]))
-    for line in markdown(made).splitlines():
+    made = report_document(report(archive, [saved(archive)]))
+    for line in render_markdown(made).splitlines():
         if " µs" in line and "Call:" not in line and not line.startswith(("1.", "  ")):
             assert "modelled" in line, line
 
@@ -132,14 +141,14 @@ def test_long_texts_are_cut_or_not_compared() -> None:
 
 def test_a_form_feed_ends_no_line(archive: Archive) -> None:
     archive.add(start(archive), record("one\ftwo\nthree\n", 12.0))
-    made = html(document(report(archive, ["measured"])))
+    made = render_html(report_document(report(archive, ["measured"])))
     assert "Source, 2 lines" in made and "<i>2</i>three" in made
 
 
 def test_costs_are_by_model_and_operator(archive: Archive) -> None:
     page = report(archive, [measured(archive)])
     assert page.runs[0].usd == 1.0 and {call.model for call in page.runs[0].calls} == {"m", "n"}
-    assert "| m | improve | 1 | 900 | 300 |" in markdown(document(page))
+    assert "| m | improve | 1 | 900 | 300 |" in render_markdown(report_document(page))
 
 
 def test_lines_of_the_profile_are_marked_where_they_are_the_kernel_s(archive: Archive) -> None:
@@ -152,8 +161,8 @@ def test_lines_of_the_profile_are_marked_where_they_are_the_kernel_s(archive: Ar
     archive.note(name, PROFILE, json.loads(ProfileFacts(source="ncu", kernels=(kernel,)).text()), best.candidate)
     page = report(archive, [name])
     assert page.runs[0].best is not None and [line.place.line for line in page.runs[0].best.hot] == [2]
-    assert "__global__ void k() {}<b>50% of stall samples</b>" in html(document(page))
-    assert "__global__ void k() {}  // <- 50% of stall samples" in markdown(document(page))
+    assert "__global__ void k() {}<b>50% of stall samples</b>" in render_html(report_document(page))
+    assert "__global__ void k() {}  // <- 50% of stall samples" in render_markdown(report_document(page))
 
 
 def test_the_best_kernel_has_its_environment_and_commands(archive: Archive) -> None:
@@ -166,7 +175,7 @@ def test_the_best_kernel_has_its_environment_and_commands(archive: Archive) -> N
 def test_the_page_carries_the_record_that_regrade_reads(archive: Archive) -> None:
     page = report(archive, [saved(archive)])
     best = archive.best("layernorm-tuned")
-    made = html(document(page))
+    made = render_html(report_document(page))
     inside = made.partition('download="layernorm-tuned.record.json" href="data:application/json;base64,')[2]
     assert best is not None and Record.parse(b64decode(inside.partition('"')[0])) == best.record
     assert page.runs[0].best is not None and page.runs[0].best.record == best.record
@@ -176,14 +185,16 @@ def test_the_page_carries_the_record_that_regrade_reads(archive: Archive) -> Non
 def test_an_empty_run_is_a_page(archive: Archive) -> None:
     page = report(archive, [start(archive)])
     assert page.runs[0].headline.sentence == "No kernel was right and timed." and page.runs[0].best is None
-    assert "Nothing was evaluated yet" in html(document(page)) and "--resume" in markdown(document(page))
+    assert "Nothing was evaluated yet" in render_html(report_document(page)) and "--resume" in render_markdown(
+        report_document(page)
+    )
 
 
 def test_a_run_without_a_right_kernel_says_how_they_ended(archive: Archive) -> None:
     archive.add(start(archive), record("wrong", None))
     page = report(archive, ["measured"])
-    assert page.runs[0].best is None and "wrong\\_value" in markdown(document(page))
-    assert "wrong_value" in html(document(page))
+    assert page.runs[0].best is None and "wrong\\_value" in render_markdown(report_document(page))
+    assert "wrong_value" in render_html(report_document(page))
 
 
 def test_an_older_record_is_a_page(archive: Archive) -> None:
@@ -192,7 +203,7 @@ def test_an_older_record_is_a_page(archive: Archive) -> None:
         archive.add("measured", Record.parse(path.read_text()))
     page = report(archive, ["measured"])
     assert page.runs[0].evaluations == len(list(GOLDEN.glob("*.json"))) > 0
-    assert html(document(page)).endswith("</html>\n")
+    assert render_html(report_document(page)).endswith("</html>\n")
 
 
 class _Tags(HTMLParser):
@@ -216,7 +227,7 @@ class _Tags(HTMLParser):
 
 
 def test_kernel_text_with_markup_stays_text(archive: Archive) -> None:
-    made = html(document(report(archive, [measured(archive)])))
+    made = render_html(report_document(report(archive, [measured(archive)])))
     tags = _Tags()
     tags.feed(made)
     assert tags.open == [] and tags.seen.count("script") == 1 and "img" not in tags.seen
@@ -224,7 +235,7 @@ def test_kernel_text_with_markup_stays_text(archive: Archive) -> None:
 
 
 def test_nothing_is_fetched(archive: Archive) -> None:
-    made = html(document(report(archive, [saved(archive)])))
+    made = render_html(report_document(report(archive, [saved(archive)])))
     assert "default-src 'none'" in made
     for word in ('src="http', 'href="http', "@import", "url(http"):
         assert word not in made
@@ -232,7 +243,7 @@ def test_nothing_is_fetched(archive: Archive) -> None:
 
 def test_markdown_fences_hold_backticks(archive: Archive) -> None:
     archive.add(start(archive), record("// ```\nnot the end\n", 12.0))
-    text = markdown(document(report(archive, ["measured"])))
+    text = render_markdown(report_document(report(archive, ["measured"])))
     assert "````\n// ```\nnot the end\n````" in text
 
 
@@ -240,14 +251,14 @@ def test_the_json_is_the_page(archive: Archive) -> None:
     page = report(archive, [saved(archive), measured(archive)])
     assert ReportPage.parse(page.text()) == page
     assert [run["run"]["name"] for run in json.loads(page.text())["runs"]] == ["layernorm-tuned", "measured"]
-    assert '<nav><a href="#s0">layernorm-tuned</a>' in html(document(page))
+    assert '<nav><a href="#s0">layernorm-tuned</a>' in render_html(report_document(page))
 
 
 def test_a_calibration_is_told(archive: Archive) -> None:
     known = Calibrated.parse(
         json.dumps({"right": 5, "wrong": 10, "verifiers": [CONFUSION], "together": CONFUSION, "weights": {}})
     )
-    text = markdown(document(report(archive, [measured(archive)], known)))
+    text = render_markdown(report_document(report(archive, [measured(archive)], known)))
     assert "10 wrong and 5 right kernels" in text and "| compile | 9 | 1 | 0 | 5 | 77 |" in text
 
 
@@ -262,7 +273,7 @@ def test_an_ancestor_of_itself_ends_nothing(archive: Archive) -> None:
     own = loop.candidate.model_copy(update={"parents": (loop.candidate.id,)})
     archive.add("measured", loop.model_copy(update={"candidate": own}))
     assert [node.candidate for node in one(archive, "measured").lineage] == [loop.candidate.id]
-    assert "★" in html(document(report(archive, ["measured"])))
+    assert "★" in render_html(report_document(report(archive, ["measured"])))
 
 
 def test_a_deep_chain_is_cut_and_stays_whole() -> None:

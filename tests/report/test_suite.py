@@ -10,7 +10,7 @@ from warpsmith.archive import Archive
 from warpsmith.base import UsageError
 from warpsmith.records import MODES, Claim, Direction, Group, Record
 from warpsmith.records.fake import fake_case
-from warpsmith.report import SuitePage, html, load_folder, markdown, suite, suite_document
+from warpsmith.report import SuitePage, load_folder, render_html, render_markdown, suite_document, suite_page
 from warpsmith.report.winner import gap_of
 
 
@@ -18,7 +18,7 @@ def test_rows_have_speedups_against_each_mode() -> None:
     with Archive.open("sqlite://") as archive:
         measured(archive)
         saved(archive)
-        page = suite(archive, "the archive", {"softmax": "", "rope": ""})
+        page = suite_page(archive, "the archive", {"softmax": "", "rope": ""})
     rows = {(row.task, row.direction): row for row in page.rows}
     assert [(row.task, row.direction) for row in page.rows][:3] == [
         ("layernorm", "forward"),
@@ -34,12 +34,12 @@ def test_rows_have_speedups_against_each_mode() -> None:
 def test_a_modelled_row_has_no_speedup() -> None:
     with Archive.open("sqlite://") as archive:
         saved(archive)
-        page = suite(archive, "the archive")
+        page = suite_page(archive, "the archive")
     (row,) = page.rows
     assert row.kind == "modelled" and row.best is None and not row.against and row.us == approx(129.1, 0.01)
-    made = markdown(suite_document(page))
+    made = render_markdown(suite_document(page))
     assert "| – | 129.1 µs |" in made and "129.1 µs modelled" in made and "claims no speedup" in made
-    assert "129.1 µs" in html(suite_document(page))
+    assert "129.1 µs" in render_html(suite_document(page))
 
 
 def test_a_folder_of_records_is_a_leaderboard(tmp_path: Path) -> None:
@@ -48,10 +48,10 @@ def test_a_folder_of_records_is_a_leaderboard(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(record("one", 16.0).text())
     with Archive.open("sqlite://") as archive:
         left_out = load_folder(archive, tmp_path)
-        page = suite(archive, tmp_path.name, left_out=left_out)
+        page = suite_page(archive, tmp_path.name, left_out=left_out)
     assert [row.best for row in page.rows] == [approx(2.0)]
     assert page.left_out == ("r.jsonl: 1 of 3 lines hold no record and were passed over.",)
-    assert "passed over" in markdown(suite_document(page))
+    assert "passed over" in render_markdown(suite_document(page))
 
 
 def test_a_folder_without_records_is_usage(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def board(folder: Path, *records: Record) -> SuitePage:
     (folder / "records.jsonl").write_text("".join(f"{one.text()}\n" for one in records))
     with Archive.open("sqlite://") as archive:
         left_out = load_folder(archive, folder)
-        return suite(archive, "h200", {"rope": ""}, left_out, loaded=True)
+        return suite_page(archive, "h200", {"rope": ""}, left_out, loaded=True)
 
 
 def test_a_row_has_times_limits_checks_and_the_gap(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_the_gap_is_that_of_held_out_cases_over_those_that_they_are_like(share: 
 
 def test_the_headline_says_when_a_mode_of_torch_is_missing(tmp_path: Path) -> None:
     page = board(tmp_path, published("softmax", Direction.FORWARD, 12.0))
-    assert "× torch's best mode, the geometric mean of" in markdown(suite_document(page))
+    assert "× torch's best mode, the geometric mean of" in render_markdown(suite_document(page))
     few = tuple(row.model_copy(update={"against": {"eager": 2.5}}) for row in page.rows)
-    text = markdown(suite_document(page.model_copy(update={"rows": few})))
+    text = render_markdown(suite_document(page.model_copy(update={"rows": few})))
     assert "× the best of the modes of torch that were measured, the geometric mean of" in text
     assert "Not every mode of torch was measured" in text
 
@@ -106,21 +106,21 @@ def test_the_headline_says_when_a_mode_of_torch_is_missing(tmp_path: Path) -> No
 def test_a_record_of_an_earlier_version_of_its_task_is_told(now: str, older: bool) -> None:
     with Archive.open("sqlite://") as archive:
         archive.add(None, published("softmax", Direction.FORWARD, 12.0))
-        page = suite(archive, "the archive", {"softmax": now})
+        page = suite_page(archive, "the archive", {"softmax": now})
     assert [row.older for row in page.rows] == [older, False]
-    assert ("Evaluated before the task was changed" in markdown(suite_document(page))) is older
+    assert ("Evaluated before the task was changed" in render_markdown(suite_document(page))) is older
 
 
 def test_a_record_without_a_date_has_none_in_a_folder_and_the_archive_s_in_an_archive(tmp_path: Path) -> None:
     assert board(tmp_path, record("k", 12.0)).rows[-1].date is None
     with Archive.open("sqlite://") as archive:
         archive.add(None, record("k", 12.0))
-        assert suite(archive, "the archive").rows[-1].date is not None
+        assert suite_page(archive, "the archive").rows[-1].date is not None
 
 
 def test_the_tables_of_a_results_folder(tmp_path: Path) -> None:
     fast, slow = published("softmax", Direction.FORWARD, 12.0), published("softmax", Direction.BACKWARD, 48.0)
-    text = markdown(suite_document(board(tmp_path, fast, slow)))
+    text = render_markdown(suite_document(board(tmp_path, fast, slow)))
     modes = " | ".join(MODES)
     assert f"| task | pass | best kernel | vs torch's best | {modes} | date |" in text
     speeds = "2.000× (1.960–2.040) faster | 2.5× | 2× | 2.5× | 2.5× | 2.5× | 2026-03-04"
@@ -137,12 +137,12 @@ def test_what_is_less_than_a_claim_is_said(tmp_path: Path) -> None:
     searched = published("softmax", Direction.FORWARD, 12.0, "search")
     doubted = quarantined(published("softmax", Direction.BACKWARD, 12.0))
     page = board(tmp_path, searched, doubted, record("k", 12.0, modes=("eager",)))
-    text = html(suite_document(page))
+    text = render_html(suite_document(page))
     assert "none yet: quarantine at timing (hidden_work)" in text and "1 of 4 directions" in text
     assert "Measured as a search does, against baselines that may be of another hour: softmax forward." in text
 
 
 def test_modes_that_nobody_measured_are_said(tmp_path: Path) -> None:
-    text = markdown(suite_document(board(tmp_path, record("k", 12.0, modes=("eager",)))))
+    text = render_markdown(suite_document(board(tmp_path, record("k", 12.0, modes=("eager",)))))
     assert "so the best one may be missing: softmax forward." in text
     assert "| vs torch's best | eager | compile | date |" in text

@@ -7,7 +7,7 @@ import pytest
 from evolving import KERNEL, kernel, start
 
 from warpsmith.languages.cuda.tunables import read_space
-from warpsmith.machines.virtual import Row, cost, describe
+from warpsmith.machines.virtual import Row, describe, modelled_cost
 from warpsmith.records import Direction, Lesson, Precision, Reason, Record
 from warpsmith.search.fake import fake_record
 from warpsmith.search.proposals.ideas import TRAITS, applicable, ideas, sample
@@ -162,7 +162,7 @@ def test_ideas_need_traits_that_there_are_and_help_against_what_can_bind() -> No
     assert all(need in TRAITS for idea in ideas() for need in idea.needs)
     gpu = describe("H200")
     row = Row(kernel="k", launches=1, grid=(1, 1, 1), block=(32, 1, 1), classes=dict.fromkeys(gpu.pipes, 1))
-    words = {*cost(row, gpu).bounds_us, "launch", "memory"}
+    words = {*modelled_cost(row, gpu).bounds_us, "launch", "memory"}
     assert {word for idea in ideas() for word in idea.helps} <= words
 
 

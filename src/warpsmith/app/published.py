@@ -45,7 +45,7 @@ def each_said(lines: Sequence[str]) -> Iterator[tuple[int, Record | str]]:
 
 def refused(line: str) -> str:
     """What eval-batch wrote in a record's place; empty where it is not from there."""
-    from warpsmith.evaluation.batch import Malformed
+    from warpsmith.evaluation import Malformed
 
     found = Malformed.read(line)
     return found.error if isinstance(found, Malformed) else ""
@@ -89,7 +89,7 @@ def kernels_below(folder: Path) -> list[Path]:
 
 def kernel_candidate(path: Path, task: str, macros: Mapping[str, str]) -> tuple[str, Candidate]:
     """The task as a user would write it and the candidate of a .cu file: the folder names the task when nobody does."""
-    from warpsmith.tasks.host.find import open_task
+    from warpsmith.tasks.host import open_task
     from warpsmith.tasks.suite import folders
 
     target = task or path.absolute().parent.name

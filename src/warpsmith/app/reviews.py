@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
 def screen_with(session: "Session", reviews: Mapping[str, str]) -> Callable[[Candidate], "Opinion"]:
     """Static signs, the compiler and the reviewers; a candidate without a review is judged by the others."""
-    from warpsmith.evaluation.verify.pipeline import Verifiers
-    from warpsmith.evaluation.verify.review import Role
-    from warpsmith.languages.cuda.tokens import normal_key
+    from warpsmith.evaluation.verify import Role, Verifiers
+    from warpsmith.languages.cuda import normal_key
     from warpsmith.llm import Answer, ModelError
 
     slots = {normal_key(one.candidate): one.proposal.slot.name for one in session.search.ledger.waiting()}

@@ -7,8 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from warpsmith.base import UsageError
-from warpsmith.records import Run, RunState
-from warpsmith.records.run import NAME
+from warpsmith.records import NAME, Run, RunState
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive

@@ -11,19 +11,16 @@ from warpsmith import __version__
 from warpsmith.app.running import hold, hold_new, is_known
 from warpsmith.app.wishes import Wishes, command_of, placed, resumed
 from warpsmith.base import UsageError, digest
-from warpsmith.records import Candidate, Record, Run, RunState, Task, Verdict
-from warpsmith.records.run import ANSWERS
+from warpsmith.records import ANSWERS, Candidate, Record, Run, RunState, Task, Verdict
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
-    from warpsmith.evaluation import Choices
-    from warpsmith.evaluation.processes.judges import Grade
-    from warpsmith.evaluation.run import PreparedEvaluation
-    from warpsmith.evaluation.verify.pipeline import Verified, Verifiers
-    from warpsmith.evaluation.verify.review import Role
+    from warpsmith.evaluation import Choices, PreparedEvaluation
+    from warpsmith.evaluation.processes import Grade
+    from warpsmith.evaluation.verify import Role, Verified, Verifiers
     from warpsmith.llm import Answer, Ensemble, Outcome, Prompt
     from warpsmith.search import Aim, Opinion, Search, Subject, View
-    from warpsmith.search.selection.population import Member
+    from warpsmith.search.selection import Member
 
 START = "start"  # the kernel that a run began with, kept with it
 FINAL = "final"  # the evaluation of the winner
@@ -55,7 +52,7 @@ class Finish:
 def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], None]", until: ExitStack) -> Session:
     """A new run, or the one that is to be resumed, with everything it needs until the stack closes."""
     from warpsmith.evaluation import settled
-    from warpsmith.evaluation.processes.judges import judges_for
+    from warpsmith.evaluation.processes import judges_for
     from warpsmith.languages.nvcc import Toolchain
     from warpsmith.search import Search, Tools
 
@@ -90,7 +87,7 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], No
 
 def _check_asked(search: "Search", run: Run) -> None:
     """Questions that somebody was asked are no model's to answer."""
-    from warpsmith.search.dialogue import open_slots
+    from warpsmith.search import open_slots
 
     if left := open_slots(search):
         raise UsageError(
@@ -103,8 +100,7 @@ def open_dialogue(archive: "Archive", wishes: Wishes, command: str, until: ExitS
     """A run that is answered through files, ours until the stack closes: begun when its task is named, else there."""
     from warpsmith.languages.nvcc import Toolchain
     from warpsmith.llm import Ensemble
-    from warpsmith.search import Limits, Search, Tools
-    from warpsmith.search.dialogue import Somebody
+    from warpsmith.search import Limits, Search, Somebody, Tools
 
     if not wishes.target and not is_known(archive, wishes.run):
         raise UsageError(
@@ -134,7 +130,7 @@ def open_dialogue(archive: "Archive", wishes: Wishes, command: str, until: ExitS
 
 def evaluator_here(session: Session, jobs: int, until: ExitStack) -> Callable[[Candidate], Record]:
     """Who evaluates what a dialogue is told, `jobs` at a time: processes of their own where they share a GPU."""
-    from warpsmith.evaluation.processes.judges import judges_for
+    from warpsmith.evaluation.processes import judges_for
 
     by = judges_for(choices_of(session.wishes, "sketch"), jobs, until)
     return evaluator(session.wishes, "sketch", session.run.seed, by)
@@ -214,7 +210,7 @@ def _known_final(session: Session, candidate: str) -> Record | None:
 
 
 def _task(wishes: Wishes) -> Task:
-    from warpsmith.tasks.host.find import open_task
+    from warpsmith.tasks.host import open_task
     from warpsmith.tasks.host.opened import OpenOptions
 
     with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
@@ -226,7 +222,7 @@ def _task(wishes: Wishes) -> Task:
 def _begun(archive: "Archive", wishes: Wishes, task: Task, models: "Ensemble") -> Run:
     """The new run in the archive, with the kernel that it starts from."""
     from warpsmith.machines.virtual import describe
-    from warpsmith.search.start import first_candidate
+    from warpsmith.search import first_candidate
 
     describe(wishes.gpu)  # one that nobody knows is refused before there is a run of it
     first = first_candidate(wishes.target, wishes.direction, wishes.start)
@@ -284,7 +280,7 @@ def _spent(archive: "Archive", wishes: Wishes) -> float:
 def aim(archive: "Archive", run: Run, wishes: Wishes, task: Task) -> "Aim":
     """What is searched, with its sizes and its stops."""
     from warpsmith.search import Aim, Limits, Shape
-    from warpsmith.search.proposals.ideas import applicable
+    from warpsmith.search.proposals import applicable
 
     notes = archive.notes(run.name, START)
     shape = Shape(
@@ -310,7 +306,7 @@ def aim(archive: "Archive", run: Run, wishes: Wishes, task: Task) -> "Aim":
 def subject_of(wishes: Wishes, task: Task) -> "Subject":
     """The task, the direction and the GPU, for prompts."""
     from warpsmith.search import Subject
-    from warpsmith.search.proposals.gpu import gpu_words
+    from warpsmith.search.proposals import gpu_words
 
     return Subject(task, wishes.direction, gpu_words(wishes.device, wishes.gpu))
 
@@ -390,7 +386,7 @@ def screen_of(
 
 def reviewer_roles(wishes: Wishes) -> "tuple[Role, ...]":
     """Return the reviewers that are asked for. Raise UsageError for an unknown name."""
-    from warpsmith.evaluation.verify.review import Role
+    from warpsmith.evaluation.verify import Role
 
     return tuple(_role(name, Role) for name in wishes.reviewers.split(",") if name.strip())
 
@@ -406,7 +402,7 @@ def _verified(
     candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "tuple[Role, ...]", seed: int | None
 ) -> "tuple[Opinion, Verified]":
     """Static signs and the compiler; the virtual GPU where a real one comes after; the reviewers asked for."""
-    from warpsmith.evaluation.verify.pipeline import Verifiers
+    from warpsmith.evaluation.verify import Verifiers
     from warpsmith.llm import Answer, ask_all
 
     first, paid = next(iter(models)), list[Answer]()
@@ -429,9 +425,9 @@ def _paid(found: "Outcome", model: str) -> "Answer":
 
 def verified(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers", seed: int | None = None) -> "Verified":
     """Return what verifiers say of a candidate, for the machine that evaluates it afterwards."""
-    from warpsmith.evaluation.verify.pipeline import verify
-    from warpsmith.machines.virtual.machine import VirtualMachine
-    from warpsmith.tasks.host.find import open_task
+    from warpsmith.evaluation.verify import verify
+    from warpsmith.machines.virtual import VirtualMachine
+    from warpsmith.tasks.host import open_task
     from warpsmith.tasks.host.opened import OpenOptions
 
     machine = None if is_here(wishes) else VirtualMachine.of(wishes.gpu)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from warpsmith.base import UsageError
-from warpsmith.base.visible import shell_line
+from warpsmith.base import UsageError, shell_line
 from warpsmith.records import Direction, Model
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ KEPT = tuple(name for name in Wishes.model_fields if name not in ("target", "run
 
 def placed(target: str) -> str:
     """The task in words that mean it from every folder."""
-    from warpsmith.tasks.formats.target import find
+    from warpsmith.tasks.formats import find
 
     return find(target).label
 

@@ -6,8 +6,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 
 from warpsmith.archive.entry import Scope
 from warpsmith.archive.tables import records, scores
-from warpsmith.records import Verdict
-from warpsmith.records.record import CHANCE
+from warpsmith.records import CHANCE, Verdict
 
 Query: TypeAlias = Select[Any]
 AGAINST = (Verdict.FAIL.value, Verdict.QUARANTINE.value)

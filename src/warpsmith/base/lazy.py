@@ -11,7 +11,7 @@ from pathlib import Path
 def lazy_members(package: str) -> Callable[[str], object]:
     """Return the `__getattr__` of a package.
 
-    Its members are the imports of its `if TYPE_CHECKING:` block, each as `NAME as NAME`, which type checkers read too.
+    Its members are the imports of its `if TYPE_CHECKING:` block, which type checkers read too.
     """
 
     @cache

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from warpsmith.base import UsageError, read_text, write_atomic
-from warpsmith.base.visible import shell_line
+from warpsmith.base import UsageError, read_text, shell_line, write_atomic
 from warpsmith.records import Model
 
 MANIFEST = "ask.json"

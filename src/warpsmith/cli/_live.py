@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from warpsmith.search import View
-    from warpsmith.search.selection.population import Member
+    from warpsmith.search.selection import Member
 
 SHOWN_LINES = 8
 GPU_EVERY_S = 2.0
@@ -107,7 +107,7 @@ def summary(view: "View", busy: int | None) -> list[str]:
 def best_lines(best: "Member | None", lineage: tuple[str, ...] = ()) -> list[str]:
     """The best kernel so far, with its interval where it was measured."""
     from warpsmith.cli._archive import score_text
-    from warpsmith.languages.cuda.tunables import said
+    from warpsmith.languages.cuda import said
 
     if best is None:
         return ["no correct kernel yet"]

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.app.wishes import Wishes
-from warpsmith.base.visible import shell_line
+from warpsmith.app import Wishes
+from warpsmith.base import shell_line
 from warpsmith.cli._letters import ANSWER, write_letters
 from warpsmith.cli._options import Jobs, Json, Trust
 from warpsmith.cli._output import console, print_json
-from warpsmith.records import Direction, Model
-from warpsmith.records.run import ANSWERS, ELSEWHERE, REQUESTS
+from warpsmith.records import ANSWERS, ELSEWHERE, REQUESTS, Direction, Model
 
 if TYPE_CHECKING:
-    from warpsmith.app.search import Session
+    from warpsmith.app import Session
     from warpsmith.llm import Prompt
-    from warpsmith.search.dialogue import Dialogue
+    from warpsmith.search import Dialogue
 
 
 class Asked(Model):
@@ -53,9 +52,9 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Write self-contained prompts, one a file; `warpsmith tell RUN DIR` takes the answers."""
-    from warpsmith.app.search import is_here, open_dialogue, wait_for
+    from warpsmith.app import is_here, open_dialogue, wait_for
     from warpsmith.archive import Archive
-    from warpsmith.search.dialogue import Dialogue
+    from warpsmith.search import Dialogue
 
     wishes = Wishes.asked(
         target=task,
@@ -115,7 +114,7 @@ def _page(prompt: "Prompt") -> str:
 
 def _reviews(session: "Session") -> dict[str, str]:
     """A question a reviewer for each candidate that waits for its evaluation."""
-    from warpsmith.evaluation.verify.review import Role, Subject, review_prompt
+    from warpsmith.evaluation.verify import Role, Subject, review_prompt
 
     found: dict[str, str] = {}
     for one in session.search.ledger.waiting():

@@ -16,8 +16,7 @@ from warpsmith.cli._verdict import EXIT
 from warpsmith.records import Verdict
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation import Choices
-    from warpsmith.evaluation.corpus import Audit, Outcome, Specimen
+    from warpsmith.evaluation import Audit, Choices, Outcome, Specimen
 
 GPU_CALL_S, GPU_CASES = 5.0, 2
 SHIPPED = ("tests/exploits", "tests/honest")
@@ -42,8 +41,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Try a corpus; exit code 1 when an attack succeeds or a control fails, 3 when some could not be tried."""
-    from warpsmith.evaluation import Choices, settled
-    from warpsmith.evaluation.corpus import read_corpus
+    from warpsmith.evaluation import Choices, read_corpus, settled
 
     # Eager alone: an attack is held against its own honest kernel, and compiling torch's modes would take an hour.
     # On a GPU a call takes milliseconds, and the corpus has many that hang. A small case and a usual one: the honest
@@ -73,8 +71,7 @@ def _audits(
     specimens: "list[Specimen]", ways: "Sequence[Choices]", jobs: int, out: Path | None, quiet: bool
 ) -> "list[Audit]":
     """An audit for each way to try the corpus; what an earlier way has settled is not tried again."""
-    from warpsmith.evaluation.batch import Results
-    from warpsmith.evaluation.corpus import audit, read_outcomes, untouched
+    from warpsmith.evaluation import Results, audit, read_outcomes, untouched
 
     results = Results(out) if out else None
     kept = read_outcomes(results.lines) if results else {}

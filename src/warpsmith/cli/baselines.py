@@ -11,7 +11,7 @@ from warpsmith.cli._output import console, print_json
 from warpsmith.records import MODES, Direction
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.baselines import Prepared, Row, Wanted
+    from warpsmith.evaluation import Prepared, Row, Wanted
 
 CORES = os.cpu_count() or 1
 USUAL_JOBS = max(1, min(8, CORES // 2))
@@ -27,9 +27,9 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Measure torch's modes for later evaluations; called again it goes on. Exit code 3 where a case has no time."""
-    from warpsmith.evaluation.baselines import Place, measure_each, usual_flush_us, wanted
-    from warpsmith.machines.hardware import gpus
-    from warpsmith.machines.hardware.lease import Need, lease
+    from warpsmith.evaluation import Place, measure_each, usual_flush_us, wanted
+    from warpsmith.machines.hardware import Need, gpus
+    from warpsmith.machines.hardware.lease import lease
 
     modes, every = read_modes(baselines) or MODES, wanted(tasks or [], direction)
     if not gpus():
@@ -61,8 +61,8 @@ def line(row: "Row") -> str:
 
 def _prepare(every: "list[Wanted]", modes: tuple[str, ...], jobs: int, quiet: bool) -> None:
     """Compile what can be compiled beside others; what fails here is compiled again when it is timed."""
-    from warpsmith.evaluation.baselines import preparable, prepare
-    from warpsmith.evaluation.timing.host import TorchHost
+    from warpsmith.evaluation import preparable, prepare
+    from warpsmith.evaluation.timing import TorchHost
     from warpsmith.tasks.suite import folders
 
     some = [one for one in every if preparable(one, modes)]

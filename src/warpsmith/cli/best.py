@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from warpsmith.base.visible import shell_line
+from warpsmith.base import shell_line
 from warpsmith.cli._archive import kernel_path, score_text, write_kernel
 from warpsmith.cli._options import Json
 from warpsmith.cli._output import console, print_error, print_json

@@ -15,9 +15,7 @@ from warpsmith.cli._options import Jobs, Json
 from warpsmith.cli._output import console, print_json, print_table
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.verify.calibrate import Calibration, Matrix, Trial
-    from warpsmith.evaluation.verify.pipeline import Verified
-    from warpsmith.evaluation.verify.specimens import Specimen
+    from warpsmith.evaluation.verify import Calibration, Matrix, Specimen, Trial, Verified
 
 SEED = 20250914  # of the calls on the virtual GPU: a calibration comes out the same every time
 SHOWN = 40
@@ -36,9 +34,8 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Run the verifiers over a labelled corpus; exit code 1 when one of them stops a right kernel."""
-    from warpsmith.evaluation.verify.aggregate import shipped_weights, weights_path
+    from warpsmith.evaluation.verify import read_specimens, shipped_weights, weights_path
     from warpsmith.evaluation.verify.calibrate import calibrate
-    from warpsmith.evaluation.verify.specimens import read_specimens
 
     folder = corpus or shipped()
     specimens = read_specimens(folder)[: sample or None]
@@ -69,9 +66,8 @@ def shipped() -> Path:
 def _trials(
     folder: Path, specimens: "Sequence[Specimen]", out: Path | None, jobs: int, quiet: bool
 ) -> "Iterator[Trial]":
-    from warpsmith.evaluation.batch import Results
-    from warpsmith.evaluation.verify.calibrate import Trial
-    from warpsmith.evaluation.verify.replies import read_replies, reviewed
+    from warpsmith.evaluation import Results
+    from warpsmith.evaluation.verify import Trial, read_replies, reviewed
 
     results = Results(out) if out else None
     replies, known = read_replies(folder), _known(results.lines) if results else {}
@@ -93,8 +89,8 @@ def _looked(specimens: "Sequence[Specimen]", jobs: int) -> "Iterator[tuple[Speci
 
 
 def _look(specimen: "Specimen") -> "Verified":
-    from warpsmith.evaluation.verify.pipeline import verify
-    from warpsmith.tasks.host.find import open_task
+    from warpsmith.evaluation.verify import verify
+    from warpsmith.tasks.host import open_task
 
     candidate = specimen.candidate
     try:
@@ -106,8 +102,7 @@ def _look(specimen: "Specimen") -> "Verified":
 
 def _attacks(folder: Path) -> "Iterator[Trial]":
     """The attacks that reviewers answered on; nobody else is asked about them here (`warpsmith audit` does that)."""
-    from warpsmith.evaluation.verify.calibrate import Trial
-    from warpsmith.evaluation.verify.replies import read_attacks, read_replies, reviewed, unseen
+    from warpsmith.evaluation.verify import Trial, read_attacks, read_replies, reviewed, unseen
 
     replies = read_replies(folder)
     for specimen in read_attacks(folder):
@@ -118,7 +113,7 @@ def _attacks(folder: Path) -> "Iterator[Trial]":
 
 def _known(lines: Sequence[str]) -> "dict[str, Verified]":
     """What was said before; a kernel whose line cannot be read is looked at again."""
-    from warpsmith.evaluation.verify.pipeline import Verified
+    from warpsmith.evaluation.verify import Verified
 
     found = (Verified.read(line) for line in lines)
     return {one.candidate: one for one in found if isinstance(one, Verified)}

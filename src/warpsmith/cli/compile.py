@@ -4,12 +4,11 @@ from typing import Annotated
 
 import typer
 
-from warpsmith.app.kernel import read_kernel
+from warpsmith.app import read_kernel
 from warpsmith.cli._options import Json, Kernel, Macros, Pass, Style, read_macros
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.languages import compile_candidate
-from warpsmith.languages.nvcc import Compiled, CompileOptions
-from warpsmith.languages.nvcc.options import DEFAULT_ARCH
+from warpsmith.languages.nvcc import DEFAULT_ARCH, Compiled, CompileOptions
 from warpsmith.records import CompileFacts, Finding, StageResult, Task
 
 
@@ -31,7 +30,7 @@ def command(
 
 
 def _task(target: str) -> Task:
-    from warpsmith.tasks.host.find import open_task  # a task may need torch; a kernel alone does not
+    from warpsmith.tasks.host import open_task  # a task may need torch; a kernel alone does not
 
     with open_task(target) as opened:
         return opened.describe()

@@ -86,9 +86,9 @@ def _compiler() -> Answer:
 
 
 def _confinement() -> Answer:
-    from warpsmith.isolation import probe
+    from warpsmith.isolation import probe_confinement
 
-    found = probe()
+    found = probe_confinement()
     achieved, missing = ", ".join(found.achieved), "; ".join(found.missing)
     if not found.at_floor:
         remedy = f"untrusted kernels are refused without --trust ({missing})"
@@ -105,7 +105,7 @@ def _profiler() -> Answer:
     if not gpus():
         return Answer(State.PARTIAL, found.version, "there is no GPU to profile")
     if profiling_restricted():
-        from warpsmith.evaluation.profile.ncu import CURE
+        from warpsmith.evaluation.profile import CURE
 
         way = "; as it is, `warpsmith profile --trust` reads them outside the confinement" if administers() else ""
         remedy = f"the driver keeps counters for administrators (ERR_NVGPUCTRPERM): {CURE}{way}"

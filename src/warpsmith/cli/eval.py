@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from warpsmith.app.kernel import read_kernel
+from warpsmith.app import read_kernel
 from warpsmith.base import plural
 from warpsmith.cli._archive import keep
 from warpsmith.cli._options import (
@@ -106,7 +106,7 @@ def _print_facts(result: StageResult) -> None:
 
 
 def _print_compiled(facts: CompileFacts, failed: bool) -> None:
-    from warpsmith.evaluation.profile.resources import losses
+    from warpsmith.evaluation.profile import losses
 
     if failed:
         _print_findings(facts.findings)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.app.published import kernel_candidate, kernels_below
+from warpsmith.app import kernel_candidate, kernels_below
 from warpsmith.base import UsageError
 from warpsmith.cli._archive import keep
 from warpsmith.cli._options import (
@@ -29,8 +29,7 @@ from warpsmith.cli._output import console, print_json
 from warpsmith.records import Model, Record, Verdict
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation import Choices
-    from warpsmith.evaluation.batch import Request
+    from warpsmith.evaluation import Choices, Request
 
 BATCH_HELP = "JSON lines: a candidate, or task, direction and path. Or a folder of kernels: TASK/DIRECTION.cu."
 
@@ -61,8 +60,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Evaluate many kernels; every line gets a line; exit code 1 when one of them could not be evaluated."""
-    from warpsmith.evaluation import Choices
-    from warpsmith.evaluation.batch import run_batch
+    from warpsmith.evaluation import Choices, run_batch
 
     chosen = Choices(
         device=device,
@@ -96,7 +94,7 @@ def _append(
     requests: "list[Request]", choices: "Choices", jobs: int, out: Path, archive: bool, quiet: bool
 ) -> Appended:
     """Go on where the file of results ends."""
-    from warpsmith.evaluation.batch import Ahead, Results, run_batch
+    from warpsmith.evaluation import Ahead, Results, run_batch
 
     results = Results(out)
     left = results.left(requests, choices)
@@ -118,7 +116,7 @@ def _append(
 
 def _requests(batch: Path) -> "list[Request]":
     """The lines of a file, or the kernels of a folder."""
-    from warpsmith.evaluation.batch import read_requests
+    from warpsmith.evaluation import read_requests
 
     if not batch.is_dir():
         return read_requests(batch)
@@ -127,7 +125,7 @@ def _requests(batch: Path) -> "list[Request]":
 
 def _request(number: int, path: Path) -> "Request":
     """A kernel of a folder, or what is wrong with it."""
-    from warpsmith.evaluation.batch import Request
+    from warpsmith.evaluation import Request
     from warpsmith.tasks.suite import folders
 
     if path.absolute().parent.name not in folders():

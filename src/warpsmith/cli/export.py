@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.app.published import RECORDS, kernel_candidate, read_records
-from warpsmith.base import UsageError, write_atomic
-from warpsmith.base.visible import shell_line
+from warpsmith.app import RECORDS, kernel_candidate, read_records
+from warpsmith.base import UsageError, shell_line, write_atomic
 from warpsmith.cli._options import Json, Macros, read_macros
 from warpsmith.cli._output import console, print_error, print_json
 from warpsmith.records import Direction, Group, Model, Record, Trial, Verdict, score
 
 if TYPE_CHECKING:
-    from warpsmith.report.export.package import Package
+    from warpsmith.report.export import Package
 
 EXAMPLE_SEED = 1
 TASK_HELP = "The task as eval takes it; by default the run's, or the name of the kernel's folder."
@@ -103,8 +102,9 @@ def _of_kernel(path: Path, task: str, macros: dict[str, str]) -> Found:
 
 
 def _package(found: list[Found], name: str) -> "Package":
-    from warpsmith.report.export.package import Package, default_name
-    from warpsmith.tasks.host.find import find, open_task
+    from warpsmith.report.export import Package, default_name
+    from warpsmith.tasks.host import open_task
+    from warpsmith.tasks.host.find import find
 
     records = {one.record.candidate.direction: one.record for one in found}
     if len(records) != len(found):
@@ -124,7 +124,7 @@ def _package(found: list[Found], name: str) -> "Package":
 
 
 def _write(package: "Package", to: Path) -> tuple[str, ...]:
-    from warpsmith.report.export.package import package_files
+    from warpsmith.report.export import package_files
 
     files = package_files(package)
     for path, text in files.items():

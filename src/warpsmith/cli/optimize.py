@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.app.wishes import Wishes
-from warpsmith.base import plural
-from warpsmith.base.visible import shell_line
+from warpsmith.app import Wishes
+from warpsmith.base import plural, shell_line
 from warpsmith.cli._archive import kernel_path, score_text, write_kernel
 from warpsmith.cli._live import best_lines, display
 from warpsmith.cli._options import Jobs, Json, Trust
@@ -17,9 +16,9 @@ from warpsmith.cli._output import console, print_json
 from warpsmith.records import CheckFacts, Direction, Model, Record, Run, Score, score
 
 if TYPE_CHECKING:
-    from warpsmith.app.search import Finish, Session
+    from warpsmith.app import Finish, Session
     from warpsmith.search import Ending
-    from warpsmith.search.selection.population import Member
+    from warpsmith.search.selection import Member
 
 INTERRUPTED = 130
 MODELS_HELP = "PROVIDER:MODEL[,setting=value]; several with a semicolon between them. The tuner alone by default."
@@ -80,7 +79,7 @@ def command(
 
 def search(wishes: Wishes, as_json: bool) -> int:
     """Run or resume a search, evaluate its winner at length, and say what it found."""
-    from warpsmith.app.search import Finish, finish, open_session
+    from warpsmith.app import Finish, finish, open_session
     from warpsmith.archive import Archive
     from warpsmith.base import UsageError
 
@@ -101,7 +100,7 @@ def search(wishes: Wishes, as_json: bool) -> int:
 
 
 def _optimized(session: "Session", ending: "Ending", finished: "Finish") -> Optimized:
-    from warpsmith.app.search import finals
+    from warpsmith.app import finals
 
     best = finished.winner or (ending.best.record if ending.best and ending.interrupted else None)
     path, again = "", session.run.go_on

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.app.kernel import read_kernel
+from warpsmith.app import read_kernel
 from warpsmith.base import UsageError, nearest, write_atomic
 from warpsmith.cli._options import Device, Gpu, Json, Kernel, Macros, Pass, Style, Target, Trust, read_macros
 from warpsmith.cli._output import console, print_json, print_table
@@ -27,7 +27,7 @@ from warpsmith.records import (
 
 if TYPE_CHECKING:
     from warpsmith.evaluation.profile import Job, Mark
-    from warpsmith.tasks.host.opened import OpenTask
+    from warpsmith.tasks.host import OpenTask
 
 CASE_HELP = "A case by name; by default the first timing case, or on the virtual GPU the largest of some seconds."
 VIRTUAL_FLOPS = 1e8  # of a case that the virtual GPU runs in seconds
@@ -49,8 +49,7 @@ def command(
 ) -> int:
     """Say what binds a kernel that is right: counters, occupancy, stalls, lines, and its place under the roofline."""
     from warpsmith.evaluation import Choices, grade, settled
-    from warpsmith.evaluation.profile import digest
-    from warpsmith.evaluation.profile.png import check_plot
+    from warpsmith.evaluation.profile import check_plot, profile_digest
 
     check_plot(plot)
     choices = Choices(device=settled(device), gpu=gpu, trust=trust, until="check")
@@ -63,7 +62,7 @@ def command(
     if as_json:
         print_json(facts)
     else:
-        console().print(digest(facts)) if short else _print(kernel.name, record, facts)
+        console().print(profile_digest(facts)) if short else _print(kernel.name, record, facts)
     return 0
 
 
@@ -82,7 +81,7 @@ def profile_record(
     target: str, record: Record, device: str, gpu: str, name: str | None, trust: bool
 ) -> tuple[ProfileFacts, Sequence["Mark"]]:
     """The profile of a kernel that was found right, and what torch's modes took where that is known."""
-    from warpsmith.tasks.host.find import open_task
+    from warpsmith.tasks.host import open_task
     from warpsmith.tasks.host.opened import OpenOptions
 
     with open_task(target, OpenOptions(trust=trust)) as opened:
@@ -90,8 +89,7 @@ def profile_record(
         job = _job(opened, task, record.candidate, _case(task, device, name), device)
     if device == "vgpu":
         from warpsmith.evaluation.profile import profile_virtual
-        from warpsmith.machines.virtual import describe
-        from warpsmith.machines.virtual.session import SETTINGS
+        from warpsmith.machines.virtual import SETTINGS, describe
         from warpsmith.machines.worker import VirtualSandbox
 
         return profile_virtual(job, describe(gpu), VirtualSandbox(describe(gpu), SETTINGS)), ()
@@ -101,8 +99,8 @@ def profile_record(
 def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
     from warpsmith.evaluation.profile import known_ceilings, profile_cuda
     from warpsmith.languages.nvcc import Toolchain
-    from warpsmith.machines.hardware import gpus
-    from warpsmith.machines.hardware.lease import Need, lease
+    from warpsmith.machines.hardware import Need, gpus
+    from warpsmith.machines.hardware.lease import lease
 
     toolchain = Toolchain.find()
     with lease(Need.ALONE):
@@ -110,7 +108,7 @@ def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
 
 
 def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, device: str) -> "Job":
-    from warpsmith.evaluation.choices import Choices, machine_for
+    from warpsmith.evaluation import Choices, machine_for
     from warpsmith.evaluation.profile import Job
     from warpsmith.languages import compile_candidate, find_language
     from warpsmith.languages.nvcc import CompileOptions
@@ -145,7 +143,7 @@ def _largest(task: Task) -> Case:
 def _baselines(job: "Job", record: Record) -> Sequence["Mark"]:
     """What torch's modes took on this case, where an evaluation has measured it."""
     from warpsmith.evaluation.profile import Mark
-    from warpsmith.evaluation.timing.baselines import load, store
+    from warpsmith.evaluation.timing import load, store
 
     environment = record.environment
     path = store(environment.hardware, environment.torch, job.task, job.direction, job.trial.case)
@@ -154,8 +152,7 @@ def _baselines(job: "Job", record: Record) -> Sequence["Mark"]:
 
 
 def _draw(path: Path, facts: ProfileFacts, marks: Sequence["Mark"], title: str) -> None:
-    from warpsmith.evaluation.profile import roofline_svg
-    from warpsmith.evaluation.profile.png import to_png
+    from warpsmith.evaluation.profile import roofline_svg, to_png
 
     if path.suffix == ".svg":
         write_atomic(path, roofline_svg(facts, marks, title))
@@ -164,8 +161,7 @@ def _draw(path: Path, facts: ProfileFacts, marks: Sequence["Mark"], title: str) 
 
 
 def _print(kernel: str, record: Record, facts: ProfileFacts) -> None:
-    from warpsmith.evaluation.profile.digest import WORDS, ceilings_text
-    from warpsmith.evaluation.profile.units import microseconds, share
+    from warpsmith.evaluation.profile import WORDS, ceilings_text, microseconds, share
 
     out, place = console(), facts.place
     candidate = record.candidate
@@ -187,8 +183,7 @@ def _print(kernel: str, record: Record, facts: ProfileFacts) -> None:
 
 
 def _row(one: KernelProfile) -> tuple[str, ...]:
-    from warpsmith.evaluation.profile.names import short_name
-    from warpsmith.evaluation.profile.units import microseconds, scaled, share
+    from warpsmith.evaluation.profile import microseconds, scaled, share, short_name
 
     place, moved = one.place, (one.dram_read_bytes, one.dram_written_bytes)
     return (
@@ -206,9 +201,7 @@ def _row(one: KernelProfile) -> tuple[str, ...]:
 
 def _print_kernel(one: KernelProfile) -> None:
     """What shows the binding, why warps wait, and where."""
-    from warpsmith.evaluation.profile.digest import hot_lines
-    from warpsmith.evaluation.profile.names import short_name
-    from warpsmith.evaluation.profile.units import metric
+    from warpsmith.evaluation.profile import hot_lines, metric, short_name
 
     out = console()
     if one.place is not None and one.place.shown_by:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from warpsmith.app.published import RECORDS, kernel_candidate, read_lines, read_records, records_below, results_for
+from warpsmith.app import RECORDS, kernel_candidate, read_lines, read_records, records_below, results_for
 from warpsmith.base import UsageError
 from warpsmith.cli._archive import keep
 from warpsmith.cli._options import Device, Jobs, Json, Macros, Trust, read_macros, read_modes
@@ -18,8 +18,8 @@ from warpsmith.records import Candidate, Group, Record, Verdict
 
 if TYPE_CHECKING:
     from warpsmith.evaluation import Choices
-    from warpsmith.evaluation.processes.judges import Grade
-    from warpsmith.report.agreement import Agreement
+    from warpsmith.evaluation.processes import Grade
+    from warpsmith.report import Agreement
 
 WITHIN_HELP = "The share by which times of the same hardware may differ."
 AGAINST_HELP = "A folder of records to hold kernels against; docs/results beside the folder of kernels by default."
@@ -152,7 +152,7 @@ def _same_work(one: Candidate, other: Candidate) -> bool:
 
 def _again(published: Sequence[Published | Odd], way: Way, jobs: int) -> "Iterator[Agreement]":
     """Each in order, as soon as it and those before are done."""
-    from warpsmith.evaluation.processes.judges import pool_of_judges
+    from warpsmith.evaluation.processes import pool_of_judges
 
     with pool_of_judges(_choices(None, way), min(jobs, len(published))) as (threads, grade):
         for one in [threads.submit(_regraded, one, way, grade) for one in published]:
@@ -161,7 +161,8 @@ def _again(published: Sequence[Published | Odd], way: Way, jobs: int) -> "Iterat
 
 def _regraded(one: Published | Odd, way: Way, grade: "Grade") -> "Agreement":
     """What a second evaluation says; a task that is not known here costs the others nothing."""
-    from warpsmith.report.agreement import agreement, unanswered
+    from warpsmith.report import unanswered
+    from warpsmith.report.agreement import agreement
 
     if isinstance(one, Odd):
         return unanswered(one.where, None, one.why)
@@ -198,7 +199,7 @@ def _choices(record: Record | None, way: Way) -> "Choices":
 
 
 def _code(found: "list[Agreement]") -> int:
-    from warpsmith.report.agreement import Answer
+    from warpsmith.report import Answer
 
     answers = {one.answer for one in found}
     if Answer.DISAGREES in answers:

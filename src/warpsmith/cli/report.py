@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.base import UsageError, check_place, read_text, write_atomic
-from warpsmith.base.visible import shell_line
+from warpsmith.base import UsageError, check_place, read_text, shell_line, write_atomic
 from warpsmith.cli._options import Json, Trust
 from warpsmith.cli._output import console, print_json
 
@@ -35,7 +34,7 @@ def command(
 ) -> int:
     """Write a report, or print it as markdown when no file is named; exit code 4 when no kernel was right."""
     from warpsmith.archive import Archive
-    from warpsmith.report import document, report, suite_document
+    from warpsmith.report import report, report_document, suite_document
 
     for path in filter(None, (html, md)):
         check_place(path)
@@ -49,7 +48,7 @@ def command(
         if profile:
             _profile(archive, chosen, trust)
         page = report(archive, chosen, known)
-    _put(page, document(page), html, md, as_json)
+    _put(page, report_document(page), html, md, as_json)
     return 0 if any(one.best for one in page.runs) else 4
 
 
@@ -62,9 +61,9 @@ def _latest(archive: "Archive") -> list[str]:
 
 def _put(page: "ReportPage | SuitePage", made: "Document", html: Path | None, md: Path | None, as_json: bool) -> None:
     """The views that were asked for; the paths of files on stdout, so that a script can go on with them."""
-    from warpsmith.report import html as to_html, markdown
+    from warpsmith.report import render_html, render_markdown
 
-    written = [(path, view) for path, view in ((html, to_html), (md, markdown)) if path is not None]
+    written = [(path, view) for path, view in ((html, render_html), (md, render_markdown)) if path is not None]
     for path, view in written:
         write_atomic(path, view(made))
         path.chmod(0o644)  # a page is made to be handed on
@@ -73,22 +72,22 @@ def _put(page: "ReportPage | SuitePage", made: "Document", html: Path | None, md
     if as_json:
         print_json(page)
     elif not written:
-        console().print(markdown(made))
+        console().print(render_markdown(made))
 
 
 def _board(folders: Sequence[str]) -> "SuitePage":
     from warpsmith.archive import Archive
-    from warpsmith.report import load_folder, suite
+    from warpsmith.report import load_folder, suite_page
     from warpsmith.tasks.suite import versions
 
     tasks = versions()
     if not folders:
         with Archive.open() as archive:
-            return suite(archive, "the archive", tasks)
+            return suite_page(archive, "the archive", tasks)
     with Archive.open("sqlite://") as archive:
         left_out = [said for folder in folders for said in load_folder(archive, Path(folder))]
         source = ", ".join(Path(folder).name for folder in folders)
-        page = suite(archive, source, tasks, left_out, loaded=True)
+        page = suite_page(archive, source, tasks, left_out, loaded=True)
     return page.model_copy(update={"command": shell_line("warpsmith", "report", "--suite", *folders)})
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.app.kernel import read_kernel
+from warpsmith.app import read_kernel
 from warpsmith.base import UsageError, nearest
 from warpsmith.cli._options import Json, Kernel, Pass, Style
 from warpsmith.cli._output import console, print_json, print_table
@@ -23,7 +23,7 @@ from warpsmith.records import (
 )
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.check.run import Subject
+    from warpsmith.evaluation.check import Subject
 
 SHOWN_FINDINGS = 20
 CALL_S = 120.0  # of one call: a case that is named may be a large one
@@ -40,10 +40,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Compile a kernel, run it without a GPU on a task's small cases, and say what is wrong with it."""
-    from warpsmith.evaluation.check.run import Subject
+    from warpsmith.evaluation.check import Subject
     from warpsmith.languages import compile_candidate, find_language
     from warpsmith.languages.nvcc import CompileOptions
-    from warpsmith.tasks.host.find import open_task
+    from warpsmith.tasks.host import open_task
 
     with open_task(task) as opened:
         described = opened.describe()
@@ -60,9 +60,8 @@ def command(
 
 
 def _run(subject: "Subject", trial: Trial, artifact: Path, gpu: str) -> StageResult:
-    from warpsmith.evaluation.verify.virtual import run_virtual
-    from warpsmith.machines.virtual import Settings, describe
-    from warpsmith.machines.virtual.session import VirtualSession
+    from warpsmith.evaluation.verify import run_virtual
+    from warpsmith.machines.virtual import Settings, VirtualSession, describe
 
     entry, signature, modelled = subject.direction.value, subject.task.signature(subject.direction), describe(gpu)
     with VirtualSession(artifact, entry, signature, modelled, Settings(), call_s=CALL_S) as session:
@@ -119,14 +118,14 @@ def _print_facts(facts: VirtualFacts) -> None:
 
 
 def _finding(finding: Finding) -> tuple[str, ...]:
-    from warpsmith.evaluation.profile.names import plain_name
+    from warpsmith.evaluation.profile import plain_name
 
     place = f"{finding.place.file}:{finding.place.line}" if finding.place else "-"
     return finding.checker, place, plain_name(finding.kernel) or "-", str(finding.count), finding.message
 
 
 def _counters(row: KernelCounters) -> tuple[str, ...]:
-    from warpsmith.evaluation.profile.names import plain_name
+    from warpsmith.evaluation.profile import plain_name
 
     sectors = row.global_load_sectors + row.global_store_sectors
     modelled = row.modelled

@@ -1,6 +1,6 @@
 """`warpsmith runs`: every search that the archive holds."""
 
-from warpsmith.app.running import stands
+from warpsmith.app import stands
 from warpsmith.cli._archive import score_text
 from warpsmith.cli._options import Json
 from warpsmith.cli._output import console, print_json, print_table

@@ -4,13 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.app.running import stands
-from warpsmith.base.visible import shell_line
+from warpsmith.app import stands
+from warpsmith.base import shell_line
 from warpsmith.cli._archive import score_text
 from warpsmith.cli._options import Json
 from warpsmith.cli._output import console, print_json, print_table
-from warpsmith.records import RunState
-from warpsmith.records.run import ELSEWHERE
+from warpsmith.records import ELSEWHERE, RunState
 
 if TYPE_CHECKING:
     from warpsmith.archive import Kernel, Summary

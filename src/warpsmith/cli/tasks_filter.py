@@ -15,9 +15,20 @@ from warpsmith.base import HarnessError, UsageError
 from warpsmith.cli._options import Json, Shapes
 from warpsmith.cli._output import coloured, console, print_json, print_table
 from warpsmith.records import Model, Task
-from warpsmith.tasks.filters import Filter, FilterReport, FilterResult, Judgement, Opinion, Sense, with_opinion
-from warpsmith.tasks.filters.opinion import SYSTEM, question, read_judgement
-from warpsmith.tasks.host.find import OpenOptions, Target, find_all, open_task, read_shape
+from warpsmith.tasks.filters import (
+    SYSTEM,
+    Filter,
+    FilterReport,
+    FilterResult,
+    Judgement,
+    Opinion,
+    Sense,
+    question,
+    read_judgement,
+    with_opinion,
+)
+from warpsmith.tasks.host import Target, find_all, open_task, read_shape
+from warpsmith.tasks.host.find import OpenOptions
 
 SIGNS = {Sense.AT_LEAST: "≥", Sense.AT_MOST: "≤", Sense.ABOVE: ">"}
 COLOURS = {"pass": "green", "fail": "red", "error": "yellow", "fault": "magenta", "skip": "dim"}

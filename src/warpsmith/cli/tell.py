@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.app.published import MOST_BYTES, each_said, refused
-from warpsmith.app.wishes import Wishes
+from warpsmith.app import MOST_BYTES, Wishes, each_said, refused
 from warpsmith.base import MachineError, UsageError, read_text, write_atomic
 from warpsmith.cli._letters import read_letters
 from warpsmith.cli._live import best_lines
 from warpsmith.cli._options import Jobs, Json, Trust
 from warpsmith.cli._output import console, print_json
-from warpsmith.records import Model, Record
-from warpsmith.records.run import ANSWERS, ASK, ELSEWHERE
+from warpsmith.records import ANSWERS, ASK, ELSEWHERE, Model, Record
 
 if TYPE_CHECKING:
-    from warpsmith.app.search import Session
-    from warpsmith.llm.tape import Tape
-    from warpsmith.search.dialogue import Dialogue, Told
+    from warpsmith.app import Session
+    from warpsmith.llm import Tape
+    from warpsmith.search import Dialogue, Told
 
 
 class Report(Model):
@@ -47,10 +45,9 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Take answers or records; a question that is not answered stays open."""
-    from warpsmith.app.reviews import screen_with
-    from warpsmith.app.search import open_dialogue, wait_for
+    from warpsmith.app import open_dialogue, screen_with, wait_for
     from warpsmith.archive import Archive
-    from warpsmith.search.dialogue import Dialogue
+    from warpsmith.search import Dialogue
 
     if requests is not None and results is not None:
         raise UsageError("--requests and --results exclude each other: one before the evaluation, one after it.")
@@ -86,7 +83,7 @@ def _letters(folder: Path | None, run: str) -> tuple[dict[str, str], dict[str, s
 
 def _check_place(wishes: Wishes, away: bool) -> None:
     """That kernels are evaluated where this call would have it."""
-    from warpsmith.app.search import check_here, is_here
+    from warpsmith.app import check_here, is_here
 
     check_here(wishes, away)
     if not away and not is_here(wishes):
@@ -97,7 +94,7 @@ def _check_place(wishes: Wishes, away: bool) -> None:
 
 
 def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, results: Path | None, jobs: int) -> "Told":
-    from warpsmith.app.search import evaluator_here
+    from warpsmith.app import evaluator_here
 
     if results is not None:
         records, bad = read_results(results)
@@ -135,7 +132,7 @@ def _missing() -> str:
 
 def _tape(session: "Session") -> "Tape | None":
     """Where a recorded run keeps its questions and answers."""
-    from warpsmith.llm.tape import Tape, Voice
+    from warpsmith.llm import Tape, Voice
 
     path = session.wishes.record
     return Tape(path, [Voice(name=session.wishes.who or "")]) if path else None

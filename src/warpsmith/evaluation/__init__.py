@@ -1,6 +1,24 @@
 """Orders the stages and runs them: one candidate, a batch, a corpus. Knows no kernel and no clock."""
 
-from warpsmith.evaluation.choices import Choices, Defence, settled
-from warpsmith.evaluation.run import evaluate, grade
+from typing import TYPE_CHECKING
 
-__all__ = ["Choices", "Defence", "evaluate", "grade", "settled"]
+from warpsmith.base import lazy_members
+
+if TYPE_CHECKING:
+    from warpsmith.evaluation.baselines import (
+        Place,
+        Prepared,
+        Row,
+        Wanted,
+        measure_each,
+        preparable,
+        prepare,
+        usual_flush_us,
+        wanted,
+    )
+    from warpsmith.evaluation.batch import Ahead, Malformed, Request, Results, read_requests, run_batch
+    from warpsmith.evaluation.choices import Choices, Defence, machine_for, settled
+    from warpsmith.evaluation.corpus import Audit, Outcome, Specimen, audit, read_corpus, read_outcomes, untouched
+    from warpsmith.evaluation.run import PreparedEvaluation, evaluate, grade
+
+__getattr__ = lazy_members(__name__)

@@ -11,13 +11,25 @@ from threading import Thread
 
 from warpsmith.base import HarnessError
 from warpsmith.evaluation.environment import environment
-from warpsmith.evaluation.timing.baselines import Baselines, asked, believed, completed, keep, running, store
-from warpsmith.evaluation.timing.host import Host, Lasting, Resident, host_for
-from warpsmith.machines.cuda.machine import CudaMachine
-from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.evaluation.timing import (
+    Baselines,
+    Host,
+    Lasting,
+    Resident,
+    asked,
+    believed,
+    completed,
+    host_for,
+    keep,
+    running,
+    store,
+)
+from warpsmith.machines.cuda import CudaMachine
+from warpsmith.machines.hardware import Need
+from warpsmith.machines.hardware.lease import lease
 from warpsmith.records import MODES, Case, Direction, Group, Model, Task
-from warpsmith.tasks.formats.target import Form, find
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.formats import Form, find
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.suite import folders
 
 FLUSHES = 25
@@ -175,7 +187,7 @@ def _released() -> Iterator[ExitStack]:
 
 def usual_flush_us() -> float:
     """The judge's own flush now, as a timed candidate's record has it."""
-    from warpsmith.evaluation.timing.sample import usual_us
+    from warpsmith.evaluation.timing import usual_us
     from warpsmith.machines.cuda.flush import flush
 
     return usual_us([flush() for _ in range(FLUSHES)])

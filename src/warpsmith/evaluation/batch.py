@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read_text, writable
 from warpsmith.evaluation.choices import Choices, settled
-from warpsmith.evaluation.processes.judges import pool_of_judges
+from warpsmith.evaluation.processes import pool_of_judges
 from warpsmith.evaluation.run import checked
 from warpsmith.languages import find_language, language_of
 from warpsmith.records import Candidate, Direction, Model, Record, Verdict, first_wrong

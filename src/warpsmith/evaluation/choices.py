@@ -5,10 +5,10 @@ from enum import StrEnum
 from typing import Literal
 
 from warpsmith.base import UsageError
-from warpsmith.machines.cuda.machine import CudaMachine
+from warpsmith.machines import Machine
+from warpsmith.machines.cuda import CudaMachine
 from warpsmith.machines.hardware import gpus
-from warpsmith.machines.machine import Machine
-from warpsmith.machines.virtual.machine import VirtualMachine
+from warpsmith.machines.virtual import VirtualMachine
 from warpsmith.records import Group, Options
 
 DEVICES = ("auto", "cuda", "vgpu")

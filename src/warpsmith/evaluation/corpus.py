@@ -12,11 +12,10 @@ from pydantic import Field
 import warpsmith
 from warpsmith.base import UsageError, WarpsmithError, digest_json, read_text
 from warpsmith.evaluation.choices import Choices, Defence
-from warpsmith.evaluation.processes.judges import Grade, pool_of_judges
+from warpsmith.evaluation.processes import Grade, pool_of_judges
 from warpsmith.evaluation.run import grade
 from warpsmith.languages import language_of
-from warpsmith.records import Candidate, Direction, Model, Reason, Record, Verdict
-from warpsmith.records.record import CHANCE
+from warpsmith.records import CHANCE, Candidate, Direction, Model, Reason, Record, Verdict
 
 HEADER = re.compile(r"^//\s*([a-z]+):\s*(.*?)\s*$")
 NO_GAIN = 0.99  # of the honest kernel's time: above this an attack has gained nothing

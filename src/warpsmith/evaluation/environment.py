@@ -7,9 +7,9 @@ from functools import cache
 
 import warpsmith
 from warpsmith.base import MachineError
-from warpsmith.isolation import probe
+from warpsmith.isolation import probe_confinement
 from warpsmith.languages.nvcc import Toolchain
-from warpsmith.machines.machine import Machine
+from warpsmith.machines import Machine
 from warpsmith.records import Confined, Environment
 
 
@@ -43,4 +43,4 @@ def toolchain() -> str:
 @cache
 def confinement(devices: bool) -> Confined:
     """What a child gets on this machine; tried once a process."""
-    return probe(devices)
+    return probe_confinement(devices)

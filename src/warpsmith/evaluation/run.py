@@ -11,15 +11,14 @@ from pathlib import Path
 from warpsmith.base import HarnessError, UsageError
 from warpsmith.evaluation.choices import Choices, machine_for, settled
 from warpsmith.evaluation.environment import environment
-from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Products, Stage
-from warpsmith.evaluation.stages.table import STAGES
+from warpsmith.evaluation.stages import STAGES, Artifact, Evaluation, LaunchCount, Products, Stage
 from warpsmith.languages import find_language, language_of
-from warpsmith.machines.hardware.lease import Need
-from warpsmith.machines.machine import Machine
+from warpsmith.machines import Machine
+from warpsmith.machines.hardware import Need
 from warpsmith.machines.virtual import describe
 from warpsmith.records import Candidate, Direction, Model, Reason, Record, StageResult, Verdict
-from warpsmith.tasks.host.find import open_task
-from warpsmith.tasks.host.opened import OpenOptions, OpenTask
+from warpsmith.tasks.host import OpenTask, open_task
+from warpsmith.tasks.host.opened import OpenOptions
 
 SEED_BITS = 62
 

@@ -16,7 +16,7 @@ class Refused:
     reason: str
 
 
-def collect(folder: Path, name: str, limit_bytes: int) -> bytes | Refused:
+def collect_file(folder: Path, name: str, limit_bytes: int) -> bytes | Refused:
     """The bytes of a plain file in `folder`. Links, pipes and devices that the child put there are refused."""
     path = folder / name
     if Path(name).name != name:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from warpsmith.base.native import build
+from warpsmith.base import build
 
 SOURCE = Path(__file__).parent / "native" / "exchange.cpp"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from warpsmith.base.native import build
+from warpsmith.base import build
 from warpsmith.isolation.cgroup import divisible
 from warpsmith.isolation.paths import INHERITED, inherited_paths, view
 from warpsmith.isolation.policy import Policy

@@ -7,7 +7,7 @@ from warpsmith.isolation.policy import Limits, Policy
 from warpsmith.records import Confined
 
 
-def probe(devices: bool = False) -> Confined:
+def probe_confinement(devices: bool = False) -> Confined:
     """Start a trivial child and say what it got and what was refused."""
     policy = Policy(read=system_paths(), limits=Limits(wall_s=10), devices=devices)
     outcome = run(["true"], policy)

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from warpsmith.languages.cuda.mutants import MutationOperator
-from warpsmith.languages.cuda.tunables import Space
+from warpsmith.languages.cuda import MutationOperator, Space
 from warpsmith.languages.nvcc import Compiled, CompileOptions
 from warpsmith.records import Candidate, Direction, Signature, StageResult, Task
 

@@ -1,75 +1,38 @@
 """Models by name, ensembles, spend, record and replay. Knows nothing of kernels; keys never leave this room."""
 
-from warpsmith.llm.asking import Outcome, ask_all, ask_many
-from warpsmith.llm.ensemble import Ensemble, Member
-from warpsmith.llm.errors import (
-    BudgetSpent,
-    EmptyText,
-    Malformed,
-    MissingKey,
-    MissingLibrary,
-    ModelError,
-    RateLimited,
-    Rejected,
-    ReplayMismatch,
-    RequestFailed,
-    ScriptEnded,
-    ServerFailed,
-    TimedOut,
-    UnknownPrice,
-    Unreachable,
-)
-from warpsmith.llm.model import Answer, Finish, Model, Prompt
-from warpsmith.llm.opening import open_ensemble, open_model
-from warpsmith.llm.patience import Patience, PatientModel
-from warpsmith.llm.providers import PROVIDERS, Provider, key_variables
-from warpsmith.llm.replay import Recorder, Recording, Replayer
-from warpsmith.llm.scripted import ScriptedModel
-from warpsmith.llm.settings import Price, Settings
-from warpsmith.llm.spec import ModelSpec, parse_model, parse_models
-from warpsmith.llm.spend import MeteredModel, Spend
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "PROVIDERS",
-    "Answer",
-    "BudgetSpent",
-    "EmptyText",
-    "Ensemble",
-    "Finish",
-    "Malformed",
-    "Member",
-    "MeteredModel",
-    "MissingKey",
-    "MissingLibrary",
-    "Model",
-    "ModelError",
-    "ModelSpec",
-    "Outcome",
-    "Patience",
-    "PatientModel",
-    "Price",
-    "Prompt",
-    "Provider",
-    "RateLimited",
-    "Recorder",
-    "Recording",
-    "Rejected",
-    "ReplayMismatch",
-    "Replayer",
-    "RequestFailed",
-    "ScriptEnded",
-    "ScriptedModel",
-    "ServerFailed",
-    "Settings",
-    "Spend",
-    "TimedOut",
-    "UnknownPrice",
-    "Unreachable",
-    "ask_all",
-    "ask_many",
-    "key_variables",
-    "open_ensemble",
-    "open_model",
-    "parse_model",
-    "parse_models",
-]
+from warpsmith.base import lazy_members
+
+if TYPE_CHECKING:
+    from warpsmith.llm.asking import Outcome, ask_all, ask_many
+    from warpsmith.llm.ensemble import Ensemble, Member
+    from warpsmith.llm.errors import (
+        BudgetSpent,
+        EmptyText,
+        Malformed,
+        MissingKey,
+        MissingLibrary,
+        ModelError,
+        RateLimited,
+        Rejected,
+        ReplayMismatch,
+        RequestFailed,
+        ScriptEnded,
+        ServerFailed,
+        TimedOut,
+        UnknownPrice,
+        Unreachable,
+    )
+    from warpsmith.llm.model import Answer, Finish, Model, Prompt
+    from warpsmith.llm.opening import open_ensemble, open_model
+    from warpsmith.llm.patience import Patience, PatientModel
+    from warpsmith.llm.providers import PROVIDERS, Provider, key_variables
+    from warpsmith.llm.replay import Recorder, Recording, Replayer
+    from warpsmith.llm.scripted import ScriptedModel
+    from warpsmith.llm.settings import Price, Settings
+    from warpsmith.llm.spec import ModelSpec, parse_model, parse_models
+    from warpsmith.llm.spend import MeteredModel, Spend
+    from warpsmith.llm.tape import Exchange, Failure, Tape, Voice
+
+__getattr__ = lazy_members(__name__)

@@ -4,13 +4,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from warpsmith.machines.hardware import GpuState
-from warpsmith.machines.hardware.lease import Need
+from warpsmith.machines.hardware import GpuState, Need
 from warpsmith.records import Direction, Group, Trial
 
 if TYPE_CHECKING:
-    from warpsmith.tasks.host.opened import OpenTask
-    from warpsmith.tasks.reference.program import Problem
+    from warpsmith.tasks.host import OpenTask
+    from warpsmith.tasks.reference import Problem
 
 
 @dataclass(frozen=True)

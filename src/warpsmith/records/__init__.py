@@ -1,5 +1,8 @@
 """The one data model, frozen, and its JSON form. Knows no torch, no CUDA and no files."""
 
+from typing import TYPE_CHECKING
+
+from warpsmith.base.lazy import lazy_members
 from warpsmith.records.candidate import Candidate, Language
 from warpsmith.records.environment import Confined, Environment
 from warpsmith.records.facts import (
@@ -136,3 +139,21 @@ __all__ = [
     "first_wrong",
     "score",
 ]
+
+if TYPE_CHECKING:
+    from warpsmith.records.facts import FASTER_ABOVE
+    from warpsmith.records.record import CHANCE
+    from warpsmith.records.run import (
+        ANSWERS,
+        ASK,
+        ELSEWHERE,
+        GENERATION,
+        HELPED,
+        HURT,
+        LESSON,
+        NAME,
+        PROPOSAL,
+        REQUESTS,
+    )
+
+__getattr__ = lazy_members(__name__)

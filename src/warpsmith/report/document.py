@@ -15,7 +15,7 @@ KINDS = {"pass": "good", "fail": "bad", "quarantine": "odd", "fault": "odd"}
 MOST_BARS = 24
 
 
-def document(page: ReportPage) -> Document:
+def report_document(page: ReportPage) -> Document:
     """A report on runs."""
     names = ", ".join(one.run.name for one in page.runs)
     sections = [section for one in page.runs for section in _run(one, page.calibration)]

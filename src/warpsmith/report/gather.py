@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 import warpsmith
 from warpsmith.archive import Archive, Entry
-from warpsmith.records import Lesson, MeasuredScore, ProfileFacts, Run, Score
-from warpsmith.records.run import HELPED, HURT, LESSON
+from warpsmith.records import HELPED, HURT, LESSON, Lesson, MeasuredScore, ProfileFacts, Run, Score
 from warpsmith.report.page import Calibrated, Kind, Point, Progress, ReportPage, RunPage
 from warpsmith.report.scan import STOPPED, Scan, Sight, funnel, ids, never_evaluated, scan_run
 from warpsmith.report.tree import MOST_NODES, lineage

@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).parent / "script.js"
 ICON = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>"  # else a browser asks a server for one
 
 
-def html(document: Document) -> str:
+def render_html(document: Document) -> str:
     """The whole file."""
     script = SCRIPT.read_text()
     body = "\n".join(_section(place, section) for place, section in enumerate(document.sections))

@@ -11,7 +11,7 @@ from warpsmith.report.words import SHORT, lines_of, macro_words
 MOST_DEPTH = 12  # of the list: deeper ones stay at this depth
 
 
-def markdown(document: Document) -> str:
+def render_markdown(document: Document) -> str:
     """The whole text."""
     parts = [f"# {_plain(document.title)}", *(_section(section) for section in document.sections)]
     return visible("\n\n".join([*parts, f"*{_plain(document.foot)}*"]) + "\n")

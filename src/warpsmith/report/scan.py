@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pydantic import ConfigDict, Field
 
 from warpsmith.archive import Archive, Entry
-from warpsmith.records import Model, Reason, Score, Verdict
-from warpsmith.records.run import GENERATION, PROPOSAL
+from warpsmith.records import GENERATION, PROPOSAL, Model, Reason, Score, Verdict
 from warpsmith.report.page import StageRow, Step, Verifiers
 from warpsmith.report.words import score_words
 

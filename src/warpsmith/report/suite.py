@@ -17,7 +17,7 @@ Pair = tuple[str, Direction]
 NO_TASKS: Mapping[str, str] = MappingProxyType({})
 
 
-def suite(
+def suite_page(
     archive: Archive,
     source: str,
     tasks: Mapping[str, str] = NO_TASKS,

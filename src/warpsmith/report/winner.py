@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from warpsmith.archive import Entry
 from warpsmith.base import plural
-from warpsmith.evaluation.profile import digest
+from warpsmith.evaluation.profile import profile_digest
 from warpsmith.records import (
     MODES,
     CaseCheck,
@@ -22,7 +22,7 @@ from warpsmith.records import (
 )
 from warpsmith.report.page import BestKernel, CaseRow, CheckRow, Gap, Headline, Kind
 from warpsmith.report.words import lines_of, mean_of, micro, percent, shape_words, speedup
-from warpsmith.tasks.inputs.heldout import NEAR
+from warpsmith.tasks.inputs import NEAR
 
 CLAIMS = {
     Claim.FASTER: "faster than",
@@ -200,7 +200,7 @@ def best_kernel(entry: Entry, run: Run, profile: ProfileFacts | None) -> BestKer
         macros=record.candidate.macros,
         source=record.candidate.source,
         hot=tuple(_hot(profile, record.candidate.source)) if profile else (),
-        profile=digest(profile) if profile else "",
+        profile=profile_digest(profile) if profile else "",
         commands=regrading(run, record),
         record=record,
     )

@@ -9,16 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from warpsmith.base import UsageError
-from warpsmith.languages.cuda.tokens import normal_key
-from warpsmith.llm import Answer, Ensemble, ModelError, Prompt, Recording
-from warpsmith.llm.tape import Exchange, Failure, Tape
+from warpsmith.languages.cuda import normal_key
+from warpsmith.llm import Answer, Ensemble, Exchange, Failure, ModelError, Prompt, Recording, Tape
 from warpsmith.records import Candidate, Record
 from warpsmith.search.generation import Crew, Evaluate, words
 from warpsmith.search.ledger import Waiting
 from warpsmith.search.loop import Search
-from warpsmith.search.proposals.opinion import Screen
-from warpsmith.search.proposals.proposer import Made
-from warpsmith.search.selection.fitness import fitness, gain
+from warpsmith.search.proposals import Made, Screen
+from warpsmith.search.selection import gain
+from warpsmith.search.selection.fitness import fitness
 from warpsmith.search.slot import Outcome, Proposal, Slot
 from warpsmith.search.state import Result, verdict_word
 

@@ -6,13 +6,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 
-from warpsmith.languages.cuda.tokens import normal_key
-from warpsmith.languages.cuda.tunables import said
+from warpsmith.languages.cuda import normal_key, said
 from warpsmith.llm import Answer, Ensemble, Model, ModelError, Prompt
 from warpsmith.records import Candidate, Record
 from warpsmith.search.ledger import Ledger
-from warpsmith.search.proposals.opinion import Opinion, Screen
-from warpsmith.search.proposals.proposer import Made, Proposer
+from warpsmith.search.proposals import Made, Opinion, Proposer, Screen
 from warpsmith.search.slot import Outcome, Proposal, Slot
 from warpsmith.search.state import Result, verdict_word
 

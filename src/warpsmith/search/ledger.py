@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pydantic import BaseModel, JsonValue
 
 from warpsmith.archive import Archive
-from warpsmith.languages.cuda.tags import cell
+from warpsmith.languages.cuda import cell
 from warpsmith.llm import Answer
-from warpsmith.records import Candidate, Lesson, Model, ModelCall, Record
-from warpsmith.records.run import GENERATION, LESSON, PROPOSAL
-from warpsmith.search.proposals.lessons import MOST_KEPT
-from warpsmith.search.proposals.opinion import Opinion
+from warpsmith.records import GENERATION, LESSON, PROPOSAL, Candidate, Lesson, Model, ModelCall, Record
+from warpsmith.search.proposals import MOST_KEPT, Opinion
 from warpsmith.search.selection.fitness import fitness
 from warpsmith.search.slot import Proposal, Slot
 from warpsmith.search.state import Result

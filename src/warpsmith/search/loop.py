@@ -18,12 +18,8 @@ from warpsmith.records import Candidate, Run, RunState
 from warpsmith.search.generation import Crew, Evaluate, Generation
 from warpsmith.search.ledger import Ledger
 from warpsmith.search.planner import Shape, plan
-from warpsmith.search.proposals.operators import OPERATORS
-from warpsmith.search.proposals.opinion import Screen
-from warpsmith.search.proposals.prompts import Subject
-from warpsmith.search.proposals.proposer import Proposer
-from warpsmith.search.selection.bandit import Arm, Bandit
-from warpsmith.search.selection.stops import Limits, Progress, left, stop
+from warpsmith.search.proposals import OPERATORS, Proposer, Screen, Subject
+from warpsmith.search.selection import Arm, Bandit, Limits, Progress, left, stop
 from warpsmith.search.slot import Slot
 from warpsmith.search.state import Result, State, fold
 from warpsmith.search.view import Ending, View

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from warpsmith.base import digest
-from warpsmith.search.proposals.ideas import Idea, ideas, sample
-from warpsmith.search.proposals.operators import OPERATORS, SEED, TRANSLATE, TUNE, usable
-from warpsmith.search.selection.population import Member
+from warpsmith.search.proposals import OPERATORS, SEED, TRANSLATE, TUNE, Idea, sample, usable
+from warpsmith.search.proposals.ideas import ideas
+from warpsmith.search.selection import Member
 from warpsmith.search.slot import Slot
 from warpsmith.search.state import State
 

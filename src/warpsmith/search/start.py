@@ -5,7 +5,7 @@ from pathlib import Path
 from warpsmith.base import UsageError, read_text
 from warpsmith.languages import language_of, suffixes
 from warpsmith.records import Candidate, Direction
-from warpsmith.tasks.formats.target import find
+from warpsmith.tasks.formats import find
 
 
 def first_candidate(target: str, direction: Direction, given: Path | None = None) -> Candidate | None:

@@ -9,16 +9,11 @@ from dataclasses import dataclass, field
 from math import log2
 
 from warpsmith.base import digest
-from warpsmith.languages.cuda.tokens import Novelty
-from warpsmith.languages.cuda.tunables import read_space
+from warpsmith.languages.cuda import Novelty, read_space
 from warpsmith.records import Lesson, Record, Verdict
+from warpsmith.search.proposals import SEED, TRANSLATE, TUNE, Broken, kept, lesson_of
 from warpsmith.search.proposals.evidence import evidence
-from warpsmith.search.proposals.lessons import kept, lesson_of
-from warpsmith.search.proposals.operators import SEED, TRANSLATE, TUNE
-from warpsmith.search.proposals.prompts import Broken
-from warpsmith.search.selection.bandit import Arm, Bandit
-from warpsmith.search.selection.population import Member, Population
-from warpsmith.search.selection.tuner import Trials, point
+from warpsmith.search.selection import Arm, Bandit, Member, Population, Trials, point
 from warpsmith.search.slot import Outcome, Proposal, Slot
 
 MOST_BROKEN = 16

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from warpsmith.search.selection.population import Member
+from warpsmith.search.selection import Member
 
 
 @dataclass(frozen=True)

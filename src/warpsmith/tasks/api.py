@@ -5,7 +5,7 @@ from typing import TypeAlias
 from torch import Tensor
 
 from warpsmith.records import Case
-from warpsmith.tasks.inputs.draw import Draw
+from warpsmith.tasks.inputs import Draw
 
 Input: TypeAlias = Tensor  # data; a gradient flows to it when it is floating
 Parameter: TypeAlias = Tensor  # a weight; likewise

@@ -5,7 +5,7 @@ from itertools import groupby
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.evaluation.check import Scope, Step, plan
+from warpsmith.evaluation.check import Scope, Step, plan_steps
 from warpsmith.evaluation.check.plan import TWISTS, work
 from warpsmith.records import Direction, Dtype, Family, Group, Precision, Task, Twist
 from warpsmith.tasks.formats.own import read_task
@@ -19,7 +19,7 @@ BOUND = Scope(heldout_work=4e6)
 def steps(
     task: Task = LINEAR, seed: int = 1, scope: Scope = BOUND, direction: Direction = Direction.FORWARD
 ) -> tuple[Step, ...]:
-    return plan(task, direction, scope, seed)
+    return plan_steps(task, direction, scope, seed)
 
 
 def test_a_seed_stands_for_one_plan_and_another_for_another() -> None:
@@ -81,7 +81,7 @@ def test_several_inputs_are_scaled_past_float16_where_tf32_is_forbidden(directio
 def test_the_precision_gate_stands_where_tf32_is_forbidden() -> None:
     def gate(task: Task) -> int:
         scope = Scope(groups=(Group.TIMING,), remembered=0)  # whose cases draw normal inputs only
-        found = plan(task, Direction.FORWARD, scope, 1)
+        found = plan_steps(task, Direction.FORWARD, scope, 1)
         return sum(step.trial.family is Family.ONE_HOT for step in found)
 
     assert gate(LINEAR) == 1
@@ -106,4 +106,4 @@ def test_a_product_takes_two_tensors() -> None:
 def test_a_group_without_cases_is_refused() -> None:
     bare = LINEAR.model_copy(update={"cases": LINEAR.group(Group.SMOKE)})
     with pytest.raises(UsageError, match="no case in dev; it has smoke"):
-        plan(bare, Direction.FORWARD, Scope(groups=(Group.DEV,)), 1)
+        plan_steps(bare, Direction.FORWARD, Scope(groups=(Group.DEV,)), 1)

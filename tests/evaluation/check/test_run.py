@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 import torch
 
-from warpsmith.evaluation.check import Scope, plan
+from warpsmith.evaluation.check import Scope, plan_steps
 from warpsmith.evaluation.check.run import TIMED_IN, Checked, Subject, check
 from warpsmith.machines.cuda.machine import LIMITS as CUDA_LIMITS
 from warpsmith.machines.virtual.machine import LIMITS
@@ -19,7 +19,7 @@ from warpsmith.tasks.inputs.values import Values
 torch.set_num_threads(1)
 OPENED = open_task("swiglu")
 SUBJECT = Subject(OPENED.describe(), Direction.FORWARD, OPENED.problem)
-STEPS = plan(SUBJECT.task, Direction.FORWARD, Scope(heldout_work=1e5), 7)
+STEPS = plan_steps(SUBJECT.task, Direction.FORWARD, Scope(heldout_work=1e5), 7)
 Answer = Callable[[Values], Shown]
 
 

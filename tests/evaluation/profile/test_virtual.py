@@ -11,7 +11,7 @@ from bound_kernels import BoundKernel, bound_kernels
 
 from warpsmith.evaluation.profile.meaning import BOUNDS, meaning
 from warpsmith.evaluation.profile.virtual import NAMES, datasheet, kernels, limiter, longest
-from warpsmith.machines.virtual import Row, cost, describe
+from warpsmith.machines.virtual import Row, describe, modelled_cost
 from warpsmith.machines.virtual.session import SETTINGS
 from warpsmith.machines.worker import VirtualSandbox
 from warpsmith.machines.worker.tensors import to_raw
@@ -53,7 +53,7 @@ def test_counters_of_a_copy_are_those_of_a_hand() -> None:
 
 def test_every_bound_of_the_model_has_a_name_here() -> None:
     row = Row(kernel="k", launches=1, grid=(1, 1, 1), block=(32, 1, 1), blocks_per_sm=1)
-    ours = {name for name in cost(row, GPU).bounds_us if not name.endswith("pipe")}
+    ours = {name for name in modelled_cost(row, GPU).bounds_us if not name.endswith("pipe")}
     assert ours - {"issue"} <= set(NAMES) and ours == set(BOUNDS)
 
 

@@ -4,7 +4,7 @@ from math import isclose
 
 import pytest
 
-from warpsmith.machines.virtual import Counters, Description, Row, cost, describe, total
+from warpsmith.machines.virtual import Counters, Description, Row, describe, modelled_cost, total
 from warpsmith.machines.virtual.cost import Transfers
 
 H200 = describe("H200")
@@ -38,7 +38,7 @@ def streaming(bytes_: int, **more: int) -> Row:
 
 
 def test_a_stream_of_a_gigabyte_runs_at_the_copy_rate() -> None:
-    modelled = cost(streaming(1 << 30), H200)
+    modelled = modelled_cost(streaming(1 << 30), H200)
     assert modelled.binding == "dram"
     assert isclose(modelled.us - H200.rates.launch_us, (1 << 30) / 4.3e6, rel_tol=0.05)
 
@@ -64,7 +64,7 @@ def test_a_stream_of_a_gigabyte_runs_at_the_copy_rate() -> None:
     ],
 )
 def test_the_binding_resource_is_named(loaded: Row, binding: str) -> None:
-    assert cost(loaded, H200).binding == binding
+    assert modelled_cost(loaded, H200).binding == binding
 
 
 def test_uncoalesced_access_costs_more() -> None:
@@ -74,38 +74,40 @@ def test_uncoalesced_access_costs_more() -> None:
             "counters": wide.counters.model_copy(update={"global_load_sectors": 8 * wide.counters.global_load_sectors})
         }
     )
-    assert cost(scattered, H200).us > cost(wide, H200).us
+    assert modelled_cost(scattered, H200).us > modelled_cost(wide, H200).us
 
 
 def test_one_block_more_than_a_wave_costs_a_wave() -> None:
     slots = H200.sm_count * 8
-    full = cost(row(blocks=slots, warp_instructions=10**9), H200).us
-    over = cost(row(blocks=slots + 1, warp_instructions=10**9), H200).us
+    full = modelled_cost(row(blocks=slots, warp_instructions=10**9), H200).us
+    over = modelled_cost(row(blocks=slots + 1, warp_instructions=10**9), H200).us
     assert 1.5 < over / full < 2.1
 
 
 def test_a_last_wave_has_the_memory_to_itself() -> None:
     slots = H200.sm_count * 8
-    full, over = (cost(streaming(1 << 28).model_copy(update={"grid": (n, 1, 1)}), H200) for n in (slots, slots + 1))
+    full, over = (
+        modelled_cost(streaming(1 << 28).model_copy(update={"grid": (n, 1, 1)}), H200) for n in (slots, slots + 1)
+    )
     assert full.bounds_us["dram"] == over.bounds_us["dram"] and full.bounds_us["l1"] < over.bounds_us["l1"]
 
 
 def test_stores_that_fill_their_sectors_cost_less_than_those_that_do_not() -> None:
     full, parts = (row(global_store_sectors=10**8, global_store_bytes=n * 10**8) for n in (32, 4))
-    assert 2 * cost(full, H200).us < cost(parts, H200).us
+    assert 2 * modelled_cost(full, H200).us < modelled_cost(parts, H200).us
 
 
 def test_a_division_takes_the_slots_of_what_it_becomes_and_a_move_none() -> None:
     plain = row(warp_instructions=2 * 10**8, classes={"fp32": 10**8, "move": 10**8})
     divided = row(warp_instructions=2 * 10**8, classes={"fp32": 13 * 10**8, "move": 10**8})
     alone = row(warp_instructions=10**8, classes={"fp32": 10**8})
-    assert cost(plain, H200).bounds_us["issue"] == cost(alone, H200).bounds_us["issue"]
-    assert isclose(cost(divided, H200).bounds_us["issue"], 13 * cost(plain, H200).bounds_us["issue"])
+    assert modelled_cost(plain, H200).bounds_us["issue"] == modelled_cost(alone, H200).bounds_us["issue"]
+    assert isclose(modelled_cost(divided, H200).bounds_us["issue"], 13 * modelled_cost(plain, H200).bounds_us["issue"])
 
 
 def test_few_blocks_leave_sms_idle() -> None:
-    few = cost(row(blocks=4, warp_instructions=10**8), H200).us
-    many = cost(row(blocks=4096, warp_instructions=10**8), H200).us
+    few = modelled_cost(row(blocks=4, warp_instructions=10**8), H200).us
+    many = modelled_cost(row(blocks=4096, warp_instructions=10**8), H200).us
     assert few > 10 * many
 
 
@@ -129,4 +131,4 @@ def test_copies_and_memsets_are_not_free() -> None:
 
 def test_the_h100_moves_bytes_slower_than_the_h200() -> None:
     h100: Description = describe("h100")
-    assert cost(streaming(1 << 30), h100).us > cost(streaming(1 << 30), H200).us
+    assert modelled_cost(streaming(1 << 30), h100).us > modelled_cost(streaming(1 << 30), H200).us

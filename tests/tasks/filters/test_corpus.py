@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.tasks.filters import Filter, FilterReport, run
+from warpsmith.tasks.filters import Filter, FilterReport, apply_filters
 from warpsmith.tasks.formats.kernelbench import kernelbench
 from warpsmith.tasks.formats.own import OwnProgram
 from warpsmith.tasks.formats.robust_kbench import KbenchProgram
@@ -32,38 +32,38 @@ def failed(report: FilterReport) -> list[str]:
 
 @pytest.mark.parametrize("path", BAD_FILES, ids=lambda path: path.stem)
 def test_a_bad_file_is_caught_by_its_filter(path: Path) -> None:
-    result = run(kernelbench(path)).result(named(path.read_text()))
+    result = apply_filters(kernelbench(path)).result(named(path.read_text()))
     assert result is not None
     assert not result.passed, result.detail
 
 
 @pytest.mark.parametrize("folder", BAD_FOLDERS, ids=lambda path: path.name)
 def test_a_bad_folder_is_caught_by_its_filter(folder: Path) -> None:
-    result = run(OwnProgram(folder)).result(named((folder / "task.toml").read_text()))
+    result = apply_filters(OwnProgram(folder)).result(named((folder / "task.toml").read_text()))
     assert result is not None
     assert not result.passed, result.detail
 
 
 @pytest.mark.parametrize("folder", BAD_KBENCH, ids=lambda path: path.name)
 def test_a_bad_folder_of_robust_kbench_is_caught_by_its_filter(folder: Path) -> None:
-    result = run(KbenchProgram(folder)).result(named((folder / "func_forward.py").read_text()))
+    result = apply_filters(KbenchProgram(folder)).result(named((folder / "func_forward.py").read_text()))
     assert result is not None
     assert not result.passed, result.detail
 
 
 @pytest.mark.parametrize("folder", KBENCH, ids=lambda path: path.name)
 def test_a_sound_folder_of_robust_kbench_passes(folder: Path) -> None:
-    assert failed(run(KbenchProgram(folder))) == []
+    assert failed(apply_filters(KbenchProgram(folder))) == []
 
 
 @pytest.mark.parametrize("path", sorted(HONEST.glob("*.py")), ids=lambda path: path.stem)
 def test_an_unusual_but_sound_task_passes(path: Path) -> None:
-    assert failed(run(kernelbench(path))) == []
+    assert failed(apply_filters(kernelbench(path))) == []
 
 
 @pytest.mark.parametrize("name", folders())
 def test_a_suite_task_passes_its_own_filters(name: str) -> None:
-    report = run(suite_program(name))
+    report = apply_filters(suite_program(name))
     assert failed(report) == []
     assert {skip.filter for skip in report.skipped} <= {
         Filter.OPINION,  # no model here

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Origin
-from warpsmith.tasks.filters import Filter, run
+from warpsmith.tasks.filters import Filter, apply_filters
 from warpsmith.tasks.filters.baseline import constant_baseline
 from warpsmith.tasks.filters.fake import CASE, FakeProgram, samples, subject
 from warpsmith.tasks.filters.gradient import gradient
@@ -135,7 +135,7 @@ def test_what_cannot_be_cut_together_is_cut_alone_or_not_at_all() -> None:
 
 def test_slow_tasks_skip_what_takes_many_calls() -> None:
     given = FakeProgram(torch.tanh)
-    report = run(given, seconds=0.0)
+    report = apply_filters(given, seconds=0.0)
     assert report.result(Filter.OUTPUT_RANGE) is not None
     assert Filter.GRADIENTS in {skip.filter for skip in report.skipped}
 

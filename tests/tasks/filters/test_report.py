@@ -6,7 +6,16 @@ import sys
 import pytest
 
 from warpsmith.records import Origin
-from warpsmith.tasks.filters import Filter, FilterReport, FilterResult, Judgement, Measure, Sense, run, with_opinion
+from warpsmith.tasks.filters import (
+    Filter,
+    FilterReport,
+    FilterResult,
+    Judgement,
+    Measure,
+    Sense,
+    apply_filters,
+    with_opinion,
+)
 from warpsmith.tasks.filters.opinion import question, read_judgement
 from warpsmith.tasks.suite import suite_program
 
@@ -43,7 +52,7 @@ def test_one_objection_fails_the_task() -> None:
 
 
 def test_without_a_model_the_opinion_is_skipped_with_the_reason() -> None:
-    skip = run(suite_program("softmax")).skipped[-1]
+    skip = apply_filters(suite_program("softmax")).skipped[-1]
     assert skip.filter is Filter.OPINION
     assert "--models" in skip.reason
 
@@ -54,7 +63,9 @@ def test_without_a_model_the_opinion_is_skipped_with_the_reason() -> None:
 def test_an_opinion_takes_the_place_of_the_skip(sound: bool, confidence: float, passed: bool) -> None:
     program = suite_program("softmax")
     report = with_opinion(
-        run(program), program.task, lambda task: Judgement(sound=sound, confidence=confidence, detail=task.name)
+        apply_filters(program),
+        program.task,
+        lambda task: Judgement(sound=sound, confidence=confidence, detail=task.name),
     )
     found = report.result(Filter.OPINION)
     assert found is not None
@@ -64,7 +75,7 @@ def test_an_opinion_takes_the_place_of_the_skip(sound: bool, confidence: float, 
 
 def test_no_judgement_is_told_in_the_place_of_one() -> None:
     program = suite_program("softmax")
-    report = with_opinion(run(program), program.task, lambda _task: "it is tired")
+    report = with_opinion(apply_filters(program), program.task, lambda _task: "it is tired")
     assert report.passed and report.skipped[-1].reason == "it is tired"
     assert [skip.filter for skip in report.skipped].count(Filter.OPINION) == 1
 

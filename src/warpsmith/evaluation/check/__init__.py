@@ -3,7 +3,16 @@
 What loads no torch can be had from here: whoever only plans, or compiles first, does not wait for it.
 """
 
-from warpsmith.evaluation.check.plan import Scope, Step, plan, usual_groups
-from warpsmith.evaluation.check.seen import Seen, cases_of
+from typing import TYPE_CHECKING
 
-__all__ = ["Scope", "Seen", "Step", "cases_of", "plan", "usual_groups"]
+from warpsmith.base import lazy_members
+
+if TYPE_CHECKING:
+    from warpsmith.evaluation.check.fault import look
+    from warpsmith.evaluation.check.plan import Scope, Step, plan_steps, usual_groups, work
+    from warpsmith.evaluation.check.run import Checked, Subject, check
+    from warpsmith.evaluation.check.sanitizer import SanitizerReport, read_sanitizer
+    from warpsmith.evaluation.check.seen import Seen, cases_of
+    from warpsmith.evaluation.check.terms import EASY_FACTOR, EASY_ROUNDOFFS
+
+__getattr__ = lazy_members(__name__)

@@ -29,7 +29,7 @@ from torch.linalg import vector_norm
 from warpsmith.base import evaluate
 from warpsmith.evaluation.check.terms import EASY_FACTOR
 from warpsmith.records import Case, Dtype, Reason, Tolerance
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.tasks.reference import Problem
 
 SUM_ROUNDOFF = 2.0**-24  # sums are kept in float32, whatever the element type
 EASY_COUNT = 64  # elements: of fewer a norm says little

@@ -8,10 +8,9 @@ from torch import Tensor
 from warpsmith.evaluation.check.compare import Budget, Comparison, compare
 from warpsmith.evaluation.check.precision import resembles
 from warpsmith.evaluation.check.terms import easy, equal_terms, lift
-from warpsmith.machines.worker import Trouble
-from warpsmith.machines.worker.session import Shown
+from warpsmith.machines.worker import Shown, Trouble
 from warpsmith.records import Direction, Finding, Reason, Severity, Task, Trial, Verdict
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.tasks.reference import Problem
 
 # A finding says more than the error that the candidate's host code saw because of it.
 EXPLAINED = (Reason.FINDINGS, Reason.LAUNCH_ERROR, Reason.CANDIDATE_ERROR, Reason.DEVICE_TRAP)

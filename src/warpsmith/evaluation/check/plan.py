@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from warpsmith.base import UsageError
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Task, Trial, Twist
-from warpsmith.tasks.inputs.heldout import heldout_cases, long_cases
+from warpsmith.tasks.inputs import heldout_cases, long_cases
 
 SLOTS = 4
 HELDOUT_DRAWS = 2  # of each held-out shape
@@ -54,7 +54,7 @@ def usual_groups(task: Task, groups: tuple[Group, ...] = Scope.groups) -> tuple[
     return groups if written & set(groups) else (task.cases[0].group, Group.HELDOUT)
 
 
-def plan(task: Task, direction: Direction, scope: Scope, seed: int) -> tuple[Step, ...]:
+def plan_steps(task: Task, direction: Direction, scope: Scope, seed: int) -> tuple[Step, ...]:
     """The calls that a secret seed stands for, always the same ones, in its own order."""
     draw = random.Random(seed)
     cases = chosen(task, direction, scope, draw)

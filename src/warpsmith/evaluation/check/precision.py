@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.tasks.reference import Problem
 
 # Unit roundoffs. A product of rounded factors is off by about one of them, by eight at the very most.
 NARROWER = {"TF32 or float16 arithmetic": 2.0**-11, "bfloat16 arithmetic": 2.0**-8}

@@ -13,10 +13,10 @@ from warpsmith.evaluation.check.fault import Fault, findings_of, look
 from warpsmith.evaluation.check.plan import Step
 from warpsmith.evaluation.check.seen import Seen, cases_of
 from warpsmith.evaluation.check.threads import one_thread
-from warpsmith.machines.machine import CheckLimits
-from warpsmith.machines.worker.session import Mode, Session, Shown
+from warpsmith.machines import CheckLimits
+from warpsmith.machines.worker import Mode, Session, Shown
 from warpsmith.records import Case, CaseCheck, CheckFacts, Direction, Finding, StageResult, Task, Trial, Verdict
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.tasks.reference import Problem
 
 STAGE = "check"
 MODES = (Mode.IDLE, Mode.QUEUED)

@@ -3,10 +3,10 @@
 from contextlib import suppress
 from threading import Event, Thread
 
-from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.hardware import Need
+from warpsmith.machines.hardware.lease import lease
 from warpsmith.records import Direction, Trial
-from warpsmith.tasks.host.find import open_task
-from warpsmith.tasks.host.opened import LocalTask
+from warpsmith.tasks.host import LocalTask, open_task
 
 LEFT_ALONE = suppress(Exception)  # whatever it is, the stage that needs it will tell
 TASKS = ("softmax", "linear")  # ours, small: one that sums and one that multiplies
@@ -25,7 +25,7 @@ def get_ready() -> None:
     loaded = Event()  # two threads that load the same modules could each have the half of them
     Thread(target=open_early, args=[loaded], daemon=True).start()
     with LEFT_ALONE:
-        from warpsmith.tasks.reference.fresh import outline
+        from warpsmith.tasks.reference import outline
 
         opened = open_task(TASKS[0])
         outline(opened, Direction.FORWARD, Trial(case=opened.describe().cases[0]))
@@ -51,9 +51,9 @@ def open_device() -> None:
 
 def rehearse(device: str) -> None:
     """Small problems drawn, solved and compared: each kernel of torch's is loaded when it is first asked for."""
-    from warpsmith.evaluation.check.fault import look
-    from warpsmith.machines.worker.session import Shown
-    from warpsmith.tasks.reference.program import problem
+    from warpsmith.evaluation.check import look
+    from warpsmith.machines.worker import Shown
+    from warpsmith.tasks.reference import problem
 
     for name in TASKS:
         opened = open_task(name)

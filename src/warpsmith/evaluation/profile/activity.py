@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsmith.base import HarnessError, MachineError, median
-from warpsmith.base.native import build
+from warpsmith.base import HarnessError, MachineError, build, median
 from warpsmith.evaluation.profile.names import plain_name
 from warpsmith.evaluation.profile.ncu import Refusal, Subject
-from warpsmith.isolation import Refused, collect
+from warpsmith.isolation import Refused, collect_file
 from warpsmith.languages.nvcc import Toolchain
-from warpsmith.machines.cuda.profiled import Call, Walls, run_under
+from warpsmith.machines.cuda import Call, Walls, run_under
 from warpsmith.records import KernelProfile, MeasuredTime
 
 SOURCE = Path(__file__).parent / "native" / "activity.cc"
@@ -43,7 +42,7 @@ def activity(subject: Subject, toolchain: Toolchain, walls: Walls = Walls.FULL) 
         ended = run_under((), _call(subject, found, library, folder), walls, RUN_S)
         if ended.trouble is not None:
             return Refusal(f"the call failed under CUPTI: {ended.trouble.detail}")
-        raw = collect(folder, RECORDS, MOST_BYTES)
+        raw = collect_file(folder, RECORDS, MOST_BYTES)
     text = "" if isinstance(raw, Refused) else raw.decode("utf-8", "replace")
     return read_activity(text) or Refusal("CUPTI recorded no kernel")
 

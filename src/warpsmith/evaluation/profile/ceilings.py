@@ -79,7 +79,7 @@ def _run(program: Path, toolchain: Toolchain) -> str:
 def _matmul_flops_per_s(name: str) -> float:
     import torch
 
-    from warpsmith.machines.cuda.flush import events_us
+    from warpsmith.machines.cuda import events_us
 
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = name == "tf32"

@@ -17,7 +17,7 @@ WORDS = {
 }
 
 
-def digest(facts: ProfileFacts) -> str:
+def profile_digest(facts: ProfileFacts) -> str:
     """The call, its longest kernels, and what could not be had; the last lines give way first."""
     text = ""
     for line in _lines(facts):

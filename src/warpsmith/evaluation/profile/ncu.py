@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 from warpsmith.evaluation.profile.metrics import TIME, asked
 from warpsmith.evaluation.profile.ncu_table import Launch, Sampled, read_launches, read_lines
-from warpsmith.languages.nvcc.options import SOURCE
-from warpsmith.machines.cuda.profiled import Call, UnderTool, Walls, run_under
+from warpsmith.languages.nvcc import SOURCE
+from warpsmith.machines.cuda import Call, UnderTool, Walls, run_under
 from warpsmith.machines.hardware import Program, program
-from warpsmith.machines.worker.values import Value
+from warpsmith.machines.worker import Value
 
 MOST_LAUNCHES = 32
 RUN_S, READ_S = 60.0, 30.0

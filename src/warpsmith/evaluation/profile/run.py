@@ -9,10 +9,10 @@ from warpsmith.evaluation.profile import counted, resources, virtual
 from warpsmith.evaluation.profile.activity import activity
 from warpsmith.evaluation.profile.ncu import MOST_LAUNCHES, Counted, Refusal, Subject, count
 from warpsmith.languages.nvcc import Toolchain
-from warpsmith.machines.cuda.profiled import Walls
+from warpsmith.machines.cuda import Walls
 from warpsmith.machines.hardware import floor_us
 from warpsmith.machines.virtual import Description
-from warpsmith.machines.worker.values import Value
+from warpsmith.machines.worker import Value
 from warpsmith.records import (
     Ceilings,
     CompileFacts,
@@ -31,7 +31,7 @@ from warpsmith.records import (
 
 if TYPE_CHECKING:
     from warpsmith.machines.worker import Sandbox
-    from warpsmith.tasks.reference.program import Problem
+    from warpsmith.tasks.reference import Problem
 
 MOST_BYTES = 3 << 29  # of the arguments of a call: they travel in one frame
 
@@ -58,7 +58,7 @@ class Job:
         """The arguments as they cross into a worker; a plain kernel is given its results too."""
         import torch
 
-        from warpsmith.machines.worker.tensors import to_raw, to_values
+        from warpsmith.machines.worker import to_raw, to_values
 
         given = [to_raw(torch.zeros_like(result).cpu()) for result in self.problem.native] if self.plain else []
         return (*to_values(self.problem.arguments, self.signature), *given)
@@ -156,7 +156,7 @@ def _work(job: Job, written: float) -> tuple[float, float]:
 
 def _size(job: Job) -> int:
     """Bytes of the arguments."""
-    from warpsmith.tasks.inputs.values import tensors
+    from warpsmith.tasks.inputs import tensors
 
     return sum(tensor.nbytes for tensor in tensors(job.problem.arguments))
 

@@ -6,7 +6,7 @@ from math import ceil
 from warpsmith.evaluation.profile.binding import FEW_WARPS, MOST_SHOWN, percent
 from warpsmith.evaluation.profile.names import plain_name
 from warpsmith.machines.hardware import memory_us
-from warpsmith.machines.virtual import Cost, Description, Row, cost
+from warpsmith.machines.virtual import Cost, Description, Row, modelled_cost
 from warpsmith.records import Binding, Ceilings, KernelProfile, Metric, RooflinePlace
 
 SECTOR_BYTES = 32
@@ -59,7 +59,7 @@ def longest(rows: Sequence[Row], gpu: Description) -> KernelProfile:
 
 
 def _kernel(row: Row, gpu: Description) -> KernelProfile:
-    counts, launches, spent = row.counters, row.launches, cost(row, gpu)
+    counts, launches, spent = row.counters, row.launches, modelled_cost(row, gpu)
     requests = counts.global_load_requests + counts.global_store_requests
     sectors = counts.global_load_sectors + counts.global_store_sectors
     return KernelProfile(

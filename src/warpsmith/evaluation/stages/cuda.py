@@ -13,22 +13,16 @@ from warpsmith.evaluation.choices import Choices
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Outcome
 from warpsmith.evaluation.stages.virtual import plan_calls
 from warpsmith.languages.nvcc import Toolchain
-from warpsmith.machines.cuda.machine import CudaMachine
-from warpsmith.machines.hardware.lease import calling, much_memory
-from warpsmith.machines.worker import Trouble
-from warpsmith.machines.worker.session import Shown
+from warpsmith.machines.cuda import CudaMachine
+from warpsmith.machines.hardware import calling, much_memory
+from warpsmith.machines.worker import Shown, Trouble
 from warpsmith.records import MODES, Case, Group, Reason, StageResult, Trial, Verdict
-from warpsmith.tasks.inputs.heldout import LONG, near_cases
+from warpsmith.tasks.inputs import LONG, near_cases
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.timing.recording import Recordings
-    from warpsmith.evaluation.timing.sample import Examine
-    from warpsmith.evaluation.timing.sitting import Sitting
-    from warpsmith.evaluation.timing.stage import Timer
-    from warpsmith.evaluation.timing.subject import Subject as Timed
-    from warpsmith.evaluation.timing.zeros import Zeros
-    from warpsmith.machines.cuda.session import CudaSession
-    from warpsmith.tasks.reference.program import Problem
+    from warpsmith.evaluation.timing import Examine, Recordings, Sitting, Subject as Timed, Timer, Zeros
+    from warpsmith.machines.cuda import CudaSession
+    from warpsmith.tasks.reference import Problem
 
 TIMED = ("", "timing")  # last stages, when there is something to time
 AFTER_CHECK = (*TIMED, "record")  # and to capture
@@ -78,11 +72,10 @@ class BegunReplays:
 
 def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCount | None) -> Outcome:
     """Check the planned calls on the GPU, and capture those that will be timed in the same session."""
-    from warpsmith.evaluation.check.run import Subject, check
-    from warpsmith.evaluation.timing.host import begin_host
-    from warpsmith.evaluation.timing.recording import PLACES, room_of
-    from warpsmith.machines.cuda.room import room_around, room_for_all
-    from warpsmith.tasks.reference.fresh import outline
+    from warpsmith.evaluation.check import Subject, check
+    from warpsmith.evaluation.timing import PLACES, begin_host, room_of
+    from warpsmith.machines.cuda import room_around, room_for_all
+    from warpsmith.tasks.reference import outline
 
     machine, direction = _machine(evaluation), evaluation.candidate.direction
     steps = plan_calls(evaluation, machine)
@@ -117,7 +110,7 @@ def _machine(evaluation: Evaluation) -> CudaMachine:
 
 def _lacks_baselines(evaluation: Evaluation, cases: Iterable[Case]) -> bool:
     """Whether some requested mode of torch is not stored for some case."""
-    from warpsmith.evaluation.timing.baselines import load, store
+    from warpsmith.evaluation.timing import load, store
 
     choices, place, direction = evaluation.choices, evaluation.record.environment, evaluation.candidate.direction
     cold = choices.cache == "cold"
@@ -127,7 +120,7 @@ def _lacks_baselines(evaluation: Evaluation, cases: Iterable[Case]) -> bool:
 
 def _capture(evaluation: Evaluation, session: "CudaSession", subject: "Timed", cases: list[Case]) -> CaptureAttempt:
     """Capture one call of every case that will be timed."""
-    from warpsmith.evaluation.timing.recording import Unrepeated, record_calls
+    from warpsmith.evaluation.timing import Unrepeated, record_calls
 
     begin = time.monotonic()
     found = record_calls(session, subject, cases, partial(_examine, evaluation))
@@ -142,8 +135,7 @@ def _capture(evaluation: Evaluation, session: "CudaSession", subject: "Timed", c
 
 def _after(result: StageResult) -> StageResult:
     """Return the result, once the GPU is seen to be well: a fault of one candidate never reaches the next."""
-    from warpsmith.machines.cuda.health import FAULTS, see_healthy
-    from warpsmith.machines.cuda.memory import give_back
+    from warpsmith.machines.cuda import FAULTS, give_back, see_healthy
 
     give_back()
     if result.reason is Reason.UNREPEATED or result.reason in FAULTS:
@@ -175,7 +167,7 @@ def _begin_replays(evaluation: Evaluation, capture: Capture) -> BegunReplays | N
 
 
 def _sitting(evaluation: Evaluation, capture: Capture) -> "Sitting":
-    from warpsmith.evaluation.timing.sitting import Sitting
+    from warpsmith.evaluation.timing import Sitting
 
     runtime = Toolchain.find().runtime.parent
     return Sitting(capture.subject, runtime, capture.recordings.arenas, evaluation.choices.call_s)
@@ -205,7 +197,7 @@ def time_replays(
 
 
 def _subject(evaluation: Evaluation, artifact: Artifact, launches: int) -> "Timed":
-    from warpsmith.evaluation.timing.subject import Subject as Timed
+    from warpsmith.evaluation.timing import Subject as Timed
 
     direction = evaluation.candidate.direction
     path, plain = artifact.path, evaluation.plain
@@ -214,7 +206,7 @@ def _subject(evaluation: Evaluation, artifact: Artifact, launches: int) -> "Time
 
 def timer_for(machine: CudaMachine, torch_version: str, choices: Choices) -> "Timer":
     """Return the timer of these choices, with measurements that no candidate changes."""
-    from warpsmith.evaluation.timing.stage import Timer
+    from warpsmith.evaluation.timing import Timer
 
     modes = choices.baselines or MODES
     return Timer(_zeros(machine), machine.hardware, torch_version, choices.tier, choices.cache, modes)
@@ -223,7 +215,7 @@ def timer_for(machine: CudaMachine, torch_version: str, choices: Choices) -> "Ti
 @cache
 def _zeros(machine: CudaMachine) -> "Zeros":
     from warpsmith.evaluation.profile import known_ceilings
-    from warpsmith.evaluation.timing.zeros import Zeros
+    from warpsmith.evaluation.timing import Zeros
 
     toolchain = Toolchain.find()
     return Zeros(toolchain, known_ceilings(machine.gpu, toolchain))
@@ -247,7 +239,7 @@ def _timed_cases(evaluation: Evaluation) -> list[Case]:
 
 
 def _examine(evaluation: Evaluation, trial: Trial) -> "Examine":
-    from warpsmith.evaluation.check.fault import look
+    from warpsmith.evaluation.check import look
 
     def examine(call: "Problem", shown: Shown) -> Trouble | None:
         fault = look(shown, call, evaluation.task, evaluation.candidate.direction, trial).fault

@@ -9,10 +9,10 @@ from warpsmith.base import HarnessError
 from warpsmith.evaluation.check import Seen
 from warpsmith.evaluation.choices import Choices
 from warpsmith.languages import find_language
-from warpsmith.machines.hardware.lease import Need
-from warpsmith.machines.machine import Machine
+from warpsmith.machines import Machine
+from warpsmith.machines.hardware import Need
 from warpsmith.records import Candidate, Record, Signature, StageResult, Task
-from warpsmith.tasks.host.opened import OpenTask
+from warpsmith.tasks.host import OpenTask
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from warpsmith.base import median
 from warpsmith.evaluation.check import Seen, cases_of
-from warpsmith.evaluation.profile.virtual import longest
+from warpsmith.evaluation.profile import longest
 from warpsmith.machines.virtual import Description, Row
 from warpsmith.records import (
     Case,

@@ -10,7 +10,7 @@ from itertools import product
 from math import log2, prod
 
 from warpsmith.base import evaluate
-from warpsmith.evaluation.check.plan import work
+from warpsmith.evaluation.check import work
 from warpsmith.records import Case, Direction, Group, Task
 
 WORK = 4e6  # operations of all siblings of a case together: a fraction of a second on the virtual GPU

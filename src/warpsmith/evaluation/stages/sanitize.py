@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from warpsmith.evaluation.check.plan import work
-from warpsmith.evaluation.check.sanitizer import SanitizerReport, read_sanitizer
+from warpsmith.evaluation.check import SanitizerReport, read_sanitizer, work
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, Outcome
 from warpsmith.languages.nvcc import Toolchain
-from warpsmith.machines.hardware.lease import calling
+from warpsmith.machines.hardware import calling
 from warpsmith.machines.worker import CudaSandbox, Observation
 from warpsmith.records import Case, Finding, Reason, Record, SanitizerFacts, Severity, StageResult, Trial, Verdict
 
@@ -72,7 +71,7 @@ def _said(finding: Finding) -> str:
 
 
 def _report(evaluation: Evaluation, artifact: Artifact, program: Path, tool: str, case: Case) -> SanitizerReport:
-    from warpsmith.machines.worker.tensors import to_values
+    from warpsmith.machines.worker import to_values
 
     direction = evaluation.candidate.direction
     problem = evaluation.opened.problem(direction, Trial(case=case, seed=evaluation.seed % (1 << 31)))

@@ -11,9 +11,8 @@ from dataclasses import replace
 from warpsmith.evaluation.check import Seen, Step
 from warpsmith.evaluation.stages.modelled import STAGE, Call, doubt_of, timing_of
 from warpsmith.evaluation.stages.probe import Probe, probes
-from warpsmith.machines.virtual import Description, Facts
-from warpsmith.machines.virtual.cost import Transfers, cost, total
-from warpsmith.machines.virtual.rows import Counters, Row
+from warpsmith.machines.virtual import Counters, Description, Facts, Row, Transfers, total
+from warpsmith.machines.virtual.cost import modelled_cost
 from warpsmith.records import (
     Case,
     CaseTiming,
@@ -121,7 +120,7 @@ def together(rows: Sequence[Row], gpu: Description, transfers: Transfers) -> Mod
     order `NORM` ranks them by what else they need, and the kernels measured in benchmarks/measurements as before.
     """
     plain = total(rows, gpu, transfers)
-    more = sum(_hindrance(cost(row, gpu).bounds_us.values()) * row.launches for row in rows)
+    more = sum(_hindrance(modelled_cost(row, gpu).bounds_us.values()) * row.launches for row in rows)
     return plain.model_copy(update={"us": plain.us + more})
 
 

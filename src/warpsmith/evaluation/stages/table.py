@@ -13,7 +13,7 @@ from warpsmith.evaluation.stages.virtual import (
     preview_virtually,
     screen_virtually,
 )
-from warpsmith.machines.hardware.lease import Need
+from warpsmith.machines.hardware import Need
 
 STATIC = Stage("static", find_signs, early=True)
 COMPILE = Stage("compile", compile_candidate, early=True)

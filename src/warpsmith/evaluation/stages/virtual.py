@@ -2,17 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from warpsmith.evaluation.check import Scope, Step, plan, usual_groups
+from warpsmith.evaluation.check import Scope, Step, plan_steps, usual_groups
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Outcome, PassedCalls
 from warpsmith.evaluation.stages.modelled import modelled
 from warpsmith.evaluation.stages.sketch import sketch_steps, sketched
-from warpsmith.machines.machine import Machine
-from warpsmith.machines.virtual import describe
-from warpsmith.machines.virtual.machine import VirtualMachine
+from warpsmith.machines import Machine
+from warpsmith.machines.virtual import VirtualMachine, describe
 from warpsmith.records import CompileFacts, Reason, StageResult, Verdict
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.check.run import Checked
+    from warpsmith.evaluation.check import Checked
 
 PREVIEW = "virtual"
 # Reasons that say more about the virtual GPU than about the candidate: a real GPU settles them.
@@ -26,7 +25,7 @@ def plan_calls(evaluation: Evaluation, machine: Machine, is_brief: bool = False)
     effort = choices.effort if is_own and machine.kind == VirtualMachine.kind else "usual"
     groups = (choices.cases if is_own else ()) or usual_groups(task, limits.groups)
     scope = Scope(groups=groups, heldout_work=limits.heldout_work, light=limits.light_work, brief=is_brief)
-    whole = () if effort == "sketch" else plan(task, direction, scope, evaluation.seed)
+    whole = () if effort == "sketch" else plan_steps(task, direction, scope, evaluation.seed)
     few = () if effort == "usual" else sketch_steps(task, direction, evaluation.seed)
     return (*whole, *few)
 
@@ -58,7 +57,7 @@ def _preview(evaluation: Evaluation, artifact: Artifact, is_brief: bool) -> Outc
 
 
 def _check(evaluation: Evaluation, artifact: Artifact, machine: VirtualMachine, is_brief: bool) -> "Checked":
-    from warpsmith.evaluation.check.run import Subject, check
+    from warpsmith.evaluation.check import Subject, check
 
     direction = evaluation.candidate.direction
     subject = Subject(evaluation.task, direction, evaluation.opened.problem, evaluation.plain)

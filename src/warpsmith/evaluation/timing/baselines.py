@@ -10,7 +10,7 @@ from warpsmith.evaluation.timing.host import Host
 from warpsmith.evaluation.timing.torch_host import Request
 from warpsmith.machines.hardware import gpus
 from warpsmith.records import MODES, Case, Direction, Model, Task
-from warpsmith.tasks.formats.target import find
+from warpsmith.tasks.formats import find
 
 SAMPLES = 25
 DRIFT = 0.05  # of the judge's own flush, past which kept baselines are of another day

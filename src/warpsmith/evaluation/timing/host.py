@@ -15,8 +15,8 @@ from warpsmith.base import HarnessError
 from warpsmith.evaluation.timing.compiled import compiled_folder
 from warpsmith.evaluation.timing.torch_host import FORGET, REPLY, REQUEST, Reply, Request
 from warpsmith.isolation import Child, Frame, FrameError, Limits, Policy, spawn
-from warpsmith.tasks.formats.target import Form, find
-from warpsmith.tasks.host.client import policy
+from warpsmith.tasks.formats import Form, find
+from warpsmith.tasks.host import policy
 from warpsmith.tasks.host.opened import OpenOptions
 from warpsmith.tasks.suite import folders, root
 

@@ -10,12 +10,10 @@ from warpsmith.base import HarnessError, median, quantile
 from warpsmith.evaluation.timing.sample import Call, Manner, Null, sample
 from warpsmith.evaluation.timing.stop import StopRule
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
-from warpsmith.machines.cuda.room import room_for_all
-from warpsmith.machines.cuda.session import CudaSession
-from warpsmith.machines.worker.observation import Trouble
-from warpsmith.machines.worker.session import Mode
+from warpsmith.machines.cuda import CudaSession, room_for_all
+from warpsmith.machines.worker import Mode, Trouble
 from warpsmith.records import Candidate, Direction
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.tasks.reference import Problem
 
 RULE = StopRule(width=0.0, least=31, most=31, seconds=10.0)
 SOURCE = """#include <torch/extension.h>

@@ -7,12 +7,10 @@ from pathlib import Path
 from warpsmith.base import quantile
 from warpsmith.evaluation.timing.sample import Examine, one
 from warpsmith.evaluation.timing.subject import Subject
-from warpsmith.machines.cuda.room import TAIL, Room, room_for_all
-from warpsmith.machines.cuda.session import CudaSession, Recorded
-from warpsmith.machines.worker.observation import Trouble
-from warpsmith.machines.worker.session import Mode
+from warpsmith.machines.cuda import TAIL, CudaSession, Recorded, Room, room_for_all
+from warpsmith.machines.worker import Mode, Trouble
 from warpsmith.records import Case, Trial
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.tasks.reference import Problem
 
 # The calls before the one that is recorded, of other inputs. A first call may tune itself; behind a gate
 # it shows whether anything is still to run when the call is over, which nobody would see once all is repeated in one

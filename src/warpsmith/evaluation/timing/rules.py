@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from math import ceil, inf
 
 from warpsmith.base import bootstrap_ratio, median, quantile
-from warpsmith.records import Ceilings, Claim, MeasuredTime, Ratio, Reason
-from warpsmith.records.facts import FASTER_ABOVE
+from warpsmith.records import FASTER_ABOVE, Ceilings, Claim, MeasuredTime, Ratio, Reason
 
 APART_US = 1.0  # and the times must differ by this: one kernel of 4 µs in two processes was seen to differ by 0.67 µs
 KINDS_SHARE = 0.02  # of its time by which a kernel may differ between usual and large inputs

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from warpsmith.base import median, quantile
 from warpsmith.evaluation.timing.rules import Doubt, hidden_work, least_confirmed, slack_us, undisturbed
 from warpsmith.evaluation.timing.stop import StopRule
-from warpsmith.machines.worker.observation import Trouble
-from warpsmith.machines.worker.session import Clocks, Mode, Session, Shown
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.machines.worker import Clocks, Mode, Session, Shown, Trouble
+from warpsmith.tasks.reference import Problem
 
 # What is wrong with a call, if anything: the check room's judgement, passed in.
 Examine = Callable[[Problem, Shown], Trouble | None]

@@ -10,10 +10,8 @@ from typing import Self
 from warpsmith.evaluation.timing.host import Host, host_for
 from warpsmith.evaluation.timing.null import Form
 from warpsmith.evaluation.timing.subject import Subject
-from warpsmith.machines.cuda.player import Player
-from warpsmith.machines.cuda.room import Buffers, Room
-from warpsmith.machines.cuda.session import LIMITS, Recorded
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.machines.cuda import LIMITS, Buffers, Player, Recorded, Room
+from warpsmith.tasks.reference import Problem
 
 WAITED_S = 120.0  # for the clock, at most
 AGED_S = LIMITS.wall_s - 600.0  # from which on a process may not live through another window

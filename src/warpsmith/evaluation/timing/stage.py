@@ -27,8 +27,7 @@ from warpsmith.evaluation.timing.subject import Subject
 from warpsmith.evaluation.timing.verdict import Judged, judged, least
 from warpsmith.evaluation.timing.window import Windows
 from warpsmith.evaluation.timing.zeros import Zeros
-from warpsmith.machines.cuda.memory import give_back
-from warpsmith.machines.cuda.session import Recorded
+from warpsmith.machines.cuda import Recorded, give_back
 from warpsmith.records import MODES, Case, CaseTiming, Group, Reason, StageResult, TimingFacts, Trial, Verdict
 
 STAGE = "timing"

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from warpsmith.records import Case, Direction, Dtype, Family, Task, Trial, Twist
-from warpsmith.tasks.host.opened import OpenTask
-from warpsmith.tasks.reference.fresh import outline, problems
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.tasks.host import OpenTask
+from warpsmith.tasks.reference import Problem, outline, problems
 
 RANDOM = random.SystemRandom()
 # Families that fit shapes of any size: those that are large, and those of other signs, spreads and orders.

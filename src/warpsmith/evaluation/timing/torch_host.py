@@ -13,12 +13,13 @@ from typing import Any
 import torch
 
 from warpsmith.isolation import Frame, FrameError, FrameReader, FrameWriter
-from warpsmith.machines.cuda.flush import events_us, flush
+from warpsmith.machines.cuda import events_us
+from warpsmith.machines.cuda.flush import flush
 from warpsmith.records import Case, Direction, Model, Trial
-from warpsmith.tasks.host.find import OpenOptions, open_task
-from warpsmith.tasks.host.opened import LocalTask
-from warpsmith.tasks.inputs.values import Values, mapped
-from warpsmith.tasks.reference.program import Program, differentiable, leaves, sided, upstream
+from warpsmith.tasks.host import LocalTask, open_task
+from warpsmith.tasks.host.find import OpenOptions
+from warpsmith.tasks.inputs import Values, mapped
+from warpsmith.tasks.reference import Program, differentiable, leaves, sided, upstream
 
 Step = Callable[[], Any]
 REQUEST, REPLY, FORGET = 1, 2, 3

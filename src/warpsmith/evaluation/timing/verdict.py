@@ -11,7 +11,7 @@ from warpsmith.evaluation.timing.sample import Samples
 from warpsmith.evaluation.timing.window import Window
 from warpsmith.machines.hardware import floor_us
 from warpsmith.records import Case, CaseTiming, Direction, Reason, Task, Work
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.tasks.reference import Problem
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from warpsmith.base.lazy import lazy_members
+from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.verify.pipeline import Verifiers as Verifiers, verify as verify
+    from warpsmith.evaluation.verify.aggregate import shipped_weights, weights_path
+    from warpsmith.evaluation.verify.calibrate import Calibration, Matrix, Trial
+    from warpsmith.evaluation.verify.pipeline import Verified, Verifiers, verify
+    from warpsmith.evaluation.verify.replies import read_attacks, read_replies, reviewed, unseen
+    from warpsmith.evaluation.verify.review import Role, Subject, review_prompt
+    from warpsmith.evaluation.verify.specimens import Specimen, read_specimens
+    from warpsmith.evaluation.verify.virtual import run_virtual
 
 __getattr__ = lazy_members(__name__)

@@ -18,8 +18,7 @@ from warpsmith.evaluation.verify.aggregate import (
 from warpsmith.evaluation.verify.pipeline import Verified, signals_of
 from warpsmith.evaluation.verify.review import Review, Role
 from warpsmith.evaluation.verify.specimens import Kind, Label, Specimen, kind_of
-from warpsmith.languages.cuda.mutants import Harm
-from warpsmith.languages.cuda.mutation_operators import OPERATORS
+from warpsmith.languages.cuda import OPERATORS, Harm
 from warpsmith.records import Model, StageResult, Verdict
 
 HARMS = {operator.name: operator.harm for operator in OPERATORS}

@@ -7,15 +7,14 @@ from typing import TypeAlias
 
 from warpsmith.evaluation.choices import Choices, machine_for
 from warpsmith.evaluation.run import PreparedEvaluation, begin_evaluation, run
-from warpsmith.evaluation.stages.evaluation import Products
-from warpsmith.evaluation.stages.table import SCREEN
+from warpsmith.evaluation.stages import SCREEN, Products
 from warpsmith.evaluation.verify.aggregate import REVIEWER, Decision, Signal, Weights, decide, load_weights
 from warpsmith.evaluation.verify.review import BadAnswer, Review, Role, Subject, objection, read_review, review_prompt
 from warpsmith.llm import Answer, ModelError, Prompt
-from warpsmith.machines.machine import Machine
-from warpsmith.machines.virtual.machine import VirtualMachine
+from warpsmith.machines import Machine
+from warpsmith.machines.virtual import VirtualMachine
 from warpsmith.records import Candidate, Model, StageResult, StaticFacts, Verdict
-from warpsmith.tasks.host.opened import OpenTask
+from warpsmith.tasks.host import OpenTask
 
 Ask: TypeAlias = Callable[[Sequence[Prompt]], Sequence[Answer | ModelError]]
 SPOKEN = (Verdict.PASS, Verdict.FAIL)  # a skip, and a fault of ours, say nothing of the candidate

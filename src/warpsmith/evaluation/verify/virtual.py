@@ -2,10 +2,9 @@
 
 import time
 
-from warpsmith.evaluation.check.fault import look
-from warpsmith.evaluation.check.run import Subject
+from warpsmith.evaluation.check import Subject, look
 from warpsmith.machines.virtual import Description
-from warpsmith.machines.worker.session import Session, Shown
+from warpsmith.machines.worker import Session, Shown
 from warpsmith.records import StageResult, Trial, Verdict, VirtualFacts
 
 STAGE = "virtual"

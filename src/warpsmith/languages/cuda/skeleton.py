@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from warpsmith.records import Argument, Direction, Kind, Signature, Task
-from warpsmith.tasks.formats.cnames import identifier, identifiers
+from warpsmith.tasks.formats import identifier, identifiers
 
 TORCH_TYPES = {
     Kind.TENSOR: "torch::Tensor",

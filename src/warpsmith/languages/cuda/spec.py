@@ -11,7 +11,7 @@ from warpsmith.languages.cuda.tunables import read_space
 from warpsmith.languages.nvcc import NvccCompiler
 from warpsmith.languages.spec import LanguageSpec
 
-cuda_language = partial(
+cuda_language: partial[LanguageSpec] = partial(
     LanguageSpec,
     title="a CUDA C++ file",
     suffix=".cu",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.languages.cuda.text import code_of, line_of
-from warpsmith.languages.nvcc.options import SOURCE
+from warpsmith.languages.nvcc import SOURCE
 from warpsmith.records import Candidate, Checker, Finding, Model, Place, Severity, StageResult, StaticFacts, Verdict
 
 STAGE = "static"

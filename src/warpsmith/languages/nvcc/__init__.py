@@ -1,18 +1,15 @@
 """Source to artifact: our headers of torch's names, the toolchain, the cache, the link policy. Runs nothing of it."""
 
-from warpsmith.languages.nvcc.compiler import Compiled, NvccCompiler, compile, compile_many
-from warpsmith.languages.nvcc.entries import Entry, read_entries
-from warpsmith.languages.nvcc.options import HEADERS, CompileOptions
-from warpsmith.languages.nvcc.toolchain import Toolchain
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "HEADERS",
-    "CompileOptions",
-    "Compiled",
-    "Entry",
-    "NvccCompiler",
-    "Toolchain",
-    "compile",
-    "compile_many",
-    "read_entries",
-]
+from warpsmith.base import lazy_members
+
+if TYPE_CHECKING:
+    from warpsmith.languages.nvcc.compiler import Compiled, NvccCompiler, compile, compile_many
+    from warpsmith.languages.nvcc.entries import Entry, read_entries
+    from warpsmith.languages.nvcc.fault import Fault
+    from warpsmith.languages.nvcc.options import DEFAULT_ARCH, DIALECT, EXTENDED_LAMBDA, HEADERS, SOURCE, CompileOptions
+    from warpsmith.languages.nvcc.source import exported, unit
+    from warpsmith.languages.nvcc.toolchain import Toolchain
+
+__getattr__ = lazy_members(__name__)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from warpsmith.languages.cuda.text import code_of, line_of
+from warpsmith.languages.cuda import code_of, line_of
 from warpsmith.languages.nvcc.fault import Fault
 from warpsmith.languages.nvcc.options import SOURCE
 from warpsmith.records import Candidate, Direction, Language, Reason

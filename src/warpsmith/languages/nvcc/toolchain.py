@@ -9,8 +9,7 @@ import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsmith.base import MachineError, digest
-from warpsmith.base.native import find_compiler
+from warpsmith.base import MachineError, digest, find_compiler
 
 HOME_VARIABLE = "WARPSMITH_CUDA_HOME"
 ELF_MAGIC = b"\x7fELF"

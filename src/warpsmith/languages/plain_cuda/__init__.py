@@ -1,8 +1,7 @@
 """CUDA C++ as `extern "C"` functions over DLPack tensors and a stream; the caller makes the results."""
 
-from warpsmith.languages.cuda.skeleton import plain_skeleton
-from warpsmith.languages.cuda.spec import cuda_language
-from warpsmith.languages.nvcc.source import exported
+from warpsmith.languages.cuda import cuda_language, plain_skeleton
+from warpsmith.languages.nvcc import exported
 from warpsmith.records import Language
 
 RULES = """\

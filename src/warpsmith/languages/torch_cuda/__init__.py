@@ -1,8 +1,7 @@
 """CUDA C++ in the form of PyTorch extensions: functions over `torch::Tensor` and PYBIND11_MODULE."""
 
-from warpsmith.languages.cuda.skeleton import torch_skeleton
-from warpsmith.languages.cuda.spec import cuda_language
-from warpsmith.languages.nvcc.source import exported
+from warpsmith.languages.cuda import cuda_language, torch_skeleton
+from warpsmith.languages.nvcc import exported
 from warpsmith.records import Language
 
 RULES = """\

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from warpsmith.base import MachineError
 from warpsmith.languages.nvcc import Toolchain
-from warpsmith.machines.hardware import Gpu, GpuState, gpus, state
-from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.hardware import Gpu, GpuState, Need, gpu_state, gpus
+from warpsmith.machines.hardware.lease import lease
 from warpsmith.machines.machine import CheckLimits
 from warpsmith.records import Direction, Group, Trial
 
 if TYPE_CHECKING:
     from warpsmith.machines.cuda.room import Buffers, Room
     from warpsmith.machines.cuda.session import CudaSession
-    from warpsmith.tasks.host.opened import OpenTask
-    from warpsmith.tasks.reference.program import Problem
+    from warpsmith.tasks.host import OpenTask
+    from warpsmith.tasks.reference import Problem
 
 LIMITS = CheckLimits(
     groups=(Group.DEV, Group.HELDOUT),
@@ -77,8 +77,8 @@ class CudaMachine:
 
         A task of the suite is solved on the GPU; a foreign task is solved in its confined process and copied.
         """
-        from warpsmith.tasks.host.opened import LocalTask
-        from warpsmith.tasks.reference.program import moved, problem
+        from warpsmith.tasks.host import LocalTask
+        from warpsmith.tasks.reference import moved, problem
 
         if isinstance(opened, LocalTask):
             return problem(opened.program, direction, trial, self.torch_device)
@@ -109,4 +109,4 @@ class CudaMachine:
 
     def state(self) -> GpuState:
         """Return clocks, throttle reasons and the number of processes on the GPU."""
-        return state()
+        return gpu_state()

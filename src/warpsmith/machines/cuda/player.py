@@ -13,9 +13,8 @@ from torch import Tensor
 from warpsmith.isolation import Frame
 from warpsmith.machines.cuda.room import Buffers
 from warpsmith.machines.cuda.session import CudaSession, Recorded
-from warpsmith.machines.worker.protocol import Claim, Kind, Timed, play
-from warpsmith.machines.worker.session import Mode, Shown
-from warpsmith.tasks.inputs.values import Values
+from warpsmith.machines.worker import Claim, Kind, Mode, Shown, Timed, play
+from warpsmith.tasks.inputs import Values
 
 
 class Player(CudaSession):

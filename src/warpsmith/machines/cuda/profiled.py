@@ -16,13 +16,21 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from warpsmith.base.native import build
-from warpsmith.isolation import Frame, Limits, Policy, Refused, collect, run, system_paths
-from warpsmith.isolation.frames import HEAD, HEADER_BYTES, encode
-from warpsmith.machines.worker.observation import Trouble, of_status
-from warpsmith.machines.worker.protocol import Kind, Malformed, call, parse
-from warpsmith.machines.worker.values import Value
-from warpsmith.machines.worker.worker import EAGER, environment, worker
+from warpsmith.base import build
+from warpsmith.isolation import (
+    HEAD,
+    HEADER_BYTES,
+    Frame,
+    Limits,
+    Policy,
+    Refused,
+    collect_file,
+    encode,
+    run,
+    system_paths,
+)
+from warpsmith.machines.worker import EAGER, Kind, Malformed, Trouble, Value, call, environment, of_status, parse
+from warpsmith.machines.worker.worker import worker
 
 USHER = Path(__file__).parent / "usher"
 REQUESTS, ANSWERS = "requests", "answers"
@@ -180,7 +188,7 @@ def _environment(made: Call) -> dict[str, str]:
 
 def _with_answer(ended: UnderTool, folder: Path) -> UnderTool:
     """The run with what the worker said of its last request; without an answer only the tool's words are left."""
-    raw = collect(folder, ANSWERS, ANSWER_BYTES)
+    raw = collect_file(folder, ANSWERS, ANSWER_BYTES)
     if isinstance(raw, Refused):
         return ended
     trouble = next((found for payload in _payloads(raw) if (found := _trouble(payload))), None)

@@ -9,8 +9,8 @@ from typing import Self
 from torch import Tensor
 
 from warpsmith.machines.cuda.memory import Arena, give_back
-from warpsmith.tasks.inputs.values import Values, tensors
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.tasks.inputs import Values, tensors
+from warpsmith.tasks.reference import Problem
 
 GUARD, ALIGNMENT = 1024, 256
 SCRATCH = 1 << 30  # for the candidate

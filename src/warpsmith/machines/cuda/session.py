@@ -27,25 +27,31 @@ from warpsmith.machines.cuda.slot import (
     read_flags,
     strided,
 )
-from warpsmith.machines.worker.ending import end_silent
-from warpsmith.machines.worker.observation import Trouble, of_ending, of_status
-from warpsmith.machines.worker.protocol import (
+from warpsmith.machines.worker import (
     Answer,
     Claim,
+    Clocks,
+    Conversation,
     Kind,
     Malformed,
+    Mode,
     Recording,
+    Shown,
     Timed,
+    Trouble,
     call,
+    end_silent,
     go,
+    of_ending,
+    of_status,
     parse_recorded,
     parse_timed,
     share,
+    start,
+    worker_policy,
 )
-from warpsmith.machines.worker.session import Clocks, Mode, Shown
-from warpsmith.machines.worker.worker import Conversation, start, worker_policy
 from warpsmith.records import Confined, Reason
-from warpsmith.tasks.inputs.values import Values, tensors
+from warpsmith.tasks.inputs import Values, tensors
 
 ARGUMENTS, RESULTS = 0, 1  # arenas
 MOST_KEPT = 512 << 20  # bytes that a candidate keeps from call to call: as many as the runtime is asked for

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from warpsmith.base import HarnessError
 from warpsmith.machines.cuda.room import GUARD, aligned, span
-from warpsmith.machines.worker.values import DTYPES, Raw, Value
-from warpsmith.tasks.inputs.values import Value as TaskValue, Values, tensors
+from warpsmith.machines.worker import DTYPES, Raw, Value
+from warpsmith.tasks.inputs import Value as TaskValue, Values, tensors
 
 ARENA_SHIFT = 56  # of a coded address: the arena's number, from one on, stands above the offset
 

@@ -1,24 +1,15 @@
 """What hardware and tools are here. Facts only: nothing is started on a GPU and no torch is loaded."""
 
-from warpsmith.machines.hardware.ceilings import load_ceilings, save_ceilings
-from warpsmith.machines.hardware.gpu import Gpu, administers, gpus, profiling_restricted, utilization
-from warpsmith.machines.hardware.roofline import arithmetic_us, floor_us, memory_us
-from warpsmith.machines.hardware.state import GpuState, state
-from warpsmith.machines.hardware.tools import Program, program
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Gpu",
-    "GpuState",
-    "Program",
-    "administers",
-    "arithmetic_us",
-    "floor_us",
-    "gpus",
-    "load_ceilings",
-    "memory_us",
-    "profiling_restricted",
-    "program",
-    "save_ceilings",
-    "state",
-    "utilization",
-]
+from warpsmith.base import lazy_members
+
+if TYPE_CHECKING:
+    from warpsmith.machines.hardware.ceilings import load_ceilings, save_ceilings
+    from warpsmith.machines.hardware.gpu import Gpu, administers, gpus, profiling_restricted, utilization
+    from warpsmith.machines.hardware.lease import Need, calling, much_memory
+    from warpsmith.machines.hardware.roofline import arithmetic_us, floor_us, memory_us
+    from warpsmith.machines.hardware.state import GpuState, gpu_state
+    from warpsmith.machines.hardware.tools import Program, program
+
+__getattr__ = lazy_members(__name__)

@@ -29,7 +29,7 @@ class GpuState:
         return tuple(name for bit, name in {**SLOWED, **TOLD}.items() if self.reasons & bit)
 
 
-def state() -> GpuState:
+def gpu_state() -> GpuState:
     """Of the first GPU; empty where nothing answers."""
     library = _nvml()
     if library is None:

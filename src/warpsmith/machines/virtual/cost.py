@@ -66,7 +66,7 @@ class _Shape:
         return cls(min(gpu.sm_count, row.blocks), waves, waves / full if full > 1 else 1.0, held * row.warps_per_block)
 
 
-def cost(row: Row, gpu: Description) -> Cost:
+def modelled_cost(row: Row, gpu: Description) -> Cost:
     """The cost of one launch of a row: counters are means over its launches."""
     shape = _Shape.of(row, gpu)
     own = {name: us * shape.stretch for name, us in (_inside(row, gpu, shape) | _pipes(row, gpu, shape)).items()}
@@ -89,7 +89,7 @@ def total(rows: Iterable[Row], gpu: Description, transfers: Transfers = NO_TRANS
     """The time of a call: its launches and transfers one after the other, bound by what takes the largest share."""
     shares: dict[str, float] = {"launch": 0.0}
     for row in (rows := tuple(rows)):
-        one = cost(row, gpu)
+        one = modelled_cost(row, gpu)
         shares[one.binding] = shares.get(one.binding, 0.0) + one.us * row.launches
     if any(row.in_graph for row in rows):  # a graph of however few nodes is started once
         shares["launch"] += gpu.rates.launch_us

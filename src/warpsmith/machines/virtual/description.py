@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import PositiveFloat, PositiveInt, ValidationError
 
 from warpsmith.base import UsageError, read_text
-from warpsmith.records.model import Model
+from warpsmith.records import Model
 
 FOLDER = Path(__file__).parent / "gpus"
 

@@ -7,11 +7,10 @@ from typing import Any
 
 from pydantic import field_validator
 
-from warpsmith.machines.virtual.cost import Transfers, cost, total
+from warpsmith.machines.virtual.cost import Transfers, modelled_cost, total
 from warpsmith.machines.virtual.description import Description
 from warpsmith.machines.virtual.rows import Row
-from warpsmith.records import Checker, Finding, KernelCounters, ModelledTime, Place, Span, VirtualFacts
-from warpsmith.records.model import Model
+from warpsmith.records import Checker, Finding, KernelCounters, Model, ModelledTime, Place, Span, VirtualFacts
 
 COMPILED = re.compile(r".*/warpsmith-compile-[^/]*/kernel\.cu")  # compile/build.py
 
@@ -117,6 +116,6 @@ def counters(row: Row, gpu: Description) -> KernelCounters:
         classes=row.classes,
         registers=row.registers,
         occupancy=row.occupancy(gpu),
-        modelled=cost(row, gpu).modelled(gpu),
+        modelled=modelled_cost(row, gpu).modelled(gpu),
         **shared,
     )

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsmith.machines.hardware import Gpu, GpuState
-from warpsmith.machines.hardware.lease import Need
+from warpsmith.machines.hardware import Gpu, GpuState, Need
 from warpsmith.machines.machine import CheckLimits
 from warpsmith.machines.virtual.description import Description, describe
 from warpsmith.machines.virtual.session import CALL_S, VirtualSession
 from warpsmith.records import Direction, Group, Signature, Trial
 
 if TYPE_CHECKING:
-    from warpsmith.tasks.host.opened import OpenTask
-    from warpsmith.tasks.reference.program import Problem
+    from warpsmith.tasks.host import OpenTask
+    from warpsmith.tasks.reference import Problem
 
 LIMITS = CheckLimits(
     groups=(Group.SMOKE, Group.HELDOUT),

@@ -3,8 +3,7 @@
 from functools import lru_cache
 from pathlib import Path
 
-from warpsmith.base import digest
-from warpsmith.base.native import build
+from warpsmith.base import build, digest
 
 FOLDER = Path(__file__).parent / "native"
 # The engine rounds as PTX says: no contraction of a multiply and an add that the kernel wrote apart.

@@ -6,7 +6,7 @@ from math import ceil, prod
 from pydantic import Field
 
 from warpsmith.machines.virtual.description import Description
-from warpsmith.records.model import Model
+from warpsmith.records import Model
 
 WARP = 32
 

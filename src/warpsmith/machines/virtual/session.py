@@ -25,19 +25,34 @@ from warpsmith.machines.virtual import (
     describe,
     runtime,
 )
-from warpsmith.machines.worker.ending import executor_gone, without_answer
-from warpsmith.machines.worker.observation import Observation, Trouble, of_failure, of_status
-from warpsmith.machines.worker.protocol import Answer, Claim, call
-from warpsmith.machines.worker.run import NOT_THERE, SOCKET_FD, SOCKET_VARIABLE, fetch
-from warpsmith.machines.worker.session import Mode, Shown
-from warpsmith.machines.worker.values import Raw, Value
-from warpsmith.machines.worker.worker import Conversation, start, worker_policy
+from warpsmith.machines.worker import (
+    NOT_THERE,
+    SOCKET_FD,
+    SOCKET_VARIABLE,
+    Answer,
+    Claim,
+    Conversation,
+    Mode,
+    Observation,
+    Raw,
+    Shown,
+    Trouble,
+    Value,
+    call,
+    executor_gone,
+    fetch,
+    of_failure,
+    of_status,
+    start,
+    without_answer,
+    worker_policy,
+)
 from warpsmith.records import Checker, Confined, Reason, Signature
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from warpsmith.tasks.inputs.values import Values
+    from warpsmith.tasks.inputs import Values
 
 CALL_S = 60.0  # of one call; an endless kernel meets the budget of instructions before on an idle machine
 LIMITS = Limits(wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20)
@@ -145,7 +160,7 @@ class VirtualSession:
             self._seen = Observation(trouble)
 
     def _call(self, arguments: "Values", given: "Sequence[Tensor]", slot: int) -> Shown:
-        from warpsmith.machines.worker.tensors import to_raw, to_values
+        from warpsmith.machines.worker import to_raw, to_values
 
         self._renew_poison()
         self._paint_returned()
@@ -280,7 +295,7 @@ def _tensors(values: Sequence[Value]) -> list[tuple[int, int, Raw]]:
 
 
 def _to_tensors(results: Sequence[Raw]) -> "tuple[Tensor, ...]":
-    from warpsmith.machines.worker.tensors import to_tensor
+    from warpsmith.machines.worker import to_tensor
 
     return tuple(to_tensor(raw) for raw in results)
 
@@ -294,7 +309,7 @@ def _holds(raw: Raw, poison: int) -> bool:
     """Whether an element of a floating result is still this call's poison."""
     import torch
 
-    from warpsmith.machines.worker.tensors import to_tensor
+    from warpsmith.machines.worker import to_tensor
 
     tensor = to_tensor(raw)
     if not raw.data or not tensor.is_floating_point():

@@ -1,17 +1,40 @@
 """The only room where a candidate's code runs: a confined worker on the virtual GPU or on a real one."""
 
-from warpsmith.machines.worker.observation import Observation, Trouble
-from warpsmith.machines.worker.run import CudaSandbox, FakeSandbox, Sandbox, VirtualSandbox
-from warpsmith.machines.worker.values import DTYPES, Raw, Value
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DTYPES",
-    "CudaSandbox",
-    "FakeSandbox",
-    "Observation",
-    "Raw",
-    "Sandbox",
-    "Trouble",
-    "Value",
-    "VirtualSandbox",
-]
+from warpsmith.base import lazy_members
+
+if TYPE_CHECKING:
+    from warpsmith.machines.worker.ending import end_silent, executor_gone, without_answer
+    from warpsmith.machines.worker.observation import Observation, Trouble, of_ending, of_failure, of_status
+    from warpsmith.machines.worker.protocol import (
+        Answer,
+        Claim,
+        Kind,
+        Malformed,
+        Recording,
+        Timed,
+        call,
+        go,
+        parse,
+        parse_recorded,
+        parse_timed,
+        play,
+        share,
+    )
+    from warpsmith.machines.worker.run import (
+        NOT_THERE,
+        SOCKET_FD,
+        SOCKET_VARIABLE,
+        CudaSandbox,
+        FakeSandbox,
+        Sandbox,
+        VirtualSandbox,
+        fetch,
+    )
+    from warpsmith.machines.worker.session import Clocks, Mode, Session, Shown
+    from warpsmith.machines.worker.tensors import to_raw, to_tensor, to_values
+    from warpsmith.machines.worker.values import DTYPES, Raw, Value
+    from warpsmith.machines.worker.worker import EAGER, Conversation, environment, start, worker_policy
+
+__getattr__ = lazy_members(__name__)

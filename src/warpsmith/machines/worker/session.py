@@ -17,7 +17,7 @@ from warpsmith.records import Confined
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from warpsmith.tasks.inputs.values import Values
+    from warpsmith.tasks.inputs import Values
 
 
 class Mode(StrEnum):

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import warpsmith
-from warpsmith.base.native import build
+from warpsmith.base import build
 from warpsmith.isolation import Child, Exchanged, Fault, Frame, FrameError, Limits, Policy, spawn, system_paths
 from warpsmith.machines.virtual import runtime
 from warpsmith.machines.worker.protocol import Answer, Kind, Malformed, parse

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from warpsmith import __version__
 from warpsmith.base import UsageError, digest
-from warpsmith.languages.nvcc.options import DIALECT, EXTENDED_LAMBDA
+from warpsmith.languages.nvcc import DIALECT, EXTENDED_LAMBDA
 from warpsmith.records import (
     Candidate,
     Direction,

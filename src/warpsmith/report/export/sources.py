@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 
 from warpsmith.base import UsageError
-from warpsmith.languages.nvcc.fault import Fault
-from warpsmith.languages.nvcc.options import HEADERS, SOURCE
-from warpsmith.languages.nvcc.source import unit
+from warpsmith.languages.nvcc import HEADERS, SOURCE, Fault, unit
 from warpsmith.records import Candidate
 
 

@@ -2,10 +2,7 @@
 
 from collections.abc import Iterator
 
-from warpsmith.evaluation.profile.meaning import told
-from warpsmith.evaluation.profile.names import short_name
-from warpsmith.evaluation.profile.resources import losses
-from warpsmith.evaluation.profile.units import share
+from warpsmith.evaluation.profile import losses, share, short_name, told
 from warpsmith.records import (
     CheckFacts,
     CompileFacts,
@@ -16,7 +13,8 @@ from warpsmith.records import (
     SanitizerFacts,
     StageResult,
 )
-from warpsmith.search.selection.fitness import fitness, slowest
+from warpsmith.search.selection import slowest
+from warpsmith.search.selection.fitness import fitness
 
 MOST_FINDINGS = 5
 MOST_LINES = 30

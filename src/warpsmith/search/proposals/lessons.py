@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from warpsmith.records import Lesson, Record
-from warpsmith.records.run import HELPED, HURT
+from warpsmith.records import HELPED, HURT, Lesson, Record
 
 MOST = 10  # lines in a prompt
 MOST_KEPT = 200  # of a run

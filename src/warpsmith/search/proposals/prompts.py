@@ -7,14 +7,14 @@ from functools import cache, cached_property
 from pathlib import Path
 from string import Template
 
-from warpsmith.evaluation.check.terms import EASY_FACTOR, EASY_ROUNDOFFS
+from warpsmith.evaluation.check import EASY_FACTOR, EASY_ROUNDOFFS
 from warpsmith.languages import LanguageSpec, find_language, language_of
-from warpsmith.languages.cuda.tunables import said
+from warpsmith.languages.cuda import said
 from warpsmith.llm import Prompt
 from warpsmith.records import Direction, Language, Task
 from warpsmith.search.proposals.evidence import digest_profile
 from warpsmith.search.proposals.operators import OPERATORS, Operator
-from warpsmith.search.selection.population import Member
+from warpsmith.search.selection import Member
 
 FOLDER = Path(__file__).parent / "prompts"
 MOST_SOURCE = 24_000  # characters of a kernel that a prompt shows

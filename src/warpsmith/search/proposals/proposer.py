@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsmith.languages import language_of
-from warpsmith.languages.cuda.tunables import read_space, said, tuned
+from warpsmith.languages.cuda import read_space, said, tuned
 from warpsmith.llm import Answer, BudgetSpent, ModelError, Prompt, ReplayMismatch
 from warpsmith.records import Candidate
 from warpsmith.search.planner import draw_for

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from warpsmith.languages.cuda.tags import cell
+from warpsmith.languages.cuda import cell
 from warpsmith.records import Record
 from warpsmith.search.selection.fitness import Fitness, fitness, gain
 

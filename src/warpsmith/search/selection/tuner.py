@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from warpsmith.languages.cuda.tunables import Space
+from warpsmith.languages.cuda import Space
 
 EXHAUSTIVE = 24  # points that are simply all tried
 SCOUTS = 8  # points by chance once no single change helps any more

@@ -15,17 +15,21 @@ from warpsmith.tasks.filters.report import Filter, FilterReport, FilterResult, S
 from warpsmith.tasks.filters.subject import Sample, Subject
 from warpsmith.tasks.filters.thresholds import REPEAT
 from warpsmith.tasks.filters.trace import trace
-from warpsmith.tasks.inputs.values import Values
-from warpsmith.tasks.reference.program import Program
+from warpsmith.tasks.inputs import Values
+from warpsmith.tasks.reference import Program
 
+SECONDS = 20.0  # optional measurements stop when so much has been spent on one task
 DRAWN = 1 << 27  # elements of a case's arguments that are still drawn: half a GiB of float32, about a second
 YOUNG_S = 0.5  # until then further draws are made
 SLOW_S = 0.5  # a forward call that takes longer is not made dozens of times
 PAIR = 2  # draws that every report needs: a base, and another to compare it with
 
 
-def apply(program: Program, seconds: float) -> FilterReport:
-    """The report on one task."""
+def apply_filters(program: Program, seconds: float = SECONDS) -> FilterReport:
+    """Return the report of all filters on one task.
+
+    This runs the task's code: the caller has confined this process or trusts the task.
+    """
     clock = Clock(seconds)
     subject = Subject(program, clock)
     cases = _cases(subject)

@@ -11,7 +11,7 @@ from warpsmith.tasks.filters.outputs import least
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Sense
 from warpsmith.tasks.filters.subject import REFUSALS, Sample, Subject
 from warpsmith.tasks.filters.thresholds import LOOSE
-from warpsmith.tasks.inputs.values import tensors, widened
+from warpsmith.tasks.inputs import tensors, widened
 
 BENCHMARKS = (Origin.KERNELBENCH, Origin.ROBUST_KBENCH)  # written for a comparison that is kinder than ours
 

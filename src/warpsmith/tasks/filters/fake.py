@@ -9,8 +9,8 @@ from torch import Tensor
 from warpsmith.records import Argument, Case, Dtype, Group, Kind, Origin, Role, Signature, Task, Tolerance, Trial
 from warpsmith.tasks.filters.plan import Clock, pair
 from warpsmith.tasks.filters.subject import Sample, Subject
-from warpsmith.tasks.formats.signature import backward_signature
-from warpsmith.tasks.inputs.values import Values, outputs
+from warpsmith.tasks.formats import backward_signature
+from warpsmith.tasks.inputs import Values, outputs
 
 CASE = Case(name="only", group=Group.DEV, axes={"rows": 8}, dtype=Dtype.FLOAT32)
 LETTERS = {"x": Role.INPUT, "w": Role.PARAMETER, "i": Role.FIXED}

@@ -8,7 +8,7 @@ from warpsmith.tasks.filters.numbers import largest
 from warpsmith.tasks.filters.outputs import least
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Sense, Skip
 from warpsmith.tasks.filters.subject import Sample, Subject
-from warpsmith.tasks.reference.program import TwoSided, gradient_names, gradients, upstream
+from warpsmith.tasks.reference import TwoSided, gradient_names, gradients, upstream
 
 
 def gradient(subject: Subject, base: Sample) -> FilterResult | Skip:

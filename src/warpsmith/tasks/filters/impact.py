@@ -13,8 +13,8 @@ from warpsmith.tasks.filters.outputs import least
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Skip
 from warpsmith.tasks.filters.subject import REFUSALS, Sample, Subject
 from warpsmith.tasks.filters.thresholds import IMPACT, IMPACT_UNITS
-from warpsmith.tasks.inputs.values import Value, Values, tensors
-from warpsmith.tasks.reference.program import gradients
+from warpsmith.tasks.inputs import Value, Values, tensors
+from warpsmith.tasks.reference import gradients
 
 DIRECT = 8  # so many arguments are tried by one call each; more are first looked at through one backward pass
 ROLES = {

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from warpsmith.records import Case, Role, Trial
 from warpsmith.tasks.filters.plan import Clock, pair
-from warpsmith.tasks.inputs.values import Value, Values, mapped, tensors
-from warpsmith.tasks.reference.program import Program
+from warpsmith.tasks.inputs import Value, Values, mapped, tensors
+from warpsmith.tasks.reference import Program
 
 ELEMENTS = 1 << 20  # inputs past this are cut: 4 MiB of float32, a fraction of a second for most operations
 ROWS = 4  # the least that is kept of the leading axis, so that variation along it still shows

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 from warpsmith.tasks.filters.fingerprint import Fingerprint, fingerprint
 from warpsmith.tasks.filters.subject import Subject
-from warpsmith.tasks.inputs.values import Values, mapped, tensors
+from warpsmith.tasks.inputs import Values, mapped, tensors
 from warpsmith.tasks.inspection import modes
 
 TORCH = str(Path(torch.__file__).parent)

@@ -7,12 +7,8 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Family, Init, Role, Trial
-from warpsmith.tasks.inputs.draw import Draw
-from warpsmith.tasks.inputs.values import TORCH, Value, Values, mapped, tensors
-from warpsmith.tasks.inspection.bound import Bound
-from warpsmith.tasks.inspection.modes import CPU, lifted, on_device
-from warpsmith.tasks.inspection.source import Source, called
-from warpsmith.tasks.inspection.survey import described
+from warpsmith.tasks.inputs import TORCH, Draw, Value, Values, mapped, tensors
+from warpsmith.tasks.inspection import CPU, Bound, Source, called, described, lifted, on_device
 
 
 class ForeignProgram:

@@ -13,7 +13,7 @@ from warpsmith.tasks.formats.foreign import ForeignProgram
 from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, listed
 from warpsmith.tasks.formats.target import Form, Target
 from warpsmith.tasks.formats.versions import version_of
-from warpsmith.tasks.inspection.source import Head
+from warpsmith.tasks.inspection import Head
 
 FORM = "A KernelBench problem defines class Model, get_inputs() and get_init_inputs()."
 

@@ -12,11 +12,9 @@ from torch.func import functional_call
 from warpsmith.base import UsageError
 from warpsmith.records import Case, Dtype, Group, Role, Signature
 from warpsmith.tasks.formats.codefile import SALT, seed
-from warpsmith.tasks.inputs.values import Values
-from warpsmith.tasks.inspection.bound import Bound, bound, renamed
-from warpsmith.tasks.inspection.shrink import smaller, smoke
-from warpsmith.tasks.inspection.source import Head, overridden
-from warpsmith.tasks.inspection.survey import plain_backward
+from warpsmith.tasks.inputs import Values
+from warpsmith.tasks.inspection import Bound, Head, overridden, plain_backward, renamed, smaller, smoke
+from warpsmith.tasks.inspection.bound import bound
 
 Sizes = Mapping[str, int]
 

@@ -16,7 +16,7 @@ from warpsmith.tasks.formats.signature import backward_signature, has_function, 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from warpsmith.tasks.inputs.values import Values
+    from warpsmith.tasks.inputs import Values
 
 MANIFEST, CODE = "task.toml", "task.py"
 
@@ -61,27 +61,27 @@ class OwnProgram:
 
     def arguments(self, trial: Trial) -> "Values":
         """What `inputs(case, draw)` gives for a trial."""
-        from warpsmith.tasks.inputs.draw import Draw  # torch comes with it
-        from warpsmith.tasks.reference.program import checked
+        from warpsmith.tasks.inputs import Draw  # torch comes with it
+        from warpsmith.tasks.reference import checked
 
         given = self._call("inputs", trial.case, Draw(trial))
         return checked(self.task.forward, given if isinstance(given, tuple) else (given,))
 
     def forward(self, arguments: "Values") -> "tuple[Tensor, ...]":
         """What `forward` gives, at the precision of the arguments."""
-        from warpsmith.tasks.inputs.values import outputs
+        from warpsmith.tasks.inputs import outputs
 
         return outputs(self._call("forward", *arguments))
 
     def chosen(self, arguments: "Values", kept: "Values") -> "tuple[Tensor, ...]":
         """What `chosen(..., *saved)` gives where the task defines it; a forward without choices is its own truth."""
-        from warpsmith.tasks.inputs.values import outputs
+        from warpsmith.tasks.inputs import outputs
 
         return outputs(self._call("chosen", *arguments, *kept)) if self._has("chosen") else self.forward(arguments)
 
     def backward_arguments(self, arguments: "Values", grads: "Sequence[Tensor]") -> "Values":
         """The upstream gradients, forward's arguments, and what `saved(...)` gives for them."""
-        from warpsmith.tasks.inputs.values import outputs
+        from warpsmith.tasks.inputs import outputs
 
         kept = outputs(self._call("saved", *arguments)) if self._has("saved") else ()
         return (*grads, *arguments, *kept)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from warpsmith.tasks.formats.own import OwnProgram
 from warpsmith.tasks.formats.target import Form, Target
-from warpsmith.tasks.inputs.shapes import Shape
+from warpsmith.tasks.inputs import Shape
 
 if TYPE_CHECKING:
-    from warpsmith.tasks.reference.program import Program
+    from warpsmith.tasks.reference import Program
 
 
 def program_for(target: Target, shapes: Sequence[Shape] = ()) -> "Program":

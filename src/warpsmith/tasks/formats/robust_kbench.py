@@ -17,11 +17,10 @@ from warpsmith.tasks.formats.kbench_config import Setting, read_settings
 from warpsmith.tasks.formats.kernelbench import described_by
 from warpsmith.tasks.formats.target import Form, Target
 from warpsmith.tasks.formats.versions import kbench_files, version_of
-from warpsmith.tasks.inputs.values import Values
-from warpsmith.tasks.inspection.bound import NUMBERS, Bound, bound, renamed, values
-from warpsmith.tasks.inspection.shrink import smaller, smoke
-from warpsmith.tasks.inspection.source import Head, called
-from warpsmith.tasks.reference.program import upstream
+from warpsmith.tasks.inputs import Values
+from warpsmith.tasks.inspection import NUMBERS, Bound, Head, called, renamed, smaller, smoke, values
+from warpsmith.tasks.inspection.bound import bound
+from warpsmith.tasks.reference import upstream
 
 FORWARD, BACKWARD = "func_forward.py", "func_backward.py"
 CONFIGS = {FORWARD: "config_forward.json", BACKWARD: "config_backward.json"}

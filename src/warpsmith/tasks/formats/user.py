@@ -17,8 +17,8 @@ from warpsmith.tasks.formats.kernelbench import built, described_by
 from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, listed, parameters
 from warpsmith.tasks.formats.target import Form, Target
 from warpsmith.tasks.formats.versions import version_of
-from warpsmith.tasks.inputs.shapes import Shape
-from warpsmith.tasks.inspection.source import Head
+from warpsmith.tasks.inputs import Shape
+from warpsmith.tasks.inspection import Head
 
 BATCH_AXIS = "batch"
 EXAMPLES = ("inputs", "example_inputs", "get_inputs")

@@ -6,7 +6,7 @@ from pathlib import Path
 from warpsmith.base import digest, digest_files
 from warpsmith.records import Origin
 from warpsmith.tasks.formats.target import Form, Target
-from warpsmith.tasks.inputs.shapes import Shape
+from warpsmith.tasks.inputs import Shape
 
 KBENCH_FILES = ("func_forward.py", "func_backward.py", "config_forward.json", "config_backward.json")
 ORIGINS = {

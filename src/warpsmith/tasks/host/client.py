@@ -14,14 +14,12 @@ from warpsmith.base import HarnessError, UsageError
 from warpsmith.isolation import Child, Fault, Frame, FrameError, Limits, Policy, spawn, system_paths
 from warpsmith.records import Confined, Direction, Task, Trial
 from warpsmith.tasks.filters import FilterReport
-from warpsmith.tasks.formats.own import read_task
-from warpsmith.tasks.formats.target import Form, Target
-from warpsmith.tasks.formats.versions import ORIGINS, version_of
+from warpsmith.tasks.formats import ORIGINS, Form, Target, read_task, version_of
 from warpsmith.tasks.host.opened import OpenOptions
 from warpsmith.tasks.host.requests import REQUEST, Answer, Opening, Request, Verb
 
 if TYPE_CHECKING:
-    from warpsmith.tasks.reference.program import Problem
+    from warpsmith.tasks.reference import Problem
 
 START_S = 120.0  # importing torch on a busy machine
 LIFE_S = 24 * 3600.0

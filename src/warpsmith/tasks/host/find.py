@@ -1,10 +1,10 @@
 """From what a user wrote to an open task: ours in this process, everybody else's confined."""
 
 from warpsmith.base import UsageError
-from warpsmith.tasks.formats.target import Form, Target, find, find_all
+from warpsmith.tasks.formats import Form, Target, find, find_all
 from warpsmith.tasks.host.client import TaskClient
 from warpsmith.tasks.host.opened import LocalTask, OpenOptions, OpenTask
-from warpsmith.tasks.inputs.shapes import read_shape
+from warpsmith.tasks.inputs import read_shape
 
 
 def open_task(target: str | Target, options: OpenOptions | None = None) -> OpenTask:

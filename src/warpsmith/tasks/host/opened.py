@@ -6,14 +6,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from warpsmith.records import Direction, Task, Trial
-from warpsmith.tasks.filters import FilterReport, run
-from warpsmith.tasks.formats.own import read_task
-from warpsmith.tasks.formats.programs import program_for
-from warpsmith.tasks.formats.target import Form, Target
-from warpsmith.tasks.inputs.shapes import Shape
+from warpsmith.tasks import filters
+from warpsmith.tasks.formats import Form, Target, program_for, read_task
+from warpsmith.tasks.inputs import Shape
 
 if TYPE_CHECKING:
-    from warpsmith.tasks.reference.program import Problem, Program
+    from warpsmith.tasks.reference import Problem, Program
 
 GIB = 1 << 30
 
@@ -40,7 +38,7 @@ class OpenTask(Protocol):
         """One call with its reference."""
         ...
 
-    def filter(self) -> FilterReport:
+    def filter(self) -> filters.FilterReport:
         """All filters on it."""
         ...
 
@@ -66,13 +64,13 @@ class LocalTask:
 
     def problem(self, direction: Direction, trial: Trial) -> "Problem":
         """One call with its reference."""
-        from warpsmith.tasks.reference.program import problem
+        from warpsmith.tasks.reference import problem
 
         return problem(self.program, direction, trial)
 
-    def filter(self) -> FilterReport:
+    def filter(self) -> filters.FilterReport:
         """All filters on it."""
-        return run(self.program)
+        return filters.apply_filters(self.program)
 
     @cached_property
     def program(self) -> "Program":

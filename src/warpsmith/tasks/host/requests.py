@@ -4,8 +4,8 @@ from enum import IntEnum, StrEnum
 from pathlib import Path
 
 from warpsmith.records import Direction, Model, Trial
-from warpsmith.tasks.formats.target import Form, Target
-from warpsmith.tasks.inputs.shapes import Shape
+from warpsmith.tasks.formats import Form, Target
+from warpsmith.tasks.inputs import Shape
 
 REQUEST = 1  # the kind of every frame to the child
 

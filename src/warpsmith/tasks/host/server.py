@@ -19,7 +19,7 @@ from warpsmith.tasks.host.blame import blamed
 from warpsmith.tasks.host.requests import Answer, Opening, Request, Verb
 
 if TYPE_CHECKING:
-    from warpsmith.tasks.reference.program import Program
+    from warpsmith.tasks.reference import Program
 
 REQUESTS, ANSWERS = 3, 4
 HIGH = 200  # where the channel is moved to, out of the way of code that closes or prints to small descriptors
@@ -41,17 +41,17 @@ class Host:
         if request.verb is Verb.DESCRIBE:
             return self._made().task.text().encode()
         if request.verb is Verb.FILTER:
-            from warpsmith.tasks.filters import SECONDS, run
+            from warpsmith.tasks.filters import SECONDS, apply_filters
 
-            return run(self._made(), min(SECONDS, request.seconds / 3)).text().encode()
+            return apply_filters(self._made(), min(SECONDS, request.seconds / 3)).text().encode()
         from warpsmith.tasks.host.wire import encode
-        from warpsmith.tasks.reference.program import problem
+        from warpsmith.tasks.reference import problem
 
         assert request.trial is not None  # the client always sends one
         return encode(problem(self._made(), request.direction, request.trial))
 
     def _made(self) -> "Program":
-        from warpsmith.tasks.formats.programs import program_for
+        from warpsmith.tasks.formats import program_for
 
         if self._program is None:
             self._program = program_for(self._opening.target, self._opening.shapes)

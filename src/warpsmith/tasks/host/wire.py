@@ -9,8 +9,8 @@ from pydantic import NonNegativeInt
 from torch import Tensor
 
 from warpsmith.records import Kind, Model
-from warpsmith.tasks.inputs.values import Value, Values, tensors
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.tasks.inputs import Value, Values, tensors
+from warpsmith.tasks.reference import Problem
 
 LENGTH = struct.Struct("<I")
 HEADER_BYTES = 4 << 20

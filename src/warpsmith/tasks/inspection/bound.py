@@ -9,8 +9,8 @@ from torch import Tensor
 
 from warpsmith.base import UsageError
 from warpsmith.records import Argument, Kind, Role
-from warpsmith.tasks.formats.cnames import identifiers
-from warpsmith.tasks.inputs.values import Value, Values, tensors
+from warpsmith.tasks.formats import identifiers
+from warpsmith.tasks.inputs import Value, Values, tensors
 
 NUMBERS = frozenset({Kind.FLOAT, Kind.INT, Kind.BOOL, Kind.INTS})
 

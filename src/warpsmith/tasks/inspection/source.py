@@ -10,7 +10,7 @@ from torch import Tensor
 
 from warpsmith.base import UsageError
 from warpsmith.records import Case, Origin, Signature
-from warpsmith.tasks.inputs.values import Values, mapped
+from warpsmith.tasks.inputs import Values, mapped
 from warpsmith.tasks.inspection.bound import Bound
 
 

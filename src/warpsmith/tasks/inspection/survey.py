@@ -8,13 +8,12 @@ from torch import Tensor
 
 from warpsmith.base import UsageError
 from warpsmith.records import Argument, Axis, Case, Direction, Dtype, Kind, Role, Signature, Task, Tolerance
-from warpsmith.tasks.formats.manifest import ELEMENTS
-from warpsmith.tasks.inputs.shapes import shape_text
-from warpsmith.tasks.inputs.values import TORCH, Values, tensors
+from warpsmith.tasks.formats import ELEMENTS
+from warpsmith.tasks.inputs import TORCH, Values, shape_text, tensors
 from warpsmith.tasks.inspection.bound import Bound, merged, values
 from warpsmith.tasks.inspection.source import Source, called
 from warpsmith.tasks.inspection.work import Ledger, same
-from warpsmith.tasks.reference.program import differentiable, gradient_names, leaves
+from warpsmith.tasks.reference import differentiable, gradient_names, leaves
 
 DTYPES = {there: ours for ours, there in TORCH.items()}
 # The floors of the suite's reductions: a few units of the last place.

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from warpsmith.records import Direction, Signature, Work
-from warpsmith.tasks.inputs.values import Values, mapped, tensors
+from warpsmith.tasks.inputs import Values, mapped, tensors
 from warpsmith.tasks.inspection.bound import Bound, values
 from warpsmith.tasks.inspection.source import Source, called
-from warpsmith.tasks.reference.program import gradients, upstream
+from warpsmith.tasks.reference import gradients, upstream
 
 Function: TypeAlias = Callable[[Values], tuple[Tensor, ...]]
 

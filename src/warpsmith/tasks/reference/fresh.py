@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import torch
 
 from warpsmith.records import Direction, Trial
-from warpsmith.tasks.host.opened import LocalTask, OpenTask
-from warpsmith.tasks.inputs.draw import unrepeated
+from warpsmith.tasks.host import LocalTask, OpenTask
+from warpsmith.tasks.inputs import unrepeated
 from warpsmith.tasks.reference.program import Problem, moved, problem, sided, solved
 
 

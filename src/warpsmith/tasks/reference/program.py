@@ -12,9 +12,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Direction, Kind, Role, Signature, Task, Trial
-from warpsmith.tasks.inputs.draw import Words, scattered
-from warpsmith.tasks.inputs.twist import twisted
-from warpsmith.tasks.inputs.values import Value, Values, mapped, outputs, tensors, widened
+from warpsmith.tasks.inputs import Value, Values, Words, mapped, outputs, scattered, tensors, twisted, widened
 from warpsmith.tasks.reference import signs
 
 Forward: TypeAlias = Callable[[Values], tuple[Tensor, ...]]

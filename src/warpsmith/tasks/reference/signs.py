@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Role, Signature
-from warpsmith.tasks.inputs.values import Values, mapped, widened
+from warpsmith.tasks.inputs import Values, mapped, widened
 
 DRAWS = 8
 STEP = 2.0**-20  # of a value: small enough that a function is straight, large enough for float64

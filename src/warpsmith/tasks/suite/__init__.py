@@ -4,7 +4,7 @@ from pathlib import Path
 
 from warpsmith.base import UsageError, nearest
 from warpsmith.records import Task
-from warpsmith.tasks.formats.own import MANIFEST, OwnProgram, read_task
+from warpsmith.tasks.formats import MANIFEST, OwnProgram, read_task
 
 
 def root() -> Path:
