@@ -28,8 +28,7 @@ class ToyCompiler:
     def compile(
         self, candidate: Candidate, signature: Signature | None = None, options: CompileOptions | None = None
     ) -> Compiled:
-        source = re.sub(r"(?m)^# ?", "// ", candidate.source.removeprefix("toy\n"))
-        source = source.replace("// include", "#include").replace("// pragma", "#pragma")
+        source = re.sub(r"(?m)^# ", "// ", candidate.source.removeprefix("toy\n"))
         plain = candidate.model_copy(update={"source": source, "language": Language.PLAIN})
         return compile(plain, signature, options)
 
