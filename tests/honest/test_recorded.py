@@ -72,7 +72,10 @@ EARLY = "that does not wait for the current one"
 EXPLOITS = Path(__file__).parents[1] / "exploits"
 
 
-@pytest.mark.parametrize(("name", "why"), [("60_unforked_side_stream", EARLY), ("01_side_stream_small", "")])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("60_unforked_side_stream", EARLY), ("60_disguised_pointers", EARLY), ("01_side_stream_small", "")],
+)
 def test_streams_that_wait_for_nobody_are_told(name: str, why: str) -> None:
     """The second is honest on the virtual GPU, and shows on a real one."""
     specimen = read_specimen(EXPLOITS / f"{name}.cu")

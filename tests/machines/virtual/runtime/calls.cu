@@ -258,6 +258,32 @@ static int waits_for_device(Call& call) {
   return same(call);
 }
 
+__global__ void bump_parts(unsigned low, unsigned high, int n) {
+  float* x = reinterpret_cast<float*>((static_cast<unsigned long long>(high) << 32 | low) >> 3);
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] += 1.0f;
+}
+
+static int disguised(Call& call) {  // joined but not forked, and no parameter is an address
+  cudaStream_t side = nullptr;
+  const unsigned long long shifted = reinterpret_cast<unsigned long long>(call.x) << 3;
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  bump_parts<<<blocks(call.n), 256, 0, side>>>(unsigned(shifted), unsigned(shifted >> 32), call.n);
+  OK(cudaGetLastError());
+  OK(cudaStreamSynchronize(side));
+  return same(call);
+}
+
+static int cleared_aside(Call& call) {  // no argument is touched on the other stream, which waits for nobody
+  cudaStream_t side = nullptr;
+  float* out = fresh(call);
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  OK(cudaMemsetAsync(out, 0, size_t(call.n) * 4, side));
+  OK(cudaStreamSynchronize(side));
+  BUMP(out, call.stream);
+  return 1;
+}
+
 static int captured(Call& call) {  // capture with a fork, instantiate, launch twice, update, launch
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
@@ -352,6 +378,70 @@ static int built_graph(Call& call) {  // nodes added by hand, a kernel node's pa
   return 1;
 }
 
+static int scrambled_graph(Call& call) {  // the last node is added first, and the edges come at the end
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  cudaGraphNode_t nodes[3] = {}, from[3] = {}, to[3] = {};
+  float *y = nullptr, *out = fresh(call);
+  int n = call.n;
+  OK(cudaMalloc(&y, size_t(n) * 4));
+  OK(cudaGraphCreate(&graph, 0));
+  OK(cudaGraphAddMemcpyNode1D(&nodes[2], graph, nullptr, 0, out, y, size_t(n) * 4, cudaMemcpyDeviceToDevice));
+  void* arguments[] = {&y, &n};
+  cudaKernelNodeParams launch{};
+  launch.func = reinterpret_cast<void*>(bump);
+  launch.gridDim = blocks(n);
+  launch.blockDim = dim3(256);
+  launch.kernelParams = arguments;
+  OK(cudaGraphAddKernelNode(&nodes[1], graph, nullptr, 0, &launch));
+  OK(cudaGraphAddMemcpyNode1D(&nodes[0], graph, nullptr, 0, y, call.x, size_t(n) * 4, cudaMemcpyDeviceToDevice));
+#if CUDART_VERSION >= 13000
+  OK(cudaGraphAddDependencies(graph, nodes, nodes + 1, nullptr, 2));
+#else
+  OK(cudaGraphAddDependencies(graph, nodes, nodes + 1, 2));
+#endif
+  size_t count = 3;
+#if CUDART_VERSION >= 13000
+  OK(cudaGraphGetEdges(graph, from, to, nullptr, &count));
+#else
+  OK(cudaGraphGetEdges(graph, from, to, &count));
+#endif
+  EXPECT(count == 2 && from[0] != to[0] && from[2] == nullptr);
+  OK(cudaGraphInstantiateWithFlags(&exec, graph, 0));
+  OK(cudaGraphLaunch(exec, call.stream));
+  return 1;
+}
+
+static int changed_graph(Call& call) {  // parameters of nodes are set before the graph is made runnable, and after it
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  cudaGraphNode_t fill = nullptr, kernel = nullptr, copy = nullptr;
+  float *y = nullptr, *out = fresh(call);
+  int n = call.n, none = 0;
+  OK(cudaMalloc(&y, size_t(n) * 4));
+  OK(cudaGraphCreate(&graph, 0));
+  cudaMemsetParams clear{};
+  clear.dst = out, clear.elementSize = 4, clear.width = size_t(n), clear.height = 1;
+  OK(cudaGraphAddMemsetNode(&fill, graph, nullptr, 0, &clear));
+  void *few[] = {&y, &none}, *all[] = {&y, &n};
+  cudaKernelNodeParams launch{};
+  launch.func = reinterpret_cast<void*>(bump);
+  launch.gridDim = blocks(n);
+  launch.blockDim = dim3(256);
+  launch.kernelParams = few;
+  OK(cudaGraphAddKernelNode(&kernel, graph, &fill, 1, &launch));
+  OK(cudaGraphAddMemcpyNode1D(&copy, graph, &kernel, 1, y, call.x, size_t(n) * 4, cudaMemcpyDeviceToDevice));
+  clear.dst = y;
+  launch.kernelParams = all;
+  OK(cudaGraphMemsetNodeSetParams(fill, &clear));
+  OK(cudaGraphKernelNodeSetParams(kernel, &launch));
+  OK(cudaGraphMemcpyNodeSetParams1D(copy, out, call.x, size_t(n) * 4, cudaMemcpyDeviceToDevice));
+  OK(cudaGraphInstantiateWithFlags(&exec, graph, 0));
+  OK(cudaGraphExecMemcpyNodeSetParams1D(exec, copy, out, y, size_t(n) * 4, cudaMemcpyDeviceToDevice));
+  OK(cudaGraphLaunch(exec, call.stream));
+  return 1;
+}
+
 static int spoiled_capture(Call& call) {
   cudaGraph_t graph = nullptr;
   cudaStream_t main = nullptr, side = nullptr;
@@ -431,6 +521,6 @@ static int extended_launch(Call& call) {
 
 ENTRIES(ROW(launch), ROW(legacy_stream), ROW(memory), ROW(host_copies), ROW(rows), ROW(strided), ROW(symbols), ROW(pinned),
     ROW(streams), ROW(events),
-        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(thread_then_legacy), ROW(pageable_copy), ROW(waits_before), ROW(empty_copies), ROW(waits_for_device), ROW(captured), ROW(built_graph),
+        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(thread_then_legacy), ROW(pageable_copy), ROW(waits_before), ROW(empty_copies), ROW(waits_for_device), ROW(captured), ROW(built_graph), ROW(scrambled_graph), ROW(changed_graph), ROW(disguised), ROW(cleared_aside),
             ROW(spoiled_capture),
         ROW(device), ROW(function_facts), ROW(opted_in), ROW(extended_launch))

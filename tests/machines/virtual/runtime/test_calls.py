@@ -29,6 +29,8 @@ def clean(observation: Observation) -> list[float]:
         ("waits_for_device", [2, 3, 4, 5, 6, 7, 8, 9]),
         ("captured", [3, 4, 5, 6, 7, 8, 9, 10]),
         ("built_graph", [1, 1, 1, 1, 0, 0, 0, 0]),
+        ("scrambled_graph", [2, 3, 4, 5, 6, 7, 8, 9]),
+        ("changed_graph", [1, 1, 1, 1, 1, 1, 1, 1]),
         ("spoiled_capture", [1, 2, 3, 4, 5, 6, 7, 8]),
         ("device", [1, 2, 3, 4, 5, 6, 7, 8]),
         ("function_facts", [1, 2, 3, 4, 5, 6, 7, 8]),

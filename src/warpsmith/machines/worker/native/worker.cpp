@@ -175,7 +175,7 @@ double microseconds(std::chrono::steady_clock::time_point from) {
 Outcome invoke(const Artifact& artifact, Armed* armed, Device* device) {
   if (int error = place(&armed->arguments, device->arenas, &device->memory)) return cuda_failure(error, "when the arguments were placed");
   WsValue results[kMostResults] = {};
-  if (armed->flags & kRecordCall) record::begin(device->stream, armed->arguments);
+  if (armed->flags & kRecordCall) record::begin(device->stream);
   auto begin = std::chrono::steady_clock::now();
   int count = enter(artifact, *armed, device, results);
   record::end();
@@ -282,7 +282,7 @@ Outcome make_timed(const Artifact& artifact, const Armed& armed, uint32_t flags,
   const bool queued = flags & kQueued;
   WsValue results[kMostResults] = {};
   if (int error = queued ? device->gate.close(device->stream) : 0) return cuda_failure(error, "when the gate was closed");
-  if (flags & kRecordGo) record::begin(device->stream, armed.arguments);
+  if (flags & kRecordGo) record::begin(device->stream);
   auto begin = std::chrono::steady_clock::now();
   cudaEventRecord(device->begin, device->stream);
   int count = enter(artifact, armed, device, results);

@@ -140,8 +140,7 @@ int cudaGraphAddKernelNode(void** node, void* graph, void* const* before, size_t
 
 int cudaGraphAddMemsetNode(void** node, void* graph, void* const* before, size_t count, const worker::FillNode* wanted) {
   const int error = NEXT(cudaGraphAddMemsetNode)(node, graph, before, count, wanted);
-  const bool plain = wanted->height == 1 && (wanted->element_bytes == 1 || wanted->value == 0);
-  if (!error) record::added(graph, *node, plain ? record::fill_of(wanted->to, int(wanted->value), wanted->width * wanted->element_bytes) : "");
+  if (!error) record::added(graph, *node, record::fill_of(*wanted));
   return error;
 }
 
@@ -171,10 +170,38 @@ int cudaGraphExecUpdate(void* runnable, void* graph, void* told) {
 
 int cudaGraphExecKernelNodeSetParams(void* runnable, void* node, const worker::KernelNode* wanted) {
   const int error = NEXT(cudaGraphExecKernelNodeSetParams)(runnable, node, wanted);
-  if (error) return error;
-  for (auto& one : record::state().runnable[runnable])
-    if (one.node == node) one.operation = record::launch_of(wanted->function, record::shape_of(*wanted), wanted->arguments);
-  return 0;
+  if (!error) record::changed_in(runnable, node, record::launch_of(wanted->function, record::shape_of(*wanted), wanted->arguments));
+  return error;
+}
+
+int cudaGraphExecMemsetNodeSetParams(void* runnable, void* node, const worker::FillNode* wanted) {
+  const int error = NEXT(cudaGraphExecMemsetNodeSetParams)(runnable, node, wanted);
+  if (!error) record::changed_in(runnable, node, record::fill_of(*wanted));
+  return error;
+}
+
+int cudaGraphExecMemcpyNodeSetParams1D(void* runnable, void* node, void* to, const void* from, size_t bytes, int kind) {
+  const int error = NEXT(cudaGraphExecMemcpyNodeSetParams1D)(runnable, node, to, from, bytes, kind);
+  if (!error) record::changed_in(runnable, node, record::copy_of(to, from, bytes, kind));
+  return error;
+}
+
+int cudaGraphKernelNodeSetParams(void* node, const worker::KernelNode* wanted) {
+  const int error = NEXT(cudaGraphKernelNodeSetParams)(node, wanted);
+  if (!error) record::changed(node, record::launch_of(wanted->function, record::shape_of(*wanted), wanted->arguments));
+  return error;
+}
+
+int cudaGraphMemsetNodeSetParams(void* node, const worker::FillNode* wanted) {
+  const int error = NEXT(cudaGraphMemsetNodeSetParams)(node, wanted);
+  if (!error) record::changed(node, record::fill_of(*wanted));
+  return error;
+}
+
+int cudaGraphMemcpyNodeSetParams1D(void* node, void* to, const void* from, size_t bytes, int kind) {
+  const int error = NEXT(cudaGraphMemcpyNodeSetParams1D)(node, to, from, bytes, kind);
+  if (!error) record::changed(node, record::copy_of(to, from, bytes, kind));
+  return error;
 }
 
 int cudaGraphLaunch(void* runnable, void* stream) {

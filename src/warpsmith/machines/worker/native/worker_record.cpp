@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include "worker_program.h"
@@ -13,6 +14,7 @@
 extern "C" {
 int cudaStreamIsCapturing(void* stream, int* status);
 int cudaGraphGetNodes(void* graph, void** nodes, size_t* count);
+int cudaGraphGetEdges(void* graph, void** from, void** to, void* kinds, size_t* count);  // as CUDA 13 has it
 int cudaPointerGetAttributes(void* facts, const void* address);
 }
 
@@ -88,6 +90,11 @@ std::string fill_of(const void* to, int value, size_t bytes) {
   return out.out();
 }
 
+std::string fill_of(const worker::FillNode& node) {
+  const bool plain = node.height == 1 && (node.element_bytes == 1 || node.value == 0);
+  return plain ? fill_of(node.to, int(node.value), node.width * node.element_bytes) : "";
+}
+
 std::string copy_of(const void* to, const void* from, size_t bytes, int kind) {
   Writer out;
   if (!is_shared(to, bytes)) return "";
@@ -143,19 +150,9 @@ void keep(const std::string& operation, const char* what) {
   else if (state().fault.empty()) state().call += operation;
 }
 
-// Whether an address in it lies in an argument; a struct of pointers has them anywhere.
-bool has_argument(const std::string& operation) {
-  for (size_t at = 0; at + sizeof(uint64_t) <= operation.size(); ++at) {
-    uint64_t word = 0;
-    std::memcpy(&word, operation.data() + at, sizeof word);
-    for (const auto& [begin, end] : state().arguments)
-      if (word >= begin && word < end) return true;
-  }
-  return false;
-}
-
+// By the stream alone: an address can be handed over in parts, shifted, or through memory.
 void keep_in_order(const std::string& operation, void* stream, const char* what) {
-  if (!state().order.is_forked(stream) && has_argument(operation)) refuse("work on arguments on a stream that does not wait for the current one");
+  if (!state().order.is_forked(stream)) refuse("work on a stream that does not wait for the current one");
   state().order.asked(stream);
   keep(operation, what);
 }
@@ -222,11 +219,65 @@ void written(const void* symbol, const void* from, size_t bytes, size_t offset, 
 
 void added(const void* graph, const void* node, const std::string& operation) { state().graphs[graph].push_back({node, operation}); }
 
+// The edges of a graph by the places of their nodes in a list; nullopt where one is of a node that is not in it.
+using Edges = std::multimap<size_t, size_t>;
+std::optional<Edges> edges_of(void* graph, const std::vector<Node>& nodes) {
+  size_t count = 0;
+  if (NEXT(cudaGraphGetEdges)(graph, nullptr, nullptr, nullptr, &count)) return std::nullopt;
+  std::vector<void*> from(count), to(count);
+  if (count && NEXT(cudaGraphGetEdges)(graph, from.data(), to.data(), nullptr, &count)) return std::nullopt;
+  std::map<const void*, size_t> places;
+  for (size_t i = 0; i < nodes.size(); ++i) places[nodes[i].node] = i;
+  Edges found;
+  for (size_t i = 0; i < count; ++i) {
+    const auto one = places.find(from[i]), other = places.find(to[i]);
+    if (one == places.end() || other == places.end()) return std::nullopt;
+    found.emplace(one->second, other->second);
+  }
+  return found;
+}
+
+// Each node after those that it waits for, and else in the order in which they were added.
+std::vector<Node> sorted(const std::vector<Node>& nodes, const Edges& edges) {
+  std::vector<size_t> waits(nodes.size());
+  for (const auto& [from, to] : edges) ++waits[to];
+  std::set<size_t> ready;
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (!waits[i]) ready.insert(i);
+  std::vector<Node> found;
+  while (!ready.empty()) {
+    const size_t next = ready.extract(ready.begin()).value();
+    found.push_back(nodes[next]);
+    for (auto [at, end] = edges.equal_range(next); at != end; ++at)
+      if (--waits[at->second] == 0) ready.insert(at->second);
+  }
+  return found;
+}
+
 std::vector<Node> nodes_of(void* graph) {
   std::vector<Node> found = state().graphs[graph];
   size_t count = 0;
-  if (NEXT(cudaGraphGetNodes)(graph, nullptr, &count) || count != found.size()) found.push_back({nullptr, ""});
-  return found;
+  if (NEXT(cudaGraphGetNodes)(graph, nullptr, &count) || count != found.size()) return {{nullptr, ""}};
+  const auto is_captured = [](const Node& one) { return one.node == nullptr; };
+  if (std::all_of(found.begin(), found.end(), is_captured)) return found;  // in the order of the host, which its streams allow
+  const std::optional<Edges> edges = edges_of(graph, found);
+  std::vector<Node> ordered = edges ? sorted(found, *edges) : std::vector<Node>();
+  return ordered.size() == found.size() ? ordered : std::vector<Node>{{nullptr, ""}};
+}
+
+Node* node_of(std::vector<Node>& nodes, const void* node) {
+  for (Node& one : nodes)
+    if (one.node == node) return &one;
+  return nullptr;
+}
+
+void changed(const void* node, const std::string& operation) {
+  for (auto& [graph, nodes] : state().graphs)
+    if (Node* found = node_of(nodes, node)) found->operation = operation;
+}
+
+void changed_in(const void* runnable, const void* node, const std::string& operation) {
+  if (Node* found = node_of(state().runnable[runnable], node)) found->operation = operation;
 }
 
 LaunchConfig shape_of(const KernelNode& node) { return {node.grid, node.block, node.shared, nullptr, nullptr, 0}; }
@@ -276,13 +327,8 @@ const std::vector<uint32_t>* parameters(const std::string& kernel) {
 
 void serve(Memory* memory, const Arenas* arenas) { state().memory = memory, state().arenas = arenas; }
 
-void begin(void* stream, const Arguments& arguments) {
+void begin(void* stream) {
   state().order.begin(stream);
-  state().arguments.clear();
-  for (const Held& held : arguments.held) {
-    const auto start = uint64_t(held.tensor.data);
-    if (uint64_t bytes = 0; extent(held.tensor, &bytes)) state().arguments.emplace_back(start, start + bytes);
-  }
   state().call.clear();
   state().fault.clear();
   state().on = true;

@@ -4,8 +4,8 @@
 //
 // The runtime's functions that ask for work are defined in the worker itself and pass the request on: a candidate that is
 // loaded finds these first. Streams and events are left out: the order in which the host asks is one that they
-// allow. But everything must be joined with the call's own stream, and what touches arguments must wait for it first, since
-// nobody would see that it does not once all is repeated in one order.
+// allow. But everything must wait for the call's own stream first and be joined with it at the end, since nobody would see
+// that it does not once all is repeated in one order.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,6 @@
 namespace worker {
 class Arenas;
 class Memory;
-struct Arguments;
 
 std::string contents_of(const std::string& path);  // of a file; empty where it cannot be read
 }  // namespace worker
@@ -29,7 +28,7 @@ const std::vector<uint32_t>* parameters(const std::string& kernel);
 // Where device memory that the candidate asks the runtime for is taken from, as long as there is some: what another
 // process maps too.
 void serve(Memory* memory, const Arenas* arenas);
-void begin(void* stream, const Arguments& arguments);  // of a call on this stream
+void begin(void* stream);  // of a call on this stream
 void end();
 // The operations between begin and end, and what was set before; `fault` says why they cannot be repeated, if so.
 const std::string& operations();

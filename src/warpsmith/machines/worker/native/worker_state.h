@@ -44,7 +44,6 @@ struct State {
   std::string call;               // what is asked in this one
   std::string whole, fault;
   Order order;                    // of the work on all streams
-  std::vector<std::pair<uint64_t, uint64_t>> arguments;  // of this call: where each begins and ends
   Memory* memory = nullptr;
   const Arenas* arenas = nullptr;
   uint64_t served = 0;            // bytes of the judge's memory that the runtime was asked for
@@ -78,8 +77,13 @@ void made(void* stream, unsigned flags);
 void waited(void* stream);
 
 void added(const void* graph, const void* node, const std::string& operation);
-// The operations of a graph; one that nobody knows stands for nodes that nobody saw.
+// The operations of a graph, each after those that it waits for; one that nobody knows stands for a graph with nodes or
+// edges that nobody saw.
 std::vector<Node> nodes_of(void* graph);
+// A node has another operation from now on, in its graph or in one that was made runnable.
+void changed(const void* node, const std::string& operation);
+void changed_in(const void* runnable, const void* node, const std::string& operation);
+std::string fill_of(const worker::FillNode& node);
 
 // Memory of the judge's for a candidate that asks the runtime; nullptr where there is none to give.
 void* taken(size_t bytes);

@@ -103,6 +103,19 @@ int edges(void* graph, void* const* from, void* const* to, size_t count) {
   return error;
 }
 
+// Both ends of as many edges as the caller has room for, and how many there are.
+int known_edges(void* graph, void** from, void** to, size_t* count) {
+  Result result = ask(Call::GraphEdges, {id_of(graph)});
+  const size_t there = result.bytes.size() / (2 * sizeof(uint64_t));
+  for (size_t i = 0; from && to && i < *count && i < there; ++i) {
+    uint64_t ends[2];
+    std::memcpy(ends, result.bytes.data() + i * sizeof ends, sizeof ends);
+    from[i] = handle(ends[0]), to[i] = handle(ends[1]);
+  }
+  *count = from && to && *count < there ? *count : there;
+  return result.error;
+}
+
 }  // namespace
 
 extern "C" {
@@ -211,6 +224,17 @@ int cudaGraphGetNodes(void* graph, void** nodes, size_t* count) {
   }
   *count = nodes && *count < there ? *count : there;
   return result.error;
+}
+
+#if STANDIN_MAJOR == 12
+int cudaGraphGetEdges(void* graph, void** from, void** to, size_t* count) { return known_edges(graph, from, to, count); }
+#else
+int cudaGraphGetEdges(void* graph, void** from, void** to, void*, size_t* count) {
+  return known_edges(graph, from, to, count);
+}
+#endif
+int cudaGraphGetEdges_v2(void* graph, void** from, void** to, void*, size_t* count) {
+  return known_edges(graph, from, to, count);
 }
 
 int cudaGraphNodeGetType(void* node, int* type) {

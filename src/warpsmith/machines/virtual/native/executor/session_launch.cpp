@@ -161,6 +161,15 @@ Answer Session::nodes(const wire::Request& request, Bytes bytes) {
       put(&answer.bytes, found);
       return answer;
     }
+    case Call::GraphEdges: {
+      Graph* graph = graphs_.at(words[0]);
+      if (!graph) return {cuda::kInvalidValue, {}, {}};
+      std::vector<Id> found;
+      for (const Node& node : graph->nodes)
+        for (Id earlier : node.after) found.push_back(earlier), found.push_back(node.id);
+      put(&answer.bytes, found);
+      return answer;
+    }
     default: return change(request, std::move(bytes));
   }
   answer.words[0] = graphs_.add(words[0], std::move(work), std::move(after));

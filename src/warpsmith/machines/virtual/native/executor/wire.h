@@ -73,6 +73,7 @@ enum class Call : uint32_t {
   ExecUpdate,         // exec, graph -> result, node
   ExecLaunch,         // exec, stream
   ExecDestroy,        // exec
+  GraphEdges,         // graph -> bytes: pairs of nodes, the second of which waits for the first
   // the judge's own channel
   JudgeAllocate = 200,  // bytes wanted -> address
   JudgeWrite,           // address; bytes
