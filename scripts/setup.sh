@@ -15,9 +15,9 @@ need g++ g++
 [ -x "$VENV/bin/python" ] || "$PYTHON" -m venv "$VENV"
 pip="$VENV/bin/python -m pip --disable-pip-version-check -q"
 log="$VENV/setup.log"
-extras=dev,models
+extras=dev,models,postgres
 if [ -z "${WARPSMITH_CUDA_HOME:-}" ] && ! command -v nvcc >/dev/null 2>&1; then
-  extras=dev,models,nvcc
+  extras=dev,models,postgres,nvcc
   echo "no nvcc on PATH: the compiler comes from PyPI's wheels"
 fi
 echo "setting up $VENV (a few minutes the first time; log in $log)"

@@ -147,10 +147,11 @@ def test_what_is_written_together_is_there_together_or_not_at_all(archive: Archi
     assert archive.count("first") == 1 and len(archive.notes("first", "lesson")) == 1
 
 
-@pytest.mark.parametrize("place", ["memory", "file"])
-def test_threads_share_an_archive(place: str, tmp_path: Path, run: Run, make: Make) -> None:
-    with Archive.open("sqlite://" if place == "memory" else f"sqlite:///{tmp_path / 'a.sqlite'}") as archive:
-        archive.start(run)
+@pytest.mark.parametrize("place", ["memory", "shared"])
+def test_threads_share_an_archive(place: str, url: str, run: Run, make: Make) -> None:
+    with Archive.open("sqlite://" if place == "memory" else url) as archive:
+        if place == "memory":
+            archive.start(run)
         troubles: list[BaseException] = []
 
         def work(number: int) -> None:

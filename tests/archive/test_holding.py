@@ -31,18 +31,6 @@ def holder(url: str) -> Iterator["subprocess.Popen[str]"]:
         child.kill()
 
 
-@pytest.fixture
-def url(tmp_path: Path, run: Run, request: pytest.FixtureRequest) -> str:
-    """An archive that processes share: a file, or the database of WARPSMITH_TEST_DATABASE, emptied."""
-    if "WARPSMITH_TEST_DATABASE" in os.environ:
-        request.getfixturevalue("archive")
-        return os.environ["WARPSMITH_TEST_DATABASE"]
-    found = f"sqlite:///{tmp_path / 'a.sqlite'}"
-    with Archive.open(found) as archive:
-        archive.start(run)
-    return found
-
-
 def test_whoever_comes_second_is_told_who_holds_it_and_reads_meanwhile(url: str) -> None:
     with Archive.open(url) as archive, holder(url) as child:
         said = rf"^Run first is held by warpsmith tell, process {child.pid} on .* UTC\. Wait .*`kill {child.pid}`"

@@ -8,12 +8,13 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import Field
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from warpsmith.archive.faults import opening, translated
 from warpsmith.base import digest, is_locked, locked
@@ -21,6 +22,7 @@ from warpsmith.records import Model
 
 PATIENCE_S = 1.0  # a reader that looks holds it for an instant, and who was killed takes a moment to be gone
 MINE = text("SELECT pg_try_advisory_lock(:key)")
+RELEASE = text("SELECT pg_advisory_unlock(:key)")
 ANYBODYS = text(
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND database = "
     "(SELECT oid FROM pg_database WHERE datname = current_database()) "
@@ -84,6 +86,9 @@ def _session(engine: Engine, run: str) -> Iterator[None]:
             _take(connection, _key(run))
         yield
     finally:
+        # Closing alone would free the lock as well, but only when the server notices, which is after this returns.
+        with suppress(SQLAlchemyError):
+            connection.execute(RELEASE, {"key": _key(run)})
         connection.close()
 
 
