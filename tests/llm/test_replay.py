@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -154,7 +155,7 @@ def test_a_file_that_is_no_recording_is_refused(content: bytes, said: str, tmp_p
 
 
 def test_a_recording_that_is_not_there() -> None:
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
+    with pytest.raises(UsageError, match="does not exist"):
         Replayer(Path("nowhere.jsonl"))
 
 
@@ -162,6 +163,12 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match="cannot be written"):
         Recorder(ScriptedModel([]), tmp_path / "file" / "run.jsonl")
+
+
+def test_a_recording_into_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(MachineError, match="cannot be written"):
+        Recorder(ScriptedModel([]), tmp_path / "pipe")
 
 
 def test_a_full_disk_is_said() -> None:

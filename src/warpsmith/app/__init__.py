@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from warpsmith.app.api import optimize
     from warpsmith.app.kernel import read_kernel
     from warpsmith.app.published import (
-        MOST_BYTES,
         RECORDS,
         each_said,
         kernel_candidate,

@@ -4,13 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from warpsmith.app.kernel import read_kernel
-from warpsmith.base import UsageError, read_text
+from warpsmith.base import RECORDS_BYTES, UsageError, read_text
 from warpsmith.records import Candidate, Direction, Record
 
 RECORDS = (".json", ".jsonl")
 RESULTS = Path("docs", "results")
 DEPTH = 2  # of kernels/TASK/DIRECTION.cu below the folder that has RESULTS too
-MOST_BYTES = 1 << 30
 RECORD = "A record is what warpsmith eval --json prints."
 
 
@@ -26,7 +25,7 @@ def read_records(path: Path) -> list[Record]:
 
 def read_lines(path: Path) -> list[tuple[int, Record | str]]:
     """What each line of a file holds, a record or what it says instead; a file without any record is refused."""
-    text = read_text(path, MOST_BYTES)
+    text = read_text(path, RECORDS_BYTES)
     whole = Record.read(text)
     if isinstance(whole, Record):
         return [(1, whole)]
@@ -75,7 +74,7 @@ def records_below(folder: Path) -> tuple[Record, ...]:
 
 
 def _lines(path: Path) -> list[str]:
-    text = read_text(path, MOST_BYTES)
+    text = read_text(path, RECORDS_BYTES)
     return text.split("\n") if path.suffix == ".jsonl" else [text]
 
 

@@ -3,7 +3,18 @@
 from typing import TYPE_CHECKING
 
 from warpsmith.base.errors import ArchiveError, HarnessError, MachineError, UsageError, WarpsmithError
-from warpsmith.base.files import check_place, is_locked, locked, one_of, read_text, writable, write_atomic
+from warpsmith.base.files import (
+    RECORDS_BYTES,
+    check_place,
+    check_regular,
+    is_locked,
+    locked,
+    one_of,
+    read_file,
+    read_text,
+    writable,
+    write_atomic,
+)
 from warpsmith.base.formula import evaluate
 from warpsmith.base.hashing import digest, digest_files, digest_json
 from warpsmith.base.home import Home
@@ -14,6 +25,7 @@ from warpsmith.base.stats import bootstrap_ratio, geomean, median, quantile, spe
 from warpsmith.base.visible import visible
 
 __all__ = [
+    "RECORDS_BYTES",
     "ArchiveError",
     "HarnessError",
     "Home",
@@ -22,6 +34,7 @@ __all__ = [
     "WarpsmithError",
     "bootstrap_ratio",
     "check_place",
+    "check_regular",
     "digest",
     "digest_files",
     "digest_json",
@@ -35,6 +48,7 @@ __all__ = [
     "one_of",
     "plural",
     "quantile",
+    "read_file",
     "read_text",
     "spearman",
     "visible",

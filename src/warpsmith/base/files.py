@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,9 @@ from pathlib import Path
 
 from warpsmith.base.errors import MachineError, UsageError
 from warpsmith.base.home import Home
+
+CHUNK_BYTES = 1 << 20
+RECORDS_BYTES = 1 << 30  # of a file with a record, a candidate or an exchange a line
 
 
 @contextmanager
@@ -30,13 +34,22 @@ def check_place(path: Path) -> None:
     with writable(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        check_regular(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()  # by trying: root may write everywhere, but not in /proc
+
+
+def check_regular(path: Path) -> None:
+    """Raise UsageError if a path leads to a device, a pipe or a socket: no file of results replaces or extends one."""
+    mode = path.stat().st_mode if path.exists() else stat.S_IFREG
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise UsageError(f"{path} is {_kind_of(mode)}, not a file. Name another path.")
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Write beside the target, sync, rename: a reader or a crash never sees half a file."""
     with writable(path):
+        check_regular(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_beside(path, content)
 
@@ -111,18 +124,49 @@ def one_of(paths: Sequence[Path], wait_s: float = 0.02) -> Iterator[None]:
         time.sleep(wait_s)
 
 
-def read_text(path: Path, limit_bytes: int = 1 << 20) -> str:
-    """The text of a user's file, or a `UsageError` that says what is wrong with it."""
+def read_file(path: Path, limit_bytes: int = 1 << 20) -> bytes:
+    """Return the bytes of a user's regular file. Raise UsageError for anything else, or for more than the limit."""
     try:
-        size = path.stat().st_size
-        if path.is_dir():
-            raise UsageError(f"{path} is a folder, not a file.")
-        if size > limit_bytes:
-            raise UsageError(f"{path} has {size} bytes; at most {limit_bytes} are read. Give a smaller file.")
-        return path.read_bytes().decode("utf-8")
+        # Without O_NONBLOCK, opening a FIFO would wait for its writer.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            return _read_opened(handle, path, limit_bytes)
+        finally:
+            os.close(handle)
     except FileNotFoundError:
         raise UsageError(f"File {path} does not exist.") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 (byte {error.start}). Save it as UTF-8.") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:  # a path with a zero byte
+        raise UsageError(f"{str(path)!r} is no path: {error}.") from None
+
+
+def _read_opened(handle: int, path: Path, limit_bytes: int) -> bytes:
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        raise UsageError(f"{path} is {_kind_of(found.st_mode)}, not a file.")
+    raw = bytearray()
+    if found.st_size > limit_bytes:
+        raise _too_large(path, found.st_size, limit_bytes)
+    while len(raw) <= limit_bytes and (more := os.read(handle, min(limit_bytes + 1 - len(raw), CHUNK_BYTES))):
+        raw += more
+    if len(raw) > limit_bytes:
+        raise _too_large(path, len(raw), limit_bytes)
+    return bytes(raw)
+
+
+def _too_large(path: Path, size: int, limit_bytes: int) -> UsageError:
+    return UsageError(f"{path} has {size} bytes; at most {limit_bytes} are read. Give a smaller file.")
+
+
+def _kind_of(mode: int) -> str:
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def read_text(path: Path, limit_bytes: int = 1 << 20) -> str:
+    """Return the text of a user's regular file. Raise UsageError that says what is wrong with it."""
+    try:
+        return read_file(path, limit_bytes).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 (byte {error.start}). Save it as UTF-8.") from None

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from warpsmith.base.files import read_file
+
+FILE_BYTES = 1 << 26
 LENGTH = 32  # hex digits: 128 bits, past any accidental collision
 
 
@@ -27,4 +30,4 @@ def digest_json(value: Any) -> str:
 def digest_files(paths: Iterable[Path]) -> str:
     """Hash of the names and contents of files, whatever the order they come in."""
     ordered = sorted(paths, key=lambda path: path.name)
-    return digest(*(part for path in ordered for part in (path.name.encode(), path.read_bytes())))
+    return digest(*(part for path in ordered for part in (path.name.encode(), read_file(path, FILE_BYTES))))

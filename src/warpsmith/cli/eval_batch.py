@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 BATCH_HELP = "JSON lines: a candidate, or task, direction and path. Or a folder of kernels: TASK/DIRECTION.cu."
 
+OUTSIDE_HELP = "Read kernels outside of the batch file's folder too; their text becomes part of the results."
+
 
 class Appended(Model):
     """What a file of results holds now: its lines, how many were there before, how many are of no candidate."""
@@ -55,6 +57,7 @@ def command(
     claim: Claim = False,
     baselines: Baselines = "",
     trust: Trust = False,
+    allow_outside: Annotated[bool, typer.Option("--allow-outside", help=OUTSIDE_HELP)] = False,
     jobs: Jobs = os.cpu_count() or 1,
     archive: Annotated[bool, typer.Option(help="Keep the records in the archive too.")] = False,
     as_json: Json = False,
@@ -74,7 +77,7 @@ def command(
         call_s=call_seconds,
     )
     warn_of_unmeasured(device, {"--claim": claim, "--baselines": baselines})
-    requests = _requests(batch)
+    requests = _requests(batch, allow_outside)
     if not requests:
         print(f"warning: {batch} has no candidates: nothing is evaluated.", file=sys.stderr)
     if out is not None:
@@ -114,12 +117,12 @@ def _append(
     return Appended(out=str(out.absolute()), lines=len(requests), there=there, unusable=unusable)
 
 
-def _requests(batch: Path) -> "list[Request]":
+def _requests(batch: Path, outside: bool) -> "list[Request]":
     """The lines of a file, or the kernels of a folder."""
     from warpsmith.evaluation import read_requests
 
     if not batch.is_dir():
-        return read_requests(batch)
+        return read_requests(batch, outside)
     return [_request(number, path) for number, path in enumerate(kernels_below(batch), 1)]
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.app import MOST_BYTES, Wishes, each_said, refused
-from warpsmith.base import MachineError, UsageError, read_text, write_atomic
+from warpsmith.app import Wishes, each_said, refused
+from warpsmith.base import RECORDS_BYTES, MachineError, UsageError, read_text, write_atomic
 from warpsmith.cli._letters import read_letters
 from warpsmith.cli._live import best_lines
 from warpsmith.cli._options import Jobs, Json, Trust
@@ -111,7 +111,7 @@ def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, resul
 
 def read_results(path: Path) -> tuple[list[Record], list[str]]:
     """The records of a file of results, and a line for each line that is none."""
-    text = read_text(path, MOST_BYTES).split("\n")
+    text = read_text(path, RECORDS_BYTES).split("\n")
     lines = list(each_said(text))
     bad = [f"line {number} of {path} holds no record: {one}" for number, one in lines if isinstance(one, str)]
     if len(bad) == len(lines) and not any(map(refused, text)):

@@ -13,7 +13,17 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from warpsmith.base import UsageError, WarpsmithError, digest, digest_json, read_text, writable
+from warpsmith.base import (
+    RECORDS_BYTES,
+    UsageError,
+    WarpsmithError,
+    check_regular,
+    digest,
+    digest_json,
+    read_file,
+    read_text,
+    writable,
+)
 from warpsmith.evaluation.choices import Choices, settled
 from warpsmith.evaluation.processes import pool_of_judges
 from warpsmith.evaluation.run import checked
@@ -31,6 +41,23 @@ class Malformed(Model):
     error: str
     line: int
     input: str  # the digest of the line
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The folder that the paths of a batch are relative to, and whether they may lead out of it."""
+
+    path: Path
+    outside: bool = False
+
+    def read(self, name: str) -> str:
+        """Return the text of a kernel's file. Raise UsageError if it lies elsewhere, symbolic links resolved."""
+        place = self.path / name
+        if not self.outside and not _resolved(place).is_relative_to(_resolved(self.path)):
+            raise UsageError(
+                f"{place} lies outside of the batch's folder {self.path}. Move it there, or give --allow-outside."
+            )
+        return read_text(place)
 
 
 class Early(Model):
@@ -54,14 +81,14 @@ class Request:
         return digest(self.text) if self.candidate is None else _key(self.candidate, choices.options(0).model_dump())
 
 
-def read_requests(path: Path) -> list[Request]:
-    """The candidates of a file; a line that is none says why."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"Batch {path} cannot be read: {error.strerror}.") from None
-    lines = [line.decode("utf-8", "replace").strip() for line in raw.split(b"\n")]
-    return [_request(number, line, path.parent) for number, line in enumerate(lines, 1) if line]
+def read_requests(path: Path, outside: bool = False) -> list[Request]:
+    """Return the candidates of a file; a line that is none says why.
+
+    Kernels lie below the folder of the file, unless `outside` allows more: their text becomes part of a record.
+    """
+    lines = [line.decode("utf-8", "replace").strip() for line in read_file(path, RECORDS_BYTES).split(b"\n")]
+    folder = Folder(path.parent, outside)
+    return [_request(number, line, folder) for number, line in enumerate(lines, 1) if line]
 
 
 def run_batch(
@@ -86,10 +113,11 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        check_regular(path)
         with writable(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.open("ab").close()  # what cannot be written is told before the work
-        raw = path.read_bytes()
+        raw = read_file(path, RECORDS_BYTES)
         whole = raw[: raw.rfind(b"\n") + 1]
         if whole != raw:
             os.truncate(path, len(whole))
@@ -148,7 +176,7 @@ class Ahead:
         self._path.unlink(missing_ok=True)
 
 
-def _request(number: int, text: str, folder: Path) -> Request:
+def _request(number: int, text: str, folder: Folder) -> Request:
     if len(text) > LINE_BYTES:
         return Request(number, text, None, f"line of {len(text)} characters; at most {LINE_BYTES} are read")
     try:
@@ -164,17 +192,25 @@ def _request(number: int, text: str, folder: Path) -> Request:
         return Request(number, text, None, f"not JSON: {error}")
 
 
-def _completed(found: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _completed(found: dict[str, Any], folder: Folder) -> dict[str, Any]:
     """The fields of a candidate: the source from its file, the style from the source, where they are not given."""
     path = found.pop("path", None)
     if isinstance(path, str) and "source" not in found:
-        found["source"] = read_text(folder / path)
+        found["source"] = folder.read(path)
     if "source" not in found:
         raise UsageError("no candidate: it has neither path nor source. Give it one of them.")
     if isinstance(found.get("source"), str):
         suffix = Path(path).suffix if isinstance(path, str) else ""
         find_language(str(found.setdefault("language", language_of(found["source"], suffix))))
     return {"direction": Direction.named(Path(path).stem if isinstance(path, str) else ""), **found}
+
+
+def _resolved(path: Path) -> Path:
+    """Return a path without symbolic links. Raise UsageError if no file can have it."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a zero byte
+        raise UsageError(f"{str(path)!r} is no path: {error}.") from None
 
 
 def _line(request: Request, choices: Choices, judge: Judge, ahead: Ahead | None) -> str:

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
-from warpsmith.base import MachineError, UsageError
+from warpsmith.base import RECORDS_BYTES, MachineError, UsageError, read_file
 from warpsmith.llm.errors import ModelError
 from warpsmith.llm.model import Answer, Frozen, Prompt
 
@@ -85,7 +85,7 @@ class Tape:
         raw = line.encode() + b"\n"
         try:
             with self._lock:
-                handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o600)
                 try:
                     written = os.write(handle, raw)
                 finally:
@@ -97,17 +97,14 @@ class Tape:
 
     def _mend(self) -> None:
         """Cut half a line that a kill left at the end."""
-        raw = self.path.read_bytes()
+        raw = read_file(self.path, RECORDS_BYTES)
         if not raw.endswith(b"\n"):
             os.truncate(self.path, raw.rfind(b"\n") + 1)
 
 
 def read_tape(path: Path) -> tuple[Header, tuple[Exchange, ...]]:
     """A recording as it lies on disk; a `UsageError` names the line that is not one."""
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise UsageError(f"Recording {path} cannot be read: {error.strerror}.") from None
+    lines = read_file(path, RECORDS_BYTES).split(b"\n")
     if lines.pop():  # every whole line ends in a newline
         LOG.warning("%s ends in half a line, which is left out: its writer was killed", path)
     if not lines:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import warpsmith
 from warpsmith.archive import Archive, Entry
-from warpsmith.base import UsageError
+from warpsmith.base import RECORDS_BYTES, UsageError, read_file
 from warpsmith.records import MODES, CaseTiming, Claim, Direction, MeasuredScore, Record
 from warpsmith.report.page import SuitePage, SuiteRow
 from warpsmith.report.winner import case_rows, check_rows, gap_of, headline
@@ -52,8 +52,8 @@ def load_folder(archive: Archive, folder: Path) -> list[str]:
 
 def _load(archive: Archive, path: Path) -> str:
     """Add one file; a sentence when some of its lines are no records."""
-    with path.open("rb") as file:
-        lines = [line.strip() for line in file] if path.suffix == ".jsonl" else [file.read()]
+    raw = read_file(path, RECORDS_BYTES)
+    lines = [line.strip() for line in raw.removesuffix(b"\n").split(b"\n")] if path.suffix == ".jsonl" else [raw]
     bad = 0
     for line in filter(None, lines):
         found = Record.read(line)

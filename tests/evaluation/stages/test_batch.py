@@ -176,7 +176,7 @@ def test_results_of_another_batch_are_not_gone_on_with(tmp_path: Path) -> None:
 
 def test_an_empty_batch_is_done_at_once(tmp_path: Path) -> None:
     assert list(run_batch(read_requests(batch(tmp_path)), CHOICES, 2, judge)) == []
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="does not exist"):
         read_requests(tmp_path / "absent.jsonl")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from warpsmith.base import digest, digest_files
+from warpsmith.base import digest, digest_files, read_file
 from warpsmith.records import Origin
 from warpsmith.tasks.formats.target import Form, Target
 from warpsmith.tasks.inputs import Shape
@@ -28,5 +28,5 @@ def version_of(target: Target, shapes: Sequence[Shape] = ()) -> str:
     if target.form is Form.ROBUST_KBENCH:
         return digest_files(kbench_files(target.path))
     if target.form is Form.MODULE:
-        return digest(target.path.read_bytes(), target.name, *map(str, shapes))
+        return digest(read_file(target.path), target.name, *map(str, shapes))
     return digest_files([target.path])
