@@ -5,7 +5,7 @@ from corpus import Sample, agreement, modules, samples, source
 from runs import artifact, observe, tensors
 
 from warpsmith.languages.nvcc import Toolchain
-from warpsmith.machines.hardware.gpu import gpus
+from warpsmith.machines.hardware import gpus
 from warpsmith.machines.hardware.lease import Need, lease
 from warpsmith.machines.worker import CudaSandbox
 

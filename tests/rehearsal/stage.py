@@ -8,7 +8,6 @@ doubted here.
 
 import mmap
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,7 +29,7 @@ from warpsmith.machines.cuda import flush, room as cuda_room, session as cuda_se
 from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.memory import whole_granules
 from warpsmith.machines.cuda.session import FIRST_FD, CudaSession
-from warpsmith.machines.hardware import Gpu, gpu
+from warpsmith.machines.hardware import FakeDriver, Gpu, gpu
 from warpsmith.machines.virtual import Settings, VirtualGpu, describe, driver, runtime
 from warpsmith.machines.virtual.machine import LIMITS as VIRTUAL_LIMITS
 from warpsmith.machines.worker.run import SOCKET_VARIABLE
@@ -114,7 +113,7 @@ def rehearsed(patch: pytest.MonkeyPatch, data: Path) -> Iterator[None]:
     """In here there is a GPU, and what runs on it runs on the virtual one; `data` keeps what evaluations keep."""
     home = Home(data, Home.here().cache)
     patch.setattr(Home, "here", lambda: home)
-    patch.setitem(gpu._known, shutil.which("nvidia-smi"), (GPU,))
+    patch.setattr(gpu, "nvml_driver", lambda: FakeDriver((GPU,)))
     patch.setattr(CudaMachine, "first", lambda: MACHINE)
     _lend_memory(patch)
     _without_clocks(patch)

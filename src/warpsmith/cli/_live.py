@@ -40,11 +40,12 @@ class Display:
             self._lines = [*self._lines, view.said][-SHOWN_LINES:]
 
     def poll(self, stop: threading.Event) -> None:
-        """Look how busy the GPU is, until told to stop."""
-        from warpsmith.machines.hardware import utilization
+        """Look how busy the busiest GPU is, until told to stop."""
+        from warpsmith.machines.hardware import gpu_state, gpus
 
         while self._gpu and not stop.wait(GPU_EVERY_S):
-            self._busy = utilization()
+            busy = [gpu_state(gpu.uuid).busy_percent for gpu in gpus()]
+            self._busy = max((percent for percent in busy if percent is not None), default=None)
 
     def __rich__(self) -> "RenderableType":
         from rich.console import Group

@@ -33,7 +33,7 @@ def command(
 
     modes, every = read_modes(baselines) or MODES, wanted(tasks or [], direction)
     if not gpus():
-        raise MachineError("Baselines are torch's times on a GPU; this machine has none that nvidia-smi lists.")
+        raise MachineError("Baselines are torch's times on a GPU; this machine has none that this process may use.")
     place = Place.here(modes)
     with lease(Need.ALONE):
         flush_us = usual_flush_us()

@@ -1,20 +1,26 @@
-"""What a GPU does at this moment."""
+"""The state of a GPU: what it does at this moment, by its UUID."""
 
 import pytest
 
-from warpsmith.machines.hardware import GpuState, gpu_state, gpus
+from warpsmith.machines.hardware import FakeDriver, GpuState, gpu_state, gpus
 
 
 @pytest.mark.gpu
-def test_a_gpu_says_its_clocks_and_who_is_there() -> None:
-    found = gpu_state()
-    assert found.clocks_mhz and all(100 < clock < 10_000 for clock in found.clocks_mhz)
-    assert found.processes < 100
+def test_every_gpu_says_its_clocks_and_who_is_there() -> None:
+    assert gpus()
+    for gpu in gpus():
+        found = gpu_state(gpu.uuid)
+        assert found.clocks_mhz and all(100 < clock < 10_000 for clock in found.clocks_mhz)
+        assert found.processes < 100 and found.busy_percent in range(101)
 
 
-@pytest.mark.skipif(bool(gpus()), reason="there is a GPU")
-def test_without_a_gpu_nothing_is_said() -> None:
-    assert gpu_state() == GpuState()
+def test_a_gpu_that_is_not_there_says_nothing() -> None:
+    assert gpu_state("GPU-none") == GpuState()
+
+
+def test_two_gpus_have_states_of_their_own() -> None:
+    driver = FakeDriver(states={"GPU-1": GpuState((1980, 3201)), "GPU-2": GpuState((1410, 1215), 0x20)})
+    assert [gpu_state(uuid, driver).slowed for uuid in ("GPU-1", "GPU-2")] == [(), ("heat",)]
 
 
 def test_the_power_cap_is_told_and_heat_makes_times_worthless() -> None:

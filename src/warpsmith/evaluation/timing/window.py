@@ -12,7 +12,7 @@ from warpsmith.evaluation.timing.sample import Calls, Manner, Null, Samples, sam
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.zeros import Zeros
 from warpsmith.machines.cuda import Recorded
-from warpsmith.machines.hardware import gpu_state
+from warpsmith.machines.hardware import gpu_state, gpus
 from warpsmith.machines.worker import Clocks, Trouble
 from warpsmith.records import Reason
 from warpsmith.tasks.reference import Problem
@@ -90,7 +90,7 @@ class Windows:
         found = sample(player, self.calls, replace(self.manner, null=null), self.others)
         if isinstance(found, Trouble):
             return Doubt(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
-        return Window(found, null, gpu_state().slowed)
+        return Window(found, null, gpu_state(next((gpu.uuid for gpu in gpus()), "")).slowed)
 
     def windows(self, numbers: Sequence[int], outline: Problem, made: Sequence[Window] = ()) -> list[Window] | Doubt:
         """Those that were made, and one in each of some players."""

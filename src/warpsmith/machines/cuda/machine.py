@@ -44,7 +44,9 @@ class CudaMachine:
         """Return the machine of the first visible GPU."""
         here = gpus()
         if not here:
-            raise MachineError("This machine has no NVIDIA GPU that nvidia-smi lists; --device vgpu runs without one.")
+            raise MachineError(
+                "This machine has no NVIDIA GPU that this process may use; --device vgpu runs without one."
+            )
         return cls(here[0])
 
     @property
@@ -60,7 +62,7 @@ class CudaMachine:
     @property
     def uuid(self) -> str:
         """The UUID of the card."""
-        return ""
+        return self.gpu.uuid
 
     @property
     def driver(self) -> str:
@@ -109,4 +111,4 @@ class CudaMachine:
 
     def state(self) -> GpuState:
         """Return clocks, throttle reasons and the number of processes on the GPU."""
-        return gpu_state()
+        return gpu_state(self.uuid)

@@ -6,10 +6,11 @@ from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
     from warpsmith.machines.hardware.ceilings import load_ceilings, save_ceilings
-    from warpsmith.machines.hardware.gpu import Gpu, administers, gpus, profiling_restricted, utilization
+    from warpsmith.machines.hardware.facts import Gpu, GpuState, SmLimits, arch_of, capability_of, sm_limits
+    from warpsmith.machines.hardware.gpu import administers, gpu_state, gpus, profiling_restricted
     from warpsmith.machines.hardware.lease import Need, calling, much_memory
+    from warpsmith.machines.hardware.nvml import FakeDriver, GpuDriver, NvmlDriver
     from warpsmith.machines.hardware.roofline import arithmetic_us, floor_us, memory_us
-    from warpsmith.machines.hardware.state import GpuState, gpu_state
     from warpsmith.machines.hardware.tools import Program, program
 
 __getattr__ = lazy_members(__name__)

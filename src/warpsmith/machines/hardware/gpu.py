@@ -1,63 +1,55 @@
-"""The NVIDIA GPUs of this machine, as the driver's own tool tells them."""
+"""The NVIDIA GPUs that this process may use, and what a profiler may do on this machine."""
 
-import shutil
-import subprocess
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-QUERY = "name,driver_version,memory.total,compute_cap"
+from warpsmith.base import MachineError
+from warpsmith.machines.hardware.facts import Gpu, GpuState
+from warpsmith.machines.hardware.nvml import GpuDriver, nvml_driver
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 PARAMETERS = Path("/proc/driver/nvidia/params")
 STATUS = Path("/proc/self/status")
 SYS_ADMIN = 21  # the bit of CAP_SYS_ADMIN
 
 
-@dataclass(frozen=True)
-class Gpu:
-    """One GPU: its name, the driver, its memory and its compute capability."""
-
-    name: str
-    driver: str
-    memory_mib: int
-    capability: str
-
-    @property
-    def arch(self) -> str:
-        """The architecture to compile for, with its accelerated variant from Hopper on: `wgmma` needs it."""
-        major, _, minor = self.capability.partition(".")
-        return f"sm_{major}{minor}" + ("a" if major.isdigit() and int(major) >= 9 else "")
+def gpus(driver: GpuDriver | None = None, environ: Mapping[str, str] = os.environ) -> tuple[Gpu, ...]:
+    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves, numbered as CUDA numbers them; none without a driver."""
+    found = (driver or nvml_driver()).gpus()
+    chosen = found if VISIBLE not in environ else visible(found, environ[VISIBLE])
+    return tuple(replace(gpu, number=number) for number, gpu in enumerate(chosen))
 
 
-_known: dict[str | None, tuple[Gpu, ...]] = {}  # by the tool that was asked: a machine keeps its GPUs
+def visible(found: Sequence[Gpu], value: str) -> tuple[Gpu, ...]:
+    """Return the GPUs that a value of CUDA_VISIBLE_DEVICES names: indices, or UUIDs and prefixes of them.
+
+    As in CUDA, the first name that fits no GPU hides the rest, and a GPU that is named twice hides all.
+    """
+    chosen: list[Gpu] = []
+    for name in (word.strip() for word in value.split(",")):
+        if (gpu := _named(found, name)) is None:
+            break
+        chosen.append(gpu)
+    return tuple(chosen) if len(set(chosen)) == len(chosen) else ()
 
 
-def gpus() -> tuple[Gpu, ...]:
-    """The GPUs that nvidia-smi lists; none when there is no driver or it does not answer."""
-    tool = shutil.which("nvidia-smi")
-    found = _known.get(tool) or _listed(asked(f"--query-gpu={QUERY}"))
-    _known[tool] = found
-    return found
+def _named(found: Sequence[Gpu], name: str) -> Gpu | None:
+    if name.startswith("MIG"):
+        raise MachineError(
+            f"{VISIBLE} names {name}, a MIG slice of a GPU; times on a slice depend on its neighbours. "
+            "Name a whole GPU by its index or its UUID."
+        )
+    if name.isdigit():
+        return found[int(name)] if int(name) < len(found) else None
+    fit = [gpu for gpu in found if name.startswith("GPU-") and gpu.uuid.startswith(name)]
+    return fit[0] if len(fit) == 1 else None
 
 
-def _listed(answer: str) -> tuple[Gpu, ...]:
-    return tuple(parse_row(line) for line in answer.splitlines() if line.count(",") == QUERY.count(","))
-
-
-def asked(query: str) -> str:
-    """What nvidia-smi says to a query; nothing when there is no driver or it does not answer."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return ""
-    command = [tool, query, "--format=csv,noheader,nounits"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
-    except (subprocess.SubprocessError, OSError):
-        return ""
-
-
-def parse_row(line: str) -> Gpu:
-    """One line of nvidia-smi's answer."""
-    name, driver, memory, capability = (part.strip() for part in line.split(","))
-    return Gpu(name, driver, int(memory) if memory.isdigit() else 0, capability)
+def gpu_state(uuid: str, driver: GpuDriver | None = None) -> GpuState:
+    """Return what the GPU of that UUID is doing now; empty where no driver answers."""
+    return (driver or nvml_driver()).state(uuid)
 
 
 def profiling_restricted(parameters: Path = PARAMETERS) -> bool | None:
@@ -68,12 +60,6 @@ def profiling_restricted(parameters: Path = PARAMETERS) -> bool | None:
         if line.startswith("RmProfilingAdminOnly:"):
             return line.split(":")[1].strip() == "1"
     return None
-
-
-def utilization() -> int | None:
-    """How busy the first GPU is, in percent; None when nobody says."""
-    answer = asked("--query-gpu=utilization.gpu").partition("\n")[0].strip()
-    return int(answer) if answer.isdigit() else None
 
 
 def administers(status: Path = STATUS) -> bool:

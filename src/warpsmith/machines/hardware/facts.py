@@ -1,0 +1,111 @@
+"""Facts about GPUs: one GPU of this machine, its state at one moment, and the limits of its compute capability."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import PositiveInt
+
+from warpsmith.base import UsageError
+from warpsmith.records import Model
+
+# Reasons of nvml.h, nvmlClocksEventReason…: those that make times worthless, and those that are only reported.
+SLOWED = {0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat in hardware", 0x80: "the power brake"}
+TOLD = {0x4: "the power cap", 0x10: "a sync boost group"}
+ACCELERATED = 9  # from this major version on, `wgmma` and `tcgen05` need the architecture's own variant
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU: its name, the driver, its memory, its compute capability, its UUID and CUDA's number for it."""
+
+    name: str
+    driver: str
+    memory_mib: int
+    capability: str
+    uuid: str = ""
+    number: int = 0
+
+    @property
+    def arch(self) -> str:
+        """The architecture to compile for."""
+        return arch_of(self.capability)
+
+
+@dataclass(frozen=True)
+class GpuState:
+    """The state of a GPU at one moment: its clocks, what holds them back, and how busy it is."""
+
+    clocks_mhz: tuple[int, int] | None = None  # SM and memory
+    reasons: int = 0
+    processes: int = 0
+    busy_percent: int | None = None
+
+    @property
+    def slowed(self) -> tuple[str, ...]:
+        """What slows it down beyond its usual governing."""
+        return tuple(name for bit, name in SLOWED.items() if self.reasons & bit)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """All that holds its clocks back."""
+        return tuple(name for bit, name in {**SLOWED, **TOLD}.items() if self.reasons & bit)
+
+
+def arch_of(capability: str) -> str:
+    """Return the architecture to compile for, with its accelerated variant from Hopper on."""
+    major, _, minor = capability.partition(".")
+    return f"sm_{major}{minor}" + ("a" if major.isdigit() and int(major) >= ACCELERATED else "")
+
+
+class SmLimits(Model):
+    """What one multiprocessor of a compute capability holds, and what one block may use of it."""
+
+    threads_per_sm: PositiveInt
+    blocks_per_sm: PositiveInt
+    shared_per_sm_bytes: PositiveInt
+    shared_per_block_optin_bytes: PositiveInt
+    threads_per_block: PositiveInt = 1024
+    registers_per_sm: PositiveInt = 65536
+    shared_per_block_bytes: PositiveInt = 48 << 10
+
+
+def _row(threads: int, blocks: int, shared_kib: int, reserved_kib: int = 1) -> SmLimits:
+    """Return a row of the table; of the memory of each block, the system reserves 1 KiB since Ampere."""
+    return SmLimits(
+        threads_per_sm=threads,
+        blocks_per_sm=blocks,
+        shared_per_sm_bytes=shared_kib << 10,
+        shared_per_block_optin_bytes=(shared_kib - reserved_kib) << 10,
+    )
+
+
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": resident threads and blocks, and shared
+# memory in KiB, of one multiprocessor.
+SM_LIMITS: Mapping[str, SmLimits] = {
+    "7.5": _row(1024, 16, 64, reserved_kib=0),
+    "8.0": _row(2048, 32, 164),
+    "8.6": _row(1536, 16, 100),
+    "8.7": _row(1536, 16, 164),
+    "8.9": _row(1536, 24, 100),
+    "9.0": _row(2048, 32, 228),
+    "10.0": _row(2048, 32, 228),
+    "10.3": _row(2048, 32, 228),
+    "11.0": _row(1536, 24, 228),
+    "12.0": _row(1536, 24, 100),
+    "12.1": _row(1536, 24, 100),
+}
+
+
+def sm_limits(capability: str) -> SmLimits:
+    """Return the limits of a compute capability. Raise if the table does not have it."""
+    if capability not in SM_LIMITS:
+        raise UsageError(
+            f"Compute capability {capability} is not in the table of limits; it has {', '.join(SM_LIMITS)}."
+        )
+    return SM_LIMITS[capability]
+
+
+def capability_of(arch: str) -> str:
+    """Return the compute capability of an architecture as the compiler names it: 9.0 of sm_90a."""
+    digits = arch.removeprefix("sm_").rstrip("af")
+    return f"{digits[:-1]}.{digits[-1:]}"

@@ -1,0 +1,112 @@
+"""NVIDIA's management library as a protocol of three questions, with the real driver and a fake one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Protocol, TypeVar
+
+import pynvml
+
+from warpsmith.machines.hardware.facts import Gpu, GpuState
+
+T = TypeVar("T")
+
+
+class GpuDriver(Protocol):
+    """The GPUs of a machine and their states, by UUID."""
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Return all GPUs in the order of their PCI bus; none without a driver."""
+        ...
+
+    def state(self, uuid: str) -> GpuState:
+        """Return the state of one GPU; empty if it does not answer."""
+        ...
+
+
+@dataclass(frozen=True)
+class FakeDriver:
+    """GPUs and states that are given."""
+
+    found: tuple[Gpu, ...] = ()
+    states: Mapping[str, GpuState] = field(default_factory=dict)
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Return the given GPUs."""
+        return self.found
+
+    def state(self, uuid: str) -> GpuState:
+        """Return the given state."""
+        return self.states.get(uuid, GpuState())
+
+
+class NvmlDriver:
+    """The driver of this machine. Its library is opened at the first question, and again where that failed."""
+
+    def __init__(self, library: Any = pynvml) -> None:
+        self._nvml = library
+        self._gpus: tuple[Gpu, ...] = ()
+        self._opened = False
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        """Return all GPUs in the order of their PCI bus; none without a driver."""
+        if not self._gpus and self._is_open():
+            count = self._answer(self._nvml.nvmlDeviceGetCount) or 0
+            self._gpus = tuple(gpu for number in range(count) if (gpu := self._gpu(number)) is not None)
+        return self._gpus
+
+    def state(self, uuid: str) -> GpuState:
+        """Return the state of one GPU; empty if it does not answer."""
+        nvml, ask = self._nvml, self._answer
+        device = ask(lambda: nvml.nvmlDeviceGetHandleByUUID(uuid)) if uuid and self._is_open() else None
+        if device is None:
+            return GpuState()
+        sm = ask(lambda: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM))
+        memory = ask(lambda: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_MEM))
+        running = ask(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(device)) or ()
+        busy = ask(lambda: nvml.nvmlDeviceGetUtilizationRates(device))
+        return GpuState(
+            clocks_mhz=(int(sm), int(memory)) if sm and memory else None,
+            reasons=int(ask(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device)) or 0),
+            processes=len(running),
+            busy_percent=None if busy is None else int(busy.gpu),
+        )
+
+    def _is_open(self) -> bool:
+        """Whether the library answers."""
+        self._opened = self._opened or self._answer(lambda: self._nvml.nvmlInit() is None) is not None
+        return self._opened
+
+    def _gpu(self, number: int) -> Gpu | None:
+        nvml, ask = self._nvml, self._answer
+        device = ask(lambda: nvml.nvmlDeviceGetHandleByIndex(number))
+        name = None if device is None else ask(lambda: nvml.nvmlDeviceGetName(device))
+        capability = None if name is None else ask(lambda: nvml.nvmlDeviceGetCudaComputeCapability(device))
+        if name is None or capability is None:  # a card that the driver has lost
+            return None
+        memory = ask(lambda: nvml.nvmlDeviceGetMemoryInfo(device))  # one that shares the host's has no number
+        return Gpu(
+            name=_text(name),
+            driver=_text(ask(nvml.nvmlSystemGetDriverVersion) or ""),
+            memory_mib=0 if memory is None else int(memory.total) >> 20,
+            capability=".".join(map(str, capability)),
+            uuid=_text(ask(lambda: nvml.nvmlDeviceGetUUID(device)) or ""),
+            number=number,
+        )
+
+    def _answer(self, question: Callable[[], T]) -> T | None:
+        """Return the library's answer, or None: without a driver, or from a GPU that does not have the number."""
+        try:
+            return question()
+        except self._nvml.NVMLError:
+            return None
+
+
+def _text(answer: str | bytes) -> str:
+    return answer.decode() if isinstance(answer, bytes) else answer
+
+
+@cache
+def nvml_driver() -> NvmlDriver:
+    """Return the driver of this machine, one a process: it keeps its list of GPUs."""
+    return NvmlDriver()
