@@ -93,6 +93,9 @@ def slot(**changes: object) -> bytes:
         (forged(slot(shape=(2, 2)), b"12345678"), r"shape \(2, 2\) with strides"),
         (forged(slot(shape=(1 << 40,)), b"12345678"), "a tensor of"),
         (forged(slot(strides=(1 << 60,)), b"12345678"), "a tensor of"),
+        (forged(slot(shape=(1 << 62, 1 << 62, 0), strides=(1, 1, 1))), r"reach 2\^63"),
+        (forged(slot(shape=(0,), strides=(1 << 80,))), r"reach 2\^63"),
+        (forged(slot(shape=(10**400, 0), strides=(1, 1))), r"reach 2\^63"),
         (forged(slot(strides=(-1,)), b"12345678"), "header: "),
     ],
 )

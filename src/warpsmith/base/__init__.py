@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from warpsmith.base.errors import ArchiveError, HarnessError, MachineError, UsageError, WarpsmithError
+from warpsmith.base.extent import fits_int64
 from warpsmith.base.files import (
     RECORDS_BYTES,
     check_place,
@@ -39,6 +40,7 @@ __all__ = [
     "digest_files",
     "digest_json",
     "evaluate",
+    "fits_int64",
     "geomean",
     "is_locked",
     "json_objects",

@@ -1,13 +1,16 @@
 """The payloads of the worker's frames, and answers that are none."""
 
+import random
 import struct
+from contextlib import suppress
 from typing import cast
 
 import pytest
 
 from warpsmith.machines.virtual import Control, Settings
-from warpsmith.machines.worker import Raw
+from warpsmith.machines.worker import Raw, to_tensor
 from warpsmith.machines.worker.protocol import (
+    CLOCKS,
     MOST_RESULTS,
     MOST_TEXT,
     PLACE,
@@ -20,6 +23,7 @@ from warpsmith.machines.worker.protocol import (
     ValueKind,
     call,
     parse,
+    parse_timed,
 )
 from warpsmith.machines.worker.run import fetch
 
@@ -31,8 +35,13 @@ def answer(*values: bytes, status: int = 0, text: bytes = b"", count: int | None
     return b"".join([head, text, *values])
 
 
-def result(shape: tuple[int, ...] = (2,), data: bytes = bytes(8), code: tuple[int, int] = (2, 32)) -> bytes:
-    sizes = struct.pack(f"<{2 * len(shape)}q", *shape, *(1,) * len(shape))
+def result(
+    shape: tuple[int, ...] = (2,),
+    data: bytes = bytes(8),
+    code: tuple[int, int] = (2, 32),
+    strides: tuple[int, ...] | None = None,
+) -> bytes:
+    sizes = struct.pack(f"<{2 * len(shape)}q", *shape, *(strides or (1,) * len(shape)))
     head = VALUE.pack(ValueKind.TENSOR, 1) + TENSOR.pack(*code, 1, len(shape))
     return head + sizes + PLACE.pack(0, len(data)) + data
 
@@ -84,6 +93,50 @@ def test_every_kind_of_value_has_its_own_kind(value: object) -> None:
 def test_what_is_no_answer_is_malformed(payload: bytes) -> None:
     with pytest.raises(Malformed):
         parse(payload)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [
+        ((1 << 62, 1 << 62, 1 << 62, 0), (1, 1, 1, 1)),
+        ((0, 1 << 62), (1, 1)),
+        ((1 << 61,), (1,)),
+        ((1 << 32, 1 << 32), (0, 0)),
+        ((2, 2), (1 << 62, 1 << 62)),
+        ((2,), ((1 << 63) - 1,)),
+        ((1,), ((1 << 63) - 1,)),
+        ((0,), (1 << 62,)),
+        (((1 << 63) - 1,) * 16, (1,) * 16),
+    ],
+)
+def test_a_result_of_2_to_the_63_bytes_is_malformed(shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    with pytest.raises(Malformed, match=r"2\^63"):
+        parse(answer(result(shape, b"", strides=strides)))
+    timed = CLOCKS.pack(1.0, 1.0, 0) + answer(result(shape, b"", strides=strides))
+    with pytest.raises(Malformed, match=r"2\^63"):
+        parse_timed(timed)
+
+
+@pytest.mark.parametrize(("shape", "strides"), [((0, 1 << 60), (1 << 60, 1)), ((1, 0, 3), (0, 3, 1)), ((), ())])
+def test_every_claim_that_is_parsed_becomes_a_tensor(shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    (claim,) = parse(answer(result(shape, b"", strides=strides))).results
+    tensor = to_tensor(claim.tensor)
+    assert (tuple(tensor.shape), tuple(tensor.stride())) == (shape, strides)
+
+
+def test_claims_at_random_are_malformed_or_become_tensors() -> None:
+    """Sizes and strides near powers of two, with and without zeros: torch never raises on what was parsed."""
+    rng = random.Random(5)
+    edges = [0, 1, 2, 3, *(max(0, (1 << bits) + step) for bits in (20, 31, 32, 59, 61, 62) for step in (-1, 0, 1))]
+    kept = 0
+    for _ in range(3000):
+        count = rng.randrange(1, 5)
+        shape = (*(rng.choice(edges) for _ in range(count - 1)), 0)
+        strides = tuple(rng.choice(edges) for _ in range(count))
+        with suppress(Malformed):
+            (claim,) = parse(answer(result(shape, b"", strides=strides))).results
+            kept += to_tensor(claim.tensor).clone().numel() == 0
+    assert kept > 100
 
 
 @pytest.mark.parametrize("raw", [Raw("float32", (2,), (1 << 62,), b""), Raw("int8", (1 << 40,), (0,), b"")])

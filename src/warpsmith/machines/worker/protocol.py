@@ -219,6 +219,8 @@ def _claim(reader: "_Reader") -> Claim:
     if any(size < 0 for size in sizes):
         raise Malformed(f"a result with shape and strides {sizes}")
     raw = Raw(NAMES[code, bits], sizes[:dimensions], sizes[dimensions:], reader.take(length))
+    if not raw.is_addressable:
+        raise Malformed(f"a result with shape {raw.shape} and strides {raw.strides} reaches 2^63 bytes")
     if raw.data and len(raw.data) != raw.span_bytes:
         raise Malformed(f"a result of {raw.span_bytes} bytes came with {len(raw.data)}")
     return Claim(raw, address)

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
+from warpsmith.base import fits_int64
+
 # DLPack's codes: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool; and bits an element.
 DTYPES = {
     "float64": (2, 64),
@@ -36,6 +38,11 @@ class Raw:
             return 0
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
         return (last + 1) * DTYPES[self.dtype][1] // 8
+
+    @property
+    def is_addressable(self) -> bool:
+        """Whether torch can describe it: no product of its sizes and strides, in bytes, reaches 2^63."""
+        return fits_int64(self.shape, self.strides, DTYPES[self.dtype][1] // 8)
 
     @property
     def copied_bytes(self) -> int:

@@ -8,6 +8,7 @@ import torch
 from pydantic import NonNegativeInt
 from torch import Tensor
 
+from warpsmith.base import fits_int64
 from warpsmith.records import Kind, Model
 from warpsmith.tasks.inputs import Value, Values, tensors
 from warpsmith.tasks.reference import Problem
@@ -114,6 +115,8 @@ class _Store:
         if len(slot.shape) != len(slot.strides) or len(slot.shape) > DIMS:
             raise ValueError(f"shape {slot.shape} with strides {slot.strides}")
         dtype = DTYPES[slot.dtype]
+        if not fits_int64(slot.shape, slot.strides, dtype.itemsize):
+            raise ValueError("a tensor whose sizes and strides reach 2^63 bytes")
         count = slot.span * dtype.itemsize
         if count > self.left:
             raise ValueError(f"a tensor of {count} bytes where {self.left} are left")
