@@ -5,9 +5,10 @@ INTERPRETER := $(if $(filter 3.%,$(PYTHON)),python3,$(PYTHON))
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+DOCS := .venv-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test corpus test-slow test-gpu test-browser check format lint types layers bundle clean
+.PHONY: help setup demo test corpus test-slow test-gpu test-browser check format lint types layers docs lock bundle clean
 
 help:
 	@echo "make demo          set up and show what warpsmith does on this machine"
@@ -17,6 +18,8 @@ help:
 	@echo "make test-browser  the tests that look at reports in Debian's Chromium"
 	@echo "make corpus        the verifiers on the whole labelled corpus (minutes)"
 	@echo "make check         format, lint, types, layers, tests"
+	@echo "make docs          the documentation site in build/site, with its links checked"
+	@echo "make lock          write the newest versions of all dependencies to constraints.txt"
 	@echo "make bundle PYTHON=3.12   dependencies for a GPU machine with no network"
 
 setup: $(STAMP)
@@ -67,8 +70,22 @@ types: setup
 layers: setup
 	$(BIN)/pytest -q tests/meta/test_layers.py
 
+# The site has an environment of its own: its tools need neither torch nor the package, which is read as text.
+$(DOCS)/.ready: pyproject.toml constraints.txt
+	@$(INTERPRETER) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt $$($(INTERPRETER) scripts/pages.py requirements)
+	@touch $@
+
+docs: $(DOCS)/.ready
+	@$(DOCS)/bin/python scripts/pages.py stage
+	$(DOCS)/bin/zensical build --clean --strict
+	$(DOCS)/bin/python scripts/pages.py check
+
+lock:
+	bash scripts/lock.sh "$(INTERPRETER)" constraints.txt
+
 bundle: setup
 	@BIN="$(BIN)" bash scripts/bundle.sh "$(if $(filter 3.%,$(PYTHON)),$(PYTHON),3.12)" bundle
 
 clean:
-	rm -rf $(VENV) bundle build dist
+	rm -rf $(VENV) $(DOCS) bundle build dist
