@@ -19,23 +19,23 @@ from pathlib import Path
 from warpsmith.app.published import kernel_candidate
 from warpsmith.base import median
 from warpsmith.evaluation import Choices
-from warpsmith.evaluation.batch import Request, run_batch
+from warpsmith.evaluation.batch import BatchLine, run_batch
 from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.run import grade
 from warpsmith.evaluation.stages.cuda import timer_for
 from warpsmith.evaluation.timing import rules
 from warpsmith.evaluation.timing.recording import Unrepeated, record_alone
-from warpsmith.evaluation.timing.sample import Call, Manner, sample
+from warpsmith.evaluation.timing.sample import Manner, TimedCall, sample
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stage import FEWER, MORE, SHORT_US
 from warpsmith.evaluation.timing.stop import StopRule
-from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.languages.nvcc import CompileOptions, compile
 from warpsmith.machines.cuda.machine import CudaMachine
-from warpsmith.machines.cuda.session import Recorded
+from warpsmith.machines.cuda.session import RepeatableCall
 from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.session import Shown
-from warpsmith.records import Candidate, Claim, Direction, Group, Record, Verdict
+from warpsmith.records import Candidate, Direction, Group, Record, SpeedComparison, Verdict
 from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite, suite_folder
@@ -63,9 +63,9 @@ def fresh(task: str, direction: Direction = Direction.FORWARD) -> Candidate:
     return Candidate(task=task, direction=direction, source=f"{source}\n// {time.time_ns()}\n", origin="seed")
 
 
-def requests(tasks: Sequence[str]) -> list[Request]:
+def requests(tasks: Sequence[str]) -> list[BatchLine]:
     """A batch of their seeds."""
-    return [Request(number, "", fresh(task)) for number, task in enumerate(tasks, 1)]
+    return [BatchLine(number, "", fresh(task)) for number, task in enumerate(tasks, 1)]
 
 
 def latency(tasks: Sequence[str]) -> Part:
@@ -116,24 +116,24 @@ def against_itself(tasks: Sequence[str]) -> Part:
     ]
     lines.append(
         f"A/A: {len(good)} of {len(rows)} within 1 % (100 ns below 10 µs): {len(good) / max(1, len(rows)):.1%}; "
-        f"called faster: {sum(row['claim'] == Claim.FASTER for row in rows)}"
+        f"called faster: {sum(row['claim'] == SpeedComparison.FASTER for row in rows)}"
     )
     return Part(lines, [json.dumps(row) for row in rows])
 
 
-def _published(task: str) -> Subject:
+def _published(task: str) -> TimingSubject:
     (_, candidate), opened = kernel_candidate(KERNELS / task / "forward.cu", "", {}), open_task(task)
     described = opened.describe()
     made = compile(candidate, described.forward, CompileOptions.of(described))
     assert made.artifact is not None, made.result.detail
-    return Subject(opened, task, described, Direction.FORWARD, made.artifact, False, 1)
+    return TimingSubject(opened, task, described, Direction.FORWARD, made.artifact, False, 1)
 
 
 def _unseen(_call: Problem, _shown: Shown) -> None:
     """Nobody looks at results here."""
 
 
-def _pairs(subject: Subject) -> Iterator[dict[str, object]]:
+def _pairs(subject: TimingSubject) -> Iterator[dict[str, object]]:
     machine, cases = CudaMachine.first(), subject.task.group(Group.TIMING)
     timer = timer_for(machine, environment(machine).torch, CHOICES)
     runtime = timer.zeros.toolchain.runtime.parent
@@ -163,13 +163,13 @@ def _pairs(subject: Subject) -> Iterator[dict[str, object]]:
             }
 
 
-def _window(sitting: Sitting, recorded: Recorded, drawn: Sequence[Problem], number: int) -> list[float]:
+def _window(sitting: Sitting, recorded: RepeatableCall, drawn: Sequence[Problem], number: int) -> list[float]:
     """The times of one window, of several processes where the kernel is short; none where it went wrong."""
     times: list[list[float]] = []
     players = 1 + len(MORE[0])
     for place in range(players):
         player = sitting.player(number * players + place, recorded)
-        found = sample(player, (Call(call, _unseen) for call in cycle(drawn)), Manner(FEWER if place else SAME))
+        found = sample(player, (TimedCall(call, _unseen) for call in cycle(drawn)), Manner(FEWER if place else SAME))
         if isinstance(found, Trouble):
             return []
         times.append([clocks.event_us for clocks in found.kept().queued])

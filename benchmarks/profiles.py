@@ -23,7 +23,7 @@ from bound_kernels import BoundKernel, bound_kernels, hand_kernel  # noqa: E402
 from warpsmith.evaluation import settled  # noqa: E402
 from warpsmith.evaluation.profile import counted, virtual  # noqa: E402
 from warpsmith.evaluation.profile.ceilings import known_ceilings  # noqa: E402
-from warpsmith.evaluation.profile.ncu import Counted, Subject, count  # noqa: E402
+from warpsmith.evaluation.profile.ncu import Counted, ProfiledKernel, count  # noqa: E402
 from warpsmith.languages.nvcc import Toolchain  # noqa: E402
 from warpsmith.machines.cuda.profiled import Walls  # noqa: E402
 from warpsmith.machines.hardware import gpus  # noqa: E402
@@ -56,7 +56,7 @@ def hands() -> Iterator[Hand]:
 
 def profiled(kernel: BoundKernel, x: torch.Tensor, found: Ceilings, toolchain: Toolchain) -> KernelProfile:
     """One kernel under ncu; one that cannot be counted is told and has no place."""
-    subject = Subject(kernel.artifact(), kernel.source, "forward", (to_raw(x),), toolchain.runtime.parent)
+    subject = ProfiledKernel(kernel.artifact(), kernel.source, "forward", (to_raw(x),), toolchain.runtime.parent)
     answer = count(subject, tuple(Walls))
     if not isinstance(answer, Counted):
         print(f"{kernel.name}: {answer.why}")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from warpsmith.archive import Archive
 from warpsmith.base import digest
-from warpsmith.llm import Answer, Ensemble, Prompt
+from warpsmith.llm import Ensemble, ModelAnswer, Prompt
 from warpsmith.records import Candidate, Direction, Reason, Run
-from warpsmith.search import Aim, Limits, Search, Shape, Subject, Tools, View
+from warpsmith.search import Aim, Limits, PromptContext, RunView, Search, Shape, Tools
 from warpsmith.search.fake import fake_evaluator
 from warpsmith.search.proposals.gpu import gpu_words
 from warpsmith.search.start import first_candidate
@@ -35,12 +35,12 @@ class Instant:
         self.source = source
         self.count = 0
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         self.count += 1
         lines = [f"__device__ float f{self.count}_{n}(float x) {{ return x * {n}.{self.count}f; }}" for n in range(30)]
         code = "\n".join([*lines, self.source])
         text = f"Name: kernel {self.count}\nThought: other.\n\n```cuda\n{code}\n```\n"
-        return Answer(text=text, model=self.name, usd=0.001)
+        return ModelAnswer(text=text, model=self.name, usd=0.001)
 
 
 def clock(candidate: Candidate) -> float | Reason:
@@ -63,12 +63,12 @@ def main() -> None:
     assert start is not None
     writer, marks = Instant(start.source), [(time.perf_counter(), 0, resident_mib())]
 
-    def watch(view: View) -> None:
+    def watch(view: RunView) -> None:
         if view.phase == "done" and writer.count - marks[-1][1] >= proposals / 10:
             marks.append((time.perf_counter(), writer.count, resident_mib()))
             print(f"{writer.count:6d} proposals: {resident_mib():6.1f} MiB", flush=True)
 
-    subject = Subject(read_task(suite_folder(TASK)), Direction.FORWARD, gpu_words("vgpu", "H200"))
+    subject = PromptContext(read_task(suite_folder(TASK)), Direction.FORWARD, gpu_words("vgpu", "H200"))
     limits = Limits(generations=proposals // 8 + 1, patience=None)
     aim = Aim(TASK, subject, start, Shape(proposals=8, evaluate=8, tuned=0.0), limits, seed=1)
     tools = Tools(fake_evaluator(clock), Ensemble([writer]), watch=watch)

@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from warpsmith.base import read_text
-from warpsmith.evaluation.check import Step
-from warpsmith.evaluation.check.run import Subject, check
+from warpsmith.evaluation.check import PlannedCall
+from warpsmith.evaluation.check.run import CheckSubject, check
 from warpsmith.evaluation.profile.names import plain_name
 from warpsmith.evaluation.stages.probe import Probe, timed
 from warpsmith.evaluation.stages.sketch import full_call
 from warpsmith.languages.nvcc import CompileOptions, compile
-from warpsmith.machines.virtual import Facts, Row, describe
+from warpsmith.machines.virtual import Facts, LaunchRow, describe
 from warpsmith.machines.virtual.machine import LIMITS
 from warpsmith.machines.virtual.session import VirtualSession
 from warpsmith.records import Candidate, Language, Record, Trial
@@ -84,14 +84,14 @@ def lines(kernel: Kernel, seconds: float) -> Iterator[dict[str, Any]]:
         if made.artifact is None:
             print(f"{kernel.name} of {candidate.task} does not compile: {made.result.detail}", file=sys.stderr)
             return
-        subject = Subject(task, candidate.direction, opened.problem, candidate.language is Language.PLAIN)
+        subject = CheckSubject(task, candidate.direction, opened.problem, candidate.language is Language.PLAIN)
         for probe in timed(task, candidate.direction):
             if probe.case.name not in kernel.times:
                 continue
             if time.monotonic() - started > seconds:
                 print(f"{kernel.name} of {candidate.task} ran out of time at {probe.case.name}", file=sys.stderr)
                 return
-            steps = [Step(Trial(case=case, seed=SEED)) for case in probe.siblings()]
+            steps = [PlannedCall(Trial(case=case, seed=SEED)) for case in probe.siblings()]
             with VirtualSession(made.artifact, candidate.direction.value, signature, gpu) as session:
                 checked = check(subject, steps, session, LIMITS)
             facts = [seen.facts for seen in checked.seen if seen.facts and seen.facts.kernels]
@@ -109,7 +109,7 @@ def line(kernel: Kernel, probe: Probe, facts: Sequence[Facts]) -> dict[str, Any]
     return head | {"kernels": [short(row) for row in rows], "transfers": [transfers.count, transfers.bytes]}
 
 
-def short(row: Row) -> Mapping[str, Any]:
+def short(row: LaunchRow) -> Mapping[str, Any]:
     """A row without what is as usual."""
     named = row.model_copy(update={"kernel": plain_name(row.kernel)})
     return named.model_dump(mode="json", exclude_defaults=True)

@@ -20,7 +20,7 @@ from typing import Any
 
 from warpsmith.base import UsageError, median, read_text, spearman
 from warpsmith.evaluation.stages.sketch import together
-from warpsmith.machines.virtual import Description, Row, Settings, describe
+from warpsmith.machines.virtual import Description, ExecutorSettings, LaunchRow, describe
 from warpsmith.machines.virtual.cost import Transfers
 from warpsmith.records import Direction
 
@@ -66,14 +66,14 @@ def modelled_us(row: dict[str, Any], folder: Path, gpu: Description) -> float | 
     if "modelled_us" in row:
         return float(row["modelled_us"])
     if "kernels" in row:
-        rows = [Row.model_validate(kernel) for kernel in row["kernels"]]
+        rows = [LaunchRow.model_validate(kernel) for kernel in row["kernels"]]
         return together(rows, gpu, Transfers(*row.get("transfers", (0, 0)))).us
     return run_us(row, folder / row["source"], gpu)
 
 
 def run_us(row: dict[str, Any], source: Path, gpu: Description) -> float | None:
     """The modelled time of a run on the virtual GPU, on the case of the row."""
-    from warpsmith.evaluation.check.run import Subject
+    from warpsmith.evaluation.check.run import CheckSubject
     from warpsmith.evaluation.verify.virtual import run_virtual
     from warpsmith.languages.nvcc import CompileOptions, compile
     from warpsmith.machines.virtual.session import VirtualSession
@@ -88,8 +88,10 @@ def run_us(row: dict[str, Any], source: Path, gpu: Description) -> float | None:
         compiled = compile(candidate, task.signature(direction), CompileOptions.of(task))
         if compiled.artifact is None:
             return None
-        subject, signature = Subject(task, direction, opened.problem), task.signature(direction)
-        with VirtualSession(compiled.artifact, direction.value, signature, gpu, Settings(), call_s=CALL_S) as session:
+        subject, signature = CheckSubject(task, direction, opened.problem), task.signature(direction)
+        with VirtualSession(
+            compiled.artifact, direction.value, signature, gpu, ExecutorSettings(), call_s=CALL_S
+        ) as session:
             facts = run_virtual(subject, Trial(case=case), session, gpu).facts
     if not isinstance(facts, VirtualFacts) or facts.modelled is None:
         return None

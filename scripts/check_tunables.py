@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from warpsmith.base import evaluate
-from warpsmith.evaluation.check.run import Subject
+from warpsmith.evaluation.check.run import CheckSubject
 from warpsmith.evaluation.verify.virtual import run_virtual
 from warpsmith.languages.cuda.tunables import Space, read_space, said
 from warpsmith.languages.nvcc import compile
@@ -92,7 +92,7 @@ def complaint(seed: Seed, macros: Mapping[str, str]) -> str:
     if spilled:
         return f"registers spill in {', '.join(spilled)}"
     gpu, program = describe("H200"), suite_program(seed.task.name)
-    subject = Subject(seed.task, seed.direction, partial(problem, program))
+    subject = CheckSubject(seed.task, seed.direction, partial(problem, program))
     signature = seed.task.signature(seed.direction)
     for trial in trials(seed.task):
         with VirtualSession(compiled.artifact, seed.direction.value, signature, gpu) as session:

@@ -22,14 +22,14 @@ from pathlib import Path
 from warpsmith.base import write_atomic
 from warpsmith.evaluation.corpus import read_corpus
 from warpsmith.evaluation.verify.calibrate import HARMS
-from warpsmith.evaluation.verify.replies import ATTACKS, REVIEWS, Reply
-from warpsmith.evaluation.verify.review import Subject, panel_prompt
+from warpsmith.evaluation.verify.replies import ATTACKS, REVIEWS, ReviewReply
+from warpsmith.evaluation.verify.review import ReviewedKernel, panel_prompt
 from warpsmith.evaluation.verify.specimens import (
     REQUESTS,
     TRUTH,
-    Kind,
     Label,
-    Specimen,
+    LabelledKernel,
+    SpecimenOrigin,
     kind_of,
     read_candidates,
     read_specimens,
@@ -82,12 +82,12 @@ def _again(chosen: argparse.Namespace) -> None:
     sys.stdout.write(f"{len(again)} kernels in {chosen.out / AGAIN}; append their records to {chosen.out / TRUTH}\n")
 
 
-def is_suspect(specimen: Specimen) -> bool:
+def is_suspect(specimen: LabelledKernel) -> bool:
     """An honest kernel that failed: the corpus, a task or the evaluator is wrong, and a person must look."""
-    return kind_of(specimen.candidate) is Kind.HONEST and specimen.label is Label.WRONG
+    return kind_of(specimen.candidate) is SpecimenOrigin.HONEST and specimen.label is Label.WRONG
 
 
-def ran(specimen: Specimen) -> bool:
+def ran(specimen: LabelledKernel) -> bool:
     """Whether it came as far as the GPU."""
     return specimen.stage != "compile"
 
@@ -95,11 +95,11 @@ def ran(specimen: Specimen) -> bool:
 def _ask(chosen: argparse.Namespace) -> None:
     """One file a kernel, and an index of which is which, without labels."""
     drawn = questions(read_candidates(chosen.out), random.Random(ASK_SEED))
-    _write(chosen.out / ATTACKS, [one.text() for one in drawn if kind_of(one) is Kind.ATTACK])
+    _write(chosen.out / ATTACKS, [one.text() for one in drawn if kind_of(one) is SpecimenOrigin.ATTACK])
     chosen.folder.mkdir(parents=True, exist_ok=True)
     for number, one in enumerate(drawn, 1):
         task = open_task(one.task).describe()
-        prompt = panel_prompt(Subject(anonymous(one), task))
+        prompt = panel_prompt(ReviewedKernel(anonymous(one), task))
         write_atomic(chosen.folder / f"{number:02}.md", f"{prompt.system}\n{prompt.user}".encode())
     index = {f"{number:02}": one.id for number, one in enumerate(drawn, 1)}
     write_atomic(chosen.folder / INDEX, json.dumps(index, indent=1).encode())
@@ -112,7 +112,7 @@ def _tell(chosen: argparse.Namespace) -> None:
     paths = {number: chosen.folder / f"{number}.answer.md" for number in index}
     missing = [number for number, path in paths.items() if not path.exists()]
     replies = [
-        Reply(candidate=index[number], answer=path.read_text(), model=chosen.model)
+        ReviewReply(candidate=index[number], answer=path.read_text(), model=chosen.model)
         for number, path in paths.items()
         if path.exists()
     ]
@@ -122,7 +122,7 @@ def _tell(chosen: argparse.Namespace) -> None:
 
 def questions(candidates: list[Candidate], draw: random.Random) -> list[Candidate]:
     """Honest kernels, mutants of each kind of harm, attacks; shuffled."""
-    honest = [one for one in candidates if kind_of(one) is Kind.HONEST]
+    honest = [one for one in candidates if kind_of(one) is SpecimenOrigin.HONEST]
     drawn = draw.sample(honest, ASKED_HONEST)
     for harm in Harm:
         fit = [one for one in candidates if HARMS.get(one.origin.split()[1]) is harm]

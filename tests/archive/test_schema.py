@@ -59,7 +59,7 @@ def test_a_step_that_breaks_off_leaves_the_old_version(old: str, monkeypatch: py
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "STEPS", (schema.Step(2, "breaks", breaks),))
+        patch.setattr(schema, "STEPS", (schema.Migration(2, "breaks", breaks),))
         with pytest.raises(RuntimeError, match="killed"):
             Archive.open(old)
     raw = sqlite3.connect(old.removeprefix("sqlite:///"))

@@ -11,7 +11,7 @@ import pytest
 from warpsmith.cli._main import run
 from warpsmith.evaluation import baselines as bench
 from warpsmith.evaluation.timing import host as timing
-from warpsmith.evaluation.timing.torch_host import Reply, Request
+from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
 from warpsmith.machines.hardware import Gpu
 
 ARGV = ["baselines", "softmax", "--direction", "forward", "--baselines", "eager,compile,max-autotune", "-j", "2"]
@@ -24,16 +24,16 @@ class Torch:
 
     interrupted: str = ""
     broken: str = ""
-    asked: list[Request] = field(default_factory=list)
+    asked: list[TorchRequest] = field(default_factory=list)
 
-    def time(self, request: Request) -> Reply:
+    def time(self, request: TorchRequest) -> TorchReply:
         self.asked.append(request)
         if request.samples and request.case.name == self.interrupted:
             raise KeyboardInterrupt
         if request.mode not in TIMES_US or request.case.name == self.broken:
-            return Reply(error="no such operator")
+            return TorchReply(error="no such operator")
         times = (TIMES_US[request.mode],) * request.samples
-        return Reply(idle_us=times, queued_us=times)
+        return TorchReply(idle_us=times, queued_us=times)
 
     is_alive = True
 

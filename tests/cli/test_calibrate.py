@@ -8,7 +8,7 @@ import pytest
 import warpsmith
 from warpsmith.cli._main import run
 from warpsmith.evaluation.verify.aggregate import Weights
-from warpsmith.evaluation.verify.replies import Reply
+from warpsmith.evaluation.verify.replies import ReviewReply
 from warpsmith.records import Candidate, Direction, Environment, Language, Reason, Record, StageResult, Verdict
 
 SOURCE = (Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_forward.plain.cu").read_text()
@@ -67,7 +67,7 @@ def test_it_goes_on_where_its_file_ends(corpus: Path, capsys: pytest.CaptureFixt
 
 def test_reviewers_answers_are_read_with_it(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     roles = [{"role": role, "verdict": "wrong", "confidence": 1} for role in ("compile", "memory", "numerical")]
-    replies = [Reply(candidate=candidate(one).id, answer=json.dumps(roles), usd=0.5) for one in KERNELS]
+    replies = [ReviewReply(candidate=candidate(one).id, answer=json.dumps(roles), usd=0.5) for one in KERNELS]
     (corpus / "reviews.jsonl").write_text("".join(f"{one.text()}\n" for one in replies))
     assert run(["calibrate", "--corpus", str(corpus), "--dry-run", "--json", "-j", "1"]) == 0
     found = json.loads(capsys.readouterr().out)

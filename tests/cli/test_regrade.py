@@ -13,7 +13,7 @@ from warpsmith.archive import Archive
 from warpsmith.base import UsageError
 from warpsmith.cli._main import run
 from warpsmith.cli.regrade import Way, _choices
-from warpsmith.evaluation.batch import Malformed
+from warpsmith.evaluation.batch import BadLine
 from warpsmith.records import Candidate, Direction, Reason, Record
 from warpsmith.search.fake import fake_record
 
@@ -202,7 +202,7 @@ def test_a_line_that_cannot_be_evaluated_has_an_answer_like_the_others(
 
     monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
     own = fake_record(kernel().model_copy(update={"task": "Mine"}), 4.0)
-    refused = Malformed(error="Line 2: no candidate: source is missing", line=2, input="0")
+    refused = BadLine(error="Line 2: no candidate: source is missing", line=2, input="0")
     lines = [fake_record(kernel(), 4.0).text(), refused.text(), own.text(), "nonsense"]
     (tmp_path / "r.jsonl").write_text("\n".join(lines) + "\n")
     words = ["regrade", str(tmp_path / "r.jsonl"), "--device", "vgpu"]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from warpsmith.base import Home
-from warpsmith.evaluation.baselines import Place, measure_each, prepare, usual_flush_us, wanted
+from warpsmith.evaluation.baselines import BaselineScope, measure_each, prepare, usual_flush_us, wanted
 from warpsmith.evaluation.timing.host import LOAD_S, Host, TorchHost
 from warpsmith.machines.hardware.lease import Need, lease
 from warpsmith.records import MODES, Direction
@@ -31,7 +31,7 @@ def test_a_case_is_prepared_measured_and_left(tmp_path: Path, monkeypatch: pytes
 
     with lease(Need.ALONE):
         flush_us = usual_flush_us()
-    place = Place.here()
+    place = BaselineScope.here()
     with TorchHost("softmax") as host:
         host.forget(LOAD_S)  # it has loaded before anybody has the GPU alone
 

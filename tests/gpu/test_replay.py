@@ -12,10 +12,10 @@ from warpsmith.evaluation import Choices
 from warpsmith.evaluation.check.fault import look
 from warpsmith.evaluation.corpus import examine as tried, read_specimen
 from warpsmith.evaluation.timing.recording import Recordings, Unrepeated, record_alone, room_of
-from warpsmith.evaluation.timing.sample import Call, Calls, Manner, sample
+from warpsmith.evaluation.timing.sample import Calls, Manner, TimedCall, sample
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stop import StopRule
-from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.languages import language_of
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.machines.cuda.machine import CudaMachine
@@ -34,16 +34,16 @@ ROOT = Path(__file__).parents[2]
 RULE = StopRule(width=0.0, least=9, most=9, seconds=5.0)
 
 
-def subject_of(path: Path, task: str, direction: Direction) -> Subject:
+def subject_of(path: Path, task: str, direction: Direction) -> TimingSubject:
     source, opened = path.read_text(), open_task(task)
     described, language = opened.describe(), language_of(source)
     candidate = Candidate(task=task, direction=direction, source=source, language=language)
     made = compile(candidate, described.signature(direction), CompileOptions.of(described))
     assert made.artifact is not None, made.result.detail
-    return Subject(opened, task, described, direction, made.artifact, language == Language.PLAIN, launches=1)
+    return TimingSubject(opened, task, described, direction, made.artifact, language == Language.PLAIN, launches=1)
 
 
-def examined(subject: Subject, trial: Trial) -> Callable[[Problem, Shown], Trouble | None]:
+def examined(subject: TimingSubject, trial: Trial) -> Callable[[Problem, Shown], Trouble | None]:
     def examine(call: Problem, shown: Shown) -> Trouble | None:
         fault = look(shown, call, subject.task, subject.direction, trial).fault
         return Trouble(fault.reason, fault.detail) if fault else None
@@ -51,11 +51,11 @@ def examined(subject: Subject, trial: Trial) -> Callable[[Problem, Shown], Troub
     return examine
 
 
-def examined_calls(subject: Subject, drawn: Iterator[tuple[Trial, Problem]]) -> Calls:
-    return (Call(call, examined(subject, trial)) for trial, call in drawn)
+def examined_calls(subject: TimingSubject, drawn: Iterator[tuple[Trial, Problem]]) -> Calls:
+    return (TimedCall(call, examined(subject, trial)) for trial, call in drawn)
 
 
-def recordings(subject: Subject, cases: Sequence[Case]) -> Recordings:
+def recordings(subject: TimingSubject, cases: Sequence[Case]) -> Recordings:
     """As an evaluation makes them: large ones one at a time, and what the references took is given back."""
     runtime, room = Toolchain.find().runtime.parent, room_of(subject.outline(case) for case in cases)
     with lease(Need.SHARED), much_memory() if CudaMachine.first().is_much(room.bytes) else nullcontext():
@@ -76,7 +76,7 @@ def test_a_published_kernel_is_repeated_right_and_as_fast(task: str, direction: 
         give_back()
 
 
-def compare_with_own_process(subject: Subject, cases: Sequence[Case], recorded: Recordings) -> None:
+def compare_with_own_process(subject: TimingSubject, cases: Sequence[Case], recorded: Recordings) -> None:
     runtime, room = Toolchain.find().runtime.parent, room_of(subject.outline(case) for case in cases)
     with (
         Sitting(subject, runtime, recorded.arenas, CALL_S) as sitting,

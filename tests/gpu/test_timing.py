@@ -7,10 +7,10 @@ from warpsmith.evaluation.profile import known_ceilings
 from warpsmith.evaluation.timing.host import begin_host
 from warpsmith.evaluation.timing.recording import Recordings, Unrepeated, record_alone
 from warpsmith.evaluation.timing.rules import claim, ratio
-from warpsmith.evaluation.timing.sample import Call, Examine, Manner
+from warpsmith.evaluation.timing.sample import Examine, Manner, TimedCall
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stage import CLAIM, Timer
-from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.evaluation.timing.window import Window, Windows
 from warpsmith.evaluation.timing.zeros import Zeros
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
@@ -19,7 +19,18 @@ from warpsmith.machines.hardware import gpus
 from warpsmith.machines.hardware.lease import Need, lease
 from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.session import Mode, Shown
-from warpsmith.records import Candidate, Case, Claim, Direction, Dtype, Group, Reason, TimingFacts, Trial, Verdict
+from warpsmith.records import (
+    Candidate,
+    Case,
+    Direction,
+    Dtype,
+    Group,
+    Reason,
+    SpeedComparison,
+    TimingFacts,
+    Trial,
+    Verdict,
+)
 from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite_folder
@@ -35,14 +46,14 @@ def timer() -> Timer:
         return Timer(Zeros(toolchain, known_ceilings(gpus()[0], toolchain)), "test", torch.__version__)
 
 
-def subject() -> Subject:
+def subject() -> TimingSubject:
     opened = open_task("softmax")
     task = opened.describe()
     source = (suite_folder("softmax") / "seed_forward.cu").read_text()
     candidate = Candidate(task="softmax", direction=Direction.FORWARD, source=source)
     made = compile(candidate, task.forward, CompileOptions.of(task))
     assert made.artifact is not None, made.result.detail
-    return Subject(opened, "softmax", task, Direction.FORWARD, made.artifact, plain=False, launches=1)
+    return TimingSubject(opened, "softmax", task, Direction.FORWARD, made.artifact, plain=False, launches=1)
 
 
 def close(call: Problem, shown: Shown) -> Trouble | None:
@@ -55,7 +66,7 @@ def examine(_trial: Trial) -> Examine:
     return close
 
 
-def recordings(timer: Timer, one: Subject) -> Recordings:
+def recordings(timer: Timer, one: TimingSubject) -> Recordings:
     with lease(Need.SHARED):
         found = record_alone(one, timer.zeros.toolchain.runtime.parent, [CASE], examine, CALL_S)
     assert not isinstance(found, Trouble | Unrepeated), found
@@ -82,12 +93,12 @@ def test_a_kernel_against_itself_is_never_faster(timer: Timer) -> None:
     one = subject()
     recorded = recordings(timer, one)
     with lease(Need.ALONE), Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, CALL_S) as sitting:
-        calls = (Call(call, close) for _, call in one.calls(CASE))
+        calls = (TimedCall(call, close) for _, call in one.calls(CASE))
         making = Windows(sitting, timer.zeros, calls, Manner(CLAIM), recorded.calls[CASE.name])
         first, second = (making.window(number, one.outline(CASE)) for number in range(2))
     assert isinstance(first, Window) and isinstance(second, Window)
     assert first.agrees and second.agrees
     assert abs(first.us / second.us - 1) < 0.02
     times = [window.kept.events_us(Mode.QUEUED) for window in (first, second)]
-    assert claim(ratio(times[0], times[1]), [first.us / second.us]) is not Claim.FASTER
-    assert claim(ratio(times[1], times[0]), [second.us / first.us]) is not Claim.FASTER
+    assert claim(ratio(times[0], times[1]), [first.us / second.us]) is not SpeedComparison.FASTER
+    assert claim(ratio(times[1], times[0]), [second.us / first.us]) is not SpeedComparison.FASTER

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from warpsmith.evaluation import Choices
-from warpsmith.evaluation.corpus import Specimen, examine, read_corpus
+from warpsmith.evaluation.corpus import CorpusFile, examine, read_corpus
 
 torch.set_num_threads(1)
 CONTROLS = read_corpus([Path(__file__).parent])
@@ -21,6 +21,6 @@ def test_there_are_enough() -> None:
 @pytest.mark.parametrize(
     "specimen", [one for one in CONTROLS if one.device != "cuda"], ids=lambda one: Path(one.path).stem
 )
-def test_a_control_passes(specimen: Specimen) -> None:
+def test_a_control_passes(specimen: CorpusFile) -> None:
     found = examine(specimen, VIRTUAL, SEED)
     assert not found.wrong, f"{found.stage} {found.reason}: {found.detail}"

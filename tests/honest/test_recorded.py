@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from warpsmith.evaluation.corpus import read_specimen
-from warpsmith.isolation import Frame, Limits
+from warpsmith.isolation import Frame, ProcessLimits
 from warpsmith.languages import language_of
 from warpsmith.languages.nvcc import CompileOptions, compile
-from warpsmith.machines.virtual import Settings, VirtualGpu, describe, runtime
-from warpsmith.machines.worker.protocol import Answer, Kind, Status, call, parse_recorded
+from warpsmith.machines.virtual import ExecutorSettings, VirtualGpu, describe, runtime
+from warpsmith.machines.worker.protocol import FrameKind, Status, WorkerReply, call, parse_recorded
 from warpsmith.machines.worker.run import _place, worker_policy
 from warpsmith.machines.worker.tensors import to_raw, to_values
 from warpsmith.machines.worker.worker import Conversation, start
@@ -21,7 +21,7 @@ from warpsmith.tasks.host.find import open_task
 torch.set_num_threads(1)
 CONTROLS = sorted(Path(__file__).parent.glob("*.cu"))
 KERNELS = sorted((Path(__file__).parents[2] / "kernels").glob("*/*.cu"))
-LIMITS = Limits(wall_s=60, cpu_s=60, memory_bytes=4 << 30, output_bytes=1 << 20)
+LIMITS = ProcessLimits(wall_s=60, cpu_s=60, memory_bytes=4 << 30, output_bytes=1 << 20)
 
 
 def fault_of(path: Path, task: str, direction: Direction, calls: int = 2) -> str:
@@ -36,7 +36,7 @@ def fault_of(path: Path, task: str, direction: Direction, calls: int = 2) -> str
     values = to_values(problem.arguments, described.signature(direction))
     if language == Language.PLAIN:
         values = (*values, *(to_raw(torch.zeros_like(like)) for like in problem.native))
-    with VirtualGpu(describe("H200"), Settings(memory_bytes=1 << 30, wall_s=60)) as gpu:
+    with VirtualGpu(describe("H200"), ExecutorSettings(memory_bytes=1 << 30, wall_s=60)) as gpu:
         policy = worker_policy(made.artifact, runtime().parent, LIMITS, {"WARPSMITH_VGPU_FD": "5"})
         with start(replace(policy, read=(*policy.read, made.artifact.parent)), [gpu.client.fileno()]) as child:
             gpu.client.close()
@@ -47,8 +47,8 @@ def fault_of(path: Path, task: str, direction: Direction, calls: int = 2) -> str
                     direction.value, values, lambda raw: _place(gpu.control, raw), recorded=number == calls - 1
                 )
                 answer = talk.call(payload)
-                assert isinstance(answer, Answer) and answer.status is Status.DONE, answer
-            found = talk.exchange(Frame(Kind.RECORD), Kind.RECORDED)
+                assert isinstance(answer, WorkerReply) and answer.status is Status.DONE, answer
+            found = talk.exchange(Frame(FrameKind.RECORD), FrameKind.RECORDED)
     assert isinstance(found, Frame)
     recording = parse_recorded(found.payload)
     assert bool(recording.operations) is not bool(recording.fault)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base.native import build
-from warpsmith.isolation import Limits, Outcome, Policy, child, probe_confinement, run
+from warpsmith.isolation import ChildOutcome, Policy, ProcessLimits, child, probe_confinement, run
 from warpsmith.isolation.launcher import launcher
 
 PROGRAMS = Path(__file__).parent / "programs"
 ORDINARY_UID = 1000
-Attempt = Callable[..., Outcome]
+Attempt = Callable[..., ChildOutcome]
 
 
 @pytest.fixture(scope="session")
@@ -71,15 +71,15 @@ def workspace(judge: str) -> Iterator[Path]:
 def policy(commons: Path) -> Policy:
     """What a plain program needs to run."""
     machine = tuple(path for path in map(Path, ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache")) if path.exists())
-    return Policy(read=(*machine, commons), limits=Limits(wall_s=20, memory_bytes=256 << 20))
+    return Policy(read=(*machine, commons), limits=ProcessLimits(wall_s=20, memory_bytes=256 << 20))
 
 
 @pytest.fixture
 def attempt(judge: str, commons: Path, policy: Policy) -> Attempt:
     """Run one attempt of programs/hostile.cc; limits by keyword."""
 
-    def attempt_one(what: str, argument: str = "", policy: Policy = policy, **limits: float | bool) -> Outcome:
-        bounds = Limits(**{**vars(policy.limits), **limits})
+    def attempt_one(what: str, argument: str = "", policy: Policy = policy, **limits: float | bool) -> ChildOutcome:
+        bounds = ProcessLimits(**{**vars(policy.limits), **limits})
         return run([commons / "hostile", what, argument], Policy(**{**vars(policy), "limits": bounds}))
 
     return attempt_one

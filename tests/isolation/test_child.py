@@ -16,20 +16,20 @@ import pytest
 
 from warpsmith.base import HarnessError
 from warpsmith.isolation import (
+    ChildOutcome,
     Fault,
     Frame,
     FrameError,
     Limit,
-    Limits,
-    Outcome,
     Policy,
+    ProcessLimits,
     collect_file,
     run,
     spawn,
     system_paths,
 )
 
-Attempt = Callable[..., Outcome]
+Attempt = Callable[..., ChildOutcome]
 Running = Callable[[], list[int]]
 
 
@@ -151,7 +151,7 @@ def test_what_it_leaves_behind_dies_with_it(attempt: Attempt, running: Running) 
 
 
 def test_leaving_the_block_ends_the_tree(judge: str, commons: Path, policy: Policy, running: Running) -> None:
-    with spawn([commons / "hostile", "fork_bomb"], replace(policy, limits=Limits(processes=200))) as child:
+    with spawn([commons / "hostile", "fork_bomb"], replace(policy, limits=ProcessLimits(processes=200))) as child:
         assert child.confined.achieved
     assert running() == []
 
@@ -182,7 +182,7 @@ def test_no_orphan_survives_a_killed_judge(commons: Path, policy: Policy, runnin
 
 @pytest.mark.usefixtures("own_places")
 def test_torch_runs_and_a_hundred_gigabytes_are_named() -> None:
-    policy = Policy(read=system_paths(), limits=Limits(wall_s=60, memory_bytes=4 << 30))
+    policy = Policy(read=system_paths(), limits=ProcessLimits(wall_s=60, memory_bytes=4 << 30))
     script = "import torch; print(torch.ones(3).sum().item(), flush=True); torch.ones(25 * 10**9)"
     outcome = run([sys.executable, "-c", script], policy)
     assert outcome.stdout == b"3.0\n", outcome.stderr

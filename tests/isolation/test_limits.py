@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.isolation import Limit, Limits, Outcome, Policy
+from warpsmith.isolation import ChildOutcome, Limit, Policy, ProcessLimits
 
 MIB = 1 << 20
-Attempt = Callable[..., Outcome]
+Attempt = Callable[..., ChildOutcome]
 
 
 def test_a_sleeper_is_stopped_at_the_wall_clock(attempt: Attempt) -> None:
@@ -79,7 +79,7 @@ def test_many_files_together_are_stopped(attempt: Attempt, policy: Policy, works
 
 @pytest.mark.parametrize("limit", list(Limit))
 def test_a_sentence_names_the_bound(limit: Limit) -> None:
-    limits = Limits(
+    limits = ProcessLimits(
         wall_s=1.5, cpu_s=2, memory_bytes=3 << 30, output_bytes=4096, processes=5, open_files=6, file_bytes=7 * MIB
     )
     bounds = {Limit.WALL: "1.5 s", Limit.CPU: "2 s", Limit.MEMORY: "3 GiB", Limit.OUTPUT: "4 KiB"}
@@ -90,7 +90,7 @@ def test_a_sentence_names_the_bound(limit: Limit) -> None:
 @pytest.mark.parametrize("name", ["wall_s", "memory_bytes", "processes"])
 def test_a_limit_of_nothing_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"limit {name} is 0"):
-        Limits(**{name: 0})
+        ProcessLimits(**{name: 0})
 
 
 def test_a_profile_that_does_not_exist_is_refused() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.isolation import Outcome, Policy, run
+from warpsmith.isolation import ChildOutcome, Policy, run
 
 Answer = Callable[..., str]
 Needs = Callable[[str], None]
@@ -81,13 +81,13 @@ def test_the_judge_is_neither_visible_nor_killable(answer: Answer, needs: Needs)
     assert answer("parent_memory") in ("EACCES", "EPERM")
 
 
-def test_only_its_own_processes_are_in_proc(attempt: Callable[..., Outcome], needs: Needs) -> None:
+def test_only_its_own_processes_are_in_proc(attempt: Callable[..., ChildOutcome], needs: Needs) -> None:
     needs("pid_ns")
     assert attempt("processes").stdout.split() == [b"1", b"2", b"ok"]
 
 
 def test_it_inherits_neither_environment_nor_descriptors(
-    attempt: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    attempt: Callable[..., ChildOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
     with Path(__file__).open() as held:
@@ -96,20 +96,20 @@ def test_it_inherits_neither_environment_nor_descriptors(
     assert b"secret" not in attempt("environment").stdout
 
 
-def test_the_child_is_somebody_else_where_that_is_said(attempt: Callable[..., Outcome], judge: str) -> None:
+def test_the_child_is_somebody_else_where_that_is_said(attempt: Callable[..., ChildOutcome], judge: str) -> None:
     outcome = attempt("identity")
     uid = int(outcome.stdout.split()[0])
     assert (uid > 60000) == ("uid" in outcome.confined.achieved)
     assert uid > 60000 or uid in (1000, os.geteuid())
 
 
-def test_two_children_of_root_are_two_people(attempt: Callable[..., Outcome], needs: Needs) -> None:
+def test_two_children_of_root_are_two_people(attempt: Callable[..., ChildOutcome], needs: Needs) -> None:
     needs("uid")
     first, second = (int(attempt("identity").stdout.split()[0]) for _ in range(2))
     assert first != second or first == 65534  # nobody, where the machine's map of uids ends early
 
 
-def test_what_was_achieved_is_reported(attempt: Callable[..., Outcome], judge: str) -> None:
+def test_what_was_achieved_is_reported(attempt: Callable[..., ChildOutcome], judge: str) -> None:
     confined = attempt("exit", "0").confined
     refused = {line.split(": ")[0] for line in confined.missing}
     assert set(confined.achieved) | refused == set(PARTS.split())

@@ -14,7 +14,7 @@ from warpsmith.evaluation import Choices, evaluate
 from warpsmith.languages import added, find_language, language_of, languages, suffixes
 from warpsmith.languages.nvcc import Compiled, CompileOptions, compile
 from warpsmith.records import Candidate, Direction, Language, Signature, Verdict
-from warpsmith.search.proposals.answer import BadAnswer, Draft, read_answer
+from warpsmith.search.proposals.answer import Draft, UnusableProposal, read_answer
 from warpsmith.search.start import first_candidate
 from warpsmith.tasks.suite import suite_folder
 
@@ -87,7 +87,7 @@ def test_a_search_begins_with_its_files_and_reads_its_answers(tmp_path: Path) ->
     assert first is not None and first.language == "toy"
     draft = read_answer(f"Name: k\n\n```toy\n{SOURCE}```\n", key="toy")
     assert isinstance(draft, Draft) and draft.code == SOURCE
-    assert isinstance(read_answer(f"```cuda\n{PLAIN_SEED}```\n", key="toy"), BadAnswer)
+    assert isinstance(read_answer(f"```cuda\n{PLAIN_SEED}```\n", key="toy"), UnusableProposal)
 
 
 def test_an_unknown_language_is_refused_by_name() -> None:

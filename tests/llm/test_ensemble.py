@@ -8,10 +8,10 @@ import pytest
 
 from warpsmith.base import UsageError
 from warpsmith.llm import (
-    Answer,
     Ensemble,
+    LanguageModel,
     MissingLibrary,
-    Model,
+    ModelAnswer,
     Prompt,
     Rejected,
     ScriptedModel,
@@ -45,13 +45,13 @@ def test_an_ensemble_is_opened_from_its_text() -> None:
     ensemble = open_ensemble("openai:gpt-5,weight=2;openai:gpt-5,effort=high;ollama:qwen2.5-coder:32b")
     assert ensemble.names == ("openai:gpt-5", "openai:gpt-5,effort=high", "ollama:qwen2.5-coder:32b")
     assert ensemble.weights == (2.0, 1.0, 1.0)
-    assert all(isinstance(model, Model) for model in ensemble)
+    assert all(isinstance(model, LanguageModel) for model in ensemble)
 
 
 def test_a_script_answers_in_turn_and_ends(prompt: Prompt) -> None:
-    model = ScriptedModel(["one", Rejected("m", "no"), Answer(text="two", model="other")])
+    model = ScriptedModel(["one", Rejected("m", "no"), ModelAnswer(text="two", model="other")])
     outcomes = [ask_all([(model, prompt)])[0] for _ in range(4)]
-    assert [type(one) for one in outcomes] == [Answer, Rejected, Answer, ScriptEnded]
+    assert [type(one) for one in outcomes] == [ModelAnswer, Rejected, ModelAnswer, ScriptEnded]
     assert "was asked 4 times; its script has 3 answers" in str(outcomes[3])
     assert model.asked == [prompt] * 4
 
@@ -63,7 +63,11 @@ def test_a_script_may_be_a_function(prompt: Prompt) -> None:
 
 def test_outcomes_stand_where_their_questions_stood(prompt: Prompt) -> None:
     good, bad = ScriptedModel(lambda p: "code", "good"), ScriptedModel(lambda p: Rejected("bad", "no"), "bad")
-    assert [type(one) for one in ask_all([(good, prompt), (bad, prompt), (good, prompt)])] == [Answer, Rejected, Answer]
+    assert [type(one) for one in ask_all([(good, prompt), (bad, prompt), (good, prompt)])] == [
+        ModelAnswer,
+        Rejected,
+        ModelAnswer,
+    ]
 
 
 def test_a_key_of_a_prompt_is_its_content(prompt: Prompt) -> None:

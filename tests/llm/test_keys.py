@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from tests.llm.doubles import CHAT, KEY, Dialect, Provider, Reply, reply
 
-from warpsmith.isolation import Limits, Policy, run, system_paths
+from warpsmith.isolation import Policy, ProcessLimits, run, system_paths
 from warpsmith.llm import (
-    Answer,
     MissingKey,
+    ModelAnswer,
     ModelError,
     Patience,
     Prompt,
-    Recorder,
+    TranscriptWriter,
     ask_all,
     key_variables,
     open_model,
@@ -45,7 +45,7 @@ def test_no_log_line_recording_or_error_holds_the_key(
     server.script = [SCENES[scene] or (echo if scene == "echo" else reply(dialect.stop))]
     with caplog.at_level(logging.DEBUG):
         model = open_model(dialect.spec(server, "key_env=MY_SERVER_KEY"), patience=ONCE)
-        result = ask_all([(Recorder(model, tmp_path / "traffic.jsonl"), prompt)])[0]
+        result = ask_all([(TranscriptWriter(model, tmp_path / "traffic.jsonl"), prompt)])[0]
     assert server.requests, "the scene was played"
     assert any(record.name == "httpx2" for record in caplog.records) or scene == "reset", "the libraries do log"
     logged = "\n".join(f"{record.getMessage()} {record.args!r}" for record in caplog.records)
@@ -55,9 +55,9 @@ def test_no_log_line_recording_or_error_holds_the_key(
         assert KEY not in text
 
 
-def _trace(result: Answer | ModelError) -> str:
+def _trace(result: ModelAnswer | ModelError) -> str:
     """An error as a debugger's printout shows it, with the variables of every frame."""
-    if isinstance(result, Answer):
+    if isinstance(result, ModelAnswer):
         return result.model_dump_json()
     return "".join(traceback.TracebackException.from_exception(result, capture_locals=True).format())
 
@@ -65,12 +65,12 @@ def _trace(result: Answer | ModelError) -> str:
 def test_an_answer_that_holds_the_key_is_cleaned(server: Provider, prompt: Prompt) -> None:
     server.script = [Reply(reply(CHAT.stop).body.replace(b"__global__", KEY.encode()))]
     result = ask_all([(open_model(CHAT.spec(server, "key_env=MY_SERVER_KEY")), prompt)])[0]
-    assert isinstance(result, Answer)
+    assert isinstance(result, ModelAnswer)
     assert result.text.startswith("[key removed]")
 
 
 def test_no_child_gets_a_key(tmp_path: Path) -> None:
-    policy = Policy(read=system_paths(), limits=Limits(wall_s=20))
+    policy = Policy(read=system_paths(), limits=ProcessLimits(wall_s=20))
     outcome = run(["sh", "-c", "env; cat /proc/self/environ; cat /proc/$PPID/environ; true"], policy)
     assert outcome.ok and b"PATH=" in outcome.stdout
     assert KEY.encode() not in outcome.stdout + outcome.stderr
@@ -107,7 +107,7 @@ def test_the_second_variable_of_a_row_serves_too(monkeypatch: pytest.MonkeyPatch
 
 def test_a_server_without_a_key_gets_no_other_key(server: Provider, prompt: Prompt) -> None:
     server.script = [reply(CHAT.stop)]
-    assert isinstance(ask_all([(open_model(CHAT.spec(server)), prompt)])[0], Answer)
+    assert isinstance(ask_all([(open_model(CHAT.spec(server)), prompt)])[0], ModelAnswer)
     assert not [value for value in server.requests[0].headers.values() if KEY in value]
 
 

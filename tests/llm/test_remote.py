@@ -10,11 +10,11 @@ import pytest
 from tests.llm.doubles import CHAT, CODE, KEY, Dialect, Provider, Reply, reply
 
 from warpsmith.llm import (
-    Answer,
     EmptyText,
     Finish,
+    LanguageModel,
     Malformed,
-    Model,
+    ModelAnswer,
     ModelError,
     Patience,
     Prompt,
@@ -33,18 +33,18 @@ ONCE = Patience(attempts=1)
 SOON = Patience(attempts=3, first_s=0.01, longest_s=0.02)
 
 
-def opened(dialect: Dialect, server: Provider, *settings: str, patience: Patience = ONCE) -> Model:
+def opened(dialect: Dialect, server: Provider, *settings: str, patience: Patience = ONCE) -> LanguageModel:
     return open_model(dialect.spec(server, *settings, "key_env=MY_SERVER_KEY"), patience=patience)
 
 
-def outcome(model: Model, prompt: Prompt) -> Answer | ModelError:
+def outcome(model: LanguageModel, prompt: Prompt) -> ModelAnswer | ModelError:
     return ask_all([(model, prompt)])[0]
 
 
 def test_an_answer_comes_with_what_it_took(dialect: Dialect, server: Provider, prompt: Prompt) -> None:
     server.script = [reply(dialect.stop)]
     answer = outcome(opened(dialect, server), prompt)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ModelAnswer)
     assert (answer.text, answer.served, answer.finish) == (CODE, "served-1", Finish.STOP)
     assert (answer.input_tokens, answer.output_tokens) == (120, 30)
     assert answer.model == f"{dialect.name}:{dialect.model}"
@@ -65,7 +65,7 @@ def test_the_request_holds_prompt_settings_and_key(dialect: Dialect, server: Pro
 def test_temperature_is_sent_where_a_model_takes_one(server: Provider, prompt: Prompt) -> None:
     server.script = [reply(CHAT.stop)]
     answer = outcome(opened(CHAT, server, "temperature=0.25"), prompt)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ModelAnswer)
     assert answer.model == "openai-compatible:some-model,temperature=0.25"
     assert server.requests[0].body["temperature"] == 0.25
 
@@ -73,14 +73,14 @@ def test_temperature_is_sent_where_a_model_takes_one(server: Provider, prompt: P
 def test_a_cut_answer_says_so(dialect: Dialect, server: Provider, prompt: Prompt) -> None:
     server.script = [reply(dialect.length)]
     answer = outcome(opened(dialect, server), prompt)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ModelAnswer)
     assert answer.cut and not answer.refused
 
 
 def test_a_refusal_is_an_answer(dialect: Dialect, server: Provider, prompt: Prompt) -> None:
     server.script = [reply(dialect.refusal)]
     answer = outcome(opened(dialect, server, patience=SOON), prompt)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ModelAnswer)
     assert answer.refused
     assert answer.text == "I cannot help with that."
     assert len(server.requests) == 1
@@ -91,7 +91,7 @@ def test_a_prompt_that_google_blocks_is_a_refusal(server: Provider, prompt: Prom
 
     server.script = [reply({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}})]
     answer = outcome(opened(GOOGLE, server), prompt)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ModelAnswer)
     assert answer.refused and answer.text == ""
 
 
@@ -185,7 +185,7 @@ def test_nobody_listens(dialect: Dialect, server: Provider, prompt: Prompt) -> N
 def test_a_passing_failure_is_asked_again(dialect: Dialect, server: Provider, prompt: Prompt) -> None:
     server.script = [reply({}, 500), Reply(reset=True), reply(dialect.stop)]
     answer = outcome(opened(dialect, server, patience=SOON), prompt)
-    assert isinstance(answer, Answer) and answer.text == CODE
+    assert isinstance(answer, ModelAnswer) and answer.text == CODE
     assert len(server.requests) == 3
 
 
@@ -199,7 +199,7 @@ def test_retry_after_is_waited_out(dialect: Dialect, server: Provider, prompt: P
     server.script = [reply({}, 429, headers=(("retry-after", "1"),)), reply(dialect.stop)]
     start = time.perf_counter()
     answer = outcome(opened(dialect, server, patience=SOON), prompt)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ModelAnswer)
     assert time.perf_counter() - start >= 1.0
 
 
@@ -210,7 +210,7 @@ def test_a_provider_has_so_many_places(dialect: Dialect, server: Provider, promp
     other = dialect.spec(server, "key_env=MY_SERVER_KEY", "concurrency=2", "max_tokens=99")
     models = list(open_ensemble(f"{one};{other}"))
     answers = ask_all([(model, prompt) for model in models * 4])
-    assert all(isinstance(answer, Answer) for answer in answers)
+    assert all(isinstance(answer, ModelAnswer) for answer in answers)
     assert len(server.requests) == 8
     assert server.most_at_once == 2
 
@@ -225,7 +225,7 @@ def test_one_model_serves_many_event_loops(dialect: Dialect, server: Provider, p
 def test_a_cancelled_question_leaves_its_place(server: Provider, prompt: Prompt) -> None:
     server.script = [Reply(hang=True), reply(CHAT.stop)]
 
-    async def scene() -> Answer:
+    async def scene() -> ModelAnswer:
         model = opened(CHAT, server, "concurrency=1")
         first = asyncio.create_task(model.ask(prompt))
         await asyncio.sleep(0.3)

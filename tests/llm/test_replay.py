@@ -11,16 +11,16 @@ from tests.llm.doubles import CHAT, CODE, Provider, reply
 
 from warpsmith.base import MachineError, UsageError
 from warpsmith.llm import (
-    Answer,
     Ensemble,
-    Member,
+    EnsembleMember,
+    ModelAnswer,
     ModelError,
     Prompt,
-    Recorder,
     Replayer,
     ReplayMismatch,
     RequestFailed,
     ScriptedModel,
+    TranscriptWriter,
     ask_all,
     errors as tree,
     key_variables,
@@ -38,20 +38,20 @@ def test_a_replay_needs_neither_key_nor_network(
     server: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.script = [reply(CHAT.stop)]
-    model = Recorder(open_model(CHAT.spec(server, "key_env=MY_SERVER_KEY")), tmp_path / "run.jsonl")
+    model = TranscriptWriter(open_model(CHAT.spec(server, "key_env=MY_SERVER_KEY")), tmp_path / "run.jsonl")
     (spoken,) = ask_all([(model, ask())])
     for variable in (*key_variables(), "MY_SERVER_KEY"):
         monkeypatch.delenv(variable)
     again = Replayer(tmp_path / "run.jsonl")
     assert ask_all([(again, ask())]) == [spoken]
-    assert isinstance(spoken, Answer) and spoken.text == CODE
+    assert isinstance(spoken, ModelAnswer) and spoken.text == CODE
     assert len(server.requests) == 1
     assert again.name == model.name == "openai-compatible:some-model"
 
 
 def test_the_same_prompt_gives_its_answers_in_order(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    recorder = Recorder(ScriptedModel(["first", "second"]), path)
+    recorder = TranscriptWriter(ScriptedModel(["first", "second"]), path)
     for _ in range(2):
         asyncio.run(recorder.ask(ask()))
     model = Replayer(path)
@@ -68,7 +68,7 @@ def test_each_failure_comes_back_as_itself(kind: type[Exception], tmp_path: Path
         return
     error = kind("m", "it failed") if issubclass(kind, RequestFailed) else kind("it failed")
     path = tmp_path / "run.jsonl"
-    ask_all([(Recorder(ScriptedModel([error]), path), ask())])
+    ask_all([(TranscriptWriter(ScriptedModel([error]), path), ask())])
     (again,) = ask_all([(Replayer(path), ask())])
     assert type(again) is kind and str(again) == str(error)
 
@@ -76,12 +76,12 @@ def test_each_failure_comes_back_as_itself(kind: type[Exception], tmp_path: Path
 def test_an_ensemble_comes_back_with_names_and_weights(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     first, second = ScriptedModel(lambda p: "one", "first"), ScriptedModel(lambda p: "two", "second")
-    recorded = Ensemble([Member(first, 3.0), second]).recorded(path)
+    recorded = Ensemble([EnsembleMember(first, 3.0), second]).recorded(path)
     ask_all([(model, ask()) for model in recorded])
     again = Ensemble.replayed(path)
     assert (again.names, again.weights) == (("first", "second"), (3.0, 1.0))
     assert [
-        one.text for one in ask_all([(again["second"], ask()), (again["first"], ask())]) if isinstance(one, Answer)
+        one.text for one in ask_all([(again["second"], ask()), (again["first"], ask())]) if isinstance(one, ModelAnswer)
     ] == [
         "two",
         "one",
@@ -90,7 +90,7 @@ def test_an_ensemble_comes_back_with_names_and_weights(tmp_path: Path) -> None:
 
 def test_a_mismatch_says_where_the_prompts_part(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    recorder = Recorder(ScriptedModel(lambda p: "code"), path)
+    recorder = TranscriptWriter(ScriptedModel(lambda p: "code"), path)
     ask_all([(recorder, ask("Something else.")), (recorder, ask()), (recorder, ask("Make it\nright", "review"))])
     changed = ask("Make it fast.\nUse registers.\nAnswer with code.")
     with pytest.raises(ReplayMismatch) as caught:
@@ -102,34 +102,34 @@ def test_a_mismatch_says_where_the_prompts_part(tmp_path: Path) -> None:
 
 def test_a_mismatch_in_length_is_one_too(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    ask_all([(Recorder(ScriptedModel(["code"]), path), ask("a\nb"))])
+    ask_all([(TranscriptWriter(ScriptedModel(["code"]), path), ask("a\nb"))])
     with pytest.raises(ReplayMismatch, match="line 3 of its user text: recorded no such line, asked 'c'"):
         asyncio.run(Replayer(path).ask(ask("a\nb\nc")))
 
 
 def test_a_kind_that_was_never_recorded(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    ask_all([(Recorder(ScriptedModel(["code"]), path), ask())])
+    ask_all([(TranscriptWriter(ScriptedModel(["code"]), path), ask())])
     with pytest.raises(ReplayMismatch, match="has no review prompt left"):
         asyncio.run(Replayer(path).ask(ask(kind="review")))
 
 
 def test_another_model_is_named(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    ask_all([(Recorder(ScriptedModel(["code"], "one"), path), ask())])
+    ask_all([(TranscriptWriter(ScriptedModel(["code"], "one"), path), ask())])
     with pytest.raises(ReplayMismatch, match="holds this prompt for one; two was asked"):
         asyncio.run(Replayer(path, "two").ask(ask()))
 
 
 def test_a_killed_writer_loses_its_last_line_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "run.jsonl"
-    ask_all([(Recorder(ScriptedModel(lambda p: "code"), path), ask(str(place))) for place in range(3)])
+    ask_all([(TranscriptWriter(ScriptedModel(lambda p: "code"), path), ask(str(place))) for place in range(3)])
     path.write_bytes(path.read_bytes()[:-20])
     with caplog.at_level(logging.WARNING):
         model = Replayer(path)
     assert "half a line" in caplog.text
     assert asyncio.run(model.ask(ask("1"))).text == "code"
-    ask_all([(Recorder(ScriptedModel(["more"]), path), ask("2"))])  # a resumed run goes on in the same file
+    ask_all([(TranscriptWriter(ScriptedModel(["more"]), path), ask("2"))])  # a resumed run goes on in the same file
     assert asyncio.run(Replayer(path).ask(ask("2"))).text == "more"
 
 
@@ -150,7 +150,7 @@ def test_a_file_that_is_no_recording_is_refused(content: bytes, said: str, tmp_p
         Replayer(path)
     if content:
         with pytest.raises(UsageError, match=said):
-            Recorder(ScriptedModel([]), path)
+            TranscriptWriter(ScriptedModel([]), path)
         assert path.read_bytes() == content
 
 
@@ -162,27 +162,27 @@ def test_a_recording_that_is_not_there() -> None:
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match="cannot be written"):
-        Recorder(ScriptedModel([]), tmp_path / "file" / "run.jsonl")
+        TranscriptWriter(ScriptedModel([]), tmp_path / "file" / "run.jsonl")
 
 
 def test_a_recording_into_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(MachineError, match="cannot be written"):
-        Recorder(ScriptedModel([]), tmp_path / "pipe")
+        TranscriptWriter(ScriptedModel([]), tmp_path / "pipe")
 
 
 def test_a_full_disk_is_said() -> None:
     with pytest.raises(MachineError, match="No space left on device"):
-        Recorder(ScriptedModel([]), Path("/dev/full"))
+        TranscriptWriter(ScriptedModel([]), Path("/dev/full"))
 
 
 def test_a_recording_that_breaks_does_not_lose_the_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "run.jsonl"
-    recorder = Recorder(ScriptedModel(lambda p: "code"), path)
+    recorder = TranscriptWriter(ScriptedModel(lambda p: "code"), path)
     path.unlink()
     path.mkdir()  # stands for a disk that no longer takes anything
     answers = ask_all([(recorder, ask("1")), (recorder, ask("2"))])
-    assert [isinstance(one, Answer) and one.text for one in answers] == ["code", "code"]
+    assert [isinstance(one, ModelAnswer) and one.text for one in answers] == ["code", "code"]
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(said) == 1 and "from here on nothing is recorded" in said[0]
 
@@ -196,5 +196,5 @@ def test_many_at_once_write_whole_lines(tmp_path: Path) -> None:
 
 
 def test_only_the_owner_reads_a_recording(tmp_path: Path) -> None:
-    Recorder(ScriptedModel([]), tmp_path / "run.jsonl")
+    TranscriptWriter(ScriptedModel([]), tmp_path / "run.jsonl")
     assert (tmp_path / "run.jsonl").stat().st_mode & 0o077 == 0

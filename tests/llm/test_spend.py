@@ -8,9 +8,9 @@ from tests.llm.doubles import CHAT, Provider, Reply, reply
 
 from warpsmith.base import UsageError
 from warpsmith.llm import (
-    Answer,
     BudgetSpent,
     MeteredModel,
+    ModelAnswer,
     ModelError,
     Patience,
     Prompt,
@@ -28,11 +28,11 @@ from warpsmith.llm import (
 from warpsmith.llm.prices import Tariff
 
 
-def costing(usd: float | None) -> Answer:
-    return Answer(text="code", model="m", usd=usd)
+def costing(usd: float | None) -> ModelAnswer:
+    return ModelAnswer(text="code", model="m", usd=usd)
 
 
-def metered(spend: Spend, line: Answer | ModelError, bound: float | None = 1.0) -> MeteredModel:
+def metered(spend: Spend, line: ModelAnswer | ModelError, bound: float | None = 1.0) -> MeteredModel:
     return MeteredModel(ScriptedModel(lambda prompt: line), spend, lambda prompt: bound)
 
 
@@ -47,7 +47,7 @@ def test_a_request_that_could_pass_the_budget_is_not_made(prompt: Prompt) -> Non
     script = ScriptedModel(lambda prompt: costing(1.0))
     model = MeteredModel(script, spend, lambda prompt: 1.0)
     outcomes = [ask_all([(model, prompt)])[0] for _ in range(4)]
-    assert [type(one) for one in outcomes] == [Answer, Answer, BudgetSpent, BudgetSpent]
+    assert [type(one) for one in outcomes] == [ModelAnswer, ModelAnswer, BudgetSpent, BudgetSpent]
     assert len(script.asked) == 2 and spend.spent_usd == 2.0
     assert "may cost 1.0000 dollars; 0.5000 are left of the budget of 2.5" in str(outcomes[2])
 
@@ -70,7 +70,7 @@ def test_requests_at_once_never_pass_the_budget(prompt: Prompt) -> None:
     class Slow:
         name = "slow"
 
-        async def ask(self, prompt: Prompt) -> Answer:
+        async def ask(self, prompt: Prompt) -> ModelAnswer:
             nonlocal flying, most
             flying += 1
             most = max(most, flying)
@@ -80,10 +80,10 @@ def test_requests_at_once_never_pass_the_budget(prompt: Prompt) -> None:
 
     model = MeteredModel(Slow(), spend, lambda prompt: 0.3)
     outcomes = asyncio.run(ask_many([(model, prompt)] * 20))
-    answered = [one for one in outcomes if isinstance(one, Answer)]
+    answered = [one for one in outcomes if isinstance(one, ModelAnswer)]
     assert most == 3, "as many at once as their bounds allow"
     assert len(answered) == 8 and spend.spent_usd == pytest.approx(0.8)
-    assert all(isinstance(one, BudgetSpent) for one in outcomes if not isinstance(one, Answer))
+    assert all(isinstance(one, BudgetSpent) for one in outcomes if not isinstance(one, ModelAnswer))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_cancelled_request_counts_in_full(prompt: Prompt) -> None:
     class Endless:
         name = "endless"
 
-        async def ask(self, prompt: Prompt) -> Answer:
+        async def ask(self, prompt: Prompt) -> ModelAnswer:
             await asyncio.sleep(60)
             return costing(0.0)
 
@@ -135,7 +135,7 @@ def test_each_attempt_over_the_wire_is_paid(server: Provider, prompt: Prompt) ->
         patience=Patience(attempts=3, first_s=0.01),
     )
     answer = ask_all([(model, prompt)])[0]
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ModelAnswer)
     assert spend.settled_usd == pytest.approx(120e-6 * 1000 + 30e-6 * 10000)
     bound = (len(prompt.system) + len(prompt.user) + 64) * 1e-3 + 100 * 1e-2
     assert spend.doubtful_usd == pytest.approx(bound), "the malformed one; the 500 costs nothing"
@@ -199,7 +199,7 @@ def test_an_unknown_price_is_said_once(caplog: pytest.LogCaptureFixture, server:
     with caplog.at_level(logging.WARNING, "warpsmith"):
         model = open_model(CHAT.spec(server), spend=spend)
         answers = ask_all([(model, prompt)] * 3)
-    assert [isinstance(one, Answer) and one.usd for one in answers] == [None] * 3
+    assert [isinstance(one, ModelAnswer) and one.usd for one in answers] == [None] * 3
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1 and "usd_per_mtok=IN/OUT" in said[0]
     assert (spend.unpriced, spend.spent_usd) == (3, 0.0)

@@ -4,7 +4,7 @@ import pytest
 
 from warpsmith.base import UsageError
 from warpsmith.records import Case, Direction, Dtype, Group, Narrower, Origin, Precision, Signature, Task, Tolerance
-from warpsmith.records.task import Cost
+from warpsmith.records.task import WorkFormulas
 
 SMALL = Case(name="small", group=Group.SMOKE, axes={"n": 4}, dtype=Dtype.FLOAT16)
 LARGE = Case(name="large", group=Group.TIMING, axes={"n": 1024}, dtype=Dtype.FLOAT32)
@@ -17,7 +17,7 @@ TASK = Task(
     forward=Signature(arguments=(), results=("out",)),
     cases=(SMALL, LARGE),
     tolerance=Tolerance(norm_floor={}),
-    cost={Direction.FORWARD: Cost(flops="n", bytes="2*n*size")},
+    cost={Direction.FORWARD: WorkFormulas(flops="n", bytes="2*n*size")},
 )
 
 

@@ -23,22 +23,24 @@ from warpsmith.base import Home
 from warpsmith.evaluation import Choices, profile
 from warpsmith.evaluation.timing import host, recording, rules, sample, sitting, stage as timing_stage
 from warpsmith.evaluation.timing.stop import StopRule
-from warpsmith.evaluation.timing.torch_host import Reply, Request
-from warpsmith.isolation import Child, Limits
+from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
+from warpsmith.isolation import Child, ProcessLimits
 from warpsmith.machines.cuda import flush, room as cuda_room, session as cuda_session
 from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.memory import whole_granules
 from warpsmith.machines.cuda.session import FIRST_FD, CudaSession
 from warpsmith.machines.hardware import FakeDriver, Gpu, gpu
-from warpsmith.machines.virtual import Settings, VirtualGpu, describe, driver, runtime
+from warpsmith.machines.virtual import ExecutorSettings, VirtualGpu, describe, driver, runtime
 from warpsmith.machines.virtual.machine import LIMITS as VIRTUAL_LIMITS
 from warpsmith.machines.worker.run import SOCKET_VARIABLE
 from warpsmith.machines.worker.worker import start, worker_policy
 from warpsmith.records import Ceilings, Group
 from warpsmith.tasks.inspection.modes import on_device
 
-LIMITS = Limits(wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20, address_space=False)
-SETTINGS = Settings(instruction_budget=1_000_000_000, memory_bytes=2 << 30, wall_s=600)
+LIMITS = ProcessLimits(
+    wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20, address_space=False
+)
+SETTINGS = ExecutorSettings(instruction_budget=1_000_000_000, memory_bytes=2 << 30, wall_s=600)
 FEW_BYTES = 1 << 20  # where a real GPU has a gigabyte or a quarter of one: every call paints and reads it
 GPU = Gpu("NVIDIA H200", "580.1", 143771, "9.0")
 # The calls that the virtual GPU is asked for when it is the only machine: it executes them here.
@@ -89,8 +91,8 @@ class Event:
 class Torch:
     """The process of baselines: the same time for every mode."""
 
-    def time(self, _request: Request) -> Reply:
-        return Reply(idle_us=(TORCH_US,) * 5, queued_us=(TORCH_US,) * 5, flush_us=(400.0,) * 5)
+    def time(self, _request: TorchRequest) -> TorchReply:
+        return TorchReply(idle_us=(TORCH_US,) * 5, queued_us=(TORCH_US,) * 5, flush_us=(400.0,) * 5)
 
 
 def starting(opened: ExitStack) -> Callable[[CudaSession], Child]:

@@ -8,7 +8,7 @@ import torch
 from stage import SEARCH
 
 from warpsmith.evaluation import Choices, Defence
-from warpsmith.evaluation.corpus import Specimen, examine, read_corpus
+from warpsmith.evaluation.corpus import CorpusFile, examine, read_corpus
 from warpsmith.records import Verdict
 
 torch.set_num_threads(1)
@@ -29,7 +29,7 @@ OVERRUNS = {"37_overrun", "37_read_overrun"}  # seen by the virtual GPU before, 
 LIBRARY = {"43_library_flag"}  # a library of products, which need not be installed
 
 
-def stem(specimen: Specimen) -> str:
+def stem(specimen: CorpusFile) -> str:
     return Path(specimen.path).stem
 
 
@@ -37,24 +37,24 @@ ATTACKS = [one for one in read_corpus([TESTS / "exploits"]) if stem(one) not in 
 
 
 @pytest.mark.parametrize("specimen", read_corpus([TESTS / "honest"]), ids=stem)
-def test_a_control_passes_and_is_timed(specimen: Specimen) -> None:
+def test_a_control_passes_and_is_timed(specimen: CorpusFile) -> None:
     found = examine(specimen, ALL, SEED)
     assert (found.verdict, found.stage) == (Verdict.PASS, "timing"), found.detail
     assert found.time_us
 
 
 @pytest.mark.parametrize("specimen", ATTACKS, ids=stem)
-def test_an_attack_is_stopped(specimen: Specimen) -> None:
+def test_an_attack_is_stopped(specimen: CorpusFile) -> None:
     hold(specimen, ALL)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("specimen", [one for one in ATTACKS if stem(one) not in OVERRUNS], ids=stem)
-def test_behaviour_alone_stops_it(specimen: Specimen) -> None:
+def test_behaviour_alone_stops_it(specimen: CorpusFile) -> None:
     hold(specimen, BARE)
 
 
-def hold(specimen: Specimen, choices: Choices) -> None:
+def hold(specimen: CorpusFile, choices: Choices) -> None:
     """It is stopped, or gains nothing where its header says so. Where is not asked: its clocks are none."""
     found = examine(specimen, choices, SEED)
     assert not found.wrong, f"it passed, in {found.time_us} µs and the kernel inside in {found.honest_us}"

@@ -14,13 +14,13 @@ from warpsmith.records import (
     CaseCheck,
     CaseTiming,
     CheckFacts,
-    Claim,
     Direction,
     Environment,
     Group,
     Options,
     Reason,
     Record,
+    SpeedComparison,
     StageResult,
     TimingFacts,
     Verdict,
@@ -129,7 +129,13 @@ def timed(one: Case, us: float, modes: Sequence[str] = MODES, scale: float = 1.0
     """A measured time with torch's beside it; the work is `scale` times the usual."""
     eager, compiled, floor = scale * EAGER_US, scale * COMPILED_US, scale * FLOOR_US
     ratio = compiled / us
-    claim = Claim.FASTER if ratio * 0.98 > 1.01 else Claim.SLOWER if ratio * 1.02 < 1 else Claim.INCONCLUSIVE
+    claim = (
+        SpeedComparison.FASTER
+        if ratio * 0.98 > 1.01
+        else SpeedComparison.SLOWER
+        if ratio * 1.02 < 1
+        else SpeedComparison.INCONCLUSIVE
+    )
     return CaseTiming(
         case=one,
         time=fake_time(us),

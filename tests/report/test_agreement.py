@@ -4,7 +4,7 @@ import pytest
 
 from warpsmith.records import CaseTiming, Group, MeasuredTime, ModelledTime, Reason, Record, Verdict
 from warpsmith.records.fake import fake_candidate, fake_case, fake_time, timed_record
-from warpsmith.report.agreement import Answer, agreement, same_times
+from warpsmith.report.agreement import AgreementAnswer, agreement, same_times
 from warpsmith.search.fake import fake_record
 
 KERNEL = fake_candidate()
@@ -20,29 +20,29 @@ def timed(*times: MeasuredTime | ModelledTime, group: Group = Group.TIMING, hard
 @pytest.mark.parametrize(
     ("then", "now", "answer"),
     [
-        (4.0, 4.0, Answer.AGREES),
-        (4.0, 4.39, Answer.AGREES),
-        (4.0, 4.5, Answer.DISAGREES),
-        (4.0, 3.5, Answer.DISAGREES),
-        (4.0, Reason.WRONG_VALUE, Answer.DISAGREES),
-        (Reason.WRONG_VALUE, 4.0, Answer.DISAGREES),
-        (Reason.WRONG_VALUE, Reason.CRASH, Answer.AGREES),
+        (4.0, 4.0, AgreementAnswer.AGREES),
+        (4.0, 4.39, AgreementAnswer.AGREES),
+        (4.0, 4.5, AgreementAnswer.DISAGREES),
+        (4.0, 3.5, AgreementAnswer.DISAGREES),
+        (4.0, Reason.WRONG_VALUE, AgreementAnswer.DISAGREES),
+        (Reason.WRONG_VALUE, 4.0, AgreementAnswer.DISAGREES),
+        (Reason.WRONG_VALUE, Reason.CRASH, AgreementAnswer.AGREES),
     ],
 )
-def test_verdicts_and_times(then: float | Reason, now: float | Reason, answer: Answer) -> None:
+def test_verdicts_and_times(then: float | Reason, now: float | Reason, answer: AgreementAnswer) -> None:
     found = agreement("k.cu", fake_record(KERNEL, then), fake_record(KERNEL, now), WITHIN)
     assert found.answer is answer and found.where == "k.cu" and found.candidate == KERNEL.id
 
 
 def test_a_kernel_without_a_record_should_pass() -> None:
-    assert agreement("k.cu", None, fake_record(KERNEL, 4.0), WITHIN).answer is Answer.AGREES
+    assert agreement("k.cu", None, fake_record(KERNEL, 4.0), WITHIN).answer is AgreementAnswer.AGREES
     failed = agreement("k.cu", None, fake_record(KERNEL, Reason.CRASH), WITHIN)
-    assert failed.answer is Answer.DISAGREES and failed.before is Verdict.PASS
+    assert failed.answer is AgreementAnswer.DISAGREES and failed.before is Verdict.PASS
 
 
 def test_what_was_not_checked_says_nothing() -> None:
     unchecked = fake_record(KERNEL, 4.0).model_copy(update={"results": ()})
-    assert agreement("k.cu", fake_record(KERNEL, 4.0), unchecked, WITHIN).answer is Answer.NO_VERDICT
+    assert agreement("k.cu", fake_record(KERNEL, 4.0), unchecked, WITHIN).answer is AgreementAnswer.NO_VERDICT
 
 
 def test_a_measured_time_is_never_compared_with_a_modelled_one() -> None:
@@ -50,7 +50,7 @@ def test_a_measured_time_is_never_compared_with_a_modelled_one() -> None:
     assert same_times(timed(fake_time(4.0)), timed(modelled)) is None
     assert same_times(timed(modelled), timed(ModelledTime(us=2.0, gpu="A100"))) is None
     found = agreement("r.json", timed(fake_time(4.0)), timed(modelled, hardware="vgpu:H200"), WITHIN)
-    assert found.answer is Answer.AGREES and found.times is None
+    assert found.answer is AgreementAnswer.AGREES and found.times is None
     assert found.notes == ("then on cuda:H200, now on vgpu:H200: times not compared",)
 
 

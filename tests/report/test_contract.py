@@ -3,13 +3,13 @@
 from warpsmith.evaluation.verify.aggregate import Weights
 from warpsmith.evaluation.verify.calibrate import Calibration, Matrix
 from warpsmith.report import Calibrated, scan
-from warpsmith.search.slot import Outcome, Proposal, Slot
+from warpsmith.search.slot import Proposal, Slot, SlotOutcome
 
 
 def test_a_proposal_can_be_read() -> None:
-    assert (Outcome.EVALUATED, Outcome.STOPPED) == (scan.EVALUATED, scan.STOPPED)
+    assert (SlotOutcome.EVALUATED, SlotOutcome.STOPPED) == (scan.EVALUATED, scan.STOPPED)
     slot = Slot(generation=1, place=0, operator="improve")
-    stopped = Proposal(slot=slot, outcome=Outcome.STOPPED, detail="race")
+    stopped = Proposal(slot=slot, outcome=SlotOutcome.STOPPED, detail="race")
     assert scan.Proposed.model_validate(stopped.model_dump(mode="json")).outcome == scan.STOPPED
 
 

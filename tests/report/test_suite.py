@@ -8,7 +8,7 @@ from pytest import approx
 
 from warpsmith.archive import Archive
 from warpsmith.base import UsageError
-from warpsmith.records import MODES, Claim, Direction, Group, Record
+from warpsmith.records import MODES, Direction, Group, Record, SpeedComparison
 from warpsmith.records.fake import fake_case
 from warpsmith.report import SuitePage, load_folder, render_html, render_markdown, suite_document, suite_page
 from warpsmith.report.winner import gap_of
@@ -75,7 +75,7 @@ def test_a_row_has_times_limits_checks_and_the_gap(tmp_path: Path) -> None:
     assert [row.us, row.call_us, row.roofline, row.largest] == approx([24.0, 9.0, 0.5, 0.5])
     assert (row.tier, row.date, row.largest_case) == ("claim", WHEN, "large")
     assert [(one.group, one.cases) for one in row.checks] == [("dev", 1), ("heldout", 1)]
-    assert row.gap is not None and row.gap.ratio == approx(0.8) and row.claim is Claim.FASTER
+    assert row.gap is not None and row.gap.ratio == approx(0.8) and row.claim is SpeedComparison.FASTER
     assert [case.name for case in row.cases] == ["small", "large", "drawn"] and row.cases[0].call_us == 9.0
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from warpsmith.archive import Archive, Run
-from warpsmith.llm import Ensemble, Model
+from warpsmith.llm import Ensemble, LanguageModel
 from warpsmith.records import Candidate, Direction, Task
-from warpsmith.search import Aim, Limits, Search, Shape, Subject, Tools
+from warpsmith.search import Aim, Limits, PromptContext, Search, Shape, Tools
 from warpsmith.search.fake import Clock, fake_evaluator
 
 KERNEL = """\
@@ -36,7 +36,7 @@ def start(source: str = KERNEL) -> Candidate:
 
 
 def aim(task: Task, first: Candidate | None, limits: Limits | None = None, shape: Shape | None = None) -> Aim:
-    subject = Subject(task, Direction.FORWARD, "a GPU")
+    subject = PromptContext(task, Direction.FORWARD, "a GPU")
     return Aim("layernorm", subject, first, shape or Shape(), limits or Limits(), seed=7)
 
 
@@ -44,7 +44,7 @@ def run_record(name: str = "r") -> Run:
     return Run(name=name, target="layernorm", task="layernorm", direction=Direction.FORWARD, device="fake", seed=7)
 
 
-def search(archive: Archive, one: Aim, clock: Clock, models: Sequence[Model] = (), name: str = "r") -> Search:
+def search(archive: Archive, one: Aim, clock: Clock, models: Sequence[LanguageModel] = (), name: str = "r") -> Search:
     """A search on fakes; the run is begun when it is not there."""
     if name not in {run.name for run in archive.runs()}:
         archive.start(run_record(name))

@@ -16,7 +16,7 @@ from warpsmith.base import digest
 from warpsmith.llm import Prompt, ScriptedModel
 from warpsmith.records import Candidate, Reason
 from warpsmith.search import Limits, Shape
-from warpsmith.search.ledger import Ledger
+from warpsmith.search.ledger import RunLedger
 from warpsmith.search.state import Result
 from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import suite_folder
@@ -38,15 +38,15 @@ def clock(candidate: Candidate) -> float | Reason:
 
 
 def main(url: str, name: str) -> None:
-    plain = Ledger.finish
+    plain = RunLedger.finish
 
-    def finish(self: Ledger, result: Result) -> None:
+    def finish(self: RunLedger, result: Result) -> None:
         plain(self, result)
         if result.record is not None:
             sys.stdout.write(f"{result.record.candidate.id}\n")
             sys.stdout.flush()
 
-    Ledger.finish = finish  # type: ignore[method-assign]
+    RunLedger.finish = finish  # type: ignore[method-assign]
     limits = Limits(generations=8, patience=None)
     one = aim(read_task(suite_folder("layernorm")), start(), limits, Shape(proposals=6, evaluate=4))
     with Archive.open(url) as archive:

@@ -5,7 +5,7 @@ import time
 import pytest
 from evolving import KERNEL, answer
 
-from warpsmith.search.proposals.answer import AnswerFault, BadAnswer, Draft, read_answer
+from warpsmith.search.proposals.answer import AnswerFault, Draft, UnusableProposal, read_answer
 from warpsmith.search.proposals.patch import Unapplied, apply_patch
 
 PYTHON = "```python\nimport triton\n\n@triton.jit\ndef kernel(x):\n    pass\n```"
@@ -49,7 +49,7 @@ def test_a_patch_with_the_line_ends_of_windows_is_applied() -> None:
 def test_a_long_answer_without_sense_is_read_at_once() -> None:
     start = time.monotonic()
     for text in ("```a b\n~~~\n" * 100_000, "`" * 1_000_000, "\n" * 1_000_000 + "x", "# * " * 250_000):
-        assert isinstance(read_answer(text), BadAnswer)
+        assert isinstance(read_answer(text), UnusableProposal)
     assert isinstance(read_answer("\n" * 200_000 + f"```cuda\n{KERNEL}```"), Draft)
     assert time.monotonic() - start < 10
 
@@ -85,7 +85,7 @@ def test_other_blocks_beside_the_kernel_do_no_harm() -> None:
 )
 def test_an_answer_without_a_kernel_says_why(text: str, fault: AnswerFault) -> None:
     bad = read_answer(text)
-    assert isinstance(bad, BadAnswer) and bad.fault is fault and bad.detail
+    assert isinstance(bad, UnusableProposal) and bad.fault is fault and bad.detail
 
 
 def test_a_patch_is_applied_to_what_it_was_asked_for() -> None:
@@ -95,12 +95,12 @@ def test_a_patch_is_applied_to_what_it_was_asked_for() -> None:
 
 def test_a_patch_of_other_lines_does_not_apply() -> None:
     bad = read_answer(PATCH.replace("threadIdx.x;", "threadIdx.y;"), KERNEL)
-    assert isinstance(bad, BadAnswer) and bad.fault is AnswerFault.PATCH_FAILED and "Hunk 1" in bad.detail
+    assert isinstance(bad, UnusableProposal) and bad.fault is AnswerFault.PATCH_FAILED and "Hunk 1" in bad.detail
 
 
 def test_a_patch_that_changes_nothing_is_no_proposal() -> None:
     bad = read_answer("```diff\n@@\n #include <torch/extension.h>\n```", KERNEL)
-    assert isinstance(bad, BadAnswer) and "changes nothing" in bad.detail
+    assert isinstance(bad, UnusableProposal) and "changes nothing" in bad.detail
 
 
 def test_hunks_are_found_by_content_whatever_their_numbers() -> None:

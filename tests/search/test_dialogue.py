@@ -7,13 +7,13 @@ from evolving import aim, answer, kernel, run_record, start
 
 from warpsmith.archive import Archive
 from warpsmith.base import UsageError
-from warpsmith.llm import Ensemble, Recording, ReplayMismatch
+from warpsmith.llm import Ensemble, ReplayMismatch, Transcript
 from warpsmith.llm.tape import Tape, Voice
 from warpsmith.records import Candidate, Reason, Record, Task
 from warpsmith.search import Limits, Opinion, Search, Shape, Tools
 from warpsmith.search.dialogue import Dialogue, Somebody
 from warpsmith.search.fake import fake_evaluator, fake_record
-from warpsmith.search.slot import Outcome
+from warpsmith.search.slot import SlotOutcome
 
 
 def clock(candidate: Candidate) -> float | Reason:
@@ -151,7 +151,7 @@ def test_verifiers_stop_an_answer_before_it_is_requested(archive: Archive, task:
     Dialogue(search).answer(texts)
     told = Dialogue(search, screen).requests()
     assert len(told.waiting) == 2 and "the factor is negative" in told.lines[0]
-    stopped = [one for one in search.ledger.finished(1) if one.proposal.outcome is Outcome.STOPPED]
+    stopped = [one for one in search.ledger.finished(1) if one.proposal.outcome is SlotOutcome.STOPPED]
     assert len(stopped) == 1
 
 
@@ -170,13 +170,13 @@ def test_a_dialogue_is_recorded_and_its_questions_are_answered_again(
         again = begun(other, task)
         for _ in range(2):
             dialogue = Dialogue(again)
-            texts = dialogue.replayed(Recording(path))
+            texts = dialogue.replayed(Transcript(path))
             assert len(texts) == 2  # what was given up then is not answered now
             dialogue.answer(dict(list(texts.items())[:1]))
-            assert dialogue.replayed(Recording(path)) == {name: texts[name] for name in list(texts)[1:]}
+            assert dialogue.replayed(Transcript(path)) == {name: texts[name] for name in list(texts)[1:]}
             dialogue.answer(texts)
             dialogue.drop()
             assert dialogue.evaluate(JUDGE).closed
         assert again.state.population.best == search.state.population.best
         with pytest.raises(ReplayMismatch, match="has no propose prompt left"):
-            Dialogue(again).replayed(Recording(path))
+            Dialogue(again).replayed(Transcript(path))

@@ -7,14 +7,14 @@ import pytest
 from evolving import KERNEL, kernel, start
 
 from warpsmith.languages.cuda.tunables import read_space
-from warpsmith.machines.virtual import Row, describe, modelled_cost
+from warpsmith.machines.virtual import LaunchRow, describe, modelled_cost
 from warpsmith.records import Direction, Lesson, Precision, Reason, Record
 from warpsmith.search.fake import fake_record
 from warpsmith.search.proposals.ideas import TRAITS, applicable, ideas, sample
 from warpsmith.search.proposals.lessons import lesson_of, notes
 from warpsmith.search.selection.bandit import Arm, Bandit
 from warpsmith.search.selection.population import Population
-from warpsmith.search.selection.stops import Limits, Progress, stop
+from warpsmith.search.selection.stops import Limits, RunProgress, stop
 from warpsmith.search.selection.tuner import Trials, point
 from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import suite_folder
@@ -91,24 +91,24 @@ def test_what_was_told_decides_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("limits", "progress", "why"),
     [
-        (Limits(), Progress(generation=10), "10 of 10 generations"),
-        (Limits(usd=1.0), Progress(usd=1.2), "1.20 of 1.00 dollars"),
-        (Limits(minutes=3), Progress(minutes=3.5), "3.5 of 3.0 minutes"),
-        (Limits(evaluations=5), Progress(evaluations=5), "5 of 5 evaluations"),
-        (Limits(target=2.0), Progress(gain=2.1), "the target of 2.00× is reached"),
-        (Limits(roofline=0.9), Progress(roofline=0.95), "95% of the roofline"),
-        (Limits(patience=3), Progress(idle=3), "no gain for 3 generations"),
-        (Limits(), Progress(exhausted=True), "nothing is left"),
-        (Limits(), Progress(exhausted=True, out_of_budget=True), "holds no further request"),
+        (Limits(), RunProgress(generation=10), "10 of 10 generations"),
+        (Limits(usd=1.0), RunProgress(usd=1.2), "1.20 of 1.00 dollars"),
+        (Limits(minutes=3), RunProgress(minutes=3.5), "3.5 of 3.0 minutes"),
+        (Limits(evaluations=5), RunProgress(evaluations=5), "5 of 5 evaluations"),
+        (Limits(target=2.0), RunProgress(gain=2.1), "the target of 2.00× is reached"),
+        (Limits(roofline=0.9), RunProgress(roofline=0.95), "95% of the roofline"),
+        (Limits(patience=3), RunProgress(idle=3), "no gain for 3 generations"),
+        (Limits(), RunProgress(exhausted=True), "nothing is left"),
+        (Limits(), RunProgress(exhausted=True, out_of_budget=True), "holds no further request"),
     ],
 )
-def test_each_stop_says_why(limits: Limits, progress: Progress, why: str) -> None:
+def test_each_stop_says_why(limits: Limits, progress: RunProgress, why: str) -> None:
     assert why in stop(progress, limits)
 
 
 def test_without_a_reason_a_run_goes_on() -> None:
-    assert stop(Progress(generation=3, usd=5, minutes=9, idle=1), Limits()) == ""
-    assert stop(Progress(usd=0.0), Limits(usd=0.0)) == ""  # a budget of zero asks no model; the tuner goes on
+    assert stop(RunProgress(generation=3, usd=5, minutes=9, idle=1), Limits()) == ""
+    assert stop(RunProgress(usd=0.0), Limits(usd=0.0)) == ""  # a budget of zero asks no model; the tuner goes on
 
 
 def test_there_are_forty_ideas_and_more_each_with_when_it_applies() -> None:
@@ -161,7 +161,7 @@ def test_an_idea_for_one_kind_of_task_or_direction_is_for_that_one() -> None:
 def test_ideas_need_traits_that_there_are_and_help_against_what_can_bind() -> None:
     assert all(need in TRAITS for idea in ideas() for need in idea.needs)
     gpu = describe("H200")
-    row = Row(kernel="k", launches=1, grid=(1, 1, 1), block=(32, 1, 1), classes=dict.fromkeys(gpu.pipes, 1))
+    row = LaunchRow(kernel="k", launches=1, grid=(1, 1, 1), block=(32, 1, 1), classes=dict.fromkeys(gpu.pipes, 1))
     words = {*modelled_cost(row, gpu).bounds_us, "launch", "memory"}
     assert {word for idea in ideas() for word in idea.helps} <= words
 

@@ -6,34 +6,34 @@ import pytest
 from evolving import KERNEL, kernel, start
 
 from warpsmith.archive import Archive, Run
-from warpsmith.llm import Answer, ModelError, Prompt
+from warpsmith.llm import ModelAnswer, ModelError, Prompt
 from warpsmith.records import Direction, Reason
 from warpsmith.search.fake import fake_record
-from warpsmith.search.ledger import Ledger
+from warpsmith.search.ledger import RunLedger
 from warpsmith.search.planner import Shape, draw_for, plan
 from warpsmith.search.proposals.operators import OPERATORS
-from warpsmith.search.proposals.prompts import Broken, Subject
+from warpsmith.search.proposals.prompts import Broken, PromptContext
 from warpsmith.search.proposals.proposer import Proposer
 from warpsmith.search.selection.bandit import Arm, Bandit
-from warpsmith.search.slot import Outcome, Proposal, Slot
-from warpsmith.search.state import RIGHT, Result, State, broken_of, fold, verdict_word
+from warpsmith.search.slot import Proposal, Slot, SlotOutcome
+from warpsmith.search.state import RIGHT, Result, SearchState, broken_of, fold, verdict_word
 from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import suite_folder
 
 MODELS = ("m", "n")
 
 
-def state(models: tuple[str, ...] = MODELS) -> State:
-    return State("layernorm", Bandit([Arm(name, operator) for name in models for operator in OPERATORS]))
+def state(models: tuple[str, ...] = MODELS) -> SearchState:
+    return SearchState("layernorm", Bandit([Arm(name, operator) for name in models for operator in OPERATORS]))
 
 
 def result(slot: Slot, told: float | Reason, source: str = KERNEL, name: str = "", usd: float = 0.0) -> Result:
     record = fake_record(start(source).model_copy(update={"macros": dict(slot.macros), "parents": slot.parents}), told)
-    proposal = Proposal(slot=slot, outcome=Outcome.EVALUATED, candidate=record.candidate.id, name=name, usd=usd)
+    proposal = Proposal(slot=slot, outcome=SlotOutcome.EVALUATED, candidate=record.candidate.id, name=name, usd=usd)
     return Result(proposal, record)
 
 
-def begun(models: tuple[str, ...] = MODELS) -> State:
+def begun(models: tuple[str, ...] = MODELS) -> SearchState:
     """A state with the seed taken in."""
     known = state(models)
     known.absorb([result(Slot(generation=0, place=0, operator="seed"), 10.0)])
@@ -114,7 +114,7 @@ def test_money_evaluations_and_generations_are_counted() -> None:
     known = begun()
     known.absorb([result(Slot(generation=1, place=0, operator="improve", model="m"), 5.0, kernel("1.0f"), usd=0.25)])
     assert (known.usd, known.evaluations, known.evolved, known.generation, known.idle) == (0.25, 2, 1, 2, 0)
-    lost = Proposal(slot=Slot(generation=2, place=0, operator="improve", model="m"), outcome=Outcome.MODEL_FAILED)
+    lost = Proposal(slot=Slot(generation=2, place=0, operator="improve", model="m"), outcome=SlotOutcome.MODEL_FAILED)
     known.absorb([Result(lost)])
     assert (known.evolved, known.idle, known.silent) == (2, 1, 1)
     assert known.funnel == {"pass": 2, "model_failed": 1}
@@ -131,7 +131,7 @@ def test_the_bandit_is_told_a_price_of_zero_only_when_it_is_one() -> None:
     slot = Slot(generation=1, place=0, operator="improve", model="m")
     for free, priced in ((True, 1), (False, 0)):
         known = begun()
-        known.absorb([Result(Proposal(slot=slot, outcome=Outcome.BAD_ANSWER, free=free))])
+        known.absorb([Result(Proposal(slot=slot, outcome=SlotOutcome.BAD_ANSWER, free=free))])
         assert known.bandit.tallies[Arm("m", "improve")].priced == priced
 
 
@@ -141,24 +141,24 @@ def test_a_proposal_knows_whether_its_answers_were_free(prices: tuple[float | No
     known, left = state(), list(prices)
     known.chains[0] = Broken("int wrong;", "no barrier")
 
-    async def ask(slot: Slot, prompt: Prompt, part: str) -> Answer:
-        return Answer(text="no kernel", model="m", usd=left.pop(0))
+    async def ask(slot: Slot, prompt: Prompt, part: str) -> ModelAnswer:
+        return ModelAnswer(text="no kernel", model="m", usd=left.pop(0))
 
-    subject = Subject(read_task(suite_folder("layernorm")), Direction.FORWARD, "a GPU")
+    subject = PromptContext(read_task(suite_folder("layernorm")), Direction.FORWARD, "a GPU")
     proposer = Proposer(subject, "layernorm", known, 1, summaries=len(prices) > 1)
     made = asyncio.run(proposer.fill(slot, ask))
-    assert isinstance(made, Proposal) and made.outcome is Outcome.BAD_ANSWER and made.price_usd == found
+    assert isinstance(made, Proposal) and made.outcome is SlotOutcome.BAD_ANSWER and made.price_usd == found
 
 
 def test_a_model_that_gave_no_answer_shows_no_price() -> None:
     slot = Slot(generation=1, place=0, operator="translate", model="m")
 
-    async def ask(slot: Slot, prompt: Prompt, part: str) -> Answer:
+    async def ask(slot: Slot, prompt: Prompt, part: str) -> ModelAnswer:
         raise ModelError("nobody is there")
 
-    subject = Subject(read_task(suite_folder("layernorm")), Direction.FORWARD, "a GPU")
+    subject = PromptContext(read_task(suite_folder("layernorm")), Direction.FORWARD, "a GPU")
     made = asyncio.run(Proposer(subject, "layernorm", state(), 1).fill(slot, ask))
-    assert isinstance(made, Proposal) and made.outcome is Outcome.MODEL_FAILED and made.price_usd is None
+    assert isinstance(made, Proposal) and made.outcome is SlotOutcome.MODEL_FAILED and made.price_usd is None
 
 
 @pytest.mark.parametrize("operator", ["rewrite", "repair"])
@@ -183,8 +183,8 @@ def test_what_a_kernel_did_wrong_is_kept_for_a_repair() -> None:
     slot = Slot(generation=1, place=0, operator="improve", model="m")
     found = result(slot, Reason.WRONG_VALUE)
     assert broken_of(found) is not None and verdict_word(found) == "fail (wrong_value)"
-    assert broken_of(Result(Proposal(slot=slot, outcome=Outcome.DUPLICATE))) is None
-    stopped = Proposal(slot=slot, outcome=Outcome.STOPPED, detail="no bound", source="int x;")
+    assert broken_of(Result(Proposal(slot=slot, outcome=SlotOutcome.DUPLICATE))) is None
+    stopped = Proposal(slot=slot, outcome=SlotOutcome.STOPPED, detail="no bound", source="int x;")
     broken = broken_of(Result(stopped))
     assert broken is not None and broken.evidence == "no bound"
 
@@ -192,10 +192,10 @@ def test_what_a_kernel_did_wrong_is_kept_for_a_repair() -> None:
 def test_an_answer_without_a_kernel_is_not_there_to_be_repaired() -> None:
     known = begun()
     slot = Slot(generation=1, place=0, operator="improve", model="m")
-    known.absorb([Result(Proposal(slot=slot, outcome=Outcome.BAD_ANSWER, detail="refusal", source="I am sorry."))])
+    known.absorb([Result(Proposal(slot=slot, outcome=SlotOutcome.BAD_ANSWER, detail="refusal", source="I am sorry."))])
     assert not known.broken
     first = slot.model_copy(update={"operator": "translate"})
-    known.absorb([Result(Proposal(slot=first, outcome=Outcome.BAD_ANSWER, detail="no_code", source="Well."))])
+    known.absorb([Result(Proposal(slot=first, outcome=SlotOutcome.BAD_ANSWER, detail="no_code", source="Well."))])
     assert known.chains[0].evidence == "no_code", "the next attempt is told"
 
 
@@ -219,14 +219,14 @@ def test_what_is_remembered_is_bounded() -> None:
 
 def test_a_ledger_gives_back_what_was_kept(archive: Archive) -> None:
     archive.start(Run(name="r", target="t", task="layernorm", direction=Direction.FORWARD, device="fake"))
-    ledger = Ledger(archive, "r")
+    ledger = RunLedger(archive, "r")
     seed = result(Slot(generation=0, place=0, operator="seed"), 10.0)
     slots = tuple(Slot(generation=1, place=n, operator="improve", model="m") for n in range(2))
     ledger.plan((seed.slot,))
     ledger.finish(seed)
     ledger.close_generation(0, [])
     ledger.plan(slots)
-    ledger.answer(slots[0], Answer(text="hello", model="m", usd=0.5, input_tokens=7))
+    ledger.answer(slots[0], ModelAnswer(text="hello", model="m", usd=0.5, input_tokens=7))
     assert ledger.planned(1) == slots and ledger.planned(2) == ()
     assert ledger.answers(1)["1.0"].text == "hello"
     assert archive.spent("r")[0].usd == 0.5 and archive.spent("r")[0].input_tokens == 7

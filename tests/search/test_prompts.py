@@ -31,7 +31,7 @@ from warpsmith.search.fake import fake_record
 from warpsmith.search.proposals.evidence import digest_profile, evidence
 from warpsmith.search.proposals.gpu import gpu_words
 from warpsmith.search.proposals.operators import OPERATORS, usable
-from warpsmith.search.proposals.prompts import FOLDER, Broken, Material, Subject, proposal, summary, translation
+from warpsmith.search.proposals.prompts import FOLDER, Broken, Material, PromptContext, proposal, summary, translation
 from warpsmith.search.selection.population import Population
 
 
@@ -43,8 +43,8 @@ def population() -> Population:
     return found
 
 
-def subject(task: Task) -> Subject:
-    return Subject(task, Direction.FORWARD, gpu_words("vgpu", "H200"))
+def subject(task: Task) -> PromptContext:
+    return PromptContext(task, Direction.FORWARD, gpu_words("vgpu", "H200"))
 
 
 def material(population: Population, **more: object) -> Material:

@@ -10,12 +10,12 @@ from evolving import KERNEL, aim, answer, kernel, run_record, search, start
 from warpsmith.archive import Archive
 from warpsmith.base import ArchiveError, HarnessError, UsageError
 from warpsmith.llm import (
-    Answer,
     BudgetSpent,
     EmptyText,
     Ensemble,
     Finish,
     Malformed,
+    ModelAnswer,
     ModelError,
     Prompt,
     RateLimited,
@@ -28,8 +28,8 @@ from warpsmith.llm import (
 from warpsmith.records import Candidate, Reason, RunState, Task
 from warpsmith.search import Limits, Opinion, Search, Shape, Tools
 from warpsmith.search.fake import fake_evaluator, macro_clock
-from warpsmith.search.ledger import Ledger
-from warpsmith.search.slot import Outcome
+from warpsmith.search.ledger import RunLedger
+from warpsmith.search.slot import SlotOutcome
 
 CLOCK = macro_clock({"BLOCK": {"64": 2.0, "128": 0.9, "512": 0.8}, "VEC": {"2": 0.7, "4": 0.5}})
 
@@ -56,7 +56,7 @@ def number_clock(candidate: Candidate) -> float | Reason:
 
 
 def outcomes(archive: Archive, generations: int) -> list[str]:
-    ledger = Ledger(archive, "r")
+    ledger = RunLedger(archive, "r")
     return [one.proposal.outcome.value for number in range(generations) for one in ledger.finished(number)]
 
 
@@ -102,7 +102,7 @@ def test_at_most_so_many_of_a_generation_are_evaluated(archive: Archive, task: T
     one = aim(task, start(kernel("1.0f")), Limits(generations=1), shape)
     ending = search(archive, one, number_clock, [ScriptedModel(Script(["5.0"]), "m")]).run()
     assert ending.evaluations == 3  # the seed and two
-    assert outcomes(archive, 2).count(Outcome.PASSED_OVER) == 4
+    assert outcomes(archive, 2).count(SlotOutcome.PASSED_OVER) == 4
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
@@ -146,12 +146,12 @@ def test_verifiers_stop_proposals_and_rank_the_others(archive: Archive, task: Ta
     ending = Search(archive, archive.run("r"), one, tools).run()
     assert ending.best is not None and ending.best.gain == pytest.approx(10 / 3)
     found = outcomes(archive, 2)
-    assert found.count(Outcome.STOPPED) == 1 and found.count(Outcome.PASSED_OVER) == 2
+    assert found.count(SlotOutcome.STOPPED) == 1 and found.count(SlotOutcome.PASSED_OVER) == 2
 
 
 def reviewed(candidate: Candidate) -> Opinion:
     """Two answers of a reviewer at a dime each; a negative factor is stopped."""
-    said = Answer(text="looked", model="reviewer", usd=0.1, input_tokens=7)
+    said = ModelAnswer(text="looked", model="reviewer", usd=0.1, input_tokens=7)
     return Opinion(go="* -" not in candidate.source, why="negative", answers=(said, said))
 
 
@@ -162,7 +162,7 @@ def test_what_reviewers_cost_is_kept_of_all_that_they_looked_at(archive: Archive
         fake_evaluator(number_clock), Ensemble([ScriptedModel(Script(["-1.0", "9.0", "3.0"]), "m")]), reviewed
     )
     ending = Search(archive, archive.run("r"), one, tools).run()
-    assert set(outcomes(archive, 2)) == {Outcome.EVALUATED, Outcome.STOPPED, Outcome.PASSED_OVER}
+    assert set(outcomes(archive, 2)) == {SlotOutcome.EVALUATED, SlotOutcome.STOPPED, SlotOutcome.PASSED_OVER}
     (spent,) = [call for call in archive.spent("r") if call.model == "reviewer"]
     assert (spent.operator, spent.calls, spent.input_tokens) == ("review", 6, 42)
     assert spent.usd == pytest.approx(0.6) == ending.usd
@@ -196,7 +196,7 @@ def test_the_same_kernel_is_evaluated_once(archive: Archive, task: Task) -> None
     one = aim(task, start(kernel("1.0f")), Limits(generations=2), Shape(proposals=4))
     ending = search(archive, one, number_clock, [ScriptedModel(lambda prompt: same, "m")]).run()
     assert ending.evaluations == 2
-    assert outcomes(archive, 3).count(Outcome.DUPLICATE) == 7
+    assert outcomes(archive, 3).count(SlotOutcome.DUPLICATE) == 7
 
 
 BAD = {
@@ -218,11 +218,11 @@ def test_a_bad_answer_is_noted_and_the_run_goes_on(text: str, archive: Archive, 
 
 
 def test_a_refusal_that_the_provider_marks_is_one(archive: Archive, task: Task) -> None:
-    refused = Answer(text=answer(kernel("2.0f")), model="m", finish=Finish.REFUSAL)
+    refused = ModelAnswer(text=answer(kernel("2.0f")), model="m", finish=Finish.REFUSAL)
     one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=1))
     search(archive, one, CLOCK, [ScriptedModel([refused], "m")]).run()
-    found = Ledger(archive, "r").finished(1)
-    assert found[0].proposal.outcome is Outcome.BAD_ANSWER and "refus" in found[0].proposal.detail
+    found = RunLedger(archive, "r").finished(1)
+    assert found[0].proposal.outcome is SlotOutcome.BAD_ANSWER and "refus" in found[0].proposal.detail
 
 
 LOST = [

@@ -6,31 +6,31 @@ import pytest
 import torch
 
 from warpsmith.base import UsageError
-from warpsmith.records import Kind, Role
+from warpsmith.records import ArgumentKind, Role
 from warpsmith.tasks.inspection.bound import bound, merged, renamed
 
 
 @pytest.mark.parametrize(
     ("value", "kind", "role"),
     [
-        (torch.zeros(2), Kind.TENSOR, Role.INPUT),
-        (torch.zeros(2, dtype=torch.int64), Kind.TENSOR, Role.FIXED),
-        ([torch.zeros(2), torch.zeros(1)], Kind.TENSORS, Role.INPUT),
-        (None, Kind.OPTIONAL_TENSOR, Role.INPUT),
-        (True, Kind.BOOL, Role.CONSTANT),
-        (3, Kind.INT, Role.CONSTANT),
-        (0.5, Kind.FLOAT, Role.CONSTANT),
-        (torch.Size([2, 3]), Kind.INTS, Role.CONSTANT),
+        (torch.zeros(2), ArgumentKind.TENSOR, Role.INPUT),
+        (torch.zeros(2, dtype=torch.int64), ArgumentKind.TENSOR, Role.FIXED),
+        ([torch.zeros(2), torch.zeros(1)], ArgumentKind.TENSORS, Role.INPUT),
+        (None, ArgumentKind.OPTIONAL_TENSOR, Role.INPUT),
+        (True, ArgumentKind.BOOL, Role.CONSTANT),
+        (3, ArgumentKind.INT, Role.CONSTANT),
+        (0.5, ArgumentKind.FLOAT, Role.CONSTANT),
+        (torch.Size([2, 3]), ArgumentKind.INTS, Role.CONSTANT),
     ],
 )
-def test_kind_and_role_follow_from_the_value(value: Any, kind: Kind, role: Role) -> None:
+def test_kind_and_role_follow_from_the_value(value: Any, kind: ArgumentKind, role: Role) -> None:
     found = bound("x", value, Role.INPUT, "file.py")
     assert (found.kind, found.role) == (kind, role)
 
 
 def test_an_annotation_makes_a_whole_number_a_float() -> None:
     found = bound("eps", 1, Role.INPUT, "file.py", note="float")
-    assert found.kind is Kind.FLOAT
+    assert found.kind is ArgumentKind.FLOAT
     assert isinstance(found.value, float)
 
 
@@ -44,7 +44,7 @@ def test_absent_in_one_case_is_optional_in_all() -> None:
     there = renamed([bound("bias", torch.zeros(2), Role.PARAMETER, "")])
     absent = renamed([bound("bias", None, Role.PARAMETER, "")])
     (argument,) = merged({"a": absent, "b": there}, "file.py")
-    assert (argument.kind, argument.role) == (Kind.OPTIONAL_TENSOR, Role.PARAMETER)
+    assert (argument.kind, argument.role) == (ArgumentKind.OPTIONAL_TENSOR, Role.PARAMETER)
 
 
 def test_kinds_that_no_signature_can_hold_are_refused() -> None:

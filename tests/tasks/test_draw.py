@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from warpsmith.records import OFFSET, Case, Dtype, Family, Group, Init, Trial
-from warpsmith.tasks.inputs.draw import Draw, Words, unrepeated
+from warpsmith.tasks.inputs.draw import Draw, RandomWords, unrepeated
 from warpsmith.tasks.reference.program import upstream
 
 FITTING = [(family, dtype) for family in Family for dtype in Dtype if family.fits(dtype)]
@@ -77,7 +77,7 @@ def test_the_generator_is_of_the_device_that_is_drawn_on(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("warpsmith.tasks.inputs.draw._generator", seen)
     with unrepeated(random.Random(1)):
-        words = Words(3)
+        words = RandomWords(3)
         upstream((torch.zeros(3),), 1)
         with torch.device("meta"):
             assert words.generator is not None and words.generator is words.generator
@@ -146,14 +146,14 @@ def test_words_are_those_of_splitmix64() -> None:
     """The generator's first outputs from state 0, as its authors' code prints them, less the top bit."""
     from warpsmith.tasks.inputs.draw import _signed
 
-    words = Words(0)
+    words = RandomWords(0)
     words._start = _signed(0)
     known = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
     assert words.take(3).tolist() == [word & ((1 << 63) - 1) for word in known]
 
 
 def test_words_go_on_where_they_stopped() -> None:
-    whole, parts = Words(5), Words(5)
+    whole, parts = RandomWords(5), RandomWords(5)
     assert whole.take(7).tolist() == [*parts.take(3).tolist(), *parts.take(4).tolist()]
-    assert Words(5).take(4).tolist() != Words(6).take(4).tolist()
-    assert not set(Words(5).take(100).tolist()) & set(Words(6).take(100).tolist())
+    assert RandomWords(5).take(4).tolist() != RandomWords(6).take(4).tolist()
+    assert not set(RandomWords(5).take(100).tolist()) & set(RandomWords(6).take(100).tolist())

@@ -2,15 +2,15 @@
 
 import torch
 
-from warpsmith.records import Argument, Kind, Role, Signature
+from warpsmith.records import Argument, ArgumentKind, Role, Signature
 from warpsmith.tasks.reference.program import gradient_names, gradient_order
 
 SIGNATURE = Signature(
     arguments=(
-        Argument(name="x", kind=Kind.TENSOR, role=Role.INPUT),
-        Argument(name="parts", kind=Kind.TENSORS, role=Role.INPUT),
-        Argument(name="index", kind=Kind.TENSOR, role=Role.FIXED),
-        Argument(name="bias", kind=Kind.OPTIONAL_TENSOR, role=Role.PARAMETER),
+        Argument(name="x", kind=ArgumentKind.TENSOR, role=Role.INPUT),
+        Argument(name="parts", kind=ArgumentKind.TENSORS, role=Role.INPUT),
+        Argument(name="index", kind=ArgumentKind.TENSOR, role=Role.FIXED),
+        Argument(name="bias", kind=ArgumentKind.OPTIONAL_TENSOR, role=Role.PARAMETER),
     ),
     results=("out",),
 )

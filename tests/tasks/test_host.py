@@ -5,21 +5,21 @@ from pathlib import Path
 import pytest
 
 from warpsmith.records import Direction, Task, Trial
-from warpsmith.tasks.formats.target import Form
-from warpsmith.tasks.host.requests import Answer, Opening, Request, Verb
+from warpsmith.tasks.formats.target import TaskFormat
+from warpsmith.tasks.host.requests import Opening, TaskReply, TaskRequest, Verb
 from warpsmith.tasks.host.server import Host, respond
 from warpsmith.tasks.host.wire import decode
 
 MODEL = (
     "import torch\nimport torch.nn as nn\nclass Model(nn.Module):\n    def forward(self, x):\n        return x * 2\n"
 )
-DESCRIBE = Request(verb=Verb.DESCRIBE, seconds=60)
+DESCRIBE = TaskRequest(verb=Verb.DESCRIBE, seconds=60)
 
 
 def host_of(folder: Path, text: str) -> Host:
     path = folder / "broken.py"
     path.write_text(text)
-    return Host(Opening(form=Form.KERNELBENCH, path=str(path), name="", shapes=(), memory_bytes=1 << 30))
+    return Host(Opening(form=TaskFormat.KERNELBENCH, path=str(path), name="", shapes=(), memory_bytes=1 << 30))
 
 
 def inputs(*lines: str) -> str:
@@ -48,7 +48,7 @@ def inputs(*lines: str) -> str:
 def test_a_broken_file_gives_one_clear_error(tmp_path: Path, text: str, said: str) -> None:
     answer = respond(host_of(tmp_path, text), DESCRIBE)
     found = answer.payload.decode()
-    assert answer.kind == Answer.REFUSED
+    assert answer.kind == TaskReply.REFUSED
     assert found.startswith(str(tmp_path / "broken.py"))
     assert said in found
     assert "\n" not in found
@@ -57,12 +57,12 @@ def test_a_broken_file_gives_one_clear_error(tmp_path: Path, text: str, said: st
 def test_a_good_file_answers_every_request(tmp_path: Path) -> None:
     host = host_of(tmp_path, inputs("return [torch.rand(4, 3)]"))
     described = respond(host, DESCRIBE)
-    assert described.kind == Answer.DONE
+    assert described.kind == TaskReply.DONE
     task = Task.parse(described.payload)
     trial = Trial(case=task.cases[0], seed=3)
-    request = Request(verb=Verb.PROBLEM, seconds=60, direction=Direction.BACKWARD, trial=trial)
+    request = TaskRequest(verb=Verb.PROBLEM, seconds=60, direction=Direction.BACKWARD, trial=trial)
     assert decode(respond(host, request).payload).expected[0].shape == (4, 3)
-    assert respond(host, Request(verb=Verb.FILTER, seconds=60)).kind == Answer.DONE
+    assert respond(host, TaskRequest(verb=Verb.FILTER, seconds=60)).kind == TaskReply.DONE
 
 
 def test_the_process_stays_where_it_was(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from warpsmith.base import UsageError
-from warpsmith.records import Direction, Family, Group, Init, Kind, Role, Trial
+from warpsmith.records import ArgumentKind, Direction, Family, Group, Init, Role, Trial
 from warpsmith.tasks.formats.foreign import ForeignProgram
 from warpsmith.tasks.formats.kernelbench import built, kernelbench
 from warpsmith.tasks.reference.program import problem
@@ -85,7 +85,7 @@ def test_a_function_that_writes_its_input_works_on_a_copy() -> None:
 def test_nested_results_are_laid_flat_and_tuples_stay_tuples() -> None:
     task = kernelbench(FILES / "3_Pair_of_results.py").task
     assert task.forward.results == ("out_0", "out_1", "out_2")
-    assert [a.kind for a in task.forward.arguments[:3]] == [Kind.TENSOR, Kind.TENSORS, Kind.INT]
+    assert [a.kind for a in task.forward.arguments[:3]] == [ArgumentKind.TENSOR, ArgumentKind.TENSORS, ArgumentKind.INT]
     assert task.signature(Direction.BACKWARD).results[1:3] == ("grad_states_0", "grad_states_1")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.records import Direction, Dtype, Family, Group, Kind, Role
+from warpsmith.records import ArgumentKind, Direction, Dtype, Family, Group, Role
 from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import folders
 
@@ -68,11 +68,11 @@ def test_the_signature_comes_from_the_annotations(tmp_path: Path) -> None:
     task = read_task(write(tmp_path / "scale"))
     kinds = [(a.name, a.kind, a.role) for a in task.forward.arguments]
     assert kinds == [
-        ("x", Kind.TENSOR, Role.INPUT),
-        ("extra", Kind.OPTIONAL_TENSOR, Role.FIXED),
-        ("parts", Kind.TENSORS, Role.INPUT),
-        ("factor", Kind.FLOAT, Role.CONSTANT),
-        ("pads", Kind.INTS, Role.CONSTANT),
+        ("x", ArgumentKind.TENSOR, Role.INPUT),
+        ("extra", ArgumentKind.OPTIONAL_TENSOR, Role.FIXED),
+        ("parts", ArgumentKind.TENSORS, Role.INPUT),
+        ("factor", ArgumentKind.FLOAT, Role.CONSTANT),
+        ("pads", ArgumentKind.INTS, Role.CONSTANT),
     ]
     assert task.backward is not None
     names = [a.name for a in task.backward.arguments]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from warpsmith.base import UsageError
-from warpsmith.records import Direction, Group, Kind, Origin, Role, Trial
+from warpsmith.records import ArgumentKind, Direction, Group, Origin, Role, Trial
 from warpsmith.tasks.formats.robust_kbench import KbenchProgram
 from warpsmith.tasks.reference.program import problem
 
@@ -24,28 +24,28 @@ def pool() -> KbenchProgram:
     return KbenchProgram(FOLDERS / "gate_pool")
 
 
-def kinds(program: KbenchProgram, direction: Direction) -> list[tuple[str, Kind, Role]]:
+def kinds(program: KbenchProgram, direction: Direction) -> list[tuple[str, ArgumentKind, Role]]:
     return [(a.name, a.kind, a.role) for a in program.task.signature(direction).arguments]
 
 
 def test_forward_takes_what_the_model_passes_to_fn(norm: KbenchProgram) -> None:
     assert norm.task.origin is Origin.ROBUST_KBENCH
     assert kinds(norm, Direction.FORWARD) == [
-        ("x", Kind.TENSOR, Role.INPUT),
-        ("weight", Kind.TENSOR, Role.PARAMETER),
-        ("bias", Kind.TENSOR, Role.PARAMETER),
-        ("eps", Kind.FLOAT, Role.CONSTANT),
+        ("x", ArgumentKind.TENSOR, Role.INPUT),
+        ("weight", ArgumentKind.TENSOR, Role.PARAMETER),
+        ("bias", ArgumentKind.TENSOR, Role.PARAMETER),
+        ("eps", ArgumentKind.FLOAT, Role.CONSTANT),
     ]
 
 
 def test_backward_takes_what_the_autograd_function_passes(norm: KbenchProgram) -> None:
     assert kinds(norm, Direction.BACKWARD) == [
-        ("grad_output", Kind.TENSOR, Role.GRAD),
-        ("x", Kind.TENSOR, Role.INPUT),
-        ("weight", Kind.TENSOR, Role.PARAMETER),
-        ("bias", Kind.TENSOR, Role.PARAMETER),
-        ("eps", Kind.FLOAT, Role.CONSTANT),
-        ("normalized_shape", Kind.INTS, Role.CONSTANT),
+        ("grad_output", ArgumentKind.TENSOR, Role.GRAD),
+        ("x", ArgumentKind.TENSOR, Role.INPUT),
+        ("weight", ArgumentKind.TENSOR, Role.PARAMETER),
+        ("bias", ArgumentKind.TENSOR, Role.PARAMETER),
+        ("eps", ArgumentKind.FLOAT, Role.CONSTANT),
+        ("normalized_shape", ArgumentKind.INTS, Role.CONSTANT),
     ]
     assert norm.task.signature(Direction.BACKWARD).results == ("grad_weight", "grad_bias", "grad_x")
 
@@ -87,20 +87,23 @@ def test_gradients_stand_where_the_file_expects_them(norm: KbenchProgram) -> Non
 
 
 def test_an_init_that_is_absent_in_one_case_is_optional(pool: KbenchProgram) -> None:
-    assert ("biases", Kind.OPTIONAL_TENSOR, Role.PARAMETER) in kinds(pool, Direction.FORWARD)
+    assert ("biases", ArgumentKind.OPTIONAL_TENSOR, Role.PARAMETER) in kinds(pool, Direction.FORWARD)
     case = next(case for case in pool.task.cases if case.name == "multi_0")
     assert problem(pool, Direction.FORWARD, Trial(case=case)).arguments[2] is None
 
 
 def test_keywords_follow_positional_arguments(pool: KbenchProgram) -> None:
     assert kinds(pool, Direction.FORWARD)[3:] == [
-        ("kernel_size", Kind.INT, Role.CONSTANT),
-        ("scale", Kind.FLOAT, Role.CONSTANT),
+        ("kernel_size", ArgumentKind.INT, Role.CONSTANT),
+        ("scale", ArgumentKind.FLOAT, Role.CONSTANT),
     ]
 
 
 def test_a_tuple_of_saved_tensors_is_passed_as_one(pool: KbenchProgram) -> None:
-    assert kinds(pool, Direction.BACKWARD) == [("x", Kind.TENSORS, Role.INPUT), ("grad_output", Kind.TENSOR, Role.GRAD)]
+    assert kinds(pool, Direction.BACKWARD) == [
+        ("x", ArgumentKind.TENSORS, Role.INPUT),
+        ("grad_output", ArgumentKind.TENSOR, Role.GRAD),
+    ]
     case = pool.task.cases[0]
     found = problem(pool, Direction.BACKWARD, Trial(case=case))
     assert isinstance(found.arguments[0], tuple)
@@ -109,7 +112,7 @@ def test_a_tuple_of_saved_tensors_is_passed_as_one(pool: KbenchProgram) -> None:
 def test_without_a_backward_file_there_is_no_backward() -> None:
     program = KbenchProgram(FOLDERS / "pick_loss")
     assert program.task.directions == (Direction.FORWARD,)
-    assert kinds(program, Direction.FORWARD)[1] == ("targets", Kind.TENSOR, Role.FIXED)
+    assert kinds(program, Direction.FORWARD)[1] == ("targets", ArgumentKind.TENSOR, Role.FIXED)
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,20 @@
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.tasks.inputs.shapes import Shape, read_shape, shape_text
+from warpsmith.tasks.inputs.shapes import ExampleShape, read_shape, shape_text
 
 
 @pytest.mark.parametrize(
     ("text", "shape"),
     [
-        ("32x1024", Shape((32, 1024))),
-        ("32x1024:float16", Shape((32, 1024), "float16")),
-        ("x=8x3x4", Shape((8, 3, 4), name="x")),
-        ("64:int64<1000", Shape((64,), "int64", 1000)),
-        (":float32", Shape(())),
+        ("32x1024", ExampleShape((32, 1024))),
+        ("32x1024:float16", ExampleShape((32, 1024), "float16")),
+        ("x=8x3x4", ExampleShape((8, 3, 4), name="x")),
+        ("64:int64<1000", ExampleShape((64,), "int64", 1000)),
+        (":float32", ExampleShape(())),
     ],
 )
-def test_a_shape_is_read(text: str, shape: Shape) -> None:
+def test_a_shape_is_read(text: str, shape: ExampleShape) -> None:
     assert read_shape(text) == shape
 
 
@@ -37,5 +37,5 @@ def test_a_wrong_shape_says_what_is_wrong(text: str, said: str) -> None:
 
 
 def test_a_shape_is_written_as_it_is_read() -> None:
-    assert read_shape(shape_text("x", (8, 3), "float16")) == Shape((8, 3), "float16", name="x")
-    assert read_shape(shape_text("x", (), "float32")) == Shape((), name="x")
+    assert read_shape(shape_text("x", (8, 3), "float16")) == ExampleShape((8, 3), "float16", name="x")
+    assert read_shape(shape_text("x", (), "float32")) == ExampleShape((), name="x")

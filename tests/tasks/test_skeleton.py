@@ -6,19 +6,19 @@ import pytest
 
 from warpsmith.base import UsageError
 from warpsmith.languages import skeleton
-from warpsmith.records import Argument, Direction, Kind, Language, Role, Signature, Task
+from warpsmith.records import Argument, ArgumentKind, Direction, Language, Role, Signature, Task
 from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import suite, suite_folder
 
 EVERYTHING = Signature(
     arguments=(
-        Argument(name="x", kind=Kind.TENSOR, role=Role.INPUT),
-        Argument(name="bias.g", kind=Kind.OPTIONAL_TENSOR, role=Role.PARAMETER),
-        Argument(name="states", kind=Kind.TENSORS, role=Role.INPUT),
-        Argument(name="default", kind=Kind.FLOAT, role=Role.CONSTANT),
-        Argument(name="n", kind=Kind.INT, role=Role.CONSTANT),
-        Argument(name="flag", kind=Kind.BOOL, role=Role.CONSTANT),
-        Argument(name="dims", kind=Kind.INTS, role=Role.CONSTANT),
+        Argument(name="x", kind=ArgumentKind.TENSOR, role=Role.INPUT),
+        Argument(name="bias.g", kind=ArgumentKind.OPTIONAL_TENSOR, role=Role.PARAMETER),
+        Argument(name="states", kind=ArgumentKind.TENSORS, role=Role.INPUT),
+        Argument(name="default", kind=ArgumentKind.FLOAT, role=Role.CONSTANT),
+        Argument(name="n", kind=ArgumentKind.INT, role=Role.CONSTANT),
+        Argument(name="flag", kind=ArgumentKind.BOOL, role=Role.CONSTANT),
+        Argument(name="dims", kind=ArgumentKind.INTS, role=Role.CONSTANT),
     ),
     results=("grad_x", "grad_states_1", "out"),
 )

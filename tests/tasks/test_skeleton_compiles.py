@@ -4,12 +4,12 @@ import pytest
 
 from warpsmith.languages import skeleton
 from warpsmith.languages.nvcc import compile
-from warpsmith.records import Argument, Candidate, Direction, Kind, Language, Role, Signature, Task, Verdict
+from warpsmith.records import Argument, ArgumentKind, Candidate, Direction, Language, Role, Signature, Task, Verdict
 from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import suite_folder
 
 EVERY_KIND = Signature(
-    arguments=tuple(Argument(name=f"{kind}.value", kind=kind, role=Role.INPUT) for kind in Kind),
+    arguments=tuple(Argument(name=f"{kind}.value", kind=kind, role=Role.INPUT) for kind in ArgumentKind),
     results=("grad_tensor_value", "grad_tensors_value_1", "out"),
 )
 

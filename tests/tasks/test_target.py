@@ -6,37 +6,37 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.tasks.formats.target import Form, Target, find, find_all
+from warpsmith.tasks.formats.target import TaskFormat, TaskTarget, find, find_all
 from warpsmith.tasks.suite import suite_folder
 
 FOREIGN = Path(__file__).parent.parent / "foreign"
 
 
 def test_a_name_of_the_suite() -> None:
-    assert find("layernorm") == Target(Form.SUITE, suite_folder("layernorm"))
+    assert find("layernorm") == TaskTarget(TaskFormat.SUITE, suite_folder("layernorm"))
     assert find("layernorm").label == "layernorm"
 
 
 @pytest.mark.parametrize(
     ("text", "form"),
     [
-        ("robust_kbench/scaled_norm", Form.ROBUST_KBENCH),
-        ("robust_kbench/scaled_norm/func_forward.py", Form.ROBUST_KBENCH),
-        ("kernelbench/1_Row_scale.py", Form.KERNELBENCH),
-        ("modules/mine.py:gate", Form.MODULE),
+        ("robust_kbench/scaled_norm", TaskFormat.ROBUST_KBENCH),
+        ("robust_kbench/scaled_norm/func_forward.py", TaskFormat.ROBUST_KBENCH),
+        ("kernelbench/1_Row_scale.py", TaskFormat.KERNELBENCH),
+        ("modules/mine.py:gate", TaskFormat.MODULE),
     ],
 )
-def test_a_path_by_its_form(text: str, form: Form) -> None:
+def test_a_path_by_its_form(text: str, form: TaskFormat) -> None:
     assert find(str(FOREIGN / text)).form is form
 
 
 def test_a_suite_folder_is_trusted_wherever_it_is_named_from() -> None:
-    assert find(str(suite_folder("softmax"))).form is Form.SUITE
+    assert find(str(suite_folder("softmax"))).form is TaskFormat.SUITE
 
 
 def test_a_folder_with_a_manifest_is_our_own_form(tmp_path: Path) -> None:
     (tmp_path / "task.toml").write_text('name = "mine"\n')
-    assert find(str(tmp_path)) == Target(Form.OWN, tmp_path)
+    assert find(str(tmp_path)) == TaskTarget(TaskFormat.OWN, tmp_path)
 
 
 def test_an_unknown_name_gives_the_nearest() -> None:
@@ -77,7 +77,7 @@ def test_a_folder_of_kernels_named_after_a_task_does_not_hide_it(
     (tmp_path / "softmax").mkdir()
     (tmp_path / "softmax" / "forward.cu").write_text("")
     monkeypatch.chdir(tmp_path)
-    assert find("softmax") == Target(Form.SUITE, suite_folder("softmax"))
+    assert find("softmax") == TaskTarget(TaskFormat.SUITE, suite_folder("softmax"))
 
 
 def test_a_folder_of_many_gives_all_of_them_in_the_order_of_their_numbers(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_folder_of_many_gives_all_of_them_in_the_order_of_their_numbers(tmp_pa
         (tmp_path / f"{number}_x.py").write_text("class Model: pass\ndef get_inputs(): pass\n")
     (tmp_path / "note.py").write_text("x = 1\n")
     assert [target.path.stem for target in find_all(str(tmp_path))] == ["1_x", "2_x", "10_x"]
-    assert {target.form for target in find_all(str(FOREIGN))} == {Form.ROBUST_KBENCH, Form.KERNELBENCH}
+    assert {target.form for target in find_all(str(FOREIGN))} == {TaskFormat.ROBUST_KBENCH, TaskFormat.KERNELBENCH}
 
 
 def test_find_all_of_one_is_that_one() -> None:

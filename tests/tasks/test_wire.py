@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from warpsmith.records import Kind
+from warpsmith.records import ArgumentKind
 from warpsmith.tasks.host.wire import (
     DTYPES,
     HEADER_BYTES,
     LENGTH,
-    Header,
+    ProblemHeader,
     TensorSlot,
     ValueSlot,
     decode,
@@ -75,8 +75,8 @@ def forged(header: bytes, body: bytes = b"") -> bytes:
 
 def slot(**changes: object) -> bytes:
     tensor = TensorSlot(dtype="float32", shape=(2,), strides=(1,)).model_copy(update=changes)
-    value = ValueSlot(kind=Kind.TENSOR, tensors=(tensor,))
-    return Header(arguments=(value,), native=(), expected=()).text().encode()
+    value = ValueSlot(kind=ArgumentKind.TENSOR, tensors=(tensor,))
+    return ProblemHeader(arguments=(value,), native=(), expected=()).text().encode()
 
 
 @pytest.mark.parametrize(
@@ -105,14 +105,14 @@ def test_nonsense_is_a_value_error(payload: bytes, said: str) -> None:
 
 
 def test_a_value_without_its_content_is_refused() -> None:
-    for kind in (Kind.TENSOR, Kind.FLOAT, Kind.INT, Kind.BOOL):
-        header = Header(arguments=(ValueSlot(kind=kind),), native=(), expected=())
+    for kind in (ArgumentKind.TENSOR, ArgumentKind.FLOAT, ArgumentKind.INT, ArgumentKind.BOOL):
+        header = ProblemHeader(arguments=(ValueSlot(kind=kind),), native=(), expected=())
         with pytest.raises(ValueError, match="that holds none"):
             decode(forged(header.text().encode()))
 
 
 def test_kinds_are_held_to_the_signature() -> None:
-    assert same_signature([Kind.OPTIONAL_TENSOR, Kind.FLOAT], (torch.ones(1), 2))
-    assert same_signature([Kind.OPTIONAL_TENSOR], (None,))
-    assert not same_signature([Kind.TENSOR], (None,))
-    assert not same_signature([Kind.TENSOR, Kind.INT], (torch.ones(1),))
+    assert same_signature([ArgumentKind.OPTIONAL_TENSOR, ArgumentKind.FLOAT], (torch.ones(1), 2))
+    assert same_signature([ArgumentKind.OPTIONAL_TENSOR], (None,))
+    assert not same_signature([ArgumentKind.TENSOR], (None,))
+    assert not same_signature([ArgumentKind.TENSOR, ArgumentKind.INT], (torch.ones(1),))

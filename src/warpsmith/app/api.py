@@ -6,7 +6,7 @@ from pathlib import Path
 
 from warpsmith.app.wishes import Wishes
 from warpsmith.records import Direction, Run
-from warpsmith.search import Limits, Shape, View
+from warpsmith.search import Limits, RunView, Shape
 
 
 def optimize(
@@ -24,7 +24,7 @@ def optimize(
     start: Path | None = None,
     record: Path | None = None,
     replay: Path | None = None,
-    watch: Callable[[View], None] | None = None,
+    watch: Callable[[RunView], None] | None = None,
 ) -> Run:
     """Search for a faster kernel; the run that comes back names what the archive holds of it.
 
@@ -48,12 +48,12 @@ def optimize(
     return _searched(wishes, watch or (lambda view: None))
 
 
-def resume(run: str, watch: Callable[[View], None] | None = None) -> Run:
+def resume(run: str, watch: Callable[[RunView], None] | None = None) -> Run:
     """Go on with a run that was stopped or killed."""
     return _searched(Wishes(target="", run=run, resume=True), watch or (lambda view: None))
 
 
-def _searched(wishes: Wishes, watch: Callable[[View], None]) -> Run:
+def _searched(wishes: Wishes, watch: Callable[[RunView], None]) -> Run:
     from warpsmith.app.search import finish, open_session
     from warpsmith.archive import Archive
 

@@ -44,10 +44,10 @@ def each_said(lines: Sequence[str]) -> Iterator[tuple[int, Record | str]]:
 
 def refused(line: str) -> str:
     """What eval-batch wrote in a record's place; empty where it is not from there."""
-    from warpsmith.evaluation import Malformed
+    from warpsmith.evaluation import BadLine
 
-    found = Malformed.read(line)
-    return found.error if isinstance(found, Malformed) else ""
+    found = BadLine.read(line)
+    return found.error if isinstance(found, BadLine) else ""
 
 
 def each_record(lines: Iterable[str | bytes]) -> Iterator[tuple[int, Record | str]]:

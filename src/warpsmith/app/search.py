@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from warpsmith.archive import Archive
     from warpsmith.evaluation import Choices, PreparedEvaluation
     from warpsmith.evaluation.processes import Grade
-    from warpsmith.evaluation.verify import Role, Verified, Verifiers
-    from warpsmith.llm import Answer, Ensemble, Outcome, Prompt
-    from warpsmith.search import Aim, Opinion, Search, Subject, View
-    from warpsmith.search.selection import Member
+    from warpsmith.evaluation.verify import ReviewerRole, Verified, Verifiers
+    from warpsmith.llm import Ensemble, ModelAnswer, Outcome, Prompt
+    from warpsmith.search import Aim, Opinion, PromptContext, RunView, Search
+    from warpsmith.search.selection import RankedKernel
 
 START = "start"  # the kernel that a run began with, kept with it
 FINAL = "final"  # the evaluation of the winner
@@ -49,7 +49,7 @@ class Finish:
     unsettled: tuple[str, ...] = ()
 
 
-def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[View], None]", until: ExitStack) -> Session:
+def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[RunView], None]", until: ExitStack) -> Session:
     """A new run, or the one that is to be resumed, with everything it needs until the stack closes."""
     from warpsmith.evaluation import settled
     from warpsmith.evaluation.processes import judges_for
@@ -156,11 +156,11 @@ def wait_for(session: Session, why: str) -> None:
 
 def _who(wishes: Wishes) -> str:
     """Whoever answers a new run: who is named, else who answered when it was recorded."""
-    from warpsmith.llm import Recording
+    from warpsmith.llm import Transcript
 
     if wishes.record is not None and wishes.replay is not None:
         raise UsageError(BOTH)
-    voices = Recording(wishes.replay).voices if wishes.replay is not None else ()
+    voices = Transcript(wishes.replay).voices if wishes.replay is not None else ()
     return wishes.who or next((voice.name for voice in voices), SOMEBODY)
 
 
@@ -189,7 +189,7 @@ def finish(session: Session) -> Finish:
     return Finish(None, tuple(unsettled))
 
 
-def _final(session: Session, member: "Member") -> Record:
+def _final(session: Session, member: "RankedKernel") -> Record:
     record = session.final(member.record.candidate.model_copy(update={"task": session.run.target}))
     session.archive.add(
         session.run.name, record, generation=member.generation, proposal=FINAL, operator=FINAL, cell=member.cell
@@ -303,12 +303,12 @@ def aim(archive: "Archive", run: Run, wishes: Wishes, task: Task) -> "Aim":
     return Aim(run.target, subject_of(wishes, task), start, shape, limits, run.seed)
 
 
-def subject_of(wishes: Wishes, task: Task) -> "Subject":
+def subject_of(wishes: Wishes, task: Task) -> "PromptContext":
     """The task, the direction and the GPU, for prompts."""
-    from warpsmith.search import Subject
+    from warpsmith.search import PromptContext
     from warpsmith.search.proposals import gpu_words
 
-    return Subject(task, wishes.direction, gpu_words(wishes.device, wishes.gpu))
+    return PromptContext(task, wishes.direction, gpu_words(wishes.device, wishes.gpu))
 
 
 def _capability(wishes: Wishes) -> float:
@@ -364,7 +364,7 @@ def seed_for(wishes: Wishes, seed: int | None, candidate: Candidate) -> int | No
 def screen_of(
     wishes: Wishes,
     models: "Ensemble",
-    roles: "tuple[Role, ...]",
+    roles: "tuple[ReviewerRole, ...]",
     seed: int | None,
     screened: "dict[str, PreparedEvaluation]",
 ) -> "Callable[[Candidate], Opinion] | None":
@@ -384,14 +384,14 @@ def screen_of(
     return screen
 
 
-def reviewer_roles(wishes: Wishes) -> "tuple[Role, ...]":
+def reviewer_roles(wishes: Wishes) -> "tuple[ReviewerRole, ...]":
     """Return the reviewers that are asked for. Raise UsageError for an unknown name."""
-    from warpsmith.evaluation.verify import Role
+    from warpsmith.evaluation.verify import ReviewerRole
 
-    return tuple(_role(name, Role) for name in wishes.reviewers.split(",") if name.strip())
+    return tuple(_role(name, ReviewerRole) for name in wishes.reviewers.split(",") if name.strip())
 
 
-def _role(name: str, roles: "type[Role]") -> "Role":
+def _role(name: str, roles: "type[ReviewerRole]") -> "ReviewerRole":
     known = [role.value for role in roles]
     if name.strip() not in known:
         raise UsageError(f"Reviewer {name.strip()} does not exist; there are {', '.join(known)}.")
@@ -399,28 +399,28 @@ def _role(name: str, roles: "type[Role]") -> "Role":
 
 
 def _verified(
-    candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "tuple[Role, ...]", seed: int | None
+    candidate: Candidate, wishes: Wishes, models: "Ensemble", roles: "tuple[ReviewerRole, ...]", seed: int | None
 ) -> "tuple[Opinion, Verified]":
     """Static signs and the compiler; the virtual GPU where a real one comes after; the reviewers asked for."""
     from warpsmith.evaluation.verify import Verifiers
-    from warpsmith.llm import Answer, ask_all
+    from warpsmith.llm import ModelAnswer, ask_all
 
-    first, paid = next(iter(models)), list[Answer]()
+    first, paid = next(iter(models)), list[ModelAnswer]()
 
     def ask(prompts: "Sequence[Prompt]") -> "list[Outcome]":
         found = ask_all([(first, prompt) for prompt in prompts])
-        paid.extend(_paid(one, first.name) for one in found if isinstance(one, Answer) or one.usd)
+        paid.extend(_paid(one, first.name) for one in found if isinstance(one, ModelAnswer) or one.usd)
         return found
 
     found = verified(candidate, wishes, Verifiers(virtual=wishes.device == "cuda", roles=roles, ask=ask), seed)
     return opinion_of(found).model_copy(update={"answers": tuple(paid)}), found
 
 
-def _paid(found: "Outcome", model: str) -> "Answer":
+def _paid(found: "Outcome", model: str) -> "ModelAnswer":
     """What a reviewer was paid for: what it said, or nothing."""
-    from warpsmith.llm import Answer
+    from warpsmith.llm import ModelAnswer
 
-    return found if isinstance(found, Answer) else Answer(text="", model=model, usd=found.usd)
+    return found if isinstance(found, ModelAnswer) else ModelAnswer(text="", model=model, usd=found.usd)
 
 
 def verified(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers", seed: int | None = None) -> "Verified":

@@ -6,7 +6,7 @@ from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
     from warpsmith.archive.archive import Archive
-    from warpsmith.archive.entry import Entry, Note, Outcome, Ranking, Scope
+    from warpsmith.archive.entry import ArchivedEvaluation, Note, OutcomeCount, QueryScope, Ranking
     from warpsmith.archive.summary import Kernel, Standing, Summary, standing, summarize
     from warpsmith.records import ModelCall, Run, RunState
 

@@ -17,7 +17,17 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from warpsmith.archive import queries
 from warpsmith.archive.dialect import connect, insert_new, insert_or_replace
-from warpsmith.archive.entry import Entry, Note, Outcome, Payment, Ranking, Scope, Tags, entry_of, moment
+from warpsmith.archive.entry import (
+    ArchivedEvaluation,
+    Note,
+    OutcomeCount,
+    Payment,
+    QueryScope,
+    Ranking,
+    Tags,
+    entry_of,
+    moment,
+)
 from warpsmith.archive.faults import opening
 from warpsmith.archive.holding import Holder, held, is_held, refusal
 from warpsmith.archive.rows import parent_rows, record_row, score_row
@@ -175,9 +185,9 @@ class Archive:
         candidate: str | None = None,
         key: str | None = None,
         limit: int | None = None,
-    ) -> Iterator[Entry]:
+    ) -> Iterator[ArchivedEvaluation]:
         """The entries of a scope in the order of adding, a page in memory at a time; `run=""` are those of `eval`."""
-        query = queries.entries(Scope(run, task, direction, verdict, candidate, key))
+        query = queries.entries(QueryScope(run, task, direction, verdict, candidate, key))
         last, left = 0, limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
@@ -189,15 +199,15 @@ class Archive:
 
     def count(self, run: str | None = None) -> int:
         """How many entries a run has, or the archive."""
-        statement = select(func.count()).select_from(records).where(*queries.conditions(Scope(run)))
+        statement = select(func.count()).select_from(records).where(*queries.conditions(QueryScope(run)))
         with self._store.reading() as connection:
             return int(connection.execute(statement).scalar_one())
 
-    def outcomes(self, run: str) -> tuple[Outcome, ...]:
+    def outcomes(self, run: str) -> tuple[OutcomeCount, ...]:
         """The funnel of a run: how many evaluations ended at which stage, with which verdict and reason."""
         with self._store.reading() as connection:
-            rows = connection.execute(queries.outcomes(Scope(run)))
-            return tuple(Outcome.model_validate(dict(row._mapping)) for row in rows)
+            rows = connection.execute(queries.outcomes(QueryScope(run)))
+            return tuple(OutcomeCount.model_validate(dict(row._mapping)) for row in rows)
 
     # the best
 
@@ -209,7 +219,7 @@ class Archive:
         Measured ones stand before modelled ones, those over more cases before those over fewer, then the larger set.
         """
         with self._store.reading() as connection:
-            rows = connection.execute(queries.rankings(Scope(run, task, direction)))
+            rows = connection.execute(queries.rankings(QueryScope(run, task, direction)))
             return tuple(Ranking(row.basis, row.kind, row.cases, row.total) for row in rows)
 
     def elites(
@@ -220,22 +230,22 @@ class Archive:
         direction: Direction | None = None,
         basis: str | None = None,
         limit: int = 10,
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[ArchivedEvaluation, ...]:
         """The best kernels of one ranking, best first, each by its last evaluation."""
-        scope = Scope(run, task, direction)
+        scope = QueryScope(run, task, direction)
         chosen = basis or self._basis(scope)
         return self._entries(queries.elites(scope, chosen, limit)) if chosen else ()
 
-    def best(self, run: str) -> Entry | None:
+    def best(self, run: str) -> ArchivedEvaluation | None:
         """The best kernel of a run; None when none was right and timed."""
         return next(iter(self.elites(run, limit=1)), None)
 
-    def lineage(self, candidate: str, run: str | None = None) -> tuple[Entry, ...]:
+    def lineage(self, candidate: str, run: str | None = None) -> tuple[ArchivedEvaluation, ...]:
         """The candidate and all it came from, the oldest first, each by the first entry that it has."""
-        found: dict[str, Entry] = {}
+        found: dict[str, ArchivedEvaluation] = {}
         wanted = frozenset({candidate})
         while wanted:
-            entries = self._entries(queries.firsts(Scope(run), wanted))
+            entries = self._entries(queries.firsts(QueryScope(run), wanted))
             found |= {entry.candidate: entry for entry in entries}
             wanted = frozenset(name for entry in entries for name in entry.parents if name not in found)
         return tuple(sorted(found.values(), key=lambda entry: entry.number))
@@ -292,12 +302,12 @@ class Archive:
             self._known.add(name)
         return name or ""
 
-    def _basis(self, scope: Scope) -> str | None:
+    def _basis(self, scope: QueryScope) -> str | None:
         with self._store.reading() as connection:
             row = connection.execute(queries.rankings(scope).limit(1)).first()
             return None if row is None else str(row.basis)
 
-    def _entries(self, query: queries.Query) -> tuple[Entry, ...]:
+    def _entries(self, query: queries.Query) -> tuple[ArchivedEvaluation, ...]:
         with self._store.reading() as connection:
             return tuple(entry_of(row) for row in connection.execute(query))
 

@@ -23,7 +23,7 @@ class Tags:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArchivedEvaluation:
     """One evaluation. `id` is the hash of its record; `record` is read from its text when it is asked for."""
 
     id: str
@@ -71,7 +71,7 @@ class Payment:
     created: datetime
 
 
-class Outcome(Model):
+class OutcomeCount(Model):
     """How many evaluations ended so."""
 
     stage: str
@@ -91,7 +91,7 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class Scope:
+class QueryScope:
     """Which records a query is about; None is all. The empty run is what `eval` adds."""
 
     run: str | None = None
@@ -102,10 +102,10 @@ class Scope:
     key: str | None = None
 
 
-def entry_of(row: Row[tuple[object, ...]]) -> Entry:
+def entry_of(row: Row[tuple[object, ...]]) -> ArchivedEvaluation:
     """An entry from a row of `records` with its score beside it."""
     tags = Tags(row.generation, row.proposal, row.cost_usd, row.model, row.operator, row.cell)
-    return Entry(
+    return ArchivedEvaluation(
         id=row.entry,
         number=row.id,
         run=row.run,

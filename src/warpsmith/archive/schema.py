@@ -16,7 +16,7 @@ PAGE = 200
 
 
 @dataclass(frozen=True)
-class Step:
+class Migration:
     """From `version - 1` to `version`. A step that was released never changes."""
 
     version: int
@@ -40,7 +40,7 @@ def rescore(connection: Connection) -> None:
             connection.execute(insert(scores), rows)
 
 
-STEPS = (Step(2, "the index of scores", rescore),)
+STEPS = (Migration(2, "the index of scores", rescore),)
 LATEST = STEPS[-1].version
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from warpsmith.archive.archive import Archive
-from warpsmith.archive.entry import Entry, Outcome
+from warpsmith.archive.entry import ArchivedEvaluation, OutcomeCount
 from warpsmith.records import Model, ModelCall, Run, Score
 
 
@@ -21,7 +21,7 @@ class Kernel(Model):
     score: Score | None
 
     @classmethod
-    def of(cls, entry: Entry) -> "Kernel":
+    def of(cls, entry: ArchivedEvaluation) -> "Kernel":
         """The kernel of an entry."""
         candidate = entry.record.candidate
         return cls(
@@ -50,7 +50,7 @@ class Standing(Model):
 class Summary(Standing):
     """A run in a page."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[OutcomeCount, ...]
     lineage: tuple[Kernel, ...]  # from the oldest to the best, by the first parent of each
     calls: tuple[ModelCall, ...]
 
@@ -80,7 +80,7 @@ def summarize(archive: Archive, name: str) -> Summary:
     )
 
 
-def _line(archive: Archive, best: Entry) -> list[Entry]:
+def _line(archive: Archive, best: ArchivedEvaluation) -> list[ArchivedEvaluation]:
     """The best and its first parents, the oldest first."""
     known = {entry.candidate: entry for entry in archive.lineage(best.candidate, best.run)}
     known[best.candidate] = best

@@ -12,8 +12,8 @@ from warpsmith.cli._output import console
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from warpsmith.search import View
-    from warpsmith.search.selection import Member
+    from warpsmith.search import RunView
+    from warpsmith.search.selection import RankedKernel
 
 SHOWN_LINES = 8
 GPU_EVERY_S = 2.0
@@ -27,13 +27,13 @@ class Display:
         self._gpu = gpu
         self._busy: int | None = None
         self._lines: list[str] = []
-        self._view: View | None = None
+        self._view: RunView | None = None
 
     def name(self, title: str) -> None:
         """Say what is shown, once it is known."""
         self.title = title
 
-    def show(self, view: "View") -> None:
+    def show(self, view: "RunView") -> None:
         """Take the next view."""
         self._view = view
         if view.said:
@@ -66,7 +66,7 @@ class Lines(Display):
         """Print it: whoever is killed has the name of the run to go on with."""
         print(title, flush=True)
 
-    def show(self, view: "View") -> None:
+    def show(self, view: "RunView") -> None:
         """Print what happened, and how it stands at the end of a generation."""
         if view.said:
             print(f"  {visible(view.said)}", flush=True)
@@ -93,7 +93,7 @@ def display(title: str, gpu: bool, quiet: bool) -> "Iterator[Display]":
         poller.join()
 
 
-def summary(view: "View", busy: int | None) -> list[str]:
+def summary(view: "RunView", busy: int | None) -> list[str]:
     """How a run stands, in lines."""
     where = f"generation {view.generation}, {view.phase} {view.done} of {view.slots}"
     spent = f"{plural(view.evaluations, 'evaluation')}, {view.minutes:.1f} minutes"
@@ -105,7 +105,7 @@ def summary(view: "View", busy: int | None) -> list[str]:
     return [where, spent, *([f"verdicts: {funnel}"] if funnel else []), *best_lines(view.best, view.lineage)]
 
 
-def best_lines(best: "Member | None", lineage: tuple[str, ...] = ()) -> list[str]:
+def best_lines(best: "RankedKernel | None", lineage: tuple[str, ...] = ()) -> list[str]:
     """The best kernel so far, with its interval where it was measured."""
     from warpsmith.cli._archive import score_text
     from warpsmith.languages.cuda import said

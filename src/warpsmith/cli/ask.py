@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from warpsmith.search import Dialogue
 
 
-class Asked(Model):
+class AskedFiles(Model):
     """What was written: the run, the folder, the names of the questions, and what to do next."""
 
     run: str
@@ -84,7 +84,7 @@ def command(
             wait_for(session, ANSWERS if here or prompts else left)
         write_letters(out, run, prompts, answers)
     after = _next(run, out, here or bool(prompts)) + (" --requests F.jsonl" if prompts and not here else "")
-    asked = Asked(run=run, folder=str(out), names=tuple(prompts), next=after)
+    asked = AskedFiles(run=run, folder=str(out), names=tuple(prompts), next=after)
     if as_json:
         print_json(asked)
     else:
@@ -103,9 +103,9 @@ def _begun(session: "Session", dialogue: "Dialogue", here: bool) -> bool:
 
 
 def _replayed(session: "Session", dialogue: "Dialogue") -> dict[str, str]:
-    from warpsmith.llm import Recording
+    from warpsmith.llm import Transcript
 
-    return dialogue.replayed(Recording(session.wishes.replay)) if session.wishes.replay else {}
+    return dialogue.replayed(Transcript(session.wishes.replay)) if session.wishes.replay else {}
 
 
 def _page(prompt: "Prompt") -> str:
@@ -114,12 +114,12 @@ def _page(prompt: "Prompt") -> str:
 
 def _reviews(session: "Session") -> dict[str, str]:
     """A question a reviewer for each candidate that waits for its evaluation."""
-    from warpsmith.evaluation.verify import Role, Subject, review_prompt
+    from warpsmith.evaluation.verify import ReviewedKernel, ReviewerRole, review_prompt
 
     found: dict[str, str] = {}
     for one in session.search.ledger.waiting():
-        subject = Subject(one.candidate, session.task)
-        for role in Role:
+        subject = ReviewedKernel(one.candidate, session.task)
+        for role in ReviewerRole:
             found[f"{one.proposal.slot.name}.{role}"] = _page(review_prompt(subject, role))
     return found
 
@@ -130,7 +130,7 @@ def _next(run: str, out: Path, asked: bool) -> str:
     return shell_line("warpsmith", "tell", run, "--requests", "F.jsonl")
 
 
-def _print(asked: Asked) -> None:
+def _print(asked: AskedFiles) -> None:
     if asked.names:
         text = f"{len(asked.names)} questions in {asked.folder}; write each answer to NAME{ANSWER} there, then:"
     else:

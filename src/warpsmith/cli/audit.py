@@ -16,7 +16,7 @@ from warpsmith.cli._verdict import EXIT
 from warpsmith.records import Verdict
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation import Audit, Choices, Outcome, Specimen
+    from warpsmith.evaluation import Audit, Choices, CorpusFile, CorpusOutcome
 
 GPU_CALL_S, GPU_CASES = 5.0, 2
 SHIPPED = ("tests/exploits", "tests/honest")
@@ -68,7 +68,7 @@ def command(
 
 
 def _audits(
-    specimens: "list[Specimen]", ways: "Sequence[Choices]", jobs: int, out: Path | None, quiet: bool
+    specimens: "list[CorpusFile]", ways: "Sequence[Choices]", jobs: int, out: Path | None, quiet: bool
 ) -> "list[Audit]":
     """An audit for each way to try the corpus; what an earlier way has settled is not tried again."""
     from warpsmith.evaluation import Results, audit, read_outcomes, untouched
@@ -76,7 +76,7 @@ def _audits(
     results = Results(out) if out else None
     kept = read_outcomes(results.lines) if results else {}
 
-    def tell(outcome: "Outcome") -> None:
+    def tell(outcome: "CorpusOutcome") -> None:
         if results is not None:
             results.add(outcome.text())
         if not quiet:
@@ -113,7 +113,7 @@ def shipped() -> list[Path]:
     return found
 
 
-def _print(outcome: "Outcome") -> None:
+def _print(outcome: "CorpusOutcome") -> None:
     kind = "attack" if outcome.specimen.attack else "control"
     caught = f"{outcome.stage} {outcome.reason}" if outcome.reason else outcome.verdict
     mark = "WRONG" if outcome.wrong else "as expected" if outcome.expected else "for another reason"

@@ -11,7 +11,7 @@ from warpsmith.cli._output import console, print_json
 from warpsmith.records import MODES, Direction
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation import Prepared, Row, Wanted
+    from warpsmith.evaluation import BaselineRow, Prepared, Wanted
 
 CORES = os.cpu_count() or 1
 USUAL_JOBS = max(1, min(8, CORES // 2))
@@ -27,14 +27,14 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Measure torch's modes for later evaluations; called again it goes on. Exit code 3 where a case has no time."""
-    from warpsmith.evaluation import Place, measure_each, usual_flush_us, wanted
+    from warpsmith.evaluation import BaselineScope, measure_each, usual_flush_us, wanted
     from warpsmith.machines.hardware import Need, gpus
     from warpsmith.machines.hardware.lease import lease
 
     modes, every = read_modes(baselines) or MODES, wanted(tasks or [], direction)
     if not gpus():
         raise MachineError("Baselines are torch's times on a GPU; this machine has none that this process may use.")
-    place = Place.here(modes)
+    place = BaselineScope.here(modes)
     with lease(Need.ALONE):
         flush_us = usual_flush_us()
     kept = {one.name for one in every if not again and place.whole(one, flush_us)}
@@ -49,7 +49,7 @@ def command(
     return 3 if any(row.error for row in rows) else 0
 
 
-def line(row: "Row") -> str:
+def line(row: "BaselineRow") -> str:
     """What is known of a case."""
     name = f"{row.task} {row.direction} {row.case}"
     if row.baselines is None:

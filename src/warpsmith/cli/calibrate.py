@@ -15,7 +15,7 @@ from warpsmith.cli._options import Jobs, Json
 from warpsmith.cli._output import console, print_json, print_table
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.verify import Calibration, Matrix, Specimen, Trial, Verified
+    from warpsmith.evaluation.verify import Calibration, CalibrationSample, LabelledKernel, Matrix, Verified
 
 SEED = 20250914  # of the calls on the virtual GPU: a calibration comes out the same every time
 SHOWN = 40
@@ -64,10 +64,10 @@ def shipped() -> Path:
 
 
 def _trials(
-    folder: Path, specimens: "Sequence[Specimen]", out: Path | None, jobs: int, quiet: bool
-) -> "Iterator[Trial]":
+    folder: Path, specimens: "Sequence[LabelledKernel]", out: Path | None, jobs: int, quiet: bool
+) -> "Iterator[CalibrationSample]":
     from warpsmith.evaluation import Results
-    from warpsmith.evaluation.verify import Trial, read_replies, reviewed
+    from warpsmith.evaluation.verify import CalibrationSample, read_replies, reviewed
 
     results = Results(out) if out else None
     replies, known = read_replies(folder), _known(results.lines) if results else {}
@@ -80,15 +80,15 @@ def _trials(
             console().print(f"{number} of {len(waiting)}")
     for specimen in specimens:
         name = specimen.candidate.id
-        yield Trial(specimen, reviewed(known[name], replies.get(name, ())))
+        yield CalibrationSample(specimen, reviewed(known[name], replies.get(name, ())))
 
 
-def _looked(specimens: "Sequence[Specimen]", jobs: int) -> "Iterator[tuple[Specimen, Verified]]":
+def _looked(specimens: "Sequence[LabelledKernel]", jobs: int) -> "Iterator[tuple[LabelledKernel, Verified]]":
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         yield from zip(specimens, pool.map(_look, specimens), strict=True)
 
 
-def _look(specimen: "Specimen") -> "Verified":
+def _look(specimen: "LabelledKernel") -> "Verified":
     from warpsmith.evaluation.verify import verify
     from warpsmith.tasks.host import open_task
 
@@ -100,15 +100,15 @@ def _look(specimen: "Specimen") -> "Verified":
         raise type(error)(f"{candidate.origin}: {error}") from None
 
 
-def _attacks(folder: Path) -> "Iterator[Trial]":
+def _attacks(folder: Path) -> "Iterator[CalibrationSample]":
     """The attacks that reviewers answered on; nobody else is asked about them here (`warpsmith audit` does that)."""
-    from warpsmith.evaluation.verify import Trial, read_attacks, read_replies, reviewed, unseen
+    from warpsmith.evaluation.verify import CalibrationSample, read_attacks, read_replies, reviewed, unseen
 
     replies = read_replies(folder)
     for specimen in read_attacks(folder):
         name = specimen.candidate.id
         if name in replies:
-            yield Trial(specimen, reviewed(unseen(name), replies[name]))
+            yield CalibrationSample(specimen, reviewed(unseen(name), replies[name]))
 
 
 def _known(lines: Sequence[str]) -> "dict[str, Verified]":

@@ -19,7 +19,7 @@ from warpsmith.records import Model
 KEYS = tuple(dict.fromkeys(variable for row in PROVIDERS if not row.keyless for variable in row.keys))
 
 
-class State(StrEnum):
+class PartState(StrEnum):
     """Whether a part is here, partly here, or absent."""
 
     OK = "ok"
@@ -28,10 +28,10 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProbeResult:
     """What a probe says: whether its part is here, what was found, and what to do where it is not."""
 
-    state: State
+    state: PartState
     found: str
     remedy: str = ""
 
@@ -40,98 +40,98 @@ class Part(Model):
     """One thing that warpsmith can use, with what its probe says."""
 
     name: str
-    state: State
+    state: PartState
     found: str
     remedy: str = ""
 
 
-def _package() -> Answer:
-    return Answer(State.OK, f"{__version__} on Python {platform.python_version()}")
+def _package() -> ProbeResult:
+    return ProbeResult(PartState.OK, f"{__version__} on Python {platform.python_version()}")
 
 
-def _torch() -> Answer:
+def _torch() -> ProbeResult:
     try:
         found = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        return Answer(State.MISSING, "not installed", "pip install 'torch>=2.6'")
-    return Answer(State.OK, found)
+        return ProbeResult(PartState.MISSING, "not installed", "pip install 'torch>=2.6'")
+    return ProbeResult(PartState.OK, found)
 
 
-def _gpu() -> Answer:
+def _gpu() -> ProbeResult:
     found = gpus()
     if found:
         names = ", ".join(f"{gpu.name} (sm_{gpu.capability.replace('.', '')}, {gpu.memory_mib} MiB)" for gpu in found)
-        return Answer(State.OK, f"{names}, driver {found[0].driver}")
+        return ProbeResult(PartState.OK, f"{names}, driver {found[0].driver}")
     if shutil.which("nvidia-smi"):
         remedy = "nvidia-smi is here but lists no GPU: check the driver with nvidia-smi"
-        return Answer(State.PARTIAL, "driver without a GPU", remedy)
+        return ProbeResult(PartState.PARTIAL, "driver without a GPU", remedy)
     remedy = (
         "nothing to do for the virtual GPU; for measured times use a machine with an NVIDIA GPU and driver 580 or newer"
     )
-    return Answer(State.MISSING, "none; kernels run on the virtual GPU", remedy)
+    return ProbeResult(PartState.MISSING, "none; kernels run on the virtual GPU", remedy)
 
 
-def _nvcc() -> Answer:
+def _nvcc() -> ProbeResult:
     from warpsmith.languages.nvcc import Toolchain
 
     found = Toolchain.find()
-    return Answer(State.OK, f"{found.version} from {found.origin} ({found.nvcc})")
+    return ProbeResult(PartState.OK, f"{found.version} from {found.origin} ({found.nvcc})")
 
 
-def _compiler() -> Answer:
+def _compiler() -> ProbeResult:
     found = program("g++")
     if found is None:
-        return Answer(State.MISSING, "not found", "apt-get install g++")
-    return Answer(State.OK, f"{found.version} ({found.path})")
+        return ProbeResult(PartState.MISSING, "not found", "apt-get install g++")
+    return ProbeResult(PartState.OK, f"{found.version} ({found.path})")
 
 
-def _confinement() -> Answer:
+def _confinement() -> ProbeResult:
     from warpsmith.isolation import probe_confinement
 
     found = probe_confinement()
     achieved, missing = ", ".join(found.achieved), "; ".join(found.missing)
     if not found.at_floor:
         remedy = f"untrusted kernels are refused without --trust ({missing})"
-        return Answer(State.MISSING, achieved or "none", remedy)
-    state = State.PARTIAL if missing else State.OK
-    return Answer(state, achieved, missing and f"refused here: {missing}")
+        return ProbeResult(PartState.MISSING, achieved or "none", remedy)
+    state = PartState.PARTIAL if missing else PartState.OK
+    return ProbeResult(state, achieved, missing and f"refused here: {missing}")
 
 
-def _profiler() -> Answer:
+def _profiler() -> ProbeResult:
     found = program("ncu")
     if found is None:
         remedy = "install Nsight Compute; without it profiles come from ptxas and the virtual GPU"
-        return Answer(State.MISSING, "not found", remedy)
+        return ProbeResult(PartState.MISSING, "not found", remedy)
     if not gpus():
-        return Answer(State.PARTIAL, found.version, "there is no GPU to profile")
+        return ProbeResult(PartState.PARTIAL, found.version, "there is no GPU to profile")
     if profiling_restricted():
         from warpsmith.evaluation.profile import CURE
 
         way = "; as it is, `warpsmith profile --trust` reads them outside the confinement" if administers() else ""
         remedy = f"the driver keeps counters for administrators (ERR_NVGPUCTRPERM): {CURE}{way}"
-        return Answer(State.PARTIAL, found.version, remedy)
-    return Answer(State.OK, f"{found.version} ({found.path})")
+        return ProbeResult(PartState.PARTIAL, found.version, remedy)
+    return ProbeResult(PartState.OK, f"{found.version} ({found.path})")
 
 
-def _sanitizer() -> Answer:
+def _sanitizer() -> ProbeResult:
     found = program("compute-sanitizer")
     if found is None:
         remedy = "install it with the CUDA toolkit; without it the virtual GPU's checkers stand alone"
-        return Answer(State.MISSING, "not found", remedy)
-    state = State.OK if gpus() else State.PARTIAL
+        return ProbeResult(PartState.MISSING, "not found", remedy)
+    state = PartState.OK if gpus() else PartState.PARTIAL
     remedy = "" if gpus() else "there is no GPU to run it on"
-    return Answer(state, found.version, remedy)
+    return ProbeResult(state, found.version, remedy)
 
 
-def _keys() -> Answer:
+def _keys() -> ProbeResult:
     found = [key for key in KEYS if os.environ.get(key)]
     if found:
-        return Answer(State.OK, ", ".join(found))
+        return ProbeResult(PartState.OK, ", ".join(found))
     remedy = f"set one of {', '.join(KEYS)}; without a model the tuner and the seeds are the search"
-    return Answer(State.MISSING, "none set", remedy)
+    return ProbeResult(PartState.MISSING, "none set", remedy)
 
 
-PROBES: dict[str, Callable[[], Answer]] = {
+PROBES: dict[str, Callable[[], ProbeResult]] = {
     "warpsmith": _package,
     "torch": _torch,
     "GPU": _gpu,
@@ -142,7 +142,7 @@ PROBES: dict[str, Callable[[], Answer]] = {
     "compute-sanitizer": _sanitizer,
     "model keys": _keys,
 }
-COLOURS = {State.OK: "green", State.PARTIAL: "yellow", State.MISSING: "red"}
+COLOURS = {PartState.OK: "green", PartState.PARTIAL: "yellow", PartState.MISSING: "red"}
 
 
 def look(name: str) -> Part:
@@ -150,7 +150,7 @@ def look(name: str) -> Part:
     try:
         answer = PROBES[name]()
     except WarpsmithError as error:
-        answer = Answer(State.MISSING, "cannot be used", str(error))
+        answer = ProbeResult(PartState.MISSING, "cannot be used", str(error))
     return Part(name=name, state=answer.state, found=answer.found, remedy=answer.remedy)
 
 

@@ -29,7 +29,7 @@ from warpsmith.cli._output import console, print_json
 from warpsmith.records import Model, Record, Verdict
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation import Choices, Request
+    from warpsmith.evaluation import BatchLine, Choices
 
 BATCH_HELP = "JSON lines: a candidate, or task, direction and path. Or a folder of kernels: TASK/DIRECTION.cu."
 
@@ -94,7 +94,7 @@ def command(
 
 
 def _append(
-    requests: "list[Request]", choices: "Choices", jobs: int, out: Path, archive: bool, quiet: bool
+    requests: "list[BatchLine]", choices: "Choices", jobs: int, out: Path, archive: bool, quiet: bool
 ) -> Appended:
     """Go on where the file of results ends."""
     from warpsmith.evaluation import Ahead, Results, run_batch
@@ -117,7 +117,7 @@ def _append(
     return Appended(out=str(out.absolute()), lines=len(requests), there=there, unusable=unusable)
 
 
-def _requests(batch: Path, outside: bool) -> "list[Request]":
+def _requests(batch: Path, outside: bool) -> "list[BatchLine]":
     """The lines of a file, or the kernels of a folder."""
     from warpsmith.evaluation import read_requests
 
@@ -126,18 +126,18 @@ def _requests(batch: Path, outside: bool) -> "list[Request]":
     return [_request(number, path) for number, path in enumerate(kernels_below(batch), 1)]
 
 
-def _request(number: int, path: Path) -> "Request":
+def _request(number: int, path: Path) -> "BatchLine":
     """A kernel of a folder, or what is wrong with it."""
-    from warpsmith.evaluation import Request
+    from warpsmith.evaluation import BatchLine
     from warpsmith.tasks.suite import folders
 
     if path.absolute().parent.name not in folders():
-        return Request(number, str(path), None, f"{path} lies in no folder named after a task of the suite")
+        return BatchLine(number, str(path), None, f"{path} lies in no folder named after a task of the suite")
     try:
         target, candidate = kernel_candidate(path, "", {})
     except UsageError as error:
-        return Request(number, str(path), None, str(error))
-    return Request(number, str(path), candidate.model_copy(update={"task": target}))
+        return BatchLine(number, str(path), None, str(error))
+    return BatchLine(number, str(path), candidate.model_copy(update={"task": target}))
 
 
 def _is_unusable(line: str) -> bool:

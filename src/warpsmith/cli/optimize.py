@@ -18,7 +18,7 @@ from warpsmith.records import CheckFacts, Direction, Model, Record, Run, Score, 
 if TYPE_CHECKING:
     from warpsmith.app import Finish, Session
     from warpsmith.search import Ending
-    from warpsmith.search.selection import Member
+    from warpsmith.search.selection import RankedKernel
 
 INTERRUPTED = 130
 MODELS_HELP = "PROVIDER:MODEL[,setting=value]; several with a semicolon between them. The tuner alone by default."
@@ -172,7 +172,7 @@ def evidence(made: Optimized) -> str:
     return f"{gain}{score_text(made.score)}; {calls} were right on {where}"
 
 
-def _member(session: "Session", record: Record) -> "Member | None":
+def _member(session: "Session", record: Record) -> "RankedKernel | None":
     """The kernel of a record as the search knows it."""
     return next((one for one in session.search.state.population.members if one.id == record.candidate.id), None)
 

@@ -26,7 +26,7 @@ from warpsmith.records import (
 )
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.profile import Job, Mark
+    from warpsmith.evaluation.profile import Mark, ProfileJob
     from warpsmith.tasks.host import OpenTask
 
 CASE_HELP = "A case by name; by default the first timing case, or on the virtual GPU the largest of some seconds."
@@ -96,7 +96,7 @@ def profile_record(
     return _on_gpu(job, trust), _baselines(job, record)
 
 
-def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
+def _on_gpu(job: "ProfileJob", trust: bool) -> ProfileFacts:
     from warpsmith.evaluation.profile import known_ceilings, profile_cuda
     from warpsmith.languages.nvcc import Toolchain
     from warpsmith.machines.hardware import Need, gpus
@@ -107,9 +107,9 @@ def _on_gpu(job: "Job", trust: bool) -> ProfileFacts:
         return profile_cuda(job, toolchain, known_ceilings(gpus()[0], toolchain), trust)
 
 
-def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, device: str) -> "Job":
+def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, device: str) -> "ProfileJob":
     from warpsmith.evaluation import Choices, machine_for
-    from warpsmith.evaluation.profile import Job
+    from warpsmith.evaluation.profile import ProfileJob
     from warpsmith.languages import compile_candidate, find_language
     from warpsmith.languages.nvcc import CompileOptions
 
@@ -120,7 +120,9 @@ def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, devic
     trial = Trial(case=case)
     problem = opened.problem(candidate.direction, trial)
     plain = find_language(candidate.language).results_preallocated
-    return Job(task, candidate.direction, trial, problem, made.artifact, candidate.source, made.result.facts, plain)
+    return ProfileJob(
+        task, candidate.direction, trial, problem, made.artifact, candidate.source, made.result.facts, plain
+    )
 
 
 def _case(task: Task, device: str, name: str | None) -> Case:
@@ -140,7 +142,7 @@ def _largest(task: Task) -> Case:
     return max(able, key=lambda pair: pair[0])[1] if able else task.group_or_first(Group.SMOKE)[0]
 
 
-def _baselines(job: "Job", record: Record) -> Sequence["Mark"]:
+def _baselines(job: "ProfileJob", record: Record) -> Sequence["Mark"]:
     """What torch's modes took on this case, where an evaluation has measured it."""
     from warpsmith.evaluation.profile import Mark
     from warpsmith.evaluation.timing import load, store

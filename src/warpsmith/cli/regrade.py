@@ -47,7 +47,7 @@ class Odd:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RegradeRequest:
     """What the user says of all files: their task, values of tunables, and where records lie; how those are read."""
 
     task: str
@@ -82,7 +82,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Evaluate again and compare; exit code 0 all agree, 1 one disagrees, 3 our fault, 4 one has no verdict."""
-    asked = Asked(task, read_macros(macro or []), against, cache(records_below))
+    asked = RegradeRequest(task, read_macros(macro or []), against, cache(records_below))
     published = [one for path in files for one in _published(path, asked)]
     found = []
     for one in _again(published, Way(device, same_seed, trust, within, quick), jobs):
@@ -98,7 +98,7 @@ def command(
     return _code(found)
 
 
-def _published(path: Path, asked: Asked) -> Iterator[Published | Odd]:
+def _published(path: Path, asked: RegradeRequest) -> Iterator[Published | Odd]:
     """The kernels of a file or of all files below a folder; a folder of kernels and records is one of kernels."""
     if path.is_dir():
         below = sorted(path.rglob("*.cu")) or [one for suffix in RECORDS for one in sorted(path.rglob(f"*{suffix}"))]
@@ -118,7 +118,7 @@ def _published(path: Path, asked: Asked) -> Iterator[Published | Odd]:
                 yield Odd(where, found)
 
 
-def _kernel(path: Path, asked: Asked) -> Published:
+def _kernel(path: Path, asked: RegradeRequest) -> Published:
     """A kernel's file with its record: `forward.json` beside `forward.cu`, else the one of its text in a folder."""
     beside = path.with_suffix(".json")
     if beside.is_file() and not asked.macros:
@@ -134,7 +134,7 @@ def _kernel(path: Path, asked: Asked) -> Published:
     return _known(Published(str(path), target, candidate), results, asked)
 
 
-def _known(one: Published, results: Path, asked: Asked) -> Published:
+def _known(one: Published, results: Path, asked: RegradeRequest) -> Published:
     """The kernel with its record of a folder, a claim before others; tunables as recorded unless named."""
     pairs = [found for found in asked.read(results) if _same_work(found.candidate, one.candidate)]
     same = [found for found in pairs if found.candidate.source == one.candidate.source]
@@ -199,14 +199,14 @@ def _choices(record: Record | None, way: Way) -> "Choices":
 
 
 def _code(found: "list[Agreement]") -> int:
-    from warpsmith.report import Answer
+    from warpsmith.report import AgreementAnswer
 
     answers = {one.answer for one in found}
-    if Answer.DISAGREES in answers:
+    if AgreementAnswer.DISAGREES in answers:
         return 1
     if any(one.after is Verdict.FAULT for one in found):
         return 3
-    return 4 if Answer.NO_VERDICT in answers else 0
+    return 4 if AgreementAnswer.NO_VERDICT in answers else 0
 
 
 def _print(one: "Agreement") -> None:

@@ -23,7 +23,7 @@ from warpsmith.records import (
 )
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.check import Subject
+    from warpsmith.evaluation.check import CheckSubject
 
 SHOWN_FINDINGS = 20
 CALL_S = 120.0  # of one call: a case that is named may be a large one
@@ -40,7 +40,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Compile a kernel, run it without a GPU on a task's small cases, and say what is wrong with it."""
-    from warpsmith.evaluation.check import Subject
+    from warpsmith.evaluation.check import CheckSubject
     from warpsmith.languages import compile_candidate, find_language
     from warpsmith.languages.nvcc import CompileOptions
     from warpsmith.tasks.host import open_task
@@ -53,18 +53,18 @@ def command(
         results = [compiled.result]
         if compiled.artifact is not None:
             plain = find_language(candidate.language).results_preallocated
-            subject = Subject(described, candidate.direction, opened.problem, plain)
+            subject = CheckSubject(described, candidate.direction, opened.problem, plain)
             results += [_run(subject, trial, compiled.artifact, gpu) for trial in trials]
     print_json(results) if as_json else _print(kernel, results)
     raise typer.Exit(max(EXIT[result.verdict] for result in results))
 
 
-def _run(subject: "Subject", trial: Trial, artifact: Path, gpu: str) -> StageResult:
+def _run(subject: "CheckSubject", trial: Trial, artifact: Path, gpu: str) -> StageResult:
     from warpsmith.evaluation.verify import run_virtual
-    from warpsmith.machines.virtual import Settings, VirtualSession, describe
+    from warpsmith.machines.virtual import ExecutorSettings, VirtualSession, describe
 
     entry, signature, modelled = subject.direction.value, subject.task.signature(subject.direction), describe(gpu)
-    with VirtualSession(artifact, entry, signature, modelled, Settings(), call_s=CALL_S) as session:
+    with VirtualSession(artifact, entry, signature, modelled, ExecutorSettings(), call_s=CALL_S) as session:
         return run_virtual(subject, trial, session, modelled)
 
 

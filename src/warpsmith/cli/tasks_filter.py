@@ -27,7 +27,7 @@ from warpsmith.tasks.filters import (
     read_judgement,
     with_opinion,
 )
-from warpsmith.tasks.host import Target, find_all, open_task, read_shape
+from warpsmith.tasks.host import TaskTarget, find_all, open_task, read_shape
 from warpsmith.tasks.host.find import OpenOptions
 
 SIGNS = {Sense.AT_LEAST: "≥", Sense.AT_MOST: "≤", Sense.ABOVE: ">"}
@@ -42,7 +42,7 @@ Models = Annotated[str, typer.Option(help="PROVIDER:MODEL[,setting=value]: a mod
 Memory = Annotated[float, typer.Option("--memory-gb", min=0.5, max=4096, help="What one task's code may allocate.")]
 
 
-class Outcome(StrEnum):
+class FilterOutcome(StrEnum):
     """How a task came out of the filters; an error is the task's, a fault is ours."""
 
     PASS = "pass"
@@ -51,12 +51,12 @@ class Outcome(StrEnum):
     FAULT = "fault"
 
 
-class Row(Model):
+class FilterRow(Model):
     """One task in the summary."""
 
     target: str
     task: str
-    verdict: Outcome
+    verdict: FilterOutcome
     failed: tuple[Filter, ...] = ()
     error: str = ""
     seconds: float
@@ -99,11 +99,11 @@ def filter_tasks(
     return _finish(rows, many, as_json)
 
 
-def _finish(rows: Sequence[Row], many: bool, as_json: bool) -> int:
+def _finish(rows: Sequence[FilterRow], many: bool, as_json: bool) -> int:
     """Print and give the exit code; a single task that cannot be opened is an error of usage."""
-    if not many and rows[0].verdict is Outcome.ERROR:
+    if not many and rows[0].verdict is FilterOutcome.ERROR:
         raise UsageError(rows[0].error)
-    if not many and rows[0].verdict is Outcome.FAULT:
+    if not many and rows[0].verdict is FilterOutcome.FAULT:
         raise HarnessError(rows[0].error)
     if as_json:
         print_json(rows if many else rows[0])
@@ -111,9 +111,9 @@ def _finish(rows: Sequence[Row], many: bool, as_json: bool) -> int:
         _print_summary(rows)
     elif rows[0].report:
         _print_report(rows[0].report)
-    if any(row.verdict is Outcome.FAULT for row in rows):
+    if any(row.verdict is FilterOutcome.FAULT for row in rows):
         return HarnessError.exit_code
-    return 0 if all(row.verdict is Outcome.PASS for row in rows) else 1
+    return 0 if all(row.verdict is FilterOutcome.PASS for row in rows) else 1
 
 
 def _opinion(models: str) -> Opinion:
@@ -133,7 +133,7 @@ def _opinion(models: str) -> Opinion:
     return opinion
 
 
-def _rows(found: Sequence[Target], options: OpenOptions, jobs: int, opinion: Opinion | None) -> Iterator[Row]:
+def _rows(found: Sequence[TaskTarget], options: OpenOptions, jobs: int, opinion: Opinion | None) -> Iterator[FilterRow]:
     """Rows as they are done."""
     pool = ThreadPoolExecutor(jobs)
     try:
@@ -146,20 +146,20 @@ def _rows(found: Sequence[Target], options: OpenOptions, jobs: int, opinion: Opi
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _row(target: Target, options: OpenOptions, opinion: Opinion | None) -> Row:
+def _row(target: TaskTarget, options: OpenOptions, opinion: Opinion | None) -> FilterRow:
     begun = time.monotonic()
-    report, verdict, said = None, Outcome.ERROR, ""
+    report, verdict, said = None, FilterOutcome.ERROR, ""
     try:
         with open_task(target, options) as opened:
             report = opened.filter()
             if opinion is not None:
                 report = with_opinion(report, opened.describe(), opinion)
-            verdict = Outcome.PASS if report.passed else Outcome.FAIL
+            verdict = FilterOutcome.PASS if report.passed else FilterOutcome.FAIL
     except UsageError as error:
         said = str(error)
     except HarnessError as error:
-        verdict, said = Outcome.FAULT, str(error)
-    return Row(
+        verdict, said = FilterOutcome.FAULT, str(error)
+    return FilterRow(
         target=target.label,
         task=report.task if report else target.name or target.path.stem,
         verdict=verdict,
@@ -170,7 +170,7 @@ def _row(target: Target, options: OpenOptions, opinion: Opinion | None) -> Row:
     )
 
 
-def _shown(rows: Iterator[Row], count: int, quiet: bool) -> list[Row]:
+def _shown(rows: Iterator[FilterRow], count: int, quiet: bool) -> list[FilterRow]:
     """The rows, with a bar on a terminal while they come and a line each elsewhere."""
     if sys.stderr.isatty():
         from rich.console import Console
@@ -187,7 +187,7 @@ def _shown(rows: Iterator[Row], count: int, quiet: bool) -> list[Row]:
     return found
 
 
-def _print_summary(rows: Sequence[Row]) -> None:
+def _print_summary(rows: Sequence[FilterRow]) -> None:
     """A table on a terminal, a line a task elsewhere."""
     if sys.stdout.isatty():
         table = [
@@ -198,7 +198,7 @@ def _print_summary(rows: Sequence[Row]) -> None:
         wide = max(len(row.task) for row in rows)
         for row in rows:
             print(f"{row.verdict:<6}{row.task:<{wide}}  {row.seconds:6.1f} s  {row.detail}".rstrip())
-    counts = [f"{sum(row.verdict is kind for row in rows)} {kind}" for kind in Outcome]
+    counts = [f"{sum(row.verdict is kind for row in rows)} {kind}" for kind in FilterOutcome]
     print(f"{len(rows)} tasks: {', '.join(counts)}")
 
 

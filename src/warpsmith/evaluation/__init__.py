@@ -6,9 +6,9 @@ from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
     from warpsmith.evaluation.baselines import (
-        Place,
+        BaselineRow,
+        BaselineScope,
         Prepared,
-        Row,
         Wanted,
         measure_each,
         preparable,
@@ -16,9 +16,17 @@ if TYPE_CHECKING:
         usual_flush_us,
         wanted,
     )
-    from warpsmith.evaluation.batch import Ahead, Malformed, Request, Results, read_requests, run_batch
+    from warpsmith.evaluation.batch import Ahead, BadLine, BatchLine, Results, read_requests, run_batch
     from warpsmith.evaluation.choices import Choices, Defence, machine_for, settled
-    from warpsmith.evaluation.corpus import Audit, Outcome, Specimen, audit, read_corpus, read_outcomes, untouched
+    from warpsmith.evaluation.corpus import (
+        Audit,
+        CorpusFile,
+        CorpusOutcome,
+        audit,
+        read_corpus,
+        read_outcomes,
+        untouched,
+    )
     from warpsmith.evaluation.run import PreparedEvaluation, evaluate, grade
 
 __getattr__ = lazy_members(__name__)

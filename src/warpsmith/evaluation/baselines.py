@@ -28,7 +28,7 @@ from warpsmith.machines.cuda import CudaMachine
 from warpsmith.machines.hardware import Need
 from warpsmith.machines.hardware.lease import lease
 from warpsmith.records import MODES, Case, Direction, Group, Model, Task
-from warpsmith.tasks.formats import Form, find
+from warpsmith.tasks.formats import TaskFormat, find
 from warpsmith.tasks.host import open_task
 from warpsmith.tasks.suite import folders
 
@@ -55,7 +55,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Place:
+class BaselineScope:
     """Whose times they are, and of which modes."""
 
     hardware: str
@@ -63,7 +63,7 @@ class Place:
     modes: tuple[str, ...] = MODES
 
     @classmethod
-    def here(cls, modes: tuple[str, ...] = MODES) -> "Place":
+    def here(cls, modes: tuple[str, ...] = MODES) -> "BaselineScope":
         """This GPU and this torch, named as a record names them."""
         now = environment(CudaMachine.first())
         return cls(now.hardware, now.torch, modes)
@@ -91,7 +91,7 @@ class Prepared:
     failed: Mapping[str, str]
 
 
-class Row(Model):
+class BaselineRow(Model):
     """A case: its baselines, measured now or left as they were kept, or why there are none."""
 
     task: str
@@ -121,7 +121,7 @@ def preparable(one: Wanted, modes: Sequence[str]) -> tuple[str, ...]:
     A graph of one's own compiles as the same code does without. What torch compiles for somebody else's task is not
     kept. With max-autotune the kernel of a product is chosen by timing and becomes part of what is kept.
     """
-    if find(one.target).form is not Form.SUITE:
+    if find(one.target).form is not TaskFormat.SUITE:
         return ()
     compiled = ("compile",) if any(mode.startswith("compile") for mode in modes) else ()
     tuned = ("max-autotune",) if "max-autotune" in modes and not multiplies(one.task) else ()
@@ -157,11 +157,11 @@ def prepare(every: Sequence[Wanted], modes: Sequence[str], start: Start, jobs: i
 
 def measure_each(
     every: Sequence[Wanted],
-    place: Place,
+    place: BaselineScope,
     believed_us: float | None,
     flush_us: Callable[[], float],
     hosts: HostFor = host_for,
-) -> Iterator[Row]:
+) -> Iterator[BaselineRow]:
     """Time each case alone on the GPU and keep it; a row as each is done.
 
     With `believed_us`, the flush of today, what is kept and has not drifted from it is left as it is.
@@ -226,7 +226,9 @@ def _prepared(one: Wanted, host: Host, modes: Sequence[str]) -> Prepared:
     return Prepared(one, time.monotonic() - begin, failed)
 
 
-def _measured(one: Wanted, place: Place, host: Host, kept: Baselines | None, flush_us: Callable[[], float]) -> Row:
+def _measured(
+    one: Wanted, place: BaselineScope, host: Host, kept: Baselines | None, flush_us: Callable[[], float]
+) -> BaselineRow:
     request = asked(one.target, one.task, one.direction, one.case)
     try:
         if kept and not kept.lacking(place.modes):
@@ -239,8 +241,8 @@ def _measured(one: Wanted, place: Place, host: Host, kept: Baselines | None, flu
     return _row(one, found.only(place.modes), left=False)
 
 
-def _row(one: Wanted, baselines: Baselines | None = None, left: bool = True, error: str = "") -> Row:
-    return Row(
+def _row(one: Wanted, baselines: Baselines | None = None, left: bool = True, error: str = "") -> BaselineRow:
+    return BaselineRow(
         task=one.task.name,
         direction=one.direction,
         case=one.case.name,

@@ -35,7 +35,7 @@ Judge: TypeAlias = Callable[[Candidate, Choices], Record]
 LINE_BYTES = 4 << 20  # of one line: a source has at most one MiB
 
 
-class Malformed(Model):
+class BadLine(Model):
     """The line that stands for a candidate which could not be evaluated: what is wrong with it."""
 
     error: str
@@ -68,7 +68,7 @@ class Early(Model):
 
 
 @dataclass(frozen=True)
-class Request:
+class BatchLine:
     """One line of a batch: its number, its digest, and the candidate or what is wrong."""
 
     number: int
@@ -81,7 +81,7 @@ class Request:
         return digest(self.text) if self.candidate is None else _key(self.candidate, choices.options(0).model_dump())
 
 
-def read_requests(path: Path, outside: bool = False) -> list[Request]:
+def read_requests(path: Path, outside: bool = False) -> list[BatchLine]:
     """Return the candidates of a file; a line that is none says why.
 
     Kernels lie below the folder of the file, unless `outside` allows more: their text becomes part of a record.
@@ -92,7 +92,7 @@ def read_requests(path: Path, outside: bool = False) -> list[Request]:
 
 
 def run_batch(
-    requests: Sequence[Request],
+    requests: Sequence[BatchLine],
     choices: Choices,
     jobs: int,
     judge: Judge | None = None,
@@ -123,7 +123,7 @@ class Results:
             os.truncate(path, len(whole))
         self.lines = [line.decode("utf-8", "replace") for line in whole.split(b"\n") if line.strip()]
 
-    def left(self, requests: Sequence[Request], choices: Choices) -> Sequence[Request]:
+    def left(self, requests: Sequence[BatchLine], choices: Choices) -> Sequence[BatchLine]:
         """The requests that have no line yet; a file of other candidates is refused."""
         fixed = replace(choices, device=settled(choices.device))
         for place, (line, request) in enumerate(zip(self.lines, requests, strict=False), 1):
@@ -160,13 +160,13 @@ class Ahead:
             if done[one.line] < 0:
                 self._found.setdefault((one.input, _key_of_line(one.line)), []).append(one.line)
 
-    def take(self, request: Request, choices: Choices) -> str | None:
+    def take(self, request: BatchLine, choices: Choices) -> str | None:
         """A result that an earlier run had for this request; each serves once, as the same kernel may stand twice."""
         with self._adding:
             found = self._found.get((digest(request.text), request.key(choices)))
             return found.pop() if found else None
 
-    def add(self, request: Request, line: str) -> None:
+    def add(self, request: BatchLine, line: str) -> None:
         """Keep one."""
         with self._adding:
             self._file.add(Early(input=digest(request.text), line=line).text())
@@ -176,20 +176,20 @@ class Ahead:
         self._path.unlink(missing_ok=True)
 
 
-def _request(number: int, text: str, folder: Folder) -> Request:
+def _request(number: int, text: str, folder: Folder) -> BatchLine:
     if len(text) > LINE_BYTES:
-        return Request(number, text, None, f"line of {len(text)} characters; at most {LINE_BYTES} are read")
+        return BatchLine(number, text, None, f"line of {len(text)} characters; at most {LINE_BYTES} are read")
     try:
         found = json.loads(text)
         if not isinstance(found, dict):
-            return Request(number, text, None, f"a {type(found).__name__}, not a JSON object")
-        return Request(number, text, Candidate.model_validate(_completed(found, folder)))
+            return BatchLine(number, text, None, f"a {type(found).__name__}, not a JSON object")
+        return BatchLine(number, text, Candidate.model_validate(_completed(found, folder)))
     except ValidationError as error:
-        return Request(number, text, None, f"no candidate: {first_wrong(error)}")
+        return BatchLine(number, text, None, f"no candidate: {first_wrong(error)}")
     except UsageError as error:
-        return Request(number, text, None, str(error))
+        return BatchLine(number, text, None, str(error))
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
-        return Request(number, text, None, f"not JSON: {error}")
+        return BatchLine(number, text, None, f"not JSON: {error}")
 
 
 def _completed(found: dict[str, Any], folder: Folder) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def _resolved(path: Path) -> Path:
         raise UsageError(f"{str(path)!r} is no path: {error}.") from None
 
 
-def _line(request: Request, choices: Choices, judge: Judge, ahead: Ahead | None) -> str:
+def _line(request: BatchLine, choices: Choices, judge: Judge, ahead: Ahead | None) -> str:
     """A record or what is wrong, as one line; whatever happens to one candidate, the next has its own line.
 
     What is our fault is not kept ahead of its turn: at an interrupt all that is in flight is.
@@ -231,12 +231,12 @@ def _line(request: Request, choices: Choices, judge: Judge, ahead: Ahead | None)
     return record.text()
 
 
-def _malformed(request: Request, why: str) -> str:
+def _malformed(request: BatchLine, why: str) -> str:
     error = f"Line {request.number}: {why}"
-    return Malformed(error=error, line=request.number, input=digest(request.text)).text()
+    return BadLine(error=error, line=request.number, input=digest(request.text)).text()
 
 
-def _is_for(line: str, request: Request, choices: Choices) -> bool:
+def _is_for(line: str, request: BatchLine, choices: Choices) -> bool:
     """Whether a line is this request's. A task of ours is named alike in both; what a path means is not known here."""
     record, asked = Record.read(line), request.candidate
     if isinstance(record, Record) and asked is not None and asked.task in folders():
@@ -248,8 +248,8 @@ def _key_of_line(line: str) -> str:
     record = Record.read(line)
     if isinstance(record, Record):
         return _key(record.candidate, record.options.model_dump())
-    refused = Malformed.read(line)
-    return refused.input if isinstance(refused, Malformed) else ""
+    refused = BadLine.read(line)
+    return refused.input if isinstance(refused, BadLine) else ""
 
 
 def _key(candidate: Candidate, options: dict[str, Any]) -> str:

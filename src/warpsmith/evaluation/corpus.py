@@ -29,7 +29,7 @@ class Expected(Model):
     reason: Reason
 
 
-class Specimen(Model):
+class CorpusFile(Model):
     """One file of a corpus, as its header describes it."""
 
     path: str
@@ -44,10 +44,10 @@ class Specimen(Model):
     harmless: str = ""
 
 
-class Outcome(Model):
+class CorpusOutcome(Model):
     """What came out for one file: where the way ended, and whether that is what should happen."""
 
-    specimen: Specimen
+    specimen: CorpusFile
     verdict: Verdict
     stage: str = ""
     reason: Reason | None = None
@@ -78,15 +78,15 @@ class Outcome(Model):
 class Audit(Model):
     """All outcomes, and the two rates with their denominators."""
 
-    outcomes: tuple[Outcome, ...]
-    skipped: tuple[Specimen, ...] = ()  # need another device
+    outcomes: tuple[CorpusOutcome, ...]
+    skipped: tuple[CorpusFile, ...] = ()  # need another device
 
     def count(self, attack: bool, wrong: bool | None = None) -> int:
         """How many attacks or controls were tried, or how many of them went wrong."""
         return sum(1 for one in self._tried if one.specimen.attack is attack and wrong in (None, one.wrong))
 
     @property
-    def _tried(self) -> list[Outcome]:
+    def _tried(self) -> list[CorpusOutcome]:
         """Without the attacks of which nothing is known; a control that has no verdict is a false alarm."""
         return [one for one in self.outcomes if not (one.specimen.attack and one.is_void)]
 
@@ -110,7 +110,7 @@ class Audit(Model):
         )
 
 
-def read_corpus(folders: Sequence[Path]) -> list[Specimen]:
+def read_corpus(folders: Sequence[Path]) -> list[CorpusFile]:
     """Every .cu file below the folders that says what it is; a folder without one is refused."""
     paths = sorted({path for folder in folders for path in _files(folder)})
     found = [specimen for path in paths if (specimen := read_specimen(path)) is not None]
@@ -120,7 +120,7 @@ def read_corpus(folders: Sequence[Path]) -> list[Specimen]:
     return found
 
 
-def read_specimen(path: Path) -> Specimen | None:
+def read_specimen(path: Path) -> CorpusFile | None:
     """The file's header; None when it is neither an attack nor a control."""
     fields = dict(_header(read_text(path)))
     if "attack" not in fields and "control" not in fields:
@@ -128,7 +128,7 @@ def read_specimen(path: Path) -> Specimen | None:
     if "task" not in fields:
         raise UsageError(f"{path}: the header has no '// task: NAME'. Add the task that the kernel is for.")
     try:
-        return Specimen(
+        return CorpusFile(
             path=str(path),
             name=fields.get("attack") or fields.get("control") or path.stem,
             attack="attack" in fields,
@@ -145,11 +145,11 @@ def read_specimen(path: Path) -> Specimen | None:
 
 
 def audit(
-    specimens: Sequence[Specimen],
+    specimens: Sequence[CorpusFile],
     choices: Choices,
     jobs: int,
-    tell: Callable[[Outcome], None],
-    known: Mapping[str, Outcome] | None = None,
+    tell: Callable[[CorpusOutcome], None],
+    known: Mapping[str, CorpusOutcome] | None = None,
 ) -> Audit:
     """Evaluate the whole corpus, `jobs` at a time; `tell` hears of each outcome when it is there.
 
@@ -167,18 +167,18 @@ def audit(
     return Audit(outcomes=outcomes, skipped=tuple(one for one in specimens if one not in fit))
 
 
-def way_for(specimen: Specimen, choices: Choices) -> Choices:
+def way_for(specimen: CorpusFile, choices: Choices) -> Choices:
     """How one file is tried: with every timing case where its header asks for that."""
     return replace(choices, most_cases=None) if specimen.cases == "all" else choices
 
 
-def key_of(specimen: Specimen, choices: Choices) -> str:
+def key_of(specimen: CorpusFile, choices: Choices) -> str:
     """Of a file's text, header and all, and of how it is tried."""
     tried = [choices.device, choices.gpu, sorted(choices.without), choices.most_cases, choices.trust]
     return digest_json([read_text(Path(specimen.path)), tried, warpsmith.__version__])
 
 
-def untouched(found: Audit, less: Choices) -> dict[str, Outcome]:
+def untouched(found: Audit, less: Choices) -> dict[str, CorpusOutcome]:
     """The outcomes that hold with fewer defences as well, by the keys that they have there.
 
     A sign in the text decides nothing, and what the link policy lets through goes the same way without it.
@@ -193,13 +193,13 @@ def untouched(found: Audit, less: Choices) -> dict[str, Outcome]:
     }
 
 
-def read_outcomes(lines: Sequence[str]) -> dict[str, Outcome]:
+def read_outcomes(lines: Sequence[str]) -> dict[str, CorpusOutcome]:
     """What an earlier run left in a file, by key; a line that is none is nothing, nor is one that says nothing."""
-    found = [one for line in lines if isinstance(one := Outcome.read(line), Outcome)]
+    found = [one for line in lines if isinstance(one := CorpusOutcome.read(line), CorpusOutcome)]
     return {one.key: one for one in found if one.key and not one.is_void}
 
 
-def examine(specimen: Specimen, choices: Choices, seed: int | None = None, by: Grade = grade) -> Outcome:
+def examine(specimen: CorpusFile, choices: Choices, seed: int | None = None, by: Grade = grade) -> CorpusOutcome:
     """What comes out for one file; by a secret seed unless one is given."""
     source = read_text(Path(specimen.path))
     candidate = Candidate(
@@ -215,7 +215,7 @@ def examine(specimen: Specimen, choices: Choices, seed: int | None = None, by: G
         honest = _honest(specimen, candidate, way, record, by)
         return judged(specimen, record, bool(choices.without), honest).model_copy(update={"key": key})
     except WarpsmithError as error:
-        return Outcome(
+        return CorpusOutcome(
             key=key,
             specimen=specimen,
             verdict=Verdict.FAULT,
@@ -226,7 +226,7 @@ def examine(specimen: Specimen, choices: Choices, seed: int | None = None, by: G
         )
 
 
-def _honest(specimen: Specimen, candidate: Candidate, choices: Choices, record: Record, by: Grade) -> float | None:
+def _honest(specimen: CorpusFile, candidate: Candidate, choices: Choices, record: Record, by: Grade) -> float | None:
     """The time of the slow kernel that an attack wraps, by the same secret seed; asked only of one that passed."""
     if not specimen.attack or record.concluded is not Verdict.PASS or "#ifdef HONEST" not in candidate.source:
         return None
@@ -234,7 +234,7 @@ def _honest(specimen: Specimen, candidate: Candidate, choices: Choices, record: 
     return _time_us(by(inside, choices, record.options.seeds[0]))
 
 
-def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | None = None) -> Outcome:
+def judged(specimen: CorpusFile, record: Record, bare: bool, honest_us: float | None = None) -> CorpusOutcome:
     """A record held against the header; `bare` when defences were left out.
 
     A pass is a success, unless the header says why this one does no harm and it gains no time.
@@ -242,7 +242,7 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
     verdict = record.concluded
     ended = next((one for one in record.results if one.verdict is record.verdict and one.reason), record.results[-1])
     passed, time_us = verdict is Verdict.PASS, _time_us(record)
-    outcome = Outcome(
+    outcome = CorpusOutcome(
         specimen=specimen,
         verdict=verdict,
         stage=ended.stage,
@@ -256,7 +256,7 @@ def judged(specimen: Specimen, record: Record, bare: bool, honest_us: float | No
     return outcome.model_copy(update={"expected": outcome.as_said(bare)})
 
 
-def _harmless(specimen: Specimen, time_us: float | None, honest_us: float | None) -> bool:
+def _harmless(specimen: CorpusFile, time_us: float | None, honest_us: float | None) -> bool:
     """Whether the header excuses a pass, and no time is gained over the honest kernel inside where both are known."""
     known = time_us is not None and honest_us is not None
     return bool(specimen.harmless) and not (known and (time_us or 0.0) < (honest_us or 0.0) * NO_GAIN)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
-    from warpsmith.isolation.child import Child, Exchanged, Outcome, run, spawn
+    from warpsmith.isolation.child import Child, ChildOutcome, Exchanged, run, spawn
     from warpsmith.isolation.collect import Refused, collect_file
     from warpsmith.isolation.frames import (
         HEAD,
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         encode,
     )
     from warpsmith.isolation.paths import system_paths
-    from warpsmith.isolation.policy import Limit, Limits, Policy, readable_bytes
+    from warpsmith.isolation.policy import Limit, Policy, ProcessLimits, readable_bytes
     from warpsmith.isolation.probe import probe_confinement
 
 __getattr__ = lazy_members(__name__)

@@ -29,7 +29,7 @@ PIPE_BYTES = 1 << 20  # tensors travel through these
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ChildOutcome:
     """How a child ended. Exactly one of `exit_code` and `signal` is set; output is cut at the limit."""
 
     exit_code: int | None
@@ -57,7 +57,7 @@ class Outcome:
         return f"it ended with exit code {self.exit_code}"
 
 
-def run(argv: Sequence[str | os.PathLike[str]], policy: Policy, stdin: bytes = b"") -> Outcome:
+def run(argv: Sequence[str | os.PathLike[str]], policy: Policy, stdin: bytes = b"") -> ChildOutcome:
     """Run a program to its end, confined. Its failure is a value; that it could not be started is a HarnessError."""
     with Child(argv, policy, stdin=stdin, frames=False) as child:
         return child.wait()
@@ -88,7 +88,7 @@ class Child:
         frames: bool = True,
     ) -> None:
         self.policy = policy
-        self._outcome: Outcome | None = None
+        self._outcome: ChildOutcome | None = None
         self._confined: Confined | None = None
         self._own: list[int] = []  # descriptors of ours, closed at the end
         theirs: list[int] = []  # descriptors that only the child keeps
@@ -180,18 +180,18 @@ class Child:
         with suppress(BrokenPipeError):
             os.write(self._control, b"k")
 
-    def wait(self) -> Outcome:
+    def wait(self) -> ChildOutcome:
         """Wait for the end, at most until the wall-clock limit."""
         if self._outcome is None:
             self._outcome = self._read_outcome()
         return self._outcome
 
-    def _read_outcome(self) -> Outcome:
+    def _read_outcome(self) -> ChildOutcome:
         confined = self.confined
         signaled, value, stop, _, peak_bytes, peak_tasks, seconds, cpu_s = OUTCOME_PAYLOAD.unpack(
             self._next_status(self.policy.limits.wall_s + GRACE_S).payload
         )
-        return Outcome(
+        return ChildOutcome(
             exit_code=None if signaled else value,
             signal=value if signaled else None,
             stdout=self._next_status(GRACE_S).payload,

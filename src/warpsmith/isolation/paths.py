@@ -44,14 +44,14 @@ def system_paths() -> tuple[Path, ...]:
 
 
 @dataclass(frozen=True)
-class View:
+class VisiblePaths:
     """The folders and files to show at their own places, parents first, and the links that lead to them."""
 
     binds: tuple[tuple[str, bool], ...]  # canonical path, writable
     links: tuple[tuple[str, str], ...]  # path, target
 
 
-def view(read: Iterable[Path], write: Iterable[Path]) -> View:
+def view(read: Iterable[Path], write: Iterable[Path]) -> VisiblePaths:
     """Resolve every path to its canonical place and keep the links that were crossed on the way."""
     links: dict[str, str] = {}
     binds: dict[str, bool] = {}
@@ -60,7 +60,7 @@ def view(read: Iterable[Path], write: Iterable[Path]) -> View:
         binds[real] = writable or binds.get(real, False)
     kept = {path: writable for path, writable in sorted(binds.items()) if not _covered(path, writable, binds)}
     inside = {path: target for path, target in links.items() if not _within_any(path, kept)}
-    return View(tuple(kept.items()), tuple(inside.items()))
+    return VisiblePaths(tuple(kept.items()), tuple(inside.items()))
 
 
 def _resolve(path: Path, links: dict[str, str], depth: int = 0) -> str:

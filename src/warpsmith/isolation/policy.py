@@ -10,7 +10,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Limits:
+class ProcessLimits:
     """Bounds of the whole process tree; the numbers are upper bounds, never targets.
 
     `processes` counts threads too, as the kernel does. `file_bytes` bounds each file and what the writable folders grow
@@ -44,7 +44,7 @@ class Policy:
 
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
-    limits: Limits = Limits()
+    limits: ProcessLimits = ProcessLimits()
     devices: bool = False
     seccomp: str = "general"  # or "none"
     env: Mapping[str, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Limit(enum.IntEnum):
     FILE_SIZE = 6
     KILLED = 7
 
-    def sentence(self, limits: Limits) -> str:
+    def sentence(self, limits: ProcessLimits) -> str:
         """What happened and the bound that was crossed."""
         match self:
             case Limit.WALL:

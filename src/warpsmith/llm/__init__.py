@@ -6,7 +6,7 @@ from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
     from warpsmith.llm.asking import Outcome, ask_all, ask_many
-    from warpsmith.llm.ensemble import Ensemble, Member
+    from warpsmith.llm.ensemble import Ensemble, EnsembleMember
     from warpsmith.llm.errors import (
         BudgetSpent,
         EmptyText,
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
         UnknownPrice,
         Unreachable,
     )
-    from warpsmith.llm.model import Answer, Finish, Model, Prompt
+    from warpsmith.llm.model import Finish, LanguageModel, ModelAnswer, Prompt
     from warpsmith.llm.opening import open_ensemble, open_model
     from warpsmith.llm.patience import Patience, PatientModel
     from warpsmith.llm.providers import PROVIDERS, Provider, key_variables
-    from warpsmith.llm.replay import Recorder, Recording, Replayer
+    from warpsmith.llm.replay import Replayer, Transcript, TranscriptWriter
     from warpsmith.llm.scripted import ScriptedModel
     from warpsmith.llm.settings import Price, Settings
     from warpsmith.llm.spec import ModelSpec, parse_model, parse_models

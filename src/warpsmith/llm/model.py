@@ -36,7 +36,7 @@ class Finish(StrEnum):
     OTHER = "other"
 
 
-class Answer(Frozen):
+class ModelAnswer(Frozen):
     """What a model said and what it took, with failed attempts at it; `usd` is None when nobody knows the price.
 
     `model` is the name it was asked under; `served` is what the provider says answered.
@@ -63,7 +63,7 @@ class Answer(Frozen):
 
 
 @runtime_checkable
-class Model(Protocol):
+class LanguageModel(Protocol):
     """Anything that answers a prompt: a provider's model, a script, a recording.
 
     `name` tells models with other settings apart. `ask` raises a `ModelError`; a refusal is an answer.
@@ -72,4 +72,4 @@ class Model(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def ask(self, prompt: Prompt) -> Answer: ...
+    async def ask(self, prompt: Prompt) -> ModelAnswer: ...

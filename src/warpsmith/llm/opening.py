@@ -3,10 +3,10 @@
 import logging
 
 from warpsmith.llm.dialects import load
-from warpsmith.llm.ensemble import Ensemble, Member
+from warpsmith.llm.ensemble import Ensemble, EnsembleMember
 from warpsmith.llm.errors import UnknownPrice
 from warpsmith.llm.gate import Gate
-from warpsmith.llm.model import Model, Prompt
+from warpsmith.llm.model import LanguageModel, Prompt
 from warpsmith.llm.patience import Patience, PatientModel
 from warpsmith.llm.prices import Tariff
 from warpsmith.llm.providers import find_key
@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 
 def open_model(
     text: str, settings: Settings | None = None, spend: Spend | None = None, patience: Patience | None = None
-) -> Model:
+) -> LanguageModel:
     """A model by name, `openai:gpt-5,temperature=0.7`; what the text does not set, `settings` do."""
     spec = parse_model(text, settings)
     return _open(spec, spend or Spend(), Gate(spec.settings.concurrency), patience)
@@ -30,7 +30,9 @@ def open_ensemble(text: str, spend: Spend | None = None) -> Ensemble:
     """The models of a `--models` text, on one budget; those of one provider share its places."""
     specs, purse = parse_models(text), spend or Spend()
     gates = {name: Gate(_places(specs, name)) for name in {spec.provider.name for spec in specs}}
-    return Ensemble([Member(_open(spec, purse, gates[spec.provider.name]), spec.settings.weight) for spec in specs])
+    return Ensemble(
+        [EnsembleMember(_open(spec, purse, gates[spec.provider.name]), spec.settings.weight) for spec in specs]
+    )
 
 
 def _places(specs: tuple[ModelSpec, ...], provider: str) -> int:
@@ -38,7 +40,7 @@ def _places(specs: tuple[ModelSpec, ...], provider: str) -> int:
     return min(spec.settings.concurrency for spec in specs if spec.provider.name == provider)
 
 
-def _open(spec: ModelSpec, spend: Spend, gate: Gate, patience: Patience | None = None) -> Model:
+def _open(spec: ModelSpec, spend: Spend, gate: Gate, patience: Patience | None = None) -> LanguageModel:
     key = find_key(spec.provider, spec.settings, spec.name)
     load(spec.provider.dialect)
     tariff = Tariff.of(spec)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from warpsmith.llm.errors import EmptyText, ModelError, RequestFailed
-from warpsmith.llm.model import Answer, Model, Prompt
+from warpsmith.llm.model import LanguageModel, ModelAnswer, Prompt
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class PatientModel:
 
     def __init__(
         self,
-        model: Model,
+        model: LanguageModel,
         patience: Patience,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         draw: Callable[[], float] = random.random,
@@ -54,7 +54,7 @@ class PatientModel:
     def name(self) -> str:
         return self._model.name
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         """The first whole answer, or the last failure; either with what all attempts cost."""
         tried, lost_usd = 0, 0.0
         while True:
@@ -73,7 +73,7 @@ class PatientModel:
         return self._patience.pause_s(error, tried, self._draw()) if isinstance(error, RequestFailed) else None
 
 
-def _whole(answer: Answer, lost_usd: float) -> Answer:
+def _whole(answer: ModelAnswer, lost_usd: float) -> ModelAnswer:
     """An answer that says something, with what the attempts before it cost."""
     if answer.text.strip() or answer.refused:
         return answer.model_copy(update={"usd": (answer.usd or 0.0) + lost_usd}) if lost_usd else answer

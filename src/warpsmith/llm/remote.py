@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from warpsmith.llm.dialects import DIALECTS, Wire
 from warpsmith.llm.errors import RequestFailed, TimedOut
 from warpsmith.llm.gate import Gate
-from warpsmith.llm.model import Answer, Prompt
+from warpsmith.llm.model import ModelAnswer, Prompt
 from warpsmith.llm.prices import Tariff
 from warpsmith.llm.spec import ModelSpec
 
@@ -39,7 +39,7 @@ class RemoteModel:
     def __repr__(self) -> str:
         return f"RemoteModel({self.name!r})"
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         """One request when the provider has a place free."""
         from warpsmith.llm.seam import answer
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from warpsmith.llm import errors
 from warpsmith.llm.errors import ModelError, ReplayMismatch, RequestFailed
-from warpsmith.llm.model import Answer, Model, Prompt
+from warpsmith.llm.model import LanguageModel, ModelAnswer, Prompt
 from warpsmith.llm.tape import Exchange, Failure, Tape, Voice, read_tape
 
 SHOWN_CHARACTERS = 120
 
 
-class Recorder:
+class TranscriptWriter:
     """A model whose every exchange, failures too, goes into a file."""
 
-    def __init__(self, model: Model, tape: Tape | Path) -> None:
+    def __init__(self, model: LanguageModel, tape: Tape | Path) -> None:
         self._model = model
         self._tape = tape if isinstance(tape, Tape) else Tape(tape, [Voice(name=model.name)])
 
@@ -25,7 +25,7 @@ class Recorder:
     def name(self) -> str:
         return self._model.name
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         """Ask, and keep what came of it."""
         try:
             answer = await self._model.ask(prompt)
@@ -36,7 +36,7 @@ class Recorder:
         return answer
 
 
-class Recording:
+class Transcript:
     """The exchanges of a file, each given out once, those of one prompt in the order they were made."""
 
     def __init__(self, path: Path) -> None:
@@ -86,8 +86,8 @@ class Recording:
 class Replayer:
     """A model that answers from a recording; with `model`, only from what that one said."""
 
-    def __init__(self, recording: Recording | Path, model: str | None = None) -> None:
-        self._recording = recording if isinstance(recording, Recording) else Recording(recording)
+    def __init__(self, recording: Transcript | Path, model: str | None = None) -> None:
+        self._recording = recording if isinstance(recording, Transcript) else Transcript(recording)
         self._only = model
 
     @property
@@ -96,7 +96,7 @@ class Replayer:
         names = [voice.name for voice in self._recording.voices]
         return self._only or (names[0] if len(names) == 1 else "replay")
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         """What was answered, or the failure that was met, when this was recorded."""
         exchange = self._recording.take(prompt, self._only)
         if exchange.answer is not None:

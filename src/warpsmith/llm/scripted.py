@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from warpsmith.llm.errors import ModelError, ScriptEnded
-from warpsmith.llm.model import Answer, Prompt
+from warpsmith.llm.model import ModelAnswer, Prompt
 
-Line = str | Answer | ModelError
+Line = str | ModelAnswer | ModelError
 BYTES_PER_TOKEN = 4  # as good as any for a fake
 
 
@@ -24,7 +24,7 @@ class ScriptedModel:
     def name(self) -> str:
         return self._name
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         """The next line of the script."""
         self.asked.append(prompt)
         line = self._line(prompt)
@@ -40,7 +40,7 @@ class ScriptedModel:
             raise ScriptEnded(f"{self.name} was asked {turn} times; its script has {len(self._script)} answers.")
         return self._script[turn - 1]
 
-    def _spoken(self, prompt: Prompt, text: str) -> Answer:
+    def _spoken(self, prompt: Prompt, text: str) -> ModelAnswer:
         tokens_in = (len(prompt.system) + len(prompt.user)) // BYTES_PER_TOKEN
         tokens_out = len(text) // BYTES_PER_TOKEN
-        return Answer(text=text, model=self.name, input_tokens=tokens_in, output_tokens=tokens_out, usd=0.0)
+        return ModelAnswer(text=text, model=self.name, input_tokens=tokens_in, output_tokens=tokens_out, usd=0.0)

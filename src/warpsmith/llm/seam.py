@@ -17,7 +17,7 @@ from warpsmith.llm.errors import (
     TimedOut,
     Unreachable,
 )
-from warpsmith.llm.model import Answer, Finish
+from warpsmith.llm.model import Finish, ModelAnswer
 
 if TYPE_CHECKING:
     from warpsmith.llm.prices import Tariff
@@ -65,14 +65,14 @@ def _detail(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def answer(response: ModelResponse, name: str, seconds: float, tariff: "Tariff", key: SecretStr | None) -> Answer:
+def answer(response: ModelResponse, name: str, seconds: float, tariff: "Tariff", key: SecretStr | None) -> ModelAnswer:
     """Our answer for theirs; thinking is not part of the text."""
     usage = response.usage
     if not (response.parts or response.finish_reason or usage.input_tokens):
         raise Malformed(name, "it has neither a text nor an end nor a count of tokens")
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     details = response.provider_details or {}
-    return Answer(
+    return ModelAnswer(
         text=clean(text or str(details.get("refusal") or ""), key),
         model=name,
         served=clean(response.model_name or "", key),

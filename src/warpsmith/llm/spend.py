@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from warpsmith.base import UsageError
 from warpsmith.llm.errors import BudgetSpent, RequestFailed
-from warpsmith.llm.model import Answer, Model, Prompt
+from warpsmith.llm.model import LanguageModel, ModelAnswer, Prompt
 
 
 class Spend:
@@ -88,7 +88,7 @@ class Spend:
 class MeteredModel:
     """A model that asks a `Spend` before it sends; `bound` is the most a prompt can cost, None when unknown."""
 
-    def __init__(self, model: Model, spend: Spend, bound: Callable[[Prompt], float | None]) -> None:
+    def __init__(self, model: LanguageModel, spend: Spend, bound: Callable[[Prompt], float | None]) -> None:
         self._model = model
         self._spend = spend
         self._bound = bound
@@ -97,7 +97,7 @@ class MeteredModel:
     def name(self) -> str:
         return self._model.name
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         """One request within the budget."""
         bound = self._bound(prompt)
         await self._spend.reserve(bound or 0.0, self.name)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from warpsmith.base import RECORDS_BYTES, MachineError, UsageError, read_file
 from warpsmith.llm.errors import ModelError
-from warpsmith.llm.model import Answer, Frozen, Prompt
+from warpsmith.llm.model import Frozen, ModelAnswer, Prompt
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T", bound=Frozen)
@@ -24,7 +24,7 @@ class Voice(Frozen):
     weight: float = 1.0
 
 
-class Header(Frozen):
+class TranscriptHeader(Frozen):
     """The first line of a recording."""
 
     format: Literal["warpsmith model traffic"] = "warpsmith model traffic"
@@ -49,7 +49,7 @@ class Exchange(Frozen):
 
     model: str
     prompt: Prompt
-    answer: Answer | None = None
+    answer: ModelAnswer | None = None
     failure: Failure | None = None
 
 
@@ -66,7 +66,7 @@ class Tape:
         except OSError as error:
             raise UsageError(f"Recording {path} cannot be written: {error.strerror}. Give another path.") from None
         if fresh:
-            self._write(Header(voices=tuple(voices)).model_dump_json())
+            self._write(TranscriptHeader(voices=tuple(voices)).model_dump_json())
         else:
             read_tape(path)  # never append to a file that is something else
             self._mend()
@@ -102,14 +102,14 @@ class Tape:
             os.truncate(self.path, raw.rfind(b"\n") + 1)
 
 
-def read_tape(path: Path) -> tuple[Header, tuple[Exchange, ...]]:
+def read_tape(path: Path) -> tuple[TranscriptHeader, tuple[Exchange, ...]]:
     """A recording as it lies on disk; a `UsageError` names the line that is not one."""
     lines = read_file(path, RECORDS_BYTES).split(b"\n")
     if lines.pop():  # every whole line ends in a newline
         LOG.warning("%s ends in half a line, which is left out: its writer was killed", path)
     if not lines:
         raise UsageError(f"Recording {path} is empty. Make one with --record {path}.")
-    header = _parsed(Header, lines[0], path, 1)
+    header = _parsed(TranscriptHeader, lines[0], path, 1)
     return header, tuple(_parsed(Exchange, line, path, place) for place, line in enumerate(lines[1:], 2))
 
 

@@ -124,7 +124,7 @@ MODES = ("eager", "compile", "max-autotune", "eager-graph", "compile-graph")
 FASTER_ABOVE = 1.01  # what the interval of a ratio must clear before anyone says "faster", and its reciprocal "slower"
 
 
-class Claim(StrEnum):
+class SpeedComparison(StrEnum):
     """What an interval lets one say."""
 
     FASTER = "faster"
@@ -132,7 +132,7 @@ class Claim(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
     @classmethod
-    def of(cls, low: float, high: float) -> "Claim":
+    def of(cls, low: float, high: float) -> "SpeedComparison":
         """Of the interval of a ratio."""
         if low > FASTER_ABOVE:
             return cls.FASTER
@@ -158,7 +158,7 @@ class CaseTiming(Model):
     baselines: Mapping[str, MeasuredTime] = Field(default_factory=dict)
     best: str = ""  # the name of the fastest baseline
     speedup: Ratio | None = None  # against the best one
-    claim: Claim | None = None
+    claim: SpeedComparison | None = None
     floor_us: float | None = None
     roofline: float | None = None  # floor over time
     launches: int | None = None

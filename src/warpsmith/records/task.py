@@ -36,7 +36,7 @@ class Dtype(StrEnum):
         return {"float64": 8, "float32": 4}.get(self.value, 2)
 
 
-class Kind(StrEnum):
+class ArgumentKind(StrEnum):
     """What an argument is to a kernel."""
 
     TENSOR = "tensor"
@@ -66,13 +66,16 @@ class Argument(Model):
     """One argument of a kernel."""
 
     name: str
-    kind: Kind
+    kind: ArgumentKind
     role: Role
 
     @property
     def multiplies(self) -> bool:
         """Whether it is a tensor that a gradient flows to."""
-        return self.kind in (Kind.TENSOR, Kind.OPTIONAL_TENSOR) and self.role in (Role.INPUT, Role.PARAMETER)
+        return self.kind in (ArgumentKind.TENSOR, ArgumentKind.OPTIONAL_TENSOR) and self.role in (
+            Role.INPUT,
+            Role.PARAMETER,
+        )
 
 
 class Signature(Model):
@@ -273,7 +276,7 @@ class Precision(Model):
         return "tf32" if self.tf32 and dtype is Dtype.FLOAT32 else dtype.value
 
 
-class Cost(Model):
+class WorkFormulas(Model):
     """Formulas over the axes, with `size` the bytes of an element, for the work a direction must do."""
 
     flops: str
@@ -313,7 +316,7 @@ class Task(Model):
     tolerance: Tolerance
     precision: Precision = Precision()
     libraries: tuple[str, ...] = ()
-    cost: Mapping[Direction, Cost] = Field(default_factory=dict)
+    cost: Mapping[Direction, WorkFormulas] = Field(default_factory=dict)
     work: Mapping[Direction, Mapping[str, Work]] = Field(default_factory=dict)  # by case, where there are no formulas
 
     @property

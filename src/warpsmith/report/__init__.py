@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
-    from warpsmith.report.agreement import Agreement, Answer, unanswered
+    from warpsmith.report.agreement import Agreement, AgreementAnswer, unanswered
     from warpsmith.report.blocks import Document
     from warpsmith.report.board import suite_document
     from warpsmith.report.document import report_document

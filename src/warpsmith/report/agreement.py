@@ -17,7 +17,7 @@ from warpsmith.records import (
 SETTLED = (Verdict.PASS, Verdict.FAIL)
 
 
-class Answer(StrEnum):
+class AgreementAnswer(StrEnum):
     """Whether two evaluations say the same; one without a verdict says nothing."""
 
     AGREES = "agrees"
@@ -25,7 +25,7 @@ class Answer(StrEnum):
     NO_VERDICT = "no verdict"
 
 
-class Times(Model):
+class TimeRatios(Model):
     """Times of the same cases, now over then: above 1 it is slower now. Both measured, or both modelled."""
 
     kind: str
@@ -45,8 +45,8 @@ class Agreement(Model):
     candidate: str = ""
     before: Verdict = Verdict.SKIP
     after: Verdict = Verdict.SKIP
-    answer: Answer
-    times: Times | None = None
+    answer: AgreementAnswer
+    times: TimeRatios | None = None
     notes: tuple[str, ...] = ()
     record: Record | None = None
 
@@ -72,7 +72,7 @@ def agreement(where: str, before: Record | None, after: Record, within: float) -
 
 def unanswered(where: str, before: Record | None, why: str) -> Agreement:
     """What is said of a line that is no record, or of one that cannot be evaluated here."""
-    nothing = Agreement(where=where, answer=Answer.NO_VERDICT, notes=(why,))
+    nothing = Agreement(where=where, answer=AgreementAnswer.NO_VERDICT, notes=(why,))
     if before is None:
         return nothing
     kernel = before.candidate
@@ -80,7 +80,7 @@ def unanswered(where: str, before: Record | None, why: str) -> Agreement:
     return nothing.model_copy(update=update)
 
 
-def same_times(before: Record, after: Record) -> Times | None:
+def same_times(before: Record, after: Record) -> TimeRatios | None:
     """The ratio of times of one kind on one hardware over the cases that both have; None where nothing compares."""
     if before.environment.hardware != after.environment.hardware or before.task_version != after.task_version:
         return None
@@ -90,7 +90,7 @@ def same_times(before: Record, after: Record) -> Times | None:
     ratios = [new.time.us / old.time.us for old, new in alike if old.time.us > 0 and new.time.us > 0]
     if not ratios:
         return None
-    return Times(kind=alike[0][1].time.kind, ratio=geomean(ratios), cases=len(ratios))
+    return TimeRatios(kind=alike[0][1].time.kind, ratio=geomean(ratios), cases=len(ratios))
 
 
 def _timed(record: Record) -> Sequence[CaseTiming]:
@@ -103,16 +103,16 @@ def _kind(case: CaseTiming) -> tuple[str, str]:
     return case.time.kind, case.time.gpu if isinstance(case.time, ModelledTime) else ""
 
 
-def _answer(before: Verdict, after: Verdict, times: Times | None, within: float) -> Answer:
+def _answer(before: Verdict, after: Verdict, times: TimeRatios | None, within: float) -> AgreementAnswer:
     if before not in SETTLED or after not in SETTLED:
-        return Answer.NO_VERDICT
+        return AgreementAnswer.NO_VERDICT
     if before is not after:
-        return Answer.DISAGREES
+        return AgreementAnswer.DISAGREES
     far = times is not None and not 1 / (1 + within) <= times.ratio <= 1 + within
-    return Answer.DISAGREES if far else Answer.AGREES
+    return AgreementAnswer.DISAGREES if far else AgreementAnswer.AGREES
 
 
-def _notes(before: Record | None, after: Record, times: Times | None) -> tuple[str, ...]:
+def _notes(before: Record | None, after: Record, times: TimeRatios | None) -> tuple[str, ...]:
     """Why less was compared than could have been."""
     if before is None:
         return ("published without a record: it should pass",)

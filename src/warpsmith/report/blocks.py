@@ -8,7 +8,7 @@ from warpsmith.report.page import Node
 
 
 @dataclass(frozen=True)
-class Words:
+class Paragraph:
     """A paragraph; `kind` is plain, strong or soft."""
 
     text: str
@@ -58,7 +58,7 @@ class Tree:
     nodes: tuple[Node, ...]
 
 
-Block: TypeAlias = Words | Table | Figure | Code | Attachment | Tree
+Block: TypeAlias = Paragraph | Table | Figure | Code | Attachment | Tree
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from warpsmith.base import geomean, plural
-from warpsmith.records import MODES, Claim
-from warpsmith.report.blocks import Block, Code, Document, Section, Table, Words
+from warpsmith.records import MODES, SpeedComparison
+from warpsmith.report.blocks import Block, Code, Document, Paragraph, Section, Table
 from warpsmith.report.cases import case_table
 from warpsmith.report.page import SuitePage, SuiteRow
 from warpsmith.report.words import error, foot, interval, macro_words, micro, percent, speedup
@@ -32,21 +32,21 @@ def suite_document(page: SuitePage) -> Document:
     filled = [row for row in page.rows if row.kind != "none"]
     sections = [Section("Suite", tuple(_speeds(page, filled)), level=1)]
     if filled:
-        sections.append(Section("Times, roofline, held-out shapes", (Words(LIMITS), _limits(filled))))
-        sections.append(Section("Times a case", (Words(CASES),)))
+        sections.append(Section("Times, roofline, held-out shapes", (Paragraph(LIMITS), _limits(filled))))
+        sections.append(Section("Times a case", (Paragraph(CASES),)))
     sections += [Section(f"{row.task} {row.direction}", tuple(_kernel(row)), level=3) for row in filled]
     return Document("warpsmith: suite", tuple(sections), foot(page.made, page.package))
 
 
 def _speeds(page: SuitePage, filled: Sequence[SuiteRow]) -> Iterator[Block]:
     there = f"{len(filled)} of {plural(len(page.rows), 'direction')} of tasks have a right and timed kernel"
-    yield Words(f"{there} in {page.source}. {SPEEDS}")
-    yield from (Words(text, "strong") for text in _means(filled))
+    yield Paragraph(f"{there} in {page.source}. {SPEEDS}")
+    yield from (Paragraph(text, "strong") for text in _means(filled))
     yield _speed_table(page.rows)
-    yield from (Words(text) for text in _doubts(filled))
-    yield from (Words(text, "soft") for text in page.left_out)
+    yield from (Paragraph(text) for text in _doubts(filled))
+    yield from (Paragraph(text, "soft") for text in page.left_out)
     if page.command:
-        yield Words("Made by this command, from the records alone:")
+        yield Paragraph("Made by this command, from the records alone:")
         yield Code(page.command)
 
 
@@ -69,8 +69,8 @@ def _whole(row: SuiteRow) -> bool:
 def _doubts(rows: Sequence[SuiteRow]) -> Iterator[str]:
     """Where torch still wins, where nothing is sure, and what was measured less well than a claim."""
     measured = [row for row in rows if row.kind == "measured"]
-    slower = [row for row in measured if row.claim is Claim.SLOWER]
-    unsure = [row for row in measured if row.claim is Claim.INCONCLUSIVE]
+    slower = [row for row in measured if row.claim is SpeedComparison.SLOWER]
+    unsure = [row for row in measured if row.claim is SpeedComparison.INCONCLUSIVE]
     partly = [row for row in measured if not _whole(row)]
     search = [row for row in measured if row.tier == "search"]
     older = [row for row in measured if row.older]
@@ -130,16 +130,16 @@ def _checked(row: SuiteRow, secret: bool) -> str:
 
 
 def _kernel(row: SuiteRow) -> Iterator[Block]:
-    yield Words(row.sentence)
+    yield Paragraph(row.sentence)
     yield case_table(row.cases)
     notes: dict[str, list[str]] = {}
     for case in row.cases:
         for note in case.notes:
             notes.setdefault(note, []).append(case.name)
-    yield from (Words(f"{', '.join(names)}: {note}.", "soft") for note, names in notes.items())
+    yield from (Paragraph(f"{', '.join(names)}: {note}.", "soft") for note, names in notes.items())
     if row.gap:
-        yield Words(row.gap.sentence, "soft")
-    yield Words(_origin(row), "soft")
+        yield Paragraph(row.gap.sentence, "soft")
+    yield Paragraph(_origin(row), "soft")
 
 
 def _origin(row: SuiteRow) -> str:

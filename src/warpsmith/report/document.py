@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from warpsmith.base import plural
 from warpsmith.evaluation.profile import Mark, roofline_svg
 from warpsmith.records import Run
-from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
+from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Paragraph, Section, Table, Tree
 from warpsmith.report.cases import case_table
-from warpsmith.report.page import BestKernel, Calibrated, CaseRow, ReportPage, RunPage, Step
+from warpsmith.report.page import BestKernel, Calibrated, CaseRow, ReportPage, RunPage, StageCount
 from warpsmith.report.svg import Bar, Dot, bars_svg, progress_svg
 from warpsmith.report.words import SHORT, error, foot, lines_of, macro_words, percent, speedup
 
@@ -32,7 +32,7 @@ def _run(page: RunPage, calibration: Calibrated | None) -> Iterator[Section]:
         yield Section("Times a case", tuple(_cases(page)))
         yield Section("Roofline", tuple(_roofline(page)))
     if page.lineage:
-        yield Section("Lineage", (Words(_tree_words(page)), Tree(page.lineage)))
+        yield Section("Lineage", (Paragraph(_tree_words(page)), Tree(page.lineage)))
     yield Section("Verifiers", tuple(_verifiers(page, calibration)))
     yield Section("Costs", tuple(_costs(page)))
     if page.lessons:
@@ -45,14 +45,14 @@ def _run(page: RunPage, calibration: Calibrated | None) -> Iterator[Section]:
 
 def _head(page: RunPage) -> Iterator[Block]:
     run, minutes = page.run, _minutes(page)
-    yield Words(page.headline.sentence, "strong")
+    yield Paragraph(page.headline.sentence, "strong")
     if page.headline.kind == "modelled":
-        yield Words("Times of this run are modelled by the virtual GPU. None of them was measured.", "soft")
+        yield Paragraph("Times of this run are modelled by the virtual GPU. None of them was measured.", "soft")
     spent = f"{plural(page.evaluations, 'evaluation')}, {page.usd:.2f} US dollars{minutes}"
-    yield Words(f"{run.task}, {run.direction}, on {run.device}. {spent}. {run.stands}.")
+    yield Paragraph(f"{run.task}, {run.direction}, on {run.device}. {spent}. {run.stands}.")
     if not page.evaluations:
-        yield Words(f"Nothing was evaluated yet. {run.go_on} goes on.")
-    yield from (Words(f"Left out: {text}", "soft") for text in page.left_out)
+        yield Paragraph(f"Nothing was evaluated yet. {run.go_on} goes on.")
+    yield from (Paragraph(f"Left out: {text}", "soft") for text in page.left_out)
 
 
 def _minutes(page: RunPage) -> str:
@@ -74,7 +74,7 @@ def _progress(page: RunPage) -> Iterator[Block]:
         yield Figure(progress_svg(by_dollars, "US dollars", progress.unit), "The same over what models cost.")
     yield _steps(page, paid)
     if not paid:
-        yield Words("No model was paid: progress over dollars stands at 0.", "soft")
+        yield Paragraph("No model was paid: progress over dollars stands at 0.", "soft")
 
 
 def _steps(page: RunPage, paid: bool) -> Table:
@@ -100,7 +100,7 @@ def _funnel(page: RunPage) -> Iterator[Block]:
     yield Table(("ended at", "verdict", "reason", "count"), rows, frozenset({"count"}))
 
 
-def _step_name(step: Step) -> str:
+def _step_name(step: StageCount) -> str:
     return f"{step.stage}: {step.reason or step.verdict}"
 
 
@@ -109,11 +109,11 @@ def _cases(page: RunPage) -> Iterator[Block]:
     yield Figure(_case_bars(page), _bars_caption(page.cases))
     if page.checks:
         rows = tuple((row.group, str(row.cases), str(row.calls), error(row.worst)) for row in page.checks)
-        yield Words("Results that were checked, by what the cases are for:", "soft")
+        yield Paragraph("Results that were checked, by what the cases are for:", "soft")
         columns = ("cases for", "cases", "calls", "worst error / bound")
         yield Table(columns, rows, frozenset(columns[1:]))
     if page.gap:
-        yield Words(f"Generalization: {page.gap.sentence}")
+        yield Paragraph(f"Generalization: {page.gap.sentence}")
 
 
 def _case_bars(page: RunPage) -> str:
@@ -138,7 +138,7 @@ def _bars_caption(cases: tuple[CaseRow, ...]) -> str:
 def _roofline(page: RunPage) -> Iterator[Block]:
     facts = page.profile
     if facts is None or facts.ceilings is None:
-        yield Words(
+        yield Paragraph(
             f"This kernel was not profiled. warpsmith report {page.run.name} --profile does it and draws its place "
             "under the roofline; shares of the roofline a case stand above."
         )
@@ -162,7 +162,7 @@ def _tree_words(page: RunPage) -> str:
 def _verifiers(page: RunPage, calibration: Calibrated | None) -> Iterator[Block]:
     found = page.verifiers
     saved = f", about {found.saved_s:.0f} s of evaluation saved" if found.saved_s else ""
-    yield Words(
+    yield Paragraph(
         f"{found.stopped} stopped before the check{saved}; {found.reached} came to the check, {found.missed} of them "
         "failed it."
     )
@@ -181,7 +181,7 @@ def _verifiers(page: RunPage, calibration: Calibrated | None) -> Iterator[Block]
 
 
 def _calibration(found: Calibrated) -> Iterator[Block]:
-    yield Words(f"On the labelled corpus of {found.wrong} wrong and {found.right} right kernels:")
+    yield Paragraph(f"On the labelled corpus of {found.wrong} wrong and {found.right} right kernels:")
     columns = ("verifier", "caught", "missed", "false alarms", "cleared", "GPU seconds saved")
     rows = tuple(
         (one.verifier, str(one.caught), str(one.missed), str(one.alarms), str(one.cleared), f"{one.gpu_saved_s:.0f}")
@@ -192,7 +192,7 @@ def _calibration(found: Calibrated) -> Iterator[Block]:
 
 def _costs(page: RunPage) -> Iterator[Block]:
     if not page.calls:
-        yield Words("No model was asked: seeds and tuner were the whole search.")
+        yield Paragraph("No model was asked: seeds and tuner were the whole search.")
         return
     columns = ("model", "operator", "calls", "tokens in", "tokens out", "seconds", "US dollars")
     rows = [
@@ -216,12 +216,12 @@ def _lessons(page: RunPage) -> Table:
 
 def _kernel(best: BestKernel) -> Iterator[Block]:
     macros = f", compiled with {macro_words(best.macros)}" if best.macros else ""
-    yield Words(f"{best.candidate[:SHORT]}, {best.language} style{macros}.")
+    yield Paragraph(f"{best.candidate[:SHORT]}, {best.language} style{macros}.")
     if best.profile:
         yield Code(best.profile)
     marks = {line.place.line: f"{line.share:.0%} of {line.of}" for line in best.hot}
     if marks:
-        yield Words("Lines where its time goes are marked with their share.", "soft")
+        yield Paragraph("Lines where its time goes are marked with their share.", "soft")
     lines = plural(len(lines_of(best.source)), "line")
     yield Code(best.source, marks, numbered=True, title=f"Source, {lines}")
 
@@ -247,10 +247,10 @@ def _environment(best: BestKernel, run: Run) -> Iterator[Block]:
     )
     yield Table(("what", "value"), tuple(pair for pair in pairs if pair[1]))
     again, *here = best.commands
-    yield Words("To grade it again on any machine, with fresh secret seeds, save the record and:")
+    yield Paragraph("To grade it again on any machine, with fresh secret seeds, save the record and:")
     yield Attachment(f"{run.name}.record.json", best.record.text())
     yield Code(again)
-    yield Words("Where the archive is:")
+    yield Paragraph("Where the archive is:")
     yield Code("\n".join(here))
 
 

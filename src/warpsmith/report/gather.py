@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import warpsmith
-from warpsmith.archive import Archive, Entry
+from warpsmith.archive import Archive, ArchivedEvaluation
 from warpsmith.records import HELPED, HURT, LESSON, Lesson, MeasuredScore, ProfileFacts, Run, Score
-from warpsmith.report.page import Calibrated, Kind, Point, Progress, ReportPage, RunPage
+from warpsmith.report.page import Calibrated, Kind, Point, ReportPage, RunPage, ScoreHistory
 from warpsmith.report.scan import STOPPED, Scan, Sight, funnel, ids, never_evaluated, scan_run
 from warpsmith.report.tree import MOST_NODES, lineage
 from warpsmith.report.winner import best_kernel, case_rows, check_rows, gap_of, headline
@@ -80,7 +80,7 @@ def points_of(sights: Sequence[Sight], basis: str) -> list[Point]:
     return points
 
 
-def profile_of(archive: Archive, best: Entry) -> ProfileFacts | None:
+def profile_of(archive: Archive, best: ArchivedEvaluation) -> ProfileFacts | None:
     """The best kernel's profile: of its record, else the one that `warpsmith report --profile` kept."""
     result = best.record.result(PROFILE)
     if result is not None and isinstance(result.facts, ProfileFacts):
@@ -100,13 +100,13 @@ def lessons_of(archive: Archive, run: str) -> tuple[Lesson, ...]:
     return (*helped, *hurt, *list(failed.values())[:MOST_FAULTS])
 
 
-def _progress(points: Sequence[Point], scored: int, sights: Sequence[Sight], basis: str) -> Progress:
+def _progress(points: Sequence[Point], scored: int, sights: Sequence[Sight], basis: str) -> ScoreHistory:
     score = next((one.score for one in sights if one.score and one.score.basis == basis), None)
     if score is None:
-        return Progress()
+        return ScoreHistory()
     kind: Kind = score.kind
     unit = "speedup over torch's best mode" if kind == "measured" else "modelled µs"
-    return Progress(kind=kind, unit=unit, scored=scored, points=tuple(points))
+    return ScoreHistory(kind=kind, unit=unit, scored=scored, points=tuple(points))
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:

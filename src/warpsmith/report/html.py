@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 from warpsmith.base import plural
-from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
+from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Paragraph, Section, Table, Tree
 from warpsmith.report.forest import Grown, count, grow
 from warpsmith.report.page import Node
 from warpsmith.report.words import SHORT, lines_of, macro_words
@@ -54,7 +54,7 @@ def _section(place: int, section: Section) -> str:
 
 def _block(block: Block) -> str:
     match block:
-        case Words(text=text, kind=kind):
+        case Paragraph(text=text, kind=kind):
             return f'<p class="{kind}">{escape(text)}</p>'
         case Table():
             return _table(block)

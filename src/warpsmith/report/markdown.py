@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from warpsmith.base import visible
-from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Section, Table, Tree, Words
+from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Paragraph, Section, Table, Tree
 from warpsmith.report.forest import Grown, grow
 from warpsmith.report.words import SHORT, lines_of, macro_words
 
@@ -24,9 +24,9 @@ def _section(section: Section) -> str:
 
 def _block(block: Block) -> str:
     match block:
-        case Words(text=text, kind="strong"):
+        case Paragraph(text=text, kind="strong"):
             return f"**{_plain(text)}**"
-        case Words(text=text):
+        case Paragraph(text=text):
             return _plain(text)
         case Table():
             return _table(block)

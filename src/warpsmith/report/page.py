@@ -6,7 +6,18 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from warpsmith.records import Claim, Environment, HotLine, Lesson, Model, ModelCall, ProfileFacts, Ratio, Record, Run
+from warpsmith.records import (
+    Environment,
+    HotLine,
+    Lesson,
+    Model,
+    ModelCall,
+    ProfileFacts,
+    Ratio,
+    Record,
+    Run,
+    SpeedComparison,
+)
 
 Kind = Literal["measured", "modelled", "none"]
 
@@ -35,7 +46,7 @@ class Point(Model):
     better: bool = False  # than everything before it
 
 
-class Progress(Model):
+class ScoreHistory(Model):
     """The scores of one ranking in the order of evaluation; of too many, all that were better and a share."""
 
     kind: Kind = "none"
@@ -44,7 +55,7 @@ class Progress(Model):
     points: tuple[Point, ...] = ()
 
 
-class Step(Model):
+class StageCount(Model):
     """How many proposals or evaluations ended so."""
 
     stage: str
@@ -70,7 +81,7 @@ class StageRow(Model):
         return self.passed + self.failed + self.quarantined + self.skipped + self.faults
 
 
-class Verifiers(Model):
+class VerifierSummary(Model):
     """What was stopped before the hard check, what slipped through, and what that saved."""
 
     stopped: int = 0
@@ -138,7 +149,7 @@ class CaseRow(Model):
     baselines: Mapping[str, float] = Field(default_factory=dict)  # µs
     best: str = ""
     speedup: Ratio | None = None
-    claim: Claim | None = None
+    claim: SpeedComparison | None = None
     floor_us: float | None = None
     roofline: float | None = None
     error: float | None = None  # the largest over its bound
@@ -189,10 +200,10 @@ class RunPage(Model):
     evaluations: int
     usd: float
     headline: Headline
-    progress: Progress = Progress()
-    funnel: tuple[Step, ...] = ()
+    progress: ScoreHistory = ScoreHistory()
+    funnel: tuple[StageCount, ...] = ()
     stages: tuple[StageRow, ...] = ()
-    verifiers: Verifiers = Verifiers()
+    verifiers: VerifierSummary = VerifierSummary()
     cases: tuple[CaseRow, ...] = ()
     checks: tuple[CheckRow, ...] = ()
     gap: Gap | None = None
@@ -228,7 +239,7 @@ class SuiteRow(Model):
     best: float | None = None  # against the best mode of each case
     low: float | None = None
     high: float | None = None
-    claim: Claim | None = None
+    claim: SpeedComparison | None = None
     tier: str = ""
     older: bool = False  # evaluated before the task became what it is now
     us: float | None = None  # device time, of the row's kind

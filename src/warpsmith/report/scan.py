@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from pydantic import ConfigDict, Field
 
-from warpsmith.archive import Archive, Entry
+from warpsmith.archive import Archive, ArchivedEvaluation
 from warpsmith.records import GENERATION, PROPOSAL, Model, Reason, Score, Verdict
-from warpsmith.report.page import StageRow, Step, Verifiers
+from warpsmith.report.page import StageCount, StageRow, VerifierSummary
 from warpsmith.report.words import score_words
 
 ORDER = ("proposal", "static", "compile", "virtual", "check", "sanitizer", "record", "timing", "profile")
@@ -77,7 +77,7 @@ class Scan:
     missed: int = 0
     hard_s: float = 0.0
 
-    def take(self, entry: Entry, usd: float) -> None:
+    def take(self, entry: ArchivedEvaluation, usd: float) -> None:
         """Count one evaluation; `usd` are spent by then."""
         glance = Glance.model_validate_json(entry.body)
         self.sights.append(_sight(entry, glance, len(self.sights) + 1, usd))
@@ -87,7 +87,7 @@ class Scan:
             row["seconds"] = row.get("seconds", 0.0) + said.seconds
         self._judge(entry, glance)
 
-    def _judge(self, entry: Entry, glance: Glance) -> None:
+    def _judge(self, entry: ArchivedEvaluation, glance: Glance) -> None:
         checked = any(said.stage == "check" and said.verdict is not Verdict.SKIP for said in glance.results)
         self.reached += checked
         self.missed += checked and entry.verdict is Verdict.FAIL and entry.stage == "check"
@@ -101,11 +101,13 @@ class Scan:
             StageRow.model_validate({"stage": stage, **self.stages[stage]}) for stage in sorted(self.stages, key=_place)
         )
 
-    def verifiers(self, never: int) -> Verifiers:
+    def verifiers(self, never: int) -> VerifierSummary:
         """The balance; `never` proposals were stopped before they became an evaluation."""
         stopped, mean = self.stopped + never, self.hard_s / self.reached if self.reached else None
         saved = stopped * mean if mean is not None else None
-        return Verifiers(stopped=stopped, reached=self.reached, missed=self.missed, evaluation_s=mean, saved_s=saved)
+        return VerifierSummary(
+            stopped=stopped, reached=self.reached, missed=self.missed, evaluation_s=mean, saved_s=saved
+        )
 
 
 class Proposed(_Lean):
@@ -135,11 +137,11 @@ def never_evaluated(archive: Archive, run: str) -> dict[str, int]:
     return counts
 
 
-def funnel(archive: Archive, run: str, never: Mapping[str, int]) -> tuple[Step, ...]:
+def funnel(archive: Archive, run: str, never: Mapping[str, int]) -> tuple[StageCount, ...]:
     """Where the way of proposals and evaluations ended, in the order of the stages."""
-    steps = [Step(stage=PROPOSAL, verdict=word, reason="", count=count) for word, count in sorted(never.items())]
+    steps = [StageCount(stage=PROPOSAL, verdict=word, reason="", count=count) for word, count in sorted(never.items())]
     steps += [
-        Step(stage=one.stage or "none", verdict=one.verdict.value, reason=one.reason, count=one.count)
+        StageCount(stage=one.stage or "none", verdict=one.verdict.value, reason=one.reason, count=one.count)
         for one in archive.outcomes(run)
     ]
     return tuple(sorted(steps, key=lambda step: (_place(step.stage), step.verdict == "pass", -step.count)))
@@ -150,7 +152,7 @@ def ids(sights: Iterable[Sight]) -> frozenset[str]:
     return frozenset(sight.candidate for sight in sights)
 
 
-def _sight(entry: Entry, glance: Glance, number: int, usd: float) -> Sight:
+def _sight(entry: ArchivedEvaluation, glance: Glance, number: int, usd: float) -> Sight:
     ended = f"{entry.verdict.value} at {entry.stage}" + (f": {entry.reason}" if entry.reason else "")
     kernel = glance.candidate
     return Sight(

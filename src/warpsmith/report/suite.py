@@ -6,9 +6,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 import warpsmith
-from warpsmith.archive import Archive, Entry
+from warpsmith.archive import Archive, ArchivedEvaluation
 from warpsmith.base import RECORDS_BYTES, UsageError, read_file
-from warpsmith.records import MODES, CaseTiming, Claim, Direction, MeasuredScore, Record
+from warpsmith.records import MODES, CaseTiming, Direction, MeasuredScore, Record, SpeedComparison
 from warpsmith.report.page import SuitePage, SuiteRow
 from warpsmith.report.winner import case_rows, check_rows, gap_of, headline
 from warpsmith.report.words import SHORT, mean_of, score_words
@@ -64,7 +64,7 @@ def _load(archive: Archive, path: Path) -> str:
     return f"{path.name}: {bad} of {len(lines)} lines hold no record and were passed over." if bad else ""
 
 
-def _ended(entry: Entry) -> str:
+def _ended(entry: ArchivedEvaluation) -> str:
     """What a record without a score says."""
     reason = f" ({entry.reason})" if entry.reason else ""
     return f"{entry.verdict} at {entry.stage}{reason}" if entry.stage else entry.verdict.value
@@ -80,7 +80,7 @@ def _row(archive: Archive, pair: Pair, last: str, version: str, loaded: bool) ->
     return _filled(entries[0], version, created)
 
 
-def _filled(entry: Entry, version: str, created: datetime | None) -> SuiteRow:
+def _filled(entry: ArchivedEvaluation, version: str, created: datetime | None) -> SuiteRow:
     record, score = entry.record, entry.score
     cases = record.timing.seen if record.timing else ()
     measured = score if isinstance(score, MeasuredScore) else None
@@ -98,7 +98,7 @@ def _filled(entry: Entry, version: str, created: datetime | None) -> SuiteRow:
         best=measured.value if measured else None,
         low=measured.low if measured else None,
         high=measured.high if measured else None,
-        claim=Claim.of(measured.low, measured.high) if measured else None,
+        claim=SpeedComparison.of(measured.low, measured.high) if measured else None,
         tier=record.timing.tier if record.timing else "",
         older=version not in ("", record.task_version),
         us=mean_of(one.time.us for one in cases),

@@ -3,14 +3,13 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from warpsmith.archive import Entry
+from warpsmith.archive import ArchivedEvaluation
 from warpsmith.base import plural
 from warpsmith.evaluation.profile import profile_digest
 from warpsmith.records import (
     MODES,
     CaseCheck,
     CaseTiming,
-    Claim,
     Group,
     HotLine,
     MeasuredScore,
@@ -19,19 +18,20 @@ from warpsmith.records import (
     ProfileFacts,
     Record,
     Run,
+    SpeedComparison,
 )
 from warpsmith.report.page import BestKernel, CaseRow, CheckRow, Gap, Headline, Kind
 from warpsmith.report.words import lines_of, mean_of, micro, percent, shape_words, speedup
 from warpsmith.tasks.inputs import NEAR
 
 CLAIMS = {
-    Claim.FASTER: "faster than",
-    Claim.SLOWER: "slower than",
-    Claim.INCONCLUSIVE: "neither surely faster nor slower than",
+    SpeedComparison.FASTER: "faster than",
+    SpeedComparison.SLOWER: "slower than",
+    SpeedComparison.INCONCLUSIVE: "neither surely faster nor slower than",
 }
 
 
-def headline(entry: Entry | None, gain: float | None) -> Headline:
+def headline(entry: ArchivedEvaluation | None, gain: float | None) -> Headline:
     """What was found, held against what, how surely. Nothing right is a headline too."""
     score = entry.score if entry else None
     if entry is None or score is None:
@@ -41,7 +41,7 @@ def headline(entry: Entry | None, gain: float | None) -> Headline:
     return _measured(entry, score, gain)
 
 
-def _modelled(entry: Entry, score: ModelledScore, gain: float | None) -> Headline:
+def _modelled(entry: ArchivedEvaluation, score: ModelledScore, gain: float | None) -> Headline:
     than = f", {speedup(gain)} the speed of the kernel it began with" if gain else ""
     text = (
         f"{micro(score.us)} modelled (never measured) for {entry.task} {entry.direction}, the geometric mean over "
@@ -50,13 +50,13 @@ def _modelled(entry: Entry, score: ModelledScore, gain: float | None) -> Headlin
     return Headline(kind="modelled", sentence=text, value=score.us, against="", gain=gain)
 
 
-def _measured(entry: Entry, score: MeasuredScore, gain: float | None) -> Headline:
+def _measured(entry: ArchivedEvaluation, score: MeasuredScore, gain: float | None) -> Headline:
     cases = entry.record.timing.seen if entry.record.timing else ()
     against = _against(cases)
     level = max((one.speedup.level for one in cases if one.speedup), default=None)
     than = f"; {speedup(gain)} the speed of the kernel it began with" if gain else ""
     sure = f"{level:.1%} interval a case" if level else "interval"
-    claim = CLAIMS[Claim.of(score.low, score.high)]
+    claim = CLAIMS[SpeedComparison.of(score.low, score.high)]
     text = (
         f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f}, {sure}): {claim} {against} "
         f"for {entry.task} {entry.direction} on {entry.record.environment.device} over "
@@ -191,7 +191,7 @@ def _gap_text(gap: Gap) -> str:
     )
 
 
-def best_kernel(entry: Entry, run: Run, profile: ProfileFacts | None) -> BestKernel:
+def best_kernel(entry: ArchivedEvaluation, run: Run, profile: ProfileFacts | None) -> BestKernel:
     """The winner's text with the profile's lines, and the commands that grade it again."""
     record = entry.record
     return BestKernel(

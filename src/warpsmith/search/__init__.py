@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from warpsmith.search.generation import Evaluate
     from warpsmith.search.loop import Aim, Search, Tools
     from warpsmith.search.planner import Shape
-    from warpsmith.search.proposals import Opinion, Screen, Subject
+    from warpsmith.search.proposals import Opinion, PromptContext, Screen
     from warpsmith.search.selection import Limits
     from warpsmith.search.start import first_candidate
-    from warpsmith.search.view import Ending, View
+    from warpsmith.search.view import Ending, RunView
 
 __getattr__ = lazy_members(__name__)

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from warpsmith.base import UsageError
 from warpsmith.languages.cuda import normal_key
-from warpsmith.llm import Answer, Ensemble, Exchange, Failure, ModelError, Prompt, Recording, Tape
+from warpsmith.llm import Ensemble, Exchange, Failure, ModelAnswer, ModelError, Prompt, Tape, Transcript
 from warpsmith.records import Candidate, Record
 from warpsmith.search.generation import Crew, Evaluate, words
-from warpsmith.search.ledger import Waiting
+from warpsmith.search.ledger import PendingCandidate
 from warpsmith.search.loop import Search
 from warpsmith.search.proposals import Made, Screen
 from warpsmith.search.selection import gain
 from warpsmith.search.selection.fitness import fitness
-from warpsmith.search.slot import Outcome, Proposal, Slot
+from warpsmith.search.slot import Proposal, Slot, SlotOutcome
 from warpsmith.search.state import Result, verdict_word
 
 UNANSWERED = "nobody answered"
@@ -30,7 +30,7 @@ class Somebody:
     def __init__(self, name: str = "somebody") -> None:
         self.name = name
 
-    async def ask(self, prompt: Prompt) -> Answer:
+    async def ask(self, prompt: Prompt) -> ModelAnswer:
         """Answers come by `tell`."""
         raise ModelError(UNANSWERED)
 
@@ -49,7 +49,7 @@ class Told:
 
     lines: tuple[str, ...]
     closed: bool
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[PendingCandidate, ...] = ()
     unanswered: tuple[str, ...] = ()
 
 
@@ -86,7 +86,7 @@ class Dialogue:
         known = self._search.ledger.answers(next(iter(slots.values())).generation) if slots else {}
         new = {name: text for name, text in texts.items() if name not in (old | done) and name not in known}
         for name, text in new.items():
-            answer = Answer(text=text, model=slots[name].model, usd=0.0)
+            answer = ModelAnswer(text=text, model=slots[name].model, usd=0.0)
             self._search.ledger.answer(slots[name], answer)
             self._record(slots[name], answer)
         return len(new)
@@ -104,7 +104,7 @@ class Dialogue:
                 found.append(f"{name}: not taken, another answer was told before")
         return tuple(found)
 
-    def replayed(self, recording: Recording) -> dict[str, str]:
+    def replayed(self, recording: Transcript) -> dict[str, str]:
         """What was answered to the open questions when they were recorded; one given up then has no answer."""
         for old in recording.exchanges[: self._asked()]:
             recording.take(old.prompt, old.model)
@@ -148,11 +148,13 @@ class Dialogue:
         """Give up the questions that nobody answered, so that the generation can be completed."""
         left = self.questions()
         for one in left:
-            self._search.ledger.finish(Result(Proposal(slot=one.slot, outcome=Outcome.MODEL_FAILED, detail=UNANSWERED)))
+            self._search.ledger.finish(
+                Result(Proposal(slot=one.slot, outcome=SlotOutcome.MODEL_FAILED, detail=UNANSWERED))
+            )
             self._record(one.slot, None)
         return len(left)
 
-    def _record(self, slot: Slot, answer: Answer | None) -> None:
+    def _record(self, slot: Slot, answer: ModelAnswer | None) -> None:
         """On the tape, if there is one: a question and what came of it."""
         if self._tape is not None:
             failure = None if answer else Failure.of(ModelError(UNANSWERED))
@@ -169,10 +171,10 @@ class Dialogue:
         ledger = self._search.ledger
         return [slot for number in range(self._search.state.generation) for slot in ledger.planned(number)]
 
-    def _take(self, one: Waiting, record: Record) -> str:
+    def _take(self, one: PendingCandidate, record: Record) -> str:
         ours = one.candidate.model_copy(update={"task": self._search.task})  # with its ancestry, which a batch may lose
         named = record.model_copy(update={"candidate": ours})
-        update = {"outcome": Outcome.EVALUATED, "candidate": named.candidate.id}
+        update = {"outcome": SlotOutcome.EVALUATED, "candidate": named.candidate.id}
         result = Result(one.proposal.model_copy(update=update), named)
         self._search.ledger.finish(result)
         return self._line(result)

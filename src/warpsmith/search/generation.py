@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from warpsmith.languages.cuda import normal_key, said
-from warpsmith.llm import Answer, Ensemble, Model, ModelError, Prompt
+from warpsmith.llm import Ensemble, LanguageModel, ModelAnswer, ModelError, Prompt
 from warpsmith.records import Candidate, Record
-from warpsmith.search.ledger import Ledger
+from warpsmith.search.ledger import RunLedger
 from warpsmith.search.proposals import Made, Opinion, Proposer, Screen
-from warpsmith.search.slot import Outcome, Proposal, Slot
+from warpsmith.search.slot import Proposal, Slot, SlotOutcome
 from warpsmith.search.state import Result, verdict_word
 
 Evaluate = Callable[[Candidate], Record]
@@ -34,7 +34,7 @@ class Generation:
     """The slots of one generation on their way."""
 
     slots: Sequence[Slot]
-    ledger: Ledger
+    ledger: RunLedger
     proposer: Proposer
     crew: Crew
     show: Show
@@ -63,7 +63,7 @@ class Generation:
         ask = partial(self._ask, known)
         return list(await asyncio.gather(*(self.proposer.fill(slot, ask) for slot in left)))
 
-    async def _ask(self, known: Mapping[str, Answer], slot: Slot, prompt: Prompt, part: str) -> Answer:
+    async def _ask(self, known: Mapping[str, ModelAnswer], slot: Slot, prompt: Prompt, part: str) -> ModelAnswer:
         if (before := known.get(slot.name + part)) is not None:
             return before
         try:
@@ -74,7 +74,7 @@ class Generation:
         self.ledger.answer(slot, answer, part)
         return answer
 
-    def _model(self, name: str) -> Model:
+    def _model(self, name: str) -> LanguageModel:
         """The model of a plan; where a resumed run has others, the first of them."""
         if not self.crew.models:
             raise ModelError(f"{name} is not here to be asked")
@@ -94,7 +94,7 @@ class Generation:
         kept: list[Made] = []
         for one in sorted(made, key=_place):
             if normal_key(one.candidate) in seen:
-                self._refuse(one, Outcome.DUPLICATE, "the same kernel is proposed twice in this generation")
+                self._refuse(one, SlotOutcome.DUPLICATE, "the same kernel is proposed twice in this generation")
             else:
                 seen.add(normal_key(one.candidate))
                 kept.append(one)
@@ -111,7 +111,7 @@ class Generation:
         rated = [_rated(one, opinion) for one, opinion in zip(made, said, strict=True)]
         for one, opinion in rated:
             if not opinion.go:
-                self._refuse(one, Outcome.STOPPED, opinion.why)
+                self._refuse(one, SlotOutcome.STOPPED, opinion.why)
         return [(one, opinion) for one, opinion in rated if opinion.go]
 
     def _look(self, screen: Screen, known: Mapping[str, Opinion], made: Made) -> Opinion:
@@ -133,11 +133,11 @@ class Generation:
         taken = [one.slot for one in self.finished.values() if one.record is not None]
         room = max(0, self.evaluate - sum(1 for slot in taken if slot.model))
         for one, _ in asked[room:]:
-            self._refuse(one, Outcome.PASSED_OVER, f"{self.evaluate} others of its generation are evaluated")
+            self._refuse(one, SlotOutcome.PASSED_OVER, f"{self.evaluate} others of its generation are evaluated")
         best = [one for one, _ in rated if not one.proposal.slot.model] + [one for one, _ in asked[:room]]
         most = len(best) if self.left is None else max(0, self.left - len(taken))
         for one in best[most:]:
-            self._refuse(one, Outcome.PASSED_OVER, f"only {self.left} evaluations were left for its generation")
+            self._refuse(one, SlotOutcome.PASSED_OVER, f"only {self.left} evaluations were left for its generation")
         return best[:most]
 
     async def _judged(self, made: Made) -> None:
@@ -153,7 +153,7 @@ class Generation:
         self.ledger.finish(result)
         return result
 
-    def _refuse(self, made: Made, outcome: Outcome, why: str) -> None:
+    def _refuse(self, made: Made, outcome: SlotOutcome, why: str) -> None:
         update = {"outcome": outcome, "detail": why, "source": made.candidate.source}
         self._close(Result(made.proposal.model_copy(update=update)))
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, JsonValue
 
 from warpsmith.archive import Archive
 from warpsmith.languages.cuda import cell
-from warpsmith.llm import Answer
+from warpsmith.llm import ModelAnswer
 from warpsmith.records import GENERATION, LESSON, PROPOSAL, Candidate, Lesson, Model, ModelCall, Record
 from warpsmith.search.proposals import MOST_KEPT, Opinion
 from warpsmith.search.selection.fitness import fitness
@@ -27,7 +27,7 @@ class Plan(Model):
     slots: tuple[Slot, ...]
 
 
-class Waiting(Model):
+class PendingCandidate(Model):
     """A candidate that is evaluated elsewhere."""
 
     proposal: Proposal
@@ -35,7 +35,7 @@ class Waiting(Model):
 
 
 @dataclass(frozen=True)
-class Ledger:
+class RunLedger:
     """One run in the archive."""
 
     archive: Archive
@@ -51,7 +51,7 @@ class Ledger:
         found = self.archive.notes(self.run, _kind(PLAN, generation))
         return Plan.model_validate(found[0].body).slots if found else ()
 
-    def answer(self, slot: Slot, answer: Answer, part: str = "") -> None:
+    def answer(self, slot: Slot, answer: ModelAnswer, part: str = "") -> None:
         """Keep what a model said, and what it cost, before it is looked at."""
         with self.archive.together():
             self.archive.note(self.run, _kind(ANSWER, slot.generation), _json(answer), name=slot.name + part)
@@ -62,10 +62,10 @@ class Ledger:
         if usd:
             self.archive.spend(self.run, ModelCall(model=slot.model, operator=slot.operator, usd=usd))
 
-    def answers(self, generation: int) -> dict[str, Answer]:
+    def answers(self, generation: int) -> dict[str, ModelAnswer]:
         """What models said in a generation, by slot."""
         notes = self.archive.notes(self.run, _kind(ANSWER, generation))
-        return {note.name: Answer.model_validate(note.body) for note in notes}
+        return {note.name: ModelAnswer.model_validate(note.body) for note in notes}
 
     def review(self, slot: Slot, opinion: Opinion) -> None:
         """Keep what reviewers said of a slot's candidate, and what it cost, whatever becomes of the candidate."""
@@ -81,12 +81,12 @@ class Ledger:
 
     def wait(self, proposal: Proposal, candidate: Candidate) -> None:
         """Keep a candidate that is evaluated elsewhere, until its record comes."""
-        body = _json(Waiting(proposal=proposal, candidate=candidate))
+        body = _json(PendingCandidate(proposal=proposal, candidate=candidate))
         self.archive.note(self.run, WAITING, body, name=proposal.slot.name)
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[PendingCandidate]:
         """The candidates that wait for a record."""
-        return [Waiting.model_validate(note.body) for note in self.archive.notes(self.run, WAITING)]
+        return [PendingCandidate.model_validate(note.body) for note in self.archive.notes(self.run, WAITING)]
 
     def finish(self, result: Result) -> None:
         """Keep a finished slot: its proposal and its record, both or none."""
@@ -134,7 +134,7 @@ class Ledger:
         own = f"{self.run}:"
         return [Lesson.model_validate(note.body) for note in notes if not note.name.startswith(own)][-MOST_KEPT:]
 
-    def _spend(self, operator: str, answer: Answer) -> None:
+    def _spend(self, operator: str, answer: ModelAnswer) -> None:
         call = ModelCall(
             model=answer.model,
             operator=operator,

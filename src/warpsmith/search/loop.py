@@ -16,16 +16,16 @@ from warpsmith.base import ArchiveError, HarnessError, UsageError
 from warpsmith.llm import Ensemble
 from warpsmith.records import Candidate, Run, RunState
 from warpsmith.search.generation import Crew, Evaluate, Generation
-from warpsmith.search.ledger import Ledger
+from warpsmith.search.ledger import RunLedger
 from warpsmith.search.planner import Shape, plan
-from warpsmith.search.proposals import OPERATORS, Proposer, Screen, Subject
-from warpsmith.search.selection import Arm, Bandit, Limits, Progress, left, stop
+from warpsmith.search.proposals import OPERATORS, PromptContext, Proposer, Screen
+from warpsmith.search.selection import Arm, Bandit, Limits, RunProgress, left, stop
 from warpsmith.search.slot import Slot
-from warpsmith.search.state import Result, State, fold
-from warpsmith.search.view import Ending, View
+from warpsmith.search.state import Result, SearchState, fold
+from warpsmith.search.view import Ending, RunView
 
 SILENT = 2  # generations in which no model answers, before a run goes on without models
-Watch = Callable[[View], None]
+Watch = Callable[[RunView], None]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Aim:
     """What is searched: the task as it is opened and as it is described, a kernel to start from, sizes and stops."""
 
     target: str
-    subject: Subject
+    subject: PromptContext
     start: Candidate | None = None
     shape: Shape = field(default_factory=Shape)
     limits: Limits = field(default_factory=Limits)
@@ -64,7 +64,7 @@ class Search:
         self._archive = archive
         self._began_s = tools.clock()
         self._worked = False
-        self.ledger = Ledger(archive, run.name)
+        self.ledger = RunLedger(archive, run.name)
         self.state = known_state(self.ledger, aim.subject.task.name, tools)
         self.state.hope()
 
@@ -172,9 +172,9 @@ class Search:
             f"name a model with --models, or write one through `warpsmith ask {self._run.name}` and `warpsmith tell`."
         )
 
-    def _progress(self, exhausted: bool = False) -> Progress:
+    def _progress(self, exhausted: bool = False) -> RunProgress:
         state, best = self.state, self.state.population.best
-        return Progress(
+        return RunProgress(
             generation=state.evolved,
             evaluations=state.evaluations,
             usd=state.usd,
@@ -193,9 +193,9 @@ class Search:
     def _minutes(self) -> float:
         return (self._tools.clock() - self._began_s) / 60
 
-    def _view(self, phase: str, number: int, done: int, slots: int, said: str) -> View:
+    def _view(self, phase: str, number: int, done: int, slots: int, said: str) -> RunView:
         state = self.state
-        return View(
+        return RunView(
             run=self._run.name,
             generation=number,
             generations=self._aim.limits.generations,
@@ -231,10 +231,10 @@ def _sentence(text: str) -> str:
     return text if text.rstrip().endswith((".", "!", "?")) else f"{text.rstrip()}."
 
 
-def known_state(ledger: Ledger, task: str, tools: Tools) -> State:
+def known_state(ledger: RunLedger, task: str, tools: Tools) -> SearchState:
     """What a run knows from its archive: the lessons of others, and its own complete generations."""
     arms = [Arm(name, operator) for name in tools.models.names for operator in OPERATORS]
     weights = dict(zip(tools.models.names, tools.models.weights, strict=True))
-    state = State(task, Bandit(arms, weights), lessons=ledger.lessons() if tools.lessons else [])
+    state = SearchState(task, Bandit(arms, weights), lessons=ledger.lessons() if tools.lessons else [])
     fold(state, ledger.generations())
     return state

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from warpsmith.base import digest
 from warpsmith.search.proposals import OPERATORS, SEED, TRANSLATE, TUNE, Idea, sample, usable
 from warpsmith.search.proposals.ideas import ideas
-from warpsmith.search.selection import Member
+from warpsmith.search.selection import RankedKernel
 from warpsmith.search.slot import Slot
-from warpsmith.search.state import State
+from warpsmith.search.state import SearchState
 
 TUNED_PARENTS = 3  # of the best kernels, those whose space the tuner searches
 
@@ -35,7 +35,7 @@ def draw_for(seed: int, *words: object) -> random.Random:
 
 
 def plan(
-    state: State, shape: Shape, models: Sequence[str], seed: int, start: bool, left: int | None = None
+    state: SearchState, shape: Shape, models: Sequence[str], seed: int, start: bool, left: int | None = None
 ) -> tuple[Slot, ...]:
     """The slots of the next generation; none when nobody has anything to propose, or no evaluation is left for it."""
     generation = state.generation
@@ -60,7 +60,7 @@ def _tuner_share(share: float, room: int, models: Sequence[str]) -> int:
     return max(1, int(share * room)) if share else 0
 
 
-def _translate(state: State, shape: Shape, models: Sequence[str]) -> tuple[Slot, ...]:
+def _translate(state: SearchState, shape: Shape, models: Sequence[str]) -> tuple[Slot, ...]:
     """One slot a draft, models in turn; none when every attempt is used up."""
     if not models or state.out_of_budget or state.translations >= shape.attempts:
         return ()
@@ -76,7 +76,7 @@ def _translate(state: State, shape: Shape, models: Sequence[str]) -> tuple[Slot,
     )
 
 
-def _tunings(state: State, count: int, seed: int) -> list[Slot]:
+def _tunings(state: SearchState, count: int, seed: int) -> list[Slot]:
     """Points of the best kernels' spaces, the best kernel's first."""
     slots: list[Slot] = []
     seen: set[str] = set()
@@ -93,12 +93,12 @@ def _tunings(state: State, count: int, seed: int) -> list[Slot]:
     return slots
 
 
-def _tuning(generation: int, member: Member, macros: object) -> Slot:
+def _tuning(generation: int, member: RankedKernel, macros: object) -> Slot:
     fields = {"generation": generation, "place": 0, "operator": TUNE, "parents": (member.id,), "macros": macros}
     return Slot.model_validate(fields)
 
 
-def _proposals(state: State, shape: Shape, models: Sequence[str], seed: int, count: int) -> list[Slot]:
+def _proposals(state: SearchState, shape: Shape, models: Sequence[str], seed: int, count: int) -> list[Slot]:
     if not models or state.out_of_budget:
         return []
     allowed = usable(len(state.population.members), len(state.broken))
@@ -125,8 +125,8 @@ def _proposals(state: State, shape: Shape, models: Sequence[str], seed: int, cou
     return slots
 
 
-def _parents(state: State, count: int, draw: random.Random) -> list[Member]:
-    found: list[Member] = []
+def _parents(state: SearchState, count: int, draw: random.Random) -> list[RankedKernel]:
+    found: list[RankedKernel] = []
     for _ in range(count):
         one = state.population.parent(draw, [other.id for other in found])
         if one is not None:
@@ -134,7 +134,7 @@ def _parents(state: State, count: int, draw: random.Random) -> list[Member]:
     return found
 
 
-def _idea(state: State, shape: Shape, parents: Sequence[Member], draw: random.Random) -> str:
+def _idea(state: SearchState, shape: Shape, parents: Sequence[RankedKernel], draw: random.Random) -> str:
     best = parents[0] if parents else state.population.best
     binding = best.fitness.binding if best else ""
     return sample(shape.ideas, binding, state.ideas, draw).id

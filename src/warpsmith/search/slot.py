@@ -26,7 +26,7 @@ class Slot(Model):
         return f"{self.generation}.{self.place}"
 
 
-class Outcome(StrEnum):
+class SlotOutcome(StrEnum):
     """What came of a slot."""
 
     EVALUATED = "evaluated"
@@ -42,7 +42,7 @@ class Proposal(Model):
     """A slot with its outcome: what is known of it beside its record."""
 
     slot: Slot
-    outcome: Outcome
+    outcome: SlotOutcome
     detail: str = ""
     name: str = ""  # what the model calls its kernel
     thought: str = ""

@@ -13,8 +13,8 @@ from warpsmith.languages.cuda import Novelty, read_space
 from warpsmith.records import Lesson, Record, Verdict
 from warpsmith.search.proposals import SEED, TRANSLATE, TUNE, Broken, kept, lesson_of
 from warpsmith.search.proposals.evidence import evidence
-from warpsmith.search.selection import Arm, Bandit, Member, Population, Trials, point
-from warpsmith.search.slot import Outcome, Proposal, Slot
+from warpsmith.search.selection import Arm, Bandit, Population, RankedKernel, Trials, point
+from warpsmith.search.slot import Proposal, Slot, SlotOutcome
 
 MOST_BROKEN = 16
 MOST_TUNED = 16  # sources whose points are remembered
@@ -36,7 +36,7 @@ class Result:
 
 
 @dataclass
-class State:
+class SearchState:
     """The knowledge of a run."""
 
     task: str
@@ -72,14 +72,14 @@ class State:
         """Whoever goes on with a run may have mended a server or raised the budget: models are asked again."""
         self.silent, self.out_of_budget = 0, False
 
-    def _take(self, one: Result, before: Member | None) -> Lesson | None:
+    def _take(self, one: Result, before: RankedKernel | None) -> Lesson | None:
         proposal, slot = one.proposal, one.slot
         self.usd += proposal.usd
         self.funnel[verdict_word(one)] += 1
         self.ideas[slot.idea] += bool(slot.idea)
-        if proposal.outcome in (Outcome.MODEL_FAILED, Outcome.OUT_OF_BUDGET):
+        if proposal.outcome in (SlotOutcome.MODEL_FAILED, SlotOutcome.OUT_OF_BUDGET):
             self.failures.append(proposal.detail)
-            self.out_of_budget |= proposal.outcome is Outcome.OUT_OF_BUDGET
+            self.out_of_budget |= proposal.outcome is SlotOutcome.OUT_OF_BUDGET
         self.failures.extend(mishap(one))
         member = self._record(one) if one.record is not None else None
         self._fault(one, member)
@@ -91,7 +91,7 @@ class State:
             return None
         return lesson_of(self.task, _what(proposal), one.record, over)
 
-    def _record(self, one: Result) -> Member | None:
+    def _record(self, one: Result) -> RankedKernel | None:
         record = one.record
         assert record is not None
         candidate = record.candidate
@@ -105,7 +105,7 @@ class State:
         self._trial(record, member)
         return member
 
-    def _trial(self, record: Record, member: Member | None) -> None:
+    def _trial(self, record: Record, member: RankedKernel | None) -> None:
         """Remember the point; a mishap says nothing of it, but it is not tried again."""
         source = record.candidate.source
         key = digest(source)
@@ -116,7 +116,7 @@ class State:
         while len(self.trials) > MOST_TUNED:
             self.trials.popitem(last=False)
 
-    def _fault(self, one: Result, member: Member | None) -> None:
+    def _fault(self, one: Result, member: RankedKernel | None) -> None:
         """Keep what went wrong, for a repair or for the next attempt of a translation."""
         found = broken_of(one)
         if member is not None or found is None or one.slot.operator == TUNE:
@@ -124,13 +124,13 @@ class State:
         if one.slot.operator == TRANSLATE:
             self.chains[one.slot.place] = found
             return
-        if one.proposal.outcome is Outcome.BAD_ANSWER:  # holds no kernel that could be repaired
+        if one.proposal.outcome is SlotOutcome.BAD_ANSWER:  # holds no kernel that could be repaired
             return
         self.broken[one.slot.name] = found
         while len(self.broken) > MOST_BROKEN:
             self.broken.popitem(last=False)
 
-    def _over_parent(self, slot: Slot, member: Member | None, before: Member | None) -> float | None:
+    def _over_parent(self, slot: Slot, member: RankedKernel | None, before: RankedKernel | None) -> float | None:
         """The gain over the best parent; where it has none that is known, over the best kernel `before` it."""
         if member is None:
             return None
@@ -139,7 +139,7 @@ class State:
         held = max(gains) if gains else before.gain if before else 1.0
         return member.gain / held
 
-    def _count(self, results: Sequence[Result], before: Member | None) -> None:
+    def _count(self, results: Sequence[Result], before: RankedKernel | None) -> None:
         operators = {one.slot.operator for one in results}
         self.generation = max((one.slot.generation for one in results), default=self.generation) + 1
         if TRANSLATE in operators:
@@ -151,7 +151,7 @@ class State:
             self.idle = 0 if better else self.idle + 1
         asked = [one for one in results if one.slot.model]
         if asked:
-            failed = all(one.proposal.outcome is Outcome.MODEL_FAILED for one in asked)
+            failed = all(one.proposal.outcome is SlotOutcome.MODEL_FAILED for one in asked)
             self.silent = self.silent + 1 if failed else 0
 
 
@@ -160,7 +160,7 @@ def broken_of(one: Result) -> Broken | None:
     if one.record is not None:
         blameless = one.record.ended is None or one.record.blameless
         return None if blameless else Broken(one.record.candidate.source, evidence(one.record))
-    if one.proposal.outcome in (Outcome.BAD_ANSWER, Outcome.STOPPED):
+    if one.proposal.outcome in (SlotOutcome.BAD_ANSWER, SlotOutcome.STOPPED):
         return Broken(one.proposal.source, one.proposal.detail)
     return None
 
@@ -187,7 +187,7 @@ def _what(proposal: Proposal) -> str:
     return " ".join(part for part in (slot.operator, proposal.name, f"[{slot.idea}]" if slot.idea else "") if part)
 
 
-def fold(state: State, generations: Iterable[Sequence[Result]]) -> None:
+def fold(state: SearchState, generations: Iterable[Sequence[Result]]) -> None:
     """Take in finished generations, oldest first."""
     for results in generations:
         state.absorb(results)

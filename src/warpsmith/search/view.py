@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from warpsmith.search.selection import Member
+from warpsmith.search.selection import RankedKernel
 
 
 @dataclass(frozen=True)
-class View:
+class RunView:
     """A snapshot of a run."""
 
     run: str
@@ -18,7 +18,7 @@ class View:
     slots: int = 0
     evaluations: int = 0
     funnel: Mapping[str, int] = field(default_factory=dict)
-    best: Member | None = None
+    best: RankedKernel | None = None
     lineage: tuple[str, ...] = ()
     usd: float = 0.0
     minutes: float = 0.0
@@ -31,7 +31,7 @@ class Ending:
 
     run: str
     why: str
-    best: Member | None = None
+    best: RankedKernel | None = None
     generations: int = 0
     evaluations: int = 0
     usd: float = 0.0

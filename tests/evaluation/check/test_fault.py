@@ -14,12 +14,12 @@ from warpsmith.machines.worker import Trouble
 from warpsmith.machines.worker.session import Shown
 from warpsmith.records import (
     Argument,
+    ArgumentKind,
     Case,
     Checker,
     Direction,
     Dtype,
     Group,
-    Kind,
     Origin,
     Precision,
     Reason,
@@ -39,7 +39,7 @@ TASK = Task(
     origin=Origin.SUITE,
     description="",
     source="",
-    forward=Signature(arguments=(Argument(name="x", kind=Kind.TENSOR, role=Role.INPUT),), results=("y", "z")),
+    forward=Signature(arguments=(Argument(name="x", kind=ArgumentKind.TENSOR, role=Role.INPUT),), results=("y", "z")),
     cases=(CASE,),
     tolerance=Tolerance(norm_floor={Dtype.FLOAT32: 1e-6}, reduction="k"),
 )

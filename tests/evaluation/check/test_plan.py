@@ -5,7 +5,7 @@ from itertools import groupby
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.evaluation.check import Scope, Step, plan_steps
+from warpsmith.evaluation.check import PlannedCall, PlanScope, plan_steps
 from warpsmith.evaluation.check.plan import TWISTS, work
 from warpsmith.records import Direction, Dtype, Family, Group, Precision, Task, Twist
 from warpsmith.tasks.formats.own import read_task
@@ -13,12 +13,12 @@ from warpsmith.tasks.suite import folders, suite_folder
 
 TASKS = [read_task(folder) for folder in folders().values()]
 LINEAR = read_task(suite_folder("linear"))
-BOUND = Scope(heldout_work=4e6)
+BOUND = PlanScope(heldout_work=4e6)
 
 
 def steps(
-    task: Task = LINEAR, seed: int = 1, scope: Scope = BOUND, direction: Direction = Direction.FORWARD
-) -> tuple[Step, ...]:
+    task: Task = LINEAR, seed: int = 1, scope: PlanScope = BOUND, direction: Direction = Direction.FORWARD
+) -> tuple[PlannedCall, ...]:
     return plan_steps(task, direction, scope, seed)
 
 
@@ -65,7 +65,7 @@ def test_held_out_shapes_are_drawn_and_bounded(seed: int) -> None:
 
 
 def test_held_out_shapes_are_as_large_as_the_ranges_without_a_bound() -> None:
-    cases = [step.trial.case for seed in range(20) for step in steps(seed=seed, scope=Scope())]
+    cases = [step.trial.case for seed in range(20) for step in steps(seed=seed, scope=PlanScope())]
     assert max(work(LINEAR, Direction.FORWARD, case) for case in cases) > 4e7
 
 
@@ -80,7 +80,7 @@ def test_several_inputs_are_scaled_past_float16_where_tf32_is_forbidden(directio
 
 def test_the_precision_gate_stands_where_tf32_is_forbidden() -> None:
     def gate(task: Task) -> int:
-        scope = Scope(groups=(Group.TIMING,), remembered=0)  # whose cases draw normal inputs only
+        scope = PlanScope(groups=(Group.TIMING,), remembered=0)  # whose cases draw normal inputs only
         found = plan_steps(task, Direction.FORWARD, scope, 1)
         return sum(step.trial.family is Family.ONE_HOT for step in found)
 
@@ -94,7 +94,7 @@ def test_one_shape_is_called_many_times_in_a_row() -> None:
     names = [step.trial.case.name for step in steps()]
     longest = max(len(list(group)) for _, group in groupby(names))
     assert longest >= 104
-    heavy = [step.trial.case.name for step in steps(scope=Scope(groups=(Group.TIMING,)))]
+    heavy = [step.trial.case.name for step in steps(scope=PlanScope(groups=(Group.TIMING,)))]
     assert 8 <= max(len(list(group)) for _, group in groupby(heavy)) < 104
 
 
@@ -106,4 +106,4 @@ def test_a_product_takes_two_tensors() -> None:
 def test_a_group_without_cases_is_refused() -> None:
     bare = LINEAR.model_copy(update={"cases": LINEAR.group(Group.SMOKE)})
     with pytest.raises(UsageError, match="no case in dev; it has smoke"):
-        plan_steps(bare, Direction.FORWARD, Scope(groups=(Group.DEV,)), 1)
+        plan_steps(bare, Direction.FORWARD, PlanScope(groups=(Group.DEV,)), 1)

@@ -6,8 +6,8 @@ from itertools import count
 import pytest
 import torch
 
-from warpsmith.evaluation.check import Scope, plan_steps
-from warpsmith.evaluation.check.run import TIMED_IN, Checked, Subject, check
+from warpsmith.evaluation.check import PlanScope, plan_steps
+from warpsmith.evaluation.check.run import TIMED_IN, Checked, CheckSubject, check
 from warpsmith.machines.cuda.machine import LIMITS as CUDA_LIMITS
 from warpsmith.machines.virtual.machine import LIMITS
 from warpsmith.machines.worker.fake_session import FakeSession
@@ -18,8 +18,8 @@ from warpsmith.tasks.inputs.values import Values
 
 torch.set_num_threads(1)
 OPENED = open_task("swiglu")
-SUBJECT = Subject(OPENED.describe(), Direction.FORWARD, OPENED.problem)
-STEPS = plan_steps(SUBJECT.task, Direction.FORWARD, Scope(heldout_work=1e5), 7)
+SUBJECT = CheckSubject(OPENED.describe(), Direction.FORWARD, OPENED.problem)
+STEPS = plan_steps(SUBJECT.task, Direction.FORWARD, PlanScope(heldout_work=1e5), 7)
 Answer = Callable[[Values], Shown]
 
 

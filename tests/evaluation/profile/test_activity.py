@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.evaluation.profile.activity import activity, find_cupti, read_activity
-from warpsmith.evaluation.profile.ncu import Refusal, Subject
+from warpsmith.evaluation.profile.ncu import ProfiledKernel, Refusal
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.records import MeasuredTime
 
@@ -33,7 +33,7 @@ def nowhere(root: Path) -> Toolchain:
 
 def test_a_machine_without_cupti_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sysconfig.get_paths", lambda: {"purelib": str(tmp_path)})  # a CUDA build of torch brings one
-    subject = Subject(Path("/artifact.so"), "", "forward", (), tmp_path)
+    subject = ProfiledKernel(Path("/artifact.so"), "", "forward", (), tmp_path)
     found = activity(subject, nowhere(tmp_path))
     assert isinstance(found, Refusal)
     assert "pip install nvidia-cuda-cupti" in found.why
@@ -55,6 +55,6 @@ def test_headers_that_do_not_compile_are_a_reason(tmp_path: Path) -> None:
     (tmp_path / "lib64").mkdir()
     (tmp_path / "include" / "cupti.h").write_text("#error of another version\n")
     (tmp_path / "lib64" / "libcupti.so.13").touch()
-    found = activity(Subject(Path("/artifact.so"), "", "forward", (), tmp_path), nowhere(tmp_path))
+    found = activity(ProfiledKernel(Path("/artifact.so"), "", "forward", (), tmp_path), nowhere(tmp_path))
     assert isinstance(found, Refusal)
     assert "does not build" in found.why

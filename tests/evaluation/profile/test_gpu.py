@@ -14,7 +14,7 @@ from bound_kernels import BoundKernel, bound_kernels, hand_kernel
 from warpsmith.evaluation.profile.activity import activity
 from warpsmith.evaluation.profile.ceilings import known_ceilings
 from warpsmith.evaluation.profile.counted import kernels
-from warpsmith.evaluation.profile.ncu import Counted, Refusal, Subject, count
+from warpsmith.evaluation.profile.ncu import Counted, ProfiledKernel, Refusal, count
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.cuda.profiled import Walls
 from warpsmith.machines.hardware import gpus
@@ -32,11 +32,11 @@ def ceilings() -> Ceilings:
         return known_ceilings(gpus()[0], Toolchain.find())
 
 
-def subject(kernel: BoundKernel, x: torch.Tensor) -> Subject:
-    return Subject(kernel.artifact(), kernel.source, "forward", (to_raw(x),), Toolchain.find().runtime.parent)
+def subject(kernel: BoundKernel, x: torch.Tensor) -> ProfiledKernel:
+    return ProfiledKernel(kernel.artifact(), kernel.source, "forward", (to_raw(x),), Toolchain.find().runtime.parent)
 
 
-def profiled(one: Subject, ceilings: Ceilings) -> KernelProfile:
+def profiled(one: ProfiledKernel, ceilings: Ceilings) -> KernelProfile:
     """For whoever has the GPU alone: whatever is counted is this test's. The subject was compiled before."""
     found = count(one, (Walls.FULL, Walls.OWN, Walls.OPEN))
     assert isinstance(found, Counted), found.why

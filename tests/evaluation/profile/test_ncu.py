@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from warpsmith.evaluation.profile.metrics import TENSOR_FLOPS, asked
-from warpsmith.evaluation.profile.ncu import MOST_LAUNCHES, REPORT, Counted, Refusal, Subject, count, why_nothing
-from warpsmith.machines.cuda.profiled import Call, UnderTool, Walls
+from warpsmith.evaluation.profile.ncu import MOST_LAUNCHES, REPORT, Counted, ProfiledKernel, Refusal, count, why_nothing
+from warpsmith.machines.cuda.profiled import ProfiledCall, UnderTool, Walls
 from warpsmith.machines.worker.observation import Trouble
 from warpsmith.records import Reason
 
 CAPTURED = Path(__file__).parent / "captured"
-SUBJECT = Subject(Path("/artifact.so"), "__global__ void k() {}", "forward", (), Path("/runtime"))
+SUBJECT = ProfiledKernel(Path("/artifact.so"), "__global__ void k() {}", "forward", (), Path("/runtime"))
 FORBIDDEN = (
     "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the "
     "target device 0. For instructions on enabling permissions and to get more information see https://…"
@@ -31,7 +31,7 @@ class FakeNcu:
     works_in: Walls = Walls.FULL
     ran: list[tuple[Walls, Sequence[str]]] = field(default_factory=list)
 
-    def run(self, tool: Sequence[str], made: Call, walls: Walls, wall_s: float) -> UnderTool:
+    def run(self, tool: Sequence[str], made: ProfiledCall, walls: Walls, wall_s: float) -> UnderTool:
         self.ran.append((walls, tool))
         metrics = tool[list(tool).index("--metrics") + 1].split(",")
         if self.lacks in metrics:

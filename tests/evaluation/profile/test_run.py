@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpsmith.evaluation.profile import Job, datasheet, profile_cuda, profile_virtual, run as profiling
+from warpsmith.evaluation.profile import ProfileJob, datasheet, profile_cuda, profile_virtual, run as profiling
 from warpsmith.evaluation.profile.ncu import Counted, Refusal
 from warpsmith.evaluation.profile.ncu_table import read_launches
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
@@ -35,11 +35,11 @@ CAPTURED = Path(__file__).parent / "captured"
 
 
 @pytest.fixture(scope="module")
-def job() -> Job:
+def job() -> ProfileJob:
     return made("seed_forward.cu", Language.TORCH)
 
 
-def made(name: str, language: Language) -> Job:
+def made(name: str, language: Language) -> ProfileJob:
     source = (suite_folder("softmax") / name).read_text()
     with open_task("softmax") as opened:
         task = opened.describe()
@@ -50,10 +50,10 @@ def made(name: str, language: Language) -> Job:
         trial = Trial(case=task.group(Group.SMOKE)[0])
         problem = opened.problem(Direction.FORWARD, trial)
     plain = language == Language.PLAIN
-    return Job(task, Direction.FORWARD, trial, problem, built.artifact, source, built.result.facts, plain)
+    return ProfileJob(task, Direction.FORWARD, trial, problem, built.artifact, source, built.result.facts, plain)
 
 
-def test_a_seed_on_the_virtual_gpu(job: Job) -> None:
+def test_a_seed_on_the_virtual_gpu(job: ProfileJob) -> None:
     facts = profile_virtual(job, GPU, VirtualSandbox(GPU))
     assert facts.source is ProfileSource.VGPU
     assert isinstance(facts.time, ModelledTime)
@@ -70,7 +70,7 @@ def test_a_plain_kernel_is_given_its_results() -> None:
     assert facts.source is ProfileSource.VGPU
 
 
-def test_what_the_virtual_gpu_lacks_leaves_the_compiler(job: Job) -> None:
+def test_what_the_virtual_gpu_lacks_leaves_the_compiler(job: ProfileJob) -> None:
     lacking = FakeSandbox(Observation(Trouble(Reason.UNKNOWN_INSTRUCTION, "wgmma.mma_async")))
     facts = profile_virtual(job, GPU, lacking)
     assert facts.source is ProfileSource.PTXAS
@@ -79,7 +79,7 @@ def test_what_the_virtual_gpu_lacks_leaves_the_compiler(job: Job) -> None:
     assert facts.time is None
 
 
-def test_no_launch_at_all_leaves_the_compiler_too(job: Job) -> None:
+def test_no_launch_at_all_leaves_the_compiler_too(job: ProfileJob) -> None:
     facts = profile_virtual(job, GPU, FakeSandbox(Observation(None)))
     assert facts.passed_over[0].why == "the call launched no kernel"
 
@@ -89,7 +89,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, seen: "tuple[KernelProfile, ...] | R
     monkeypatch.setattr(profiling, "activity", lambda subject, toolchain: seen)
 
 
-def test_without_counters_the_times_of_kernels(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_counters_the_times_of_kernels(job: ProfileJob, monkeypatch: pytest.MonkeyPatch) -> None:
     time = MeasuredTime(us=5.0, low_us=4.0, high_us=6.0, samples=1)
     refuse(monkeypatch, (KernelProfile(name="softmax", launches=2, time=time),))
     facts = profile_cuda(job, Toolchain.find(), datasheet(GPU))
@@ -100,14 +100,14 @@ def test_without_counters_the_times_of_kernels(job: Job, monkeypatch: pytest.Mon
     assert facts.place.fraction is not None
 
 
-def test_without_either_the_compiler_and_both_reasons(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_either_the_compiler_and_both_reasons(job: ProfileJob, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, Refusal("CUPTI is not here"))
     facts = profile_cuda(job, Toolchain.find(), datasheet(GPU))
     assert facts.source is ProfileSource.PTXAS
     assert [one.why for one in facts.passed_over] == ["ncu is not on PATH", "CUPTI is not here"]
 
 
-def test_with_counters_every_kernel_and_what_was_left_out(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_counters_every_kernel_and_what_was_left_out(job: ProfileJob, monkeypatch: pytest.MonkeyPatch) -> None:
     launches = read_launches((CAPTURED / "ncu_metrics.csv").read_text())
     tried: list[tuple[Walls, ...]] = []
 
@@ -124,7 +124,7 @@ def test_with_counters_every_kernel_and_what_was_left_out(job: Job, monkeypatch:
     assert [Walls.OPEN in walls for walls in tried] == [True, False]  # only a trusted candidate runs in the open
 
 
-def test_a_task_without_formulas_counts_what_goes_in_and_out(job: Job) -> None:
+def test_a_task_without_formulas_counts_what_goes_in_and_out(job: ProfileJob) -> None:
     bare = replace(job, task=job.task.model_copy(update={"cost": {}}))
     facts = profile_virtual(bare, GPU, VirtualSandbox(GPU))
     assert facts.place is not None
@@ -133,7 +133,7 @@ def test_a_task_without_formulas_counts_what_goes_in_and_out(job: Job) -> None:
     assert facts.place.intensity is None
 
 
-def test_arguments_that_do_not_fit_into_a_frame_are_not_tried(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_that_do_not_fit_into_a_frame_are_not_tried(job: ProfileJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiling, "MOST_BYTES", 16)
     facts = profile_cuda(job, Toolchain.find(), datasheet(GPU))
     assert facts.source is ProfileSource.PTXAS

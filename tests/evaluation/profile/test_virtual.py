@@ -11,7 +11,7 @@ from bound_kernels import BoundKernel, bound_kernels
 
 from warpsmith.evaluation.profile.meaning import BOUNDS, meaning
 from warpsmith.evaluation.profile.virtual import NAMES, datasheet, kernels, limiter, longest
-from warpsmith.machines.virtual import Row, describe, modelled_cost
+from warpsmith.machines.virtual import LaunchRow, describe, modelled_cost
 from warpsmith.machines.virtual.session import SETTINGS
 from warpsmith.machines.worker import VirtualSandbox
 from warpsmith.machines.worker.tensors import to_raw
@@ -52,19 +52,19 @@ def test_counters_of_a_copy_are_those_of_a_hand() -> None:
 
 
 def test_every_bound_of_the_model_has_a_name_here() -> None:
-    row = Row(kernel="k", launches=1, grid=(1, 1, 1), block=(32, 1, 1), blocks_per_sm=1)
+    row = LaunchRow(kernel="k", launches=1, grid=(1, 1, 1), block=(32, 1, 1), blocks_per_sm=1)
     ours = {name for name in modelled_cost(row, GPU).bounds_us if not name.endswith("pipe")}
     assert ours - {"issue"} <= set(NAMES) and ours == set(BOUNDS)
 
 
 def test_of_several_kernels_the_one_that_takes_most_of_the_call_is_the_longest() -> None:
-    once = Row(kernel="once", launches=1, grid=(1, 1, 1), block=(32, 1, 1), blocks_per_sm=1)
+    once = LaunchRow(kernel="once", launches=1, grid=(1, 1, 1), block=(32, 1, 1), blocks_per_sm=1)
     often = once.model_copy(update={"kernel": "often", "launches": 3})
     assert longest([once, often], GPU).name == "often"
 
 
 def test_what_limits_the_occupancy() -> None:
-    row = Row(kernel="k", launches=1, grid=(100_000, 1, 1), block=(256, 1, 1), blocks_per_sm=1, registers=32)
+    row = LaunchRow(kernel="k", launches=1, grid=(100_000, 1, 1), block=(256, 1, 1), blocks_per_sm=1, registers=32)
     assert limiter(row, GPU) == "threads"
     assert limiter(row.model_copy(update={"registers": 255}), GPU) == "registers"
     assert limiter(row.model_copy(update={"dynamic_shared": 200_000}), GPU) == "shared memory"

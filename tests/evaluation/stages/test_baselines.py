@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from warpsmith.base import HarnessError, Home, UsageError
-from warpsmith.evaluation.baselines import Place, Wanted, measure_each, multiplies, preparable, prepare, wanted
+from warpsmith.evaluation.baselines import BaselineScope, Wanted, measure_each, multiplies, preparable, prepare, wanted
 from warpsmith.evaluation.timing.host import Host, Lasting, Resident
-from warpsmith.evaluation.timing.torch_host import Reply, Request
+from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
 from warpsmith.records import MODES, Direction, Group
 from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.suite import suite
 
-PLACE = Place("cuda:H200", "2.11", ("eager", "compile"))
+PLACE = BaselineScope("cuda:H200", "2.11", ("eager", "compile"))
 KERNELBENCH = Path(__file__).parents[2] / "foreign" / "kernelbench"
 
 
@@ -35,16 +35,16 @@ class Torch:
 
     deadly: str = ""
     begun: int = 0
-    asked: list[Request] = field(default_factory=list)
+    asked: list[TorchRequest] = field(default_factory=list)
 
-    def time(self, request: Request) -> Reply:
+    def time(self, request: TorchRequest) -> TorchReply:
         self.asked.append(request)
         if request.case.name == self.deadly:
             raise HarnessError("The baseline process was killed.")
         if request.mode == "compile" and request.case.name == "mnist":
-            return Reply(error="no compiler")
+            return TorchReply(error="no compiler")
         times = (5.0 if request.mode == "eager" else 4.0,) * request.samples
-        return Reply(idle_us=times, queued_us=times)
+        return TorchReply(idle_us=times, queued_us=times)
 
     @property
     def is_alive(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from warpsmith.base import UsageError
 from warpsmith.evaluation import Choices
-from warpsmith.evaluation.batch import Ahead, Malformed, Results, read_requests, run_batch
+from warpsmith.evaluation.batch import Ahead, BadLine, Results, read_requests, run_batch
 from warpsmith.records import Candidate, Direction, Environment, Language, Record, StageResult, Verdict
 
 CHOICES = Choices(device="vgpu")
@@ -68,7 +68,7 @@ def test_a_line_that_is_no_candidate_has_a_line_that_says_so(tmp_path: Path, lin
     requests = read_requests(batch(tmp_path, candidate(1), line, candidate(2)))
     first, second, third = run_batch(requests, CHOICES, jobs=2, judge=judge)
     assert Record.parse(first).verdict is Record.parse(third).verdict is Verdict.PASS
-    assert complaint in Malformed.parse(second).error and Malformed.parse(second).line == 2
+    assert complaint in BadLine.parse(second).error and BadLine.parse(second).line == 2
 
 
 def test_a_task_that_cannot_be_used_is_said_in_its_line(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_task_that_cannot_be_used_is_said_in_its_line(tmp_path: Path) -> None:
 
     requests, results = read_requests(batch(tmp_path, candidate(1))), Results(tmp_path / "r.jsonl")
     (line,) = run_batch(requests, CHOICES, 1, refusing)
-    assert "Task t does not exist." in Malformed.parse(line).error
+    assert "Task t does not exist." in BadLine.parse(line).error
     results.add(line)
     assert Results(tmp_path / "r.jsonl").left(requests, CHOICES) == [], "it is done, and is gone on with"
 

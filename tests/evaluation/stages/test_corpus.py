@@ -10,9 +10,9 @@ from warpsmith.evaluation.batch import Results
 from warpsmith.evaluation.choices import Choices, Defence
 from warpsmith.evaluation.corpus import (
     Audit,
+    CorpusFile,
+    CorpusOutcome,
     Expected,
-    Outcome,
-    Specimen,
     audit,
     examine,
     judged,
@@ -47,10 +47,10 @@ ATTACK = """// attack: output cache by pointer
 """
 
 
-def specimen(attack: bool = True, harmless: str = "") -> Specimen:
+def specimen(attack: bool = True, harmless: str = "") -> CorpusFile:
     caught = (Expected(stage="check", reason=Reason.WRONG_VALUE),)
     without = (Expected(stage="check", reason=Reason.UNWRITTEN),)
-    return Specimen(
+    return CorpusFile(
         path="k.cu", name="k", attack=attack, task="softmax", caught=caught, without=without, harmless=harmless
     )
 
@@ -152,8 +152,8 @@ def test_a_control_passes_or_is_a_false_alarm(verdict: Verdict) -> None:
 
 
 def test_rates_come_with_their_denominators() -> None:
-    def outcome(attack: bool, wrong: bool) -> Outcome:
-        return Outcome(specimen=specimen(attack), verdict=Verdict.PASS, expected=not wrong, wrong=wrong)
+    def outcome(attack: bool, wrong: bool) -> CorpusOutcome:
+        return CorpusOutcome(specimen=specimen(attack), verdict=Verdict.PASS, expected=not wrong, wrong=wrong)
 
     found = Audit(outcomes=(outcome(True, False), outcome(True, True), outcome(False, False)))
     assert found.summary() == "attacks that succeeded: 1 of 2; false alarms: 0 of 1"
@@ -172,8 +172,8 @@ def test_an_attack_that_could_not_be_tried_was_not_resisted() -> None:
     assert found.clean and found.faulty and not Audit(outcomes=(lost[1],)).faulty
 
 
-def outcome(one: Specimen, verdict: Verdict = Verdict.FAIL) -> Outcome:
-    return Outcome(specimen=one, verdict=verdict, expected=True, wrong=False, key=key_of(one, CHOICES))
+def outcome(one: CorpusFile, verdict: Verdict = Verdict.FAIL) -> CorpusOutcome:
+    return CorpusOutcome(specimen=one, verdict=verdict, expected=True, wrong=False, key=key_of(one, CHOICES))
 
 
 def test_an_audit_goes_on_where_an_earlier_one_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_an_audit_goes_on_where_an_earlier_one_was_killed(tmp_path: Path, monkey
         (tmp_path / f"{name}.cu").write_text(ATTACK.replace("by pointer", name))
     corpus, file, tried = read_corpus([tmp_path]), tmp_path / "out.jsonl", list[str]()
 
-    def examined(one: Specimen, _choices: Choices, by: object) -> Outcome:
+    def examined(one: CorpusFile, _choices: Choices, by: object) -> CorpusOutcome:
         tried.append(Path(one.path).stem)
         return outcome(one)
 
@@ -189,7 +189,7 @@ def test_an_audit_goes_on_where_an_earlier_one_was_killed(tmp_path: Path, monkey
     first, second, third = (outcome(one).text() for one in corpus[:3])
     fault = outcome(corpus[1], Verdict.FAULT).text()
     file.write_text(f"{first}\n{fault}\n{third}\n{second[:40]}")
-    told: list[Outcome] = []
+    told: list[CorpusOutcome] = []
     found = audit(corpus, CHOICES, 2, told.append, read_outcomes(Results(file).lines))
     assert sorted(tried) == ["b", "d"] and len(told) == 2
     assert [one.specimen for one in found.outcomes] == corpus

@@ -28,22 +28,22 @@ from warpsmith.evaluation.stages.cuda import (
     take_capture,
     time_replays,
 )
-from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Outcome, Products, Stage
+from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Products, Stage, StageOutcome
 from warpsmith.evaluation.stages.virtual import plan_calls, preview_virtually
 from warpsmith.evaluation.timing.baselines import Baseline, Baselines
 from warpsmith.evaluation.timing.recording import Recordings, Unrepeated
 from warpsmith.evaluation.timing.sitting import Sitting
-from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.machines.cuda.machine import LIMITS, CudaMachine
 from warpsmith.machines.cuda.player import Player
 from warpsmith.machines.cuda.room import Room
-from warpsmith.machines.cuda.session import CudaSession, Recorded
+from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
 from warpsmith.machines.hardware import Gpu
 from warpsmith.machines.machine import CheckLimits
 from warpsmith.machines.virtual.machine import VirtualMachine
 from warpsmith.machines.worker.fake_session import FakeSession
 from warpsmith.machines.worker.observation import Trouble
-from warpsmith.machines.worker.protocol import Recording
+from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks, Shown
 from warpsmith.records import (
     MODES,
@@ -71,7 +71,7 @@ TASK = OPENED.describe()
 DRAWN = Heldout.model_fields["count"].default  # held-out shapes, one of each kind of size
 CANDIDATE = Candidate(task="softmax", direction=Direction.FORWARD, source="x")
 CASE = TASK.group(Group.SMOKE)[0]
-RECORDED = Recorded(Recording("", (1, 2, 3), b""), (), (), ())
+RECORDED = RepeatableCall(CapturedOperations("", (1, 2, 3), b""), (), (), ())
 RECORDINGS = Recordings(Room(1, 2, 1), {"c": RECORDED})
 
 
@@ -114,7 +114,7 @@ def captured(one: Evaluation) -> CaptureAttempt:
     return CaptureAttempt(result, Capture(_subject(one, ARTIFACT, 3), RECORDINGS))
 
 
-def begun_by(outcome: Outcome) -> BegunReplays | None:
+def begun_by(outcome: StageOutcome) -> BegunReplays | None:
     return next((one for one in outcome.products if isinstance(one, BegunReplays)), None)
 
 
@@ -151,10 +151,10 @@ class Timed:
     """A timer that remembers what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Subject, Sequence[Case], Recordings]] = []
+        self.asked: list[tuple[TimingSubject, Sequence[Case], Recordings]] = []
 
     def stage(
-        self, sitting: "Sat", subject: Subject, cases: Sequence[Case], _examine: object, recorded: Recordings
+        self, sitting: "Sat", subject: TimingSubject, cases: Sequence[Case], _examine: object, recorded: Recordings
     ) -> StageResult:
         assert not sitting.is_closed
         self.asked.append((subject, cases, recorded))
@@ -165,12 +165,12 @@ class Timed:
 class Sat(Sitting):
     """Which players were begun, and whether it is over."""
 
-    def __init__(self, subject: Subject, runtime: Path, arenas: Room, call_s: float) -> None:
+    def __init__(self, subject: TimingSubject, runtime: Path, arenas: Room, call_s: float) -> None:
         super().__init__(subject, runtime, arenas, call_s)
         self.begun: list[int] = []
         self.is_closed = False
 
-    def player(self, number: int, recorded: Recorded) -> Player:
+    def player(self, number: int, recorded: RepeatableCall) -> Player:
         self.begun.append(number)
         return cast(Player, None)
 
@@ -225,7 +225,7 @@ class Repeatable(FakeSession):
         assert room.results_bytes <= self.arenas.results_bytes and room.snapshot_bytes <= self.arenas.snapshot_bytes
         self.rooms.append(room)
 
-    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded]:
+    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, RepeatableCall]:
         return self.call(arguments, given), RECORDED
 
 
@@ -353,7 +353,7 @@ def test_a_player_that_cannot_begin_early_is_left_to_whoever_times(
 ) -> None:
     sat: list[Sat] = []
 
-    def failing(sitting: Sat, _number: int, _recorded: Recorded) -> Player:
+    def failing(sitting: Sat, _number: int, _recorded: RepeatableCall) -> Player:
         sat.append(sitting)
         raise error
 

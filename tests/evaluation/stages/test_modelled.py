@@ -1,8 +1,8 @@
 """The modelled times, and the signs of work that the model does not see."""
 
-from warpsmith.evaluation.check import Seen, Step
+from warpsmith.evaluation.check import PassedCall, PlannedCall
 from warpsmith.evaluation.stages.modelled import modelled
-from warpsmith.machines.virtual import Counters, Facts, Row, describe
+from warpsmith.machines.virtual import Counters, Facts, LaunchRow, describe
 from warpsmith.records import (
     Case,
     Direction,
@@ -27,15 +27,17 @@ TRIAL = Trial(case=CASE, seed=1)
 
 def facts(instructions: int = 1000, launches: int = 1, host_bytes: int = 0) -> Facts:
     counters = Counters(thread_instructions=instructions, unique_read_bytes=1 << 24, unique_written_bytes=1 << 24)
-    row = Row(kernel="k", launches=launches, grid=(4096, 1, 1), block=(256, 1, 1), blocks_per_sm=8, counters=counters)
+    row = LaunchRow(
+        kernel="k", launches=launches, grid=(4096, 1, 1), block=(256, 1, 1), blocks_per_sm=8, counters=counters
+    )
     return Facts(kernels=(row,), host_bytes=host_bytes)
 
 
-def seen(found: Facts, trial: Trial = TRIAL, again: bool = False) -> Seen:
-    return Seen(Step(trial, again=again), 0.1, found)
+def seen(found: Facts, trial: Trial = TRIAL, again: bool = False) -> PassedCall:
+    return PassedCall(PlannedCall(trial, again=again), 0.1, found)
 
 
-def stage(*calls: Seen) -> StageResult:
+def stage(*calls: PassedCall) -> StageResult:
     return modelled(TASK, Direction.FORWARD, calls, GPU)
 
 

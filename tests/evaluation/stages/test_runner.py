@@ -13,7 +13,7 @@ from warpsmith.evaluation import Choices, Defence, choices as choices_module, ev
 from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.run import run, stages_for
 from warpsmith.evaluation.stages.common import find_signs
-from warpsmith.evaluation.stages.evaluation import Evaluation, Outcome, Stage
+from warpsmith.evaluation.stages.evaluation import Evaluation, Stage, StageOutcome
 from warpsmith.evaluation.stages.table import STAGES
 from warpsmith.evaluation.stages.virtual import plan_calls
 from warpsmith.machines.hardware.lease import Need
@@ -72,11 +72,11 @@ def stage(
     products: tuple[object, ...] = (),
 ) -> Stage:
     result = StageResult(stage=name, verdict=verdict, reason=reason, detail="a sentence")
-    return Stage(name, lambda _evaluation: Outcome(result, products), gpu=gpu)
+    return Stage(name, lambda _evaluation: StageOutcome(result, products), gpu=gpu)
 
 
 def raising(error: BaseException, name: str = "check") -> Stage:
-    def fail(_evaluation: Evaluation) -> Outcome:
+    def fail(_evaluation: Evaluation) -> StageOutcome:
         raise error
 
     return Stage(name, fail)

@@ -6,7 +6,7 @@ from warpsmith.evaluation import Choices, grade
 from warpsmith.evaluation.check.plan import work
 from warpsmith.evaluation.stages.probe import Probe, dense, probe, probes, timed
 from warpsmith.evaluation.stages.sketch import carried, full_call, sketch_steps, together
-from warpsmith.machines.virtual import Facts, Row, describe, total
+from warpsmith.machines.virtual import Facts, LaunchRow, describe, total
 from warpsmith.machines.virtual.cost import Transfers
 from warpsmith.machines.virtual.rows import Counters
 from warpsmith.records import Case, CheckFacts, Direction, Dtype, Group, ModelledTime, Record, TimingFacts, Verdict
@@ -42,9 +42,9 @@ def test_what_shrinks_is_never_carried_below_what_was_seen() -> None:
     assert one.carried([10.0, 9.0]) == 10.0
 
 
-def row(instructions: int) -> Row:
+def row(instructions: int) -> LaunchRow:
     counted = Counters(warp_instructions=instructions, unique_read_bytes=1 << 28, longest_thread=10)
-    return Row(kernel="k", launches=1, grid=(4096, 1, 1), block=(256, 1, 1), blocks_per_sm=8, counters=counted)
+    return LaunchRow(kernel="k", launches=1, grid=(4096, 1, 1), block=(256, 1, 1), blocks_per_sm=8, counters=counted)
 
 
 def test_of_kernels_that_move_the_same_bytes_the_one_that_needs_less_else_is_faster() -> None:

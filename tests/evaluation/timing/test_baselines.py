@@ -13,8 +13,8 @@ from warpsmith.evaluation.timing.baselines import Baseline, Baselines, asked, ke
 from warpsmith.evaluation.timing.host import host_policy
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stage import Tier, Timer
-from warpsmith.evaluation.timing.subject import Subject
-from warpsmith.evaluation.timing.torch_host import Reply, Request
+from warpsmith.evaluation.timing.subject import TimingSubject
+from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
 from warpsmith.evaluation.timing.zeros import Zeros
 from warpsmith.machines.hardware import Gpu
 from warpsmith.records import MODES, Case, Direction, Dtype, Group
@@ -37,13 +37,17 @@ class Torch:
     times_us: dict[str, float]
     asked: Counter[str] = field(default_factory=Counter)
 
-    def time(self, request: Request) -> Reply:
+    def time(self, request: TorchRequest) -> TorchReply:
         self.asked[request.mode] += 1
         us = self.times_us.get(request.mode)
-        return Reply(error="no memory") if us is None else Reply(idle_us=(us,), queued_us=(us,), flush_us=(400.0,))
+        return (
+            TorchReply(error="no memory")
+            if us is None
+            else TorchReply(idle_us=(us,), queued_us=(us,), flush_us=(400.0,))
+        )
 
 
-def question() -> Request:
+def question() -> TorchRequest:
     return asked("softmax", open_task("softmax").describe(), Direction.FORWARD, CASE)
 
 
@@ -124,7 +128,9 @@ class Beside:
 
 def timed(tier: Tier, torch: Torch, flush_us: float) -> Baselines:
     opened = open_task("softmax")
-    subject = Subject(opened, "softmax", opened.describe(), Direction.FORWARD, Path("x.so"), plain=False, launches=1)
+    subject = TimingSubject(
+        opened, "softmax", opened.describe(), Direction.FORWARD, Path("x.so"), plain=False, launches=1
+    )
     timer = Timer(cast(Zeros, None), "H200", "2.11", tier)
     return timer._baselines(subject, CASE, cast(Sitting, Beside(torch)), flush_us)
 

@@ -13,7 +13,7 @@ import pytest
 from warpsmith.base import Home
 from warpsmith.evaluation.timing.compiled import compiled_folder, open_up
 from warpsmith.evaluation.timing.host import host_policy
-from warpsmith.isolation import Outcome, run
+from warpsmith.isolation import ChildOutcome, run
 
 WRITE = """
 import os, pathlib, sys
@@ -32,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def written(name: str) -> Outcome:
+def written(name: str) -> ChildOutcome:
     return run([sys.executable, "-c", WRITE, name], replace(host_policy("softmax"), devices=False))
 
 

@@ -3,17 +3,17 @@
 import pytest
 import torch
 
-from warpsmith.evaluation.timing.null import SOURCE, Form, call_of
+from warpsmith.evaluation.timing.null import SOURCE, EmptyKernelForm, call_of
 from warpsmith.languages.nvcc import CompileOptions, compile
 from warpsmith.machines.virtual import describe
 from warpsmith.machines.virtual.session import VirtualSession
-from warpsmith.records import Argument, Candidate, Direction, Kind, Role, Signature
+from warpsmith.records import Argument, ArgumentKind, Candidate, Direction, Role, Signature
 
-ONE = Signature(arguments=(Argument(name="x", kind=Kind.TENSOR, role=Role.INPUT),), results=("y",))
+ONE = Signature(arguments=(Argument(name="x", kind=ArgumentKind.TENSOR, role=Role.INPUT),), results=("y",))
 
 
-@pytest.mark.parametrize("form", [Form(1, 1), Form(3, 2), Form(2, 3)])
-def test_it_has_the_launches_and_results_of_its_form(form: Form) -> None:
+@pytest.mark.parametrize("form", [EmptyKernelForm(1, 1), EmptyKernelForm(3, 2), EmptyKernelForm(2, 3)])
+def test_it_has_the_launches_and_results_of_its_form(form: EmptyKernelForm) -> None:
     made = compile(Candidate(task="null", direction=Direction.FORWARD, source=SOURCE), None, CompileOptions())
     assert made.artifact is not None, made.result.detail
     call = call_of(form, "cpu")

@@ -22,7 +22,7 @@ from warpsmith.evaluation.timing.rules import (
     undisturbed,
 )
 from warpsmith.evaluation.timing.stop import StopRule
-from warpsmith.records import Ceilings, Claim, Ratio, Reason
+from warpsmith.records import Ceilings, Ratio, Reason, SpeedComparison
 
 CEILINGS = Ceilings(gpu="H200", measured=True, read_bytes_per_s=4.3e12, write_bytes_per_s=4e12, copy_bytes_per_s=4.2e12)
 H200 = Floor(CEILINGS, null_us=2.0, l2_bytes=60 << 20)
@@ -42,26 +42,26 @@ def test_measured_is_the_median_with_its_spread() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "said"),
     [
-        (1.02, 1.10, Claim.FASTER),
-        (1.005, 1.10, Claim.INCONCLUSIVE),
-        (0.9, 1.2, Claim.INCONCLUSIVE),
-        (0.80, 0.95, Claim.SLOWER),
-        (0.80, 0.995, Claim.INCONCLUSIVE),
+        (1.02, 1.10, SpeedComparison.FASTER),
+        (1.005, 1.10, SpeedComparison.INCONCLUSIVE),
+        (0.9, 1.2, SpeedComparison.INCONCLUSIVE),
+        (0.80, 0.95, SpeedComparison.SLOWER),
+        (0.80, 0.995, SpeedComparison.INCONCLUSIVE),
     ],
 )
-def test_claims_need_the_whole_interval(low: float, high: float, said: Claim) -> None:
+def test_claims_need_the_whole_interval(low: float, high: float, said: SpeedComparison) -> None:
     assert claim(Ratio(value=(low + high) / 2, low=low, high=high)) is said
 
 
 def test_a_kernel_against_itself_is_inconclusive() -> None:
     found = ratio(noisy(50, seed=1), noisy(50, seed=2))
-    assert claim(found) is Claim.INCONCLUSIVE
+    assert claim(found) is SpeedComparison.INCONCLUSIVE
     assert found.low < 1 < found.high
 
 
 def test_twice_as_fast_is_faster() -> None:
     found = ratio(noisy(100, seed=1), noisy(50, seed=2))
-    assert claim(found) is Claim.FASTER
+    assert claim(found) is SpeedComparison.FASTER
     assert 1.98 < found.value < 2.02
 
 
@@ -97,15 +97,15 @@ def test_very_few_queued_calls_say_nothing() -> None:
 
 def test_each_window_by_itself_must_be_faster() -> None:
     whole = Ratio(value=1.05, low=1.02, high=1.08)
-    assert claim(whole, [1.06, 1.04]) is Claim.FASTER
-    assert claim(whole, [1.10, 1.00]) is Claim.INCONCLUSIVE
+    assert claim(whole, [1.06, 1.04]) is SpeedComparison.FASTER
+    assert claim(whole, [1.10, 1.00]) is SpeedComparison.INCONCLUSIVE
 
 
 def test_short_times_that_are_hardly_apart_tell_nothing() -> None:
     whole = Ratio(value=1.07, low=1.05, high=1.09)
-    assert claim(whole, [1.07], apart_us=0.9) is Claim.INCONCLUSIVE
-    assert claim(whole, [1.07], apart_us=1.1) is Claim.FASTER
-    assert claim(Ratio(value=0.9, low=0.88, high=0.92), apart_us=0.4) is Claim.INCONCLUSIVE
+    assert claim(whole, [1.07], apart_us=0.9) is SpeedComparison.INCONCLUSIVE
+    assert claim(whole, [1.07], apart_us=1.1) is SpeedComparison.FASTER
+    assert claim(Ratio(value=0.9, low=0.88, high=0.92), apart_us=0.4) is SpeedComparison.INCONCLUSIVE
 
 
 def test_floor_counts_cold_reads_and_spilled_writes() -> None:

@@ -10,12 +10,12 @@ from warpsmith.evaluation.timing.sample import (
     MOST_TURNS,
     PATIENCE,
     WARM_CALLS,
-    Call,
     Calls,
     Examine,
     Manner,
     Null,
     Samples,
+    TimedCall,
     sample,
 )
 from warpsmith.evaluation.timing.stop import StopRule
@@ -39,7 +39,7 @@ def fine(_call: Problem, _shown: Shown) -> Trouble | None:
 
 def endless(examine: Examine = fine) -> Calls:
     while True:
-        yield Call(Problem((X,), (X,), (X.double(),)), examine)
+        yield TimedCall(Problem((X,), (X,), (X.double(),)), examine)
 
 
 def test_modes_alternate_over_slots_and_warm_calls_do_not_count() -> None:

@@ -15,11 +15,11 @@ from torch import Tensor
 from warpsmith.evaluation.timing import sitting as module
 from warpsmith.evaluation.timing.recording import BEFORE, Recordings, Unrepeated, record_calls, room_of
 from warpsmith.evaluation.timing.sitting import Sitting
-from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.machines.cuda.room import TAIL, Room as CudaRoom, room_for_all
-from warpsmith.machines.cuda.session import CudaSession, Recorded
+from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
 from warpsmith.machines.worker.observation import Trouble
-from warpsmith.machines.worker.protocol import Recording
+from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks, Mode, Shown
 from warpsmith.records import Case, Direction, Dtype, Group, Reason, Trial
 from warpsmith.tasks.host.find import open_task
@@ -30,8 +30,8 @@ from warpsmith.tasks.reference.program import Problem
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 512, "cols": 64}, dtype=Dtype.FLOAT32)
 OPENED = open_task("softmax")
 CALL = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
-RECORDED = Recorded(Recording("", (1, 2, 3), b"operations"), (), (), ())
-SUBJECT = Subject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+RECORDED = RepeatableCall(CapturedOperations("", (1, 2, 3), b"operations"), (), (), ())
+SUBJECT = TimingSubject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
 ARENAS = CudaRoom(1 << 20, 1 << 21, 1)
 WRONG = Trouble(Reason.WRONG_VALUE, "off")
 
@@ -40,10 +40,10 @@ WRONG = Trouble(Reason.WRONG_VALUE, "off")
 class Recorder(FakeSession):
     """A session that has something to tell of its last call."""
 
-    told: Recorded | str = RECORDED
+    told: RepeatableCall | str = RECORDED
     arenas: CudaRoom = ARENAS
 
-    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded | str]:
+    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, RepeatableCall | str]:
         return self.call(arguments, given), self.told
 
 
@@ -71,12 +71,12 @@ class FakePlayer:
     """What is asked of a player."""
 
     bases: tuple[int, ...]
-    played: list[Recorded] = field(default_factory=list)
+    played: list[RepeatableCall] = field(default_factory=list)
     trouble: Trouble | None = None
     ended: bool = False
     died: Trouble | None = None  # which nobody knows before it is asked something
 
-    def play(self, recorded: Recorded) -> None:
+    def play(self, recorded: RepeatableCall) -> None:
         self.played.append(recorded)
         self.trouble = self.died
 
@@ -113,7 +113,7 @@ def recorded(
         return WRONG if len(seen) == wrong_at else None
 
     for drawn in ("calls", "others"):
-        monkeypatch.setattr(Subject, drawn, lambda self, case: repeat((Trial(case=case), CALL)))
+        monkeypatch.setattr(TimingSubject, drawn, lambda self, case: repeat((Trial(case=case), CALL)))
     return record_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _trial: examine)
 
 

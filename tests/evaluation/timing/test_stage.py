@@ -13,21 +13,21 @@ from tests.evaluation.timing.faking import FakeSession
 
 from warpsmith.base import HarnessError
 from warpsmith.evaluation.timing.baselines import Baseline, Baselines, keep, store
-from warpsmith.evaluation.timing.null import Form
+from warpsmith.evaluation.timing.null import EmptyKernelForm
 from warpsmith.evaluation.timing.recording import PLACES, Recordings, room_of
 from warpsmith.evaluation.timing.rules import Doubt, Floor
-from warpsmith.evaluation.timing.sample import Call, Manner, Null
+from warpsmith.evaluation.timing.sample import Manner, Null, TimedCall
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stage import FEWER, SEARCH, Tier, Timer
-from warpsmith.evaluation.timing.subject import LARGE, SPREAD, Subject
+from warpsmith.evaluation.timing.subject import LARGE, SPREAD, TimingSubject
 from warpsmith.evaluation.timing.verdict import Judged
 from warpsmith.evaluation.timing.window import Window, Windows
 from warpsmith.evaluation.timing.zeros import Zeros
 from warpsmith.machines.cuda.player import Player
 from warpsmith.machines.cuda.room import Room
-from warpsmith.machines.cuda.session import Recorded
+from warpsmith.machines.cuda.session import RepeatableCall
 from warpsmith.machines.worker.observation import Trouble
-from warpsmith.machines.worker.protocol import Recording
+from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks
 from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Reason, Trial, Twist, Verdict
 from warpsmith.tasks.host.find import open_task
@@ -43,9 +43,9 @@ HONEST, QUEUED = Clocks(16.0, 6.0, 27.0, 400.0), Clocks(12.0, 6.0, 27.0, 400.0)
 LATE, HIDING = Clocks(16.0, 6.0, 60.0, 400.0), Clocks(45.0, 6.0, 56.0, 400.0)
 BUSY = Clocks(16.0, 6.0, 45.0, 400.0)  # 29 µs late; the null candidate's way is 10
 OUTLINE = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
-SUBJECT = Subject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+SUBJECT = TimingSubject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
 ARENAS = Room(1 << 20, 1 << 21, 1)
-RECORDED = Recorded(Recording("", (0, 0, 0), b""), (), (), (), host_us=6.0)
+RECORDED = RepeatableCall(CapturedOperations("", (0, 0, 0), b""), (), (), (), host_us=6.0)
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Zero:
 
     floor: Floor = field(default_factory=lambda: Floor(RATES, 3.0, 50 << 20))
 
-    def null(self, _form: Form) -> Null:
+    def null(self, _form: EmptyKernelForm) -> Null:
         return NULL
 
 
@@ -66,7 +66,7 @@ class Faked(Sitting):
         self.fakes = [FakeSession([one], QUEUED, trouble) for one in idle]
         self.begun: list[int] = []
 
-    def player(self, number: int, recorded: Recorded) -> Player:
+    def player(self, number: int, recorded: RepeatableCall) -> Player:
         self.begun.append(number)
         return cast(Player, self.fakes[number])
 
@@ -76,12 +76,12 @@ def timed(
     tier: Tier,
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
-    recorded: Recorded = RECORDED,
+    recorded: RepeatableCall = RECORDED,
     case: Case = CASE,
 ) -> Judged | Doubt:
     monkeypatch.setenv("WARPSMITH_HOME", str(home))
     for drawn in ("calls", "others"):
-        monkeypatch.setattr(Subject, drawn, lambda self, case: repeat((Trial(case=case), OUTLINE)))
+        monkeypatch.setattr(TimingSubject, drawn, lambda self, case: repeat((Trial(case=case), OUTLINE)))
     monkeypatch.setattr("warpsmith.evaluation.timing.stage.measure_again", lambda _torch, _request, chosen: chosen)
     monkeypatch.setattr(Faked, "torch", None)
     kept = Baseline(mode="eager", idle_us=(30.0,) * 9, queued_us=(24.0,) * 9)
@@ -161,13 +161,13 @@ def test_what_comes_out_wrong_when_it_is_repeated_has_no_time(tmp_path: Path, mo
 def test_memory_that_cannot_lie_where_it_is_said_to_is_no_fault_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(_sitting: Faked, _number: int, _recorded: Recorded) -> Player:
+    def refused(_sitting: Faked, _number: int, _recorded: RepeatableCall) -> Player:
         raise HarnessError("The worker could not take the shared memory")
 
     monkeypatch.setattr(Faked, "player", refused)
     assert doubts(timed(Faked(), "search", tmp_path, monkeypatch)) == {Reason.UNREPEATED}
     with pytest.raises(HarnessError):
-        ours = replace(RECORDED, recording=Recording("", PLACES, b""))
+        ours = replace(RECORDED, recording=CapturedOperations("", PLACES, b""))
         timed(Faked(), "search", tmp_path, monkeypatch, ours)
 
 
@@ -175,7 +175,7 @@ def test_a_doubt_is_a_quarantine_and_ends_the_stage(monkeypatch: pytest.MonkeyPa
     timer, asked = Timer(cast(Zeros, Zero()), "H200", "2"), list[str]()
 
     class Told(Timer):
-        def time_case(self, _subject: Subject, case: Case, *_given: object) -> Doubt:
+        def time_case(self, _subject: TimingSubject, case: Case, *_given: object) -> Doubt:
             asked.append(case.name)
             return Doubt(Reason.UNREPEATED, "why")
 
@@ -199,14 +199,14 @@ def test_other_inputs_come_between_those_that_are_timed() -> None:
     for _ in range(20):
         seen = list[Problem]()
         examine = partial(lambda seen, call, _shown: seen.append(call), seen)
-        making = replace(making, calls=repeat(Call(OUTLINE, examine)), others=repeat(Call(other, examine)))
+        making = replace(making, calls=repeat(TimedCall(OUTLINE, examine)), others=repeat(TimedCall(other, examine)))
         assert isinstance(making.window(0, OUTLINE), Window)
         dozen = tuple(place for place, call in enumerate(seen[:12]) if call is other)
         assert len(dozen) == 3 or len(seen) < 12
         places.add(dozen)
     assert len(places) > 10, "where, nobody knows"
     wrong = Trouble(Reason.WRONG_VALUE, "off")
-    found = replace(making, others=repeat(Call(other, lambda _call, _shown: wrong))).window(0, OUTLINE)
+    found = replace(making, others=repeat(TimedCall(other, lambda _call, _shown: wrong))).window(0, OUTLINE)
     assert found == Doubt(Reason.UNREPEATED, "repeated without its host code, off")
 
 
@@ -217,7 +217,7 @@ def test_of_any_three_timed_calls_some_are_usual_and_some_are_not(task: str, mon
     monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
     opened = open_task(task)
     case = opened.describe().group(Group.SMOKE)[0]
-    subject = Subject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+    subject = TimingSubject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
     orders = set[tuple[bool, ...]]()
     for _ in range(40):
         drawn = list(islice(subject.calls(case), 8))
@@ -239,7 +239,7 @@ def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(
     opened = open_task(task)
     described = opened.describe()
     case = min(described.group(Group.SMOKE), key=lambda one: prod(one.axes.values()))
-    subject = Subject(opened, task, described, direction, Path("x.so"), False, 1)
+    subject = TimingSubject(opened, task, described, direction, Path("x.so"), False, 1)
     forward = direction is Direction.FORWARD
     first, second = (list(islice(subject.others(case), 3)) for _ in range(2))
     for kinds in (first, second):
@@ -259,7 +259,7 @@ def test_some_of_the_other_inputs_are_scaled_where_several_are_multiplied(monkey
     monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *_: repeat(OUTLINE))
     for task, expected in (("attention", True), ("linear", False)):
         opened = open_task(task)
-        subject = Subject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+        subject = TimingSubject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
         for case in opened.describe().group(Group.SMOKE):
             twists = {trial.twist for trial, _ in islice(subject.others(case), 120)}
             assert (Twist.SCALED in twists) == (expected and case.dtype is Dtype.FLOAT32)

@@ -23,11 +23,11 @@ from warpsmith.evaluation.timing.host import (
 )
 from warpsmith.evaluation.timing.rules import Floor
 from warpsmith.evaluation.timing.sample import Null, Samples
-from warpsmith.evaluation.timing.torch_host import Reply, Request
+from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
 from warpsmith.evaluation.timing.verdict import Judged, Least, judged, least
 from warpsmith.evaluation.timing.window import Window
 from warpsmith.machines.worker.session import Clocks
-from warpsmith.records import Case, Ceilings, Claim, Direction, Dtype, Group, Precision, Reason, Work
+from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Precision, Reason, SpeedComparison, Work
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite_program
 
@@ -41,7 +41,7 @@ CEILINGS = Ceilings(
     copy_bytes_per_s=4.2e12,
     matmul_flops_per_s={"float32": 50e12},
 )
-REQUEST = Request(target="softmax", direction=Direction.FORWARD, case=CASE, mode="", samples=2, tf32=False)
+REQUEST = TorchRequest(target="softmax", direction=Direction.FORWARD, case=CASE, mode="", samples=2, tf32=False)
 FLOOR = Floor(CEILINGS, null_us=3.0, l2_bytes=60 << 20)
 
 
@@ -68,7 +68,7 @@ def test_an_honest_case_is_held_against_the_best_baseline() -> None:
     assert found.timing.best == "compile" and found.timing.repeated
     assert found.timing.speedup is not None
     assert found.timing.speedup.value == pytest.approx(2.0)
-    assert found.timing.claim is Claim.FASTER
+    assert found.timing.claim is SpeedComparison.FASTER
     assert found.timing.roofline == pytest.approx(0.5, rel=0.01)
 
 
@@ -163,8 +163,8 @@ def test_each_process_counts_alike_and_a_side_is_what_its_processes_say_together
 def test_a_winner_must_win_in_each_window() -> None:
     both = Baselines(modes=(baseline("eager", 100.0),))
     sides = [[window(88, 80, 128)], [window(109, 101, 149)]]
-    assert judged(CASE, sides[:1], both, Least(50.0, 50.0), launches=1).timing.claim is Claim.FASTER
-    assert judged(CASE, sides, both, Least(50.0, 50.0), launches=1).timing.claim is Claim.INCONCLUSIVE
+    assert judged(CASE, sides[:1], both, Least(50.0, 50.0), launches=1).timing.claim is SpeedComparison.FASTER
+    assert judged(CASE, sides, both, Least(50.0, 50.0), launches=1).timing.claim is SpeedComparison.INCONCLUSIVE
 
 
 def test_baselines_are_kept_for_what_they_depend_on(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,21 +202,21 @@ def test_a_gpu_that_drifted_is_told_by_its_flush() -> None:
 class Scripted:
     """A baseline process that answers from a table."""
 
-    def __init__(self, **replies: Reply) -> None:
+    def __init__(self, **replies: TorchReply) -> None:
         self._replies = replies
 
-    def time(self, request: Request) -> Reply:
+    def time(self, request: TorchRequest) -> TorchReply:
         return self._replies[request.mode]
 
 
 def test_a_mode_that_fails_is_said_and_not_forgotten() -> None:
-    good = Reply(idle_us=(9.0, 9.0), queued_us=(5.0, 5.0), flush_us=(400.0,))
-    host = Scripted(eager=good, compile=Reply(error="no module"))
+    good = TorchReply(idle_us=(9.0, 9.0), queued_us=(5.0, 5.0), flush_us=(400.0,))
+    host = Scripted(eager=good, compile=TorchReply(error="no module"))
     found = measure(host, REQUEST, ["eager", "compile"])
     assert [one.mode for one in found.modes] == ["eager"]
     assert (found.failed, found.flush_us) == ({"compile": "no module"}, 400.0)
     with pytest.raises(HarnessError, match="No mode of torch runs softmax"):
-        measure(Scripted(compile=Reply(error="no")), REQUEST, ["compile"])
+        measure(Scripted(compile=TorchReply(error="no")), REQUEST, ["compile"])
 
 
 def test_the_baselines_of_somebody_elses_task_leave_nothing_behind(
@@ -241,13 +241,13 @@ class Mortal:
         self.forgot += 1
         self.within_s = within_s
 
-    def time(self, request: Request) -> Reply:
+    def time(self, request: TorchRequest) -> TorchReply:
         if not self.answers and self.loses:
-            return Reply(error="device-side assert triggered", lost=True)
+            return TorchReply(error="device-side assert triggered", lost=True)
         if not self.answers:
             raise HarnessError("The baseline process was killed.")
         self.answers -= 1
-        return Reply(queued_us=(1.0,))
+        return TorchReply(queued_us=(1.0,))
 
 
 def test_a_baseline_process_lets_go_and_answers_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from warpsmith.evaluation.timing import zeros as module
-from warpsmith.evaluation.timing.null import Form
+from warpsmith.evaluation.timing.null import EmptyKernelForm
 from warpsmith.evaluation.timing.sample import Null
 from warpsmith.evaluation.timing.zeros import OLD_S, USUAL, Zeros
 from warpsmith.languages.nvcc import Toolchain
@@ -24,9 +24,9 @@ class Measured:
     """A null candidate whose clocks tell how often it was measured."""
 
     def __init__(self) -> None:
-        self.asked: list[list[Form]] = []
+        self.asked: list[list[EmptyKernelForm]] = []
 
-    def __call__(self, _toolchain: Toolchain, forms: Sequence[Form]) -> dict[Form, Null]:
+    def __call__(self, _toolchain: Toolchain, forms: Sequence[EmptyKernelForm]) -> dict[EmptyKernelForm, Null]:
         self.asked.append(list(forms))
         return {form: Null(float(len(self.asked)), 6.0, 10.0) for form in forms}
 
@@ -43,39 +43,39 @@ def begun(measured: Measured, gpu: str = "H200") -> Zeros:
 
 
 def test_the_usual_ones_are_measured_with_the_first_and_another_process_finds_them(measured: Measured) -> None:
-    assert begun(measured).null(Form(1, 1)).queued_us == 1.0
+    assert begun(measured).null(EmptyKernelForm(1, 1)).queued_us == 1.0
     assert begun(measured).null(USUAL[-1]).queued_us == 1.0
     assert measured.asked == [list(USUAL)]
 
 
 def test_an_unusual_one_is_measured_and_kept_beside_them(measured: Measured) -> None:
-    begun(measured).null(Form(1, 1))
-    assert begun(measured).null(Form(7, 1)).queued_us == 2.0
-    assert measured.asked[1:] == [[Form(7, 1)]]
+    begun(measured).null(EmptyKernelForm(1, 1))
+    assert begun(measured).null(EmptyKernelForm(7, 1)).queued_us == 2.0
+    assert measured.asked[1:] == [[EmptyKernelForm(7, 1)]]
     again = begun(measured)
-    assert (again.null(Form(7, 1)).queued_us, again.null(Form(1, 1)).queued_us) == (2.0, 1.0)
+    assert (again.null(EmptyKernelForm(7, 1)).queued_us, again.null(EmptyKernelForm(1, 1)).queued_us) == (2.0, 1.0)
 
 
 def test_those_of_another_gpu_are_not_believed(measured: Measured) -> None:
-    begun(measured).null(Form(1, 1))
-    assert begun(measured, "B200").null(Form(1, 1)).queued_us == 2.0
+    begun(measured).null(EmptyKernelForm(1, 1))
+    assert begun(measured, "B200").null(EmptyKernelForm(1, 1)).queued_us == 2.0
 
 
 def test_none_is_older_than_an_hour_in_any_process(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another form that is measured later does not make those before it younger."""
     now, lasting = module.time.time(), begun(measured)
-    lasting.null(Form(1, 1))
+    lasting.null(EmptyKernelForm(1, 1))
     monkeypatch.setattr(module.time, "time", lambda: now + 0.7 * OLD_S)
-    lasting.null(Form(7, 1))
+    lasting.null(EmptyKernelForm(7, 1))
     monkeypatch.setattr(module.time, "time", lambda: now + OLD_S + 1)
     for zeros in (begun(measured), lasting):
-        assert zeros.null(Form(7, 1)).queued_us == 2.0
-        assert zeros.null(Form(1, 1)).queued_us == 3.0
-    assert measured.asked == [list(USUAL), [Form(7, 1)], list(USUAL)]
+        assert zeros.null(EmptyKernelForm(7, 1)).queued_us == 2.0
+        assert zeros.null(EmptyKernelForm(1, 1)).queued_us == 3.0
+    assert measured.asked == [list(USUAL), [EmptyKernelForm(7, 1)], list(USUAL)]
 
 
 def test_a_file_that_cannot_be_read_is_measured_again(measured: Measured, tmp_path: Path) -> None:
-    begun(measured).null(Form(1, 1))
+    begun(measured).null(EmptyKernelForm(1, 1))
     (path,) = (tmp_path / "data" / "zeros").iterdir()
     path.write_text("{")
-    assert begun(measured).null(Form(1, 1)).queued_us == 2.0
+    assert begun(measured).null(EmptyKernelForm(1, 1)).queued_us == 2.0

@@ -7,11 +7,11 @@ import pytest
 
 from warpsmith.base import UsageError
 from warpsmith.evaluation.verify.aggregate import Decision, Weight, Weights, decide
-from warpsmith.evaluation.verify.calibrate import Trial, calibrate, role_matrix
+from warpsmith.evaluation.verify.calibrate import CalibrationSample, calibrate, role_matrix
 from warpsmith.evaluation.verify.pipeline import Verified, signals_of
-from warpsmith.evaluation.verify.replies import Reply, read_attacks, read_replies, reviewed, unseen
-from warpsmith.evaluation.verify.review import BadAnswer, Role
-from warpsmith.evaluation.verify.specimens import Label, Specimen, labelled, read_candidates, read_specimens
+from warpsmith.evaluation.verify.replies import ReviewReply, read_attacks, read_replies, reviewed, unseen
+from warpsmith.evaluation.verify.review import ReviewerRole, UnusableReview
+from warpsmith.evaluation.verify.specimens import Label, LabelledKernel, labelled, read_candidates, read_specimens
 from warpsmith.records import (
     Candidate,
     Direction,
@@ -39,7 +39,7 @@ def record(origin: str, *results: StageResult) -> Record:
     return Record(candidate=candidate(origin), task_version="1", environment=environment, results=results)
 
 
-def label(origin: str, *results: StageResult) -> Specimen | None:
+def label(origin: str, *results: StageResult) -> LabelledKernel | None:
     return labelled(candidate(origin), record(origin, *results))
 
 
@@ -57,10 +57,12 @@ def test_what_has_no_verdict_has_no_label() -> None:
     assert label("honest seed s", StageResult(stage="compile", verdict=Verdict.PASS)) is None
 
 
-def trial(origin: str, truth: StageResult, *said: StageResult) -> Trial:
+def trial(origin: str, truth: StageResult, *said: StageResult) -> CalibrationSample:
     specimen = label(origin, truth)
     assert specimen is not None
-    return Trial(specimen, Verified(candidate="c", decision=Decision(go=True, odds=0.0), results=said, seconds=3.0))
+    return CalibrationSample(
+        specimen, Verified(candidate="c", decision=Decision(go=True, odds=0.0), results=said, seconds=3.0)
+    )
 
 
 SILENT = StageResult(stage="static", verdict=Verdict.PASS, facts=StaticFacts())
@@ -128,25 +130,25 @@ def test_a_reviewer_is_measured_on_its_own_question() -> None:
     objecting = answer(compile="right", memory="wrong", numerical="wrong", cheating="right")
     calm = answer(compile="right", memory="right", numerical="right", cheating="right")
     trials = [
-        Trial(one.specimen, reviewed(one.verified, (Reply(candidate="c", answer=text),)))
+        CalibrationSample(one.specimen, reviewed(one.verified, (ReviewReply(candidate="c", answer=text),)))
         for one, text in zip(TRIALS, [calm] * 5 + [objecting] * 10, strict=True)
     ]
-    numerical, memory = role_matrix(Role.NUMERICAL, trials), role_matrix(Role.MEMORY, trials)
+    numerical, memory = role_matrix(ReviewerRole.NUMERICAL, trials), role_matrix(ReviewerRole.MEMORY, trials)
     assert (numerical.caught, numerical.missed, numerical.alarms, numerical.cleared) == (6, 0, 1, 5)
     assert (memory.caught, memory.missed, memory.alarms) == (1, 0, 1)
-    assert role_matrix(Role.COMPILE, trials).missed == 1
+    assert role_matrix(ReviewerRole.COMPILE, trials).missed == 1
     found = calibrate(trials, "by hand")
     assert "review_numerical" in found.weights.verifiers and found.together.alarms == 0
     assert found.without_model.caught == 7
 
 
 def test_attacks_are_the_cheating_reviewer_s_alone() -> None:
-    attack = Specimen(candidate=candidate("attack replay"), label=Label.WRONG, stage="attack")
-    said = reviewed(unseen("x"), (Reply(candidate="x", answer=answer(cheating="wrong", memory="wrong")),))
-    assert len(said.bad_answers) == 2 and all(isinstance(one, BadAnswer) for one in said.bad_answers)
-    trials = [*TRIALS, Trial(attack, said)]
-    assert role_matrix(Role.CHEATING, trials).caught == 1
-    assert role_matrix(Role.MEMORY, trials).seen == 0
+    attack = LabelledKernel(candidate=candidate("attack replay"), label=Label.WRONG, stage="attack")
+    said = reviewed(unseen("x"), (ReviewReply(candidate="x", answer=answer(cheating="wrong", memory="wrong")),))
+    assert len(said.bad_answers) == 2 and all(isinstance(one, UnusableReview) for one in said.bad_answers)
+    trials = [*TRIALS, CalibrationSample(attack, said)]
+    assert role_matrix(ReviewerRole.CHEATING, trials).caught == 1
+    assert role_matrix(ReviewerRole.MEMORY, trials).seen == 0
     assert calibrate(trials, "by hand").wrong == 8
 
 
@@ -165,6 +167,6 @@ def test_bad_files_say_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "requests.jsonl").write_text("{}\n")
     with pytest.raises(UsageError, match="no list of candidates: task: Field required"):
         read_candidates(tmp_path)
-    (tmp_path / "reviews.jsonl").write_text(Reply(candidate="a", answer="x").text() + "\nnonsense\n")
+    (tmp_path / "reviews.jsonl").write_text(ReviewReply(candidate="a", answer="x").text() + "\nnonsense\n")
     with pytest.raises(UsageError, match=r"Line 2 of .* is no answer"):
         read_replies(tmp_path)

@@ -12,7 +12,7 @@ import torch
 
 from warpsmith.evaluation.verify import Verifiers, verify
 from warpsmith.evaluation.verify.aggregate import shipped_weights
-from warpsmith.evaluation.verify.specimens import Kind, Label, kind_of, read_candidates, read_specimens
+from warpsmith.evaluation.verify.specimens import Label, SpecimenOrigin, kind_of, read_candidates, read_specimens
 from warpsmith.languages.cuda.mutation_operators import OPERATORS
 from warpsmith.languages.cuda.rewrites import REWRITES
 from warpsmith.records import Candidate
@@ -38,7 +38,7 @@ def script() -> ModuleType:
 
 def test_it_is_large_enough_and_has_no_kernel_twice() -> None:
     kinds = Counter(kind_of(one) for one in CORPUS)
-    assert kinds[Kind.MUTANT] >= 200 and kinds[Kind.HONEST] >= 60
+    assert kinds[SpecimenOrigin.MUTANT] >= 200 and kinds[SpecimenOrigin.HONEST] >= 60
     assert len({one.id for one in CORPUS}) == len(CORPUS)
 
 
@@ -50,14 +50,14 @@ def test_every_operator_and_every_task_is_in_it() -> None:
 
 
 def test_any_beginning_is_a_fair_sample() -> None:
-    share = sum(kind_of(one) is Kind.MUTANT for one in CORPUS) / len(CORPUS)
-    first = sum(kind_of(one) is Kind.MUTANT for one in CORPUS[:60]) / 60
+    share = sum(kind_of(one) is SpecimenOrigin.MUTANT for one in CORPUS) / len(CORPUS)
+    first = sum(kind_of(one) is SpecimenOrigin.MUTANT for one in CORPUS[:60]) / 60
     assert abs(first - share) < 0.15
 
 
 def test_a_mutant_names_a_parent_that_is_there() -> None:
     known = {one.id for one in CORPUS}
-    assert all(set(one.parents) <= known for one in CORPUS if kind_of(one) is Kind.MUTANT)
+    assert all(set(one.parents) <= known for one in CORPUS if kind_of(one) is SpecimenOrigin.MUTANT)
 
 
 def test_a_kernel_as_a_reviewer_sees_it_does_not_tell_what_it_is(script: ModuleType) -> None:
@@ -76,7 +76,7 @@ def stopped(candidate: Candidate) -> bool:
 
 
 def test_a_sample_of_honest_kernels_raises_no_alarm() -> None:
-    honest = [one for one in CORPUS if kind_of(one) is Kind.HONEST][:SAMPLE]
+    honest = [one for one in CORPUS if kind_of(one) is SpecimenOrigin.HONEST][:SAMPLE]
     assert not [one.origin for one in honest if stopped(one)]
 
 

@@ -11,8 +11,8 @@ import warpsmith
 from warpsmith.evaluation.verify import Verifiers, verify
 from warpsmith.evaluation.verify.aggregate import shipped_weights
 from warpsmith.evaluation.verify.pipeline import Ask, Verified, signals_of
-from warpsmith.evaluation.verify.review import Role
-from warpsmith.llm import Answer, Finish, ModelError, Prompt
+from warpsmith.evaluation.verify.review import ReviewerRole
+from warpsmith.llm import Finish, ModelAnswer, ModelError, Prompt
 from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.hardware import Gpu
 from warpsmith.records import Candidate, CompileFacts, Direction, Language, Reason, Verdict
@@ -33,8 +33,8 @@ def looked(source: str = SOURCE, **chosen: object) -> Verified:
 def answering(verdict: str, confidence: float = 1.0, usd: float = 0.25) -> Ask:
     text = json.dumps({"verdict": verdict, "confidence": confidence, "line": 3, "why": "w", "fix": "f"})
 
-    def ask(prompts: Sequence[Prompt]) -> list[Answer | ModelError]:
-        return [Answer(text=text, model="m", usd=usd) for _ in prompts]
+    def ask(prompts: Sequence[Prompt]) -> list[ModelAnswer | ModelError]:
+        return [ModelAnswer(text=text, model="m", usd=usd) for _ in prompts]
 
     return ask
 
@@ -72,26 +72,26 @@ def test_a_sign_is_evidence_and_goes_on() -> None:
 
 
 def test_reviewers_are_asked_last_and_their_fix_goes_into_the_repair() -> None:
-    found = looked(roles=tuple(Role), ask=answering("wrong"))
+    found = looked(roles=tuple(ReviewerRole), ask=answering("wrong"))
     assert len(found.reviews) == 4 and found.usd == pytest.approx(1.0)
     assert found.evidence().count("Fix: f") == 4
-    assert found.wrong > looked(roles=tuple(Role), ask=answering("right")).wrong
+    assert found.wrong > looked(roles=tuple(ReviewerRole), ask=answering("right")).wrong
 
 
 def test_nobody_is_paid_for_a_kernel_that_is_stopped_already() -> None:
-    def never(prompts: Sequence[Prompt]) -> list[Answer | ModelError]:
+    def never(prompts: Sequence[Prompt]) -> list[ModelAnswer | ModelError]:
         raise AssertionError("asked")
 
-    assert not looked(SOURCE.replace("threadIdx.x", "thread_index", 1), roles=tuple(Role), ask=never).go
+    assert not looked(SOURCE.replace("threadIdx.x", "thread_index", 1), roles=tuple(ReviewerRole), ask=never).go
 
 
 def test_no_answer_a_refusal_and_nonsense_say_nothing() -> None:
-    answers: list[Answer | ModelError] = [
+    answers: list[ModelAnswer | ModelError] = [
         ModelError("no network"),
-        Answer(text="I would rather not.", model="m", finish=Finish.REFUSAL),
-        Answer(text="hm", model="m"),
+        ModelAnswer(text="I would rather not.", model="m", finish=Finish.REFUSAL),
+        ModelAnswer(text="hm", model="m"),
     ]
-    roles = (Role.COMPILE, Role.MEMORY, Role.CHEATING)
+    roles = (ReviewerRole.COMPILE, ReviewerRole.MEMORY, ReviewerRole.CHEATING)
     found = looked(virtual=False, roles=roles, ask=lambda prompts: answers)
     assert found.reviews == () and len(found.bad_answers) == 3
     assert found.decision == looked(virtual=False).decision

@@ -3,10 +3,10 @@
 import pytest
 
 from warpsmith.evaluation.verify.review import (
-    BadAnswer,
     Review,
-    Role,
-    Subject,
+    ReviewedKernel,
+    ReviewerRole,
+    UnusableReview,
     objection,
     panel_prompt,
     read_panel,
@@ -35,11 +35,11 @@ SAID = (
         stage="virtual", verdict=Verdict.FAIL, reason=Reason.FINDINGS, detail="/tmp/build-x/kernel.cu:9: race: two"
     ),
 )
-SUBJECT = Subject(CANDIDATE, TASK, SAID)
+SUBJECT = ReviewedKernel(CANDIDATE, TASK, SAID)
 
 
-@pytest.mark.parametrize("role", list(Role))
-def test_a_question_holds_reference_cases_tolerance_command_and_findings(role: Role) -> None:
+@pytest.mark.parametrize("role", list(ReviewerRole))
+def test_a_question_holds_reference_cases_tolerance_command_and_findings(role: ReviewerRole) -> None:
     prompt = review_prompt(SUBJECT, role)
     assert prompt.kind == "review" and "You review CUDA kernels" in prompt.system
     for part in ("F.layer_norm", "rows = 37", "held out", "4e-06", "nvcc -O1", "-DBLOCK=128", "   2 int b;"):
@@ -49,15 +49,15 @@ def test_a_question_holds_reference_cases_tolerance_command_and_findings(role: R
 
 
 def test_roles_are_asked_different_things_and_a_panel_all_of_them() -> None:
-    asked = {review_prompt(SUBJECT, role).user for role in Role}
+    asked = {review_prompt(SUBJECT, role).user for role in ReviewerRole}
     assert len(asked) == 4
     panel = panel_prompt(SUBJECT).user
-    assert all(f'"role": "{role}"' in panel for role in Role)
+    assert all(f'"role": "{role}"' in panel for role in ReviewerRole)
     assert panel.count("   2 int b;") == 1
 
 
 def test_without_findings_the_question_says_so() -> None:
-    assert "- nothing yet" in review_prompt(Subject(CANDIDATE, TASK), Role.MEMORY).user
+    assert "- nothing yet" in review_prompt(ReviewedKernel(CANDIDATE, TASK), ReviewerRole.MEMORY).user
 
 
 GOOD = '{"verdict": "wrong", "confidence": 0.9, "line": 12, "why": "no bound", "fix": "if (i < n)"}'
@@ -78,7 +78,7 @@ OWN = GOOD.replace("{", '{"role": "memory", ')
     ids=["bare", "fenced", "two", "list", "loose", "panel"],
 )
 def test_a_verdict_is_found_however_it_is_wrapped(text: str) -> None:
-    review = read_review(text, Role.MEMORY)
+    review = read_review(text, ReviewerRole.MEMORY)
     assert isinstance(review, Review)
     assert review.objects and review.confidence == pytest.approx(0.9) and review.line == 12
     assert objection(review) == "memory reviewer (90% sure): line 12: no bound Fix: if (i < n)"
@@ -98,12 +98,12 @@ def test_a_verdict_is_found_however_it_is_wrapped(text: str) -> None:
     ids=["empty", "refusal", "maybe", "words", "negative", "cut", "deep"],
 )
 def test_an_answer_without_a_verdict_is_a_value(text: str, error: str) -> None:
-    found = read_review(text, Role.COMPILE)
-    assert isinstance(found, BadAnswer) and error in found.error and found.role is Role.COMPILE
+    found = read_review(text, ReviewerRole.COMPILE)
+    assert isinstance(found, UnusableReview) and error in found.error and found.role is ReviewerRole.COMPILE
 
 
 def test_a_panel_is_read_role_by_role() -> None:
-    rows = ", ".join(f'{{"role": "{role}", "verdict": "right", "confidence": 0.8}}' for role in list(Role)[:3])
+    rows = ", ".join(f'{{"role": "{role}", "verdict": "right", "confidence": 0.8}}' for role in list(ReviewerRole)[:3])
     compiled, memory, numerical, cheating = read_panel(f"```json\n[{rows}]\n```")
     assert all(isinstance(one, Review) and not one.objects for one in (compiled, memory, numerical))
-    assert isinstance(cheating, BadAnswer) and "no cheating verdict" in cheating.error
+    assert isinstance(cheating, UnusableReview) and "no cheating verdict" in cheating.error

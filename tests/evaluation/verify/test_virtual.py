@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from warpsmith.evaluation.check.run import Subject
+from warpsmith.evaluation.check.run import CheckSubject
 from warpsmith.evaluation.verify.virtual import run_virtual
 from warpsmith.machines.virtual import Facts, RawFinding, describe
 from warpsmith.machines.worker import Trouble
@@ -13,12 +13,12 @@ from warpsmith.machines.worker.fake_session import FakeSession
 from warpsmith.machines.worker.session import Shown
 from warpsmith.records import (
     Argument,
+    ArgumentKind,
     Case,
     Checker,
     Direction,
     Dtype,
     Group,
-    Kind,
     Origin,
     Reason,
     Role,
@@ -39,7 +39,7 @@ TASK = Task(
     origin=Origin.SUITE,
     description="",
     source="",
-    forward=Signature(arguments=(Argument(name="x", kind=Kind.TENSOR, role=Role.INPUT),), results=("y",)),
+    forward=Signature(arguments=(Argument(name="x", kind=ArgumentKind.TENSOR, role=Role.INPUT),), results=("y",)),
     cases=(CASE,),
     tolerance=Tolerance(norm_floor={Dtype.FLOAT32: 1e-6}),
 )
@@ -60,7 +60,7 @@ RACE = RawFinding(
 )
 
 
-SUBJECT = Subject(TASK, Direction.FORWARD, lambda direction, trial: Problem((), (RIGHT,), (RIGHT.double(),)))
+SUBJECT = CheckSubject(TASK, Direction.FORWARD, lambda direction, trial: Problem((), (RIGHT,), (RIGHT.double(),)))
 
 
 def stage(shown: Shown) -> StageResult:

@@ -7,7 +7,7 @@ import pytest
 
 from warpsmith.base import Home
 from warpsmith.languages.nvcc import Compiled, CompileOptions, compile
-from warpsmith.records import Argument, Candidate, Direction, Kind, Language, Role, Signature
+from warpsmith.records import Argument, ArgumentKind, Candidate, Direction, Language, Role, Signature
 
 KERNELS = Path(__file__).parent / "kernels"
 MODULE = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }\n'
@@ -44,7 +44,7 @@ def kernel(name: str, language: Language = Language.TORCH) -> Candidate:
 
 def signature(*kinds: str, results: int = 1) -> Signature:
     """A task's signature from kinds alone."""
-    arguments = tuple(Argument(name=f"a{i}", kind=Kind(kind), role=Role.INPUT) for i, kind in enumerate(kinds))
+    arguments = tuple(Argument(name=f"a{i}", kind=ArgumentKind(kind), role=Role.INPUT) for i, kind in enumerate(kinds))
     return Signature(arguments=arguments, results=tuple(f"r{i}" for i in range(results)))
 
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.languages.nvcc.conftest import MODULE, built, candidate, function
 
-from warpsmith.isolation import Limits
+from warpsmith.isolation import ProcessLimits
 from warpsmith.languages.nvcc import CompileOptions, compile
 from warpsmith.languages.nvcc.source import check_bytes
 from warpsmith.records import CompileFacts, Language, Reason, Verdict
@@ -122,13 +122,13 @@ def test_an_include_loop() -> None:
 
 
 def test_a_template_bomb_names_the_limit() -> None:
-    made = built(TEMPLATE_BOMB, options=CompileOptions(limits=Limits(wall_s=4)))
+    made = built(TEMPLATE_BOMB, options=CompileOptions(limits=ProcessLimits(wall_s=4)))
     assert made.result.reason is Reason.COMPILE_LIMIT and "4 s of wall-clock" in made.result.detail
     assert reason_of(GOOD) is None  # and the next one compiles
 
 
 def test_a_hungry_source_names_the_limit() -> None:
-    options = CompileOptions(limits=Limits(wall_s=120, memory_bytes=300 << 20))
+    options = CompileOptions(limits=ProcessLimits(wall_s=120, memory_bytes=300 << 20))
     made = built('constexpr char x[1u << 30] = {1};\nextern "C" const char* f() { return x; }\n', options=options)
     assert made.result.reason is Reason.COMPILE_LIMIT and "memory" in made.result.detail, made.result.detail
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.languages.nvcc.conftest import MODULE, candidate, signature
 
-from warpsmith.languages.nvcc import Entry, compile, read_entries
+from warpsmith.languages.nvcc import EntryPoint, compile, read_entries
 from warpsmith.languages.nvcc.entries import MARK, check_entry
 from warpsmith.records import Direction, Language, Reason, Signature
 
@@ -12,7 +12,10 @@ FORWARD = Direction.FORWARD
 
 def test_the_mark_is_read_from_bytes() -> None:
     raw = b"\0\0" + MARK + b"forward\0tensor,float->tensor\0\0" + MARK + b"backward\0->\0"
-    assert read_entries(raw) == (Entry("forward", ("tensor", "float"), ("tensor",)), Entry("backward", (), ()))
+    assert read_entries(raw) == (
+        EntryPoint("forward", ("tensor", "float"), ("tensor",)),
+        EntryPoint("backward", (), ()),
+    )
     assert read_entries(b"nothing here" + MARK) == ()
 
 
@@ -39,7 +42,7 @@ MISFITS = [
 ]
 
 
-def entry(text: str) -> tuple[Entry, ...]:
+def entry(text: str) -> tuple[EntryPoint, ...]:
     return read_entries(MARK + b"forward\0" + text.encode() + b"\0")
 
 
@@ -56,7 +59,7 @@ def test_what_does_not_fit_says_expected_and_found(found: str, wanted: Signature
 
 
 def test_another_name_is_no_entry() -> None:
-    fault = check_entry((Entry("rms_norm", ("tensor",), ("tensor",)),), FORWARD, None)
+    fault = check_entry((EntryPoint("rms_norm", ("tensor",), ("tensor",)),), FORWARD, None)
     assert fault is not None and fault.reason is Reason.NO_ENTRY and "rms_norm" in fault.detail
 
 

@@ -10,8 +10,8 @@ from random import Random
 from types import TracebackType
 
 from warpsmith.base.native import build
-from warpsmith.machines.virtual import Facts, Settings, describe
-from warpsmith.machines.virtual.control import MAGIC, REPLY, REQUEST, Call
+from warpsmith.machines.virtual import ExecutorSettings, Facts, describe
+from warpsmith.machines.virtual.control import MAGIC, REPLY, REQUEST, ControlCall
 from warpsmith.machines.virtual.native import FOLDER, executor
 
 LOAD, FUNCTION, ALLOCATE, LAUNCH, FUNCTION_FACTS, ALLOW, OCCUPANCY, SYNC = 1, 3, 20, 40, 41, 42, 43, 62
@@ -38,7 +38,7 @@ class Executor:
     """One process, spoken to as a candidate and as the judge; leaving it must find it well."""
 
     def __init__(self, program: Path | None = None, memory_bytes: int = 64 << 20, around: tuple[str, ...] = ()) -> None:
-        settings = Settings(instruction_budget=2_000_000, memory_bytes=memory_bytes, print_limit_bytes=4096)
+        settings = ExecutorSettings(instruction_budget=2_000_000, memory_bytes=memory_bytes, print_limit_bytes=4096)
         self.line, theirs = socket.socketpair()
         self.control, other = socket.socketpair()
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 -- closed where the process ends
@@ -80,7 +80,7 @@ class Executor:
 
     def facts(self) -> Facts:
         """What the judge is told."""
-        self.control.sendall(REQUEST.pack(MAGIC, Call.FACTS, 3, *(0,) * 15, 0))
+        self.control.sendall(REQUEST.pack(MAGIC, ControlCall.FACTS, 3, *(0,) * 15, 0))
         return Facts.parse(_reply(self.control)[1][2])
 
     def resident_bytes(self) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from warpsmith.languages.nvcc import Compiled, CompileOptions, compile
-from warpsmith.machines.virtual import Settings
+from warpsmith.machines.virtual import ExecutorSettings
 from warpsmith.machines.worker import Observation, Sandbox, VirtualSandbox
 from warpsmith.machines.worker.tensors import to_tensor, to_values
 from warpsmith.records import Candidate, Direction, Language
@@ -17,7 +17,7 @@ BUDGET = 20_000_000  # thread-instructions: far above what any kernel here needs
 
 def virtual() -> VirtualSandbox:
     """The virtual GPU with a budget fit for small kernels."""
-    return VirtualSandbox(settings=Settings(instruction_budget=BUDGET))
+    return VirtualSandbox(settings=ExecutorSettings(instruction_budget=BUDGET))
 
 
 @cache

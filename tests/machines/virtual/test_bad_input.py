@@ -13,8 +13,8 @@ import pytest
 import torch
 from runs import artifact, observe, tensors, virtual
 
-from warpsmith.isolation import Limits
-from warpsmith.machines.virtual import Settings
+from warpsmith.isolation import ProcessLimits
+from warpsmith.machines.virtual import ExecutorSettings
 from warpsmith.machines.worker import Observation
 from warpsmith.machines.worker.tensors import to_values
 from warpsmith.records import Checker, Reason
@@ -88,28 +88,32 @@ def test_division_by_zero_is_no_trap() -> None:
 
 def test_two_gigabytes_of_printf_are_trimmed() -> None:
     started = time.monotonic()
-    seen = observe(_source(), "flood", (X,), replace(virtual(), settings=Settings(instruction_budget=2_000_000_000)))
+    seen = observe(
+        _source(), "flood", (X,), replace(virtual(), settings=ExecutorSettings(instruction_budget=2_000_000_000))
+    )
     assert seen.trouble is None and seen.facts is not None
     assert 1 << 20 <= len(seen.facts.log) < 2 << 20
     assert time.monotonic() - started < 60
 
 
 def test_host_code_that_loops_is_stopped() -> None:
-    limits = Limits(wall_s=1.0, cpu_s=5, memory_bytes=4 << 30, processes=64)
+    limits = ProcessLimits(wall_s=1.0, cpu_s=5, memory_bytes=4 << 30, processes=64)
     trouble = observe(_source(), "host_loops", (X,), replace(virtual(), limits=limits)).trouble
     assert trouble is not None and trouble.reason is Reason.TIME_LIMIT
 
 
 def test_half_a_request_is_told_of_the_candidate() -> None:
     """The judge's own requests wait behind it, and not until the executor's end."""
-    sandbox = replace(virtual(), settings=Settings(answer_s=2.0), limits=Limits(wall_s=20, memory_bytes=4 << 30))
+    sandbox = replace(
+        virtual(), settings=ExecutorSettings(answer_s=2.0), limits=ProcessLimits(wall_s=20, memory_bytes=4 << 30)
+    )
     trouble = observe(_source(), "half_a_request", (X,), sandbox).trouble
     assert trouble is not None and trouble.reason is Reason.TIME_LIMIT, trouble
 
 
 def test_an_executor_that_is_killed_is_our_fault() -> None:
     """The kernel would run for minutes; the executor is killed while it does."""
-    sandbox = replace(virtual(), settings=Settings(instruction_budget=10**12))
+    sandbox = replace(virtual(), settings=ExecutorSettings(instruction_budget=10**12))
     observe(_source(), "forward", (X,))  # everything is built before the clock matters
     killer = threading.Thread(target=_kill_executor)
     killer.start()

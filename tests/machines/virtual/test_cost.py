@@ -4,14 +4,14 @@ from math import isclose
 
 import pytest
 
-from warpsmith.machines.virtual import Counters, Description, Row, describe, modelled_cost, total
+from warpsmith.machines.virtual import Counters, Description, LaunchRow, describe, modelled_cost, total
 from warpsmith.machines.virtual.cost import Transfers
 
 H200 = describe("H200")
 
 
-def row(blocks: int = 4096, launches: int = 1, classes: dict[str, int] | None = None, **counts: int) -> Row:
-    return Row(
+def row(blocks: int = 4096, launches: int = 1, classes: dict[str, int] | None = None, **counts: int) -> LaunchRow:
+    return LaunchRow(
         kernel="k",
         launches=launches,
         grid=(blocks, 1, 1),
@@ -23,7 +23,7 @@ def row(blocks: int = 4096, launches: int = 1, classes: dict[str, int] | None = 
     )
 
 
-def streaming(bytes_: int, **more: int) -> Row:
+def streaming(bytes_: int, **more: int) -> LaunchRow:
     sectors = bytes_ // 32
     half = bytes_ // 2
     return row(
@@ -63,7 +63,7 @@ def test_a_stream_of_a_gigabyte_runs_at_the_copy_rate() -> None:
         (row(), "launch"),
     ],
 )
-def test_the_binding_resource_is_named(loaded: Row, binding: str) -> None:
+def test_the_binding_resource_is_named(loaded: LaunchRow, binding: str) -> None:
     assert modelled_cost(loaded, H200).binding == binding
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from fuzz import wrapped
 
-from warpsmith.machines.virtual import Mute, Settings, VirtualGpu, describe
+from warpsmith.machines.virtual import ExecutorSettings, Mute, VirtualGpu, describe
 from warpsmith.machines.virtual.control import MAGIC, REPLY, REQUEST
 
 LOAD, FUNCTION, UNKNOWN, LAUNCH, FACTS, ALLOW = 1, 3, 5, 40, 41, 42  # wire.h
@@ -28,7 +28,7 @@ PTX = """.version 8.0
 
 @pytest.fixture
 def gpu() -> Iterator[VirtualGpu]:
-    with VirtualGpu(describe("H200"), Settings(answer_s=2.0)) as running:
+    with VirtualGpu(describe("H200"), ExecutorSettings(answer_s=2.0)) as running:
         yield running
 
 

@@ -14,7 +14,16 @@ from warpsmith.base import HarnessError, MachineError
 from warpsmith.machines.cuda import session, slot
 from warpsmith.machines.cuda.memory import Arena, are_bases, give_back
 from warpsmith.machines.cuda.room import ALIGNMENT, Buffers, Room, room_around, room_for
-from warpsmith.machines.worker.protocol import Answer, Claim, Malformed, Status, Timed, go, parse_timed, share
+from warpsmith.machines.worker.protocol import (
+    MalformedReply,
+    ReportedTensor,
+    Status,
+    Timed,
+    WorkerReply,
+    go,
+    parse_timed,
+    share,
+)
 from warpsmith.machines.worker.values import Raw
 
 ANSWER = struct.pack("<iidII", 0, 0, 0.5, 0, 0)
@@ -32,7 +41,7 @@ def test_a_timed_answer_has_clocks_blocks_and_the_answer() -> None:
     [b"", struct.pack("<ddI", 1, 1, 1) + ANSWER[:8], struct.pack("<ddI", 1, 1, 1 << 30), struct.pack("<ddI", 1, 1, 0)],
 )
 def test_a_short_or_swollen_answer_is_malformed(payload: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReply):
         parse_timed(payload)
 
 
@@ -49,7 +58,7 @@ def test_whatever_bytes_of_an_answer_are_changed_the_judge_goes_on(seed: int, mo
     for _ in range(500):
         spoilt, at = bytearray(real), draw.randrange(len(real))
         spoilt[at : at + 4] = draw.choice((b"\0" * 4, b"\xff" * 4, draw.randbytes(4)))
-        with suppress(Malformed):
+        with suppress(MalformedReply):
             timed = parse_timed(bytes(spoilt[: len(real)]))
             found = [one._result(claim, placed) for claim in timed.answer.results]
             one._live = () if one._nonsense(found, timed, placed) else session._kept(timed)
@@ -64,7 +73,7 @@ def test_a_claim_of_no_time_is_one_of_a_nanosecond(claimed: float) -> None:
 
 @pytest.mark.parametrize("claimed", [float("nan"), float("inf")])
 def test_a_claim_that_is_no_number_is_malformed(claimed: float) -> None:
-    with pytest.raises(Malformed, match="times of"):
+    with pytest.raises(MalformedReply, match="times of"):
         parse_timed(struct.pack("<ddI", claimed, 1.0, 0) + ANSWER)
 
 
@@ -84,7 +93,7 @@ def test_poison_is_no_number_in_any_type_and_is_seen(dtype: torch.dtype) -> None
     assert not slot.holds_poison(torch.zeros(0, dtype=dtype), word)
 
 
-RESULT = Claim(Raw("float32", (1024,), (1,), b""), 2 << 56 | 4096)  # 4096 bytes of the results' arena
+RESULT = ReportedTensor(Raw("float32", (1024,), (1,), b""), 2 << 56 | 4096)  # 4096 bytes of the results' arena
 
 
 @pytest.mark.parametrize(
@@ -94,7 +103,7 @@ RESULT = Claim(Raw("float32", (1024,), (1,), b""), 2 << 56 | 4096)  # 4096 bytes
 def test_no_byte_of_a_result_counts_as_kept(start: int, size: int, kept: bool) -> None:
     """What is kept is not poisoned, and a result that is not would seem to be written."""
     block = (2 << 56 | start, size)
-    timed = Timed(Answer(Status.DONE, 0, 0.0, "", (RESULT,)), 1.0, 1.0, (block,))
+    timed = Timed(WorkerReply(Status.DONE, 0, 0.0, "", (RESULT,)), 1.0, 1.0, (block,))
     assert session._kept(timed) == ((block,) if kept else ())
 
 
@@ -114,7 +123,7 @@ def test_what_is_kept_lies_where_the_worker_gives_memory(block: tuple[int, int],
     one._views = [torch.zeros(4096, dtype=torch.uint8)] * 3
     one.use(Room(1024, 1024))
     placed = slot.Placed(one._views[0], 0, slot.new_poison())
-    said = one._nonsense([], Timed(Answer(Status.DONE, 0, 0.0, "", ()), 1.0, 1.0, (block,)), placed)
+    said = one._nonsense([], Timed(WorkerReply(Status.DONE, 0, 0.0, "", ()), 1.0, 1.0, (block,)), placed)
     assert (said == "") is good
 
 
@@ -126,13 +135,13 @@ def test_views_of_the_same_bytes_are_not_copied_beyond_a_call_s_memory() -> None
     views = (RESULT,) * 3
     found = [one._result(claim, placed) for claim in views]
     assert None not in found
-    assert one._nonsense(found, Timed(Answer(Status.DONE, 0, 0.0, "", views), 1.0, 1.0, ()), placed)
+    assert one._nonsense(found, Timed(WorkerReply(Status.DONE, 0, 0.0, "", views), 1.0, 1.0, ()), placed)
 
 
 def test_a_result_right_behind_what_is_kept_is_painted() -> None:
     kept = (2 << 56 | 3840, 1)  # its place in the paint reaches to 4096
-    early = Claim(Raw("float32", (8,), (1,), b""), 2 << 56 | 3904)
-    timed = Timed(Answer(Status.DONE, 0, 0.0, "", (early,)), 1.0, 1.0, (kept,))
+    early = ReportedTensor(Raw("float32", (8,), (1,), b""), 2 << 56 | 3904)
+    timed = Timed(WorkerReply(Status.DONE, 0, 0.0, "", (early,)), 1.0, 1.0, (kept,))
     assert session._kept(timed) == ()
 
 
@@ -143,7 +152,7 @@ def test_a_result_among_the_arguments_lies_in_the_slot_that_was_poisoned(offset:
     one._views = [torch.zeros(4096, dtype=torch.uint8)] * 3
     one.use(Room(1024, 1024))
     placed = slot.Placed(one._views[0][256:1024], 256, slot.new_poison())
-    claim = Claim(Raw("float32", (1,), (1,), b""), 1 << 56 | offset)
+    claim = ReportedTensor(Raw("float32", (1,), (1,), b""), 1 << 56 | offset)
     assert (one._result(claim, placed) is not None) is found
 
 
@@ -155,7 +164,7 @@ def test_a_result_lies_in_the_memory_that_was_poisoned(offset: int, found: bool)
     one._views = [torch.zeros(4096, dtype=torch.uint8) for _ in range(3)]
     one.use(Room(512, 2048))
     placed = slot.Placed(one._views[0][256:1024], 256, slot.new_poison())
-    claim = Claim(Raw("float32", (1,), (1,), b""), 2 << 56 | offset)
+    claim = ReportedTensor(Raw("float32", (1,), (1,), b""), 2 << 56 | offset)
     assert (one._result(claim, placed) is not None) is found
 
 

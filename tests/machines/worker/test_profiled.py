@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.machines.cuda.profiled import ANSWERS, REQUESTS, Call, Walls, run_under, usher
+from warpsmith.machines.cuda.profiled import ANSWERS, REQUESTS, ProfiledCall, Walls, run_under, usher
 from warpsmith.machines.virtual import runtime
 from warpsmith.machines.worker.values import Raw
 from warpsmith.records import Reason
@@ -24,8 +24,8 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def made(folder: Path, env: dict[str, str] | None = None) -> Call:
-    return Call(Path("/bin/true"), "forward", VALUES, runtime().parent, folder, env or {})
+def made(folder: Path, env: dict[str, str] | None = None) -> ProfiledCall:
+    return ProfiledCall(Path("/bin/true"), "forward", VALUES, runtime().parent, folder, env or {})
 
 
 @pytest.mark.parametrize("walls", list(Walls))

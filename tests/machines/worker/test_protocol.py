@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from warpsmith.machines.virtual import Control, Settings
+from warpsmith.machines.virtual import Control, ExecutorSettings
 from warpsmith.machines.worker import Raw, to_tensor
 from warpsmith.machines.worker.protocol import (
     CLOCKS,
@@ -17,8 +17,8 @@ from warpsmith.machines.worker.protocol import (
     RESULT,
     TENSOR,
     VALUE,
-    Claim,
-    Malformed,
+    MalformedReply,
+    ReportedTensor,
     Status,
     ValueKind,
     call,
@@ -91,7 +91,7 @@ def test_every_kind_of_value_has_its_own_kind(value: object) -> None:
     ],
 )
 def test_what_is_no_answer_is_malformed(payload: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedReply):
         parse(payload)
 
 
@@ -110,10 +110,10 @@ def test_what_is_no_answer_is_malformed(payload: bytes) -> None:
     ],
 )
 def test_a_result_of_2_to_the_63_bytes_is_malformed(shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
-    with pytest.raises(Malformed, match=r"2\^63"):
+    with pytest.raises(MalformedReply, match=r"2\^63"):
         parse(answer(result(shape, b"", strides=strides)))
     timed = CLOCKS.pack(1.0, 1.0, 0) + answer(result(shape, b"", strides=strides))
-    with pytest.raises(Malformed, match=r"2\^63"):
+    with pytest.raises(MalformedReply, match=r"2\^63"):
         parse_timed(timed)
 
 
@@ -133,7 +133,7 @@ def test_claims_at_random_are_malformed_or_become_tensors() -> None:
         count = rng.randrange(1, 5)
         shape = (*(rng.choice(edges) for _ in range(count - 1)), 0)
         strides = tuple(rng.choice(edges) for _ in range(count))
-        with suppress(Malformed):
+        with suppress(MalformedReply):
             (claim,) = parse(answer(result(shape, b"", strides=strides))).results
             kept += to_tensor(claim.tensor).clone().numel() == 0
     assert kept > 100
@@ -142,7 +142,7 @@ def test_claims_at_random_are_malformed_or_become_tensors() -> None:
 @pytest.mark.parametrize("raw", [Raw("float32", (2,), (1 << 62,), b""), Raw("int8", (1 << 40,), (0,), b"")])
 def test_a_result_that_no_memory_holds_is_not_asked_for(raw: Raw) -> None:
     """Its size would not even fit into the question."""
-    assert fetch(cast(Control, None), [Claim(raw, 4096)], Settings()) == [None]
+    assert fetch(cast(Control, None), [ReportedTensor(raw, 4096)], ExecutorSettings()) == [None]
 
 
 def test_of_what_is_said_a_bounded_part_is_kept() -> None:

@@ -12,12 +12,20 @@ import pytest
 from runtime_artifacts import EIGHT, HERE, LIMITS, artifact, numbers
 
 from warpsmith.isolation import Frame
-from warpsmith.machines.virtual import Settings, VirtualGpu, describe, runtime
-from warpsmith.machines.worker.protocol import Answer, Kind, Recording, Status, call, parse_recorded, play
+from warpsmith.machines.virtual import ExecutorSettings, VirtualGpu, describe, runtime
+from warpsmith.machines.worker.protocol import (
+    CapturedOperations,
+    FrameKind,
+    Status,
+    WorkerReply,
+    call,
+    parse_recorded,
+    play,
+)
 from warpsmith.machines.worker.run import _place, fetch
 from warpsmith.machines.worker.worker import Conversation, start, worker_policy
 
-SMALL = Settings(memory_bytes=1 << 28, wall_s=30)
+SMALL = ExecutorSettings(memory_bytes=1 << 28, wall_s=30)
 FILE = artifact(HERE / "calls.cu")
 
 
@@ -29,31 +37,31 @@ class Bench:
     talk: Conversation
     argument: int = 0  # its address
 
-    def recorded(self, entry: str) -> tuple[Answer, Recording]:
+    def recorded(self, entry: str) -> tuple[WorkerReply, CapturedOperations]:
         """A call, and what it asked for."""
         loaded = self.talk.load(FILE)
-        assert isinstance(loaded, Answer) and loaded.status is Status.DONE
+        assert isinstance(loaded, WorkerReply) and loaded.status is Status.DONE
         self.argument = _place(self.gpu.control, EIGHT)
         answer = self.talk.call(call(entry, [EIGHT], lambda _raw: self.argument, recorded=True))
-        assert isinstance(answer, Answer) and answer.status is Status.DONE
-        found = self.talk.exchange(Frame(Kind.RECORD), Kind.RECORDED)
+        assert isinstance(answer, WorkerReply) and answer.status is Status.DONE
+        found = self.talk.exchange(Frame(FrameKind.RECORD), FrameKind.RECORDED)
         assert isinstance(found, Frame)
         return answer, parse_recorded(found.payload)
 
-    def result(self, answer: Answer) -> list[float]:
+    def result(self, answer: WorkerReply) -> list[float]:
         """The result's memory as it is now."""
-        (raw,) = fetch(self.gpu.control, answer.results[:1], Settings())
+        (raw,) = fetch(self.gpu.control, answer.results[:1], ExecutorSettings())
         assert raw is not None
         return numbers(raw)
 
-    def again(self, recording: Recording) -> Answer:
+    def again(self, recording: CapturedOperations) -> WorkerReply:
         """The recorded call, asked for anew; its own arguments do not matter."""
-        loaded = self.talk.ask(Frame(Kind.PLAY, play(str(FILE), recording)), Kind.LOADED)
-        assert isinstance(loaded, Answer)
+        loaded = self.talk.ask(Frame(FrameKind.PLAY, play(str(FILE), recording)), FrameKind.LOADED)
+        assert isinstance(loaded, WorkerReply)
         if loaded.status is not Status.DONE:
             return loaded
         answer = self.talk.call(call("whatever", [], None))
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, WorkerReply)
         return answer
 
 
@@ -120,7 +128,7 @@ def test_work_that_waits_for_nobody_is_not_repeated(bench: Bench, entry: str) ->
 @pytest.mark.parametrize("cut", [1, 40, 200])
 def test_a_recording_that_is_damaged_is_refused(bench: Bench, cut: int) -> None:
     _, recording = bench.recorded("launch")
-    damaged = Recording("", recording.bases, recording.operations[:-cut])
+    damaged = CapturedOperations("", recording.bases, recording.operations[:-cut])
     assert bench.again(damaged).status is Status.BAD_REQUEST
 
 
@@ -132,21 +140,21 @@ def test_whatever_bytes_of_a_recording_are_changed_the_player_answers(bench: Ben
         spoilt = bytearray(recording.operations)
         at = draw.randrange(len(spoilt))
         spoilt[at : at + draw.choice((0, 1, 4, 8))] = draw.randbytes(draw.choice((1, 4, 8)))
-        assert bench.again(Recording("", recording.bases, bytes(spoilt))).status in Status
+        assert bench.again(CapturedOperations("", recording.bases, bytes(spoilt))).status in Status
 
 
 def test_a_recording_of_memory_that_lies_elsewhere_is_refused(bench: Bench) -> None:
     _, recording = bench.recorded("launch")
-    moved = Recording("", (1 << 30, 0, 0), recording.operations)
+    moved = CapturedOperations("", (1 << 30, 0, 0), recording.operations)
     refused = bench.again(moved)
     assert refused.status is Status.BAD_REQUEST and "elsewhere" in refused.text
 
 
-def swapped(recording: Recording) -> Recording:
+def swapped(recording: CapturedOperations) -> CapturedOperations:
     """As if its kernel had its two parameters the other way round."""
     true, false = (struct.pack("<III", 2, *sizes) for sizes in ((8, 4), (4, 8)))
     assert true in recording.operations
-    return Recording("", recording.bases, recording.operations.replace(true, false))
+    return CapturedOperations("", recording.bases, recording.operations.replace(true, false))
 
 
 def test_parameters_must_have_the_sizes_that_the_kernel_has(bench: Bench) -> None:
@@ -183,11 +191,11 @@ def test_an_image_around_the_compiler_s_is_not_played(bench: Bench) -> None:
     assert refused.status is Status.BAD_REQUEST and "one image" in refused.text
 
 
-def played(bench: Bench, recording: Recording, content: bytes) -> Answer:
+def played(bench: Bench, recording: CapturedOperations, content: bytes) -> WorkerReply:
     with tempfile.NamedTemporaryFile(dir=FILE.parent) as file:
         file.write(content)
         file.flush()
         Path(file.name).chmod(0o644)
-        found = bench.talk.ask(Frame(Kind.PLAY, play(file.name, recording)), Kind.LOADED)
-    assert isinstance(found, Answer)
+        found = bench.talk.ask(Frame(FrameKind.PLAY, play(file.name, recording)), FrameKind.LOADED)
+    assert isinstance(found, WorkerReply)
     return found

@@ -5,7 +5,7 @@ import torch
 
 from warpsmith.machines.worker import DTYPES
 from warpsmith.machines.worker.tensors import to_raw, to_tensor, to_values
-from warpsmith.records import Argument, Kind, Role, Signature
+from warpsmith.records import Argument, ArgumentKind, Role, Signature
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -31,7 +31,9 @@ def test_layout_comes_back_too(tensor: torch.Tensor) -> None:
 
 
 def test_a_whole_number_for_a_float_becomes_one() -> None:
-    signature = Signature(arguments=(Argument(name="eps", kind=Kind.FLOAT, role=Role.CONSTANT),), results=("y",))
+    signature = Signature(
+        arguments=(Argument(name="eps", kind=ArgumentKind.FLOAT, role=Role.CONSTANT),), results=("y",)
+    )
     (value,) = to_values([1], signature)
     assert isinstance(value, float)
 

@@ -8,13 +8,13 @@ import torch
 
 from warpsmith.base import HarnessError
 from warpsmith.languages.nvcc import compile
-from warpsmith.machines.virtual import Control, Settings
+from warpsmith.machines.virtual import Control, ExecutorSettings
 from warpsmith.machines.virtual.session import VirtualSession
 from warpsmith.machines.worker.session import Session, Shown
-from warpsmith.records import Argument, Candidate, Direction, Kind, Language, Reason, Role, Signature
+from warpsmith.records import Argument, ArgumentKind, Candidate, Direction, Language, Reason, Role, Signature
 
-SIGNATURE = Signature(arguments=(Argument(name="x", kind=Kind.TENSOR, role=Role.INPUT),), results=("y",))
-SMALL = Settings(memory_bytes=1 << 28, wall_s=60)
+SIGNATURE = Signature(arguments=(Argument(name="x", kind=ArgumentKind.TENSOR, role=Role.INPUT),), results=("y",))
+SMALL = ExecutorSettings(memory_bytes=1 << 28, wall_s=60)
 X = torch.arange(1.0, 101.0)
 Open = Callable[[str], VirtualSession]
 

@@ -13,15 +13,15 @@ import pytest
 from runtime_artifacts import EIGHT, HERE, LIMITS, artifact, numbers
 
 from warpsmith.isolation import Child, Fault, Frame, FrameError, Limit, Policy as Confinement, spawn, system_paths
-from warpsmith.machines.virtual import Settings, VirtualGpu, describe, executor, runtime
+from warpsmith.machines.virtual import ExecutorSettings, VirtualGpu, describe, executor, runtime
 from warpsmith.machines.worker import FakeSandbox, Observation, Raw, VirtualSandbox
 from warpsmith.machines.worker.ending import end_silent
-from warpsmith.machines.worker.protocol import Kind, Status, call
+from warpsmith.machines.worker.protocol import FrameKind, Status, call
 from warpsmith.machines.worker.run import worker_policy
 from warpsmith.machines.worker.worker import Conversation, start, worker
 from warpsmith.records import Reason
 
-SMALL = Settings(memory_bytes=1 << 28, wall_s=30)
+SMALL = ExecutorSettings(memory_bytes=1 << 28, wall_s=30)
 SANDBOX = VirtualSandbox(limits=LIMITS, settings=SMALL)
 
 
@@ -159,5 +159,5 @@ def test_a_fake_sandbox_gives_what_it_was_made_with() -> None:
 
 
 def test_frames_of_the_protocol_have_distinct_kinds() -> None:
-    assert len({kind.value for kind in Kind}) == len(Kind)
-    assert Frame(Kind.CALL).payload == b""
+    assert len({kind.value for kind in FrameKind}) == len(FrameKind)
+    assert Frame(FrameKind.CALL).payload == b""

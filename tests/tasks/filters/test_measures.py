@@ -14,7 +14,7 @@ from warpsmith.tasks.filters.numbers import change, thinned
 from warpsmith.tasks.filters.outputs import axis_variation, output_deviation, output_range
 from warpsmith.tasks.filters.plan import Clock, trials
 from warpsmith.tasks.filters.report import FilterResult, Skip
-from warpsmith.tasks.filters.subject import ELEMENTS, ROWS, Subject
+from warpsmith.tasks.filters.subject import ELEMENTS, ROWS, FilteredProgram
 
 
 def answered(answer: FilterResult | Skip | None) -> FilterResult:
@@ -94,7 +94,7 @@ def test_what_is_shaken_keeps_its_kind() -> None:
 )
 def test_a_benchmark_is_held_to_its_own_tolerance(origin: Origin, passed: bool) -> None:
     program = FakeProgram(lambda x: x * 1.002, origin=origin)
-    given = Subject(program, Clock(60.0))
+    given = FilteredProgram(program, Clock(60.0))
     assert constant_baseline(given, *samples(given)).passed is passed
 
 

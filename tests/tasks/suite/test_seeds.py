@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.evaluation.check.run import Subject
+from warpsmith.evaluation.check.run import CheckSubject
 from warpsmith.evaluation.verify.virtual import run_virtual
 from warpsmith.languages.nvcc import Compiled, compile
 from warpsmith.machines.virtual import describe
@@ -120,7 +120,7 @@ def test_it_is_right_on_the_virtual_gpu(seed: Seed, compiled: Mapping[str, Compi
     artifact, gpu = compiled[seed.name].artifact, describe("H200")
     assert artifact is not None
     program = suite_program(seed.task.name)
-    subject = Subject(seed.task, seed.direction, partial(problem, program), seed.language == Language.PLAIN)
+    subject = CheckSubject(seed.task, seed.direction, partial(problem, program), seed.language == Language.PLAIN)
     signature = seed.task.signature(seed.direction)
     for trial in turned(seed):
         with VirtualSession(artifact, seed.direction.value, signature, gpu) as session:

@@ -9,10 +9,10 @@ from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
     from warpsmith.evaluation.check.fault import look
-    from warpsmith.evaluation.check.plan import Scope, Step, plan_steps, usual_groups, work
-    from warpsmith.evaluation.check.run import Checked, Subject, check
+    from warpsmith.evaluation.check.plan import PlannedCall, PlanScope, plan_steps, usual_groups, work
+    from warpsmith.evaluation.check.run import Checked, CheckSubject, check
     from warpsmith.evaluation.check.sanitizer import SanitizerReport, read_sanitizer
-    from warpsmith.evaluation.check.seen import Seen, cases_of
+    from warpsmith.evaluation.check.seen import PassedCall, cases_of
     from warpsmith.evaluation.check.terms import EASY_FACTOR, EASY_ROUNDOFFS
 
 __getattr__ = lazy_members(__name__)

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Step:
+class PlannedCall:
     """One call: its draw, the buffers it uses, whether the very same arguments were given before, and of a streak."""
 
     trial: Trial
@@ -38,7 +38,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Scope:
+class PlanScope:
     """What a plan covers: groups of cases, how many are tested for memory, and the largest held-out work."""
 
     groups: tuple[Group, ...] = (Group.SMOKE, Group.HELDOUT)
@@ -48,13 +48,13 @@ class Scope:
     brief: bool = False  # one draw of each case and nothing else: for what only comes before the check
 
 
-def usual_groups(task: Task, groups: tuple[Group, ...] = Scope.groups) -> tuple[Group, ...]:
+def usual_groups(task: Task, groups: tuple[Group, ...] = PlanScope.groups) -> tuple[Group, ...]:
     """The groups; a task that has no case of them is checked on whatever cases it has."""
     written = {case.group for case in task.cases}
     return groups if written & set(groups) else (task.cases[0].group, Group.HELDOUT)
 
 
-def plan_steps(task: Task, direction: Direction, scope: Scope, seed: int) -> tuple[Step, ...]:
+def plan_steps(task: Task, direction: Direction, scope: PlanScope, seed: int) -> tuple[PlannedCall, ...]:
     """The calls that a secret seed stands for, always the same ones, in its own order."""
     draw = random.Random(seed)
     cases = chosen(task, direction, scope, draw)
@@ -72,7 +72,7 @@ def plan_steps(task: Task, direction: Direction, scope: Scope, seed: int) -> tup
     return (*mixed[:at], *_streak(task, direction, fixed, scope.light, draw), *mixed[at:])
 
 
-def chosen(task: Task, direction: Direction, scope: Scope, draw: random.Random) -> tuple[Case, ...]:
+def chosen(task: Task, direction: Direction, scope: PlanScope, draw: random.Random) -> tuple[Case, ...]:
     """The cases of a scope, held-out shapes drawn."""
     written = tuple(case for group in scope.groups for case in task.group(group))
     if Group.HELDOUT not in scope.groups or task.heldout is None:
@@ -107,37 +107,41 @@ def _long(task: Task, direction: Direction, most: float | None, draw: random.Ran
     return [case for case in cases if most is None or work(task, direction, case) <= most]
 
 
-def _solos(case: Case, draw: random.Random) -> list[Step]:
+def _solos(case: Case, draw: random.Random) -> list[PlannedCall]:
     """Draws that take every init and every family of a case at least once; of a held-out one, two."""
     inits, families = _mixed(case.inits, draw), _mixed(case.families, draw)
     count = HELDOUT_DRAWS if case.group is Group.HELDOUT else max(len(inits), len(families))
     return [
-        Step(_trial(case, draw, init=inits[i % len(inits)], family=families[i % len(families)]), draw.randrange(SLOTS))
+        PlannedCall(
+            _trial(case, draw, init=inits[i % len(inits)], family=families[i % len(families)]), draw.randrange(SLOTS)
+        )
         for i in range(count)
     ]
 
 
-def _memory(case: Case, other: Case, twists: Sequence[Twist], draw: random.Random) -> list[Step]:
+def _memory(case: Case, other: Case, twists: Sequence[Twist], draw: random.Random) -> list[PlannedCall]:
     """In one slot: A, A after each twist in any order, another case, A again."""
     family = Family.NORMAL if Family.NORMAL in case.families else case.families[0]
-    first = Step(_trial(case, draw, init=case.inits[0], family=family), draw.randrange(SLOTS))
+    first = PlannedCall(_trial(case, draw, init=case.inits[0], family=family), draw.randrange(SLOTS))
     mixed = _mixed(twists, draw)
     twisted = [replace(first, trial=first.trial.model_copy(update={"twist": twist})) for twist in mixed]
-    between = Step(_trial(other, draw, init=other.inits[0], family=other.families[0]), first.slot)
+    between = PlannedCall(_trial(other, draw, init=other.inits[0], family=other.families[0]), first.slot)
     return [first, *twisted, between, replace(first, again=True)]
 
 
-def _enlarged(case: Case, twists: Sequence[Twist], draw: random.Random) -> list[Step]:
+def _enlarged(case: Case, twists: Sequence[Twist], draw: random.Random) -> list[PlannedCall]:
     """A draw of its own for each twist that makes something large: by chance one may not show."""
     large = [twist for twist in twists if twist.enlarges]
     plain = _trial(case, draw, case.inits[0], case.families[0])
     return [
-        Step(plain.model_copy(update={"twist": twist, "seed": draw.getrandbits(62)}), draw.randrange(SLOTS))
+        PlannedCall(plain.model_copy(update={"twist": twist, "seed": draw.getrandbits(62)}), draw.randrange(SLOTS))
         for twist in large
     ]
 
 
-def _streak(task: Task, direction: Direction, cases: Sequence[Case], light: float, draw: random.Random) -> list[Step]:
+def _streak(
+    task: Task, direction: Direction, cases: Sequence[Case], light: float, draw: random.Random
+) -> list[PlannedCall]:
     """The cheapest case again and again, as a timing loop calls, more often than a kernel may think a check does."""
     case = min(cases, key=partial(work, task, direction))
     cost = work(task, direction, case)
@@ -147,27 +151,27 @@ def _streak(task: Task, direction: Direction, cases: Sequence[Case], light: floa
         for _ in range(count if cost <= LIGHT else min(count, FEW))
     ]
     return [
-        Step(drawn[i] if i < len(drawn) else draw.choice(drawn), draw.randrange(SLOTS), streak=True)
+        PlannedCall(drawn[i] if i < len(drawn) else draw.choice(drawn), draw.randrange(SLOTS), streak=True)
         for i in range(count)
     ]
 
 
-def _precise(task: Task, cases: Sequence[Case], draw: random.Random) -> list[Step]:
+def _precise(task: Task, cases: Sequence[Case], draw: random.Random) -> list[PlannedCall]:
     """The precision gate: full mantissas, and one-hot rows where float32 is all but exact and TF32 is off by 2e-4."""
     wide = [case for case in cases if case.dtype is Dtype.FLOAT32]
     if task.precision.tf32 or not wide or not task.forward.is_product:
         return []
     case = draw.choice(wide)
-    gate = [Step(_trial(case, draw, case.inits[0], family), draw.randrange(SLOTS)) for family in GATE]
+    gate = [PlannedCall(_trial(case, draw, case.inits[0], family), draw.randrange(SLOTS)) for family in GATE]
     return [*gate, *_scaled(task, wide, draw)]
 
 
-def _scaled(task: Task, cases: Sequence[Case], draw: random.Random) -> list[Step]:
+def _scaled(task: Task, cases: Sequence[Case], draw: random.Random) -> list[PlannedCall]:
     """Several inputs past what float16 holds; of one input, and of parameters, families tell."""
     if not task.forward.pairs_inputs:
         return []
     plain = [_trial(case, draw, case.inits[0], Family.NORMAL) for case in cases]
-    return [Step(one.model_copy(update={"twist": Twist.SCALED}), draw.randrange(SLOTS)) for one in plain]
+    return [PlannedCall(one.model_copy(update={"twist": Twist.SCALED}), draw.randrange(SLOTS)) for one in plain]
 
 
 def _trial(case: Case, draw: random.Random, init: object, family: object) -> Trial:
@@ -178,7 +182,7 @@ def _mixed(values: Sequence[T], draw: random.Random) -> list[T]:
     return draw.sample(list(values), len(values))
 
 
-def _merged(episodes: Sequence[Sequence[Step]], draw: random.Random) -> list[Step]:
+def _merged(episodes: Sequence[Sequence[PlannedCall]], draw: random.Random) -> list[PlannedCall]:
     """All episodes at once in a random order that keeps the order inside each."""
     places = [number for number, episode in enumerate(episodes) for _ in episode]
     draw.shuffle(places)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import torch
 
 from warpsmith.evaluation.check.fault import Fault, findings_of, look
-from warpsmith.evaluation.check.plan import Step
-from warpsmith.evaluation.check.seen import Seen, cases_of
+from warpsmith.evaluation.check.plan import PlannedCall
+from warpsmith.evaluation.check.seen import PassedCall, cases_of
 from warpsmith.evaluation.check.threads import one_thread
 from warpsmith.machines import CheckLimits
 from warpsmith.machines.worker import Mode, Session, Shown
@@ -25,7 +25,7 @@ Solve = Callable[[Direction, Trial], Problem]
 
 
 @dataclass(frozen=True)
-class Subject:
+class CheckSubject:
     """What is checked: one direction of a task, how its problems are made, and whether results are given to it."""
 
     task: Task
@@ -39,7 +39,7 @@ class Checked:
     """The stage's result, and the calls behind it for whoever models their time."""
 
     result: StageResult
-    seen: tuple[Seen, ...]
+    seen: tuple[PassedCall, ...]
 
 
 @dataclass
@@ -47,13 +47,13 @@ class _Notes:
     """What is remembered between calls; results only of trials that come again."""
 
     again: frozenset[str] = frozenset()
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[PassedCall] = field(default_factory=list)
     results: dict[str, tuple[torch.Tensor, ...]] = field(default_factory=dict)
     repeats: dict[str, bool] = field(default_factory=dict)
 
-    def take(self, step: Step, shown: Shown, worst: float) -> None:
+    def take(self, step: PlannedCall, shown: Shown, worst: float) -> None:
         """Keep one right call; the same arguments again say whether it is deterministic."""
-        self.seen.append(Seen(step, worst, shown.facts))
+        self.seen.append(PassedCall(step, worst, shown.facts))
         name, key = step.trial.case.name, step.trial.text()
         if step.again and key in self.results:
             self.repeats[name] = self.repeats.get(name, True) and _same(self.results[key], shown.results)
@@ -64,11 +64,11 @@ class _Notes:
 class _Solved:
     """Problems, each solved once: a few come again and again."""
 
-    def __init__(self, subject: Subject, steps: Sequence[Step]) -> None:
+    def __init__(self, subject: CheckSubject, steps: Sequence[PlannedCall]) -> None:
         self._subject, self._kept = subject, dict[str, Problem]()
         self._left = Counter(step.trial.text() for step in steps)
 
-    def problem(self, step: Step) -> Problem:
+    def problem(self, step: PlannedCall) -> Problem:
         """The problem of a step; let go with the last step that has it."""
         key = step.trial.text()
         found = self._kept.pop(key, None) or self._subject.solve(self._subject.direction, step.trial)
@@ -78,13 +78,15 @@ class _Solved:
         return found
 
 
-def check(subject: Subject, steps: Sequence[Step], session: Session, limits: CheckLimits) -> Checked:
+def check(subject: CheckSubject, steps: Sequence[PlannedCall], session: Session, limits: CheckLimits) -> Checked:
     """Make the calls in order until one is wrong."""
     with one_thread() if limits.one_thread else nullcontext():
         return _check(subject, steps, session, limits.streak_s)
 
 
-def _check(subject: Subject, steps: Sequence[Step], session: Session, longest_streak_s: float | None) -> Checked:
+def _check(
+    subject: CheckSubject, steps: Sequence[PlannedCall], session: Session, longest_streak_s: float | None
+) -> Checked:
     started, solved = time.perf_counter(), _Solved(subject, steps)
     notes = _Notes(frozenset(step.trial.text() for step in steps if step.again))
     streak_s, left_out = 0.0, 0
@@ -126,7 +128,7 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _failed(
-    fault: Fault, step: Step, findings: Sequence[Finding], notes: _Notes, device: str, started: float
+    fault: Fault, step: PlannedCall, findings: Sequence[Finding], notes: _Notes, device: str, started: float
 ) -> StageResult:
     trial = step.trial
     where = f"{trial.case.name}, {trial.draw}, call {len(notes.seen) + 1}"

@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpsmith.evaluation.check.plan import Step
+from warpsmith.evaluation.check.plan import PlannedCall
 from warpsmith.machines.virtual import Facts
 from warpsmith.records import Case, Group
 
 
 @dataclass(frozen=True)
-class Seen:
+class PassedCall:
     """One call that was right, with what the virtual GPU counted."""
 
-    step: Step
+    step: PlannedCall
     worst: float
     facts: Facts | None
 
 
-def cases_of(seen: Sequence[Seen]) -> list[Case]:
+def cases_of(seen: Sequence[PassedCall]) -> list[Case]:
     """The cases that were called, by name, held-out ones last."""
     cases = {one.step.trial.case.name: one.step.trial.case for one in seen}
     return sorted(cases.values(), key=lambda case: (case.group is Group.HELDOUT, case.name))

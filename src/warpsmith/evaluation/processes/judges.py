@@ -19,7 +19,7 @@ from typing import Protocol
 from warpsmith.base import HarnessError, UsageError
 from warpsmith.evaluation.choices import Choices
 from warpsmith.evaluation.processes import warm
-from warpsmith.evaluation.processes.nursery import Child, Nursery, hung_up, tend
+from warpsmith.evaluation.processes.nursery import ForkedChild, Nursery, hung_up, tend
 from warpsmith.evaluation.processes.pool import pool
 from warpsmith.evaluation.run import PreparedEvaluation, grade, prepare, resume
 from warpsmith.isolation import Frame, FrameError, FrameReader, FrameWriter
@@ -53,7 +53,7 @@ class Grade(Protocol):
 Resume = Callable[[PreparedEvaluation], Record]
 
 
-class Reply(Model):
+class EvaluationReply(Model):
     """The record, or why there can be none: the question was wrong, or something on our side."""
 
     record: Record | None = None
@@ -67,7 +67,7 @@ class Judge:
     def __init__(self, nursery: Nursery) -> None:
         self._nursery = nursery
         self._busy = Lock()
-        self._child: Child | None = nursery.child()
+        self._child: ForkedChild | None = nursery.child()
 
     def resume(self, prepared: PreparedEvaluation) -> Record:
         """What the process says."""
@@ -99,11 +99,11 @@ class Judge:
             self._child = None
 
 
-def _ask(child: Child, prepared: PreparedEvaluation) -> Reply:
+def _ask(child: ForkedChild, prepared: PreparedEvaluation) -> EvaluationReply:
     found = child.writer.write(Frame(JOB, prepared.text().encode()), LONG_S) or child.reader.read(LONG_S, JOB_BYTES)
     if isinstance(found, FrameError):
         raise HarnessError(f"A judge's process ended ({found.detail}): {child.last_words()}")
-    return Reply.parse(found.payload)
+    return EvaluationReply.parse(found.payload)
 
 
 class Judges:
@@ -175,11 +175,11 @@ def serve(requests: FrameReader, replies: FrameWriter, one: Resume) -> None:
     """Answer until the other end is closed."""
     while not isinstance(frame := requests.read(LONG_S, JOB_BYTES), FrameError):
         try:
-            reply = Reply(record=one(PreparedEvaluation.parse(frame.payload)))
+            reply = EvaluationReply(record=one(PreparedEvaluation.parse(frame.payload)))
         except UsageError as error:
-            reply = Reply(refused=str(error))
+            reply = EvaluationReply(refused=str(error))
         except Exception as error:  # noqa: BLE001 - our fault in one evaluation, told in its record
-            reply = Reply(error=f"{type(error).__name__}: {error}")
+            reply = EvaluationReply(error=f"{type(error).__name__}: {error}")
         if replies.write(Frame(REPLY, reply.text().encode()), LONG_S) is not None:
             break
 

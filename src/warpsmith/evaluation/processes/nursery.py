@@ -37,7 +37,7 @@ def hung_up(fd: int, wait_ms: int | None = None) -> bool:
     return bool(poll.poll(wait_ms))
 
 
-class Child:
+class ForkedChild:
     """The asker's end of a child, which ends when this is closed."""
 
     def __init__(self, requests: int, replies: int, words: IO[bytes], before: IO[bytes]) -> None:
@@ -76,7 +76,7 @@ class Nursery:
         self._asking, self._over = Lock(), False
         self._begin()
 
-    def child(self) -> Child:
+    def child(self) -> ForkedChild:
         """A child; it may begin later than this returns."""
         with self._asking:
             if self._over:
@@ -92,7 +92,7 @@ class Nursery:
             self._over = True
             self._end()
 
-    def _ask(self) -> Child:
+    def _ask(self) -> ForkedChild:
         reading, requests = os.pipe()
         replies, writing = os.pipe()
         words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
@@ -102,7 +102,7 @@ class Nursery:
         finally:
             os.close(reading)
             os.close(writing)
-        return Child(requests, replies, words, self._words)
+        return ForkedChild(requests, replies, words, self._words)
 
     def _begin(self) -> None:
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process

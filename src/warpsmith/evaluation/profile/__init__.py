@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.profile.binding import Bound, Use, Waiting, decide
+    from warpsmith.evaluation.profile.binding import BindingResource, Use, WaitingFacts, decide
     from warpsmith.evaluation.profile.ceilings import known_ceilings
     from warpsmith.evaluation.profile.digest import WORDS, ceilings_text, hot_lines, profile_digest
     from warpsmith.evaluation.profile.meaning import told
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from warpsmith.evaluation.profile.plot import Mark, roofline_svg
     from warpsmith.evaluation.profile.png import check_plot, to_png
     from warpsmith.evaluation.profile.resources import losses
-    from warpsmith.evaluation.profile.run import Job, profile_cuda, profile_virtual
+    from warpsmith.evaluation.profile.run import ProfileJob, profile_cuda, profile_virtual
     from warpsmith.evaluation.profile.units import metric, microseconds, scaled, share
     from warpsmith.evaluation.profile.virtual import datasheet, longest
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from warpsmith.base import HarnessError, MachineError, build, median
 from warpsmith.evaluation.profile.names import plain_name
-from warpsmith.evaluation.profile.ncu import Refusal, Subject
+from warpsmith.evaluation.profile.ncu import ProfiledKernel, Refusal
 from warpsmith.isolation import Refused, collect_file
 from warpsmith.languages.nvcc import Toolchain
-from warpsmith.machines.cuda import Call, Walls, run_under
+from warpsmith.machines.cuda import ProfiledCall, Walls, run_under
 from warpsmith.records import KernelProfile, MeasuredTime
 
 SOURCE = Path(__file__).parent / "native" / "activity.cc"
@@ -28,7 +28,9 @@ class Cupti:
     library: Path
 
 
-def activity(subject: Subject, toolchain: Toolchain, walls: Walls = Walls.FULL) -> tuple[KernelProfile, ...] | Refusal:
+def activity(
+    subject: ProfiledKernel, toolchain: Toolchain, walls: Walls = Walls.FULL
+) -> tuple[KernelProfile, ...] | Refusal:
     """The kernels of one call, or why they could not be seen."""
     found = find_cupti(toolchain)
     if found is None:
@@ -70,14 +72,14 @@ def _built(cupti: Cupti, toolchain: Toolchain) -> Path:
     return build("libwarpsmith-activity.so", [SOURCE], (*headers, f"-Wl,{cupti.library}"), shared=True)
 
 
-def _call(subject: Subject, cupti: Cupti, library: Path, folder: Path) -> Call:
+def _call(subject: ProfiledKernel, cupti: Cupti, library: Path, folder: Path) -> ProfiledCall:
     env = {
         "CUDA_INJECTION64_PATH": str(library),
         "WARPSMITH_ACTIVITY": str(folder / RECORDS),
         "LD_LIBRARY_PATH": str(cupti.library.parent),
     }
     read = (library.parent, cupti.library.parent)
-    return Call(subject.artifact, subject.entry, subject.values, subject.runtime_folder, folder, env, read)
+    return ProfiledCall(subject.artifact, subject.entry, subject.values, subject.runtime_folder, folder, env, read)
 
 
 def _kernel(group: Sequence[re.Match[str]]) -> KernelProfile:

@@ -28,7 +28,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingFacts:
     """What is known of a kernel's waiting: its time, what a launch costs, its warps, why they stall."""
 
     time_us: float
@@ -39,25 +39,25 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Bound:
+class BindingResource:
     """The binding resource with the metrics that show it."""
 
     binding: Binding
     shown_by: tuple[Metric, ...]
 
 
-def decide(uses: Sequence[Use], waiting: Waiting) -> Bound:
+def decide(uses: Sequence[Use], waiting: WaitingFacts) -> BindingResource:
     """A launch that is over before it paid off; a busy resource; too few warps; else waiting that nothing hides."""
     busiest = max(uses, key=lambda use: use.weight, default=None)
     if waiting.time_us <= waiting.launch_us:
         times = (Metric(name="kernel", value=waiting.time_us, unit="µs"),)
-        return Bound(Binding.LATENCY, (*times, Metric(name="a launch", value=waiting.launch_us, unit="µs")))
+        return BindingResource(Binding.LATENCY, (*times, Metric(name="a launch", value=waiting.launch_us, unit="µs")))
     if busiest is not None and busiest.weight >= 1:
-        return Bound(busiest.binding, (*busiest.metrics, *waiting.stalls)[:MOST_SHOWN])
+        return BindingResource(busiest.binding, (*busiest.metrics, *waiting.stalls)[:MOST_SHOWN])
     most = () if busiest is None else busiest.metrics[:1]
     if waiting.occupancy is not None and waiting.occupancy < FEW_WARPS:
-        return Bound(Binding.OCCUPANCY, (_warps(waiting), *waiting.stalls[:1], *most)[:MOST_SHOWN])
-    return Bound(Binding.LATENCY, (*waiting.stalls[:2], *most)[:MOST_SHOWN])
+        return BindingResource(Binding.OCCUPANCY, (_warps(waiting), *waiting.stalls[:1], *most)[:MOST_SHOWN])
+    return BindingResource(Binding.LATENCY, (*waiting.stalls[:2], *most)[:MOST_SHOWN])
 
 
 def percent(name: str, share: float) -> Metric:
@@ -65,6 +65,6 @@ def percent(name: str, share: float) -> Metric:
     return Metric(name=name, value=100 * share, unit="%")
 
 
-def _warps(waiting: Waiting) -> Metric:
+def _warps(waiting: WaitingFacts) -> Metric:
     limiter = f", limited by {waiting.limiter}" if waiting.limiter else ""
     return percent(f"occupancy{limiter}", waiting.occupancy or 0.0)

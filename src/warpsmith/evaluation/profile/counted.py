@@ -5,7 +5,7 @@ from math import fsum
 
 from warpsmith.base import median
 from warpsmith.evaluation.profile import metrics as m
-from warpsmith.evaluation.profile.binding import Use, Waiting, decide, percent
+from warpsmith.evaluation.profile.binding import Use, WaitingFacts, decide, percent
 from warpsmith.evaluation.profile.names import plain_name
 from warpsmith.evaluation.profile.ncu_table import Launch, Sampled
 from warpsmith.machines.hardware import arithmetic_us, memory_us
@@ -86,7 +86,7 @@ def place(one: _Means, ceilings: Ceilings) -> RooflinePlace | None:
         return None
     time_us = time_ns / 1e3
     launch_us = max(LEAST_LAUNCH_US, ceilings.launch_us or 0.0)
-    waiting = Waiting(time_us, launch_us, one.share(m.OCCUPANCY), limiter(one), stalls(one))
+    waiting = WaitingFacts(time_us, launch_us, one.share(m.OCCUPANCY), limiter(one), stalls(one))
     bound = decide(list(uses(one, time_us, ceilings)), waiting)
     read, written = one.get(m.DRAM_READ) or 0.0, one.get(m.DRAM_WRITTEN) or 0.0
     flops = _flops(one)

@@ -15,8 +15,8 @@ from typing import TypeAlias
 from warpsmith.evaluation.profile.metrics import TIME, asked
 from warpsmith.evaluation.profile.ncu_table import Launch, Sampled, read_launches, read_lines
 from warpsmith.languages.nvcc import SOURCE
-from warpsmith.machines.cuda import Call, UnderTool, Walls, run_under
-from warpsmith.machines.hardware import Program, program
+from warpsmith.machines.cuda import ProfiledCall, UnderTool, Walls, run_under
+from warpsmith.machines.hardware import InstalledTool, program
 from warpsmith.machines.worker import Value
 
 MOST_LAUNCHES = 32
@@ -32,7 +32,7 @@ ERROR = re.compile(r"^==ERROR== ?(.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Subject:
+class ProfiledKernel:
     """A candidate to profile: its artifact and source, its entry and arguments, and the CUDA runtime's folder."""
 
     artifact: Path
@@ -59,12 +59,12 @@ class Refusal:
     why: str
 
 
-Run: TypeAlias = Callable[[Sequence[str], Call, Walls, float], UnderTool]
+Run: TypeAlias = Callable[[Sequence[str], ProfiledCall, Walls, float], UnderTool]
 Read: TypeAlias = Callable[[Sequence[str]], str]
 
 
 def count(
-    subject: Subject, walls: Sequence[Walls], run: Run = run_under, read: "Read | None" = None, tool: str = "ncu"
+    subject: ProfiledKernel, walls: Sequence[Walls], run: Run = run_under, read: "Read | None" = None, tool: str = "ncu"
 ) -> Counted | Refusal:
     """Counters of one call; each confinement in turn until one lets ncu work."""
     found = program(tool)
@@ -104,11 +104,11 @@ def why_nothing(said: str, version: str, stopped: str = "") -> str:
     return f"ncu {version}: {errors[0].strip()}" if errors else f"ncu {version} printed no counters"
 
 
-def _count(subject: Subject, ncu: Program, walls: Walls, run: Run, read: Read) -> Counted | Refusal:
+def _count(subject: ProfiledKernel, ncu: InstalledTool, walls: Walls, run: Run, read: Read) -> Counted | Refusal:
     with tempfile.TemporaryDirectory(prefix="warpsmith-ncu-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / SOURCE).write_text(subject.source)
-        made = Call(subject.artifact, subject.entry, subject.values, subject.runtime_folder, folder)
+        made = ProfiledCall(subject.artifact, subject.entry, subject.values, subject.runtime_folder, folder)
         ended = _run_known(ncu, made, walls, run)
         if ended.trouble is not None:
             return Refusal(f"the call failed under ncu: {ended.trouble.detail}")
@@ -122,7 +122,7 @@ def _count(subject: Subject, ncu: Program, walls: Walls, run: Run, read: Read) -
         return Counted(launches, lines, walls, len(launches) >= MOST_LAUNCHES)
 
 
-def _run_known(ncu: Program, made: Call, walls: Walls, run: Run) -> UnderTool:
+def _run_known(ncu: InstalledTool, made: ProfiledCall, walls: Walls, run: Run) -> UnderTool:
     """With every metric that this version has: it names the first that it has not, and is asked again."""
     metrics = list(asked())
     while True:
@@ -133,7 +133,7 @@ def _run_known(ncu: Program, made: Call, walls: Walls, run: Run) -> UnderTool:
         metrics = [metric for metric in metrics if metric not in unknown]
 
 
-def _page(ncu: Program, report: Path, page: str, *more: str) -> list[str]:
+def _page(ncu: InstalledTool, report: Path, page: str, *more: str) -> list[str]:
     units = ("--print-units", "base")
     return [str(ncu.path), "--import", str(report), "--csv", "--page", page, *units, *more]
 

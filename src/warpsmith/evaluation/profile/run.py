@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from warpsmith.evaluation.profile import counted, resources, virtual
 from warpsmith.evaluation.profile.activity import activity
-from warpsmith.evaluation.profile.ncu import MOST_LAUNCHES, Counted, Refusal, Subject, count
+from warpsmith.evaluation.profile.ncu import MOST_LAUNCHES, Counted, ProfiledKernel, Refusal, count
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.cuda import Walls
 from warpsmith.machines.hardware import floor_us
@@ -37,7 +37,7 @@ MOST_BYTES = 3 << 29  # of the arguments of a call: they travel in one frame
 
 
 @dataclass(frozen=True)
-class Job:
+class ProfileJob:
     """A compiled candidate that passed, and the call it is profiled on."""
 
     task: Task
@@ -64,12 +64,12 @@ class Job:
         return (*to_values(self.problem.arguments, self.signature), *given)
 
 
-def profile_cuda(job: Job, toolchain: Toolchain, ceilings: Ceilings, trust: bool = False) -> ProfileFacts:
+def profile_cuda(job: ProfileJob, toolchain: Toolchain, ceilings: Ceilings, trust: bool = False) -> ProfileFacts:
     """On this GPU, with whatever lets itself be used; never fails for want of a counter."""
     if (size := _size(job)) > MOST_BYTES:
         why = f"case {job.trial.case.name} has arguments of {size} bytes; a profiled call takes at most {MOST_BYTES}"
         return from_compiler(job, ceilings, (PassedOver(source=ProfileSource.NCU, why=why),))
-    subject = Subject(job.artifact, job.source, job.direction.value, job.values(), toolchain.runtime.parent)
+    subject = ProfiledKernel(job.artifact, job.source, job.direction.value, job.values(), toolchain.runtime.parent)
     walls = (Walls.FULL, Walls.OWN, *((Walls.OPEN,) if trust else ()))
     found = count(subject, walls)
     if isinstance(found, Counted):
@@ -83,7 +83,7 @@ def profile_cuda(job: Job, toolchain: Toolchain, ceilings: Ceilings, trust: bool
     return from_compiler(job, ceilings, (no_counters, no_times))
 
 
-def profile_virtual(job: Job, gpu: Description, sandbox: "Sandbox") -> ProfileFacts:
+def profile_virtual(job: ProfileJob, gpu: Description, sandbox: "Sandbox") -> ProfileFacts:
     """On the virtual GPU; where it lacks an instruction, what the compiler knows."""
     ceilings = virtual.datasheet(gpu)
     seen = sandbox.run(job.artifact, job.direction.value, job.values())
@@ -96,7 +96,7 @@ def profile_virtual(job: Job, gpu: Description, sandbox: "Sandbox") -> ProfileFa
     return _facts(job, ProfileSource.VGPU, rows, ceilings, notes=notes, time=whole)
 
 
-def from_compiler(job: Job, ceilings: Ceilings, passed: tuple[PassedOver, ...]) -> ProfileFacts:
+def from_compiler(job: ProfileJob, ceilings: Ceilings, passed: tuple[PassedOver, ...]) -> ProfileFacts:
     """Resources and the occupancy that they allow; nothing that depends on time."""
     rows = resources.kernels(job.compiled.kernels)
     note = f"no kernel was seen running; the occupancy is for blocks of {resources.THREADS} threads"
@@ -104,7 +104,7 @@ def from_compiler(job: Job, ceilings: Ceilings, passed: tuple[PassedOver, ...]) 
 
 
 def _facts(
-    job: Job,
+    job: ProfileJob,
     source: ProfileSource,
     rows: tuple[KernelProfile, ...],
     ceilings: Ceilings,
@@ -129,7 +129,7 @@ def _facts(
 
 
 def call_place(
-    job: Job, time: MeasuredTime | ModelledTime, rows: Sequence[KernelProfile], ceilings: Ceilings
+    job: ProfileJob, time: MeasuredTime | ModelledTime, rows: Sequence[KernelProfile], ceilings: Ceilings
 ) -> RooflinePlace:
     """The call under the roofline by the task's own formulas; bound by what binds the kernel it spends most time in."""
     written = float(sum(result.nbytes for result in job.problem.native))
@@ -148,13 +148,13 @@ def call_place(
     )
 
 
-def _work(job: Job, written: float) -> tuple[float, float]:
+def _work(job: ProfileJob, written: float) -> tuple[float, float]:
     """Bytes and operations that the task cannot do without; where nobody knows them, what goes in and out."""
     work = job.task.least(job.direction, job.trial.case)
     return (work.bytes, work.flops) if work else (_size(job) + written, 0.0)
 
 
-def _size(job: Job) -> int:
+def _size(job: ProfileJob) -> int:
     """Bytes of the arguments."""
     from warpsmith.tasks.inputs import tensors
 

@@ -6,7 +6,7 @@ from math import ceil
 from warpsmith.evaluation.profile.binding import FEW_WARPS, MOST_SHOWN, percent
 from warpsmith.evaluation.profile.names import plain_name
 from warpsmith.machines.hardware import memory_us
-from warpsmith.machines.virtual import Cost, Description, Row, modelled_cost
+from warpsmith.machines.virtual import Description, LaunchCost, LaunchRow, modelled_cost
 from warpsmith.records import Binding, Ceilings, KernelProfile, Metric, RooflinePlace
 
 SECTOR_BYTES = 32
@@ -48,17 +48,17 @@ def datasheet(gpu: Description) -> Ceilings:
     )
 
 
-def kernels(rows: Sequence[Row], gpu: Description) -> tuple[KernelProfile, ...]:
+def kernels(rows: Sequence[LaunchRow], gpu: Description) -> tuple[KernelProfile, ...]:
     """One profile for each kernel and launch shape."""
     return tuple(_kernel(row, gpu) for row in rows)
 
 
-def longest(rows: Sequence[Row], gpu: Description) -> KernelProfile:
+def longest(rows: Sequence[LaunchRow], gpu: Description) -> KernelProfile:
     """The profile of the kernel that takes most of a call."""
     return max(kernels(rows, gpu), key=lambda kernel: kernel.spent_us)
 
 
-def _kernel(row: Row, gpu: Description) -> KernelProfile:
+def _kernel(row: LaunchRow, gpu: Description) -> KernelProfile:
     counts, launches, spent = row.counters, row.launches, modelled_cost(row, gpu)
     requests = counts.global_load_requests + counts.global_store_requests
     sectors = counts.global_load_sectors + counts.global_store_sectors
@@ -85,7 +85,7 @@ def _kernel(row: Row, gpu: Description) -> KernelProfile:
     )
 
 
-def place(row: Row, spent: Cost, gpu: Description) -> RooflinePlace:
+def place(row: LaunchRow, spent: LaunchCost, gpu: Description) -> RooflinePlace:
     """Where the kernel stands by the model: the largest bound binds."""
     counts, launches = row.counters, row.launches
     read, written = counts.unique_read_bytes / launches, counts.unique_written_bytes / launches
@@ -105,14 +105,14 @@ def place(row: Row, spent: Cost, gpu: Description) -> RooflinePlace:
     )
 
 
-def binding(row: Row, spent: Cost, gpu: Description) -> Binding:
+def binding(row: LaunchRow, spent: LaunchCost, gpu: Description) -> Binding:
     """The model's name for it in ours; waiting with few warps is a matter of occupancy."""
     found = NAMES.get(spent.binding, Binding.ISSUE)
     few = resident(row, gpu) < FEW_WARPS
     return Binding.OCCUPANCY if spent.binding == "latency" and few else found
 
 
-def shown_by(row: Row, spent: Cost, gpu: Description) -> tuple[Metric, ...]:
+def shown_by(row: LaunchRow, spent: LaunchCost, gpu: Description) -> tuple[Metric, ...]:
     """The model's bound beside its time, the counter that explains it, and the next bounds."""
     order = sorted(spent.bounds_us, key=spent.bounds_us.__getitem__, reverse=True)
     launch = [Metric(name="a launch", value=spent.start_us, unit="µs")] if spent.binding == "launch" else []
@@ -120,13 +120,13 @@ def shown_by(row: Row, spent: Cost, gpu: Description) -> tuple[Metric, ...]:
     return (*launch, bounds[0], *_counters(row, spent, gpu), *bounds[1:])[:MOST_SHOWN]
 
 
-def resident(row: Row, gpu: Description) -> float:
+def resident(row: LaunchRow, gpu: Description) -> float:
     """Warps that a busy SM really holds, over those it can hold: a small grid leaves room unused."""
     blocks = min(max(1, row.blocks_per_sm), ceil(row.blocks / gpu.sm_count))
     return min(1.0, blocks * row.warps_per_block * 32 / gpu.limits.threads_per_sm)
 
 
-def limiter(row: Row, gpu: Description) -> str:
+def limiter(row: LaunchRow, gpu: Description) -> str:
     """What keeps more blocks from an SM."""
     if row.blocks < gpu.sm_count * max(1, row.blocks_per_sm):
         return "the grid"
@@ -141,7 +141,7 @@ def limiter(row: Row, gpu: Description) -> str:
     return min(blocks, key=blocks.__getitem__)
 
 
-def _counters(row: Row, spent: Cost, gpu: Description) -> list[Metric]:
+def _counters(row: LaunchRow, spent: LaunchCost, gpu: Description) -> list[Metric]:
     counts = row.counters
     match binding(row, spent, gpu):
         case Binding.L1 | Binding.L2 | Binding.DRAM:
@@ -156,6 +156,6 @@ def _counters(row: Row, spent: Cost, gpu: Description) -> list[Metric]:
             return []
 
 
-def _flops(row: Row) -> float:
+def _flops(row: LaunchRow) -> float:
     """Operations of a launch, every arithmetic instruction taken for a multiply-add."""
     return sum(weight * row.classes.get(name, 0) for name, weight in WARP_FLOPS.items()) / row.launches

@@ -3,21 +3,21 @@
 from dataclasses import replace
 
 from warpsmith.evaluation.choices import Defence
-from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, Outcome
+from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, StageOutcome
 from warpsmith.languages import compile_candidate as compile_with_its_compiler, find_language
 from warpsmith.languages.nvcc import CompileOptions
 
 
-def find_signs(evaluation: Evaluation) -> Outcome:
+def find_signs(evaluation: Evaluation) -> StageOutcome:
     """Find signs of cheating in the text: they explain what a later stage finds, and decide nothing."""
     find = find_language(evaluation.candidate.language).find_signs
-    return Outcome(find(evaluation.candidate, evaluation.task.libraries))
+    return StageOutcome(find(evaluation.candidate, evaluation.task.libraries))
 
 
-def compile_candidate(evaluation: Evaluation) -> Outcome:
+def compile_candidate(evaluation: Evaluation) -> StageOutcome:
     """Compile the candidate for the machine's architecture."""
     options = CompileOptions.of(evaluation.task, evaluation.machine.arch)
     if Defence.LINK in evaluation.choices.without:
         options = replace(options, link_policy=False)
     made = compile_with_its_compiler(evaluation.candidate, evaluation.signature, options)
-    return Outcome(made.result, (Artifact(made.artifact),) if made.artifact else ())
+    return StageOutcome(made.result, (Artifact(made.artifact),) if made.artifact else ())

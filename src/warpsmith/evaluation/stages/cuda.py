@@ -8,9 +8,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from warpsmith.base import HarnessError
-from warpsmith.evaluation.check import Step
+from warpsmith.evaluation.check import PlannedCall
 from warpsmith.evaluation.choices import Choices
-from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Outcome
+from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, StageOutcome
 from warpsmith.evaluation.stages.virtual import plan_calls
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.cuda import CudaMachine
@@ -20,7 +20,7 @@ from warpsmith.records import MODES, Case, Group, Reason, StageResult, Trial, Ve
 from warpsmith.tasks.inputs import LONG, near_cases
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.timing import Examine, Recordings, Sitting, Subject as Timed, Timer, Zeros
+    from warpsmith.evaluation.timing import Examine, Recordings, Sitting, Timer, TimingSubject as Timed, Zeros
     from warpsmith.machines.cuda import CudaSession
     from warpsmith.tasks.reference import Problem
 
@@ -70,9 +70,9 @@ class BegunReplays:
         self.sitting.close()
 
 
-def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCount | None) -> Outcome:
+def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCount | None) -> StageOutcome:
     """Check the planned calls on the GPU, and capture those that will be timed in the same session."""
-    from warpsmith.evaluation.check import Subject, check
+    from warpsmith.evaluation.check import CheckSubject, check
     from warpsmith.evaluation.timing import PLACES, begin_host, room_of
     from warpsmith.machines.cuda import room_around, room_for_all
     from warpsmith.tasks.reference import outline
@@ -93,13 +93,13 @@ def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCoun
         calling(),
     ):
         session.use(room)
-        asked = Subject(evaluation.task, direction, partial(machine.solve, evaluation.opened), evaluation.plain)
+        asked = CheckSubject(evaluation.task, direction, partial(machine.solve, evaluation.opened), evaluation.plain)
         found = check(asked, steps, session, machine.limits).result
         if found.verdict is Verdict.PASS and timed:
             attempt = _capture(evaluation, session, subject, timed)
     with calling():
         _after(attempt.result if attempt else found)
-    return Outcome(found, tuple(one for one in (attempt, TorchStart(wait) if wait else None) if one is not None))
+    return StageOutcome(found, tuple(one for one in (attempt, TorchStart(wait) if wait else None) if one is not None))
 
 
 def _machine(evaluation: Evaluation) -> CudaMachine:
@@ -143,17 +143,17 @@ def _after(result: StageResult) -> StageResult:
     return result
 
 
-def take_capture(evaluation: Evaluation, attempt: CaptureAttempt) -> Outcome:
+def take_capture(evaluation: Evaluation, attempt: CaptureAttempt) -> StageOutcome:
     """Return the capture that the check made; start the first replay process if the calls will be timed.
 
     It starts while other evaluations may use the GPU: under the clock it would take a quarter of the time.
     """
     capture = attempt.capture
     if capture is None:
-        return Outcome(attempt.result)
+        return StageOutcome(attempt.result)
     starts = evaluation.choices.until in TIMED and _machine(evaluation).has_room_for(capture.recordings.arenas.bytes)
     begun = _begin_replays(evaluation, capture) if starts else None
-    return Outcome(attempt.result, (capture, begun) if begun else (capture,))
+    return StageOutcome(attempt.result, (capture, begun) if begun else (capture,))
 
 
 def _begin_replays(evaluation: Evaluation, capture: Capture) -> BegunReplays | None:
@@ -183,7 +183,7 @@ def wait_for_torch(
 
 def time_replays(
     evaluation: Evaluation, capture: Capture, begun: BegunReplays | None, _start: TorchStart | None
-) -> Outcome:
+) -> StageOutcome:
     """Time the replays of the captured calls of every timed case."""
     environment = evaluation.record.environment
     timer = timer_for(_machine(evaluation), environment.torch, evaluation.choices)
@@ -193,11 +193,11 @@ def time_replays(
     with begun.sitting if begun else _sitting(evaluation, capture) as sitting:
         examine = partial(_examine, evaluation)
         cases = _timed_cases(evaluation)
-        return Outcome(_after(timer.stage(sitting, capture.subject, cases, examine, capture.recordings)))
+        return StageOutcome(_after(timer.stage(sitting, capture.subject, cases, examine, capture.recordings)))
 
 
 def _subject(evaluation: Evaluation, artifact: Artifact, launches: int) -> "Timed":
-    from warpsmith.evaluation.timing import Subject as Timed
+    from warpsmith.evaluation.timing import TimingSubject as Timed
 
     direction = evaluation.candidate.direction
     path, plain = artifact.path, evaluation.plain
@@ -221,7 +221,7 @@ def _zeros(machine: CudaMachine) -> "Zeros":
     return Zeros(toolchain, known_ceilings(machine.gpu, toolchain))
 
 
-def _one_a_case(steps: Iterable[Step]) -> list[Step]:
+def _one_a_case(steps: Iterable[PlannedCall]) -> list[PlannedCall]:
     return list({step.trial.case.name: step for step in steps}.values())
 
 

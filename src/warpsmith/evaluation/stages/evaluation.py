@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from warpsmith.base import HarnessError
-from warpsmith.evaluation.check import Seen
+from warpsmith.evaluation.check import PassedCall
 from warpsmith.evaluation.choices import Choices
 from warpsmith.languages import find_language
 from warpsmith.machines import Machine
@@ -56,7 +56,7 @@ class Artifact:
 class PassedCalls:
     """Calls of a check on the virtual GPU whose results were right, with the counters of each."""
 
-    calls: tuple[Seen, ...]
+    calls: tuple[PassedCall, ...]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Closable(Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StageOutcome:
     """What a stage returns: its result, and its products for later stages."""
 
     result: StageResult
@@ -98,7 +98,7 @@ class Stage:
     """
 
     name: str
-    run: Callable[..., Outcome]
+    run: Callable[..., StageOutcome]
     needs: tuple[type, ...] = ()
     uses: tuple[type, ...] = ()
     gpu: Need = Need.NONE

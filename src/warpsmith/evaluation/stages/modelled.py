@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from warpsmith.base import median
-from warpsmith.evaluation.check import Seen, cases_of
+from warpsmith.evaluation.check import PassedCall, cases_of
 from warpsmith.evaluation.profile import longest
-from warpsmith.machines.virtual import Description, Row
+from warpsmith.machines.virtual import Description, LaunchRow
 from warpsmith.records import (
     Case,
     CaseTiming,
@@ -30,15 +30,15 @@ SHARE = 0.5  # of the instructions of the first time, that the same input must c
 
 
 @dataclass(frozen=True)
-class Call:
+class ModelledCall:
     """A call by the model: its time, what its kernels did, how many launches it has."""
 
     time: ModelledTime
-    rows: Sequence[Row]
+    rows: Sequence[LaunchRow]
     launches: int
 
 
-def modelled(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Description) -> StageResult:
+def modelled(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: Description) -> StageResult:
     """A modelled time for each case, or why none is believed."""
     if not seen:
         return StageResult(stage=STAGE, verdict=Verdict.SKIP, detail="No call ran on the virtual GPU.")
@@ -49,7 +49,7 @@ def modelled(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Descri
     return StageResult(stage=STAGE, verdict=Verdict.QUARANTINE, reason=Reason.HIDDEN_WORK, detail=doubt, facts=facts)
 
 
-def _cases(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Description) -> Iterator[CaseTiming]:
+def _cases(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: Description) -> Iterator[CaseTiming]:
     for case in cases_of(seen):
         fresh = [one for one in seen if one.step.trial.case.name == case.name and not one.step.again]
         calls = sorted(_calls(fresh, gpu), key=lambda call: call.time.us)
@@ -57,15 +57,15 @@ def _cases(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Descript
             yield timing_of(task, direction, case, calls[len(calls) // 2], gpu)
 
 
-def _calls(fresh: Sequence[Seen], gpu: Description) -> Iterator[Call]:
+def _calls(fresh: Sequence[PassedCall], gpu: Description) -> Iterator[ModelledCall]:
     launches = round(median([_launches(one) for one in fresh]))
     for one in fresh:
         time = one.facts.time(gpu) if one.facts else None
         if one.facts and time:
-            yield Call(time, one.facts.kernels, launches)
+            yield ModelledCall(time, one.facts.kernels, launches)
 
 
-def timing_of(task: Task, direction: Direction, case: Case, call: Call, gpu: Description) -> CaseTiming:
+def timing_of(task: Task, direction: Direction, case: Case, call: ModelledCall, gpu: Description) -> CaseTiming:
     """A call's time, how near it is to what the memory of that GPU allows, and what its longest kernel did."""
     floor = _floor_us(task, direction, case, gpu)
     return CaseTiming(
@@ -84,12 +84,12 @@ def _floor_us(task: Task, direction: Direction, case: Case, gpu: Description) ->
     return None if work is None else work.bytes / gpu.rates.copy_bytes_per_s * 1e6 + gpu.rates.launch_us
 
 
-def doubt_of(seen: Sequence[Seen]) -> str | None:
+def doubt_of(seen: Sequence[PassedCall]) -> str | None:
     """The first sign of work that the model does not see."""
     return next(_doubts(seen), None)
 
 
-def _doubts(seen: Sequence[Seen]) -> Iterator[str]:
+def _doubts(seen: Sequence[PassedCall]) -> Iterator[str]:
     """Signs of work that the model does not see, each as a sentence."""
     idle = [one for one in seen if one.facts and not one.facts.kernels]
     if idle:
@@ -106,7 +106,7 @@ def _doubts(seen: Sequence[Seen]) -> Iterator[str]:
             )
 
 
-def _first_work(again: Seen, seen: Sequence[Seen]) -> int | None:
+def _first_work(again: PassedCall, seen: Sequence[PassedCall]) -> int | None:
     """The least work of the fresh calls of the same draw, twisted or not: a first call may tune itself."""
     trial = again.step.trial
     same = [
@@ -117,9 +117,9 @@ def _first_work(again: Seen, seen: Sequence[Seen]) -> int | None:
     return min(same, default=None)
 
 
-def _instructions(one: Seen) -> int:
+def _instructions(one: PassedCall) -> int:
     return sum(row.counters.thread_instructions for row in one.facts.kernels) if one.facts else 0
 
 
-def _launches(one: Seen) -> int:
+def _launches(one: PassedCall) -> int:
     return sum(row.launches for row in one.facts.kernels) if one.facts else 0

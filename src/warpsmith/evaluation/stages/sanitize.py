@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from warpsmith.evaluation.check import SanitizerReport, read_sanitizer, work
-from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, Outcome
+from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, StageOutcome
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.hardware import calling
 from warpsmith.machines.worker import CudaSandbox, Observation
@@ -20,16 +20,16 @@ SPARED = "The virtual GPU has checked memory, races and barriers; a claim runs c
 MISSING = "compute-sanitizer is not on PATH; it comes with the CUDA toolkit."
 
 
-def sanitize(evaluation: Evaluation, artifact: Artifact) -> Outcome:
+def sanitize(evaluation: Evaluation, artifact: Artifact) -> StageOutcome:
     """Look for memory errors, races in shared memory and wrong barriers with NVIDIA's own tool."""
     begin = time.perf_counter()
     program = shutil.which("compute-sanitizer")
     if why := not_needed(evaluation.record, evaluation.choices.tier, program):
-        return Outcome(StageResult(stage=STAGE, verdict=Verdict.SKIP, detail=why))
+        return StageOutcome(StageResult(stage=STAGE, verdict=Verdict.SKIP, detail=why))
     case, run = smallest(evaluation), partial(_report, evaluation, artifact, Path(str(program)))
     with calling(), ThreadPoolExecutor(len(TOOLS)) as pool:
         reports = dict(zip(TOOLS, pool.map(lambda tool: run(tool, case), TOOLS), strict=True))
-    return Outcome(concluded(reports, case, time.perf_counter() - begin))
+    return StageOutcome(concluded(reports, case, time.perf_counter() - begin))
 
 
 def not_needed(record: Record, tier: str, program: str | None) -> str:

@@ -8,10 +8,10 @@ import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from warpsmith.evaluation.check import Seen, Step
-from warpsmith.evaluation.stages.modelled import STAGE, Call, doubt_of, timing_of
+from warpsmith.evaluation.check import PassedCall, PlannedCall
+from warpsmith.evaluation.stages.modelled import STAGE, ModelledCall, doubt_of, timing_of
 from warpsmith.evaluation.stages.probe import Probe, probes
-from warpsmith.machines.virtual import Counters, Description, Facts, Row, Transfers, total
+from warpsmith.machines.virtual import Counters, Description, Facts, LaunchRow, Transfers, total
 from warpsmith.machines.virtual.cost import modelled_cost
 from warpsmith.records import (
     Case,
@@ -32,7 +32,7 @@ SEED_BITS = 62
 NORM = 4
 
 
-def sketch_steps(task: Task, direction: Direction, seed: int) -> tuple[Step, ...]:
+def sketch_steps(task: Task, direction: Direction, seed: int) -> tuple[PlannedCall, ...]:
     """The calls: every smoke case once, the first one again, then the siblings."""
     draw = random.Random(seed)
     first = [_step(case, draw, draw.choice(case.families)) for case in task.group_or_first(Group.SMOKE)]
@@ -40,15 +40,15 @@ def sketch_steps(task: Task, direction: Direction, seed: int) -> tuple[Step, ...
     return (*first, replace(first[0], again=True), *siblings)
 
 
-def _step(case: Case, draw: random.Random, family: Family) -> Step:
-    return Step(Trial(case=case, init=draw.choice(case.inits), family=family, seed=draw.getrandbits(SEED_BITS)))
+def _step(case: Case, draw: random.Random, family: Family) -> PlannedCall:
+    return PlannedCall(Trial(case=case, init=draw.choice(case.inits), family=family, seed=draw.getrandbits(SEED_BITS)))
 
 
 def _plain(case: Case) -> Family:
     return Family.NORMAL if Family.NORMAL in case.families else case.families[0]
 
 
-def sketched(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Description) -> StageResult:
+def sketched(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: Description) -> StageResult:
     """Modelled times of the timing cases; of the smoke cases where no timing case can be cut small enough."""
     by_name = {one.step.trial.case.name: one for one in seen if not one.step.again}
     cases = tuple(_cases(task, direction, by_name, gpu))
@@ -61,7 +61,7 @@ def sketched(task: Task, direction: Direction, seen: Sequence[Seen], gpu: Descri
     return StageResult(stage=STAGE, verdict=Verdict.QUARANTINE, reason=Reason.HIDDEN_WORK, detail=doubt, facts=facts)
 
 
-def _cases(task: Task, direction: Direction, seen: Mapping[str, Seen], gpu: Description) -> Iterator[CaseTiming]:
+def _cases(task: Task, direction: Direction, seen: Mapping[str, PassedCall], gpu: Description) -> Iterator[CaseTiming]:
     chosen = probes(task, direction) or [Probe(case, case.axes) for case in task.group_or_first(Group.SMOKE)]
     for one in chosen:
         names = [case.name for case in one.siblings()] if one.sizes else [_whole(one, seen)]
@@ -73,13 +73,13 @@ def _cases(task: Task, direction: Direction, seen: Mapping[str, Seen], gpu: Desc
             yield timing.model_copy(update={"notes": (*timing.notes, note)})
 
 
-def _whole(one: Probe, seen: Mapping[str, Seen]) -> str:
+def _whole(one: Probe, seen: Mapping[str, PassedCall]) -> str:
     """The name under which an uncut case was called."""
     sibling = one.siblings()[0].name
     return sibling if sibling in seen else one.case.name
 
 
-def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[Call, str]:
+def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[ModelledCall, str]:
     """A call of the full size, and how its time was come by."""
     rows, transfers = full_call(one, facts)
     time = together(rows, gpu, transfers)
@@ -92,15 +92,15 @@ def carried(one: Probe, facts: Sequence[Facts], gpu: Description) -> tuple[Call,
     else:
         note = f"counters carried over from {sizes}"
         rows = [_larger(row, one.across) for row in rows]
-    return Call(time, rows, launches), note
+    return ModelledCall(time, rows, launches), note
 
 
-def _larger(row: Row, across: float) -> Row:
+def _larger(row: LaunchRow, across: float) -> LaunchRow:
     """The row for a profile: along an axis that one size stands for launches get larger, not more."""
     return row.model_copy(update={"launches": max(1, round(row.launches / across))})
 
 
-def full_call(one: Probe, facts: Sequence[Facts]) -> tuple[Sequence[Row], Transfers]:
+def full_call(one: Probe, facts: Sequence[Facts]) -> tuple[Sequence[LaunchRow], Transfers]:
     """What a call of the full size does."""
     if not one.sizes:
         return facts[0].kernels, Transfers(facts[0].transfers, facts[0].transferred_bytes)
@@ -113,7 +113,7 @@ def full_call(one: Probe, facts: Sequence[Facts]) -> tuple[Sequence[Row], Transf
     return grown, transfers
 
 
-def together(rows: Sequence[Row], gpu: Description, transfers: Transfers) -> ModelledTime:
+def together(rows: Sequence[LaunchRow], gpu: Description, transfers: Transfers) -> ModelledTime:
     """The modelled time of a call, where bounds that are near each other hinder each other.
 
     By the largest bound alone, kernels that move the same bytes are all equal, however they move them. The norm of
@@ -130,23 +130,23 @@ def _hindrance(bounds: Collection[float]) -> float:
     return most * (norm - 1.0)
 
 
-def _matched(facts: Sequence[Facts]) -> list[tuple[Row, ...]] | None:
+def _matched(facts: Sequence[Facts]) -> list[tuple[LaunchRow, ...]] | None:
     """The same kernel at every sibling, kernel by kernel; None where others ran."""
     merged = [_merged(fact.kernels) for fact in facts]
     names = {tuple(rows) for rows in merged}
     return list(zip(*(rows.values() for rows in merged), strict=True)) if len(names) == 1 else None
 
 
-def _merged(rows: Sequence[Row]) -> dict[tuple[str, tuple[int, int, int], bool], Row]:
+def _merged(rows: Sequence[LaunchRow]) -> dict[tuple[str, tuple[int, int, int], bool], LaunchRow]:
     """A row a kernel: launches of other sizes are told apart in one sibling and may be equal in the next."""
-    found: dict[tuple[str, tuple[int, int, int], bool], Row] = {}
+    found: dict[tuple[str, tuple[int, int, int], bool], LaunchRow] = {}
     for row in rows:
         key = (row.kernel, row.block, row.in_graph)
         found[key] = _added(found[key], row) if key in found else row
     return dict(sorted(found.items()))
 
 
-def _added(one: Row, other: Row) -> Row:
+def _added(one: LaunchRow, other: LaunchRow) -> LaunchRow:
     launches = one.launches + other.launches
     blocks = (one.blocks * one.launches + other.blocks * other.launches) / launches
     counters = {name: getattr(one.counters, name) + getattr(other.counters, name) for name in Counters.model_fields}
@@ -155,7 +155,7 @@ def _added(one: Row, other: Row) -> Row:
     return one.model_copy(update=update)
 
 
-def _grown(one: Probe, rows: Sequence[Row]) -> Row:
+def _grown(one: Probe, rows: Sequence[LaunchRow]) -> LaunchRow:
     """A launch at the full size."""
 
     def grow(values: Sequence[float]) -> int:
@@ -179,7 +179,7 @@ def _grown(one: Probe, rows: Sequence[Row]) -> Row:
     )
 
 
-def _more(row: Row, growth: float) -> Row:
+def _more(row: LaunchRow, growth: float) -> LaunchRow:
     """A launch of that many times as many equal blocks."""
     counts = {name: round(value * growth) for name, value in row.counters.model_dump().items()}
     counts["longest_thread"] = row.counters.longest_thread
@@ -188,7 +188,7 @@ def _more(row: Row, growth: float) -> Row:
     return row.model_copy(update={"grid": grid, "counters": Counters(**counts), "classes": classes})
 
 
-def _longest(row: Row, instructions: int, blocks: int) -> int:
+def _longest(row: LaunchRow, instructions: int, blocks: int) -> int:
     """The longest way through a grown launch: as much longer than the mean as it was in the largest sibling.
 
     Grown by itself it would follow a loop over parts that a host bounds at some size.

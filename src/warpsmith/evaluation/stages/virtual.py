@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from warpsmith.evaluation.check import Scope, Step, plan_steps, usual_groups
-from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Outcome, PassedCalls
+from warpsmith.evaluation.check import PlannedCall, PlanScope, plan_steps, usual_groups
+from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, PassedCalls, StageOutcome
 from warpsmith.evaluation.stages.modelled import modelled
 from warpsmith.evaluation.stages.sketch import sketch_steps, sketched
 from warpsmith.machines import Machine
@@ -18,49 +18,49 @@ PREVIEW = "virtual"
 LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Reason.MEMORY_LIMIT)
 
 
-def plan_calls(evaluation: Evaluation, machine: Machine, is_brief: bool = False) -> tuple[Step, ...]:
+def plan_calls(evaluation: Evaluation, machine: Machine, is_brief: bool = False) -> tuple[PlannedCall, ...]:
     """Return the calls that the evaluation's seed stands for on a machine; a brief plan calls each case once."""
     task, direction, choices = evaluation.task, evaluation.candidate.direction, evaluation.choices
     limits, is_own = machine.limits, machine.kind == choices.device
     effort = choices.effort if is_own and machine.kind == VirtualMachine.kind else "usual"
     groups = (choices.cases if is_own else ()) or usual_groups(task, limits.groups)
-    scope = Scope(groups=groups, heldout_work=limits.heldout_work, light=limits.light_work, brief=is_brief)
+    scope = PlanScope(groups=groups, heldout_work=limits.heldout_work, light=limits.light_work, brief=is_brief)
     whole = () if effort == "sketch" else plan_steps(task, direction, scope, evaluation.seed)
     few = () if effort == "usual" else sketch_steps(task, direction, evaluation.seed)
     return (*whole, *few)
 
 
-def check_virtually(evaluation: Evaluation, artifact: Artifact) -> Outcome:
+def check_virtually(evaluation: Evaluation, artifact: Artifact) -> StageOutcome:
     """Check the planned calls on the virtual GPU."""
     found = _check(evaluation, artifact, VirtualMachine.of(evaluation.choices.gpu), is_brief=False)
-    return Outcome(found.result, (PassedCalls(found.seen),))
+    return StageOutcome(found.result, (PassedCalls(found.seen),))
 
 
-def preview_virtually(evaluation: Evaluation, artifact: Artifact) -> Outcome:
+def preview_virtually(evaluation: Evaluation, artifact: Artifact) -> StageOutcome:
     """Check each case once on the virtual GPU before a real one is used."""
     return _preview(evaluation, artifact, is_brief=True)
 
 
-def screen_virtually(evaluation: Evaluation, artifact: Artifact) -> Outcome:
+def screen_virtually(evaluation: Evaluation, artifact: Artifact) -> StageOutcome:
     """Check all planned calls on the virtual GPU, as a verifier."""
     return _preview(evaluation, artifact, is_brief=False)
 
 
-def _preview(evaluation: Evaluation, artifact: Artifact, is_brief: bool) -> Outcome:
+def _preview(evaluation: Evaluation, artifact: Artifact, is_brief: bool) -> StageOutcome:
     machine = VirtualMachine.of(evaluation.choices.gpu)
     if skipped := unfit(machine, evaluation.record.compiled or CompileFacts()):
-        return Outcome(skipped)
+        return StageOutcome(skipped)
     found = _check(evaluation, artifact, machine, is_brief)
     result = unless_lacking(found.result.model_copy(update={"stage": PREVIEW}))
     counted = [sum(row.launches for row in call.facts.kernels) for call in found.seen if call.facts]
-    return Outcome(result, (LaunchCount(max(counted)),) if counted else ())
+    return StageOutcome(result, (LaunchCount(max(counted)),) if counted else ())
 
 
 def _check(evaluation: Evaluation, artifact: Artifact, machine: VirtualMachine, is_brief: bool) -> "Checked":
-    from warpsmith.evaluation.check import Subject, check
+    from warpsmith.evaluation.check import CheckSubject, check
 
     direction = evaluation.candidate.direction
-    subject = Subject(evaluation.task, direction, evaluation.opened.problem, evaluation.plain)
+    subject = CheckSubject(evaluation.task, direction, evaluation.opened.problem, evaluation.plain)
     steps = plan_calls(evaluation, machine, is_brief)
     with machine.session(artifact.path, direction, evaluation.signature, evaluation.choices.call_s) as session:
         return check(subject, steps, session, machine.limits)
@@ -84,8 +84,8 @@ def unless_lacking(result: StageResult) -> StageResult:
     return result
 
 
-def model_times(evaluation: Evaluation, passed: PassedCalls) -> Outcome:
+def model_times(evaluation: Evaluation, passed: PassedCalls) -> StageOutcome:
     """Return the modelled times of the calls that were right."""
     model = modelled if evaluation.choices.effort == "usual" else sketched
     gpu = describe(evaluation.choices.gpu)
-    return Outcome(model(evaluation.task, evaluation.candidate.direction, passed.calls, gpu))
+    return StageOutcome(model(evaluation.task, evaluation.candidate.direction, passed.calls, gpu))

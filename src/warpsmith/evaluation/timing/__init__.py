@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from warpsmith.evaluation.timing.sample import Examine, usual_us
     from warpsmith.evaluation.timing.sitting import Sitting
     from warpsmith.evaluation.timing.stage import Timer
-    from warpsmith.evaluation.timing.subject import Subject
+    from warpsmith.evaluation.timing.subject import TimingSubject
     from warpsmith.evaluation.timing.zeros import Zeros
 
 __getattr__ = lazy_members(__name__)

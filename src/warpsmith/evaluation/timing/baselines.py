@@ -7,7 +7,7 @@ from pydantic import Field
 
 from warpsmith.base import HarnessError, Home, digest_json, median, write_atomic
 from warpsmith.evaluation.timing.host import Host
-from warpsmith.evaluation.timing.torch_host import Request
+from warpsmith.evaluation.timing.torch_host import TorchRequest
 from warpsmith.machines.hardware import gpus
 from warpsmith.records import MODES, Case, Direction, Model, Task
 from warpsmith.tasks.formats import find
@@ -127,9 +127,9 @@ def believed(path: Path, flush_us: float) -> Baselines | None:
     return None if found is None or found.drifted(flush_us) else found
 
 
-def asked(target: str, task: Task, direction: Direction, case: Case, cold: bool = True) -> Request:
+def asked(target: str, task: Task, direction: Direction, case: Case, cold: bool = True) -> TorchRequest:
     """The question for a case; the mode is named when it is asked. Torch's process works in a folder of its own."""
-    return Request(
+    return TorchRequest(
         target=find(target).label,
         direction=direction,
         case=case,
@@ -145,12 +145,14 @@ def uncompiled(modes: Sequence[str]) -> tuple[str, ...]:
     return tuple(mode for mode in modes if mode.startswith("eager")) or tuple(modes)
 
 
-def measure(host: Host, request: Request, modes: Sequence[str] = MODES) -> Baselines:
+def measure(host: Host, request: TorchRequest, modes: Sequence[str] = MODES) -> Baselines:
     """Time every mode on the request's case."""
     return running(_window(host, request, modes), request)
 
 
-def completed(host: Host, request: Request, kept: Baselines | None, modes: Sequence[str], flush_us: float) -> Baselines:
+def completed(
+    host: Host, request: TorchRequest, kept: Baselines | None, modes: Sequence[str], flush_us: float
+) -> Baselines:
     """What is kept, and of the modes that are asked for those that are not, measured now."""
     lacking = tuple(modes) if kept is None else kept.lacking(modes)
     now = _window(host, request, lacking).model_copy(update={"flush_us": flush_us})
@@ -159,7 +161,7 @@ def completed(host: Host, request: Request, kept: Baselines | None, modes: Seque
     return found
 
 
-def running(found: Baselines, request: Request) -> Baselines:
+def running(found: Baselines, request: TorchRequest) -> Baselines:
     """These, if there is one among them."""
     if not found.modes:
         raise HarnessError(
@@ -169,7 +171,7 @@ def running(found: Baselines, request: Request) -> Baselines:
     return found
 
 
-def measure_again(host: Host, request: Request, kept: Baselines) -> Baselines:
+def measure_again(host: Host, request: TorchRequest, kept: Baselines) -> Baselines:
     """Two windows now of the modes that came near the best when all were kept, beside the others of then.
 
     Should one of the others be the best after all, every mode is measured: nobody is held against a time of then.
@@ -183,7 +185,7 @@ def measure_again(host: Host, request: Request, kept: Baselines) -> Baselines:
     return measure(host, request, every).joined(measure(host, request, every))
 
 
-def _window(host: Host, request: Request, modes: Sequence[str]) -> Baselines:
+def _window(host: Host, request: TorchRequest, modes: Sequence[str]) -> Baselines:
     replies = {mode: host.time(request.model_copy(update={"mode": mode})) for mode in modes}
     found = tuple(
         Baseline(mode=mode, idle_us=reply.idle_us, queued_us=reply.queued_us)

@@ -13,16 +13,16 @@ from typing import Protocol, Self
 
 from warpsmith.base import HarnessError
 from warpsmith.evaluation.timing.compiled import compiled_folder
-from warpsmith.evaluation.timing.torch_host import FORGET, REPLY, REQUEST, Reply, Request
-from warpsmith.isolation import Child, Frame, FrameError, Limits, Policy, spawn
-from warpsmith.tasks.formats import Form, find
+from warpsmith.evaluation.timing.torch_host import FORGET, REPLY, REQUEST, TorchReply, TorchRequest
+from warpsmith.isolation import Child, Frame, FrameError, Policy, ProcessLimits, spawn
+from warpsmith.tasks.formats import TaskFormat, find
 from warpsmith.tasks.host import policy
 from warpsmith.tasks.host.opened import OpenOptions
 from warpsmith.tasks.suite import folders, root
 
 MODE_S, FORGET_S = 300.0, 30.0  # max-autotune tries many kernels
 LOAD_S = 120.0  # eight that load torch at once take ten seconds
-LIMITS = Limits(
+LIMITS = ProcessLimits(
     wall_s=7200,
     cpu_s=72000,
     memory_bytes=64 << 30,
@@ -37,7 +37,7 @@ AGED_S = LIMITS.wall_s - 2 * MODE_S  # from which on it may not live through ano
 class Host(Protocol):
     """Where torch is timed."""
 
-    def time(self, request: Request) -> Reply:
+    def time(self, request: TorchRequest) -> TorchReply:
         """One mode on one case."""
         ...
 
@@ -71,7 +71,7 @@ class TorchHost:
     ) -> None:
         self._child.__exit__(kind, error, trace)
 
-    def time(self, request: Request) -> Reply:
+    def time(self, request: TorchRequest) -> TorchReply:
         """One mode on one case."""
         sent = self._child.send(Frame(REQUEST, request.text().encode()))
         found = sent or self._child.receive(MODE_S, REPLY)
@@ -80,7 +80,7 @@ class TorchHost:
             ended = self._child.wait()
             last = ended.stderr.decode(errors="replace")[-500:]
             raise HarnessError(f"The baseline process {ended.sentence(self._child.policy)} ({found.detail}): {last}")
-        return Reply.parse(found.payload.decode())
+        return TorchReply.parse(found.payload.decode())
 
     @property
     def is_alive(self) -> bool:
@@ -127,7 +127,7 @@ class Resident:
             self.close()
             raise
 
-    def time(self, request: Request) -> Reply:
+    def time(self, request: TorchRequest) -> TorchReply:
         """One mode on one case; whoever asks has the GPU to itself, so requests do not meet."""
         host = self.begin()
         try:
@@ -147,7 +147,7 @@ class Resident:
 
 def host_for(target: str, until: ExitStack) -> Host:
     """A baseline process for a task: its own until the stack closes, or the resident one for a task of ours."""
-    if find(target).form is Form.SUITE:
+    if find(target).form is TaskFormat.SUITE:
         until.callback(_of_suite().rest)
         return _of_suite()
     own = Resident(lambda: TorchHost(target))
@@ -157,7 +157,7 @@ def host_for(target: str, until: ExitStack) -> Host:
 
 def begin_host(target: str) -> Callable[[], None] | None:
     """Torch will be asked soon: for a task of ours let its process load meanwhile. What waits until it has."""
-    if find(target).form is not Form.SUITE:
+    if find(target).form is not TaskFormat.SUITE:
         return None
     _of_suite().begin()
     return partial(_of_suite().rest, LOAD_S)  # it answers nobody before it has loaded
@@ -182,7 +182,7 @@ def host_policy(target: str, compilers: int = 0) -> Policy:
     if compilers:
         env["TORCHINDUCTOR_COMPILE_THREADS"] = str(compilers)
     kept: tuple[Path, ...] = ()
-    if found.form is Form.SUITE:
+    if found.form is TaskFormat.SUITE:
         folder = compiled_folder()
         read, kept = (*read, root()), (folder,)
         env |= {"TORCHINDUCTOR_CACHE_DIR": str(folder), "TRITON_CACHE_DIR": str(folder / "triton")}

@@ -7,7 +7,7 @@ from itertools import repeat
 import torch
 
 from warpsmith.base import HarnessError, median, quantile
-from warpsmith.evaluation.timing.sample import Call, Manner, Null, sample
+from warpsmith.evaluation.timing.sample import Manner, Null, TimedCall, sample
 from warpsmith.evaluation.timing.stop import StopRule
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.machines.cuda import CudaSession, room_for_all
@@ -32,7 +32,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 
 
 @dataclass(frozen=True)
-class Form:
+class EmptyKernelForm:
     """What of a call costs time though nothing is computed: launches and results."""
 
     launches: int
@@ -44,7 +44,7 @@ def l2_bytes() -> int:
     return int(torch.cuda.get_device_properties(0).L2_cache_size)
 
 
-def measure_nulls(toolchain: Toolchain, forms: Sequence[Form]) -> dict[Form, Null]:
+def measure_nulls(toolchain: Toolchain, forms: Sequence[EmptyKernelForm]) -> dict[EmptyKernelForm, Null]:
     """Time the null candidate on this GPU now; delays only add, so from an idle device the lower quartiles count."""
     candidate = Candidate(task="null", direction=Direction.FORWARD, source=SOURCE)
     made = compile(candidate, None, CompileOptions(), toolchain)
@@ -56,7 +56,7 @@ def measure_nulls(toolchain: Toolchain, forms: Sequence[Form]) -> dict[Form, Nul
 
 
 def _null(session: CudaSession, call: Problem) -> Null:
-    samples = sample(session, repeat(Call(call, lambda _call, _shown: None)), Manner(RULE))
+    samples = sample(session, repeat(TimedCall(call, lambda _call, _shown: None)), Manner(RULE))
     if isinstance(samples, Trouble):
         raise HarnessError(f"The null candidate does not run: {samples.detail}")
     kept = samples.kept()
@@ -64,7 +64,7 @@ def _null(session: CudaSession, call: Problem) -> Null:
     return Null(queued_us, idle_us, kept.beside_us(0.25))
 
 
-def call_of(form: Form, device: str = "cuda") -> Problem:
+def call_of(form: EmptyKernelForm, device: str = "cuda") -> Problem:
     """A call of the null candidate that has this form."""
     x = torch.zeros(max(1, form.launches), max(1, form.results), device=device)
     return Problem((x,), (x[0, :1],), ())

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from warpsmith.base import quantile
 from warpsmith.evaluation.timing.sample import Examine, one
-from warpsmith.evaluation.timing.subject import Subject
-from warpsmith.machines.cuda import TAIL, CudaSession, Recorded, Room, room_for_all
+from warpsmith.evaluation.timing.subject import TimingSubject
+from warpsmith.machines.cuda import TAIL, CudaSession, RepeatableCall, Room, room_for_all
 from warpsmith.machines.worker import Mode, Trouble
 from warpsmith.records import Case, Trial
 from warpsmith.tasks.reference import Problem
@@ -26,7 +26,7 @@ class Recordings:
     """A call of each case, by name, and the arenas that all were recorded on."""
 
     arenas: Room
-    calls: Mapping[str, Recorded]
+    calls: Mapping[str, RepeatableCall]
 
 
 class Unrepeated(str):
@@ -40,7 +40,7 @@ def room_of(outlines: Iterable[Problem]) -> Room:
 
 
 def record_calls(
-    session: CudaSession, subject: Subject, cases: Sequence[Case], examine: Callable[[Trial], Examine]
+    session: CudaSession, subject: TimingSubject, cases: Sequence[Case], examine: Callable[[Trial], Examine]
 ) -> Recordings | Trouble | Unrepeated:
     """Of each case a call that can be repeated; else what is wrong with one, or why it cannot be.
 
@@ -50,14 +50,14 @@ def record_calls(
     for case in cases:
         session.use(room_of([subject.outline(case)]))
         recorded = _record(session, subject, case, examine)
-        if not isinstance(recorded, Recorded):
+        if not isinstance(recorded, RepeatableCall):
             return recorded
         found[case.name] = recorded
     return Recordings(session.arenas, found)
 
 
 def record_alone(
-    subject: Subject, runtime: Path, cases: Sequence[Case], examine: Callable[[Trial], Examine], call_s: float
+    subject: TimingSubject, runtime: Path, cases: Sequence[Case], examine: Callable[[Trial], Examine], call_s: float
 ) -> Recordings | Trouble | Unrepeated:
     """The same in a process of its own, which is gone afterwards."""
     room, entry = room_of(subject.outline(case) for case in cases), subject.direction.value
@@ -66,8 +66,8 @@ def record_alone(
 
 
 def _record(
-    session: CudaSession, subject: Subject, case: Case, examine: Callable[[Trial], Examine]
-) -> Recorded | Trouble | Unrepeated:
+    session: CudaSession, subject: TimingSubject, case: Case, examine: Callable[[Trial], Examine]
+) -> RepeatableCall | Trouble | Unrepeated:
     hosts_us = []
     for mode, (trial, other) in zip(BEFORE, subject.others(case), strict=False):
         shown = one(session, other, examine(trial), mode, subject.plain)

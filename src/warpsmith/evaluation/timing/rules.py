@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import ceil, inf
 
 from warpsmith.base import bootstrap_ratio, median, quantile
-from warpsmith.records import FASTER_ABOVE, Ceilings, Claim, MeasuredTime, Ratio, Reason
+from warpsmith.records import FASTER_ABOVE, Ceilings, MeasuredTime, Ratio, Reason, SpeedComparison
 
 APART_US = 1.0  # and the times must differ by this: one kernel of 4 µs in two processes was seen to differ by 0.67 µs
 KINDS_SHARE = 0.02  # of its time by which a kernel may differ between usual and large inputs
@@ -64,14 +64,14 @@ def ratio(baseline: Sequence[float], candidate: Sequence[float], level: float = 
     return Ratio(value=median(baseline) / median(candidate), low=low, high=high, level=level)
 
 
-def claim(found: Ratio, windows: Sequence[float] = (), apart_us: float = inf) -> Claim:
+def claim(found: Ratio, windows: Sequence[float] = (), apart_us: float = inf) -> SpeedComparison:
     """Faster or slower only where the whole interval says so, and the ratio of each side by itself; else inconclusive.
 
     `apart_us` is how far apart the times are.
     """
-    said = Claim.of(found.low, found.high)
-    alone = said is not Claim.FASTER or all(one > FASTER_ABOVE for one in windows)
-    return said if alone and apart_us >= APART_US else Claim.INCONCLUSIVE
+    said = SpeedComparison.of(found.low, found.high)
+    alone = said is not SpeedComparison.FASTER or all(one > FASTER_ABOVE for one in windows)
+    return said if alone and apart_us >= APART_US else SpeedComparison.INCONCLUSIVE
 
 
 def hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Doubt | None:

@@ -25,7 +25,7 @@ MOST_TURNS, PATIENCE, LEAST_TURNS = 4, 4, 3
 
 
 @dataclass(frozen=True)
-class Call:
+class TimedCall:
     """A call to be made, how its results are examined, and whether its inputs are usual ones."""
 
     problem: Problem
@@ -33,7 +33,7 @@ class Call:
     usual: bool = True
 
 
-Calls = Iterator[Call]
+Calls = Iterator[TimedCall]
 
 
 def usual_us(flushes_us: Sequence[float]) -> float:

@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Self
 
 from warpsmith.evaluation.timing.host import Host, host_for
-from warpsmith.evaluation.timing.null import Form
-from warpsmith.evaluation.timing.subject import Subject
-from warpsmith.machines.cuda import LIMITS, Buffers, Player, Recorded, Room
+from warpsmith.evaluation.timing.null import EmptyKernelForm
+from warpsmith.evaluation.timing.subject import TimingSubject
+from warpsmith.machines.cuda import LIMITS, Buffers, Player, RepeatableCall, Room
 from warpsmith.tasks.reference import Problem
 
 WAITED_S = 120.0  # for the clock, at most
@@ -23,7 +23,7 @@ class Sitting:
     No host code of the candidate's runs in any of them.
     """
 
-    def __init__(self, subject: Subject, runtime: Path, arenas: Room, call_s: float) -> None:
+    def __init__(self, subject: TimingSubject, runtime: Path, arenas: Room, call_s: float) -> None:
         self._subject, self._runtime, self._arenas, self._call_s = subject, runtime, arenas, call_s
         self._players: dict[int, tuple[Player, ExitStack, float]] = {}  # with the time when each began
         self._open = ExitStack()
@@ -48,7 +48,7 @@ class Sitting:
         """Whether its processes, which live for a limited time, have most of it before them."""
         return time.monotonic() - self._begin_s < WAITED_S
 
-    def player(self, number: int, recorded: Recorded) -> Player:
+    def player(self, number: int, recorded: RepeatableCall) -> Player:
         """The player of a window, about to repeat this call."""
         known = self._players.get(number)
         if known is not None:
@@ -69,9 +69,9 @@ class Sitting:
     def _buffers(self) -> Buffers:
         return self._open.enter_context(Buffers(self._arenas))
 
-    def form(self, outline: Problem) -> Form:
+    def form(self, outline: Problem) -> EmptyKernelForm:
         """What of its calls costs time though nothing is computed."""
-        return Form(self._subject.launches, len(outline.native))
+        return EmptyKernelForm(self._subject.launches, len(outline.native))
 
     @cached_property
     def torch(self) -> Host:

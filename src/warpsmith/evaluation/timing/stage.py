@@ -20,14 +20,14 @@ from warpsmith.evaluation.timing.baselines import (
 from warpsmith.evaluation.timing.host import Host
 from warpsmith.evaluation.timing.recording import Recordings
 from warpsmith.evaluation.timing.rules import Doubt
-from warpsmith.evaluation.timing.sample import Call, Examine, Manner
+from warpsmith.evaluation.timing.sample import Examine, Manner, TimedCall
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stop import StopRule
-from warpsmith.evaluation.timing.subject import Subject
+from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.evaluation.timing.verdict import Judged, judged, least
 from warpsmith.evaluation.timing.window import Windows
 from warpsmith.evaluation.timing.zeros import Zeros
-from warpsmith.machines.cuda import Recorded, give_back
+from warpsmith.machines.cuda import RepeatableCall, give_back
 from warpsmith.records import MODES, Case, CaseTiming, Group, Reason, StageResult, TimingFacts, Trial, Verdict
 
 STAGE = "timing"
@@ -57,7 +57,7 @@ class Timer:
     def stage(
         self,
         sitting: Sitting,
-        subject: Subject,
+        subject: TimingSubject,
         cases: Sequence[Case],
         examine: Callable[[Trial], Examine],
         recorded: Recordings,
@@ -76,11 +76,11 @@ class Timer:
 
     def time_case(
         self,
-        subject: Subject,
+        subject: TimingSubject,
         case: Case,
         examine: Callable[[Trial], Examine],
         sitting: Sitting,
-        recorded: Recorded,
+        recorded: RepeatableCall,
     ) -> Judged | Doubt:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
         outline = subject.outline(case)
@@ -88,7 +88,7 @@ class Timer:
         rule = SEARCH if self.tier == "search" else CLAIM if claimed else FEWER
         manner = Manner(rule, self.cache == "cold", subject.plain)
         usual, others = (
-            (Call(call, examine(trial), trial == Trial(case=case)) for trial, call in drawn(case))
+            (TimedCall(call, examine(trial), trial == Trial(case=case)) for trial, call in drawn(case))
             for drawn in (subject.calls, subject.others)
         )
         making = Windows(sitting, self.zeros, usual, manner, recorded, others)
@@ -111,7 +111,7 @@ class Timer:
         after = again if isinstance(again, Doubt) else several.windows(MORE[1] if short else (), outline, again)
         return after if isinstance(after, Doubt) else judged(case, [before, after], baselines, bounds, subject.launches)
 
-    def _baselines(self, subject: Subject, case: Case, sitting: Sitting, flush_us: float) -> Baselines:
+    def _baselines(self, subject: TimingSubject, case: Case, sitting: Sitting, flush_us: float) -> Baselines:
         """Those of an earlier day, unless the GPU has drifted since; for a claim two windows now of what came near.
 
         A shape that was drawn for this evaluation comes never again: nothing is compiled for it, and nothing kept.

@@ -25,7 +25,7 @@ SPREAD = (
 
 
 @dataclass(frozen=True)
-class Subject:
+class TimingSubject:
     """A compiled candidate and what it is for."""
 
     opened: OpenTask

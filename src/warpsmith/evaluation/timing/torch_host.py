@@ -19,7 +19,7 @@ from warpsmith.records import Case, Direction, Model, Trial
 from warpsmith.tasks.host import LocalTask, open_task
 from warpsmith.tasks.host.find import OpenOptions
 from warpsmith.tasks.inputs import Values, mapped
-from warpsmith.tasks.reference import Program, differentiable, leaves, sided, upstream
+from warpsmith.tasks.reference import TaskProgram, differentiable, leaves, sided, upstream
 
 Step = Callable[[], Any]
 REQUEST, REPLY, FORGET = 1, 2, 3
@@ -30,7 +30,7 @@ GATE_CYCLES = 1_000_000  # about half a millisecond: everything that is queued b
 WARM_CALLS = 3
 
 
-class Request(Model):
+class TorchRequest(Model):
     """One mode of torch on one case; no samples: only prepare it, beside others on the GPU."""
 
     target: str
@@ -42,7 +42,7 @@ class Request(Model):
     cold: bool = True
 
 
-class Reply(Model):
+class TorchReply(Model):
     """Event times in microseconds, from an idle device and behind a gate; or why there are none."""
 
     idle_us: tuple[float, ...] = ()
@@ -52,7 +52,7 @@ class Reply(Model):
     lost: bool = False  # the GPU answers this process no more: the next question needs another one
 
 
-def forward_step(program: Program, function: Callable[..., Any], arguments: Values) -> Step:
+def forward_step(program: TaskProgram, function: Callable[..., Any], arguments: Values) -> Step:
     """The forward pass without gradients."""
 
     def step() -> Any:
@@ -62,7 +62,7 @@ def forward_step(program: Program, function: Callable[..., Any], arguments: Valu
     return step
 
 
-def backward_step(program: Program, function: Callable[..., Any], arguments: Values) -> Step:
+def backward_step(program: TaskProgram, function: Callable[..., Any], arguments: Values) -> Step:
     """`autograd.grad` on a graph that is already built."""
     signature = program.task.forward
     fresh = leaves(signature, arguments)
@@ -76,7 +76,7 @@ def backward_step(program: Program, function: Callable[..., Any], arguments: Val
 STEPS = {Direction.FORWARD: forward_step, Direction.BACKWARD: backward_step}
 
 
-def compiled(program: Program, mode: str) -> Callable[..., Any]:
+def compiled(program: TaskProgram, mode: str) -> Callable[..., Any]:
     """The function that a mode calls."""
     if mode.startswith("max-autotune"):
         return torch.compile(program.forward, mode="max-autotune-no-cudagraphs", dynamic=False)
@@ -135,7 +135,7 @@ def _refuse(*_arguments: Any, **_options: Any) -> float:
     raise RuntimeError("torch chooses by timing here, and the GPU is shared")
 
 
-class Times:
+class StepTimer:
     """Times a step as the judge times a candidate: single calls, idle and queued, the cache as it is asked for."""
 
     def __init__(self, cold: bool) -> None:
@@ -159,23 +159,23 @@ class Host:
     def __init__(self) -> None:
         self._steps: dict[str, Step] = {}
         self._functions: dict[str, Callable[..., Any]] = {}  # a mode and the same under a graph compile once
-        self._program: Program | None = None
+        self._program: TaskProgram | None = None
         self._case = ""
 
-    def answer(self, request: Request) -> Reply:
+    def answer(self, request: TorchRequest) -> TorchReply:
         """Time one mode."""
         if not request.samples:
             disbelieve()
         torch.backends.cuda.matmul.allow_tf32 = request.tf32
         torch.backends.cudnn.allow_tf32 = request.tf32
-        step, times = self._step(request), Times(request.cold)
+        step, times = self._step(request), StepTimer(request.cold)
         for _ in range(WARM_CALLS):
             step()
         idle = [times.one(step, False) for _ in range(request.samples)]
         queued = [times.one(step, True) for _ in range(request.samples)]
-        return Reply(idle_us=tuple(idle), queued_us=tuple(queued), flush_us=tuple(times.flushes_us))
+        return TorchReply(idle_us=tuple(idle), queued_us=tuple(queued), flush_us=tuple(times.flushes_us))
 
-    def _step(self, request: Request) -> Step:
+    def _step(self, request: TorchRequest) -> Step:
         case = json.dumps([request.target, request.direction, request.case.model_dump(mode="json")])
         if case != self._case:
             self.forget()
@@ -194,7 +194,7 @@ class Host:
         gc.collect()
         torch.cuda.empty_cache()
 
-    def _build(self, request: Request) -> Step:
+    def _build(self, request: TorchRequest) -> Step:
         program = self._program = self._program or _program(request)
         kind = request.mode.removesuffix("-graph")
         if kind not in self._functions:
@@ -208,18 +208,18 @@ class Host:
         return captured(make) if request.mode.endswith("-graph") else make()
 
 
-def _program(request: Request) -> Program:
+def _program(request: TorchRequest) -> TaskProgram:
     task = open_task(request.target, OpenOptions(trust=True))
     assert isinstance(task, LocalTask)  # trusted: this process is the confinement
     return sided(task.program, request.direction)
 
 
-def reply(host: Host, request: Request) -> Reply:
+def reply(host: Host, request: TorchRequest) -> TorchReply:
     """The times, or one sentence: whatever torch.compile raises is this mode's answer and not the end."""
     try:
         return host.answer(request)
     except Exception as error:  # noqa: BLE001 - see above
-        return Reply(error=f"{type(error).__name__}: {error}"[:500], lost=not _answers())
+        return TorchReply(error=f"{type(error).__name__}: {error}"[:500], lost=not _answers())
 
 
 def _answers() -> bool:
@@ -243,9 +243,9 @@ def main() -> None:
     while not isinstance(frame := requests.read(IDLE_S, REQUEST_BYTES), FrameError):
         if frame.kind == FORGET:
             host.forget()
-            found = Reply()
+            found = TorchReply()
         else:
-            found = reply(host, Request.parse(frame.payload.decode()))
+            found = reply(host, TorchRequest.parse(frame.payload.decode()))
         if replies.write(Frame(REPLY, found.text().encode()), IDLE_S) is not None:
             break
     os._exit(0)  # what the compiler's workers still do is of no interest

@@ -11,7 +11,7 @@ from warpsmith.evaluation.timing.rules import Doubt
 from warpsmith.evaluation.timing.sample import Calls, Manner, Null, Samples, sample
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.zeros import Zeros
-from warpsmith.machines.cuda import Recorded
+from warpsmith.machines.cuda import RepeatableCall
 from warpsmith.machines.hardware import gpu_state, gpus
 from warpsmith.machines.worker import Clocks, Trouble
 from warpsmith.records import Reason
@@ -74,7 +74,7 @@ class Windows:
     zeros: Zeros
     calls: Calls
     manner: Manner
-    recorded: Recorded
+    recorded: RepeatableCall
     others: Calls | None = None  # calls of the same shapes: host code may have chosen by those it was recorded with
 
     def window(self, number: int, outline: Problem) -> Window | Doubt:

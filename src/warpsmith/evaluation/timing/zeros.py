@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from warpsmith.base import Home, digest, write_atomic
-from warpsmith.evaluation.timing.null import Form, l2_bytes, measure_nulls
+from warpsmith.evaluation.timing.null import EmptyKernelForm, l2_bytes, measure_nulls
 from warpsmith.evaluation.timing.rules import Floor
 from warpsmith.evaluation.timing.sample import Null
 from warpsmith.languages.nvcc import Toolchain
@@ -16,16 +16,16 @@ from warpsmith.machines.hardware import gpus
 from warpsmith.machines.worker.worker import worker
 from warpsmith.records import Ceilings, Model
 
-USUAL = tuple(Form(launches, results) for launches in (1, 2) for results in (1, 2, 3))
+USUAL = tuple(EmptyKernelForm(launches, results) for launches in (1, 2) for results in (1, 2, 3))
 OLD_S = 3600.0
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-Measure = Callable[[Toolchain, Sequence[Form]], dict[Form, Null]]
+Measure = Callable[[Toolchain, Sequence[EmptyKernelForm]], dict[EmptyKernelForm, Null]]
 
 
 class Zero(Model):
     """The clocks of a form, and when they were measured."""
 
-    form: Form
+    form: EmptyKernelForm
     null: Null
     when: float
 
@@ -35,7 +35,7 @@ class Zero(Model):
         return 0 <= time.time() - self.when < OLD_S
 
 
-class Kept(Model):
+class SharedZeros(Model):
     """The zeros that the processes of a machine share."""
 
     zeros: tuple[Zero, ...]
@@ -46,14 +46,14 @@ class Zeros:
 
     def __init__(self, toolchain: Toolchain, ceilings: Ceilings, measure: Measure = measure_nulls) -> None:
         self.toolchain, self._ceilings, self._measure = toolchain, ceilings, measure
-        self._known: dict[Form, Zero] = {}
+        self._known: dict[EmptyKernelForm, Zero] = {}
 
     @property
     def floor(self) -> Floor:
         """No call is shorter than one launch."""
-        return Floor(self._ceilings, self.null(Form(1, 1)).queued_us, l2_bytes())
+        return Floor(self._ceilings, self.null(EmptyKernelForm(1, 1)).queued_us, l2_bytes())
 
-    def null(self, form: Form) -> Null:
+    def null(self, form: EmptyKernelForm) -> Null:
         """The zero of the calls of a form."""
         self._forget()
         if form not in self._known:
@@ -62,15 +62,15 @@ class Zeros:
             lacking = [one for one in dict.fromkeys((form, *USUAL)) if one not in self._known]
             now = self._measure(self.toolchain, lacking)
             self._known |= {one: Zero(form=one, null=null, when=time.time()) for one, null in now.items()}
-            write_atomic(self._path, Kept(zeros=tuple(self._known.values())).text())
+            write_atomic(self._path, SharedZeros(zeros=tuple(self._known.values())).text())
         return self._known[form].null
 
     def _forget(self) -> None:
         self._known = {form: zero for form, zero in self._known.items() if zero.is_fresh}
 
-    def _kept(self) -> dict[Form, Zero]:
+    def _kept(self) -> dict[EmptyKernelForm, Zero]:
         try:
-            kept = Kept.parse(self._path.read_bytes())
+            kept = SharedZeros.parse(self._path.read_bytes())
         except (FileNotFoundError, ValidationError):
             return {}
         return {zero.form: zero for zero in kept.zeros if zero.is_fresh}

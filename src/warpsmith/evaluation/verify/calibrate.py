@@ -16,13 +16,13 @@ from warpsmith.evaluation.verify.aggregate import (
     weight_of,
 )
 from warpsmith.evaluation.verify.pipeline import Verified, signals_of
-from warpsmith.evaluation.verify.review import Review, Role
-from warpsmith.evaluation.verify.specimens import Kind, Label, Specimen, kind_of
+from warpsmith.evaluation.verify.review import Review, ReviewerRole
+from warpsmith.evaluation.verify.specimens import Label, LabelledKernel, SpecimenOrigin, kind_of
 from warpsmith.languages.cuda import OPERATORS, Harm
 from warpsmith.records import Model, StageResult, Verdict
 
 HARMS = {operator.name: operator.harm for operator in OPERATORS}
-OWN = {Role.COMPILE: Harm.BUILD, Role.MEMORY: Harm.MEMORY, Role.NUMERICAL: Harm.VALUE}
+OWN = {ReviewerRole.COMPILE: Harm.BUILD, ReviewerRole.MEMORY: Harm.MEMORY, ReviewerRole.NUMERICAL: Harm.VALUE}
 MODEL_FREE = ("static", "compile", "virtual")
 
 
@@ -74,10 +74,10 @@ class Calibration(Model):
 
 
 @dataclass(frozen=True)
-class Trial:
+class CalibrationSample:
     """One kernel of the corpus with its label and what verifiers said of it."""
 
-    specimen: Specimen
+    specimen: LabelledKernel
     verified: Verified
 
     @property
@@ -91,14 +91,14 @@ class Trial:
         return {signal.verifier: signal for signal in self.spoken}
 
 
-def calibrate(trials: Sequence[Trial], source: str, before: Weights | None = None) -> Calibration:
+def calibrate(trials: Sequence[CalibrationSample], source: str, before: Weights | None = None) -> Calibration:
     """Matrices, weights and the threshold from a labelled corpus; attacks are there for the reviewers only.
 
     A verifier that did not look at this corpus keeps its weight from `before`.
     """
     names = dict.fromkeys(name for trial in trials for name in trial.signals)
     matrices = tuple(_matrix(name, trials) for name in names)
-    trials = [trial for trial in trials if kind_of(trial.specimen.candidate) is not Kind.ATTACK]
+    trials = [trial for trial in trials if kind_of(trial.specimen.candidate) is not SpecimenOrigin.ATTACK]
     weights = weigh(trials, matrices, source, before.verifiers if before else {})
     count = {label: sum(trial.specimen.label is label for trial in trials) for label in Label}
     operators = dict.fromkeys(trial.specimen.operator for trial in trials if trial.specimen.operator in HARMS)
@@ -115,7 +115,9 @@ def calibrate(trials: Sequence[Trial], source: str, before: Weights | None = Non
     )
 
 
-def weigh(trials: Sequence[Trial], matrices: Sequence[Matrix], source: str, before: Mapping[str, Weight]) -> Weights:
+def weigh(
+    trials: Sequence[CalibrationSample], matrices: Sequence[Matrix], source: str, before: Mapping[str, Weight]
+) -> Weights:
     """The weights that the matrices stand for, and the threshold that lets every right kernel of the corpus go."""
     measured = {one.verifier: weight_of(one.caught, _wrong(one), one.alarms, _right(one)) for one in matrices}
     wrong = [trial for trial in trials if trial.specimen.label is Label.WRONG]
@@ -126,12 +128,12 @@ def weigh(trials: Sequence[Trial], matrices: Sequence[Matrix], source: str, befo
     return loose.model_copy(update={"stop": threshold([_highest(trial, loose) for trial in right], for_stop)})
 
 
-def _highest(trial: Trial, weights: Weights) -> float:
+def _highest(trial: CalibrationSample, weights: Weights) -> float:
     """How near a kernel comes to being stopped; even one that nobody objects to has its odds."""
     return max(total(trial.spoken, weights), stopping_odds(trial.spoken, weights))
 
 
-def decided(name: str, trials: Sequence[Trial], weights: Weights) -> Matrix:
+def decided(name: str, trials: Sequence[CalibrationSample], weights: Weights) -> Matrix:
     """The matrix of the decision, stop or go."""
     stops = [not decide(trial.spoken, weights).go for trial in trials]
     seconds = sum(trial.verified.seconds for trial in trials)
@@ -139,33 +141,33 @@ def decided(name: str, trials: Sequence[Trial], weights: Weights) -> Matrix:
     return _counted(name, trials, stops).model_copy(update={"seconds": seconds, "usd": usd})
 
 
-def role_matrix(role: Role, trials: Sequence[Trial]) -> Matrix:
+def role_matrix(role: ReviewerRole, trials: Sequence[CalibrationSample]) -> Matrix:
     """A reviewer on its own question: faults of its kind against right kernels. Other faults are not asked of it."""
     own = [trial for trial in trials if _asked(role, trial.specimen) and _review(trial, role)]
     return _counted(f"{REVIEWER}{role}", own, [_objects(trial, role) for trial in own])
 
 
-def _asked(role: Role, specimen: Specimen) -> bool:
+def _asked(role: ReviewerRole, specimen: LabelledKernel) -> bool:
     if specimen.label is Label.RIGHT:
         return True
     if specimen.label is not Label.WRONG:
         return False
-    if kind_of(specimen.candidate) is Kind.ATTACK:
-        return role is Role.CHEATING
+    if kind_of(specimen.candidate) is SpecimenOrigin.ATTACK:
+        return role is ReviewerRole.CHEATING
     harm = Harm.BUILD if specimen.stage == "compile" else HARMS.get(specimen.operator)
     return OWN.get(role) is harm
 
 
-def _matrix(name: str, trials: Sequence[Trial]) -> Matrix:
+def _matrix(name: str, trials: Sequence[CalibrationSample]) -> Matrix:
     """One verifier on all that it looked at."""
     if name.startswith(REVIEWER):
-        return role_matrix(Role(name.removeprefix(REVIEWER)), trials)
+        return role_matrix(ReviewerRole(name.removeprefix(REVIEWER)), trials)
     seen = [trial for trial in trials if name in trial.signals]
     matrix = _counted(name, seen, [trial.signals[name].objects for trial in seen])
     return matrix.model_copy(update={"seconds": sum(_seconds(trial, name) for trial in seen)})
 
 
-def _counted(name: str, trials: Sequence[Trial], stops: Sequence[bool]) -> Matrix:
+def _counted(name: str, trials: Sequence[CalibrationSample], stops: Sequence[bool]) -> Matrix:
     pairs = list(zip(trials, stops, strict=True))
     labels = [(trial.specimen.label, stopped) for trial, stopped in pairs]
     saved = sum(one.specimen.gpu_s for one, stopped in pairs if stopped and one.specimen.label is Label.WRONG)
@@ -180,7 +182,7 @@ def _counted(name: str, trials: Sequence[Trial], stops: Sequence[bool]) -> Matri
     )
 
 
-def _surprises(trials: Sequence[Trial], weights: Weights) -> Iterator[Surprise]:
+def _surprises(trials: Sequence[CalibrationSample], weights: Weights) -> Iterator[Surprise]:
     for trial in trials:
         specimen, go = trial.specimen, decide(trial.spoken, weights).go
         if go is not (specimen.label is Label.WRONG):
@@ -189,31 +191,31 @@ def _surprises(trials: Sequence[Trial], weights: Weights) -> Iterator[Surprise]:
         yield Surprise(origin=specimen.candidate.origin, label=specimen.label, truth=truth, said=_said(trial))
 
 
-def _said(trial: Trial) -> str:
+def _said(trial: CalibrationSample) -> str:
     failed = trial.verified.stopped_by
     return f"{failed.stage} {failed.reason}: {failed.detail}" if failed else ""
 
 
-def _model_free(trial: Trial) -> Trial:
+def _model_free(trial: CalibrationSample) -> CalibrationSample:
     """The same kernel as if no reviewer had been asked."""
     spoken = tuple(result for result in trial.verified.results if result.stage in MODEL_FREE)
-    return Trial(trial.specimen, trial.verified.model_copy(update={"results": spoken, "reviews": ()}))
+    return CalibrationSample(trial.specimen, trial.verified.model_copy(update={"results": spoken, "reviews": ()}))
 
 
-def _of(trials: Sequence[Trial], operator: str) -> list[Trial]:
+def _of(trials: Sequence[CalibrationSample], operator: str) -> list[CalibrationSample]:
     return [trial for trial in trials if trial.specimen.operator == operator]
 
 
-def _seconds(trial: Trial, name: str) -> float:
+def _seconds(trial: CalibrationSample, name: str) -> float:
     results: Sequence[StageResult] = trial.verified.results
     return sum(result.seconds for result in results if result.stage == name and result.verdict is not Verdict.SKIP)
 
 
-def _review(trial: Trial, role: Role) -> Review | None:
+def _review(trial: CalibrationSample, role: ReviewerRole) -> Review | None:
     return next((review for review in trial.verified.reviews if review.role is role), None)
 
 
-def _objects(trial: Trial, role: Role) -> bool:
+def _objects(trial: CalibrationSample, role: ReviewerRole) -> bool:
     review = _review(trial, role)
     return review is not None and review.objects
 

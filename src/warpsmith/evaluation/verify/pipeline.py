@@ -9,14 +9,22 @@ from warpsmith.evaluation.choices import Choices, machine_for
 from warpsmith.evaluation.run import PreparedEvaluation, begin_evaluation, run
 from warpsmith.evaluation.stages import SCREEN, Products
 from warpsmith.evaluation.verify.aggregate import REVIEWER, Decision, Signal, Weights, decide, load_weights
-from warpsmith.evaluation.verify.review import BadAnswer, Review, Role, Subject, objection, read_review, review_prompt
-from warpsmith.llm import Answer, ModelError, Prompt
+from warpsmith.evaluation.verify.review import (
+    Review,
+    ReviewedKernel,
+    ReviewerRole,
+    UnusableReview,
+    objection,
+    read_review,
+    review_prompt,
+)
+from warpsmith.llm import ModelAnswer, ModelError, Prompt
 from warpsmith.machines import Machine
 from warpsmith.machines.virtual import VirtualMachine
 from warpsmith.records import Candidate, Model, StageResult, StaticFacts, Verdict
 from warpsmith.tasks.host import OpenTask
 
-Ask: TypeAlias = Callable[[Sequence[Prompt]], Sequence[Answer | ModelError]]
+Ask: TypeAlias = Callable[[Sequence[Prompt]], Sequence[ModelAnswer | ModelError]]
 SPOKEN = (Verdict.PASS, Verdict.FAIL)  # a skip, and a fault of ours, say nothing of the candidate
 
 
@@ -30,7 +38,7 @@ class Verifiers:
     choices: Choices = VIRTUAL  # of the evaluation that comes afterwards
     machine: Machine | None = None  # where it takes place; None: as the choices say
     virtual: bool = True
-    roles: tuple[Role, ...] = ()
+    roles: tuple[ReviewerRole, ...] = ()
     ask: Ask | None = None  # needed where there are roles
     weights: Weights | None = None  # of the last calibration unless given
 
@@ -42,7 +50,7 @@ class Verified(Model):
     decision: Decision
     results: tuple[StageResult, ...] = ()
     reviews: tuple[Review, ...] = ()
-    bad_answers: tuple[BadAnswer, ...] = ()
+    bad_answers: tuple[UnusableReview, ...] = ()
     usd: float = 0.0  # spent on reviewers
     prepared: PreparedEvaluation | None = None  # to be resumed where the candidate is worth a GPU
     seconds: float = 0.0
@@ -79,10 +87,10 @@ def verify(candidate: Candidate, opened: OpenTask, seed: int, verifiers: Verifie
     results = prepared.record.results
     signals = [_signal(result) for result in results if result.verdict in SPOKEN]
     decision = decide(signals, weights)
-    reviews: tuple[Review | BadAnswer, ...] = ()
+    reviews: tuple[Review | UnusableReview, ...] = ()
     usd = 0.0
     if decision.go and chosen.roles and chosen.ask:
-        reviews, usd = _reviewed(Subject(candidate, task, results), chosen.roles, chosen.ask)
+        reviews, usd = _reviewed(ReviewedKernel(candidate, task, results), chosen.roles, chosen.ask)
         heard = [_opinion(one) for one in reviews if isinstance(one, Review)]
         decision = decide([*signals, *heard], weights)
     return Verified(
@@ -90,7 +98,7 @@ def verify(candidate: Candidate, opened: OpenTask, seed: int, verifiers: Verifie
         decision=decision,
         results=results,
         reviews=tuple(one for one in reviews if isinstance(one, Review)),
-        bad_answers=tuple(one for one in reviews if isinstance(one, BadAnswer)),
+        bad_answers=tuple(one for one in reviews if isinstance(one, UnusableReview)),
         usd=usd,
         prepared=prepared,
         seconds=time.perf_counter() - started,
@@ -111,18 +119,20 @@ def _screen(candidate: Candidate, opened: OpenTask, seed: int, chosen: Verifiers
     return PreparedEvaluation.of(evaluation, record, products)
 
 
-def _reviewed(subject: Subject, roles: Sequence[Role], ask: Ask) -> tuple[tuple[Review | BadAnswer, ...], float]:
+def _reviewed(
+    subject: ReviewedKernel, roles: Sequence[ReviewerRole], ask: Ask
+) -> tuple[tuple[Review | UnusableReview, ...], float]:
     answers = ask([review_prompt(subject, role) for role in roles])
     pairs = list(zip(roles, answers, strict=True))
-    usd = sum(answer.usd or 0.0 for answer in answers if isinstance(answer, Answer))
+    usd = sum(answer.usd or 0.0 for answer in answers if isinstance(answer, ModelAnswer))
     return tuple(_read(role, answer) for role, answer in pairs), usd
 
 
-def _read(role: Role, answer: Answer | ModelError) -> Review | BadAnswer:
+def _read(role: ReviewerRole, answer: ModelAnswer | ModelError) -> Review | UnusableReview:
     if isinstance(answer, ModelError):
-        return BadAnswer(role=role, error=f"The model gave no answer: {answer}")
+        return UnusableReview(role=role, error=f"The model gave no answer: {answer}")
     if answer.refused:
-        return BadAnswer(role=role, error="The model refused.", excerpt=answer.text)
+        return UnusableReview(role=role, error="The model refused.", excerpt=answer.text)
     return read_review(answer.text, role)
 
 

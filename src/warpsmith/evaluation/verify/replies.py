@@ -6,52 +6,52 @@ from pathlib import Path
 from warpsmith.base import UsageError
 from warpsmith.evaluation.verify.aggregate import Decision
 from warpsmith.evaluation.verify.pipeline import Verified
-from warpsmith.evaluation.verify.review import BadAnswer, Review, Role, read_panel, read_review
-from warpsmith.evaluation.verify.specimens import Label, Specimen, lines_of
+from warpsmith.evaluation.verify.review import Review, ReviewerRole, UnusableReview, read_panel, read_review
+from warpsmith.evaluation.verify.specimens import Label, LabelledKernel, lines_of
 from warpsmith.records import Candidate, Model
 
 REVIEWS, ATTACKS = "reviews.jsonl", "attacks.jsonl"
 
 
-class Reply(Model):
+class ReviewReply(Model):
     """One answer: to one role's question, or to all of them when no role is named."""
 
     candidate: str  # its id
     answer: str
-    role: Role | None = None
+    role: ReviewerRole | None = None
     model: str = ""
     usd: float = 0.0
     seconds: float = 0.0
 
-    def reviews(self) -> tuple[Review | BadAnswer, ...]:
+    def reviews(self) -> tuple[Review | UnusableReview, ...]:
         """What it says."""
         return read_panel(self.answer) if self.role is None else (read_review(self.answer, self.role),)
 
 
-def read_replies(folder: Path) -> Mapping[str, tuple[Reply, ...]]:
+def read_replies(folder: Path) -> Mapping[str, tuple[ReviewReply, ...]]:
     """The corpus' answers by candidate; none where there is no such file."""
-    found: dict[str, tuple[Reply, ...]] = {}
+    found: dict[str, tuple[ReviewReply, ...]] = {}
     for number, line in enumerate(lines_of(folder / REVIEWS), 1):
-        reply = Reply.read(line)
+        reply = ReviewReply.read(line)
         if isinstance(reply, str):
             raise UsageError(f"Line {number} of {folder / REVIEWS} is no answer: {reply}.")
         found[reply.candidate] = (*found.get(reply.candidate, ()), reply)
     return found
 
 
-def read_attacks(folder: Path) -> list[Specimen]:
+def read_attacks(folder: Path) -> list[LabelledKernel]:
     """The attacks that reviewers were shown: wrong by what they are."""
     lines = lines_of(folder / ATTACKS)
-    return [Specimen(candidate=Candidate.parse(line), label=Label.WRONG, stage="attack") for line in lines]
+    return [LabelledKernel(candidate=Candidate.parse(line), label=Label.WRONG, stage="attack") for line in lines]
 
 
-def reviewed(verified: Verified, replies: tuple[Reply, ...]) -> Verified:
+def reviewed(verified: Verified, replies: tuple[ReviewReply, ...]) -> Verified:
     """What the other verifiers said, with the reviewers' answers."""
     said = [one for reply in replies for one in reply.reviews()]
     return verified.model_copy(
         update={
             "reviews": tuple(one for one in said if isinstance(one, Review)),
-            "bad_answers": tuple(one for one in said if isinstance(one, BadAnswer)),
+            "bad_answers": tuple(one for one in said if isinstance(one, UnusableReview)),
             "usd": sum(reply.usd for reply in replies),
         }
     )

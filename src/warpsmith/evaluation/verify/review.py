@@ -26,7 +26,7 @@ RIGHT = {"right", "pass", "correct", "good", "accept", "ok", "yes", "true"}
 EXCERPT = 300
 
 
-class Role(StrEnum):
+class ReviewerRole(StrEnum):
     """What a reviewer looks for."""
 
     COMPILE = "compile"
@@ -38,7 +38,7 @@ class Role(StrEnum):
 class Review(Model):
     """A reviewer's answer: whether it objects, how sure it is, where, why, and what it would change."""
 
-    role: Role
+    role: ReviewerRole
     objects: bool
     confidence: float = Field(ge=0, le=1)
     line: int | None = None
@@ -46,16 +46,16 @@ class Review(Model):
     fix: str = ""
 
 
-class BadAnswer(Model):
+class UnusableReview(Model):
     """An answer that says nothing: what is wrong with it, and its beginning."""
 
-    role: Role
+    role: ReviewerRole
     error: str
     excerpt: str = ""
 
 
 @dataclass(frozen=True)
-class Subject:
+class ReviewedKernel:
     """What is reviewed, and what cheaper verifiers said of it."""
 
     candidate: Candidate
@@ -63,19 +63,19 @@ class Subject:
     results: tuple[StageResult, ...] = ()
 
 
-def review_prompt(subject: Subject, role: Role) -> Prompt:
+def review_prompt(subject: ReviewedKernel, role: ReviewerRole) -> Prompt:
     """One question to one reviewer, complete in itself."""
     user = "\n".join([_subject(subject), _text(role.value), _text("answer")])
     return Prompt(system=_text("system"), user=user, kind="review")
 
 
-def panel_prompt(subject: Subject, roles: Sequence[Role] = tuple(Role)) -> Prompt:
+def panel_prompt(subject: ReviewedKernel, roles: Sequence[ReviewerRole] = tuple(ReviewerRole)) -> Prompt:
     """All questions at once: the kernel is read, and paid for, once."""
     user = "\n".join([_subject(subject), *(_text(role.value) for role in roles), _text("answers")])
     return Prompt(system=_text("system"), user=user, kind="review")
 
 
-def read_review(text: str, role: Role) -> Review | BadAnswer:
+def read_review(text: str, role: ReviewerRole) -> Review | UnusableReview:
     """What an answer to one question says; anything but a verdict is a value too."""
     found = list(_objects(text))
     if not found:
@@ -84,7 +84,7 @@ def read_review(text: str, role: Role) -> Review | BadAnswer:
     return _review(own[-1] if own else found[-1], role, text)
 
 
-def read_panel(text: str, roles: Sequence[Role] = tuple(Role)) -> tuple[Review | BadAnswer, ...]:
+def read_panel(text: str, roles: Sequence[ReviewerRole] = tuple(ReviewerRole)) -> tuple[Review | UnusableReview, ...]:
     """What an answer to all questions says, one for each."""
     found = {str(one.get("role", "")).lower(): one for one in _objects(text)}
     return tuple(
@@ -100,7 +100,7 @@ def objection(review: Review) -> str:
     return f"{review.role} reviewer ({review.confidence:.0%} sure): {where}{review.why}{fix}"
 
 
-def _subject(subject: Subject) -> str:
+def _subject(subject: ReviewedKernel) -> str:
     task, candidate = subject.task, subject.candidate
     signature = task.signature(candidate.direction)
     return Template(_text("subject")).substitute(
@@ -145,7 +145,7 @@ def _tolerance(task: Task, direction: Direction) -> str:
     )
 
 
-def _compile_line(subject: Subject) -> str:
+def _compile_line(subject: ReviewedKernel) -> str:
     flags = CompileOptions.of(subject.task).flags()
     macros = (f"-D{name}={value}" for name, value in sorted(subject.candidate.macros.items()))
     return " ".join(["nvcc", *flags, *macros, "kernel.cu"])
@@ -178,7 +178,7 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
         yield from (one for one in json_objects(block) if "verdict" in one)
 
 
-def _review(found: Mapping[str, Any], role: Role, text: str) -> Review | BadAnswer:
+def _review(found: Mapping[str, Any], role: ReviewerRole, text: str) -> Review | UnusableReview:
     word = str(found["verdict"]).strip().lower().rstrip(".")
     if word not in WRONG | RIGHT:
         return _bad(role, f"has the verdict {word[:40]!r}, neither right nor wrong", text)
@@ -206,9 +206,9 @@ def _whole(value: Any) -> int | None:
     return int(found[0]) if found else None
 
 
-def _bad(role: Role, error: str, text: str) -> BadAnswer:
+def _bad(role: ReviewerRole, error: str, text: str) -> UnusableReview:
     what = "is empty" if not text.strip() else error
-    return BadAnswer(role=role, error=f"The answer {what}.", excerpt=text.strip()[:EXCERPT])
+    return UnusableReview(role=role, error=f"The answer {what}.", excerpt=text.strip()[:EXCERPT])
 
 
 @cache

@@ -14,7 +14,7 @@ LIMIT_BYTES = 256 << 20
 ON_GPU = ("check", "sanitizer", "record", "timing")
 
 
-class Kind(StrEnum):
+class SpecimenOrigin(StrEnum):
     """How a kernel came into the corpus; the first word of its candidate's origin."""
 
     HONEST = "honest"
@@ -30,7 +30,7 @@ class Label(StrEnum):
     SURVIVOR = "survivor"  # a mutant, and passed
 
 
-class Specimen(Model):
+class LabelledKernel(Model):
     """One kernel of the corpus with its label, and what the hard evaluation cost and said."""
 
     candidate: Candidate
@@ -51,9 +51,9 @@ def lines_of(path: Path) -> list[str]:
     return [line for line in text.split("\n") if line.strip()]
 
 
-def kind_of(candidate: Candidate) -> Kind:
+def kind_of(candidate: Candidate) -> SpecimenOrigin:
     """Honest or mutant, by the origin's first word."""
-    return Kind(candidate.origin.split()[0])
+    return SpecimenOrigin(candidate.origin.split()[0])
 
 
 def read_candidates(folder: Path) -> list[Candidate]:
@@ -64,7 +64,7 @@ def read_candidates(folder: Path) -> list[Candidate]:
         raise UsageError(f"{folder / REQUESTS} is no list of candidates: {first_wrong(error)}.") from None
 
 
-def read_specimens(folder: Path) -> list[Specimen]:
+def read_specimens(folder: Path) -> list[LabelledKernel]:
     """The corpus with its labels; a kernel whose evaluation gave no verdict is left out."""
     if not (folder / TRUTH).exists():
         raise UsageError(
@@ -76,17 +76,17 @@ def read_specimens(folder: Path) -> list[Specimen]:
     return [specimen for one, record in paired if record and (specimen := labelled(one, record))]
 
 
-def labelled(candidate: Candidate, record: Record) -> Specimen | None:
+def labelled(candidate: Candidate, record: Record) -> LabelledKernel | None:
     """A candidate with what its record says; None where the record has no verdict on it."""
     ended = record.ended
     spent = sum(result.seconds for result in record.results if result.stage in ON_GPU)
     if ended is None:
-        label = Label.RIGHT if kind_of(candidate) is Kind.HONEST else Label.SURVIVOR
+        label = Label.RIGHT if kind_of(candidate) is SpecimenOrigin.HONEST else Label.SURVIVOR
         passed = record.concluded is Verdict.PASS
-        return Specimen(candidate=candidate, label=label, gpu_s=spent) if passed else None
+        return LabelledKernel(candidate=candidate, label=label, gpu_s=spent) if passed else None
     if ended.verdict is not Verdict.FAIL:
         return None
-    return Specimen(candidate=candidate, label=Label.WRONG, stage=ended.stage, reason=ended.reason, gpu_s=spent)
+    return LabelledKernel(candidate=candidate, label=Label.WRONG, stage=ended.stage, reason=ended.reason, gpu_s=spent)
 
 
 def _records(lines: Iterable[str]) -> Mapping[str, Record]:

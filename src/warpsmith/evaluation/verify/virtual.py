@@ -2,7 +2,7 @@
 
 import time
 
-from warpsmith.evaluation.check import Subject, look
+from warpsmith.evaluation.check import CheckSubject, look
 from warpsmith.machines.virtual import Description
 from warpsmith.machines.worker import Session, Shown
 from warpsmith.records import StageResult, Trial, Verdict, VirtualFacts
@@ -10,7 +10,7 @@ from warpsmith.records import StageResult, Trial, Verdict, VirtualFacts
 STAGE = "virtual"
 
 
-def run_virtual(subject: Subject, trial: Trial, session: Session, gpu: Description) -> StageResult:
+def run_virtual(subject: CheckSubject, trial: Trial, session: Session, gpu: Description) -> StageResult:
     """PASS, or what is wrong; SKIP where the virtual GPU itself lacks an instruction."""
     problem, started = subject.solve(subject.direction, trial), time.perf_counter()
     shown = session.call(problem.arguments, given=problem.native if subject.plain else ())

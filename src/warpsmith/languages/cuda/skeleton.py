@@ -3,26 +3,26 @@
 import re
 from collections.abc import Callable, Sequence
 
-from warpsmith.records import Argument, Direction, Kind, Signature, Task
+from warpsmith.records import Argument, ArgumentKind, Direction, Signature, Task
 from warpsmith.tasks.formats import identifier, identifiers
 
 TORCH_TYPES = {
-    Kind.TENSOR: "torch::Tensor",
-    Kind.OPTIONAL_TENSOR: "std::optional<torch::Tensor>",
-    Kind.TENSORS: "std::vector<torch::Tensor>",
-    Kind.FLOAT: "double",
-    Kind.INT: "int64_t",
-    Kind.BOOL: "bool",
-    Kind.INTS: "std::vector<int64_t>",
+    ArgumentKind.TENSOR: "torch::Tensor",
+    ArgumentKind.OPTIONAL_TENSOR: "std::optional<torch::Tensor>",
+    ArgumentKind.TENSORS: "std::vector<torch::Tensor>",
+    ArgumentKind.FLOAT: "double",
+    ArgumentKind.INT: "int64_t",
+    ArgumentKind.BOOL: "bool",
+    ArgumentKind.INTS: "std::vector<int64_t>",
 }
 PLAIN_TYPES = {
-    Kind.TENSOR: "const DLTensor* {0}",
-    Kind.OPTIONAL_TENSOR: "const DLTensor* {0}",
-    Kind.TENSORS: "const DLTensor* const* {0}, int64_t {0}_count",
-    Kind.FLOAT: "double {0}",
-    Kind.INT: "int64_t {0}",
-    Kind.BOOL: "bool {0}",
-    Kind.INTS: "const int64_t* {0}, int64_t {0}_count",
+    ArgumentKind.TENSOR: "const DLTensor* {0}",
+    ArgumentKind.OPTIONAL_TENSOR: "const DLTensor* {0}",
+    ArgumentKind.TENSORS: "const DLTensor* const* {0}, int64_t {0}_count",
+    ArgumentKind.FLOAT: "double {0}",
+    ArgumentKind.INT: "int64_t {0}",
+    ArgumentKind.BOOL: "bool {0}",
+    ArgumentKind.INTS: "const int64_t* {0}, int64_t {0}_count",
 }
 WIDTH = 110
 
@@ -173,16 +173,16 @@ def _gradient_of(result: str, arguments: Sequence[Argument]) -> str | None:
     if whole:
         return _tensor(whole)
     stem, _, place = name.rpartition("_")
-    part = next((a for a in arguments if a.name == stem and a.kind is Kind.TENSORS), None)
+    part = next((a for a in arguments if a.name == stem and a.kind is ArgumentKind.TENSORS), None)
     return f"{stem}[{place}]" if part and place.isdigit() else None
 
 
 def _tensor(argument: Argument) -> str | None:
     match argument.kind:
-        case Kind.TENSOR:
+        case ArgumentKind.TENSOR:
             return argument.name
-        case Kind.TENSORS:
+        case ArgumentKind.TENSORS:
             return f"{argument.name}[0]"
-        case Kind.OPTIONAL_TENSOR:
+        case ArgumentKind.OPTIONAL_TENSOR:
             return f"{argument.name}.value()"
     return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpsmith.base import HarnessError
-from warpsmith.isolation import Outcome, Policy, run
+from warpsmith.isolation import ChildOutcome, Policy, run
 from warpsmith.languages.nvcc.classify import classify, forbidden, is_inside
 from warpsmith.languages.nvcc.diagnose import read_diagnostics, to_findings
 from warpsmith.languages.nvcc.elf import Elf
@@ -34,7 +34,7 @@ RUNTIME_SONAMES = ("libcudart.so", "libstdc++.so", "libgcc_s.so", "libc.so", "li
 
 
 @dataclass(frozen=True)
-class Job:
+class CompileJob:
     """Everything a compilation depends on."""
 
     unit: str
@@ -51,7 +51,7 @@ class Built:
     fault: Fault | None = None
 
 
-def build(job: Job) -> Built:
+def build(job: CompileJob) -> Built:
     """Compile and look at the result; once more where nvcc says that a lambda for the device hides behind a macro."""
     lambdas = LAMBDA.search(job.unit) is not None
     built = _build(job, lambdas)
@@ -60,7 +60,7 @@ def build(job: Job) -> Built:
     return _build(job, lambdas=True)
 
 
-def _build(job: Job, lambdas: bool) -> Built:
+def _build(job: CompileJob, lambdas: bool) -> Built:
     """In a folder of its own, with nothing left behind."""
     folder = Path(tempfile.mkdtemp(prefix="warpsmith-compile-")).resolve()
     try:
@@ -77,7 +77,7 @@ def _build(job: Job, lambdas: bool) -> Built:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def policy(job: Job, folder: Path) -> Policy:
+def policy(job: CompileJob, folder: Path) -> Policy:
     """The compiler reads its own files, the system's headers and libraries, and ours; it writes its folder only."""
     system = tuple(path for name in SYSTEM if (path := Path(name)).exists())
     host = job.toolchain.host
@@ -92,13 +92,13 @@ def policy(job: Job, folder: Path) -> Policy:
     )
 
 
-def libraries(job: Job) -> tuple[Path, ...]:
+def libraries(job: CompileJob) -> tuple[Path, ...]:
     """The libraries that the task allows and this machine has; linked only where they are used."""
     wanted = (LIBRARY_FILES[name] for name in job.options.libraries if name in LIBRARY_FILES)
     return tuple(path for stem in wanted if (path := job.toolchain.library(stem)) is not None)
 
 
-def _look(job: Job, folder: Path, outcome: Outcome, facts: CompileFacts) -> Built:
+def _look(job: CompileJob, folder: Path, outcome: ChildOutcome, facts: CompileFacts) -> Built:
     said = _said(job, folder, outcome)
     roots = _roots(job, folder)
     outside = _read_outside(folder, roots)
@@ -136,7 +136,7 @@ def _needs(artifact: bytes) -> tuple[tuple[str, ...], tuple[str, ...]] | Fault:
         return Fault(Reason.COMPILE_ERROR, detail)
 
 
-def _said(job: Job, folder: Path, outcome: Outcome) -> str:
+def _said(job: CompileJob, folder: Path, outcome: ChildOutcome) -> str:
     """The tools' words without the paths of this machine: they are noise to a reader and differ between machines."""
     said = (outcome.stderr + outcome.stdout).decode(errors="replace")
     cuda = str(job.toolchain.root)
@@ -145,7 +145,7 @@ def _said(job: Job, folder: Path, outcome: Outcome) -> str:
     return said
 
 
-def _roots(job: Job, folder: Path) -> tuple[Path, ...]:
+def _roots(job: CompileJob, folder: Path) -> tuple[Path, ...]:
     host = job.toolchain.host.parent.parent
     system = [path for name in SYSTEM_INCLUDES if (path := Path(name)).exists()]
     own = [host / "lib", host / "include"] if not host.is_relative_to("/usr") else []

@@ -18,7 +18,7 @@ KEPT = "result.json"
 YOUNG_S = 600  # an entry in use moments ago is not evicted: somebody may be about to load it
 
 
-class Kept(Model):
+class CachedCompilation(Model):
     """What is stored beside an artifact: the result, and the digest of the artifact's bytes ("" when there is none)."""
 
     result: StageResult
@@ -32,12 +32,12 @@ class Cache:
     root: Path
     limit_bytes: int
 
-    def load(self, key: str) -> tuple[Kept, Path | None] | None:
+    def load(self, key: str) -> tuple[CachedCompilation, Path | None] | None:
         """A whole entry, or None; a damaged one is as good as none."""
         folder = self.root / key
         try:
             seal, _, text = (folder / KEPT).read_text().partition("\n")
-            kept = Kept.parse(text)
+            kept = CachedCompilation.parse(text)
             path = folder / f"{kept.artifact}.so" if kept.artifact else None
             whole = seal == digest(text) and (path is None or digest(path.read_bytes()) == kept.artifact)
             if whole:
@@ -55,9 +55,9 @@ class Cache:
         with locked(lock):
             yield
 
-    def store(self, key: str, result: StageResult, artifact: bytes | None) -> tuple[Kept, Path | None]:
+    def store(self, key: str, result: StageResult, artifact: bytes | None) -> tuple[CachedCompilation, Path | None]:
         """Put an entry in place by one rename, over a damaged one if there is one."""
-        kept = Kept(result=result, artifact=digest(artifact) if artifact is not None else "")
+        kept = CachedCompilation(result=result, artifact=digest(artifact) if artifact is not None else "")
         text = kept.text()
         folder = self.root / key
         with writable(folder):

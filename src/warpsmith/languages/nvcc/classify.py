@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from warpsmith.base import MachineError, UsageError
-from warpsmith.isolation import Limits, Outcome
+from warpsmith.isolation import ChildOutcome, ProcessLimits
 from warpsmith.languages.nvcc.diagnose import Diagnostic, read_diagnostics, to_findings
 from warpsmith.languages.nvcc.fault import Fault
 from warpsmith.languages.nvcc.operators import called_operator
@@ -30,7 +30,7 @@ ABSENT = re.compile(r'has no (?:member )?"|is undefined')
 TAIL_CHARACTERS = 400
 
 
-def classify(outcome: Outcome, said: str, options: CompileOptions, roots: tuple[Path, ...]) -> Fault:
+def classify(outcome: ChildOutcome, said: str, options: CompileOptions, roots: tuple[Path, ...]) -> Fault:
     """The reason of a failed compilation, the most telling first."""
     _check_arch(said, options.arch)
     diagnostics = read_diagnostics(said)
@@ -52,7 +52,7 @@ def _check_arch(said: str, arch: str) -> None:
         raise UsageError(f"Architecture {arch} is not one of this nvcc's; `nvcc --list-gpu-code` lists them.")
 
 
-def _limit(outcome: Outcome, limits: Limits, said: str) -> Fault | None:
+def _limit(outcome: ChildOutcome, limits: ProcessLimits, said: str) -> Fault | None:
     if outcome.stopped is not None:
         return Fault(Reason.COMPILE_LIMIT, f"The compiler was stopped: {outcome.stopped.sentence(limits)}.")
     if STARVED.search(said):
@@ -86,7 +86,7 @@ def is_inside(path: str, roots: tuple[Path, ...]) -> bool:
     return any(real.is_relative_to(root) for root in roots)
 
 
-def _crash(outcome: Outcome, said: str) -> Fault | None:
+def _crash(outcome: ChildOutcome, said: str) -> Fault | None:
     found = CRASHED.search(said)
     if found is None and outcome.signal is None:
         return None

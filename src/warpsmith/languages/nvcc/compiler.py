@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warpsmith.base import Home, digest, digest_files
-from warpsmith.languages.nvcc.build import Job, build
+from warpsmith.languages.nvcc.build import CompileJob, build
 from warpsmith.languages.nvcc.cache import Cache
-from warpsmith.languages.nvcc.entries import Entry, check_entry, read_entries
+from warpsmith.languages.nvcc.entries import EntryPoint, check_entry, read_entries
 from warpsmith.languages.nvcc.fault import Fault
 from warpsmith.languages.nvcc.options import HEADERS, CompileOptions
 from warpsmith.languages.nvcc.policy import DATA
@@ -30,7 +30,7 @@ class Compiled:
 
     result: StageResult
     artifact: Path | None = None
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[EntryPoint, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -78,7 +78,7 @@ def compile_many(
         return list(pool.map(lambda one: compile(one, signature, options, toolchain), candidates))
 
 
-def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) -> Job | Fault:
+def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) -> CompileJob | Fault:
     raw = candidate.source.encode("utf-8", "surrogatepass")
     fault = check_bytes(raw) or check_macros(candidate.macros) or check_files(candidate.source)
     if fault is not None:
@@ -86,10 +86,10 @@ def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) ->
     text = unit(candidate)
     if isinstance(text, Fault):
         return text
-    return Job(text, options, toolchain)
+    return CompileJob(text, options, toolchain)
 
 
-def _made(job: Job) -> tuple[StageResult, Path | None]:
+def _made(job: CompileJob) -> tuple[StageResult, Path | None]:
     """The build's own result, from the cache when it is there."""
     key, cache = _key(job), Cache(Home.here().cache / "artifacts", CACHE_BYTES)
     if (known := _known(job, cache)) is not None:
@@ -110,12 +110,12 @@ def _made(job: Job) -> tuple[StageResult, Path | None]:
         return result, None
 
 
-def _key(job: Job) -> str:
+def _key(job: CompileJob) -> str:
     policy = "" if job.options.link_policy else "no link policy"
     return digest(job.unit, *job.options.flags(), policy, job.toolchain.key, rules())
 
 
-def _known(job: Job, cache: Cache) -> tuple[StageResult, Path | None] | None:
+def _known(job: CompileJob, cache: Cache) -> tuple[StageResult, Path | None] | None:
     """What is in the cache; what the link policy has let through is the same without it."""
     if (hit := cache.load(_key(job))) is not None:
         return _from_cache(hit[0].result), hit[1]

@@ -4,21 +4,21 @@ import re
 from dataclasses import dataclass
 
 from warpsmith.languages.nvcc.fault import Fault
-from warpsmith.records import Direction, Kind, Reason, Signature
+from warpsmith.records import ArgumentKind, Direction, Reason, Signature
 
 MARK = b"\x7fWARPSMITH-ENTRY\x7f"
 RECORD = re.compile(re.escape(MARK) + rb"([^\0]{1,200})\0([^\0]{0,4000})\0")
 
 # What a parameter takes besides its own kind: the conversions that Python's callers are used to.
 ACCEPTS = {
-    "optional_tensor": (Kind.OPTIONAL_TENSOR, Kind.TENSOR),
-    "float": (Kind.FLOAT, Kind.INT),
-    "int": (Kind.INT, Kind.BOOL),
+    "optional_tensor": (ArgumentKind.OPTIONAL_TENSOR, ArgumentKind.TENSOR),
+    "float": (ArgumentKind.FLOAT, ArgumentKind.INT),
+    "int": (ArgumentKind.INT, ArgumentKind.BOOL),
 }
 
 
 @dataclass(frozen=True)
-class Entry:
+class EntryPoint:
     """One function: its name, the kinds of its arguments and of its results; the caller gives a `&tensor`."""
 
     name: str
@@ -31,13 +31,13 @@ class Entry:
         return f"{','.join(self.arguments)}->{','.join(self.results)}"
 
 
-def read_entries(artifact: bytes) -> tuple[Entry, ...]:
+def read_entries(artifact: bytes) -> tuple[EntryPoint, ...]:
     """The entries in the file, each once."""
-    found: dict[str, Entry] = {}
+    found: dict[str, EntryPoint] = {}
     for match in RECORD.finditer(artifact):
         name = match.group(1).decode(errors="replace")
         arguments, _, results = match.group(2).decode(errors="replace").partition("->")
-        found[name] = Entry(name, _kinds(arguments), _kinds(results))
+        found[name] = EntryPoint(name, _kinds(arguments), _kinds(results))
     return tuple(found.values())
 
 
@@ -45,7 +45,7 @@ def _kinds(text: str) -> tuple[str, ...]:
     return tuple(kind for kind in text.split(",") if kind)
 
 
-def check_entry(entries: tuple[Entry, ...], direction: Direction, signature: Signature | None) -> Fault | None:
+def check_entry(entries: tuple[EntryPoint, ...], direction: Direction, signature: Signature | None) -> Fault | None:
     """Whether the entry of a direction is there and takes what the task gives."""
     if not entries:
         return Fault(
@@ -73,7 +73,7 @@ def _wanted(signature: Signature) -> str:
     return ",".join("tensor" for _ in signature.results)
 
 
-def _fits(entry: Entry, signature: Signature) -> bool:
+def _fits(entry: EntryPoint, signature: Signature) -> bool:
     kinds = [argument.kind for argument in signature.arguments]
     if len(kinds) != len(entry.arguments):
         return False

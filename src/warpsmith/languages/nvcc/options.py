@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpsmith.base import UsageError
-from warpsmith.isolation import Limits
+from warpsmith.isolation import ProcessLimits
 from warpsmith.languages.nvcc.toolchain import Toolchain
 from warpsmith.records import Task
 
@@ -13,7 +13,7 @@ HEADERS = Path(__file__).parent / "include"
 SOURCE, ARTIFACT, DEPENDENCIES = "kernel.cu", "kernel.so", "kernel.d"
 DEFAULT_ARCH = "sm_90a"
 GIB = 1 << 30
-LIMITS = Limits(wall_s=120, cpu_s=240, memory_bytes=6 * GIB, output_bytes=16 << 20, file_bytes=GIB)
+LIMITS = ProcessLimits(wall_s=120, cpu_s=240, memory_bytes=6 * GIB, output_bytes=16 << 20, file_bytes=GIB)
 DIALECT = (
     "-lineinfo",
     "-std=c++17",
@@ -39,7 +39,7 @@ class CompileOptions:
     arch: str = DEFAULT_ARCH
     fast_math: bool = False
     libraries: tuple[str, ...] = ()
-    limits: Limits = LIMITS
+    limits: ProcessLimits = LIMITS
     link_policy: bool = True  # off only to see whether behaviour alone holds (`warpsmith audit --without link`)
 
     def __post_init__(self) -> None:

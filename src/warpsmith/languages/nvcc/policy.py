@@ -16,7 +16,7 @@ PTX_EXTERN = re.compile(rb"^\.extern \.func\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MUL
 
 
 @dataclass(frozen=True)
-class Group:
+class SymbolGroup:
     """A set of symbol names that are allowed or refused for one reason."""
 
     name: str
@@ -28,9 +28,9 @@ class Group:
 class LinkPolicy:
     """Refused first, then libraries, then allowed; what is in none is refused as unlisted."""
 
-    refused: tuple[Group, ...]
-    libraries: tuple[Group, ...]
-    allowed: tuple[Group, ...]
+    refused: tuple[SymbolGroup, ...]
+    libraries: tuple[SymbolGroup, ...]
+    allowed: tuple[SymbolGroup, ...]
 
     @classmethod
     @functools.cache
@@ -73,10 +73,10 @@ def ptx_externs(artifact: bytes) -> tuple[str, ...]:
     return tuple(sorted({name.decode() for name in PTX_EXTERN.findall(artifact)}))
 
 
-def _group(row: dict[str, str | list[str]]) -> Group:
+def _group(row: dict[str, str | list[str]]) -> SymbolGroup:
     pattern = re.compile("|".join(translate(name) for name in row["names"]))
-    return Group(str(row.get("group", row.get("name"))), str(row.get("reason", "")), pattern)
+    return SymbolGroup(str(row.get("group", row.get("name"))), str(row.get("reason", "")), pattern)
 
 
-def _first(groups: tuple[Group, ...], symbol: str) -> Group | None:
+def _first(groups: tuple[SymbolGroup, ...], symbol: str) -> SymbolGroup | None:
     return next((group for group in groups if group.pattern.fullmatch(symbol)), None)

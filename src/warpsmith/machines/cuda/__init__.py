@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from warpsmith.machines.cuda.machine import CudaMachine
     from warpsmith.machines.cuda.memory import give_back
     from warpsmith.machines.cuda.player import Player
-    from warpsmith.machines.cuda.profiled import Call, UnderTool, Walls, run_under
+    from warpsmith.machines.cuda.profiled import ProfiledCall, UnderTool, Walls, run_under
     from warpsmith.machines.cuda.room import TAIL, Buffers, Room, room_around, room_for_all
-    from warpsmith.machines.cuda.session import LIMITS, CudaSession, Recorded
+    from warpsmith.machines.cuda.session import LIMITS, CudaSession, RepeatableCall
 
 __getattr__ = lazy_members(__name__)

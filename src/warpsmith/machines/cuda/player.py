@@ -12,8 +12,8 @@ from torch import Tensor
 
 from warpsmith.isolation import Frame
 from warpsmith.machines.cuda.room import Buffers
-from warpsmith.machines.cuda.session import CudaSession, Recorded
-from warpsmith.machines.worker import Claim, Kind, Mode, Shown, Timed, play
+from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
+from warpsmith.machines.worker import FrameKind, Mode, ReportedTensor, Shown, Timed, play
 from warpsmith.tasks.inputs import Values
 
 
@@ -22,14 +22,16 @@ class Player(CudaSession):
 
     def __init__(self, artifact: Path, runtime: Path, buffers: Buffers, bases: Sequence[int], call_s: float) -> None:
         super().__init__(artifact, "", runtime, buffers, call_s, bases)
-        self._recorded: Recorded | None = None
+        self._recorded: RepeatableCall | None = None
 
-    def play(self, recorded: Recorded) -> None:
+    def play(self, recorded: RepeatableCall) -> None:
         """From now on calls are repetitions of this one; whether it can is seen at the next call."""
         self._recorded, self._live = recorded, recorded.live
         for block, contents in zip(recorded.live, recorded.contents, strict=True):
             self._kept_bytes(block).copy_(contents)  # other cases were called since
-        self._settle(self._talk.ask(Frame(Kind.PLAY, play(str(self._artifact), recorded.recording)), Kind.LOADED))
+        self._settle(
+            self._talk.ask(Frame(FrameKind.PLAY, play(str(self._artifact), recorded.recording)), FrameKind.LOADED)
+        )
 
     def call(
         self,
@@ -54,6 +56,6 @@ class Player(CudaSession):
             return timed
         return replace(timed, answer=replace(timed.answer, results=self._recorded.results), blocks=self._recorded.live)
 
-    def _late(self, claims: Sequence[Claim], results: Sequence[Tensor]) -> list[Tensor]:
+    def _late(self, claims: Sequence[ReportedTensor], results: Sequence[Tensor]) -> list[Tensor]:
         """Nothing: everything is on one stream, and the end of it was waited for."""
         return []

@@ -21,15 +21,25 @@ from warpsmith.isolation import (
     HEAD,
     HEADER_BYTES,
     Frame,
-    Limits,
     Policy,
+    ProcessLimits,
     Refused,
     collect_file,
     encode,
     run,
     system_paths,
 )
-from warpsmith.machines.worker import EAGER, Kind, Malformed, Trouble, Value, call, environment, of_status, parse
+from warpsmith.machines.worker import (
+    EAGER,
+    FrameKind,
+    MalformedReply,
+    Trouble,
+    Value,
+    call,
+    environment,
+    of_status,
+    parse,
+)
 from warpsmith.machines.worker.worker import worker
 
 USHER = Path(__file__).parent / "usher"
@@ -48,7 +58,7 @@ class Walls(StrEnum):
 
 
 @dataclass(frozen=True)
-class Call:
+class ProfiledCall:
     """What is to be called, and the folder of this run: the child may write there, and reads its requests there."""
 
     artifact: Path
@@ -72,7 +82,7 @@ class UnderTool:
     stopped: str = ""  # the limit that ended it, in words
 
 
-def run_under(tool: Sequence[str], made: Call, walls: Walls, wall_s: float = 60.0) -> UnderTool:
+def run_under(tool: Sequence[str], made: ProfiledCall, walls: Walls, wall_s: float = 60.0) -> UnderTool:
     """The tool with its arguments, around one call. The candidate may print; a tool should write to a file."""
     program, near = _placed(made) if walls is Walls.OWN else (worker(), made)
     _write_requests(near)
@@ -87,7 +97,7 @@ def usher() -> Path:
     return build("warpsmith-usher", [USHER / "usher.cpp"])
 
 
-def _placed(made: Call) -> tuple[Path, Call]:
+def _placed(made: ProfiledCall) -> tuple[Path, ProfiledCall]:
     """Worker and artifact in the run's folder, given to its user: our cache may be closed to others."""
     program, artifact = made.folder / "worker", made.folder / "artifact.so"
     shutil.copy(worker(), program)
@@ -104,25 +114,27 @@ def _uid() -> int:
     return UNUSED_UID + os.getpid()
 
 
-def _write_requests(made: Call) -> None:
+def _write_requests(made: ProfiledCall) -> None:
     """Everything the worker is asked, in advance; results stay where they are."""
     frames = (
-        Frame(Kind.LOAD, str(made.artifact).encode()),
-        Frame(Kind.CALL, call(made.entry, made.values, lambda _raw: 0)),
-        Frame(Kind.LEAVE),
+        Frame(FrameKind.LOAD, str(made.artifact).encode()),
+        Frame(FrameKind.CALL, call(made.entry, made.values, lambda _raw: 0)),
+        Frame(FrameKind.LEAVE),
     )
     with (made.folder / REQUESTS).open("wb") as out:
         for frame in frames:
             out.write(encode(frame))
 
 
-def _full(command: Sequence[str], made: Call, wall_s: float) -> UnderTool:
+def _full(command: Sequence[str], made: ProfiledCall, wall_s: float) -> UnderTool:
     tools = [Path(folder) for folder in TOOL_FOLDERS if Path(folder).exists()]
     native = (worker().parent, usher().parent)
     policy = Policy(
         read=(*system_paths(), *tools, *made.read, made.runtime_folder, *native, made.artifact),
         write=(made.folder,),
-        limits=Limits(wall_s=wall_s, cpu_s=600, memory_bytes=32 << 30, output_bytes=OUTPUT_BYTES, address_space=False),
+        limits=ProcessLimits(
+            wall_s=wall_s, cpu_s=600, memory_bytes=32 << 30, output_bytes=OUTPUT_BYTES, address_space=False
+        ),
         devices=True,
         seccomp="none",
         env=_environment(made),
@@ -133,7 +145,7 @@ def _full(command: Sequence[str], made: Call, wall_s: float) -> UnderTool:
     return UnderTool(Walls.FULL, ended.exit_code, text, ended.seconds, stopped=stopped)
 
 
-def _outside(command: Sequence[str], made: Call, walls: Walls, wall_s: float) -> UnderTool:
+def _outside(command: Sequence[str], made: ProfiledCall, walls: Walls, wall_s: float) -> UnderTool:
     begin = time.monotonic()
     process = subprocess.Popen(
         command,
@@ -160,7 +172,7 @@ def _kill_group(process: "subprocess.Popen[bytes]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _held(made: Call, program: Path) -> tuple[str, ...]:
+def _held(made: ProfiledCall, program: Path) -> tuple[str, ...]:
     """What the usher takes from the worker: other paths than these, and where we are root our user."""
     read = [*system_paths(), *made.read, made.runtime_folder, program, made.artifact]
     read += [Path(folder) for folder in TOOL_FOLDERS if Path(folder).exists()]
@@ -169,18 +181,18 @@ def _held(made: Call, program: Path) -> tuple[str, ...]:
     return (*uid, *words, "--write", str(made.folder))
 
 
-def _ushered(made: Call, held: Sequence[str], program: Path) -> list[str]:
+def _ushered(made: ProfiledCall, held: Sequence[str], program: Path) -> list[str]:
     files = ["--in", str(made.folder / REQUESTS), "--out", str(made.folder / ANSWERS)]
     return [str(usher()), *held, *files, str(program)]
 
 
-def _outer_environment(made: Call) -> dict[str, str]:
+def _outer_environment(made: ProfiledCall) -> dict[str, str]:
     """A small environment of our own: the tool needs to find its programs and a place for its files, nothing else."""
     own = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(made.folder), "TMPDIR": str(made.folder)}
     return {**own, "LANG": "C.UTF-8", **_environment(made)}
 
 
-def _environment(made: Call) -> dict[str, str]:
+def _environment(made: ProfiledCall) -> dict[str, str]:
     known = environment(made.runtime_folder, EAGER)
     libraries = [known["LD_LIBRARY_PATH"], made.env.get("LD_LIBRARY_PATH", "")]
     return {**known, **made.env, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries))}
@@ -207,5 +219,5 @@ def _payloads(raw: bytes) -> list[bytes]:
 def _trouble(payload: bytes) -> Trouble | None:
     try:
         return of_status(parse(payload))
-    except Malformed:
+    except MalformedReply:
         return None

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.base import HarnessError
-from warpsmith.isolation import Child, Fault, Frame, FrameError, Limits
+from warpsmith.isolation import Child, Fault, Frame, FrameError, ProcessLimits
 from warpsmith.machines.cuda.flush import flush
 from warpsmith.machines.cuda.memory import are_bases
 from warpsmith.machines.cuda.room import ALIGNMENT, TAIL, Buffers, Room, aligned, span, taken_bytes
@@ -28,17 +28,17 @@ from warpsmith.machines.cuda.slot import (
     strided,
 )
 from warpsmith.machines.worker import (
-    Answer,
-    Claim,
+    CapturedOperations,
     Clocks,
     Conversation,
-    Kind,
-    Malformed,
+    FrameKind,
+    MalformedReply,
     Mode,
-    Recording,
+    ReportedTensor,
     Shown,
     Timed,
     Trouble,
+    WorkerReply,
     call,
     end_silent,
     go,
@@ -58,18 +58,18 @@ MOST_KEPT = 512 << 20  # bytes that a candidate keeps from call to call: as many
 FIRST_FD = 5  # where a child finds what it was passed
 CALL_S = 60.0  # the longest that one call may take
 # Much wall-clock time: a session waits for others that use the GPU, and each of its calls has a limit of its own.
-LIMITS = Limits(wall_s=3600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
+LIMITS = ProcessLimits(wall_s=3600, cpu_s=600, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
 OUTSIDE = "Result {number} does not lie in the memory that a call of this size is given."
 TOO_LARGE = "The results are together larger than the memory that a call of this size is given."
 NO_BLOCK = "It says that it keeps memory that nobody was given."
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RepeatableCall:
     """A call that can be asked for again: what it asked of the device, where its results lie, and what it keeps."""
 
-    recording: Recording
-    results: tuple[Claim, ...]
+    recording: CapturedOperations
+    results: tuple[ReportedTensor, ...]
     live: tuple[tuple[int, int], ...]
     contents: tuple[Tensor, ...]  # of what it keeps, as they were after the call
     host_us: float = 0.0  # until the candidate's function returned: its own claim
@@ -95,7 +95,7 @@ class CudaSession:
         self._open = ExitStack()
         self._trouble: Trouble | None = None
         self._live: tuple[tuple[int, int], ...] = ()
-        self._claims: tuple[Claim, ...] = ()
+        self._claims: tuple[ReportedTensor, ...] = ()
 
     def __enter__(self) -> Self:
         with ExitStack() as opening:  # nothing stays behind where one of the steps fails
@@ -116,7 +116,7 @@ class CudaSession:
             (FIRST_FD + place, arena.bytes, base)
             for place, (arena, base) in enumerate(zip(self._arenas, self._bases, strict=True))
         ]
-        self._settle(self._talk.ask(Frame(Kind.SHARE, share(shared)), Kind.LOADED))
+        self._settle(self._talk.ask(Frame(FrameKind.SHARE, share(shared)), FrameKind.LOADED))
         if self._trouble is not None:
             raise HarnessError(f"The worker could not take the shared memory: {self._trouble.detail}")
 
@@ -156,12 +156,12 @@ class CudaSession:
         """One call on the buffers of a slot, everything fresh."""
         return self._call(arguments, given, slot, mode, cold and timed, timed)
 
-    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, Recorded | str]:
+    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, RepeatableCall | str]:
         """One call, and what it asked of the device, or why that is not known."""
         shown = self._call(arguments, given, 0, Mode.IDLE, cold=True, timed=True, recorded=True)
         if shown.trouble or shown.clocks is None:
             return shown, "the call failed"
-        found = self._talk.exchange(Frame(Kind.RECORD), Kind.RECORDED)
+        found = self._talk.exchange(Frame(FrameKind.RECORD), FrameKind.RECORDED)
         if isinstance(found, FrameError):
             self._settle(found)
             return Shown(self._trouble), found.detail
@@ -176,7 +176,7 @@ class CudaSession:
         if sum(size for _, size in self._live) > MOST_KEPT:
             return shown, "it keeps more memory from call to call than is kept for it"
         contents = tuple(self._kept_bytes(block).cpu() for block in self._live)
-        return shown, Recorded(recording, self._claims, self._live, contents)
+        return shown, RepeatableCall(recording, self._claims, self._live, contents)
 
     def _kept_bytes(self, block: tuple[int, int]) -> Tensor:
         """The memory of a block that the candidate says it keeps, as far as it is the results' arena."""
@@ -201,10 +201,10 @@ class CudaSession:
         flush_us = _quiet(cold)
         awake = timed or mode is Mode.QUEUED  # else what is late could run before the gate does
         payload = call(self._entry, placed.raws, placed.address, awake=awake)
-        ready = self._talk.ask(Frame(Kind.ARM, payload), Kind.READY)
+        ready = self._talk.ask(Frame(FrameKind.ARM, payload), FrameKind.READY)
         if not self._settle(ready):
             return Shown(self._trouble)
-        exchanged = self._talk.timed(Frame(Kind.GO, go(mode is Mode.QUEUED, recorded)), Kind.TIMED)
+        exchanged = self._talk.timed(Frame(FrameKind.GO, go(mode is Mode.QUEUED, recorded)), FrameKind.TIMED)
         told = self._timed(exchanged.answer)
         if told is None:
             return Shown(self._trouble)
@@ -225,12 +225,12 @@ class CudaSession:
             return None
         try:
             timed = parse_timed(answer.payload)
-        except (Malformed, struct.error) as malformed:
+        except (MalformedReply, struct.error) as malformed:
             self._settle(FrameError(Fault.MALFORMED, str(malformed)))
             return None
         return self._told(timed) if self._settle(timed.answer) else None
 
-    def _settle(self, answer: Answer | FrameError) -> bool:
+    def _settle(self, answer: WorkerReply | FrameError) -> bool:
         """Whether the worker is well; else its trouble is kept, and every further call repeats it."""
         if isinstance(answer, FrameError):
             ended = end_silent(self._child, answer)
@@ -300,7 +300,7 @@ class CudaSession:
         (arena, offset), size = _decoded(block[0]), block[1]
         return arena == RESULTS and offset % ALIGNMENT == 0 and offset + size <= self._views[RESULTS].numel()
 
-    def _result(self, claim: Claim, placed: Placed) -> Tensor | None:
+    def _result(self, claim: ReportedTensor, placed: Placed) -> Tensor | None:
         """The claimed tensor as the judge sees it, when it lies wholly in memory that was poisoned for this call."""
         arena, offset = _decoded(claim.address)
         raw = claim.tensor
@@ -315,7 +315,7 @@ class CudaSession:
             return None
         return strided(self._views[arena][offset : offset + raw.span_bytes], dtype, raw.shape, raw.strides)
 
-    def _late(self, claims: Sequence[Claim], results: Sequence[Tensor]) -> list[Tensor]:
+    def _late(self, claims: Sequence[ReportedTensor], results: Sequence[Tensor]) -> list[Tensor]:
         """Of the results, whether they are not what they were at the end of the stream's work."""
         at, found = ALIGNMENT, list[Tensor]()
         for claim, result in zip(claims, results, strict=True):

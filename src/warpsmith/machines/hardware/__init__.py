@@ -11,6 +11,6 @@ if TYPE_CHECKING:
     from warpsmith.machines.hardware.lease import Need, calling, much_memory
     from warpsmith.machines.hardware.nvml import FakeDriver, GpuDriver, NvmlDriver
     from warpsmith.machines.hardware.roofline import arithmetic_us, floor_us, memory_us
-    from warpsmith.machines.hardware.tools import Program, program
+    from warpsmith.machines.hardware.tools import InstalledTool, program
 
 __getattr__ = lazy_members(__name__)

@@ -8,17 +8,17 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Program:
+class InstalledTool:
     """A program that is here."""
 
     path: Path
     version: str
 
 
-def program(name: str, flag: str = "--version") -> Program | None:
+def program(name: str, flag: str = "--version") -> InstalledTool | None:
     """The program of that name on PATH, or None."""
     found = shutil.which(name)
-    return Program(Path(found), version(found, flag)) if found else None
+    return InstalledTool(Path(found), version(found, flag)) if found else None
 
 
 def version(path: str, flag: str) -> str:

@@ -6,13 +6,13 @@ from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
     from warpsmith.machines.virtual.control import Control, Gone, Mute
-    from warpsmith.machines.virtual.cost import Cost, Transfers, modelled_cost, total
+    from warpsmith.machines.virtual.cost import LaunchCost, Transfers, modelled_cost, total
     from warpsmith.machines.virtual.description import Description, describe, descriptions
     from warpsmith.machines.virtual.facts import Facts, Failure, RawFinding
     from warpsmith.machines.virtual.machine import VirtualMachine
     from warpsmith.machines.virtual.native import driver, executor, runtime
-    from warpsmith.machines.virtual.process import Settings, VirtualGpu
-    from warpsmith.machines.virtual.rows import Counters, Row
+    from warpsmith.machines.virtual.process import ExecutorSettings, VirtualGpu
+    from warpsmith.machines.virtual.rows import Counters, LaunchRow
     from warpsmith.machines.virtual.session import SETTINGS, VirtualSession
 
 __getattr__ = lazy_members(__name__)

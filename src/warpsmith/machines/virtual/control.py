@@ -18,7 +18,7 @@ FINISH, FORGET = 1, 2
 MOST_BYTES = 8 << 30
 
 
-class Call(IntEnum):
+class ControlCall(IntEnum):
     """The judge's requests, numbered as in wire.h."""
 
     ALLOCATE = 200
@@ -37,7 +37,7 @@ class Mute(Gone):
 
 
 @dataclass(frozen=True)
-class Reply:
+class ControlReply:
     """What came back."""
 
     error: int
@@ -54,30 +54,30 @@ class Control:
 
     def allocate(self, count: int) -> int:
         """Device memory of `count` bytes; its address."""
-        reply = self._ask(Call.ALLOCATE, [count])
+        reply = self._ask(ControlCall.ALLOCATE, [count])
         if reply.error or not reply.words[0]:
             raise HarnessError(f"The virtual GPU has no {count} bytes left for arguments; use a smaller case.")
         return reply.words[0]
 
     def write(self, address: int, data: bytes) -> None:
         """Put bytes into device memory."""
-        if self._ask(Call.WRITE, [address], data).error:
+        if self._ask(ControlCall.WRITE, [address], data).error:
             raise HarnessError(f"{len(data)} bytes at {address:#x} of the virtual GPU cannot be written.")
 
     def fill(self, address: int, value: int, element_bytes: int, count: int) -> None:
         """Put the same element into device memory, `count` times: poison."""
-        if self._ask(Call.FILL, [address, value, element_bytes, count]).error:
+        if self._ask(ControlCall.FILL, [address, value, element_bytes, count]).error:
             raise HarnessError(f"{count} elements at {address:#x} of the virtual GPU cannot be filled.")
 
     def read(self, address: int, count: int) -> bytes | None:
         """Bytes of device memory; None when they do not lie inside one allocation."""
-        reply = self._ask(Call.READ, [address, count])
+        reply = self._ask(ControlCall.READ, [address, count])
         return None if reply.error or len(reply.payload) != count else reply.payload
 
     def answers(self) -> bool:
         """Whether the executor is there at all; `Mute` where it is and does not answer."""
         try:
-            self._ask(Call.READ, [0, 0])
+            self._ask(ControlCall.READ, [0, 0])
         except Mute:
             raise
         except Gone:
@@ -86,19 +86,19 @@ class Control:
 
     def facts(self, finish: bool = True, forget: bool = True) -> Facts:
         """What was found and counted; `finish` names and runs what nobody waited for, `forget` starts anew."""
-        reply = self._ask(Call.FACTS, [FINISH * finish | FORGET * forget])
+        reply = self._ask(ControlCall.FACTS, [FINISH * finish | FORGET * forget])
         try:
             return Facts.parse(reply.payload)
         except ValidationError as error:
             raise HarnessError(f"The executor's facts cannot be read: {error}") from None
 
-    def _ask(self, call: Call, words: Sequence[int], data: bytes = b"") -> Reply:
+    def _ask(self, call: ControlCall, words: Sequence[int], data: bytes = b"") -> ControlReply:
         padded = [*words, *(0,) * (16 - len(words))]
         try:
             self._line.sendall(REQUEST.pack(MAGIC, call, *padded, len(data)))
             self._line.sendall(data)
             _, error, *rest = REPLY.unpack(self._take(REPLY.size))
-            return Reply(error, tuple(rest[:8]), self._take(rest[8]))
+            return ControlReply(error, tuple(rest[:8]), self._take(rest[8]))
         except TimeoutError:
             raise Mute(f"no answer in {self._line.gettimeout():g} s") from None
         except OSError as error:

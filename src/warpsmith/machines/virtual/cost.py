@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from warpsmith.machines.virtual.description import Description
-from warpsmith.machines.virtual.rows import Row
+from warpsmith.machines.virtual.rows import LaunchRow
 from warpsmith.records import ModelledTime
 
 SECTOR_BYTES = 32
@@ -25,7 +25,7 @@ UNSLOTTED = (*FOLDED, "wgmma")  # wgmma is counted by how much it multiplies, no
 
 
 @dataclass(frozen=True)
-class Cost:
+class LaunchCost:
     """One launch: the bound of each resource in microseconds, and what starting it costs."""
 
     bounds_us: Mapping[str, float]
@@ -57,7 +57,7 @@ class _Shape:
     resident_warps: float  # of a busy SM
 
     @classmethod
-    def of(cls, row: Row, gpu: Description) -> "_Shape":
+    def of(cls, row: LaunchRow, gpu: Description) -> "_Shape":
         resident = max(1, row.blocks_per_sm)
         slots = gpu.sm_count * resident
         waves = ceil(row.blocks / slots)
@@ -66,12 +66,12 @@ class _Shape:
         return cls(min(gpu.sm_count, row.blocks), waves, waves / full if full > 1 else 1.0, held * row.warps_per_block)
 
 
-def modelled_cost(row: Row, gpu: Description) -> Cost:
+def modelled_cost(row: LaunchRow, gpu: Description) -> LaunchCost:
     """The cost of one launch of a row: counters are means over its launches."""
     shape = _Shape.of(row, gpu)
     own = {name: us * shape.stretch for name, us in (_inside(row, gpu, shape) | _pipes(row, gpu, shape)).items()}
     bounds = _memory(row, gpu) | own | {"latency": _latency(row, gpu, shape)}
-    return Cost(bounds, gpu.rates.graph_node_us if row.in_graph else gpu.rates.launch_us)
+    return LaunchCost(bounds, gpu.rates.graph_node_us if row.in_graph else gpu.rates.launch_us)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Transfers:
 NO_TRANSFERS = Transfers()
 
 
-def total(rows: Iterable[Row], gpu: Description, transfers: Transfers = NO_TRANSFERS) -> ModelledTime:
+def total(rows: Iterable[LaunchRow], gpu: Description, transfers: Transfers = NO_TRANSFERS) -> ModelledTime:
     """The time of a call: its launches and transfers one after the other, bound by what takes the largest share."""
     shares: dict[str, float] = {"launch": 0.0}
     for row in (rows := tuple(rows)):
@@ -99,7 +99,7 @@ def total(rows: Iterable[Row], gpu: Description, transfers: Transfers = NO_TRANS
     return ModelledTime(us=sum(shares.values()), gpu=gpu.name, binding=max(shares, key=shares.__getitem__))
 
 
-def _memory(row: Row, gpu: Description) -> dict[str, float]:
+def _memory(row: LaunchRow, gpu: Description) -> dict[str, float]:
     """What all SMs share: the blocks of a last wave have it to themselves."""
     counts, launches = row.counters, row.launches
     loaded = SECTOR_BYTES * counts.global_load_sectors
@@ -113,7 +113,7 @@ def _memory(row: Row, gpu: Description) -> dict[str, float]:
     }
 
 
-def _stores_us(row: Row, gpu: Description) -> float:
+def _stores_us(row: LaunchRow, gpu: Description) -> float:
     """Stores pass the L1 by; where they fill only parts of sectors, the L2 has to read what it merges them with."""
     counts = row.counters
     stored = counts.global_store_sectors * SECTOR_BYTES
@@ -121,14 +121,14 @@ def _stores_us(row: Row, gpu: Description) -> float:
     return 1e6 * max(stored / gpu.rates.l2_bytes_per_s, parts / gpu.rates.l2_store_bytes_per_s)
 
 
-def _inside(row: Row, gpu: Description, shape: _Shape) -> dict[str, float]:
+def _inside(row: LaunchRow, gpu: Description, shape: _Shape) -> dict[str, float]:
     """What each SM has of its own."""
     counts, clocks = row.counters, gpu.clock_mhz * shape.sms * row.launches  # SM-clocks a microsecond
     moved = SECTOR_BYTES * (counts.global_load_sectors + counts.global_store_sectors) + counts.local_bytes
     return {"l1": moved / (L1_BYTES_PER_CLOCK * clocks), "shared": counts.shared_wavefronts / clocks}
 
 
-def _atomics_us(row: Row, gpu: Description) -> float:
+def _atomics_us(row: LaunchRow, gpu: Description) -> float:
     """Atomics on global memory: a slice takes a sector at a time, and lanes on one address one after the other."""
     counts = row.counters
     lanes = min(counts.atomics, counts.global_store_bytes // LANE_BYTES)  # the rest were on shared memory
@@ -141,21 +141,21 @@ def _atomics_us(row: Row, gpu: Description) -> float:
     return seconds * 1e6 / slices
 
 
-def _in_flight(row: Row) -> float:
+def _in_flight(row: LaunchRow) -> float:
     """Loads that a warp has going: fewer the more stores stand between them, which the compiler must not pass."""
     loads, stores = row.counters.global_load_requests, row.counters.global_store_requests
     between = min(1.0, stores / loads) if loads else 1.0
     return 1.0 + (LOADS_IN_FLIGHT - 1.0) * (1.0 - between)
 
 
-def _load_clocks(row: Row, gpu: Description) -> float:
+def _load_clocks(row: LaunchRow, gpu: Description) -> float:
     """The mean latency of a load: what was read for the first time comes from far away."""
     loaded = row.counters.global_load_sectors * SECTOR_BYTES
     first = min(1.0, row.counters.unique_read_bytes / loaded) if loaded else 1.0
     return first * gpu.rates.memory_latency_clocks + (1.0 - first) * gpu.rates.hit_latency_clocks
 
 
-def _pipes(row: Row, gpu: Description, shape: _Shape) -> dict[str, float]:
+def _pipes(row: LaunchRow, gpu: Description, shape: _Shape) -> dict[str, float]:
     clocks = gpu.clock_mhz * shape.sms
     found = {
         f"{name} pipe": count / row.launches / gpu.pipes.get(name, ISSUE_PER_CLOCK) / clocks
@@ -167,14 +167,14 @@ def _pipes(row: Row, gpu: Description, shape: _Shape) -> dict[str, float]:
     return found | {"issue": issued / (ISSUE_PER_CLOCK * few) / clocks}
 
 
-def _issued(row: Row) -> float:
+def _issued(row: LaunchRow) -> float:
     """Warp instructions as the GPU has them, not as PTX has them: classes count a division as what it becomes."""
     if not row.classes:
         return row.counters.warp_instructions
     return sum(count for name, count in row.classes.items() if name not in UNSLOTTED)
 
 
-def _latency(row: Row, gpu: Description, shape: _Shape) -> float:
+def _latency(row: LaunchRow, gpu: Description, shape: _Shape) -> float:
     """The longest warp, one instruction after the other, once a wave."""
     counts = row.counters
     warps = max(1, row.blocks * row.warps_per_block)

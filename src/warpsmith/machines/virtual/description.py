@@ -12,7 +12,7 @@ from warpsmith.records import Model
 FOLDER = Path(__file__).parent / "gpus"
 
 
-class Limits(Model):
+class LaunchLimits(Model):
     """What a launch may have at most."""
 
     threads_per_block: PositiveInt
@@ -50,7 +50,7 @@ class Description(Model):
     memory_clock_mhz: PositiveFloat
     bus_bits: PositiveInt
     l2_bytes: PositiveInt
-    limits: Limits
+    limits: LaunchLimits
     rates: Rates
     pipes: Mapping[str, PositiveFloat]
 

@@ -9,7 +9,7 @@ from pydantic import field_validator
 
 from warpsmith.machines.virtual.cost import Transfers, modelled_cost, total
 from warpsmith.machines.virtual.description import Description
-from warpsmith.machines.virtual.rows import Row
+from warpsmith.machines.virtual.rows import LaunchRow
 from warpsmith.records import Checker, Finding, KernelCounters, Model, ModelledTime, Place, Span, VirtualFacts
 
 COMPILED = re.compile(r".*/warpsmith-compile-[^/]*/kernel\.cu")  # compile/build.py
@@ -71,7 +71,7 @@ class Facts(Model):
 
     findings: tuple[RawFinding, ...] = ()
     findings_dropped: int = 0
-    kernels: tuple[Row, ...] = ()
+    kernels: tuple[LaunchRow, ...] = ()
     log: str = ""
     printed_bytes: int = 0
     transfers: int = 0
@@ -105,7 +105,7 @@ class Facts(Model):
         )
 
 
-def counters(row: Row, gpu: Description) -> KernelCounters:
+def counters(row: LaunchRow, gpu: Description) -> KernelCounters:
     """A row as a record."""
     shared: Mapping[str, Any] = row.counters.model_dump(include=set(KernelCounters.model_fields))
     return KernelCounters(

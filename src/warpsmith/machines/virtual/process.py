@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from warpsmith.isolation import Child, Limits, Outcome, Policy, spawn, system_paths
+from warpsmith.isolation import Child, ChildOutcome, Policy, ProcessLimits, spawn, system_paths
 from warpsmith.machines.virtual.control import Control
 from warpsmith.machines.virtual.description import Description
 from warpsmith.machines.virtual.native import executor
@@ -17,7 +17,7 @@ GIB = 1 << 30
 
 
 @dataclass(frozen=True)
-class Settings:
+class ExecutorSettings:
     """What a kernel may use."""
 
     instruction_budget: int = 20_000_000_000  # thread instructions a launch
@@ -45,11 +45,11 @@ class VirtualGpu:
     def __init__(
         self,
         gpu: Description,
-        settings: Settings | None = None,
+        settings: ExecutorSettings | None = None,
         program: Path | None = None,
         lent: Sequence[int] = (),
     ) -> None:
-        path, settings = program or executor(), settings or Settings()
+        path, settings = program or executor(), settings or ExecutorSettings()
         self.gpu, self.settings = gpu, settings
         self.client, theirs = socket.socketpair()
         mine, other = socket.socketpair()
@@ -63,7 +63,7 @@ class VirtualGpu:
         self._line = mine
         self.control = Control(mine, timeout_s=min(settings.answer_s, settings.wall_s))
 
-    def end(self) -> Outcome:
+    def end(self) -> ChildOutcome:
         """End it and say how it had ended."""
         self._line.close()
         return self._child.wait()
@@ -88,9 +88,9 @@ def _lending(count: int) -> tuple[str, ...]:
     return (f"lent_from={LENT_FD}", f"lent_count={count}", "check=0") if count else ()
 
 
-def _limits(settings: Settings) -> Limits:
+def _limits(settings: ExecutorSettings) -> ProcessLimits:
     """Shadow memory and the engine's own tables come on top of device memory."""
-    return Limits(
+    return ProcessLimits(
         wall_s=settings.wall_s,
         cpu_s=int(settings.wall_s) + 1,
         memory_bytes=2 * settings.memory_bytes + 2 * GIB,

@@ -35,7 +35,7 @@ class Counters(Model):
     longest_thread: int = 0  # warp instructions on the longest way through the kernel
 
 
-class Row(Model):
+class LaunchRow(Model):
     """One kernel with one launch shape."""
 
     kernel: str

@@ -13,14 +13,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from warpsmith.base import HarnessError
-from warpsmith.isolation import FrameError, Limits
+from warpsmith.isolation import FrameError, ProcessLimits
 from warpsmith.machines.virtual import (
     Control,
     Description,
+    ExecutorSettings,
     Facts,
     Failure,
     Gone,
-    Settings,
     VirtualGpu,
     describe,
     runtime,
@@ -29,15 +29,15 @@ from warpsmith.machines.worker import (
     NOT_THERE,
     SOCKET_FD,
     SOCKET_VARIABLE,
-    Answer,
-    Claim,
     Conversation,
     Mode,
     Observation,
     Raw,
+    ReportedTensor,
     Shown,
     Trouble,
     Value,
+    WorkerReply,
     call,
     executor_gone,
     fetch,
@@ -55,12 +55,12 @@ if TYPE_CHECKING:
     from warpsmith.tasks.inputs import Values
 
 CALL_S = 60.0  # of one call; an endless kernel meets the budget of instructions before on an idle machine
-LIMITS = Limits(wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20)
+LIMITS = ProcessLimits(wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20)
 POISONS = tuple(half for half in range(0x7F81, 0x7FFF) if half != 0x7FC0)  # 0x7FC0 is what a bfloat16 NaN looks like
 PAINTED = 16  # results of earlier calls that are painted anew before each call
 FREED = "The memory of an argument is gone: it was freed, and it is the caller's."
 FULL = "Of the virtual GPU's memory {count} bytes for an argument are not left: the candidate keeps the rest."
-SETTINGS = Settings(instruction_budget=2_000_000_000, memory_bytes=2 << 30, wall_s=900)
+SETTINGS = ExecutorSettings(instruction_budget=2_000_000_000, memory_bytes=2 << 30, wall_s=900)
 
 
 class _Taken(Exception):
@@ -71,7 +71,7 @@ class _Taken(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class PlacedTensor:
     """A tensor of one call in device memory: which argument it belongs to, where it lies, what was put there."""
 
     position: int
@@ -91,8 +91,8 @@ class VirtualSession:
     entry: str
     signature: Signature
     gpu: Description = field(default_factory=lambda: describe("H200"))
-    settings: Settings = SETTINGS
-    limits: Limits = LIMITS
+    settings: ExecutorSettings = SETTINGS
+    limits: ProcessLimits = LIMITS
     call_s: float = CALL_S
     device: str = "vgpu"
 
@@ -177,7 +177,7 @@ class VirtualSession:
         lent = {place.address for place in places if place.position >= len(values)}
         return self._look(answer, own, lent)
 
-    def _look(self, answer: Answer, arguments: Sequence[Place], lent: set[int]) -> Shown:
+    def _look(self, answer: WorkerReply, arguments: Sequence[PlacedTensor], lent: set[int]) -> Shown:
         """What is there: results first as a caller sees them, then again when all work has run."""
         control, claims = self._control, answer.results if of_status(answer) is None else ()
         during = control.facts(finish=False)
@@ -209,10 +209,10 @@ class VirtualSession:
     def _control(self) -> Control:
         return self._virtual.control
 
-    def _place(self, slot: int, position: int, number: int, raw: Raw) -> Place:
+    def _place(self, slot: int, position: int, number: int, raw: Raw) -> PlacedTensor:
         """The tensor in the slot's own buffer for it; one of another size has another buffer."""
         if not raw.data:
-            return Place(position, 0, raw)
+            return PlacedTensor(position, 0, raw)
         key = (slot, number, len(raw.data))
         if key not in self._buffers:
             self._buffers[key] = self._allocated(len(raw.data))
@@ -220,7 +220,7 @@ class VirtualSession:
             self._control.write(self._buffers[key], raw.data)
         except HarnessError:  # the buffer is the judge's, and nobody else can have freed it
             raise _Taken(Reason.INPUT_CHANGED, FREED) from None
-        return Place(position, self._buffers[key], raw)
+        return PlacedTensor(position, self._buffers[key], raw)
 
     def _allocated(self, count: int) -> int:
         """Device memory for an argument; where the judge has little of it, a candidate has taken what is missing."""
@@ -250,13 +250,13 @@ class VirtualSession:
         for at in list(self._returned)[:-PAINTED]:  # painted once, they hold nothing any more
             del self._returned[at]
 
-    def _changed(self, arguments: Sequence[Place]) -> tuple[int, ...]:
+    def _changed(self, arguments: Sequence[PlacedTensor]) -> tuple[int, ...]:
         stored = [place for place in arguments if place.raw.data]
         moved = [p.position for p in stored if self._control.read(p.address, len(p.raw.data)) != p.raw.data]
         return tuple(dict.fromkeys(moved))
 
     def _aliased(
-        self, claims: Sequence[Claim], arguments: Sequence[Place], lent: set[int], old: Sequence[int]
+        self, claims: Sequence[ReportedTensor], arguments: Sequence[PlacedTensor], lent: set[int], old: Sequence[int]
     ) -> tuple[int, ...]:
         """Results that touch an argument or a result, of this call or of an earlier one: those are the caller's.
 
@@ -273,7 +273,7 @@ class VirtualSession:
         self._handed_out += [span for span in now if span[0] not in lent]  # what the judge lends is lent again
         return tuple(found)
 
-    def _unwritten(self, claims: Sequence[Claim], results: Sequence[Raw], after: Facts) -> tuple[int, ...]:
+    def _unwritten(self, claims: Sequence[ReportedTensor], results: Sequence[Raw], after: Facts) -> tuple[int, ...]:
         """Results with bytes that nobody ever wrote, by the engine, or not in this call, by the poison."""
         starts = [one.start for one in after.findings if one.checker is Checker.UNINITIALIZED and not one.kernel]
         never = {

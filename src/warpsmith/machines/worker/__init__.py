@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from warpsmith.machines.worker.ending import end_silent, executor_gone, without_answer
     from warpsmith.machines.worker.observation import Observation, Trouble, of_ending, of_failure, of_status
     from warpsmith.machines.worker.protocol import (
-        Answer,
-        Claim,
-        Kind,
-        Malformed,
-        Recording,
+        CapturedOperations,
+        FrameKind,
+        MalformedReply,
+        ReportedTensor,
         Timed,
+        WorkerReply,
         call,
         go,
         parse,

@@ -1,6 +1,6 @@
 """How a worker and its executor ended, as an observation. Knows no arguments and no results of a kernel."""
 
-from warpsmith.isolation import Child, Fault, FrameError, Limit, Outcome
+from warpsmith.isolation import Child, ChildOutcome, Fault, FrameError, Limit
 from warpsmith.machines.virtual import Facts, Gone, Mute, VirtualGpu
 from warpsmith.machines.worker.observation import (
     EXECUTOR_GONE,
@@ -11,7 +11,7 @@ from warpsmith.machines.worker.observation import (
     of_failure,
     of_status,
 )
-from warpsmith.machines.worker.protocol import Answer
+from warpsmith.machines.worker.protocol import WorkerReply
 from warpsmith.machines.worker.values import Raw
 from warpsmith.machines.worker.worker import Conversation
 from warpsmith.records import Reason
@@ -50,7 +50,7 @@ def executor_gone(child: Child, gpu: VirtualGpu, why: Gone | None = None) -> Obs
     return observation(trouble, (), None, None, ended)
 
 
-def end(child: Child, talk: Conversation, answer: Answer | FrameError) -> Outcome:
+def end(child: Child, talk: Conversation, answer: WorkerReply | FrameError) -> ChildOutcome:
     """Let the worker end, and say how it did."""
     if isinstance(answer, FrameError):
         return end_silent(child, answer)
@@ -58,7 +58,7 @@ def end(child: Child, talk: Conversation, answer: Answer | FrameError) -> Outcom
     return child.wait()
 
 
-def end_silent(child: Child, silence: FrameError) -> Outcome:
+def end_silent(child: Child, silence: FrameError) -> ChildOutcome:
     """A worker that closed its end is about to end by itself, and how it does is worth knowing; one that stays is not
     waited for.
     """
@@ -67,7 +67,7 @@ def end_silent(child: Child, silence: FrameError) -> Outcome:
     return child.wait()
 
 
-def trouble_of(answer: Answer | FrameError, ended: Outcome, child: Child) -> Trouble | None:
+def trouble_of(answer: WorkerReply | FrameError, ended: ChildOutcome, child: Child) -> Trouble | None:
     """The trouble of an answer and of what followed it: the end, and nothing more that is said."""
     if isinstance(answer, FrameError):
         return of_ending(ended, ended.sentence(child.policy), answer)
@@ -83,11 +83,11 @@ def observation(
     trouble: Trouble | None,
     results: tuple[Raw, ...],
     facts: Facts | None,
-    answer: Answer | FrameError | None,
-    ended: Outcome,
+    answer: WorkerReply | FrameError | None,
+    ended: ChildOutcome,
     shown: int = SHOWN,
 ) -> Observation:
     """What was seen, with what was printed."""
     printed = (ended.stdout + ended.stderr).decode("utf-8", "replace")
-    seconds = answer.seconds if isinstance(answer, Answer) else 0.0
+    seconds = answer.seconds if isinstance(answer, WorkerReply) else 0.0
     return Observation(trouble, results, facts, seconds, printed[:shown], ended.confined)

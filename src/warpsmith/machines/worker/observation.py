@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from warpsmith.isolation import Fault, FrameError, Limit, Outcome as Ended
+from warpsmith.isolation import ChildOutcome as Ended, Fault, FrameError, Limit
 from warpsmith.machines.virtual import Facts, Failure
-from warpsmith.machines.worker.protocol import Answer, Status
+from warpsmith.machines.worker.protocol import Status, WorkerReply
 from warpsmith.machines.worker.values import Raw
 from warpsmith.records import Confined, Reason
 
@@ -62,7 +62,7 @@ class Observation:
     confined: Confined = field(default_factory=Confined)
 
 
-def of_status(answer: Answer) -> Trouble | None:
+def of_status(answer: WorkerReply) -> Trouble | None:
     """The trouble that an answer itself tells of."""
     if answer.status is Status.DONE:
         return None

@@ -24,7 +24,7 @@ LEAST_US = 0.001
 Placed = Callable[[Raw], int]  # a tensor to its device address; 0 sends the bytes along
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """Kinds of frames."""
 
     LOAD = 1
@@ -71,12 +71,12 @@ class Status(IntEnum):
     TOO_MANY_RESULTS = -5
 
 
-class Malformed(Exception):
+class MalformedReply(Exception):
     """An answer that does not say what an answer must."""
 
 
 @dataclass(frozen=True)
-class Claim:
+class ReportedTensor:
     """A result tensor as the worker describes it: bytes, or the address where the judge may find them."""
 
     tensor: Raw
@@ -84,14 +84,14 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Answer:
+class WorkerReply:
     """What the worker answered to a load or a call."""
 
     status: Status
     cuda_error: int
     seconds: float
     text: str
-    results: tuple[Claim, ...]
+    results: tuple[ReportedTensor, ...]
 
 
 def call(
@@ -146,7 +146,7 @@ def go(queued: bool, recorded: bool = False) -> bytes:
 
 
 @dataclass(frozen=True)
-class Recording:
+class CapturedOperations:
     """What a candidate asked of the device in a call, and where the judge's memory lay: a claim, tried by repeating."""
 
     fault: str  # why it cannot be repeated, if so
@@ -154,16 +154,16 @@ class Recording:
     operations: bytes
 
 
-def parse_recorded(payload: bytes) -> Recording:
+def parse_recorded(payload: bytes) -> CapturedOperations:
     """A RECORDED; whatever a candidate puts there, it is bytes that another confined process reads."""
     (length,) = struct.unpack_from("<I", payload)
     text, at = payload[4 : 4 + length], 4 + length
     bases = struct.unpack_from("<3Q", payload, at)
     said = "".join(one for one in text[:MOST_SAID].decode("utf-8", "replace") if one.isprintable())
-    return Recording(said, bases, payload[at + 24 :])
+    return CapturedOperations(said, bases, payload[at + 24 :])
 
 
-def play(artifact: str, recording: Recording) -> bytes:
+def play(artifact: str, recording: CapturedOperations) -> bytes:
     """A PLAY."""
     path = artifact.encode()
     return struct.pack("<I", len(path)) + path + struct.pack("<3Q", *recording.bases) + recording.operations
@@ -173,57 +173,57 @@ def play(artifact: str, recording: Recording) -> bytes:
 class Timed:
     """What the worker answered to a GO: its clocks and its live blocks are claims like the rest."""
 
-    answer: Answer
+    answer: WorkerReply
     event_us: float
     host_us: float
     blocks: tuple[tuple[int, int], ...]  # coded address and bytes
 
 
 def parse_timed(payload: bytes) -> Timed:
-    """The answer in a TIMED frame, or `Malformed`. A claim to have taken no time is one of a nanosecond."""
+    """The answer in a TIMED frame, or `MalformedReply`. A claim to have taken no time is one of a nanosecond."""
     reader = _Reader(payload)
     event_us, host_us, count = reader.unpack(CLOCKS)
     if count > MOST_BLOCKS:
-        raise Malformed(f"{count} live blocks")
+        raise MalformedReply(f"{count} live blocks")
     if not (isfinite(event_us) and isfinite(host_us)):
-        raise Malformed(f"times of {event_us} and {host_us} µs")
+        raise MalformedReply(f"times of {event_us} and {host_us} µs")
     blocks = tuple((address, size) for address, size in (reader.unpack(PLACE) for _ in range(count)))
     return Timed(parse(reader.take(reader.left)), max(event_us, LEAST_US), max(host_us, LEAST_US), blocks)
 
 
-def parse(payload: bytes) -> Answer:
-    """The answer in a LOADED, READY or RESULT frame, or `Malformed`."""
+def parse(payload: bytes) -> WorkerReply:
+    """The answer in a LOADED, READY or RESULT frame, or `MalformedReply`."""
     reader = _Reader(payload)
     status, cuda_error, seconds, length, count = reader.unpack(RESULT)
     text = reader.take(length)[:MOST_TEXT].decode("utf-8", "replace")
     if count > MOST_RESULTS:
-        raise Malformed(f"{count} results; at most {MOST_RESULTS} are looked at")
+        raise MalformedReply(f"{count} results; at most {MOST_RESULTS} are looked at")
     results = tuple(_claim(reader) for _ in range(count))
     if reader.left:
-        raise Malformed(f"{reader.left} bytes follow the last result")
+        raise MalformedReply(f"{reader.left} bytes follow the last result")
     try:
-        return Answer(Status(status), cuda_error, seconds, text, results)
+        return WorkerReply(Status(status), cuda_error, seconds, text, results)
     except ValueError:
-        raise Malformed(f"status {status} does not exist") from None
+        raise MalformedReply(f"status {status} does not exist") from None
 
 
-def _claim(reader: "_Reader") -> Claim:
+def _claim(reader: "_Reader") -> ReportedTensor:
     kind, _ = reader.unpack(VALUE)
     if kind != ValueKind.TENSOR:
-        raise Malformed(f"a result of kind {kind}")
+        raise MalformedReply(f"a result of kind {kind}")
     code, bits, lanes, dimensions = reader.unpack(TENSOR)
     if (code, bits) not in NAMES or lanes != 1 or not 0 <= dimensions <= MOST_DIMENSIONS:
-        raise Malformed(f"a result of element type ({code}, {bits}, {lanes}) with {dimensions} dimensions")
+        raise MalformedReply(f"a result of element type ({code}, {bits}, {lanes}) with {dimensions} dimensions")
     sizes = reader.unpack(struct.Struct(f"<{2 * dimensions}q"))
     address, length = reader.unpack(PLACE)
     if any(size < 0 for size in sizes):
-        raise Malformed(f"a result with shape and strides {sizes}")
+        raise MalformedReply(f"a result with shape and strides {sizes}")
     raw = Raw(NAMES[code, bits], sizes[:dimensions], sizes[dimensions:], reader.take(length))
     if not raw.is_addressable:
-        raise Malformed(f"a result with shape {raw.shape} and strides {raw.strides} reaches 2^63 bytes")
+        raise MalformedReply(f"a result with shape {raw.shape} and strides {raw.strides} reaches 2^63 bytes")
     if raw.data and len(raw.data) != raw.span_bytes:
-        raise Malformed(f"a result of {raw.span_bytes} bytes came with {len(raw.data)}")
-    return Claim(raw, address)
+        raise MalformedReply(f"a result of {raw.span_bytes} bytes came with {len(raw.data)}")
+    return ReportedTensor(raw, address)
 
 
 class _Reader:
@@ -238,7 +238,7 @@ class _Reader:
 
     def take(self, count: int) -> bytes:
         if count > self.left:
-            raise Malformed(f"{count} bytes were due where {self.left} are left")
+            raise MalformedReply(f"{count} bytes were due where {self.left} are left")
         self._at += count
         return self._payload[self._at - count : self._at]
 

@@ -5,18 +5,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from warpsmith.isolation import Child, FrameError, Limits
-from warpsmith.machines.virtual import Control, Description, Gone, Settings, VirtualGpu, describe, runtime
+from warpsmith.isolation import Child, FrameError, ProcessLimits
+from warpsmith.machines.virtual import Control, Description, ExecutorSettings, Gone, VirtualGpu, describe, runtime
 from warpsmith.machines.worker.ending import end, executor_gone, observation, trouble_of, without_answer
 from warpsmith.machines.worker.observation import SHOWN, Observation, Trouble, of_failure, of_status
-from warpsmith.machines.worker.protocol import Answer, Claim, call
+from warpsmith.machines.worker.protocol import ReportedTensor, WorkerReply, call
 from warpsmith.machines.worker.values import Raw, Value
 from warpsmith.machines.worker.worker import Conversation, start, worker_policy
 from warpsmith.records import Reason
 
 SOCKET_VARIABLE, SOCKET_FD = "WARPSMITH_VGPU_FD", 5  # wire.h; the first descriptor after the frames
-WORKER_LIMITS = Limits(wall_s=120, cpu_s=120, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20)
-CUDA_LIMITS = Limits(wall_s=120, cpu_s=120, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
+WORKER_LIMITS = ProcessLimits(wall_s=120, cpu_s=120, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20)
+CUDA_LIMITS = ProcessLimits(wall_s=120, cpu_s=120, memory_bytes=32 << 30, output_bytes=1 << 20, address_space=False)
 TOOL_SHOWN = 1 << 20  # characters of what a tool around the worker prints
 ANSWER_BYTES = 2 << 30  # where results travel as bytes
 NOT_THERE = "Result {number} does not lie in device memory, or the results together are more than that holds."
@@ -46,8 +46,8 @@ class VirtualSandbox:
     """The virtual GPU. The judge's side puts arguments into device memory and reads results out of it."""
 
     gpu: Description = field(default_factory=lambda: describe("H200"))
-    settings: Settings = field(default_factory=Settings)
-    limits: Limits = WORKER_LIMITS
+    settings: ExecutorSettings = field(default_factory=ExecutorSettings)
+    limits: ProcessLimits = WORKER_LIMITS
     executor: Path | None = None
 
     def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
@@ -71,7 +71,7 @@ class CudaSandbox:
     """
 
     runtime_folder: Path
-    limits: Limits = CUDA_LIMITS
+    limits: ProcessLimits = CUDA_LIMITS
     around: tuple[str, ...] = ()
     tool_paths: tuple[Path, ...] = ()
 
@@ -90,7 +90,7 @@ class CudaSandbox:
             return observation(trouble, results, None, answer, ended, TOOL_SHOWN if self.around else SHOWN)
 
 
-def _converse(talk: Conversation, artifact: Path, payload: bytes) -> Answer | FrameError:
+def _converse(talk: Conversation, artifact: Path, payload: bytes) -> WorkerReply | FrameError:
     loaded = talk.load(artifact)
     return loaded if isinstance(loaded, FrameError) or of_status(loaded) else talk.call(payload)
 
@@ -122,7 +122,7 @@ def _place(control: Control, raw: Raw) -> int:
     return address
 
 
-def fetch(control: Control, claims: Sequence[Claim], settings: Settings) -> list[Raw | None]:
+def fetch(control: Control, claims: Sequence[ReportedTensor], settings: ExecutorSettings) -> list[Raw | None]:
     """Results with their bytes; None for one that does not lie in device memory.
 
     None of them where they are together more than that holds: views of one allocation could be many times what a caller
@@ -134,7 +134,7 @@ def fetch(control: Control, claims: Sequence[Claim], settings: Settings) -> list
     return [_fetched(control, claim) for claim in claims]
 
 
-def _fetched(control: Control, claim: Claim) -> Raw | None:
+def _fetched(control: Control, claim: ReportedTensor) -> Raw | None:
     raw = claim.tensor
     data = control.read(claim.address, raw.span_bytes) if raw.span_bytes else b""
     return None if data is None else replace(raw, data=data)

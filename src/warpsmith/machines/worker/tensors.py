@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.machines.worker.values import DTYPES, Raw, Value
-from warpsmith.records import Kind, Signature
+from warpsmith.records import ArgumentKind, Signature
 
 
 def to_raw(tensor: Tensor) -> Raw:
@@ -35,12 +35,12 @@ def to_values(values: Sequence[object], signature: Signature | None = None) -> t
     return tuple(_value(value, kind) for value, kind in zip(values, kinds, strict=True))
 
 
-def _value(value: object, kind: Kind | None) -> Value:
+def _value(value: object, kind: ArgumentKind | None) -> Value:
     if isinstance(value, Tensor):
         return to_raw(value)
     if isinstance(value, tuple):
         return tuple(to_raw(part) for part in value)
-    if kind is Kind.FLOAT and isinstance(value, int | float):
+    if kind is ArgumentKind.FLOAT and isinstance(value, int | float):
         return float(value)
     if value is None or isinstance(value, bool | int | float | list):
         return value

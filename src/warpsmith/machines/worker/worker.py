@@ -6,9 +6,9 @@ from types import MappingProxyType
 
 import warpsmith
 from warpsmith.base import build
-from warpsmith.isolation import Child, Exchanged, Fault, Frame, FrameError, Limits, Policy, spawn, system_paths
+from warpsmith.isolation import Child, Exchanged, Fault, Frame, FrameError, Policy, ProcessLimits, spawn, system_paths
 from warpsmith.machines.virtual import runtime
-from warpsmith.machines.worker.protocol import Answer, Kind, Malformed, parse
+from warpsmith.machines.worker.protocol import FrameKind, MalformedReply, WorkerReply, parse
 
 NATIVE = Path(__file__).parent / "native"
 PACKAGE = Path(warpsmith.__file__).parent
@@ -32,34 +32,34 @@ class Conversation:
     def __init__(self, child: Child, timeout_s: float, answer_bytes: int = DESCRIBED_BYTES) -> None:
         self._child, self._timeout_s, self._answer_bytes = child, timeout_s, answer_bytes
 
-    def load(self, artifact: Path) -> Answer | FrameError:
+    def load(self, artifact: Path) -> WorkerReply | FrameError:
         """Load the artifact."""
-        return self.ask(Frame(Kind.LOAD, str(artifact).encode()), Kind.LOADED)
+        return self.ask(Frame(FrameKind.LOAD, str(artifact).encode()), FrameKind.LOADED)
 
-    def call(self, payload: bytes) -> Answer | FrameError:
+    def call(self, payload: bytes) -> WorkerReply | FrameError:
         """Call the artifact; `payload` is `protocol.call(...)`."""
-        return self.ask(Frame(Kind.CALL, payload), Kind.RESULT)
+        return self.ask(Frame(FrameKind.CALL, payload), FrameKind.RESULT)
 
     def leave(self) -> None:
         """Let the worker end by itself."""
-        self._child.send(Frame(Kind.LEAVE))
+        self._child.send(Frame(FrameKind.LEAVE))
 
-    def ask(self, frame: Frame, due: Kind) -> Answer | FrameError:
+    def ask(self, frame: Frame, due: FrameKind) -> WorkerReply | FrameError:
         """One request and its answer; where there is none, the child's end says more."""
         answer = self.exchange(frame, due)
         if isinstance(answer, FrameError):
             return answer
         try:
             return parse(answer.payload)
-        except Malformed as malformed:
+        except MalformedReply as malformed:
             return FrameError(Fault.MALFORMED, str(malformed))
 
-    def exchange(self, frame: Frame, due: Kind) -> Frame | FrameError:
+    def exchange(self, frame: Frame, due: FrameKind) -> Frame | FrameError:
         """One frame out and one in, of the kind that is due."""
         error = self._child.send(frame, self._timeout_s)
         return error if error is not None else self._child.receive(self._timeout_s, due, self._answer_bytes)
 
-    def timed(self, frame: Frame, due: Kind) -> Exchanged:
+    def timed(self, frame: Frame, due: FrameKind) -> Exchanged:
         """The same under the judge's clock."""
         return self._child.exchange(frame, self._timeout_s, due, self._answer_bytes, SPIN_S)
 
@@ -70,7 +70,11 @@ def start(policy: Policy, pass_fds: Sequence[int] = (), around: Sequence[str] = 
 
 
 def worker_policy(
-    artifact: Path, folder: Path, limits: Limits, more: Mapping[str, str] = MappingProxyType({}), devices: bool = False
+    artifact: Path,
+    folder: Path,
+    limits: ProcessLimits,
+    more: Mapping[str, str] = MappingProxyType({}),
+    devices: bool = False,
 ) -> Policy:
     """What a worker may see: its runtime and the artifact, and a GPU where it is given `devices`."""
     readable = (*system_paths(), folder, worker().parent, artifact)

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from warpsmith.base import UsageError
 from warpsmith.languages import find_language
-from warpsmith.records import Argument, Direction, Kind, Role, Signature, Task
+from warpsmith.records import Argument, ArgumentKind, Direction, Role, Signature, Task
 
 TYPES = {
-    Kind.TENSOR: "Tensor",
-    Kind.OPTIONAL_TENSOR: "Optional[Tensor]",
-    Kind.TENSORS: "Sequence[Tensor]",
-    Kind.FLOAT: "float",
-    Kind.INT: "int",
-    Kind.BOOL: "bool",
-    Kind.INTS: "Sequence[int]",
+    ArgumentKind.TENSOR: "Tensor",
+    ArgumentKind.OPTIONAL_TENSOR: "Optional[Tensor]",
+    ArgumentKind.TENSORS: "Sequence[Tensor]",
+    ArgumentKind.FLOAT: "float",
+    ArgumentKind.INT: "int",
+    ArgumentKind.BOOL: "bool",
+    ArgumentKind.INTS: "Sequence[int]",
 }
 DIFFERENTIABLE = (Role.INPUT, Role.PARAMETER)
 # Names of arguments are the task's, so everything else in the text begins with an underscore.
@@ -130,7 +130,7 @@ def _likes(signature: Signature) -> Iterable[str]:
     names = {a.name: a for a in signature.arguments}
     for result in signature.results:
         like = names.get(result.removeprefix("grad_"))
-        if like is None or like.kind is not Kind.TENSOR:
+        if like is None or like.kind is not ArgumentKind.TENSOR:
             raise UsageError(
                 f"Result {result} of backward is not the gradient of one tensor argument, so its shape is not known "
                 "without running it. Export the forward kernel alone."
@@ -140,8 +140,8 @@ def _likes(signature: Signature) -> Iterable[str]:
 
 def _autograd(task: Task) -> str:
     forward, backward = (python_names(task.signature(direction)) for direction in Direction)
-    tensors = [a for a in forward.arguments if a.kind is Kind.TENSOR]
-    others = [a for a in forward.arguments if a.kind is not Kind.TENSOR]
+    tensors = [a for a in forward.arguments if a.kind is ArgumentKind.TENSOR]
+    others = [a for a in forward.arguments if a.kind is not ArgumentKind.TENSOR]
     if odd := next((a for a in others if a.role in DIFFERENTIABLE), None):
         raise UsageError(
             f"Argument {odd.name} is {odd.kind}: autograd is made for tensors. Export one direction alone."

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from warpsmith.search.proposals.lessons import MOST_KEPT, kept, lesson_of
     from warpsmith.search.proposals.operators import OPERATORS, SEED, TRANSLATE, TUNE, usable
     from warpsmith.search.proposals.opinion import Opinion, Screen
-    from warpsmith.search.proposals.prompts import Broken, Subject
+    from warpsmith.search.proposals.prompts import Broken, PromptContext
     from warpsmith.search.proposals.proposer import Made, Proposer
 
 __getattr__ = lazy_members(__name__)

@@ -51,27 +51,29 @@ class Block:
 
 
 @dataclass(frozen=True)
-class BadAnswer:
+class UnusableProposal:
     """An answer without a usable kernel: a reason and a sentence that can go back to the model."""
 
     fault: AnswerFault
     detail: str
 
 
-def read_answer(text: str, original: str = "", key: str = Language.TORCH) -> Draft | BadAnswer:
+def read_answer(text: str, original: str = "", key: str = Language.TORCH) -> Draft | UnusableProposal:
     """Return the draft of an answer in a language; `original` is the text that a patch in it changes."""
     wanted = find_language(key)
     text = _plain(text)
     if not text.strip():
-        return BadAnswer(AnswerFault.EMPTY, "The answer has no text.")
+        return UnusableProposal(AnswerFault.EMPTY, "The answer has no text.")
     blocks, whole = _blocks(text)
     if not blocks:
         return _without_block(text, whole, wanted)
     code = _code(blocks, original, wanted)
-    if isinstance(code, BadAnswer):
+    if isinstance(code, UnusableProposal):
         return code
     if len(code) > MOST_BYTES:
-        return BadAnswer(AnswerFault.TOO_LONG, f"The code has {len(code)} characters; at most {MOST_BYTES} are taken.")
+        return UnusableProposal(
+            AnswerFault.TOO_LONG, f"The code has {len(code)} characters; at most {MOST_BYTES} are taken."
+        )
     return Draft(_labelled(text, "name"), _labelled(text, "thought"), code)
 
 
@@ -97,25 +99,27 @@ def _blocks(text: str) -> tuple[list[Block], bool]:
     return found, not fence
 
 
-def _without_block(text: str, whole: bool, wanted: LanguageSpec) -> Draft | BadAnswer:
+def _without_block(text: str, whole: bool, wanted: LanguageSpec) -> Draft | UnusableProposal:
     if REFUSAL.search(text[:400]):
-        return BadAnswer(AnswerFault.REFUSAL, f"The model refused: {' '.join(text.split())[:160]}")
+        return UnusableProposal(AnswerFault.REFUSAL, f"The model refused: {' '.join(text.split())[:160]}")
     if not whole:
-        return BadAnswer(AnswerFault.CUT_OFF, "The code block is opened and never closed: the answer was cut off.")
+        return UnusableProposal(
+            AnswerFault.CUT_OFF, "The code block is opened and never closed: the answer was cut off."
+        )
     if wanted.kernel.search(text) and wanted.opening in text:
         start = text.index(wanted.opening)
         return Draft(_labelled(text[:start], "name"), _labelled(text[:start], "thought"), text[start:].rstrip() + "\n")
-    return BadAnswer(
+    return UnusableProposal(
         AnswerFault.NO_CODE,
         f"The answer has no code block; put the whole kernel into one ```{wanted.fences[0]} block.",
     )
 
 
-def _code(blocks: list[Block], original: str, wanted: LanguageSpec) -> str | BadAnswer:
+def _code(blocks: list[Block], original: str, wanted: LanguageSpec) -> str | UnusableProposal:
     kernels = [one.body for one in blocks if one.language in wanted.fences and wanted.kernel.search(one.body)]
     patches = [one.body for one in blocks if one.language in PATCH]
     if len(kernels) > 1 and len(set(kernels)) > 1:
-        return BadAnswer(
+        return UnusableProposal(
             AnswerFault.SEVERAL_BLOCKS,
             f"The answer has {len(kernels)} code blocks with kernels; give one file in one block.",
         )
@@ -124,28 +128,30 @@ def _code(blocks: list[Block], original: str, wanted: LanguageSpec) -> str | Bad
     if patches and original:
         return _patched(original, patches)
     if patches:
-        return BadAnswer(AnswerFault.PATCH_FAILED, "The answer is a patch, and there is no file it was asked for.")
+        return UnusableProposal(
+            AnswerFault.PATCH_FAILED, "The answer is a patch, and there is no file it was asked for."
+        )
     return _no_kernel(blocks, wanted)
 
 
-def _patched(original: str, patches: list[str]) -> str | BadAnswer:
+def _patched(original: str, patches: list[str]) -> str | UnusableProposal:
     text = original
     for patch in patches:
         made = apply_patch(text, patch)
         if isinstance(made, Unapplied):
-            return BadAnswer(AnswerFault.PATCH_FAILED, made.message)
+            return UnusableProposal(AnswerFault.PATCH_FAILED, made.message)
         text = made
     if text == original:
-        return BadAnswer(AnswerFault.PATCH_FAILED, "The patch changes nothing.")
+        return UnusableProposal(AnswerFault.PATCH_FAILED, "The patch changes nothing.")
     return text
 
 
-def _no_kernel(blocks: list[Block], wanted: LanguageSpec) -> BadAnswer:
+def _no_kernel(blocks: list[Block], wanted: LanguageSpec) -> UnusableProposal:
     named = next((one.language for one in blocks if one.language not in wanted.fences), "")
     if named or any(OTHER.search(one.body) for one in blocks):
         what = named or "another language"
-        return BadAnswer(AnswerFault.WRONG_LANGUAGE, f"The code is {what}; {wanted.title} is wanted.")
-    return BadAnswer(AnswerFault.NO_CODE, "No code block holds a __global__ function or a launch.")
+        return UnusableProposal(AnswerFault.WRONG_LANGUAGE, f"The code is {what}; {wanted.title} is wanted.")
+    return UnusableProposal(AnswerFault.NO_CODE, "No code block holds a __global__ function or a launch.")
 
 
 def _labelled(text: str, label: str) -> str:

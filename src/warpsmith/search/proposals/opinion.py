@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from warpsmith.llm import Answer
+from warpsmith.llm import ModelAnswer
 from warpsmith.records import Candidate, Model
 
 
@@ -12,7 +12,7 @@ class Opinion(Model):
     go: bool = True
     confidence: float = 1.0  # that it is right
     why: str = ""
-    answers: tuple[Answer, ...] = ()  # of models that were asked for it
+    answers: tuple[ModelAnswer, ...] = ()  # of models that were asked for it
 
     @property
     def usd(self) -> float:

@@ -14,7 +14,7 @@ from warpsmith.llm import Prompt
 from warpsmith.records import Direction, Language, Task
 from warpsmith.search.proposals.evidence import digest_profile
 from warpsmith.search.proposals.operators import OPERATORS, Operator
-from warpsmith.search.selection import Member
+from warpsmith.search.selection import RankedKernel
 
 FOLDER = Path(__file__).parent / "prompts"
 MOST_SOURCE = 24_000  # characters of a kernel that a prompt shows
@@ -22,7 +22,7 @@ BACKTICKS = re.compile("`+")
 
 
 @dataclass(frozen=True)
-class Subject:
+class PromptContext:
     """What all prompts of a run share: the task, the direction and the GPU in words."""
 
     task: Task
@@ -53,14 +53,14 @@ class Broken:
 class Material:
     """What one proposal works on."""
 
-    context: Sequence[Member] = ()
-    parents: Sequence[Member] = ()
+    context: Sequence[RankedKernel] = ()
+    parents: Sequence[RankedKernel] = ()
     idea: str = ""
     lessons: Sequence[str] = ()
     broken: Broken | None = None
 
 
-def proposal(subject: Subject, operator: str, material: Material) -> Prompt:
+def proposal(subject: PromptContext, operator: str, material: Material) -> Prompt:
     """The prompt of an operator: task, GPU, kernels from slow to fast, profile, lessons, what to do."""
     row = OPERATORS[operator]
     parts = [subject.words]
@@ -77,7 +77,7 @@ def proposal(subject: Subject, operator: str, material: Material) -> Prompt:
     return Prompt(system=_fill("system", rules=subject.spec.rules), user="\n".join(parts), kind="propose")
 
 
-def translation(subject: Subject, lessons: Sequence[str] = (), last: Broken | None = None) -> Prompt:
+def translation(subject: PromptContext, lessons: Sequence[str] = (), last: Broken | None = None) -> Prompt:
     """The prompt for a first kernel, or for the next attempt at one."""
     words = {"broken": _shown(last.source), "evidence": last.evidence} if last else {}
     what = _fill("retry" if last else "translate", **words)
@@ -93,7 +93,7 @@ def summary(broken: Broken) -> Prompt:
     )
 
 
-def _task(subject: Subject) -> str:
+def _task(subject: PromptContext) -> str:
     task = subject.task
     libraries = f"Libraries it may call: {', '.join(task.libraries)}.\n" if task.libraries else ""
     return _fill(
@@ -124,20 +124,20 @@ def tolerance(task: Task, direction: Direction) -> str:
     )
 
 
-def _kernel(number: int, member: Member) -> str:
+def _kernel(number: int, member: RankedKernel) -> str:
     candidate = member.record.candidate
     macros = f", tuned to {said(candidate.macros)}" if candidate.macros else ""
     title = f"{member.name or 'kernel'}, {member.gain:.2f}× the first kernel{_over_torch(member)}{macros}"
     return _fill("kernel", number=str(number), title=title, source=_shown(candidate.source))
 
 
-def _over_torch(member: Member) -> str:
+def _over_torch(member: RankedKernel) -> str:
     """The measured speedup, where there is one."""
     found = member.fitness.score
     return f", {found.value:.2f}× torch's best" if found.kind == "measured" else ""
 
 
-def _numbers(shown: Sequence[Member], parents: Sequence[Member]) -> list[int]:
+def _numbers(shown: Sequence[RankedKernel], parents: Sequence[RankedKernel]) -> list[int]:
     places = {one.id: place for place, one in enumerate(shown, 1)}
     return [places.get(one.id, 1) for one in parents]
 

@@ -5,18 +5,18 @@ from dataclasses import dataclass
 
 from warpsmith.languages import language_of
 from warpsmith.languages.cuda import read_space, said, tuned
-from warpsmith.llm import Answer, BudgetSpent, ModelError, Prompt, ReplayMismatch
+from warpsmith.llm import BudgetSpent, ModelAnswer, ModelError, Prompt, ReplayMismatch
 from warpsmith.records import Candidate
 from warpsmith.search.planner import draw_for
-from warpsmith.search.proposals.answer import AnswerFault, BadAnswer, Draft, read_answer
+from warpsmith.search.proposals.answer import AnswerFault, Draft, UnusableProposal, read_answer
 from warpsmith.search.proposals.ideas import ideas
 from warpsmith.search.proposals.lessons import notes
 from warpsmith.search.proposals.operators import OPERATORS, SEED, TRANSLATE, TUNE
-from warpsmith.search.proposals.prompts import Broken, Material, Subject, proposal, summary, translation
-from warpsmith.search.slot import Outcome, Proposal, Slot
-from warpsmith.search.state import State
+from warpsmith.search.proposals.prompts import Broken, Material, PromptContext, proposal, summary, translation
+from warpsmith.search.slot import Proposal, Slot, SlotOutcome
+from warpsmith.search.state import SearchState
 
-Ask = Callable[[Slot, Prompt, str], Awaitable[Answer]]
+Ask = Callable[[Slot, Prompt, str], Awaitable[ModelAnswer]]
 SUMMARY = ".summary"  # what is asked beside the proposal itself
 
 
@@ -32,9 +32,9 @@ class Made:
 class Proposer:
     """Fills slots from the state that their generation began with."""
 
-    subject: Subject
+    subject: PromptContext
     target: str  # the task as an evaluator opens it
-    state: State
+    state: SearchState
     seed: int
     start: Candidate | None = None
     summaries: bool = True  # whether a model is asked to tell the last error of a translation in its words
@@ -51,31 +51,31 @@ class Proposer:
     def _tuned(self, slot: Slot) -> Made | Proposal:
         parent = self._member(slot.parents[0])
         if parent is None:
-            return Proposal(slot=slot, outcome=Outcome.DUPLICATE, detail="its parent is no longer among the best")
+            return Proposal(slot=slot, outcome=SlotOutcome.DUPLICATE, detail="its parent is no longer among the best")
         made = tuned(parent, slot.macros).model_copy(update={"task": self.target})
         return self._new(Made(made, _done(slot, name=said(slot.macros))))
 
     async def _asked(self, slot: Slot, ask: Ask) -> Made | Proposal:
-        paid: list[Answer] = []
+        paid: list[ModelAnswer] = []
         try:
             prompt = await self._prompt(slot, ask, paid)
             paid.append(await ask(slot, prompt, ""))
         except ReplayMismatch:
             raise
         except BudgetSpent as error:
-            return Proposal(slot=slot, outcome=Outcome.OUT_OF_BUDGET, detail=str(error), usd=_usd(paid) + error.usd)
+            return Proposal(slot=slot, outcome=SlotOutcome.OUT_OF_BUDGET, detail=str(error), usd=_usd(paid) + error.usd)
         except ModelError as error:
-            return Proposal(slot=slot, outcome=Outcome.MODEL_FAILED, detail=str(error), usd=_usd(paid) + error.usd)
+            return Proposal(slot=slot, outcome=SlotOutcome.MODEL_FAILED, detail=str(error), usd=_usd(paid) + error.usd)
         return self._read(slot, paid)
 
-    def _read(self, slot: Slot, paid: Sequence[Answer]) -> Made | Proposal:
+    def _read(self, slot: Slot, paid: Sequence[ModelAnswer]) -> Made | Proposal:
         """What the last answer to a slot holds: a new candidate, or why not."""
         answer, done = paid[-1], _done(slot, paid=paid)
         parent = self._member(slot.parents[0]) if slot.parents else None
         patch = slot.operator in OPERATORS and OPERATORS[slot.operator].patch
         draft = _drafted(self.subject.language, answer, parent.source if parent and patch else "")
-        if isinstance(draft, BadAnswer):
-            bad = {"outcome": Outcome.BAD_ANSWER, "detail": f"{draft.fault}: {draft.detail}"}
+        if isinstance(draft, UnusableProposal):
+            bad = {"outcome": SlotOutcome.BAD_ANSWER, "detail": f"{draft.fault}: {draft.detail}"}
             return done.model_copy(update={**bad, "source": answer.text[:2000]})
         candidate = Candidate(
             task=self.target,
@@ -92,9 +92,9 @@ class Proposer:
         why = self.state.novelty.why_not(made.candidate.source, made.candidate.macros)
         if not why:
             return made
-        return made.proposal.model_copy(update={"outcome": Outcome.DUPLICATE, "detail": why})
+        return made.proposal.model_copy(update={"outcome": SlotOutcome.DUPLICATE, "detail": why})
 
-    async def _prompt(self, slot: Slot, ask: Ask, paid: list[Answer]) -> Prompt:
+    async def _prompt(self, slot: Slot, ask: Ask, paid: list[ModelAnswer]) -> Prompt:
         """The slot's prompt; before a next attempt the last error is told in a few words by the model itself."""
         last = self.state.chains.get(slot.place) if slot.operator == TRANSLATE else None
         if last is not None and last.source and self.summaries:
@@ -129,18 +129,18 @@ class Proposer:
         return next(found, None)
 
 
-def _drafted(language: str, answer: Answer, original: str) -> Draft | BadAnswer:
+def _drafted(language: str, answer: ModelAnswer, original: str) -> Draft | UnusableProposal:
     if answer.refused:
-        return BadAnswer(AnswerFault.REFUSAL, f"The model refused: {' '.join(answer.text.split())[:160]}")
+        return UnusableProposal(AnswerFault.REFUSAL, f"The model refused: {' '.join(answer.text.split())[:160]}")
     return read_answer(answer.text, original, language)
 
 
-def _done(slot: Slot, name: str = "", paid: Sequence[Answer] = ()) -> Proposal:
+def _done(slot: Slot, name: str = "", paid: Sequence[ModelAnswer] = ()) -> Proposal:
     free = all(answer.usd == 0 for answer in paid)
-    return Proposal(slot=slot, outcome=Outcome.EVALUATED, name=name, usd=_usd(paid), free=free)
+    return Proposal(slot=slot, outcome=SlotOutcome.EVALUATED, name=name, usd=_usd(paid), free=free)
 
 
-def _usd(paid: Sequence[Answer]) -> float:
+def _usd(paid: Sequence[ModelAnswer]) -> float:
     return sum(answer.usd or 0.0 for answer in paid)
 
 

@@ -7,8 +7,8 @@ from warpsmith.base.lazy import lazy_members
 if TYPE_CHECKING:
     from warpsmith.search.selection.bandit import Arm, Bandit
     from warpsmith.search.selection.fitness import gain, slowest
-    from warpsmith.search.selection.population import Member, Population
-    from warpsmith.search.selection.stops import Limits, Progress, left, stop
+    from warpsmith.search.selection.population import Population, RankedKernel
+    from warpsmith.search.selection.stops import Limits, RunProgress, left, stop
     from warpsmith.search.selection.tuner import Trials, point
 
 __getattr__ = lazy_members(__name__)

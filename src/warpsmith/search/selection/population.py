@@ -16,7 +16,7 @@ PRESSURE = 0.7  # how much less likely each next rank is
 
 
 @dataclass(frozen=True)
-class Member:
+class RankedKernel:
     """A kernel that was right and has a time; `gain` is over the run's first one."""
 
     record: Record
@@ -38,9 +38,9 @@ class Population:
 
     room: int = ROOM
     base: Fitness | None = None
-    members: list[Member] = field(default_factory=list)
+    members: list[RankedKernel] = field(default_factory=list)
 
-    def add(self, record: Record, generation: int, name: str = "") -> Member | None:
+    def add(self, record: Record, generation: int, name: str = "") -> RankedKernel | None:
         """Take a record in; None when it is no member: wrong, without a time, or timed otherwise than the base."""
         found = fitness(record)
         if found is None:
@@ -50,14 +50,14 @@ class Population:
         if over is None:
             return None
         niche = cell(record.candidate.source, record.candidate.macros, found.binding)
-        member = Member(record, found, over, niche, generation, name or record.candidate.origin)
+        member = RankedKernel(record, found, over, niche, generation, name or record.candidate.origin)
         if all(member.id != one.id for one in self.members):
             self.members.append(member)
             self._trim()
         return member
 
     @property
-    def best(self) -> Member | None:
+    def best(self) -> RankedKernel | None:
         """The fastest; of equals the first."""
         return max(self.members, key=lambda one: one.gain, default=None)
 
@@ -73,18 +73,18 @@ class Population:
             one = next((known[parent] for parent in one.record.candidate.parents if parent in known), None)
         return tuple(reversed(names))
 
-    def ranked(self) -> list[Member]:
+    def ranked(self) -> list[RankedKernel]:
         """Fastest first; of equals the one that came first."""
         return sorted(self.members, key=lambda one: -one.gain)
 
-    def elites(self) -> dict[str, Member]:
+    def elites(self) -> dict[str, RankedKernel]:
         """The fastest of each cell."""
-        found: dict[str, Member] = {}
+        found: dict[str, RankedKernel] = {}
         for member in self.ranked():
             found.setdefault(member.cell, member)
         return found
 
-    def parent(self, draw: random.Random, without: Iterable[str] = ()) -> Member | None:
+    def parent(self, draw: random.Random, without: Iterable[str] = ()) -> RankedKernel | None:
         """One parent: by rank, or with a fixed share the best of a random cell."""
         barred = set(without)
         ranked = [one for one in self.ranked() if one.id not in barred]
@@ -95,7 +95,7 @@ class Population:
             return draw.choice(niches or ranked)
         return draw.choices(ranked, [PRESSURE**rank for rank in range(len(ranked))])[0]
 
-    def context(self, parents: Sequence[Member], draw: random.Random, room: int = CONTEXT) -> list[Member]:
+    def context(self, parents: Sequence[RankedKernel], draw: random.Random, room: int = CONTEXT) -> list[RankedKernel]:
         """Up to five different kernels from slow to fast: the parents, the best, then others by chance."""
         chosen = {one.id: one for one in parents}
         others = [one for one in self.ranked() if one.id not in chosen]

@@ -18,7 +18,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """How far a run is."""
 
     generation: int = 0
@@ -32,57 +32,57 @@ class Progress:
     out_of_budget: bool = False  # a request could have cost more than is left
 
 
-def left(now: Progress, most: Limits) -> int | None:
+def left(now: RunProgress, most: Limits) -> int | None:
     """How many evaluations the limits leave; None without a bound."""
     return None if most.evaluations is None else max(0, most.evaluations - now.evaluations)
 
 
-Rule = Callable[[Progress, Limits], str]
+Rule = Callable[[RunProgress, Limits], str]
 
 
-def _usd(now: Progress, most: Limits) -> str:
+def _usd(now: RunProgress, most: Limits) -> str:
     over = most.usd is not None and most.usd > 0 and now.usd >= most.usd
     return f"{now.usd:.2f} of {most.usd:.2f} dollars are spent" if over else ""
 
 
-def _minutes(now: Progress, most: Limits) -> str:
+def _minutes(now: RunProgress, most: Limits) -> str:
     over = most.minutes is not None and now.minutes >= most.minutes
     return f"{now.minutes:.1f} of {most.minutes:.1f} minutes are over" if over else ""
 
 
-def _evaluations(now: Progress, most: Limits) -> str:
+def _evaluations(now: RunProgress, most: Limits) -> str:
     over = most.evaluations is not None and now.evaluations >= most.evaluations
     return f"{now.evaluations} of {most.evaluations} evaluations are done" if over else ""
 
 
-def _target(now: Progress, most: Limits) -> str:
+def _target(now: RunProgress, most: Limits) -> str:
     there = most.target is not None and now.gain >= most.target
     return f"the target of {most.target:.2f}× is reached: {now.gain:.2f}×" if there else ""
 
 
-def _roofline(now: Progress, most: Limits) -> str:
+def _roofline(now: RunProgress, most: Limits) -> str:
     near = most.roofline is not None and now.roofline is not None and now.roofline >= most.roofline
     return f"the best kernel is at {now.roofline:.0%} of the roofline, {most.roofline:.0%} was asked" if near else ""
 
 
-def _patience(now: Progress, most: Limits) -> str:
+def _patience(now: RunProgress, most: Limits) -> str:
     idle = most.patience is not None and now.idle >= most.patience
     return f"no gain for {now.idle} generations" if idle else ""
 
 
-def _exhausted(now: Progress, most: Limits) -> str:
+def _exhausted(now: RunProgress, most: Limits) -> str:
     if now.exhausted and now.out_of_budget:
         return "the budget holds no further request, and the tuner has nothing left to try"
     return "nothing is left to propose" if now.exhausted else ""
 
 
-def _generations(now: Progress, most: Limits) -> str:
+def _generations(now: RunProgress, most: Limits) -> str:
     return f"{now.generation} of {most.generations} generations are done" if now.generation >= most.generations else ""
 
 
 RULES: tuple[Rule, ...] = (_target, _roofline, _usd, _minutes, _evaluations, _exhausted, _patience, _generations)
 
 
-def stop(now: Progress, most: Limits) -> str:
+def stop(now: RunProgress, most: Limits) -> str:
     """Why to end, or nothing."""
     return next((why for rule in RULES if (why := rule(now, most))), "")

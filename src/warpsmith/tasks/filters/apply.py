@@ -12,11 +12,11 @@ from warpsmith.tasks.filters.opinion import ABSENT
 from warpsmith.tasks.filters.outputs import axis_variation, output_deviation, output_range
 from warpsmith.tasks.filters.plan import Clock, judged_cases, light_case, pair, trials
 from warpsmith.tasks.filters.report import Filter, FilterReport, FilterResult, Sense, Skip
-from warpsmith.tasks.filters.subject import Sample, Subject
+from warpsmith.tasks.filters.subject import FilteredProgram, Sample
 from warpsmith.tasks.filters.thresholds import REPEAT
 from warpsmith.tasks.filters.trace import trace
 from warpsmith.tasks.inputs import Values
-from warpsmith.tasks.reference import Program
+from warpsmith.tasks.reference import TaskProgram
 
 SECONDS = 20.0  # optional measurements stop when so much has been spent on one task
 DRAWN = 1 << 27  # elements of a case's arguments that are still drawn: half a GiB of float32, about a second
@@ -25,13 +25,13 @@ SLOW_S = 0.5  # a forward call that takes longer is not made dozens of times
 PAIR = 2  # draws that every report needs: a base, and another to compare it with
 
 
-def apply_filters(program: Program, seconds: float = SECONDS) -> FilterReport:
+def apply_filters(program: TaskProgram, seconds: float = SECONDS) -> FilterReport:
     """Return the report of all filters on one task.
 
     This runs the task's code: the caller has confined this process or trusts the task.
     """
     clock = Clock(seconds)
-    subject = Subject(program, clock)
+    subject = FilteredProgram(program, clock)
     cases = _cases(subject)
     samples = _samples(subject, cases)
     answers = list(_answers(subject, samples))
@@ -45,18 +45,18 @@ def apply_filters(program: Program, seconds: float = SECONDS) -> FilterReport:
     )
 
 
-def _cases(subject: Subject) -> list[Case]:
+def _cases(subject: FilteredProgram) -> list[Case]:
     """The cases to judge by: the author's, or the lightest where those are too large to draw."""
     found, light = judged_cases(subject.program.task), light_case(subject.program.task)
     return found if found[0] == light or subject.elements(found[0]) <= DRAWN else [light]
 
 
-def _instead(program: Program, case: Case) -> tuple[str, ...]:
+def _instead(program: TaskProgram, case: Case) -> tuple[str, ...]:
     meant = judged_cases(program.task)[0].name
     return () if case.name == meant else (f"case '{meant}' is too large to draw; case '{case.name}' stands for it",)
 
 
-def _samples(subject: Subject, cases: Sequence[Case]) -> list[Sample]:
+def _samples(subject: FilteredProgram, cases: Sequence[Case]) -> list[Sample]:
     """The base, another seed of it, and further draws while they are cheap."""
     found: list[Sample] = []
     for place, trial in enumerate(trials(cases)):
@@ -65,7 +65,7 @@ def _samples(subject: Subject, cases: Sequence[Case]) -> list[Sample]:
     return found
 
 
-def _answers(subject: Subject, samples: Sequence[Sample]) -> Iterator[FilterResult | Skip]:
+def _answers(subject: FilteredProgram, samples: Sequence[Sample]) -> Iterator[FilterResult | Skip]:
     base, other = samples[:PAIR]
     yield output_range(subject, samples)
     yield output_deviation(subject, samples)
@@ -79,7 +79,7 @@ def _answers(subject: Subject, samples: Sequence[Sample]) -> Iterator[FilterResu
     yield gradient(subject, base)
 
 
-def _light(subject: Subject, samples: Sequence[Sample]) -> Sequence[Sample]:
+def _light(subject: FilteredProgram, samples: Sequence[Sample]) -> Sequence[Sample]:
     """The pair for filters that call often: the same one, or a lighter case's where that one is slow."""
     case = light_case(subject.program.task)
     if subject.clock.forward_s <= SLOW_S or case.name == samples[0].trial.case.name:
@@ -88,7 +88,7 @@ def _light(subject: Subject, samples: Sequence[Sample]) -> Sequence[Sample]:
     return [subject.sample(trial) for trial in pair(case)]
 
 
-def _graph_answers(subject: Subject, base: Sample, other: Sample) -> Iterator[FilterResult | Skip]:
+def _graph_answers(subject: FilteredProgram, base: Sample, other: Sample) -> Iterator[FilterResult | Skip]:
     first = trace(subject, base.arguments)
     yield _repeatability(change(base.outputs, first.values), base)
     yield dead_code(first)
@@ -102,7 +102,7 @@ def _graph_answers(subject: Subject, base: Sample, other: Sample) -> Iterator[Fi
     yield inefficiency(first, second)
 
 
-def _moved_everywhere(subject: Subject, base: Sample, other: Sample) -> Values:
+def _moved_everywhere(subject: FilteredProgram, base: Sample, other: Sample) -> Values:
     """The other draw, with parameters that both draws share (zero biases, unit gains) changed as well."""
     arguments = other.arguments
     for target in targets(subject, arguments):

@@ -9,14 +9,14 @@ from warpsmith.records import Direction, Origin, Tolerance
 from warpsmith.tasks.filters.numbers import norm, ratio, thinned
 from warpsmith.tasks.filters.outputs import least
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Sense
-from warpsmith.tasks.filters.subject import REFUSALS, Sample, Subject
+from warpsmith.tasks.filters.subject import REFUSALS, FilteredProgram, Sample
 from warpsmith.tasks.filters.thresholds import LOOSE
 from warpsmith.tasks.inputs import tensors, widened
 
 BENCHMARKS = (Origin.KERNELBENCH, Origin.ROBUST_KBENCH)  # written for a comparison that is kinder than ours
 
 
-def constant_baseline(subject: Subject, base: Sample, other: Sample) -> FilterResult:
+def constant_baseline(subject: FilteredProgram, base: Sample, other: Sample) -> FilterResult:
     """The error of each lazy answer over what is allowed; at one or below it passes for right.
 
     Constants come from `other`, a draw that a lazy kernel could have seen, and are held against `base`.
@@ -36,7 +36,7 @@ def constant_baseline(subject: Subject, base: Sample, other: Sample) -> FilterRe
     return least(Filter.CONSTANT_BASELINE, measures, 1.0, sentence, Sense.ABOVE)
 
 
-def _guesses(subject: Subject, base: Sample, other: Sample, place: int) -> Iterator[tuple[str, Tensor]]:
+def _guesses(subject: FilteredProgram, base: Sample, other: Sample, place: int) -> Iterator[tuple[str, Tensor]]:
     """Lazy answers with their names, thinned like the truth."""
     output = base.outputs[place]
     shape = thinned(output).shape
@@ -70,7 +70,7 @@ def _bound(tolerance: Tolerance, output: Tensor, truth: Tensor, own_error: float
     return max(tolerance.norm_factor * own_error, floor * norm(truth))
 
 
-def _own_errors(subject: Subject, base: Sample) -> Sequence[float]:
+def _own_errors(subject: FilteredProgram, base: Sample) -> Sequence[float]:
     """torch's own error of each output against float64; zero where the function cannot run in float64 or is slow."""
     if not subject.clock.allows(3):
         return [0.0] * len(base.outputs)

@@ -6,9 +6,21 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from warpsmith.records import Argument, Case, Dtype, Group, Kind, Origin, Role, Signature, Task, Tolerance, Trial
+from warpsmith.records import (
+    Argument,
+    ArgumentKind,
+    Case,
+    Dtype,
+    Group,
+    Origin,
+    Role,
+    Signature,
+    Task,
+    Tolerance,
+    Trial,
+)
 from warpsmith.tasks.filters.plan import Clock, pair
-from warpsmith.tasks.filters.subject import Sample, Subject
+from warpsmith.tasks.filters.subject import FilteredProgram, Sample
 from warpsmith.tasks.formats import backward_signature
 from warpsmith.tasks.inputs import Values, outputs
 
@@ -29,7 +41,7 @@ class FakeProgram:
     @property
     def task(self) -> Task:
         """A task of one case."""
-        specs = [Argument(name=name, kind=Kind.TENSOR, role=LETTERS[name[0]]) for name in self.names]
+        specs = [Argument(name=name, kind=ArgumentKind.TENSOR, role=LETTERS[name[0]]) for name in self.names]
         forward = Signature(arguments=tuple(specs), results=("out",))
         return Task(
             name="fake",
@@ -63,12 +75,12 @@ class FakeProgram:
         return (*grads, *arguments)
 
 
-def subject(function: Callable[..., object], *names: str, shape: tuple[int, ...] = (8, 16)) -> Subject:
+def subject(function: Callable[..., object], *names: str, shape: tuple[int, ...] = (8, 16)) -> FilteredProgram:
     """A subject with time enough."""
-    return Subject(FakeProgram(function, names or ("x",), shape), Clock(60.0))
+    return FilteredProgram(FakeProgram(function, names or ("x",), shape), Clock(60.0))
 
 
-def samples(given: Subject) -> tuple[Sample, Sample]:
+def samples(given: FilteredProgram) -> tuple[Sample, Sample]:
     """Two draws of it."""
     base, other = pair(CASE)
     return given.sample(base), given.sample(other)

@@ -7,11 +7,11 @@ from warpsmith.records import Direction
 from warpsmith.tasks.filters.numbers import largest
 from warpsmith.tasks.filters.outputs import least
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Sense, Skip
-from warpsmith.tasks.filters.subject import Sample, Subject
+from warpsmith.tasks.filters.subject import FilteredProgram, Sample
 from warpsmith.tasks.reference import TwoSided, gradient_names, gradients, upstream
 
 
-def gradient(subject: Subject, base: Sample) -> FilterResult | Skip:
+def gradient(subject: FilteredProgram, base: Sample) -> FilterResult | Skip:
     """The largest magnitude of the gradient of each argument that backward returns one for."""
     wanted = subject.program.task.backward
     if wanted is None:
@@ -30,7 +30,7 @@ def gradient(subject: Subject, base: Sample) -> FilterResult | Skip:
     return least(Filter.GRADIENTS, measures, 0.0, sentence, Sense.ABOVE)
 
 
-def _sizes(subject: Subject, base: Sample) -> list[Measure]:
+def _sizes(subject: FilteredProgram, base: Sample) -> list[Measure]:
     """Of every gradient that autograd can give, of the file that backward was written in."""
     program, arguments, outputs = subject.program, base.arguments, base.outputs
     if isinstance(program, TwoSided):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from warpsmith.tasks.filters.fingerprint import Fingerprint
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Sense, Skip
 from warpsmith.tasks.filters.thresholds import CONSTANT
-from warpsmith.tasks.filters.trace import Call, Seen, Source, Trace, words
+from warpsmith.tasks.filters.trace import Source, TensorSnapshot, Trace, TracedCall, words
 
 RANDOM = ("dropout", "rand", "bernoulli", "normal", "multinomial", "uniform_", "rrelu", "poisson", "exponential_")
 CREATES = ("zeros", "ones", "full", "empty", "arange", "linspace", "eye", "tensor", "new_")
@@ -61,7 +61,7 @@ def inefficiency(traced: Trace, other: Trace) -> FilterResult:
     users = Counter(owner for call in traced.calls for owner in {read.source[:2] for read in call.reads})
     second = {call.index: call for call in other.calls} if len(other.calls) == len(traced.calls) else {}
 
-    def alone(source: Source) -> Call | None:
+    def alone(source: Source) -> TracedCall | None:
         kind, place, _ = source
         sole = kind == "call" and users[(kind, place)] == 1 and (kind, place) not in kept
         return traced.calls[place] if sole else None
@@ -88,51 +88,51 @@ def _live(traced: Trace) -> set[int]:
     return live
 
 
-def _free(call: Call) -> bool:
+def _free(call: TracedCall) -> bool:
     return call.alias or call.mutates or _named(call, RANDOM) or _named(call, CREATES)
 
 
-def _named(call: Call, stems: Sequence[str]) -> bool:
+def _named(call: TracedCall, stems: Sequence[str]) -> bool:
     return any(stem in call.name for stem in stems) if stems is RANDOM else call.name.startswith(tuple(stems))
 
 
-def _marks(one: Sequence[Seen], two: Sequence[Seen]) -> list[tuple[Fingerprint, Fingerprint]]:
+def _marks(one: Sequence[TensorSnapshot], two: Sequence[TensorSnapshot]) -> list[tuple[Fingerprint, Fingerprint]]:
     """The floating tensors of a call in both draws."""
     pairs = zip(one, two, strict=False)
     return [(first.mark, second.mark) for first, second in pairs if first.mark and second.mark]
 
 
-def _varies(one: Call, two: Call) -> bool:
+def _varies(one: TracedCall, two: TracedCall) -> bool:
     """Every floating tensor that was read differs between the draws: a state that starts at zero may stay so."""
     pairs = _marks(one.reads, two.reads)
     return bool(pairs) and not any(a.same(b, CONSTANT) for a, b in pairs)
 
 
-def _constant(one: Call, two: Call) -> bool:
+def _constant(one: TracedCall, two: TracedCall) -> bool:
     """Every floating result agrees, or is the rounding noise of what it was made from."""
     pairs = _marks(one.results, two.results)
     noise = ROUNDING * max((read.mark.size for read in one.reads if read.mark), default=0.0)
     return bool(pairs) and all(a.same(b, CONSTANT) or max(a.size, b.size) <= noise for a, b in pairs)
 
 
-def _does_nothing(call: Call, again: Call | None) -> bool:
+def _does_nothing(call: TracedCall, again: TracedCall | None) -> bool:
     """An activation or arithmetic with a number that leaves its one tensor as it is, in both draws."""
     if call.name not in PARTIAL | ARITHMETIC or again is None:
         return False
     return all(_unchanged(one) for one in (call, again))
 
 
-def _unchanged(call: Call) -> bool:
+def _unchanged(call: TracedCall) -> bool:
     if len(call.reads) != 1 or len(call.results) != 1:
         return False
     given, made = call.reads[0].mark, call.results[0].mark
     return bool(given and made and given.same(made))
 
 
-Alone = Callable[[Source], Call | None]
+Alone = Callable[[Source], TracedCall | None]
 
 
-def _viewed_back(call: Call, alone: Alone) -> bool:
+def _viewed_back(call: TracedCall, alone: Alone) -> bool:
     """A view of a view that is the first tensor again: transposed twice, reshaped there and back."""
     before = alone(call.reads[0].source) if call.reads and call.alias and not call.mutates else None
     if before is None or not before.reads or not before.alias or before.mutates:
@@ -141,7 +141,7 @@ def _viewed_back(call: Call, alone: Alone) -> bool:
     return there != back and before.reads[0].view == back
 
 
-def _cast_back(call: Call, alone: Alone) -> bool:
+def _cast_back(call: TracedCall, alone: Alone) -> bool:
     """A cast to another element type and straight back to the first."""
     before = alone(call.reads[0].source) if call.reads and call.name in CASTS and not call.alias else None
     if before is None or before.name not in CASTS or before.alias:
@@ -149,16 +149,16 @@ def _cast_back(call: Call, alone: Alone) -> bool:
     return before.reads[0].view.dtype == call.results[0].view.dtype
 
 
-def _copied(call: Call, alone: Alone) -> bool:
+def _copied(call: TracedCall, alone: Alone) -> bool:
     """A copy of a result that nobody else looks at."""
     before = alone(call.reads[0].source) if call.reads and call.name == "clone" else None
     return before is not None and not before.alias
 
 
-UNDOES: tuple[Callable[[Call, Alone], bool], ...] = (_viewed_back, _cast_back, _copied)
+UNDOES: tuple[Callable[[TracedCall, Alone], bool], ...] = (_viewed_back, _cast_back, _copied)
 
 
-def _counted(filter_: Filter, found: Sequence[Call], noun: str) -> FilterResult:
+def _counted(filter_: Filter, found: Sequence[TracedCall], noun: str) -> FilterResult:
     shown = ", ".join(call.label for call in found[:SHOWN]) + (", …" if len(found) > SHOWN else "")
     return FilterResult(
         filter=filter_,

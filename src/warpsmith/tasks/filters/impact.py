@@ -11,7 +11,7 @@ from warpsmith.records import Origin, Role
 from warpsmith.tasks.filters.numbers import change, rms
 from warpsmith.tasks.filters.outputs import least
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Skip
-from warpsmith.tasks.filters.subject import REFUSALS, Sample, Subject
+from warpsmith.tasks.filters.subject import REFUSALS, FilteredProgram, Sample
 from warpsmith.tasks.filters.thresholds import IMPACT, IMPACT_UNITS
 from warpsmith.tasks.inputs import Value, Values, tensors
 from warpsmith.tasks.reference import gradients
@@ -24,7 +24,7 @@ ROLES = {
 
 
 @dataclass(frozen=True)
-class Target:
+class PerturbedTensor:
     """One tensor among the arguments: the argument's place, and its place in a tuple."""
 
     name: str
@@ -48,18 +48,18 @@ class Target:
         return (*arguments[: self.place], held, *arguments[self.place + 1 :])
 
 
-def targets(subject: Subject, arguments: Values) -> list[Target]:
+def targets(subject: FilteredProgram, arguments: Values) -> list[PerturbedTensor]:
     """Every tensor among the arguments."""
-    found: list[Target] = []
+    found: list[PerturbedTensor] = []
     for place, (spec, value) in enumerate(zip(subject.signature.arguments, arguments, strict=True)):
         if isinstance(value, Tensor):
-            found.append(Target(spec.name, place, None, spec.role))
+            found.append(PerturbedTensor(spec.name, place, None, spec.role))
         elif isinstance(value, tuple):
-            found.extend(Target(f"{spec.name}[{part}]", place, part, spec.role) for part in range(len(value)))
+            found.extend(PerturbedTensor(f"{spec.name}[{part}]", place, part, spec.role) for part in range(len(value)))
     return found
 
 
-def impact(subject: Subject, base: Sample, other: Sample, filter_: Filter) -> FilterResult | Skip:
+def impact(subject: FilteredProgram, base: Sample, other: Sample, filter_: Filter) -> FilterResult | Skip:
     """How far the outputs move, relative to their size, when one argument of a role is changed alone."""
     every = [t for t in targets(subject, base.arguments) if t.role in ROLES[filter_]]
     chosen = [t for t in every if t.get(base.arguments).numel() and not _spare(subject, t, base, other)]
@@ -79,12 +79,12 @@ def _threshold(base: Sample) -> float:
 
 
 def _measured(
-    subject: Subject, base: Sample, other: Sample, chosen: Sequence[Target]
-) -> tuple[list[Measure], list[Target]]:
+    subject: FilteredProgram, base: Sample, other: Sample, chosen: Sequence[PerturbedTensor]
+) -> tuple[list[Measure], list[PerturbedTensor]]:
     """A measure for each target, and those there was no time for."""
     known = _first_order(subject, base, other, chosen) if len(chosen) > DIRECT else {}
     measures: list[Measure] = []
-    left: list[Target] = []
+    left: list[PerturbedTensor] = []
     for target in chosen:
         if known.get(target.name, 0.0) >= _threshold(base):
             measures.append(Measure(what=f"'{target.name}'", value=known[target.name]))
@@ -96,7 +96,7 @@ def _measured(
     return measures, left
 
 
-def _moved(subject: Subject, base: Sample, other: Sample, target: Target) -> float:
+def _moved(subject: FilteredProgram, base: Sample, other: Sample, target: PerturbedTensor) -> float:
     """The most that any of the changes moves the outputs; the first that shows is enough."""
     most = 0.0
     for changed in changes(target, base.arguments, other.arguments):
@@ -110,7 +110,7 @@ def _moved(subject: Subject, base: Sample, other: Sample, target: Target) -> flo
     return most
 
 
-def changes(target: Target, arguments: Values, redrawn: Values) -> Iterator[Tensor]:
+def changes(target: PerturbedTensor, arguments: Values, redrawn: Values) -> Iterator[Tensor]:
     """Other values for one tensor: another draw, and one of another scale, since means of many values hardly move."""
     old, new = target.get(arguments), target.get(redrawn)
     if new.shape == old.shape and not torch.equal(new, old):
@@ -139,14 +139,16 @@ def shaken(tensor: Tensor) -> Tensor:
     return tensor * (1 + noise) + noise * (rms(tensor.double()) or 1.0)
 
 
-def _spare(subject: Subject, target: Target, base: Sample, other: Sample) -> bool:
+def _spare(subject: FilteredProgram, target: PerturbedTensor, base: Sample, other: Sample) -> bool:
     """A module's buffer (a counter, running statistics in training) may be without impact: nobody drew it."""
     if subject.program.task.origin is Origin.SUITE or target.role is not Role.FIXED:
         return False
     return torch.equal(target.get(base.arguments), target.get(other.arguments))
 
 
-def _first_order(subject: Subject, base: Sample, other: Sample, chosen: Sequence[Target]) -> dict[str, float]:
+def _first_order(
+    subject: FilteredProgram, base: Sample, other: Sample, chosen: Sequence[PerturbedTensor]
+) -> dict[str, float]:
     """Estimates for many targets from one backward pass: |<gradient, change>|, for random signs upstream."""
     source = torch.Generator().manual_seed(11)
     outputs = [output for output in base.outputs if output.is_floating_point()]
@@ -168,5 +170,5 @@ def _first_order(subject: Subject, base: Sample, other: Sample, chosen: Sequence
     return estimates
 
 
-def _flows(target: Target, arguments: Values) -> bool:
+def _flows(target: PerturbedTensor, arguments: Values) -> bool:
     return target.role in (Role.INPUT, Role.PARAMETER) and target.get(arguments).is_floating_point()

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from warpsmith.tasks.filters.numbers import largest, ratio, rms, thinned
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Sense
-from warpsmith.tasks.filters.subject import Sample, Subject
+from warpsmith.tasks.filters.subject import FilteredProgram, Sample
 from warpsmith.tasks.filters.thresholds import DEVIATION, RANGE, VARIATION
 
 
@@ -28,7 +28,7 @@ def least(
     )
 
 
-def output_range(subject: Subject, samples: Sequence[Sample]) -> FilterResult:
+def output_range(subject: FilteredProgram, samples: Sequence[Sample]) -> FilterResult:
     """The largest magnitude of each output in each draw; NaN or infinity fails."""
     measures = [
         Measure(what=f"{subject.result_name(place)} in {sample.where}", value=_reach(output))
@@ -38,7 +38,7 @@ def output_range(subject: Subject, samples: Sequence[Sample]) -> FilterResult:
     return least(Filter.OUTPUT_RANGE, measures, RANGE, "the largest magnitude of {what} is {value:.3g}")
 
 
-def output_deviation(subject: Subject, samples: Sequence[Sample]) -> FilterResult:
+def output_deviation(subject: FilteredProgram, samples: Sequence[Sample]) -> FilterResult:
     """The deviation of each output over everything, relative to its size; of one number, over the draws."""
     measures = [
         Measure(what=f"{subject.result_name(place)} in {sample.where}", value=_spread(output))
@@ -55,7 +55,7 @@ def output_deviation(subject: Subject, samples: Sequence[Sample]) -> FilterResul
     return least(Filter.OUTPUT_DEVIATION, measures, DEVIATION, sentence)
 
 
-def axis_variation(subject: Subject, samples: Sequence[Sample]) -> FilterResult | None:
+def axis_variation(subject: FilteredProgram, samples: Sequence[Sample]) -> FilterResult | None:
     """The deviation along each axis longer than one; nothing when there is no such axis."""
     measures = [
         Measure(

@@ -13,7 +13,7 @@ from torch import Tensor
 from warpsmith.records import Case, Role, Trial
 from warpsmith.tasks.filters.plan import Clock, pair
 from warpsmith.tasks.inputs import Value, Values, mapped, tensors
-from warpsmith.tasks.reference import Program
+from warpsmith.tasks.reference import TaskProgram
 
 ELEMENTS = 1 << 20  # inputs past this are cut: 4 MiB of float32, a fraction of a second for most operations
 ROWS = 4  # the least that is kept of the leading axis, so that variation along it still shows
@@ -57,10 +57,10 @@ class Sample:
         return f"case '{self.trial.case.name}', init {self.trial.init}, seed {self.trial.seed}"
 
 
-class Subject:
+class FilteredProgram:
     """A program with its clock and its cut. `names` are forward's arguments, `results` what it returns."""
 
-    def __init__(self, program: Program, clock: Clock) -> None:
+    def __init__(self, program: TaskProgram, clock: Clock) -> None:
         self.program = program
         self.clock = clock
         self.signature = program.task.forward

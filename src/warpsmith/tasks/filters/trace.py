@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from warpsmith.tasks.filters.fingerprint import Fingerprint, fingerprint
-from warpsmith.tasks.filters.subject import Subject
+from warpsmith.tasks.filters.subject import FilteredProgram
 from warpsmith.tasks.inputs import Values, mapped, tensors
 from warpsmith.tasks.inspection import modes
 
@@ -46,7 +46,7 @@ Source: TypeAlias = tuple[str, int, int]  # ("call" | "argument" | "unknown", wh
 
 
 @dataclass(frozen=True)
-class View:
+class TensorView:
     """Where a tensor lies: two of equal views hold the same values in the same order."""
 
     address: int
@@ -56,18 +56,18 @@ class View:
 
 
 @dataclass(frozen=True)
-class Seen:
+class TensorSnapshot:
     """A tensor as it was at one moment: whose value it held, what that was, and where it lay."""
 
     source: Source
     mark: Fingerprint | None
-    view: View
+    view: TensorView
     version: int
     storage: int
 
 
 @dataclass(frozen=True)
-class Call:
+class TracedCall:
     """One call: what, where in the author's file, what it read, what came out."""
 
     index: int
@@ -75,8 +75,8 @@ class Call:
     line: str
     inside: bool  # made by torch's own modules on behalf of the author's line
     key: str  # equal for two calls of the same function on the same values
-    reads: tuple[Seen, ...]
-    results: tuple[Seen, ...]
+    reads: tuple[TensorSnapshot, ...]
+    results: tuple[TensorSnapshot, ...]
     mutates: bool
     escapes: bool  # its values left torch (item, numpy), or it changed an argument of the task
 
@@ -96,32 +96,32 @@ class Call:
 class Trace:
     """The calls of one run, whose results the outputs are, and whether some value came from outside the trace."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[TracedCall, ...]
     outputs: tuple[Source, ...]
     values: tuple[Tensor, ...]
     strangers: bool
 
 
-def trace(subject: Subject, arguments: Values) -> Trace:
+def trace(subject: FilteredProgram, arguments: Values) -> Trace:
     """Run forward once on copies of the arguments and write down its calls."""
     copies = mapped(arguments, torch.clone)
-    recorder = Recorder(tensors(copies))
+    recorder = CallTracer(tensors(copies))
     with torch.no_grad(), recorder:
         found = subject.program.forward(copies)
     outputs = tuple(recorder.source(tensor) for tensor in found)
     return Trace(tuple(recorder.calls), outputs, tuple(t.detach() for t in found), recorder.strangers)
 
 
-class Recorder(TorchFunctionMode):
+class CallTracer(TorchFunctionMode):
     """Sees every call to torch's Python interface while it is active."""
 
     def __init__(self, arguments: Sequence[Tensor]) -> None:
         super().__init__()
-        self.calls: list[Call] = []
+        self.calls: list[TracedCall] = []
         self.strangers = False
         self._owners: dict[int, tuple[weakref.ref[Tensor], Source]] = {}
         self._places: dict[int, Source] = {}  # by storage: who wrote it last
-        self._marks: dict[tuple[Source, View], Fingerprint | None] = {}
+        self._marks: dict[tuple[Source, TensorView], Fingerprint | None] = {}
         self._argument_storages = {_storage(tensor) for tensor in arguments}
         self._held = list(arguments)
         for place, tensor in enumerate(arguments):
@@ -143,7 +143,7 @@ class Recorder(TorchFunctionMode):
         if made or changed or name not in METADATA:
             self._write_down(made, changed, {read.storage for read in reads})
             self.calls.append(
-                Call(
+                TracedCall(
                     index=len(self.calls),
                     name=name,
                     line=_line(caller),
@@ -185,11 +185,11 @@ class Recorder(TorchFunctionMode):
         for tensor in changed:
             self._places[_storage(tensor)] = ("call", index, 0)
 
-    def _seen(self, tensor: Tensor) -> Seen:
+    def _seen(self, tensor: Tensor) -> TensorSnapshot:
         source, view = self.source(tensor), _view(tensor)
         if (source, view) not in self._marks:
             self._marks[source, view] = fingerprint(tensor)
-        return Seen(source, self._marks[source, view], view, _version(tensor), _storage(tensor))
+        return TensorSnapshot(source, self._marks[source, view], view, _version(tensor), _storage(tensor))
 
     def _own(self, tensor: Tensor, source: Source, fresh: bool = True) -> None:
         self._owners[id(tensor)] = (weakref.ref(tensor), source)
@@ -223,8 +223,8 @@ def _version(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _view(tensor: Tensor) -> View:
-    return View(tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
+def _view(tensor: Tensor) -> TensorView:
+    return TensorView(tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
 
 
 def _name(func: Callable[..., Any]) -> str:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-class Recorded(BaseException):
+class CapturedArguments(BaseException):
     """Carries the arguments of a recorded call out of code that may catch every `Exception`."""
 
     def __init__(self, arguments: tuple[Any, ...], keywords: tuple[str, ...]) -> None:
@@ -19,14 +19,14 @@ class Recorded(BaseException):
 
 def recorder(*arguments: Any, **keywords: Any) -> Any:
     """A function that keeps what it is called with and returns nothing, ever."""
-    raise Recorded((*arguments, *keywords.values()), tuple(keywords))
+    raise CapturedArguments((*arguments, *keywords.values()), tuple(keywords))
 
 
-def recorded(call: Callable[[], Any]) -> Recorded | None:
+def recorded(call: Callable[[], Any]) -> CapturedArguments | None:
     """What the recorder was called with inside `call`; nothing when it never was."""
     try:
         call()
-    except Recorded as caught:
+    except CapturedArguments as caught:
         return caught
     return None
 
@@ -63,7 +63,7 @@ def forward_context(function: Any, arguments: Sequence[Any]) -> Context:
     return context
 
 
-def backward_call(function: Any, arguments: Sequence[Any], grads: Sequence[Tensor]) -> Recorded | None:
+def backward_call(function: Any, arguments: Sequence[Any], grads: Sequence[Tensor]) -> CapturedArguments | None:
     """What `backward` passes to `backward_fn` after a forward on these arguments."""
     context = forward_context(function, arguments)
     function.backward_fn = staticmethod(recorder)

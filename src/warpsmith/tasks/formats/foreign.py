@@ -8,7 +8,7 @@ from torch import Tensor
 
 from warpsmith.records import Family, Init, Role, Trial
 from warpsmith.tasks.inputs import TORCH, Draw, Value, Values, mapped, tensors
-from warpsmith.tasks.inspection import CPU, Bound, Source, called, described, lifted, on_device
+from warpsmith.tasks.inspection import CPU, BoundArgument, Source, called, described, lifted, on_device
 
 
 class ForeignProgram:
@@ -44,7 +44,7 @@ def _device(arguments: Values) -> torch.device:
     return next((tensor.device for tensor in tensors(arguments)), CPU)
 
 
-def _restyled(argument: Bound, trial: Trial, draw: Draw) -> Value:
+def _restyled(argument: BoundArgument, trial: Trial, draw: Draw) -> Value:
     value = argument.value
     if argument.role is Role.INPUT and trial.family is not Family.NORMAL:
         return mapped([value], lambda t: draw.input(*t.shape).to(t.dtype) if t.is_floating_point() else t)[0]

@@ -11,7 +11,7 @@ from warpsmith.tasks.formats.cnames import identifier
 from warpsmith.tasks.formats.codefile import load, wanted
 from warpsmith.tasks.formats.foreign import ForeignProgram
 from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, listed
-from warpsmith.tasks.formats.target import Form, Target
+from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
 from warpsmith.tasks.formats.versions import version_of
 from warpsmith.tasks.inspection import Head
 
@@ -30,7 +30,7 @@ def kernelbench(path: Path) -> ForeignProgram:
     inputs = Inputs(lambda _: listed(get_inputs()), sizes, free)
     head = Head(
         name=identifier(path.stem).lstrip("_"),
-        version=version_of(Target(Form.KERNELBENCH, path)),
+        version=version_of(TaskTarget(TaskFormat.KERNELBENCH, path)),
         origin=Origin.KERNELBENCH,
         description=described_by(model, f"The KernelBench problem {path.stem}."),
         text=read_text(path),

@@ -11,7 +11,6 @@ from warpsmith.base import UsageError, evaluate, nearest, read_text
 from warpsmith.records import (
     Axis,
     Case,
-    Cost,
     Direction,
     Dtype,
     Family,
@@ -22,6 +21,7 @@ from warpsmith.records import (
     Precision,
     Reach,
     Tolerance,
+    WorkFormulas,
 )
 
 ELEMENTS = 1 << 33  # product of a case's axes past which no GPU of today holds the tensors
@@ -84,7 +84,7 @@ class Manifest(Model):
     axes: Mapping[str, AxisEntry]
     tolerance: Tolerance
     precision: Precision = Precision()
-    cost: Mapping[Direction, Cost]
+    cost: Mapping[Direction, WorkFormulas]
     cases: tuple[CaseEntry, ...] = Field(min_length=1)
     heldout: HeldoutEntry | None = None
 

@@ -13,7 +13,7 @@ from warpsmith.base import UsageError
 from warpsmith.records import Case, Dtype, Group, Role, Signature
 from warpsmith.tasks.formats.codefile import SALT, seed
 from warpsmith.tasks.inputs import Values
-from warpsmith.tasks.inspection import Bound, Head, overridden, plain_backward, renamed, smaller, smoke
+from warpsmith.tasks.inspection import BoundArgument, Head, overridden, plain_backward, renamed, smaller, smoke
 from warpsmith.tasks.inspection.bound import bound
 
 Sizes = Mapping[str, int]
@@ -47,7 +47,7 @@ class ModuleSource:
         timing = given.model_copy(update={"name": "timing", "group": Group.TIMING})
         return smoke(self, given, options), given, timing
 
-    def bind(self, case: Case, seed_: int) -> tuple[Bound, ...]:
+    def bind(self, case: Case, seed_: int) -> tuple[BoundArgument, ...]:
         """A new module and new inputs from the seed, at the sizes of the case."""
         sizes = {name: size for name, size in case.axes.items() if name in self._inputs.sizes}
         with overridden(vars(self._code), {name: size for name, size in sizes.items() if hasattr(self._code, name)}):
@@ -71,7 +71,7 @@ class ModuleSource:
         state = {name: value for name, value in zip(self._states, states, strict=True) if isinstance(value, Tensor)}
         return functional_call(self._target, state, tuple(inputs))
 
-    def backward(self, forward: Signature, smallest: Sequence[Bound]) -> Signature:
+    def backward(self, forward: Signature, smallest: Sequence[BoundArgument]) -> Signature:
         """Upstream gradients, then forward's arguments."""
         return plain_backward(forward, smallest)
 

@@ -4,27 +4,27 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warpsmith.tasks.formats.own import OwnProgram
-from warpsmith.tasks.formats.target import Form, Target
-from warpsmith.tasks.inputs import Shape
+from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
+from warpsmith.tasks.inputs import ExampleShape
 
 if TYPE_CHECKING:
-    from warpsmith.tasks.reference import Program
+    from warpsmith.tasks.reference import TaskProgram
 
 
-def program_for(target: Target, shapes: Sequence[Shape] = ()) -> "Program":
+def program_for(target: TaskTarget, shapes: Sequence[ExampleShape] = ()) -> "TaskProgram":
     """The program of a target, by its format. Torch comes with the foreign ones."""
     match target.form:
-        case Form.SUITE | Form.OWN:
+        case TaskFormat.SUITE | TaskFormat.OWN:
             return OwnProgram(target.path)
-        case Form.ROBUST_KBENCH:
+        case TaskFormat.ROBUST_KBENCH:
             from warpsmith.tasks.formats.robust_kbench import KbenchProgram
 
             return KbenchProgram(target.path)
-        case Form.KERNELBENCH:
+        case TaskFormat.KERNELBENCH:
             from warpsmith.tasks.formats.kernelbench import kernelbench
 
             return kernelbench(target.path)
-        case Form.MODULE:
+        case TaskFormat.MODULE:
             from warpsmith.tasks.formats.user import user_program
 
             return user_program(target.path, target.name, shapes)

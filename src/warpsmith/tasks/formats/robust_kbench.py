@@ -9,16 +9,23 @@ from torch import Tensor
 
 from warpsmith.base import UsageError, nearest, read_text
 from warpsmith.records import Argument, Case, Direction, Dtype, Group, Origin, Role, Signature, Task, Trial
-from warpsmith.tasks.formats.autograd import Recorded, backward_call, gradient_places, recorded, recorder, written_names
+from warpsmith.tasks.formats.autograd import (
+    CapturedArguments,
+    backward_call,
+    gradient_places,
+    recorded,
+    recorder,
+    written_names,
+)
 from warpsmith.tasks.formats.cnames import identifier, identifiers
 from warpsmith.tasks.formats.codefile import SALT, load, seed, wanted
 from warpsmith.tasks.formats.foreign import ForeignProgram
 from warpsmith.tasks.formats.kbench_config import Setting, read_settings
 from warpsmith.tasks.formats.kernelbench import described_by
-from warpsmith.tasks.formats.target import Form, Target
+from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
 from warpsmith.tasks.formats.versions import kbench_files, version_of
 from warpsmith.tasks.inputs import Values
-from warpsmith.tasks.inspection import NUMBERS, Bound, Head, called, renamed, smaller, smoke, values
+from warpsmith.tasks.inspection import NUMBERS, BoundArgument, Head, called, renamed, smaller, smoke, values
 from warpsmith.tasks.inspection.bound import bound
 from warpsmith.tasks.reference import upstream
 
@@ -84,7 +91,7 @@ class KbenchSource:
         texts = [f"# {path.name}\n{read_text(path)}" for path in kbench_files(folder) if path.suffix == ".py"]
         return Head(
             name=identifier(folder.name).lstrip("_"),
-            version=version_of(Target(Form.ROBUST_KBENCH, folder)),
+            version=version_of(TaskTarget(TaskFormat.ROBUST_KBENCH, folder)),
             origin=Origin.ROBUST_KBENCH,
             description=described_by(self._function, f"The robust-kbench task {folder.name}."),
             text="\n\n".join(texts),
@@ -109,7 +116,7 @@ class KbenchSource:
         self._settings[setting.name] = setting
         return _case(setting)
 
-    def bind(self, case: Case, seed_: int) -> tuple[Bound, ...]:
+    def bind(self, case: Case, seed_: int) -> tuple[BoundArgument, ...]:
         """What the model of a case passes to `fn` for inputs from the seed."""
         setting = self._settings[case.name]
         seed(seed_ ^ SALT)
@@ -124,7 +131,9 @@ class KbenchSource:
         self._keywords = call.keywords
         return self._bound(call, inputs, frozenset(map(id, model.buffers())))
 
-    def _bound(self, call: Recorded, inputs: Sequence[Any], buffers: frozenset[int]) -> tuple[Bound, ...]:
+    def _bound(
+        self, call: CapturedArguments, inputs: Sequence[Any], buffers: frozenset[int]
+    ) -> tuple[BoundArgument, ...]:
         given = {id(value) for value in inputs}
         found = []
         for name, note, value in self._named(call):
@@ -133,7 +142,7 @@ class KbenchSource:
             found.append(bound(name, value, role, str(self._path), note))
         return renamed(found)
 
-    def _named(self, call: Recorded) -> list[tuple[str, str, Any]]:
+    def _named(self, call: CapturedArguments) -> list[tuple[str, str, Any]]:
         parameters = list(inspect.signature(self._function).parameters.values())
         plain = len(call.arguments) - len(call.keywords)
         names = [p.name for p in parameters[:plain]] + [f"argument_{i}" for i in range(len(parameters), plain)]
@@ -152,7 +161,7 @@ class KbenchSource:
             function.forward_fn = staticmethod(self._function)
         return function
 
-    def backward(self, forward: Signature, smallest: Sequence[Bound]) -> Signature | None:
+    def backward(self, forward: Signature, smallest: Sequence[BoundArgument]) -> Signature | None:
         """What `AutogradFunction.backward` passes to `backward_fn`, and whose gradients it takes from it."""
         if self._autograd is None:
             return None
@@ -171,7 +180,7 @@ class KbenchSource:
         return Signature(arguments=self._passed(call, forward, given, grads), results=results)
 
     def _passed(
-        self, call: Recorded, forward: Signature, given: Values, grads: Sequence[Tensor]
+        self, call: CapturedArguments, forward: Signature, given: Values, grads: Sequence[Tensor]
     ) -> tuple[Argument, ...]:
         known = {id(v): (a.name, a.role) for v, a in zip(given, forward.arguments, strict=True) if v is not None}
         for name, grad in zip(forward.results, grads, strict=True):

@@ -4,10 +4,15 @@ import ast
 from pathlib import Path
 
 from warpsmith.base import UsageError
-from warpsmith.records import Argument, Kind, Role, Signature
+from warpsmith.records import Argument, ArgumentKind, Role, Signature
 
 ROLES = {"Input": Role.INPUT, "Parameter": Role.PARAMETER, "Fixed": Role.FIXED}
-NUMBERS = {"float": Kind.FLOAT, "int": Kind.INT, "bool": Kind.BOOL, "list[int]": Kind.INTS}
+NUMBERS = {
+    "float": ArgumentKind.FLOAT,
+    "int": ArgumentKind.INT,
+    "bool": ArgumentKind.BOOL,
+    "list[int]": ArgumentKind.INTS,
+}
 
 
 def read_signature(path: Path, text: str, results: tuple[str, ...]) -> Signature:
@@ -21,8 +26,8 @@ def read_signature(path: Path, text: str, results: tuple[str, ...]) -> Signature
 
 def backward_signature(forward: Signature, saved: tuple[str, ...]) -> Signature:
     """The contract of backward: the upstream gradients, forward's arguments, what forward saved; gradients out."""
-    grads = tuple(Argument(name=f"grad_{name}", kind=Kind.TENSOR, role=Role.GRAD) for name in forward.results)
-    kept = tuple(Argument(name=name, kind=Kind.TENSOR, role=Role.SAVED) for name in saved)
+    grads = tuple(Argument(name=f"grad_{name}", kind=ArgumentKind.TENSOR, role=Role.GRAD) for name in forward.results)
+    kept = tuple(Argument(name=name, kind=ArgumentKind.TENSOR, role=Role.SAVED) for name in saved)
     wanted = [a.name for a in forward.arguments if a.role in (Role.INPUT, Role.PARAMETER)]
     return Signature(arguments=(*grads, *forward.arguments, *kept), results=tuple(f"grad_{name}" for name in wanted))
 
@@ -47,11 +52,11 @@ def _argument(path: Path, arg: ast.arg) -> Argument:
     note = ast.unparse(arg.annotation) if arg.annotation else ""
     if note in NUMBERS:
         return Argument(name=arg.arg, kind=NUMBERS[note], role=Role.CONSTANT)
-    bare, kind = note, Kind.TENSOR
+    bare, kind = note, ArgumentKind.TENSOR
     if note.endswith(" | None"):
-        bare, kind = note.removesuffix(" | None"), Kind.OPTIONAL_TENSOR
+        bare, kind = note.removesuffix(" | None"), ArgumentKind.OPTIONAL_TENSOR
     elif note.startswith("tuple[") and note.endswith(", ...]"):
-        bare, kind = note[len("tuple[") : -len(", ...]")], Kind.TENSORS
+        bare, kind = note[len("tuple[") : -len(", ...]")], ArgumentKind.TENSORS
     if bare not in ROLES:
         allowed = ", ".join([*ROLES, "Input | None", "tuple[Input, ...]", *NUMBERS])
         raise UsageError(f"{path}:{arg.lineno}: argument '{arg.arg}' is annotated '{note}'; allowed are {allowed}.")

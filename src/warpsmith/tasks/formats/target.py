@@ -16,7 +16,7 @@ KERNELBENCH = (re.compile(r"^class Model\b", re.M), re.compile(r"^def get_inputs
 MOST = 10_000  # files looked at below one folder
 
 
-class Form(StrEnum):
+class TaskFormat(StrEnum):
     """Whose format a task is written in, and so how it is opened."""
 
     SUITE = "suite"
@@ -27,17 +27,17 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True)
-class Target:
+class TaskTarget:
     """One task, found: its format, its folder or file, and the name inside the file where there is one."""
 
-    form: Form
+    form: TaskFormat
     path: Path
     name: str = ""
 
     @property
     def label(self) -> str:
         """The words that name it again."""
-        if self.form is Form.SUITE:
+        if self.form is TaskFormat.SUITE:
             return self.path.name
         return f"{self.path}:{self.name}" if self.name else str(self.path)
 
@@ -47,7 +47,7 @@ class Target:
         return self.path if self.path.is_dir() else self.path.parent
 
 
-def find(text: str) -> Target:
+def find(text: str) -> TaskTarget:
     """The one task that a text means; a `UsageError` says what it could have meant."""
     file, colon, name = text.rpartition(":")
     if colon and file.endswith(".py"):
@@ -56,17 +56,17 @@ def find(text: str) -> Target:
     if text in folders():
         if path.is_dir() and next(_holds(path.resolve()), None):  # a folder of a task's kernels is not meant
             raise UsageError(f"'{text}' is a task of the suite and a path here. Write ./{text} for the path.")
-        return Target(Form.SUITE, suite_folder(text))
+        return TaskTarget(TaskFormat.SUITE, suite_folder(text))
     if path.is_dir():
         return _folder(path.resolve())
     if path.is_file():
         return _file(path.resolve())
     if "/" in text or text.endswith((".py", ".toml")):
         raise UsageError(f"Path '{text}' does not exist.{_beside(path)}")
-    return Target(Form.SUITE, suite_folder(text))
+    return TaskTarget(TaskFormat.SUITE, suite_folder(text))
 
 
-def find_all(text: str) -> tuple[Target, ...]:
+def find_all(text: str) -> tuple[TaskTarget, ...]:
     """The tasks that a text means: every one below a folder that is not a task itself, else the one."""
     path = Path(text)
     if text in folders() or not path.is_dir() or _form(path.resolve()):
@@ -78,18 +78,18 @@ def find_all(text: str) -> tuple[Target, ...]:
     return found
 
 
-def _named(path: Path, name: str) -> Target:
+def _named(path: Path, name: str) -> TaskTarget:
     if not path.is_file():
         raise UsageError(f"File '{path}' does not exist.{_beside(path)}")
     if not name.isidentifier():
         raise UsageError(f"'{name}' after {path}: is not a name. Write file.py:Name, a module or a function in it.")
-    return Target(Form.MODULE, path.resolve(), name)
+    return TaskTarget(TaskFormat.MODULE, path.resolve(), name)
 
 
-def _folder(path: Path) -> Target:
+def _folder(path: Path) -> TaskTarget:
     form = _form(path)
     if form:
-        return Target(form, path)
+        return TaskTarget(form, path)
     inside = [target.label for target in _below(path)]
     if inside:
         shown = ", ".join(inside[:3]) + (", …" if len(inside) > 3 else "")
@@ -97,26 +97,26 @@ def _folder(path: Path) -> Target:
     raise UsageError(f"No task in {path}. {_what_is()}")
 
 
-def _holds(folder: Path) -> Iterator[Target]:
+def _holds(folder: Path) -> Iterator[TaskTarget]:
     """The tasks that a folder is or has."""
     form = _form(folder)
-    yield from (Target(form, folder),) if form else _below(folder)
+    yield from (TaskTarget(form, folder),) if form else _below(folder)
 
 
-def _form(folder: Path) -> Form | None:
+def _form(folder: Path) -> TaskFormat | None:
     if (folder / MANIFEST).is_file():
-        return Form.SUITE if folder.parent == root().resolve() else Form.OWN
-    return Form.ROBUST_KBENCH if (folder / FUNCTION).is_file() else None
+        return TaskFormat.SUITE if folder.parent == root().resolve() else TaskFormat.OWN
+    return TaskFormat.ROBUST_KBENCH if (folder / FUNCTION).is_file() else None
 
 
-def _file(path: Path) -> Target:
+def _file(path: Path) -> TaskTarget:
     if path.name in (MANIFEST, FUNCTION):
         return _folder(path.parent)
     if path.suffix != ".py":
         raise UsageError(f"File {path} is no task. {_what_is()}")
     if not _is_kernelbench(path):
         raise UsageError(f"{path}: no class Model with get_inputs(). Write {path.name}:Name for a module or function.")
-    return Target(Form.KERNELBENCH, path)
+    return TaskTarget(TaskFormat.KERNELBENCH, path)
 
 
 def _is_kernelbench(path: Path) -> bool:
@@ -124,7 +124,7 @@ def _is_kernelbench(path: Path) -> bool:
     return all(part.search(text) for part in KERNELBENCH)
 
 
-def _below(folder: Path) -> Iterator[Target]:
+def _below(folder: Path) -> Iterator[TaskTarget]:
     seen, waiting = 0, [folder]
     while waiting:
         here = waiting.pop(0)
@@ -137,11 +137,11 @@ def _below(folder: Path) -> Iterator[Target]:
             if path.is_dir():
                 form = _form(path)
                 if form:
-                    yield Target(form, path)
+                    yield TaskTarget(form, path)
                 else:
                     waiting.append(path)
             elif path.suffix == ".py" and _is_kernelbench(path):
-                yield Target(Form.KERNELBENCH, path)
+                yield TaskTarget(TaskFormat.KERNELBENCH, path)
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
@@ -149,10 +149,10 @@ def _natural(path: Path) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
-def _check_names(found: tuple[Target, ...]) -> None:
+def _check_names(found: tuple[TaskTarget, ...]) -> None:
     places: dict[str, Path] = {}
     for target in found:
-        if target.form is Form.OWN:
+        if target.form is TaskFormat.OWN:
             name = _own_name(target.path)
             if name in places:
                 raise UsageError(f"Two tasks are named '{name}': {places[name]} and {target.path}. Rename one.")

@@ -15,16 +15,16 @@ from warpsmith.tasks.formats.codefile import first_function, load
 from warpsmith.tasks.formats.foreign import ForeignProgram
 from warpsmith.tasks.formats.kernelbench import built, described_by
 from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, listed, parameters
-from warpsmith.tasks.formats.target import Form, Target
+from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
 from warpsmith.tasks.formats.versions import version_of
-from warpsmith.tasks.inputs import Shape
+from warpsmith.tasks.inputs import ExampleShape
 from warpsmith.tasks.inspection import Head
 
 BATCH_AXIS = "batch"
 EXAMPLES = ("inputs", "example_inputs", "get_inputs")
 
 
-def user_program(path: Path, name: str, shapes: Sequence[Shape] = ()) -> ForeignProgram:
+def user_program(path: Path, name: str, shapes: Sequence[ExampleShape] = ()) -> ForeignProgram:
     """What a user's file defines under a name, run here: the caller decides where here is."""
     code = load(path)
     thing = _thing(code, path, name)
@@ -33,7 +33,7 @@ def user_program(path: Path, name: str, shapes: Sequence[Shape] = ()) -> Foreign
     _check_names(shapes, parameters(thing), path, name)
     head = Head(
         name=identifier(f"{path.stem}_{name}"),
-        version=version_of(Target(Form.MODULE, path, name), shapes),
+        version=version_of(TaskTarget(TaskFormat.MODULE, path, name), shapes),
         origin=Origin.MODULE,
         description=described_by(thing, f"{name} of {path.name}."),
         text=read_text(path),
@@ -53,7 +53,7 @@ def _thing(code: ModuleType, path: Path, name: str) -> Any:
     raise UsageError(f"{path}: {what}. Name a torch.nn.Module or a function: {', '.join(near) or 'there is none'}.")
 
 
-def _check_names(shapes: Sequence[Shape], known: Sequence[str], path: Path, name: str) -> None:
+def _check_names(shapes: Sequence[ExampleShape], known: Sequence[str], path: Path, name: str) -> None:
     """Refuse a named input at the place of another argument: inputs are given in the order of the arguments."""
     for place, shape in enumerate(shapes):
         if shape.name and known and [shape.name] != [*known[place : place + 1]]:
@@ -79,7 +79,7 @@ def _from_file(code: ModuleType, path: Path, name: str) -> Inputs:
     return Inputs(lambda _: listed(function()), sizes, free)
 
 
-def _shaped(shapes: Sequence[Shape]) -> Inputs:
+def _shaped(shapes: Sequence[ExampleShape]) -> Inputs:
     named = [(_labels(i, shape, shapes[0]), shape) for i, shape in enumerate(shapes)]
     sizes = {label: size for labels, shape in named for label, size in zip(labels, shape.dims, strict=True)}
 
@@ -89,7 +89,7 @@ def _shaped(shapes: Sequence[Shape]) -> Inputs:
     return Inputs(make, sizes, frozenset({BATCH_AXIS} & set(sizes)))
 
 
-def _labels(place: int, shape: Shape, first: Shape) -> list[str]:
+def _labels(place: int, shape: ExampleShape, first: ExampleShape) -> list[str]:
     """Names for the sizes of an input; a leading size that the first input shares is the batch."""
     labels = [f"{shape.name or f'input_{place}'}_{i}" for i in range(len(shape.dims))]
     if shape.dims and first.dims and shape.dims[0] == first.dims[0]:
@@ -97,7 +97,7 @@ def _labels(place: int, shape: Shape, first: Shape) -> list[str]:
     return labels
 
 
-def _drawn(dims: tuple[int, ...], shape: Shape) -> Tensor:
+def _drawn(dims: tuple[int, ...], shape: ExampleShape) -> Tensor:
     dtype: torch.dtype = getattr(torch, shape.dtype)
     if dtype.is_floating_point:
         return torch.randn(dims).to(dtype)

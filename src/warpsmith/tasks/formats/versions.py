@@ -5,16 +5,16 @@ from pathlib import Path
 
 from warpsmith.base import digest, digest_files, read_file
 from warpsmith.records import Origin
-from warpsmith.tasks.formats.target import Form, Target
-from warpsmith.tasks.inputs import Shape
+from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
+from warpsmith.tasks.inputs import ExampleShape
 
 KBENCH_FILES = ("func_forward.py", "func_backward.py", "config_forward.json", "config_backward.json")
 ORIGINS = {
-    Form.SUITE: Origin.SUITE,
-    Form.OWN: Origin.SUITE,
-    Form.ROBUST_KBENCH: Origin.ROBUST_KBENCH,
-    Form.KERNELBENCH: Origin.KERNELBENCH,
-    Form.MODULE: Origin.MODULE,
+    TaskFormat.SUITE: Origin.SUITE,
+    TaskFormat.OWN: Origin.SUITE,
+    TaskFormat.ROBUST_KBENCH: Origin.ROBUST_KBENCH,
+    TaskFormat.KERNELBENCH: Origin.KERNELBENCH,
+    TaskFormat.MODULE: Origin.MODULE,
 }
 
 
@@ -23,10 +23,10 @@ def kbench_files(folder: Path) -> list[Path]:
     return [folder / name for name in KBENCH_FILES if (folder / name).is_file()]
 
 
-def version_of(target: Target, shapes: Sequence[Shape] = ()) -> str:
+def version_of(target: TaskTarget, shapes: Sequence[ExampleShape] = ()) -> str:
     """The hash for a foreign task."""
-    if target.form is Form.ROBUST_KBENCH:
+    if target.form is TaskFormat.ROBUST_KBENCH:
         return digest_files(kbench_files(target.path))
-    if target.form is Form.MODULE:
+    if target.form is TaskFormat.MODULE:
         return digest(read_file(target.path), target.name, *map(str, shapes))
     return digest_files([target.path])

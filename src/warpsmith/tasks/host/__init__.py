@@ -6,7 +6,7 @@ from warpsmith.base.lazy import lazy_members
 
 if TYPE_CHECKING:
     from warpsmith.tasks.host.client import policy
-    from warpsmith.tasks.host.find import Target, find_all, open_task, read_shape
+    from warpsmith.tasks.host.find import TaskTarget, find_all, open_task, read_shape
     from warpsmith.tasks.host.opened import LocalTask, OpenTask
 
 __getattr__ = lazy_members(__name__)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 import warpsmith
 from warpsmith.base import HarnessError, UsageError
-from warpsmith.isolation import Child, Fault, Frame, FrameError, Limits, Policy, spawn, system_paths
+from warpsmith.isolation import Child, Fault, Frame, FrameError, Policy, ProcessLimits, spawn, system_paths
 from warpsmith.records import Confined, Direction, Task, Trial
 from warpsmith.tasks.filters import FilterReport
-from warpsmith.tasks.formats import ORIGINS, Form, Target, read_task, version_of
+from warpsmith.tasks.formats import ORIGINS, TaskFormat, TaskTarget, read_task, version_of
 from warpsmith.tasks.host.opened import OpenOptions
-from warpsmith.tasks.host.requests import REQUEST, Answer, Opening, Request, Verb
+from warpsmith.tasks.host.requests import REQUEST, Opening, TaskReply, TaskRequest, Verb
 
 if TYPE_CHECKING:
     from warpsmith.tasks.reference import Problem
@@ -33,7 +33,7 @@ STACK = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<functi
 class TaskClient:
     """A task whose code runs in a confined child, started at the first request and ended with the block."""
 
-    def __init__(self, target: Target, options: OpenOptions) -> None:
+    def __init__(self, target: TaskTarget, options: OpenOptions) -> None:
         self._target = target
         self._options = options
         self._child: Child | None = None
@@ -44,9 +44,9 @@ class TaskClient:
 
     @cached_property
     def _task(self) -> Task:
-        if self._target.form in (Form.SUITE, Form.OWN):
+        if self._target.form in (TaskFormat.SUITE, TaskFormat.OWN):
             return read_task(self._target.path)  # described by its text; nothing of it needs to run
-        found = Task.read(self._ask(Request(verb=Verb.DESCRIBE, seconds=self._options.seconds)))
+        found = Task.read(self._ask(TaskRequest(verb=Verb.DESCRIBE, seconds=self._options.seconds)))
         if isinstance(found, str):
             self._nonsense(found)
         version = version_of(self._target, self._options.shapes)
@@ -59,7 +59,7 @@ class TaskClient:
         from warpsmith.tasks.host.wire import decode, same_signature
 
         signature, seconds = self._task.signature(direction), self._options.seconds
-        payload = self._ask(Request(verb=Verb.PROBLEM, seconds=seconds, direction=direction, trial=trial))
+        payload = self._ask(TaskRequest(verb=Verb.PROBLEM, seconds=seconds, direction=direction, trial=trial))
         try:
             found = decode(payload)
         except ValueError as error:
@@ -70,7 +70,7 @@ class TaskClient:
 
     def filter(self) -> FilterReport:
         """All filters on it, run beside its code: a task that lies here lies about itself."""
-        found = FilterReport.read(self._ask(Request(verb=Verb.FILTER, seconds=self._options.seconds)))
+        found = FilterReport.read(self._ask(TaskRequest(verb=Verb.FILTER, seconds=self._options.seconds)))
         if isinstance(found, str):
             self._nonsense(found)
         return found
@@ -80,15 +80,15 @@ class TaskClient:
         """What confinement its code runs under."""
         return self._started().confined
 
-    def _ask(self, request: Request) -> bytes:
+    def _ask(self, request: TaskRequest) -> bytes:
         child = self._started()
         sent = child.send(Frame(REQUEST, request.text().encode()))
         found = sent or child.receive(request.seconds, limit_bytes=self._options.memory_bytes)
         if isinstance(found, FrameError):
             self._blame(found, request)
-        if found.kind == Answer.REFUSED:
+        if found.kind == TaskReply.REFUSED:
             raise UsageError(_printable(found.payload.decode(errors="replace")))
-        if found.kind != Answer.DONE:
+        if found.kind != TaskReply.DONE:
             self._nonsense(f"a frame of kind {found.kind}")
         return found.payload
 
@@ -96,7 +96,7 @@ class TaskClient:
         if self._child is None:
             argv = [sys.executable, "-P", "-m", "warpsmith.tasks.host.server", self._opening().text()]
             self._child = spawn(argv, policy(self._target, self._options))
-            ready = self._child.receive(START_S, Answer.READY)
+            ready = self._child.receive(START_S, TaskReply.READY)
             if isinstance(ready, FrameError):
                 raise HarnessError(f"The process for a task's code did not start: {self._ended()}.")
         return self._child
@@ -116,7 +116,7 @@ class TaskClient:
         outcome = self._child.wait()
         return f"{outcome.sentence(self._child.policy)}; {_printable(outcome.stderr.decode(errors='replace')[-500:])}"
 
-    def _blame(self, error: FrameError, request: Request) -> NoReturn:
+    def _blame(self, error: FrameError, request: TaskRequest) -> NoReturn:
         assert self._child is not None  # a frame came from it, or failed to
         if error.fault not in (Fault.LATE, Fault.MISSING, Fault.SHORT):
             self._nonsense(error.detail)
@@ -150,13 +150,13 @@ class TaskClient:
             self._child = None
 
 
-def policy(target: Target, options: OpenOptions) -> Policy:
+def policy(target: TaskTarget, options: OpenOptions) -> Policy:
     """What a task's code may see and use: python, the packages, its own files; no network."""
     packages = [str(path) for path in package_paths()]
     env = {"PYTHONPATH": os.pathsep.join(packages), "PYTHONDONTWRITEBYTECODE": "1"}
     threads = options.threads or min(os.cpu_count() or 1, 16)
     env |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    limits = Limits(
+    limits = ProcessLimits(
         wall_s=LIFE_S,
         cpu_s=int(LIFE_S),
         memory_bytes=options.memory_bytes + TORCH_BYTES,
@@ -174,7 +174,7 @@ def package_paths() -> list[Path]:
     return [path for path in dict.fromkeys(found) if path.exists()]
 
 
-def visible(target: Target) -> tuple[Path, ...]:
+def visible(target: TaskTarget) -> tuple[Path, ...]:
     """A task's own files: its folder, or its file with the Python files and packages beside it."""
     if target.path.is_dir():
         return (target.path,)

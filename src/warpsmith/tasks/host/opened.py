@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from warpsmith.records import Direction, Task, Trial
 from warpsmith.tasks import filters
-from warpsmith.tasks.formats import Form, Target, program_for, read_task
-from warpsmith.tasks.inputs import Shape
+from warpsmith.tasks.formats import TaskFormat, TaskTarget, program_for, read_task
+from warpsmith.tasks.inputs import ExampleShape
 
 if TYPE_CHECKING:
-    from warpsmith.tasks.reference import Problem, Program
+    from warpsmith.tasks.reference import Problem, TaskProgram
 
 GIB = 1 << 30
 
@@ -23,7 +23,7 @@ class OpenOptions:
     seconds: float = 120.0
     memory_bytes: int = 8 * GIB
     threads: int = 0  # of torch; 0 leaves it to torch
-    shapes: tuple[Shape, ...] = ()
+    shapes: tuple[ExampleShape, ...] = ()
     trust: bool = False
 
 
@@ -52,13 +52,13 @@ class OpenTask(Protocol):
 class LocalTask:
     """A trusted task, run in this process. Describing one of our own format runs nothing and loads no torch."""
 
-    def __init__(self, target: Target, shapes: tuple[Shape, ...] = ()) -> None:
+    def __init__(self, target: TaskTarget, shapes: tuple[ExampleShape, ...] = ()) -> None:
         self._target = target
         self._shapes = shapes
 
     def describe(self) -> Task:
         """The task as data."""
-        if self._target.form in (Form.SUITE, Form.OWN):
+        if self._target.form in (TaskFormat.SUITE, TaskFormat.OWN):
             return read_task(self._target.path)
         return self.program.task
 
@@ -73,7 +73,7 @@ class LocalTask:
         return filters.apply_filters(self.program)
 
     @cached_property
-    def program(self) -> "Program":
+    def program(self) -> "TaskProgram":
         """The task as something to run."""
         return program_for(self._target, self._shapes)
 

@@ -4,13 +4,13 @@ from enum import IntEnum, StrEnum
 from pathlib import Path
 
 from warpsmith.records import Direction, Model, Trial
-from warpsmith.tasks.formats import Form, Target
-from warpsmith.tasks.inputs import Shape
+from warpsmith.tasks.formats import TaskFormat, TaskTarget
+from warpsmith.tasks.inputs import ExampleShape
 
 REQUEST = 1  # the kind of every frame to the child
 
 
-class Answer(IntEnum):
+class TaskReply(IntEnum):
     """The kind of a frame from the child."""
 
     DONE = 1
@@ -26,7 +26,7 @@ class Verb(StrEnum):
     FILTER = "filter"
 
 
-class Request(Model):
+class TaskRequest(Model):
     """One question; `seconds` is when the judge stops waiting."""
 
     verb: Verb
@@ -38,13 +38,13 @@ class Request(Model):
 class Opening(Model):
     """The task that a child is started for."""
 
-    form: Form
+    form: TaskFormat
     path: str
     name: str
-    shapes: tuple[Shape, ...]
+    shapes: tuple[ExampleShape, ...]
     memory_bytes: int
 
     @property
-    def target(self) -> Target:
+    def target(self) -> TaskTarget:
         """As the finder gave it."""
-        return Target(self.form, Path(self.path), self.name)
+        return TaskTarget(self.form, Path(self.path), self.name)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from warpsmith.base import UsageError
 from warpsmith.isolation import Frame, FrameError, FrameReader, FrameWriter, readable_bytes
 from warpsmith.tasks.host.blame import blamed
-from warpsmith.tasks.host.requests import Answer, Opening, Request, Verb
+from warpsmith.tasks.host.requests import Opening, TaskReply, TaskRequest, Verb
 
 if TYPE_CHECKING:
-    from warpsmith.tasks.reference import Program
+    from warpsmith.tasks.reference import TaskProgram
 
 REQUESTS, ANSWERS = 3, 4
 HIGH = 200  # where the channel is moved to, out of the way of code that closes or prints to small descriptors
@@ -34,9 +34,9 @@ class Host:
 
     def __init__(self, opening: Opening) -> None:
         self._opening = opening
-        self._program: Program | None = None
+        self._program: TaskProgram | None = None
 
-    def answer(self, request: Request) -> bytes:
+    def answer(self, request: TaskRequest) -> bytes:
         """The payload for one request."""
         if request.verb is Verb.DESCRIBE:
             return self._made().task.text().encode()
@@ -50,7 +50,7 @@ class Host:
         assert request.trial is not None  # the client always sends one
         return encode(problem(self._made(), request.direction, request.trial))
 
-    def _made(self) -> "Program":
+    def _made(self) -> "TaskProgram":
         from warpsmith.tasks.formats import program_for
 
         if self._program is None:
@@ -67,13 +67,13 @@ class Host:
         return f"{said} A task may use {limit} of memory: make it smaller or raise the limit." if short else said
 
 
-def respond(host: Host, request: Request) -> Frame:
+def respond(host: Host, request: TaskRequest) -> Frame:
     """The answer to a request, whatever the task's code does in Python."""
     faulthandler.dump_traceback_later(request.seconds * DUMP_AT)
     try:
-        return Frame(Answer.DONE, host.answer(request))
+        return Frame(TaskReply.DONE, host.answer(request))
     except BaseException as error:  # noqa: BLE001 -- the one seam where a task's errors become a sentence
-        return Frame(Answer.REFUSED, host.blame(error).encode(errors="replace"))
+        return Frame(TaskReply.REFUSED, host.blame(error).encode(errors="replace"))
     finally:
         faulthandler.cancel_dump_traceback_later()
 
@@ -87,9 +87,9 @@ def main() -> None:
     os.chdir(opening.target.folder)
     _bound_memory(opening.memory_bytes)
     host, own = Host(opening), os.getpid()
-    writer.write(Frame(Answer.READY), IDLE_S)
+    writer.write(Frame(TaskReply.READY), IDLE_S)
     while not isinstance(frame := reader.read(IDLE_S, REQUEST_BYTES), FrameError):
-        request = Request.parse(frame.payload)
+        request = TaskRequest.parse(frame.payload)
         answer = respond(host, request)
         if os.getpid() != own or writer.write(answer, request.seconds) is not None:
             return  # a copy that the task's code forked has nothing to say

@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt
 from torch import Tensor
 
 from warpsmith.base import fits_int64
-from warpsmith.records import Kind, Model
+from warpsmith.records import ArgumentKind, Model
 from warpsmith.tasks.inputs import Value, Values, tensors
 from warpsmith.tasks.reference import Problem
 
@@ -51,13 +51,13 @@ class TensorSlot(Model):
 class ValueSlot(Model):
     """One value: tensors, or a number, or whole numbers; an absent tensor has none of them."""
 
-    kind: Kind
+    kind: ArgumentKind
     tensors: tuple[TensorSlot, ...] = ()
     number: int | float | None = None
     ints: tuple[int, ...] = ()
 
 
-class Header(Model):
+class ProblemHeader(Model):
     """The layout of a whole problem."""
 
     arguments: tuple[ValueSlot, ...]
@@ -73,7 +73,7 @@ class Header(Model):
 def encode(problem: Problem) -> bytes:
     """The problem's bytes."""
     parts = (problem.arguments, problem.native, problem.expected)
-    header = Header(
+    header = ProblemHeader(
         arguments=tuple(map(_slot, parts[0])),
         native=tuple(map(_slot, parts[1])),
         expected=tuple(map(_slot, parts[2])),
@@ -89,7 +89,7 @@ def decode(payload: bytes) -> Problem:
     (length,) = LENGTH.unpack_from(payload)
     if length > HEADER_BYTES or LENGTH.size + length > len(payload):
         raise ValueError(f"a header of {length} bytes in {len(payload)}; at most {HEADER_BYTES} are read")
-    header = Header.read(payload[LENGTH.size : LENGTH.size + length])
+    header = ProblemHeader.read(payload[LENGTH.size : LENGTH.size + length])
     if isinstance(header, str):
         raise ValueError(f"header: {header}")
     store = _Store(payload, LENGTH.size + length)
@@ -129,37 +129,37 @@ class _Store:
 def _slot(value: Value) -> ValueSlot:
     match value:
         case None:
-            return ValueSlot(kind=Kind.OPTIONAL_TENSOR)
+            return ValueSlot(kind=ArgumentKind.OPTIONAL_TENSOR)
         case Tensor():
-            return ValueSlot(kind=Kind.TENSOR, tensors=(_layout(value),))
+            return ValueSlot(kind=ArgumentKind.TENSOR, tensors=(_layout(value),))
         case tuple():
-            return ValueSlot(kind=Kind.TENSORS, tensors=tuple(map(_layout, value)))
+            return ValueSlot(kind=ArgumentKind.TENSORS, tensors=tuple(map(_layout, value)))
         case bool():
-            return ValueSlot(kind=Kind.BOOL, number=int(value))
+            return ValueSlot(kind=ArgumentKind.BOOL, number=int(value))
         case int():
-            return ValueSlot(kind=Kind.INT, number=value)
+            return ValueSlot(kind=ArgumentKind.INT, number=value)
         case float():
-            return ValueSlot(kind=Kind.FLOAT, number=value)
+            return ValueSlot(kind=ArgumentKind.FLOAT, number=value)
         case list():
-            return ValueSlot(kind=Kind.INTS, ints=tuple(value))
+            return ValueSlot(kind=ArgumentKind.INTS, ints=tuple(value))
 
 
 def _value(slot: ValueSlot, store: _Store) -> Value:
     found = tuple(store.take(tensor) for tensor in slot.tensors)
     match slot.kind:
-        case Kind.TENSOR if len(found) == 1:
+        case ArgumentKind.TENSOR if len(found) == 1:
             return found[0]
-        case Kind.OPTIONAL_TENSOR if not found:
+        case ArgumentKind.OPTIONAL_TENSOR if not found:
             return None
-        case Kind.TENSORS:
+        case ArgumentKind.TENSORS:
             return found
-        case Kind.INTS:
+        case ArgumentKind.INTS:
             return list(slot.ints)
-        case Kind.FLOAT if slot.number is not None:
+        case ArgumentKind.FLOAT if slot.number is not None:
             return float(slot.number)
-        case Kind.INT if isinstance(slot.number, int):
+        case ArgumentKind.INT if isinstance(slot.number, int):
             return slot.number
-        case Kind.BOOL if slot.number in (0, 1):
+        case ArgumentKind.BOOL if slot.number in (0, 1):
             return bool(slot.number)
     raise ValueError(f"a {slot.kind} that holds none")
 
@@ -189,8 +189,8 @@ def _only_tensors(values: Values) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
-def same_signature(kinds: Sequence[Kind], values: Values) -> bool:
+def same_signature(kinds: Sequence[ArgumentKind], values: Values) -> bool:
     """Whether values are of the kinds that a signature names."""
-    fits = {Kind.TENSOR: {Kind.OPTIONAL_TENSOR}, Kind.INT: {Kind.FLOAT}}
+    fits = {ArgumentKind.TENSOR: {ArgumentKind.OPTIONAL_TENSOR}, ArgumentKind.INT: {ArgumentKind.FLOAT}}
     found = [_slot(value).kind for value in values]
     return len(found) == len(kinds) and all(f is k or k in fits.get(f, ()) for f, k in zip(found, kinds, strict=True))

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from warpsmith.base.lazy import lazy_members
 
 if TYPE_CHECKING:
-    from warpsmith.tasks.inputs.draw import Draw, Words, scattered, unrepeated
+    from warpsmith.tasks.inputs.draw import Draw, RandomWords, scattered, unrepeated
     from warpsmith.tasks.inputs.heldout import LONG, NEAR, heldout_cases, long_cases, near_cases
-    from warpsmith.tasks.inputs.shapes import Shape, read_shape, shape_text
+    from warpsmith.tasks.inputs.shapes import ExampleShape, read_shape, shape_text
     from warpsmith.tasks.inputs.twist import twisted
     from warpsmith.tasks.inputs.values import TORCH, Value, Values, mapped, outputs, tensors, widened
 

@@ -46,7 +46,7 @@ def _generator(device: torch.device, seed: int) -> torch.Generator:
     return torch.Generator(device).manual_seed(seed)
 
 
-class Words:
+class RandomWords:
     """Random words of 63 bits, one after the other, on the default device."""
 
     def __init__(self, seed: int) -> None:
@@ -98,7 +98,7 @@ class Draw:
         self.family = trial.family
         self.init = trial.init
         self.dtype = TORCH[trial.case.dtype]
-        self._words = Words(trial.seed)
+        self._words = RandomWords(trial.seed)
 
     def input(self, *shape: int, scale: float = 1.0) -> Tensor:
         """Data of the trial's family, times `scale`."""

@@ -13,7 +13,7 @@ LARGEST = 1 << 33  # elements of one tensor, as in a task file
 
 
 @dataclass(frozen=True)
-class Shape:
+class ExampleShape:
     """One example input: its sizes, element type, and the bound of its values where they are whole numbers."""
 
     dims: tuple[int, ...]
@@ -22,7 +22,7 @@ class Shape:
     name: str = ""
 
 
-def read_shape(text: str) -> Shape:
+def read_shape(text: str) -> ExampleShape:
     """The input a text stands for; a `UsageError` says what is wrong with it."""
     match = FORM.match(text.strip())
     if match is None:
@@ -36,7 +36,7 @@ def read_shape(text: str) -> Shape:
         known = ", ".join(FLOATS + WHOLE)
         raise UsageError(f"Input '{text}': element type '{dtype}' does not exist; known are {known}.")
     _bounded(text, dims)
-    return Shape(dims, dtype, int(match["high"] or 2), match["name"] or "")
+    return ExampleShape(dims, dtype, int(match["high"] or 2), match["name"] or "")
 
 
 def shape_text(name: str, dims: Iterable[int], dtype: str) -> str:

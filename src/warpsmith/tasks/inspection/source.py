@@ -11,7 +11,7 @@ from torch import Tensor
 from warpsmith.base import UsageError
 from warpsmith.records import Case, Origin, Signature
 from warpsmith.tasks.inputs import Values, mapped
-from warpsmith.tasks.inspection.bound import Bound
+from warpsmith.tasks.inspection.bound import BoundArgument
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Source(Protocol):
         """The cases; their element type is found out later."""
         ...
 
-    def bind(self, case: Case, seed: int) -> tuple[Bound, ...]:
+    def bind(self, case: Case, seed: int) -> tuple[BoundArgument, ...]:
         """The arguments of one call of the torch function."""
         ...
 
@@ -44,7 +44,7 @@ class Source(Protocol):
         """The torch function on such arguments."""
         ...
 
-    def backward(self, forward: Signature, smallest: Sequence[Bound]) -> Signature | None:
+    def backward(self, forward: Signature, smallest: Sequence[BoundArgument]) -> Signature | None:
         """The signature of backward, once forward's is known and found differentiable; none where it is not written."""
         ...
 

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from warpsmith.base import UsageError
-from warpsmith.records import Argument, Axis, Case, Direction, Dtype, Kind, Role, Signature, Task, Tolerance
+from warpsmith.records import Argument, ArgumentKind, Axis, Case, Direction, Dtype, Role, Signature, Task, Tolerance
 from warpsmith.tasks.formats import ELEMENTS
 from warpsmith.tasks.inputs import TORCH, Values, shape_text, tensors
-from warpsmith.tasks.inspection.bound import Bound, merged, values
+from warpsmith.tasks.inspection.bound import BoundArgument, merged, values
 from warpsmith.tasks.inspection.source import Source, called
-from warpsmith.tasks.inspection.work import Ledger, same
+from warpsmith.tasks.inspection.work import WorkEstimate, same
 from warpsmith.tasks.reference import differentiable, gradient_names, leaves
 
 DTYPES = {there: ours for ours, there in TORCH.items()}
@@ -32,7 +32,7 @@ def described(source: Source) -> Task:
     forward = Signature(arguments=arguments, results=_numbered(len(results)))
     dtype = _dtype([*tensors(values(found)), *results])
     backward = source.backward(forward, found) if _differentiable(source, forward, found) else None
-    ledger = Ledger(source, forward, values(found))
+    ledger = WorkEstimate(source, forward, values(found))
     ways = tuple(Direction) if backward else (Direction.FORWARD,)
     return Task(
         name=head.name,
@@ -50,7 +50,7 @@ def described(source: Source) -> Task:
     )
 
 
-def sized(source: Source, case: Case) -> tuple[Bound, ...]:
+def sized(source: Source, case: Case) -> tuple[BoundArgument, ...]:
     """The arguments of a case without their memory where the code allows it; sizes no GPU holds are refused."""
     found = weightless(source, case) or source.bind(case, 0)
     count = _elements(found)
@@ -63,7 +63,7 @@ def sized(source: Source, case: Case) -> tuple[Bound, ...]:
     return found
 
 
-def weightless(source: Source, case: Case) -> tuple[Bound, ...] | None:
+def weightless(source: Source, case: Case) -> tuple[BoundArgument, ...] | None:
     """The arguments of a case as meta tensors, or nothing where the code does more than make tensors."""
     try:
         with torch.device("meta"), torch.no_grad():
@@ -100,15 +100,15 @@ def _steady(source: Source, case: Case, arguments: Values) -> tuple[Tensor, ...]
     return first
 
 
-def _differentiable(source: Source, forward: Signature, found: Sequence[Bound]) -> bool:
+def _differentiable(source: Source, forward: Signature, found: Sequence[BoundArgument]) -> bool:
     fresh = leaves(forward, values(found))
     with torch.enable_grad():
         return bool(differentiable(forward, fresh)) and all(r.requires_grad for r in called(source, fresh))
 
 
-def plain_backward(forward: Signature, smallest: Sequence[Bound]) -> Signature:
+def plain_backward(forward: Signature, smallest: Sequence[BoundArgument]) -> Signature:
     """The contract of design: upstream gradients, forward's arguments; the gradients of what is differentiable."""
-    grads = tuple(Argument(name=f"grad_{name}", kind=Kind.TENSOR, role=Role.GRAD) for name in forward.results)
+    grads = tuple(Argument(name=f"grad_{name}", kind=ArgumentKind.TENSOR, role=Role.GRAD) for name in forward.results)
     return Signature(arguments=(*grads, *forward.arguments), results=tuple(gradient_names(forward, values(smallest))))
 
 
@@ -116,7 +116,7 @@ def _numbered(count: int) -> tuple[str, ...]:
     return ("out",) if count == 1 else tuple(f"out_{i}" for i in range(count))
 
 
-def _elements(arguments: Sequence[Bound]) -> int:
+def _elements(arguments: Sequence[BoundArgument]) -> int:
     return sum(tensor.numel() for tensor in tensors(values(arguments)))
 
 
@@ -124,13 +124,13 @@ def _dtype(found: Sequence[Tensor]) -> Dtype:
     return next((DTYPES[tensor.dtype] for tensor in found if tensor.dtype in DTYPES), Dtype.FLOAT32)
 
 
-def _told(cases: Sequence[Case], seen: Mapping[str, Sequence[Bound]]) -> bool:
+def _told(cases: Sequence[Case], seen: Mapping[str, Sequence[BoundArgument]]) -> bool:
     """Whether every size of every tensor is one that its case names."""
     sizes = ((case, size) for case in cases for one in tensors(values(seen[case.name])) for size in one.shape)
     return all(size in (1, *case.axes.values()) for case, size in sizes)
 
 
-def _shapes(arguments: Sequence[Bound]) -> tuple[str, ...]:
+def _shapes(arguments: Sequence[BoundArgument]) -> tuple[str, ...]:
     """The tensors among the arguments; the parts of a tuple are numbered."""
     named = ((argument.name, tensors([argument.value])) for argument in arguments)
     labelled = [
@@ -145,7 +145,7 @@ def _axes(cases: Sequence[Case]) -> tuple[Axis, ...]:
     return tuple(Axis(name=name, meaning="named so in the task's own file", maximum=largest[name]) for name in names)
 
 
-def _reduction(cases: Sequence[Sequence[Bound]], results: Sequence[Tensor]) -> int:
+def _reduction(cases: Sequence[Sequence[BoundArgument]], results: Sequence[Tensor]) -> int:
     """How many terms one output may sum: the longest side, a whole tensor into one number, a weight's fan-in."""
     outputs = max(1, sum(result.numel() for result in results))
     longest = 1

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from warpsmith.records import Direction, Signature, Work
 from warpsmith.tasks.inputs import Values, mapped, tensors
-from warpsmith.tasks.inspection.bound import Bound, values
+from warpsmith.tasks.inspection.bound import BoundArgument, values
 from warpsmith.tasks.inspection.source import Source, called
 from warpsmith.tasks.reference import gradients, upstream
 
@@ -26,7 +26,7 @@ ELEMENT_FLOPS = 16  # what an element of an argument takes, in operations of a p
 MOST_FLOPS = 2e10  # of all calls that look for what is read: about a second on one core
 
 
-class Ledger:
+class WorkEstimate:
     """The least work of the cases of one task. `small` are arguments with values, of its smallest case."""
 
     def __init__(self, source: Source, forward: Signature, small: Values) -> None:
@@ -34,7 +34,7 @@ class Ledger:
         self._forward = forward
         self._small = small
 
-    def works(self, direction: Direction, cases: Mapping[str, Sequence[Bound]]) -> dict[str, Work]:
+    def works(self, direction: Direction, cases: Mapping[str, Sequence[BoundArgument]]) -> dict[str, Work]:
         """By case, of those that run on the meta device; of none where the smallest takes too long to try."""
         own = self._work(direction, _weightless(self._small), ())
         tries = 2 * len(PLACES) * len(tensors(self._small))

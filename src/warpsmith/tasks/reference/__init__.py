@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from warpsmith.tasks.reference.fresh import outline, problems
     from warpsmith.tasks.reference.program import (
         Problem,
-        Program,
+        TaskProgram,
         TwoSided,
         checked,
         differentiable,

@@ -1,6 +1,6 @@
 """The running side of a task: arguments for a trial, the torch function, its gradients, its float64 reference.
 
-Whatever format a task was written in, it becomes a `Program`; nothing above this file knows the format.
+Whatever format a task was written in, it becomes a `TaskProgram`; nothing above this file knows the format.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +11,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import torch
 from torch import Tensor
 
-from warpsmith.records import Direction, Kind, Role, Signature, Task, Trial
-from warpsmith.tasks.inputs import Value, Values, Words, mapped, outputs, scattered, tensors, twisted, widened
+from warpsmith.records import ArgumentKind, Direction, Role, Signature, Task, Trial
+from warpsmith.tasks.inputs import RandomWords, Value, Values, mapped, outputs, scattered, tensors, twisted, widened
 from warpsmith.tasks.reference import signs
 
 Forward: TypeAlias = Callable[[Values], tuple[Tensor, ...]]
@@ -24,7 +24,7 @@ SIZES = (2.0**-30, 1.0, 2.0**20)
 SIDES = (0, 1, -1)  # of zero on which they lie; 0: on both
 
 
-class Program(Protocol):
+class TaskProgram(Protocol):
     """A task that can be run. `forward` is plain torch; `saved` is what torch would keep for backward."""
 
     @property
@@ -59,7 +59,7 @@ class Choosing(Protocol):
 class TwoSided(Protocol):
     """A program whose backward pass was written in another file, with arguments of its own."""
 
-    def side(self, direction: Direction) -> Program:
+    def side(self, direction: Direction) -> TaskProgram:
         """The program to run for one direction."""
         ...
 
@@ -74,7 +74,7 @@ class Problem:
     sizes: Callable[[], tuple[Tensor, ...] | None] = lambda: None  # of the terms of each result, where they are known
 
 
-def problem(program: Program, direction: Direction, trial: Trial, device: str = "cpu") -> Problem:
+def problem(program: TaskProgram, direction: Direction, trial: Trial, device: str = "cpu") -> Problem:
     """The call a trial stands for in one direction, with its reference, drawn and solved on the device."""
     one = sided(program, direction)
     with torch.device(device):
@@ -98,12 +98,12 @@ def moved(one: Problem, device: str) -> Problem:
     return replace(one, arguments=arguments, native=native, expected=expected)
 
 
-def sided(program: Program, direction: Direction) -> Program:
+def sided(program: TaskProgram, direction: Direction) -> TaskProgram:
     """The program whose forward arguments a direction starts from: almost always the program itself."""
     return program.side(direction) if isinstance(program, TwoSided) else program
 
 
-def solved(program: Program, direction: Direction, arguments: Values, seed: int) -> Problem:
+def solved(program: TaskProgram, direction: Direction, arguments: Values, seed: int) -> Problem:
     """The call for these arguments of `sided(...)`, on whatever device they are; `seed` draws upstream gradients."""
     if direction is Direction.FORWARD:
         terms = partial(signs.of_product, program.forward, program.task.forward, arguments, seed)
@@ -129,7 +129,7 @@ def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
 
     They lie around zero or on one side of it: a sum of those around it all but vanishes, and could be left out.
     """
-    words, drawn = Words(seed ^ 0x5EED), scattered(seed ^ 0x512E)
+    words, drawn = RandomWords(seed ^ 0x5EED), scattered(seed ^ 0x512E)
     size, side = SIZES[drawn % len(SIZES)], SIDES[drawn // len(SIZES) % len(SIDES)]
 
     def one(result: Tensor) -> Tensor:
@@ -156,7 +156,7 @@ def gradient_names(signature: Signature, arguments: Values) -> list[str]:
     for spec, value in zip(signature.arguments, arguments, strict=True):
         if spec.role in DIFFERENTIABLE:
             parts = tensors([value])
-            labels = [f"_{i}" for i in range(len(parts))] if spec.kind is Kind.TENSORS else [""] * len(parts)
+            labels = [f"_{i}" for i in range(len(parts))] if spec.kind is ArgumentKind.TENSORS else [""] * len(parts)
             pairs = zip(labels, parts, strict=True)
             names += [f"grad_{spec.name}{label}" for label, part in pairs if part.is_floating_point()]
     return names
@@ -205,20 +205,20 @@ def checked(signature: Signature, arguments: Sequence[Value]) -> Values:
     return tuple(arguments)
 
 
-FITS: dict[Kind, tuple[type, ...]] = {
-    Kind.TENSOR: (Tensor,),
-    Kind.OPTIONAL_TENSOR: (Tensor, type(None)),
-    Kind.TENSORS: (tuple,),
-    Kind.FLOAT: (float, int),
-    Kind.INT: (int,),
-    Kind.BOOL: (bool,),
-    Kind.INTS: (list,),
+FITS: dict[ArgumentKind, tuple[type, ...]] = {
+    ArgumentKind.TENSOR: (Tensor,),
+    ArgumentKind.OPTIONAL_TENSOR: (Tensor, type(None)),
+    ArgumentKind.TENSORS: (tuple,),
+    ArgumentKind.FLOAT: (float, int),
+    ArgumentKind.INT: (int,),
+    ArgumentKind.BOOL: (bool,),
+    ArgumentKind.INTS: (list,),
 }
 
 __all__ = [
     "Choosing",
     "Problem",
-    "Program",
+    "TaskProgram",
     "TwoSided",
     "checked",
     "differentiable",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from warpsmith.base import Home, digest, locked
-from warpsmith.isolation import Limits
+from warpsmith.isolation import ProcessLimits
 from warpsmith.languages.nvcc import HEADERS, Toolchain
 from warpsmith.machines.worker import Observation, Raw
 
@@ -21,7 +21,7 @@ FLAGS = (
     "-gencode=arch=compute_90a,code=[sm_90a,compute_90a]",
     f"-I{HEADERS}",
 )
-LIMITS = Limits(wall_s=20, cpu_s=20, memory_bytes=1 << 30, processes=64, output_bytes=1 << 20)
+LIMITS = ProcessLimits(wall_s=20, cpu_s=20, memory_bytes=1 << 30, processes=64, output_bytes=1 << 20)
 
 
 def artifact(source: Path, compressed: bool = False) -> Path:

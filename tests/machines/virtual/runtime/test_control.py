@@ -6,9 +6,9 @@ import pytest
 from runtime_artifacts import LIMITS
 
 from warpsmith.base import HarnessError
-from warpsmith.machines.virtual import Gone, Settings, VirtualGpu, describe
+from warpsmith.machines.virtual import ExecutorSettings, Gone, VirtualGpu, describe
 
-SMALL = Settings(memory_bytes=1 << 28, wall_s=LIMITS.wall_s)
+SMALL = ExecutorSettings(memory_bytes=1 << 28, wall_s=LIMITS.wall_s)
 
 
 def test_memory_is_written_filled_and_read_back() -> None:

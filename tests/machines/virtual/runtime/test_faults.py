@@ -3,7 +3,7 @@
 import pytest
 from runtime_artifacts import EIGHT, HERE, LIMITS, Run, artifact, numbers
 
-from warpsmith.machines.virtual import Settings
+from warpsmith.machines.virtual import ExecutorSettings
 from warpsmith.machines.worker import VirtualSandbox
 from warpsmith.records import Checker, Reason
 
@@ -65,7 +65,7 @@ def test_a_launch_that_failed_and_was_swallowed_leaves_a_finding(faults: Run) ->
 
 
 def test_an_endless_loop_is_stopped_at_the_budget() -> None:
-    sandbox = VirtualSandbox(limits=LIMITS, settings=Settings(instruction_budget=10_000_000))
+    sandbox = VirtualSandbox(limits=LIMITS, settings=ExecutorSettings(instruction_budget=10_000_000))
     observation = sandbox.run(artifact(HERE / "faults.cu"), "endless", [EIGHT])
     assert observation.trouble is not None
     assert observation.trouble.reason is Reason.INSTRUCTION_BUDGET
@@ -73,7 +73,7 @@ def test_an_endless_loop_is_stopped_at_the_budget() -> None:
 
 
 def test_gigabytes_of_printf_leave_a_trimmed_log() -> None:
-    sandbox = VirtualSandbox(limits=LIMITS, settings=Settings(print_limit_bytes=4096))
+    sandbox = VirtualSandbox(limits=LIMITS, settings=ExecutorSettings(print_limit_bytes=4096))
     observation = sandbox.run(artifact(HERE / "faults.cu"), "chatty", [EIGHT])
     assert observation.trouble is None, observation.trouble
     assert observation.facts is not None
@@ -90,7 +90,7 @@ def test_a_host_that_hangs_is_ended_at_the_time_limit() -> None:
 
 
 def test_a_device_without_memory_left_is_a_memory_limit() -> None:
-    sandbox = VirtualSandbox(limits=LIMITS, settings=Settings(memory_bytes=1 << 30))
+    sandbox = VirtualSandbox(limits=LIMITS, settings=ExecutorSettings(memory_bytes=1 << 30))
     observation = sandbox.run(artifact(HERE / "faults.cu"), "device_bomb", [EIGHT])
     assert observation.trouble is not None
     assert observation.trouble.reason is Reason.MEMORY_LIMIT
