@@ -26,6 +26,7 @@ from warpsmith.records import (
 )
 
 if TYPE_CHECKING:
+    from warpsmith.evaluation import Choices
     from warpsmith.evaluation.profile import Mark, ProfileJob
     from warpsmith.tasks.host import OpenTask
 
@@ -81,12 +82,13 @@ def profile_record(
     target: str, record: Record, device: str, gpu: str, name: str | None, trust: bool
 ) -> tuple[ProfileFacts, Sequence["Mark"]]:
     """The profile of a kernel that was found right, and what torch's modes took where that is known."""
+    from warpsmith.evaluation import Choices
     from warpsmith.tasks.host import open_task
     from warpsmith.tasks.host.opened import OpenOptions
 
     with open_task(target, OpenOptions(trust=trust)) as opened:
         task = opened.describe()
-        job = _job(opened, task, record.candidate, _case(task, device, name), device)
+        job = _job(opened, task, record.candidate, _case(task, device, name), Choices(device=device, gpu=gpu))
     if device == "vgpu":
         from warpsmith.evaluation.profile import profile_virtual
         from warpsmith.machines.virtual import SETTINGS, describe
@@ -107,13 +109,13 @@ def _on_gpu(job: "ProfileJob", trust: bool) -> ProfileFacts:
         return profile_cuda(job, toolchain, known_ceilings(gpus()[0], toolchain), trust)
 
 
-def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, device: str) -> "ProfileJob":
-    from warpsmith.evaluation import Choices, machine_for
+def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, choices: "Choices") -> "ProfileJob":
+    from warpsmith.evaluation import machine_for
     from warpsmith.evaluation.profile import ProfileJob
     from warpsmith.languages import compile_candidate, find_language
     from warpsmith.languages.nvcc import CompileOptions
 
-    arch = machine_for(Choices(device=device)).arch
+    arch = machine_for(choices).arch
     made = compile_candidate(candidate, task.signature(candidate.direction), CompileOptions.of(task, arch))
     assert made.artifact is not None, made.result.detail  # it passed a moment ago
     assert isinstance(made.result.facts, CompileFacts)

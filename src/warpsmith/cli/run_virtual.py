@@ -43,13 +43,16 @@ def command(
     from warpsmith.evaluation.check import CheckSubject
     from warpsmith.languages import compile_candidate, find_language
     from warpsmith.languages.nvcc import CompileOptions
+    from warpsmith.machines.virtual import VirtualMachine
     from warpsmith.tasks.host import open_task
 
+    arch = VirtualMachine.of(gpu).arch
     with open_task(task) as opened:
         described = opened.describe()
         trials = [Trial(case=one, seed=seed) for one in _cases(described, case)]
         candidate = read_kernel(kernel, described.name, direction, language)
-        compiled = compile_candidate(candidate, described.signature(candidate.direction), CompileOptions.of(described))
+        options = CompileOptions.of(described, arch)
+        compiled = compile_candidate(candidate, described.signature(candidate.direction), options)
         results = [compiled.result]
         if compiled.artifact is not None:
             plain = find_language(candidate.language).results_preallocated

@@ -8,7 +8,7 @@ from warpsmith.base import UsageError
 from warpsmith.machines import Machine
 from warpsmith.machines.cuda import CudaMachine
 from warpsmith.machines.hardware import gpus
-from warpsmith.machines.virtual import VirtualMachine
+from warpsmith.machines.virtual import VirtualMachine, gpu_identity
 from warpsmith.records import Group, Options
 
 DEVICES = ("auto", "cuda", "vgpu")
@@ -41,7 +41,7 @@ class Choices:
 
     def options(self, seed: int) -> Options:
         """The same as part of a record; what is as usual is not said."""
-        extra: dict[str, str] = {"gpu": self.gpu} if self.device == "vgpu" else {"tier": self.tier}
+        extra: dict[str, str] = {"gpu": gpu_identity(self.gpu)} if self.device == "vgpu" else {"tier": self.tier}
         if self.without:
             extra["without"] = ",".join(sorted(self.without))
         if self.effort != "usual" and self.device == "vgpu":

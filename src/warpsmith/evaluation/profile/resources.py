@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from warpsmith.evaluation.profile.names import plain_name, short_name
+from warpsmith.machines.hardware import SM_LIMITS, SmLimits, capability_of
 from warpsmith.records import CompileFacts, KernelProfile, KernelResources
 
 THREADS = 256  # of a block, where nobody knows how it will be launched
-THREADS_PER_SM, REGISTERS_PER_SM, SHARED_PER_SM = 2048, 65536, 233472  # of compute capability 8.0 to 9.0
-REGISTER_GRAIN = 8
 # ptxas of a kernel's matrix instructions and registers; the kernel's name may be cut, or not be told.
 LOSS = re.compile(
     r"Potential Performance Loss: (?P<what>.*?)"
@@ -17,20 +16,27 @@ LOSS = re.compile(
 MOST_SPILLING = 3
 
 
-def kernels(found: Sequence[KernelResources]) -> tuple[KernelProfile, ...]:
-    """A profile without times; the occupancy is for blocks of 256 threads."""
-    return tuple(
-        KernelProfile(
-            name=plain_name(one.name),
-            launches=1,
-            occupancy_limit=occupancy(one),
-            limiter=limiter(one),
-            registers=one.registers,
-            spill_bytes=one.spilled_bytes,
-            shared_bytes=one.shared_bytes,
-        )
-        for one in found
+def kernels(compiled: CompileFacts) -> tuple[KernelProfile, ...]:
+    """Return profiles without times; the occupancy is for blocks of 256 threads on the GPU compiled for."""
+    limits = SM_LIMITS.get(capability_of(compiled.arch))
+    return tuple(_kernel(one, limits) for one in compiled.kernels)
+
+
+def _kernel(one: KernelResources, limits: SmLimits | None) -> KernelProfile:
+    """Return one kernel's profile; without the limits of its compute capability, its occupancy is not known."""
+    profile = KernelProfile(
+        name=plain_name(one.name),
+        launches=1,
+        registers=one.registers,
+        spill_bytes=one.spilled_bytes,
+        shared_bytes=one.shared_bytes,
     )
+    if limits is None:
+        return profile
+    blocks = limits.blocks(THREADS, one.registers, one.shared_bytes)
+    limiter = min(blocks, key=blocks.__getitem__)
+    share = blocks[limiter] * THREADS / limits.threads_per_sm
+    return profile.model_copy(update={"limiter": limiter, "occupancy_limit": share})
 
 
 def enriched(profiles: Sequence[KernelProfile], found: Sequence[KernelResources]) -> tuple[KernelProfile, ...]:
@@ -56,17 +62,6 @@ def losses(facts: CompileFacts) -> Iterator[str]:
         yield f"spilled: {', '.join(shown)}"
 
 
-def occupancy(one: KernelResources) -> float:
-    """Threads that fit on an SM over those it can hold."""
-    return min(_blocks(one).values()) * THREADS / THREADS_PER_SM
-
-
-def limiter(one: KernelResources) -> str:
-    """What keeps more blocks from an SM."""
-    blocks = _blocks(one)
-    return min(blocks, key=blocks.__getitem__)
-
-
 def _enriched(profile: KernelProfile, one: KernelResources | None) -> KernelProfile:
     if one is None:
         return profile
@@ -76,12 +71,3 @@ def _enriched(profile: KernelProfile, one: KernelResources | None) -> KernelProf
         "shared_bytes": one.shared_bytes if profile.shared_bytes is None else profile.shared_bytes,
     }
     return profile.model_copy(update=known)
-
-
-def _blocks(one: KernelResources) -> dict[str, int]:
-    registers = -(-max(1, one.registers) // REGISTER_GRAIN) * REGISTER_GRAIN
-    return {
-        "threads": THREADS_PER_SM // THREADS,
-        "registers": REGISTERS_PER_SM // (registers * THREADS),
-        "shared memory": SHARED_PER_SM // max(1, one.shared_bytes),
-    }

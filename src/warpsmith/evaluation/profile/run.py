@@ -92,13 +92,14 @@ def profile_virtual(job: ProfileJob, gpu: Description, sandbox: "Sandbox") -> Pr
         return from_compiler(job, ceilings, (PassedOver(source=ProfileSource.VGPU, why=why),))
     rows = virtual.kernels(seen.facts.kernels, gpu)
     whole = seen.facts.time(gpu)
-    notes = ("modelled on the virtual GPU, not measured; it tells no lines of source",)
+    rates = () if gpu.measured else (f"none of the rates of the modelled {gpu.name} was measured",)
+    notes = ("modelled on the virtual GPU, not measured; it tells no lines of source", *rates)
     return _facts(job, ProfileSource.VGPU, rows, ceilings, notes=notes, time=whole)
 
 
 def from_compiler(job: ProfileJob, ceilings: Ceilings, passed: tuple[PassedOver, ...]) -> ProfileFacts:
     """Resources and the occupancy that they allow; nothing that depends on time."""
-    rows = resources.kernels(job.compiled.kernels)
+    rows = resources.kernels(job.compiled)
     note = f"no kernel was seen running; the occupancy is for blocks of {resources.THREADS} threads"
     return _facts(job, ProfileSource.PTXAS, rows, ceilings, passed, (note,))
 

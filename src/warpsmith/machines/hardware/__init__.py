@@ -6,7 +6,7 @@ from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
     from warpsmith.machines.hardware.ceilings import load_ceilings, save_ceilings
-    from warpsmith.machines.hardware.facts import Gpu, GpuState, SmLimits, arch_of, capability_of, sm_limits
+    from warpsmith.machines.hardware.facts import SM_LIMITS, Gpu, GpuState, SmLimits, arch_of, capability_of, sm_limits
     from warpsmith.machines.hardware.gpu import administers, gpu_state, gpus, profiling_restricted
     from warpsmith.machines.hardware.lease import Need, calling, much_memory
     from warpsmith.machines.hardware.nvml import FakeDriver, GpuDriver, NvmlDriver

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 
 from warpsmith.base import UsageError
 from warpsmith.records import Model
@@ -11,6 +11,7 @@ from warpsmith.records import Model
 # Reasons of nvml.h, nvmlClocksEventReason…: those that make times worthless, and those that are only reported.
 SLOWED = {0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat in hardware", 0x80: "the power brake"}
 TOLD = {0x4: "the power cap", 0x10: "a sync boost group"}
+WARP = 32
 ACCELERATED = 9  # from this major version on, `wgmma` and `tcgen05` need the architecture's own variant
 
 
@@ -64,9 +65,28 @@ class SmLimits(Model):
     blocks_per_sm: PositiveInt
     shared_per_sm_bytes: PositiveInt
     shared_per_block_optin_bytes: PositiveInt
+    shared_reserved_bytes: NonNegativeInt = 1 << 10  # of each block's shared memory, by the system
     threads_per_block: PositiveInt = 1024
     registers_per_sm: PositiveInt = 65536
     shared_per_block_bytes: PositiveInt = 48 << 10
+    warp_grain: PositiveInt = 4  # warps of a block are allocated in this many
+    register_grain: PositiveInt = 256  # registers of a warp are allocated in this many
+    shared_grain_bytes: PositiveInt = 128
+
+    def blocks(self, threads: int, registers: int, shared_bytes: int) -> Mapping[str, int]:
+        """Return how many blocks fit on a multiprocessor by each of its limits; registers are a thread's."""
+        warps = _whole(-(-threads // WARP), self.warp_grain)
+        shared = _whole(shared_bytes + self.shared_reserved_bytes, self.shared_grain_bytes)
+        return {
+            "threads": self.threads_per_sm // threads,
+            "registers": self.registers_per_sm // (warps * _whole(max(1, registers) * WARP, self.register_grain)),
+            "shared memory": self.shared_per_sm_bytes // max(1, shared),
+            "blocks": self.blocks_per_sm,
+        }
+
+
+def _whole(count: int, grain: int) -> int:
+    return -(-count // grain) * grain
 
 
 def _row(threads: int, blocks: int, shared_kib: int, reserved_kib: int = 1) -> SmLimits:
@@ -76,11 +96,13 @@ def _row(threads: int, blocks: int, shared_kib: int, reserved_kib: int = 1) -> S
         blocks_per_sm=blocks,
         shared_per_sm_bytes=shared_kib << 10,
         shared_per_block_optin_bytes=(shared_kib - reserved_kib) << 10,
+        shared_reserved_bytes=reserved_kib << 10,
+        shared_grain_bytes=128 if reserved_kib else 256,
     )
 
 
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": resident threads and blocks, and shared
-# memory in KiB, of one multiprocessor.
+# memory in KiB, of one multiprocessor. The granularities above are those of NVIDIA's cuda_occupancy.h.
 SM_LIMITS: Mapping[str, SmLimits] = {
     "7.5": _row(1024, 16, 64, reserved_kib=0),
     "8.0": _row(2048, 32, 164),

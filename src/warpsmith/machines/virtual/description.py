@@ -3,25 +3,15 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Self
 
-from pydantic import PositiveFloat, PositiveInt, ValidationError
+from pydantic import PositiveFloat, PositiveInt, ValidationError, model_validator
 
 from warpsmith.base import UsageError, read_text
+from warpsmith.machines.hardware import SM_LIMITS, SmLimits
 from warpsmith.records import Model
 
 FOLDER = Path(__file__).parent / "gpus"
-
-
-class LaunchLimits(Model):
-    """What a launch may have at most."""
-
-    threads_per_block: PositiveInt
-    threads_per_sm: PositiveInt
-    blocks_per_sm: PositiveInt
-    registers_per_sm: PositiveInt
-    shared_per_sm_bytes: PositiveInt
-    shared_per_block_bytes: PositiveInt
-    shared_per_block_optin_bytes: PositiveInt
 
 
 class Rates(Model):
@@ -50,9 +40,26 @@ class Description(Model):
     memory_clock_mhz: PositiveFloat
     bus_bits: PositiveInt
     l2_bytes: PositiveInt
-    limits: LaunchLimits
+    limits: SmLimits
     rates: Rates
     pipes: Mapping[str, PositiveFloat]
+    arch: str = ""  # to compile for; empty: the one of the compute capability
+    measured: tuple[str, ...] = ()  # rates that were measured; the others are from data sheets, or assumed
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_known_limits(cls, given: Any) -> Any:
+        """Fill in the limits that the compute capability has; a description says only what differs."""
+        if not isinstance(given, Mapping) or not isinstance(said := given.get("limits", {}), Mapping):
+            return given
+        known = SM_LIMITS.get(".".join(map(str, given.get("capability", ()))))
+        return {**given, "limits": {**(known.model_dump() if known else {}), **said}}
+
+    @model_validator(mode="after")
+    def _measured_rates_exist(self) -> Self:
+        if unknown := set(self.measured) - set(Rates.model_fields):
+            raise ValueError(f"measured names {', '.join(sorted(unknown))}, which are no rates")
+        return self
 
     def settings(self) -> tuple[str, ...]:
         """The executor's arguments for it."""
@@ -86,8 +93,24 @@ def descriptions() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Description:
-    """A GPU by name, or by the path of a file of the same form."""
+    """Return a GPU by name, or by the path of a file of the same form. Raise if a file takes another GPU's name."""
     path = _path(name)
+    found = _read(path)
+    if path.parent != FOLDER and found.name.upper() in descriptions() and found != describe(found.name):
+        raise UsageError(
+            f"GPU description {path} names itself {found.name} and differs from the {found.name} that is described "
+            "here: records of the two would be taken for one. Give it another name."
+        )
+    return found
+
+
+def gpu_identity(name: str) -> str:
+    """Return the one spelling of a GPU: its name if it is described here, else the path of its description."""
+    found = describe(name).name
+    return found if found.upper() in descriptions() else str(Path(name).absolute())
+
+
+def _read(path: Path) -> Description:
     try:
         return Description.model_validate(tomllib.loads(read_text(path)))
     except (tomllib.TOMLDecodeError, ValidationError) as error:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsmith.machines.hardware import Gpu, GpuState, Need
+from warpsmith.machines.hardware import GpuState, Need, arch_of
 from warpsmith.machines.machine import CheckLimits
 from warpsmith.machines.virtual.description import Description, describe
 from warpsmith.machines.virtual.session import CALL_S, VirtualSession
@@ -53,8 +53,7 @@ class VirtualMachine:
     @property
     def arch(self) -> str:
         """The architecture of the modelled GPU."""
-        major, minor = self.gpu.capability
-        return Gpu(self.gpu.name, "", 0, f"{major}.{minor}").arch
+        return self.gpu.arch or arch_of(".".join(map(str, self.gpu.capability)))
 
     def solve(self, opened: "OpenTask", direction: Direction, trial: Trial) -> "Problem":
         """Return the arguments of a test input and its reference results."""

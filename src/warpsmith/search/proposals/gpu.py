@@ -9,7 +9,9 @@ def gpu_words(device: str, modelled: str) -> str:
     """What a kernel's author needs of the GPU: its name, its limits, its rates."""
     here = gpus() if device == "cuda" else ()
     if not here:
-        return f"{_facts(describe(modelled))}\nTimes are modelled for it, not measured."
+        gpu = describe(modelled)
+        rates = "" if gpu.measured else " Its rates are from a data sheet, not measured."
+        return f"{_facts(gpu)}\nTimes are modelled for it, not measured.{rates}"
     name = here[0].name
     try:
         known = _facts(describe(_short(name)))
