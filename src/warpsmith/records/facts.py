@@ -153,6 +153,7 @@ class CaseTiming(Model):
 
     case: Case
     time: MeasuredTime | ModelledTime  # device time, the headline
+    kinds: Mapping[str, MeasuredTime] = Field(default_factory=dict)  # by kind of input; `time` is that of the slowest
     idle: MeasuredTime | None = None  # from an idle device, launch included: the arbiter
     call: MeasuredTime | None = None  # what a caller waits; the candidate's own claim
     baselines: Mapping[str, MeasuredTime] = Field(default_factory=dict)

@@ -1,6 +1,6 @@
 """A session whose clocks are given."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -19,11 +19,12 @@ X = torch.ones(2)
 
 @dataclass
 class FakeSession:
-    """Answers with the clocks it was given, over and over; a queued call with its own, if there are any."""
+    """Answers with the clocks it was given, over and over, or with those of the arguments; a queued call with its own,
+    if there are any."""
 
     ended = False
 
-    clocks: list[Clocks]
+    clocks: list[Clocks] | Callable[[Values], Clocks]
     queued: Clocks | None = None
     trouble: Trouble | None = None
     device: str = "cuda"
@@ -49,6 +50,8 @@ class FakeSession:
         self.colds.append(cold)
         if mode is Mode.QUEUED and self.queued is not None:
             return Shown(self.trouble, (X,), clocks=self.queued)
+        if callable(self.clocks):
+            return Shown(self.trouble, (X,), clocks=self.clocks(arguments))
         made = sum(1 for _, earlier, _ in self.calls if self.queued is None or earlier is mode)
         return Shown(self.trouble, (X,), clocks=self.clocks[(made - 1) % len(self.clocks)])
 

@@ -16,7 +16,7 @@ from warpsmith.evaluation.timing.rules import (
     measured,
     ratio,
     slack_us,
-    slower,
+    slowest_kind,
     too_few,
     too_good,
     undisturbed,
@@ -90,9 +90,18 @@ def test_times_may_differ_by_25_microseconds_or_five_percent() -> None:
 
 
 def test_very_few_queued_calls_say_nothing() -> None:
-    found = too_few(4)
+    found = too_few({"usual": 4})
     assert found is not None and found.reason is Reason.DISTURBED and "only 4 queued" in found.detail
-    assert too_few(5) is None
+    assert too_few({"usual": 5}) is None
+
+
+def test_very_few_queued_calls_of_one_kind_say_nothing() -> None:
+    """Whoever disturbs the calls in which it is slow would keep the time of the others."""
+    found = too_few({"usual": 30, "huge": 2})
+    assert (
+        found is not None and found.reason is Reason.DISTURBED and "only 2 queued calls of huge inputs" in found.detail
+    )
+    assert too_few({"usual": 30, "huge": 3}) is None
 
 
 def test_each_window_by_itself_must_be_faster() -> None:
@@ -132,16 +141,14 @@ def test_too_good_waits_for_a_second_evaluation() -> None:
     assert too_good(Ratio(value=8.0, low=7.9, high=8.1), repeated=False) is None
 
 
-def test_a_kernel_that_is_careless_with_usual_inputs_has_the_time_of_the_others() -> None:
-    assert slower([75.0] * 9, [100.0] * 4) == [100.0] * 4
-    assert sorted(slower([100.0] * 3, [101.0] * 3)) == [100.0] * 3 + [101.0] * 3, "noise is no kind"
-    assert len(slower([4.0] * 3, [4.9] * 3)) == 6, "nor is less than a microsecond"
-    assert slower([], [5.0]) == [5.0]
+def test_the_kind_of_input_with_the_largest_median_counts_however_close_the_others_are() -> None:
+    assert slowest_kind({"usual": [75.0] * 9, "huge": [100.0] * 4, "peaked": [75.0] * 4}) == "huge"
+    assert slowest_kind({"usual": [4.0] * 3, "huge": [4.01] * 3}) == "huge"
+    assert slowest_kind({"usual": [4.0, 4.0, 9.0], "huge": [4.1] * 3}) == "huge", "one late call is no kind"
 
 
-def test_of_a_long_window_usual_and_large_inputs_count_as_in_all_of_it() -> None:
-    """A kernel takes 0.9 µs longer for large inputs, too little to be a kind, and one of its windows is short."""
-    short, long = slower([40.0] * 5, [40.9] * 4), slower([40.0] * 30, [40.9] * 31)
+def test_of_a_long_window_samples_from_all_over_it_count() -> None:
+    short, long = [40.0] * 5 + [40.9] * 4, [40.0] * 30 + [40.9] * 31
     found = balanced([short, long])
     assert len(found) == 18 and found.count(40.9) in (8, 9)
     assert balanced([short, short]) == short * 2

@@ -1,10 +1,15 @@
 """Sampling over a session that is a fake: modes by turns, every output examined, disturbed calls left out."""
 
+import random
+from collections.abc import Sequence
 from itertools import count
 
 import pytest
+import torch
 from tests.evaluation.timing.faking import FakeSession, X
 
+from warpsmith.base import median
+from warpsmith.evaluation.timing.rules import LEAST_OF_KIND, slowest_kind, too_few
 from warpsmith.evaluation.timing.sample import (
     LEAST_TURNS,
     MOST_TURNS,
@@ -18,10 +23,13 @@ from warpsmith.evaluation.timing.sample import (
     TimedCall,
     sample,
 )
+from warpsmith.evaluation.timing.stage import CLAIM, FEWER, SEARCH
 from warpsmith.evaluation.timing.stop import StopRule
+from warpsmith.evaluation.timing.window import Window
 from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.session import Clocks, Mode, Shown
 from warpsmith.records import Reason
+from warpsmith.tasks.inputs.values import Values, tensors
 from warpsmith.tasks.reference.program import Problem
 
 RULE = StopRule(width=0.0, least=4, most=4, seconds=9)
@@ -57,6 +65,52 @@ def test_a_plain_candidate_is_given_its_results() -> None:
     session = FakeSession([clocks()])
     sample(session, endless(), Manner(RULE, given=True))
     assert {count for _, _, count in session.calls} == {1}
+
+
+def careful(kinds: Sequence[str], slow: Sequence[str], draw: random.Random, rule: StopRule = SEARCH) -> Window:
+    """Samples of a kernel that takes 4.6 µs where it is careful and 4 µs for all other kinds of input."""
+
+    def calls() -> Calls:
+        while True:
+            for kind in draw.sample(kinds, len(kinds)):
+                x = torch.full((2,), float(kinds.index(kind)))
+                yield TimedCall(Problem((x,), (x,), (x,)), fine, kind)
+
+    def clocked(arguments: Values) -> Clocks:
+        (x,) = tensors(arguments)
+        event_us = 4.6 if kinds[int(x[0])] in slow else 4.0
+        return clocks(event_us * draw.gauss(1.0, 0.005))
+
+    found = sample(FakeSession(clocked), calls(), Manner(rule, kinds=tuple(kinds)))
+    assert isinstance(found, Samples)
+    return Window(found, NULL, kinds=tuple(kinds))
+
+
+@pytest.mark.parametrize("large", [("huge", "peaked"), ("huge", "near_overflow", "peaked")])
+def test_a_kernel_that_is_careful_for_one_kind_of_large_input_never_keeps_its_fast_time(large: tuple[str, ...]) -> None:
+    """In the median of a mixture it kept the time in 36 to 96 of 100 evaluations."""
+    draw, kinds = random.Random(7), ("usual", *large)
+    for trial in range(100):
+        slow = [large[trial % len(large)]]
+        window = careful(kinds, slow, draw)
+        assert window.us > 4.5, f"{trial}: {window.queued_us}"
+        assert slowest_kind(window.queued_us) == slow[0]
+        assert too_few({one: len(times) for one, times in window.queued_us.items()}) is None
+
+
+@pytest.mark.parametrize("kinds", [("usual", "raised"), ("usual", "huge", "near_overflow", "peaked")])
+def test_a_kernel_that_takes_as_long_for_every_kind_loses_little_by_the_rule(kinds: tuple[str, ...]) -> None:
+    """The largest of several medians of noise is above their mean: by less than the noise of one call, 0.5 %."""
+    draw = random.Random(8)
+    times = [careful(kinds, (), draw).us for _ in range(100)]
+    assert 4.0 < median(times) < 4.0 * 1.005
+
+
+@pytest.mark.parametrize("rule", [SEARCH, CLAIM, FEWER])
+def test_each_kind_of_input_has_as_many_samples_as_the_rule_asks_for(rule: StopRule) -> None:
+    kinds = ("usual", "huge", "peaked")
+    window = careful(kinds, (), random.Random(9), rule)
+    assert all(len(window.queued_us[kind]) >= max(rule.least, LEAST_OF_KIND) for kind in kinds)
 
 
 def test_trouble_ends_it() -> None:

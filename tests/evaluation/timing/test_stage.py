@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice, product, repeat
+from itertools import cycle, islice, product, repeat
 from math import prod
 from pathlib import Path
 from typing import cast
@@ -19,7 +19,7 @@ from warpsmith.evaluation.timing.rules import Doubt, Floor
 from warpsmith.evaluation.timing.sample import Manner, Null, TimedCall
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stage import FEWER, SEARCH, Tier, Timer
-from warpsmith.evaluation.timing.subject import LARGE, SPREAD, TimingSubject
+from warpsmith.evaluation.timing.subject import LARGE, SPREAD, TimingSubject, kind_of
 from warpsmith.evaluation.timing.verdict import Judged
 from warpsmith.evaluation.timing.window import Window, Windows
 from warpsmith.evaluation.timing.zeros import Zeros
@@ -80,8 +80,9 @@ def timed(
     case: Case = CASE,
 ) -> Judged | Doubt:
     monkeypatch.setenv("WARPSMITH_HOME", str(home))
+    turns = [(trial, OUTLINE) for trial in SUBJECT._counted(case)]
     for drawn in ("calls", "others"):
-        monkeypatch.setattr(TimingSubject, drawn, lambda self, case: repeat((Trial(case=case), OUTLINE)))
+        monkeypatch.setattr(TimingSubject, drawn, lambda _self, _case: cycle(turns))
     monkeypatch.setattr("warpsmith.evaluation.timing.stage.measure_again", lambda _torch, _request, chosen: chosen)
     monkeypatch.setattr(Faked, "torch", None)
     kept = Baseline(mode="eager", idle_us=(30.0,) * 9, queued_us=(24.0,) * 9)
@@ -133,7 +134,8 @@ def test_a_drawn_shape_has_two_processes_however_short_and_fewer_calls(
     sitting, drawn = Faked(HONEST, HONEST), CASE.model_copy(update={"group": Group.HELDOUT})
     found = timed(sitting, "claim", tmp_path, monkeypatch, case=drawn)
     assert isinstance(found, Judged) and found.doubts == () and sitting.begun == [0, 1]
-    assert found.timing.time.samples == 2 * FEWER.least
+    assert set(found.timing.kinds) == set(SUBJECT.kinds(CASE))
+    assert {one.samples for one in found.timing.kinds.values()} <= {*range(2 * FEWER.least, 2 * FEWER.most)}
 
 
 @pytest.mark.parametrize(("tier", "times"), [("search", 0), ("claim", 1)])
@@ -211,19 +213,21 @@ def test_other_inputs_come_between_those_that_are_timed() -> None:
 
 
 @pytest.mark.parametrize("task", ["attention", "linear"])
-def test_of_any_three_timed_calls_some_are_usual_and_some_are_not(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_input_takes_its_turn_in_the_timed_calls(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that is careful in its first calls only, and right for usual inputs only, meets others soon after."""
     made = problems
     monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
     opened = open_task(task)
     case = opened.describe().group(Group.SMOKE)[0]
     subject = TimingSubject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
-    orders = set[tuple[bool, ...]]()
+    orders, kinds = set[tuple[str, ...]](), subject.kinds(case)
+    assert kinds[0] == "usual" and {"peaked", *(family for family in LARGE if family in kinds)} == {*kinds[1:]}
     for _ in range(40):
-        drawn = list(islice(subject.calls(case), 8))
-        large = [trial.family in LARGE or trial.twist is Twist.PEAKED for trial, _ in drawn]
-        assert all(any(large[i : i + 3]) and not all(large[i : i + 3]) for i in range(6))
-        orders.add(tuple(large))
+        drawn = list(islice(subject.calls(case), 4 * len(kinds)))
+        turns = [kind_of(trial) for trial, _ in drawn]
+        assert all(sorted(turns[at : at + len(kinds)]) == sorted(kinds) for at in range(0, len(turns), len(kinds)))
+        orders.add(tuple(turns))
+        large = [kind != "usual" for kind in turns]
         sizes = [max(float(one.abs().max()) for one in tensors(call.arguments)) for _, call in drawn]
         assert [size > 7 for size in sizes] == large
     assert len(orders) > 6, "which, nobody knows"

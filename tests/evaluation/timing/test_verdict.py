@@ -155,9 +155,26 @@ def test_each_process_counts_alike_and_a_side_is_what_its_processes_say_together
     found = judged(CASE, [[long, fast, fast], [fast, slow, slow]], both, Least(5.0, 5.0), launches=1)
     each = len(fast.kept.queued)
     assert found.timing.time.samples == 6 * each and len(long.kept.queued) > each
+    assert found.timing.kinds == {"usual": found.timing.time}
     assert found.timing.time.us == pytest.approx(9.5, abs=0.4)
     assert {doubt.reason for doubt in found.doubts} == {Reason.TOO_GOOD}, "the second side is not ten times as fast"
     assert judged(CASE, [[long, fast, slow], [fast, fast, slow]], both, Least(5.0, 5.0), launches=1).doubts == ()
+
+
+def test_what_is_said_of_a_case_is_said_of_its_slowest_kind_of_input() -> None:
+    """The time, the interval, the claim and the roofline, however many calls the other kinds have."""
+    plain = window(8.0, 5.0, 48.0)
+    careful = [
+        replace(one, kind="huge", event_us=one.event_us + 0.5)
+        for one in (*plain.every.idle[:6], *plain.every.queued[:6])
+    ]
+    samples = Samples([*plain.every.idle, *careful[:6]], [*plain.every.queued, *careful[6:]])
+    both = Baselines(modes=(baseline("eager", 5.3),))
+    found = judged(CASE, [[Window(samples, NULL, kinds=("usual", "huge"))]], both, Least(1.0, 1.0), launches=1).timing
+    assert found.time.us == pytest.approx(5.5, abs=0.02) and found.time == found.kinds["huge"]
+    assert found.idle is not None and (found.idle.us, found.idle.samples) == (pytest.approx(8.5, abs=0.03), 6)
+    assert found.kinds["usual"].us == pytest.approx(5.0, abs=0.02)
+    assert found.speedup is not None and found.speedup.high < 1.0
 
 
 def test_a_winner_must_win_in_each_window() -> None:

@@ -3,7 +3,7 @@
 Every rule takes numbers and gives a value; none reads a clock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
@@ -11,10 +11,9 @@ from warpsmith.base import bootstrap_ratio, median, quantile
 from warpsmith.records import FASTER_ABOVE, Ceilings, MeasuredTime, Ratio, Reason, SpeedComparison
 
 APART_US = 1.0  # and the times must differ by this: one kernel of 4 µs in two processes was seen to differ by 0.67 µs
-KINDS_SHARE = 0.02  # of its time by which a kernel may differ between usual and large inputs
 LEVEL = 0.999
 SLACK_SHARE, SLACK_FLOOR_US = 0.05, 25.0  # how far times may differ where no host code of the candidate's runs
-LEAST_QUEUED = 5  # calls that say how long a call takes
+LEAST_QUEUED, LEAST_OF_KIND = 5, 3  # queued calls that say how long a call takes, and of each kind of input
 CONFIRMED_SHARE, LEAST_CONFIRMED = 0.25, 3
 GOOD_LIMIT = 10.0  # times the best baseline, past which a second evaluation must repeat it
 FLOOR_SLACK = 1.05  # the measured read ceiling may be passed by this much
@@ -40,22 +39,19 @@ def measured(samples: Sequence[float]) -> MeasuredTime:
 def balanced(windows: Sequence[Sequence[float]]) -> list[float]:
     """The samples of several windows, as many of each as the shortest has.
 
-    From all over a window: usual inputs may stand before large ones there, and would count for both.
+    From all over a window: what drifts during a long window counts as much as in all of it.
     """
     fewest = min(map(len, windows))
     return [window[place * len(window) // fewest] for window in windows for place in range(fewest)]
 
 
-def slower(usual: Sequence[float], large: Sequence[float]) -> list[float]:
-    """The times of both kinds of inputs, or of the kind that takes longer: a kernel that looks at its inputs to be
-    careless with most of them has the time that it needs for the others.
+def slowest_kind(kinds: Mapping[str, Sequence[float]]) -> str:
+    """Return the kind of input with the largest median.
+
+    One median per kind: in the median of a mixture a kernel that is careful for one kind in two keeps its fast time.
+    No difference is too small, since a smaller one than any limit would be free.
     """
-    every = [*usual, *large]
-    if not usual or not large:
-        return every
-    less, more = sorted((usual, large), key=median)
-    apart_us = median(more) - median(less)
-    return list(more) if apart_us > max(KINDS_SHARE * median(less), APART_US) else every
+    return max(kinds, key=lambda kind: median(kinds[kind]))
 
 
 def ratio(baseline: Sequence[float], candidate: Sequence[float], level: float = LEVEL) -> Ratio:
@@ -151,11 +147,18 @@ def held_back(slowed: Sequence[str]) -> Doubt | None:
     return Doubt(Reason.DISTURBED, f"the GPU was held back by {', '.join(slowed)}; try again when it is cool")
 
 
-def too_few(queued: int) -> Doubt | None:
-    """A median of very few calls says little, and whoever disturbs calls may choose which are left."""
-    if queued >= LEAST_QUEUED:
-        return None
-    return Doubt(Reason.DISTURBED, f"only {queued} queued calls were undisturbed; {LEAST_QUEUED} are needed")
+def too_few(kinds: Mapping[str, int]) -> Doubt | None:
+    """Return a doubt if a median is of very few calls: it says little, and whoever disturbs calls chooses the rest.
+
+    `kinds` has the number of undisturbed queued calls by the kind of their inputs.
+    """
+    queued, rarest = sum(kinds.values()), min(kinds, key=lambda kind: kinds[kind])
+    if queued < LEAST_QUEUED:
+        return Doubt(Reason.DISTURBED, f"only {queued} queued calls were undisturbed; {LEAST_QUEUED} are needed")
+    if kinds[rarest] < LEAST_OF_KIND:
+        detail = f"only {kinds[rarest]} queued calls of {rarest} inputs were undisturbed; {LEAST_OF_KIND} are needed"
+        return Doubt(Reason.DISTURBED, detail)
+    return None
 
 
 def disturbed(kept: Sequence[bool]) -> Doubt | None:

@@ -14,6 +14,7 @@ from warpsmith.tasks.reference import Problem
 # What is wrong with a call, if anything: the check room's judgement, passed in.
 Examine = Callable[[Problem, Shown], Trouble | None]
 WARM_CALLS = 2  # not counted
+USUAL = "usual"  # the kind of inputs that every case has
 # Of every dozen calls three are of other inputs and not counted, at secret places: a kernel that is right for usual
 # ones only, be it after it has counted some calls, is found out.
 DOZEN, OTHERS = 12, 3
@@ -26,11 +27,11 @@ MOST_TURNS, PATIENCE, LEAST_TURNS = 4, 4, 3
 
 @dataclass(frozen=True)
 class TimedCall:
-    """A call to be made, how its results are examined, and whether its inputs are usual ones."""
+    """A call to be made, how its results are examined, and the kind of its inputs."""
 
     problem: Problem
     examine: Examine
-    usual: bool = True
+    kind: str = USUAL
 
 
 Calls = Iterator[TimedCall]
@@ -87,6 +88,10 @@ class Samples:
         """The worker's event times of one mode."""
         return [clocks.event_us for clocks in (self.idle if mode is Mode.IDLE else self.queued)]
 
+    def queued_us(self, kinds: Sequence[str]) -> dict[str, list[float]]:
+        """The event times of the queued calls by the kind of their inputs."""
+        return {kind: [one.event_us for one in self.queued if one.kind == kind] for kind in kinds}
+
     def beside_us(self, share: float = 0.5) -> float:
         """A quantile of what the judge waited beside the claims, from an idle device."""
         return quantile([clocks.beside_us for clocks in self.idle], share)
@@ -117,19 +122,24 @@ class Samples:
 
 @dataclass(frozen=True)
 class Manner:
-    """How calls are made: when to stop, cold or warm, with results given, and the zero of the clocks."""
+    """How calls are made: when to stop, cold or warm, with results given, and the zero of the clocks.
+
+    The rule holds for each kind of input by itself.
+    """
 
     rule: StopRule
     cold: bool = True
     given: bool = False
     null: Null | None = None  # none: no call needs to be confirmed
+    kinds: tuple[str, ...] = (USUAL,)
 
     def done(self, samples: Samples, elapsed_s: float) -> bool:
         """The rule, and both clocks content, or the end of patience. Only calls count that the verdict will count."""
         kept = samples.kept()
-        if self._tired(samples.count, len(kept.queued), elapsed_s):
+        queued_us = kept.queued_us(self.kinds).values()
+        if self._tired(samples.count, min(map(len, queued_us)), elapsed_s):
             return True
-        if not self.rule.done(kept.events_us(Mode.QUEUED), elapsed_s):
+        if not all(self.rule.done(times, elapsed_s) for times in queued_us):
             return False
         if self.null is None:
             return True
@@ -137,9 +147,11 @@ class Manner:
             return False
         return kept.hidden(self.null) is None
 
-    def _tired(self, calls: int, queued: int, elapsed_s: float) -> bool:
-        enough = calls >= LEAST_TURNS * self.rule.least and queued >= self.rule.least
-        return (enough and elapsed_s >= PATIENCE * self.rule.seconds) or calls >= MOST_TURNS * self.rule.most
+    def _tired(self, calls: int, rarest: int, elapsed_s: float) -> bool:
+        """Whether patience ends, after these calls, of which so many are queued ones of the rarest kind of input."""
+        each = calls / len(self.kinds)
+        enough = each >= LEAST_TURNS * self.rule.least and rarest >= self.rule.least
+        return (enough and elapsed_s >= PATIENCE * self.rule.seconds) or each >= MOST_TURNS * self.rule.most
 
 
 def sample(session: Session, calls: Calls, manner: Manner, others: Calls | None = None) -> Samples | Trouble:
@@ -155,7 +167,7 @@ def sample(session: Session, calls: Calls, manner: Manner, others: Calls | None 
         if not is_other:
             turns.pop()
             if number >= WARM_CALLS and shown.clocks is not None:
-                samples.add(mode, replace(shown.clocks, usual=call.usual))
+                samples.add(mode, replace(shown.clocks, kind=call.kind))
         number += 1
     return samples
 

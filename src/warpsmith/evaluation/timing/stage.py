@@ -23,7 +23,7 @@ from warpsmith.evaluation.timing.rules import Doubt
 from warpsmith.evaluation.timing.sample import Examine, Manner, TimedCall
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stop import StopRule
-from warpsmith.evaluation.timing.subject import TimingSubject
+from warpsmith.evaluation.timing.subject import TimingSubject, kind_of
 from warpsmith.evaluation.timing.verdict import Judged, judged, least
 from warpsmith.evaluation.timing.window import Windows
 from warpsmith.evaluation.timing.zeros import Zeros
@@ -34,13 +34,14 @@ STAGE = "timing"
 Tier = Literal["search", "claim"]
 Cache = Literal["cold", "warm"]
 # A search asks many candidates a rough question, a claim one candidate a fine one.
-SEARCH = StopRule(width=0.01, least=5, most=31, seconds=0.1)
-CLAIM = StopRule(width=0.005, least=15, most=61, seconds=2.0)
+# Samples are of each kind of input, of which there are two to four.
+SEARCH = StopRule(width=0.01, least=3, most=16, seconds=0.1)
+CLAIM = StopRule(width=0.005, least=8, most=31, seconds=2.0)
 # Where its code and parameters lie makes the same kernel up to 0.3 µs faster or slower in one process than in another,
 # always in that one: a claim of a short kernel asks several, before torch's windows and after.
 SHORT_US = 100.0
 MORE = ((2, 3), (4, 5))  # processes before and after, with fewer calls each
-FEWER = StopRule(width=0.005, least=9, most=15, seconds=1.0)
+FEWER = StopRule(width=0.005, least=5, most=8, seconds=1.0)
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,9 @@ class Timer:
         outline = subject.outline(case)
         claimed = self.tier == "claim" and case.group is not Group.HELDOUT  # of those the gap is what matters
         rule = SEARCH if self.tier == "search" else CLAIM if claimed else FEWER
-        manner = Manner(rule, self.cache == "cold", subject.plain)
+        manner = Manner(rule, self.cache == "cold", subject.plain, kinds=subject.kinds(case))
         usual, others = (
-            (TimedCall(call, examine(trial), trial == Trial(case=case)) for trial, call in drawn(case))
+            (TimedCall(call, examine(trial), kind_of(trial)) for trial, call in drawn(case))
             for drawn in (subject.calls, subject.others)
         )
         making = Windows(sitting, self.zeros, usual, manner, recorded, others)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from warpsmith.evaluation.timing.sample import USUAL
 from warpsmith.records import Case, Direction, Dtype, Family, Task, Trial, Twist
 from warpsmith.tasks.host import OpenTask
 from warpsmith.tasks.reference import Problem, outline, problems
@@ -24,6 +25,13 @@ SPREAD = (
 )
 
 
+def kind_of(trial: Trial) -> str:
+    """Return the kind of a test input that is timed: its family or what was done to it, or that it is usual."""
+    if trial.twist is not Twist.NONE:
+        return trial.twist.value
+    return USUAL if trial.family is Family.NORMAL else trial.family.value
+
+
 @dataclass(frozen=True)
 class TimingSubject:
     """A compiled candidate and what it is for."""
@@ -38,38 +46,44 @@ class TimingSubject:
     _outlines: dict[str, Problem] = field(default_factory=dict, compare=False, repr=False)
 
     def calls(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
-        """Endless fresh calls of a case, to be timed. Of every two one, in secret order, is of large inputs or has a
-        row that is: a kernel that is not careful in most of its calls meets one.
-        """
-        return self._drawn(lambda: [Trial(case=case), self._large(case)])
+        """Yield fresh calls of a case without end, to be timed: by turns one of each kind of input, in secret order."""
+        return self._drawn(lambda: self._counted(case))
+
+    def kinds(self, case: Case) -> tuple[str, ...]:
+        """Return the kinds of input that are timed, usual ones first. The slowest counts."""
+        return tuple(kind_of(trial) for trial in self._counted(case))
 
     def others(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
         """Endless calls of the same shapes by secret draws: of the families that the task is checked with, with other
         parameters, and with an element that stands out; of every three one of each kind that there is.
         """
-        return self._drawn(lambda: self._kinds(case))
+        return self._drawn(lambda: self._others(case))
 
     def _drawn(self, kinds: Callable[[], Sequence[Trial]]) -> Iterator[tuple[Trial, Problem]]:
         while True:
             for trial in RANDOM.sample(some := kinds(), len(some)):
                 yield trial, next(problems(self.opened, self.direction, trial, secrets.randbits(31), "cuda"))
 
-    def _large(self, case: Case) -> Trial:
-        """Inputs that are large take as long as usual ones. One element tells of those that are so all over: forward
-        some have a row that is, backward only where a task has no others.
+    def _counted(self, case: Case) -> list[Trial]:
+        """Usual inputs, and each kind of large ones, which an honest kernel takes as long for."""
+        return [Trial(case=case), *self._large(case)]
+
+    def _large(self, case: Case) -> list[Trial]:
+        """One of each kind of large inputs. One element tells of those that are large all over: forward
+        some have one row that is, backward only if a task has no others.
         """
         all_over = [Trial(case=case, family=family) for family in LARGE if family in self._families(case)]
         if self.direction is Direction.FORWARD:
-            return RANDOM.choice([*all_over, Trial(case=case, twist=Twist.PEAKED)])
-        return RANDOM.choice(all_over or [Trial(case=case, twist=Twist.RAISED)])
+            return [*all_over, Trial(case=case, twist=Twist.PEAKED)]
+        return all_over or [Trial(case=case, twist=Twist.RAISED)]
 
-    def _kinds(self, case: Case) -> list[Trial]:
+    def _others(self, case: Case) -> list[Trial]:
         inits = sorted({init for one in self.task.cases for init in one.inits})
         spread = [family for family in SPREAD if family in self._families(case)] or [Family.NORMAL]
         paired = case.dtype is Dtype.FLOAT32 and self.task.forward.pairs_inputs and not self.task.precision.tf32
         sizes = (Twist.NONE, Twist.SCALED) if paired else (Twist.NONE,)
         kinds = [
-            self._large(case),
+            RANDOM.choice(self._large(case)),
             Trial(case=case, family=RANDOM.choice(spread), twist=RANDOM.choice(sizes)),
             Trial(case=case, twist=Twist.NUDGED),
         ]

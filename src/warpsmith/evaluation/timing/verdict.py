@@ -48,14 +48,18 @@ def judged(case: Case, sides: Sequence[Sequence[Window]], baselines: Baselines, 
     """Everything that can be said of one case from its windows before torch's and, for a claim, after."""
     windows = [window for side in sides for window in side]
     kept, total = Samples.all([window.kept for window in windows]), sum(window.every.count for window in windows)
-    queued, counted = together(windows), [clocks for window in windows for clocks in window.counted]
+    kinds = together(windows)
+    kind = rules.slowest_kind(kinds)
+    queued, counted = kinds[kind], [clocks for window in windows for clocks in window.counted]
+    idle_us = [clocks.event_us for clocks in counted if clocks.kind == kind] or [one.event_us for one in counted]
     fastest = baselines.best
     speedup = rules.ratio(fastest.queued_us, queued)
-    ratios = [fastest.us / median(together(side)) for side in sides]
+    ratios = [fastest.us / max(map(median, together(side).values())) for side in sides]
     timing = CaseTiming(
         case=case,
         time=rules.measured(queued),
-        idle=rules.measured([clocks.event_us for clocks in counted]),
+        kinds={one: rules.measured(times) for one, times in kinds.items()},
+        idle=rules.measured(idle_us),
         call=rules.measured([clocks.host_us for clocks in counted]),
         baselines={baseline.mode: rules.measured(baseline.queued_us) for baseline in baselines.modes},
         best=fastest.mode,
@@ -77,6 +81,13 @@ def judged(case: Case, sides: Sequence[Sequence[Window]], baselines: Baselines, 
     return Judged(timing, tuple(doubt for doubt in doubts if doubt is not None))
 
 
-def together(windows: Sequence[Window]) -> list[float]:
-    """The queued times of all windows, as many of each: every process counts alike, whatever it was asked."""
-    return rules.balanced([window.queued_us for window in windows])
+def together(windows: Sequence[Window]) -> dict[str, list[float]]:
+    """Return the queued times of all windows by the kind of input.
+
+    As many of each window: every process counts alike, however many calls it made.
+    """
+    kinds = dict.fromkeys(kind for window in windows for kind in window.queued_us)
+    return {
+        kind: rules.balanced([window.queued_us[kind] for window in windows if kind in window.queued_us])
+        for kind in kinds
+    }

@@ -8,7 +8,7 @@ from warpsmith.base import HarnessError, median
 from warpsmith.evaluation.timing import rules
 from warpsmith.evaluation.timing.recording import PLACES, room_of
 from warpsmith.evaluation.timing.rules import Doubt
-from warpsmith.evaluation.timing.sample import Calls, Manner, Null, Samples, sample
+from warpsmith.evaluation.timing.sample import USUAL, Calls, Manner, Null, Samples, sample
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.zeros import Zeros
 from warpsmith.machines.cuda import RepeatableCall
@@ -25,6 +25,7 @@ class Window:
     every: Samples
     null: Null
     slowed: tuple[str, ...] = ()  # what held the GPU back when they were made
+    kinds: tuple[str, ...] = (USUAL,)  # of the inputs of the calls that count
 
     @cached_property
     def kept(self) -> Samples:
@@ -42,21 +43,20 @@ class Window:
         return self.kept.confirmed(self.null.beside_us)
 
     @cached_property
-    def queued_us(self) -> list[float]:
-        """The times of queued calls that count."""
-        usual, large = ([one.event_us for one in self.kept.queued if one.usual is kind] for kind in (True, False))
-        return rules.slower(usual, large)
+    def queued_us(self) -> dict[str, list[float]]:
+        """The times of undisturbed queued calls by the kind of their inputs; kinds without any are left out."""
+        return {kind: times for kind, times in self.kept.queued_us(self.kinds).items() if times}
 
     @property
     def us(self) -> float:
-        """The time of a queued call."""
-        return median(self.queued_us)
+        """The time of a queued call of the slowest kind of input."""
+        return max(map(median, self.queued_us.values()))
 
     def doubts(self) -> Iterator[Doubt | None]:
         """What the clocks do not agree on: each process by itself, so that an honest one covers for none."""
         kept, confirmed = self.kept, len(self.confirmed)
         yield rules.held_back(self.slowed)
-        yield rules.too_few(len(kept.queued))
+        yield rules.too_few({kind: len(times) for kind, times in kept.queued_us(self.kinds).items()})
         yield rules.clocks_disagree(confirmed, len(kept.idle), kept.beside_us(), self.null.beside_us)
         yield kept.hidden(self.null)
 
@@ -90,7 +90,7 @@ class Windows:
         found = sample(player, self.calls, replace(self.manner, null=null), self.others)
         if isinstance(found, Trouble):
             return Doubt(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
-        return Window(found, null, gpu_state(next((gpu.uuid for gpu in gpus()), "")).slowed)
+        return Window(found, null, gpu_state(next((gpu.uuid for gpu in gpus()), "")).slowed, self.manner.kinds)
 
     def windows(self, numbers: Sequence[int], outline: Problem, made: Sequence[Window] = ()) -> list[Window] | Doubt:
         """Those that were made, and one in each of some players."""

@@ -35,7 +35,7 @@ class Clocks:
     host_us: float  # until the candidate's function returned
     wall_us: float  # from the judge's go to the worker's answer
     flush_us: float  # the judge's own flush just before; longer than usual means a disturbed GPU
-    usual: bool = True  # whether the call's inputs were, or larger ones
+    kind: str = "usual"  # of the call's inputs
 
     @property
     def beside_us(self) -> float:
