@@ -164,7 +164,7 @@ def test_the_same_seed_and_the_same_choices(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text(record.model_copy(update={"options": options}).text())
     words = ["regrade", str(tmp_path / "r.json"), "--device", "vgpu"]
     assert run(words) == run([*words, "--same-seed"]) == 0
-    assert [seed for _, _, seed in ASKED] == [None, 7]
+    assert [(seed, choices.scheme) for _, choices, seed in ASKED] == [(None, 2), (7, 1)], "an older record's calls"
     assert ASKED[0][1].gpu == "A100" and ASKED[0][1].effort == "usual"
 
 

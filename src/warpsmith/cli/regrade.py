@@ -168,8 +168,11 @@ def _regraded(one: Published | Odd, way: Way, grade: "Grade") -> "Agreement":
         return unanswered(one.where, None, one.why)
     seeds = one.record.options.seeds if one.record and way.same_seed else ()
     asked = one.candidate.model_copy(update={"task": one.target})
+    choices = _choices(one.record, way)
+    if one.record and seeds:
+        choices = replace(choices, scheme=one.record.options.scheme)
     try:
-        after = grade(asked, _choices(one.record, way), seeds[0] if seeds else None)
+        after = grade(asked, choices, seeds[0] if seeds else None)
     except UsageError as error:
         return unanswered(one.where, one.record, f"{error} --task names it where it has another name here.")
     found = agreement(one.where, one.record, after, way.within)

@@ -10,6 +10,7 @@ from warpsmith.machines.cuda import CudaMachine
 from warpsmith.machines.hardware import gpus
 from warpsmith.machines.virtual import VirtualMachine, gpu_identity
 from warpsmith.records import Group, Options
+from warpsmith.tasks.inputs import SCHEME
 
 DEVICES = ("auto", "cuda", "vgpu")
 
@@ -37,6 +38,7 @@ class Choices:
     call_s: float = 60.0  # the longest that one call may take
     most_cases: int | None = None  # of the timing cases, as the task lists them; none: all
     until: str = ""  # the last stage to run; empty: all of them
+    scheme: int = SCHEME  # how test inputs follow from the seed; that of an older record repeats its calls
     effort: Literal["usual", "sketch", "thorough"] = "usual"  # of the virtual GPU; see `sketch`
 
     def options(self, seed: int) -> Options:
@@ -53,7 +55,9 @@ class Choices:
         if self.baselines:
             extra["baselines"] = ",".join(self.baselines)
         cases = tuple(group.value for group in self.cases)
-        return Options(device=self.device, cases=cases, seeds=(seed,), cache=self.cache, extra=extra)
+        return Options(
+            device=self.device, cases=cases, seeds=(seed,), scheme=self.scheme, cache=self.cache, extra=extra
+        )
 
 
 def settled(device: str) -> str:

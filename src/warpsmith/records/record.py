@@ -48,6 +48,7 @@ class Options(Model):
     device: str = "auto"
     cases: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()  # drawn at grading, kept so that the record can be replayed
+    scheme: int = 1  # how test inputs follow from the seeds; a record that names none was made by the first
     cache: str = "cold"
     extra: Mapping[str, str] = Field(default_factory=dict)
 
@@ -70,7 +71,7 @@ class Record(Model):
     @property
     def key(self) -> str:
         """The hash of (candidate, task version, options, hardware)."""
-        options = self.options.model_dump(mode="json", exclude={"seeds"})
+        options = self.options.model_dump(mode="json", exclude={"seeds", "scheme"})
         return digest_json([self.candidate.id, self.task_version, options, self.environment.hardware])
 
     @property

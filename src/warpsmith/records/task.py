@@ -105,6 +105,7 @@ class Group(StrEnum):
     HELDOUT = "heldout"
 
 
+MATRIX_OPERATIONS = 8  # a byte moved; a task that multiplies no matrices has 3.25 at most
 OFFSET = 4096.0  # deviations that a mean may be from zero, and at least three quarters of them where it is
 
 
@@ -121,6 +122,7 @@ class Family(StrEnum):
     TIES = "ties"
     ALTERNATING = "alternating"
     ONE_HOT = "one_hot"
+    BLOCK_ONE_HOT = "block_one_hot"  # a sum lives on a random few terms that follow each other
     NEAR_OVERFLOW = "near_overflow"
     DENORMAL = "denormal"
     VAST = "vast"  # past what float16 holds, at either end
@@ -338,6 +340,20 @@ class Task(Model):
         if found is None:
             raise UsageError(f"Task {self.name} has no {direction} direction; it has {', '.join(self.directions)}.")
         return found
+
+    @property
+    def multiplies_matrices(self) -> bool:
+        """Whether its results are sums of products, as its formulas say: it computes far more than it moves."""
+        if self.origin is not Origin.SUITE or not self.forward.is_product:
+            return False
+        works = [self.least(Direction.FORWARD, case) for case in self.group_or_first(Group.TIMING)]
+        return any(one is not None and one.flops > MATRIX_OPERATIONS * one.bytes for one in works)
+
+    def families(self, dtype: Dtype) -> tuple[Family, ...]:
+        """The families that inputs are drawn from, as far as an element type holds them; each occurs at any shape."""
+        written = [family for case in self.cases for family in case.families]
+        few = [Family.BLOCK_ONE_HOT] if self.multiplies_matrices else []
+        return tuple(family for family in dict.fromkeys([*written, *few]) if family.fits(dtype))
 
     def group(self, group: Group) -> tuple[Case, ...]:
         """The cases written for one purpose."""

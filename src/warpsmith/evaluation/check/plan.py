@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from warpsmith.base import UsageError
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Task, Trial, Twist
-from warpsmith.tasks.inputs import heldout_cases, long_cases
+from warpsmith.tasks.inputs import SCHEME, heldout_cases, input_seed, long_cases, secret_source
 
 SLOTS = 4
 HELDOUT_DRAWS = 2  # of each held-out shape
@@ -45,6 +45,7 @@ class PlanScope:
     remembered: int = 2
     heldout_work: float | None = None  # floating-point operations, or elements where the task has no formula
     light: float = LIGHT
+    scheme: int = SCHEME  # how everything follows from the seed
     brief: bool = False  # one draw of each case and nothing else: for what only comes before the check
 
 
@@ -56,7 +57,7 @@ def usual_groups(task: Task, groups: tuple[Group, ...] = PlanScope.groups) -> tu
 
 def plan_steps(task: Task, direction: Direction, scope: PlanScope, seed: int) -> tuple[PlannedCall, ...]:
     """The calls that a secret seed stands for, always the same ones, in its own order."""
-    draw = random.Random(seed)
+    draw = secret_source(seed, "plan", scope.scheme)
     cases = chosen(task, direction, scope, draw)
     if not cases:
         raise UsageError(f"Task {task.name} has no case in {', '.join(scope.groups)}; it has {_groups(task)}.")
@@ -68,6 +69,8 @@ def plan_steps(task: Task, direction: Direction, scope: PlanScope, seed: int) ->
     episodes += [_memory(case, draw.choice(fixed), TWISTS[direction], draw) for case in tested]
     episodes += [[step] for case in fixed for step in _enlarged(case, TWISTS[direction], draw)]
     episodes += [[step] for step in _precise(task, fixed, draw)]
+    if scope.scheme >= SCHEME and task.multiplies_matrices:
+        episodes += [[_few_terms(case, draw)] for case in cases]
     mixed, at = _merged(episodes, draw), draw.randrange(sum(map(len, episodes)) + 1)
     return (*mixed[:at], *_streak(task, direction, fixed, scope.light, draw), *mixed[at:])
 
@@ -134,9 +137,14 @@ def _enlarged(case: Case, twists: Sequence[Twist], draw: random.Random) -> list[
     large = [twist for twist in twists if twist.enlarges]
     plain = _trial(case, draw, case.inits[0], case.families[0])
     return [
-        PlannedCall(plain.model_copy(update={"twist": twist, "seed": draw.getrandbits(62)}), draw.randrange(SLOTS))
+        PlannedCall(plain.model_copy(update={"twist": twist, "seed": input_seed(draw)}), draw.randrange(SLOTS))
         for twist in large
     ]
+
+
+def _few_terms(case: Case, draw: random.Random) -> PlannedCall:
+    """A draw whose sums live on a random few terms: what is narrow for a share of the terms shows in some of them."""
+    return PlannedCall(_trial(case, draw, case.inits[0], Family.BLOCK_ONE_HOT), draw.randrange(SLOTS))
 
 
 def _streak(
@@ -175,7 +183,7 @@ def _scaled(task: Task, cases: Sequence[Case], draw: random.Random) -> list[Plan
 
 
 def _trial(case: Case, draw: random.Random, init: object, family: object) -> Trial:
-    return Trial.model_validate({"case": case, "init": init, "family": family, "seed": draw.getrandbits(62)})
+    return Trial.model_validate({"case": case, "init": init, "family": family, "seed": input_seed(draw)})
 
 
 def _mixed(values: Sequence[T], draw: random.Random) -> list[T]:

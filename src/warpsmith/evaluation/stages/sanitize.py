@@ -13,6 +13,7 @@ from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.hardware import calling
 from warpsmith.machines.worker import CudaSandbox, Observation
 from warpsmith.records import Case, Finding, Reason, Record, SanitizerFacts, Severity, StageResult, Trial, Verdict
+from warpsmith.tasks.inputs import KeyedRandom, input_seed
 
 STAGE = "sanitizer"
 TOOLS = ("memcheck", "racecheck", "synccheck")
@@ -74,7 +75,8 @@ def _report(evaluation: Evaluation, artifact: Artifact, program: Path, tool: str
     from warpsmith.machines.worker import to_values
 
     direction = evaluation.candidate.direction
-    problem = evaluation.opened.problem(direction, Trial(case=case, seed=evaluation.seed % (1 << 31)))
+    seed = input_seed(KeyedRandom(evaluation.seed, "sanitize"))
+    problem = evaluation.opened.problem(direction, Trial(case=case, seed=seed))
     values = to_values([*problem.arguments, *(problem.native if evaluation.plain else ())])
     home = program.resolve().parent
     sandbox = CudaSandbox(

@@ -27,21 +27,21 @@ from warpsmith.records import (
     Trial,
     Verdict,
 )
+from warpsmith.tasks.inputs import SCHEME, input_seed, secret_source
 
-SEED_BITS = 62
 NORM = 4
 
 
-def sketch_steps(task: Task, direction: Direction, seed: int) -> tuple[PlannedCall, ...]:
+def sketch_steps(task: Task, direction: Direction, seed: int, scheme: int = SCHEME) -> tuple[PlannedCall, ...]:
     """The calls: every smoke case once, the first one again, then the siblings."""
-    draw = random.Random(seed)
+    draw = secret_source(seed, "sketch", scheme)
     first = [_step(case, draw, draw.choice(case.families)) for case in task.group_or_first(Group.SMOKE)]
     siblings = [_step(case, draw, _plain(case)) for one in probes(task, direction) for case in one.siblings()]
     return (*first, replace(first[0], again=True), *siblings)
 
 
 def _step(case: Case, draw: random.Random, family: Family) -> PlannedCall:
-    return PlannedCall(Trial(case=case, init=draw.choice(case.inits), family=family, seed=draw.getrandbits(SEED_BITS)))
+    return PlannedCall(Trial(case=case, init=draw.choice(case.inits), family=family, seed=input_seed(draw)))
 
 
 def _plain(case: Case) -> Family:

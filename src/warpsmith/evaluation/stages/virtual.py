@@ -24,9 +24,15 @@ def plan_calls(evaluation: Evaluation, machine: Machine, is_brief: bool = False)
     limits, is_own = machine.limits, machine.kind == choices.device
     effort = choices.effort if is_own and machine.kind == VirtualMachine.kind else "usual"
     groups = (choices.cases if is_own else ()) or usual_groups(task, limits.groups)
-    scope = PlanScope(groups=groups, heldout_work=limits.heldout_work, light=limits.light_work, brief=is_brief)
+    scope = PlanScope(
+        groups=groups,
+        heldout_work=limits.heldout_work,
+        light=limits.light_work,
+        scheme=choices.scheme,
+        brief=is_brief,
+    )
     whole = () if effort == "sketch" else plan_steps(task, direction, scope, evaluation.seed)
-    few = () if effort == "usual" else sketch_steps(task, direction, evaluation.seed)
+    few = () if effort == "usual" else sketch_steps(task, direction, evaluation.seed, choices.scheme)
     return (*whole, *few)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from warpsmith.evaluation.timing.sample import USUAL
 from warpsmith.records import Case, Direction, Dtype, Family, Task, Trial, Twist
 from warpsmith.tasks.host import OpenTask
+from warpsmith.tasks.inputs import SEED_BITS
 from warpsmith.tasks.reference import Problem, outline, problems
 
 RANDOM = random.SystemRandom()
@@ -18,6 +19,7 @@ SPREAD = (
     Family.UNIFORM,
     Family.SORTED,
     Family.SPARSE,
+    Family.BLOCK_ONE_HOT,
     Family.ALTERNATING,
     Family.TINY,
     Family.VAST,
@@ -62,7 +64,7 @@ class TimingSubject:
     def _drawn(self, kinds: Callable[[], Sequence[Trial]]) -> Iterator[tuple[Trial, Problem]]:
         while True:
             for trial in RANDOM.sample(some := kinds(), len(some)):
-                yield trial, next(problems(self.opened, self.direction, trial, secrets.randbits(31), "cuda"))
+                yield trial, next(problems(self.opened, self.direction, trial, secrets.randbits(SEED_BITS), "cuda"))
 
     def _counted(self, case: Case) -> list[Trial]:
         """Usual inputs, and each kind of large ones, which an honest kernel takes as long for."""
@@ -91,7 +93,7 @@ class TimingSubject:
 
     def _families(self, case: Case) -> set[Family]:
         """Those that the task is checked with, as far as the case's element type holds them."""
-        return {family for one in self.task.cases for family in one.families if family.fits(case.dtype)}
+        return set(self.task.families(case.dtype))
 
     def outline(self, case: Case) -> Problem:
         """The shapes of such a call."""

@@ -1,12 +1,12 @@
 """Inputs from a seed, the same on every machine and on every device: whole random numbers and exact float64 sums.
 
-A random word is a hash of the seed and of its number (splitmix64), so that the default device, CPU or GPU, computes
-the same ones; a GPU draws in milliseconds what takes a CPU seconds.
+A random word is a hash of its tensor's start and of its number (splitmix64), so that the default device, CPU or GPU,
+computes the same ones; a GPU draws in milliseconds what takes a CPU seconds. The start is a keyed one-way hash of the
+seed: splitmix64 can be inverted, and what one tensor shows says nothing about another.
 
-A normal value here is the sum of six uniform ones of 21 bits (variance one, tails to 4.2): log and cosine differ
-between machines in the last bit, integer sums do not.
-
-All that goes dozens of times over memory. Inputs that nobody has to make again come from torch's own generator instead.
+A normal value is the sum of six uniform ones of 32 bits (variance one, tails to 4.2): log and cosine differ between
+machines in the last bit, integer sums do not. Inputs that nobody has to make again take their words from torch's own
+generator, which is faster, and are made of them in the same way: a kernel cannot tell the two apart.
 """
 
 import random
@@ -19,10 +19,14 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import OFFSET, Family, Init, Trial
+from warpsmith.tasks.inputs.keyed import is_keyed, word_start
 from warpsmith.tasks.inputs.values import TORCH
 
-BITS = 21
+BITS = 21  # of a uniform part of a normal value, in seeds of the first scheme
 UNIT = 1 << BITS
+PARTS = 6  # uniform ones of 32 bits whose sum is a normal value
+BLOCK = 1 << 24  # normal values that are drawn at once: their words take 400 MB
+FEW = 8  # terms at most on which a sum lives
 VAST = (2.0**20, 2.0**-30)
 # splitmix64 (Steele, Lea and Flood, OOPSLA 2014): its step, its shifts and factors.
 STEP = 0x9E3779B97F4A7C15
@@ -50,10 +54,16 @@ class RandomWords:
     """Random words of 63 bits, one after the other, on the default device."""
 
     def __init__(self, seed: int) -> None:
+        self._seed, self._is_keyed = seed, is_keyed(seed)
         self._start = _signed(scattered(seed))  # neighbours among seeds start far from each other
         self._taken = 0
         self._secret = _secret.get()  # in place of the seed
         self._generators: dict[torch.device, torch.Generator] = {}
+
+    @property
+    def is_current(self) -> bool:
+        """Whether normal values are made as they are today; seeds of the first scheme keep theirs."""
+        return self._is_keyed or self._secret is not None
 
     @property
     def generator(self) -> torch.Generator | None:
@@ -62,19 +72,42 @@ class RandomWords:
             return None
         device = torch.get_default_device()
         if device not in self._generators:
-            self._generators[device] = _generator(device, self._secret.getrandbits(62))
+            self._generators[device] = _generator(device, word_start(self._secret.getrandbits(62), 0))
         return self._generators[device]
 
     def take(self, count: int) -> Tensor:
         """The next ones, int64."""
         if (generator := self.generator) is not None:
             return torch.randint((1 << 63) - 1, (count,), dtype=torch.int64, generator=generator)
-        word = torch.arange(self._taken + 1, self._taken + count + 1, dtype=torch.int64)
+        return self._whole(count).bitwise_and_((1 << 63) - 1)
+
+    def halves(self, count: int) -> Tensor:
+        """So many words of 32 bits, an even number, int32."""
+        if (generator := self.generator) is not None:
+            return torch.randint(-(1 << 31), 1 << 31, (count,), dtype=torch.int32, generator=generator)
+        return self._whole(count // 2).view(torch.int32)
+
+    def _whole(self, count: int) -> Tensor:
+        """The next ones of the seed with all 64 bits."""
+        word = torch.arange(self._first(), self._first() + count, dtype=torch.int64)
+        word.mul_(_signed(STEP)).add_(self._begin())
         self._taken += count
-        word.mul_(_signed(STEP)).add_(self._start)
         for shift, factor in ROUNDS:
             word.bitwise_xor_((word >> shift).bitwise_and_((1 << (64 - shift)) - 1)).mul_(_signed(factor))
-        return word.bitwise_and_((1 << 63) - 1)
+        return word
+
+    def pick(self, high: int) -> int:
+        """A whole number below `high`; the same without numbers, on no device."""
+        if self._secret is not None:
+            return self._secret.randrange(high)
+        self._taken += 1
+        return word_start(self._seed, self._taken) % high
+
+    def _first(self) -> int:
+        return 1 if self._is_keyed else self._taken + 1
+
+    def _begin(self) -> int:
+        return _signed(word_start(self._seed, self._taken)) if self._is_keyed else self._start
 
 
 def scattered(value: int) -> int:
@@ -121,8 +154,16 @@ class Draw:
 
     def normal(self, *shape: int) -> Tensor:
         """Float64 values of mean zero and variance one with full mantissas."""
-        if (generator := self._words.generator) is not None:
-            return torch.randn(shape, dtype=torch.float64, generator=generator)
+        if not self._words.is_current:
+            return self._first_normal(*shape)
+        found = torch.empty(prod(shape), dtype=torch.float64)
+        for block in found.split(BLOCK):
+            parts = self._words.halves(block.numel() * PARTS).reshape(PARTS, -1)
+            block.copy_(parts.sum(0, dtype=torch.int64))
+        return found.add_(PARTS / 2).mul_(2.0**-32 * 2**0.5).reshape(shape)
+
+    def _first_normal(self, *shape: int) -> Tensor:
+        """The same of the first scheme: sums of six uniform ones of 21 bits."""
         total = torch.zeros(shape, dtype=torch.float64)
         for _ in range(2):
             word = self.bits((1 << (3 * BITS)) - 1, *shape)
@@ -137,6 +178,12 @@ class Draw:
     def bits(self, high: int, *shape: int) -> Tensor:
         """Whole numbers below `high` from the seed."""
         return self._words.take(prod(shape)).remainder_(high).reshape(shape)
+
+    def axis(self, count: int) -> int:
+        """One of so many axes, mostly the last, never the first of several; drawn without tensors, as an outline is."""
+        if count == 1 or self._words.pick(2):
+            return count - 1
+        return 1 + self._words.pick(count - 1)
 
     @property
     def smallest(self) -> float:
@@ -164,6 +211,17 @@ def _one_hot(draw: Draw, shape: tuple[int, ...]) -> Tensor:
     place = draw.bits(width, *rows).unsqueeze(-1)
     value = draw.normal(*rows).unsqueeze(-1)
     return torch.zeros(*rows, width, dtype=torch.float64).scatter_(-1, place, value).reshape(shape)
+
+
+def _block_one_hot(draw: Draw, shape: tuple[int, ...]) -> Tensor:
+    """Each sum along one axis, a drawn one, lives on up to eight terms that follow each other."""
+    if not shape:
+        return draw.normal()
+    axis = draw.axis(len(shape))
+    size, lone = shape[axis], tuple(1 if place == axis else size for place, size in enumerate(shape))
+    first, width = draw.bits(size, *lone), draw.bits(FEW, *lone) + 1
+    place = torch.arange(size).reshape([-1 if at == axis else 1 for at in range(len(shape))])
+    return draw.normal(*shape) * ((place - first).remainder(size) < width)
 
 
 def _near_overflow(draw: Draw, shape: tuple[int, ...]) -> Tensor:
@@ -197,6 +255,7 @@ FAMILIES = {
     Family.TIES: lambda draw, shape: (draw.normal(*shape) * 2).round() / 2,
     Family.ALTERNATING: _alternating,
     Family.ONE_HOT: _one_hot,
+    Family.BLOCK_ONE_HOT: _block_one_hot,
     Family.NEAR_OVERFLOW: _near_overflow,
     Family.DENORMAL: _denormal,
     Family.VAST: _vast,

@@ -1,21 +1,20 @@
 """Fresh problems in number: every one is a draw of its own, so that nothing can be replayed or pieced together."""
 
-import random
 from collections.abc import Iterator
 
 import torch
 
 from warpsmith.records import Direction, Trial
 from warpsmith.tasks.host import LocalTask, OpenTask
-from warpsmith.tasks.inputs import unrepeated
+from warpsmith.tasks.inputs import KeyedRandom, input_seed, unrepeated
 from warpsmith.tasks.reference.program import Problem, moved, problem, sided, solved
 
 
 def problems(task: OpenTask, direction: Direction, trial: Trial, seed: int, device: str) -> Iterator[Problem]:
     """Endless fresh problems of a trial, on the device, from one secret seed."""
-    draw = random.Random(seed)
+    draw = KeyedRandom(seed, "problems")
     while True:
-        other = trial.model_copy(update={"seed": draw.randrange(1 << 31)})
+        other = trial.model_copy(update={"seed": input_seed(draw)})
         if isinstance(task, LocalTask):
             with unrepeated(draw):
                 one = problem(task.program, direction, other, device)

@@ -1,0 +1,51 @@
+"""Random numbers from a secret by a keyed one-way hash: some of them say nothing about the others. Knows no torch."""
+
+import random
+from hashlib import blake2b
+
+SCHEME = 2  # how test inputs follow from a secret seed; 1: by Mersenne Twister, in records that name no scheme
+KEYED = 1 << 62  # set in the seed of every test input of scheme 2, and in none of scheme 1
+SEED_BITS = 62
+HASH_BITS = 512
+
+
+class KeyedRandom(random.Random):
+    """A source whose numbers are BLAKE2b of a counter, keyed with the secret and its purpose."""
+
+    def __init__(self, secret: int, purpose: str = "") -> None:
+        self._key, self._count = blake2b(f"{purpose}:{secret}".encode(), digest_size=32).digest(), 0
+        super().__init__()
+
+    def seed(self, *_arguments: object, **_named: object) -> None:
+        """Change nothing: the secret alone decides."""
+
+    def getrandbits(self, k: int, /) -> int:
+        """Return `k` random bits, at most 512."""
+        self._count += 1
+        word = blake2b(self._count.to_bytes(8, "little"), key=self._key).digest()
+        return int.from_bytes(word, "little") >> (HASH_BITS - k)
+
+    def random(self) -> float:
+        """Return a number in [0, 1) with 53 random bits."""
+        return self.getrandbits(53) / (1 << 53)
+
+
+def secret_source(secret: int, purpose: str, scheme: int = SCHEME) -> random.Random:
+    """Return the source of an evaluation's draws, as the scheme of its record has it."""
+    return KeyedRandom(secret, purpose) if scheme >= SCHEME else random.Random(secret)
+
+
+def input_seed(source: random.Random) -> int:
+    """Return the seed of one test input; its scheme is that of the source."""
+    return source.getrandbits(SEED_BITS) | (KEYED if isinstance(source, KeyedRandom) else 0)
+
+
+def is_keyed(seed: int) -> bool:
+    """Return whether a test input's seed is of scheme 2."""
+    return seed >= KEYED
+
+
+def word_start(seed: int, number: int) -> int:
+    """Return where the random words of one tensor begin: 64 bits that say nothing about another tensor's."""
+    key = seed.to_bytes(16, "little", signed=True)
+    return int.from_bytes(blake2b(number.to_bytes(8, "little"), key=key, digest_size=8).digest(), "little")
