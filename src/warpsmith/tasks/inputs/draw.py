@@ -157,7 +157,7 @@ class Draw:
         if not self._words.is_current:
             return self._first_normal(*shape)
         found = torch.empty(prod(shape), dtype=torch.float64)
-        for block in found.split(BLOCK):
+        for block in torch.split(found, BLOCK):
             parts = self._words.halves(block.numel() * PARTS).reshape(PARTS, -1)
             block.copy_(parts.sum(0, dtype=torch.int64))
         return found.add_(PARTS / 2).mul_(2.0**-32 * 2**0.5).reshape(shape)
