@@ -9,7 +9,7 @@ namespace {
 
 bool of_the_user(const std::string& file) {
   static const char* foreign[] = {
-      "/targets/", "/cuda/", "/cuda-", "/usr/include", "/nvidia/", "warpsmith/compile/include", "/usr/lib"};
+      "/targets/", "/cuda/", "/cuda-", "/usr/include", "/nvidia/", "languages/nvcc/include/", "/usr/lib"};
   for (const char* mark : foreign)
     if (file.find(mark) != std::string::npos) return false;
   return true;
