@@ -30,9 +30,9 @@ def optimize(
 
     `Archive.open().best(run.name)` is the best kernel with its record. `watch` is called with each view of the run.
     """
-    wishes = Wishes(
+    wishes = Wishes.made_of(
         target=task,
-        direction=Direction(direction),
+        direction=direction,
         device=device,
         models=models,
         generations=generations,

@@ -2,12 +2,12 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from warpsmith.base import UsageError, shell_line
-from warpsmith.records import Direction, Model
+from warpsmith.records import Direction, Model, Name, Seed
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
@@ -27,26 +27,26 @@ def _usual(name: str) -> Any:
 class Wishes(Model):
     """What a user asked; `model_fields_set` says which of it, and the rest is as usual."""
 
-    target: str
+    target: Name
     direction: Direction = Direction.FORWARD
     device: str = "auto"
     gpu: str = "H200"
     models: str = ""
-    generations: int = _usual("generations")
-    proposals: int = _usual("proposals")
-    evaluate: int = _usual("evaluate")
-    drafts: int = _usual("drafts")
-    attempts: int = _usual("attempts")
-    patience: int | None = _usual("patience")
-    budget_usd: float | None = None
-    budget_minutes: float | None = None
-    budget_evaluations: int | None = None
-    goal: float | None = None
-    roofline: float | None = None
+    generations: NonNegativeInt = _usual("generations")
+    proposals: PositiveInt = _usual("proposals")
+    evaluate: PositiveInt = _usual("evaluate")
+    drafts: PositiveInt = _usual("drafts")
+    attempts: PositiveInt = _usual("attempts")
+    patience: PositiveInt | None = _usual("patience")
+    budget_usd: NonNegativeFloat | None = None
+    budget_minutes: NonNegativeFloat | None = None
+    budget_evaluations: PositiveInt | None = None
+    goal: NonNegativeFloat | None = None
+    roofline: Annotated[float, Field(ge=0, le=1)] | None = None
     reviewers: str = ""
-    seed: int | None = None
+    seed: Seed | None = None
     trust: bool = False
-    jobs: int = 0
+    jobs: NonNegativeInt = 0
     run: str = ""
     resume: bool = False
     start: Path | None = None
@@ -58,7 +58,7 @@ class Wishes(Model):
     @classmethod
     def asked(cls, **options: object) -> "Wishes":
         """The wishes of a command's options: None is one that was not given."""
-        return cls.model_validate({name: value for name, value in options.items() if value is not None})
+        return cls.made_of(**{name: value for name, value in options.items() if value is not None})
 
     def settings(self) -> dict[str, str]:
         """What is kept with a run, as text; `model_validate` reads it again."""

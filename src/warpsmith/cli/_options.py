@@ -47,12 +47,10 @@ def read_defences(text: str) -> "frozenset[Defence]":
 
 def read_modes(text: str) -> tuple[str, ...]:
     """Modes of torch by their names."""
-    from warpsmith.records import MODES
+    from warpsmith.evaluation import check_modes
 
     names = tuple(name.strip() for name in text.split(",") if name.strip())
-    for name in names:
-        if name not in MODES:
-            raise UsageError(f"Baseline {name} does not exist; torch has these modes: {', '.join(MODES)}.")
+    check_modes(names)
     return names
 
 

@@ -61,7 +61,9 @@ def print_json(value: "BaseModel | Sequence[BaseModel] | Any") -> None:
 def console() -> "Console":
     """A rich console: colours on a terminal, none elsewhere, no wrapping of piped lines; brackets are what they are."""
     plain = not sys.stdout.isatty()
-    return _kind_of_console()(soft_wrap=plain, highlight=False, markup=False, width=None if not plain else 200)
+    return _kind_of_console()(
+        soft_wrap=plain, highlight=False, markup=False, emoji=False, width=None if not plain else 200
+    )
 
 
 @functools.cache

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from warpsmith.app import RECORDS, kernel_candidate, read_lines, read_records, records_below, results_for
-from warpsmith.base import UsageError
+from warpsmith.base import HarnessError, UsageError
 from warpsmith.cli._archive import keep
 from warpsmith.cli._options import Device, Jobs, Json, Macros, Trust, read_macros, read_modes
 from warpsmith.cli._output import console, print_json, print_table
-from warpsmith.records import Candidate, Group, Record, Verdict
+from warpsmith.records import Candidate, Record, Verdict
 
 if TYPE_CHECKING:
     from warpsmith.evaluation import Choices
@@ -83,7 +83,8 @@ def command(
 ) -> int:
     """Evaluate again and compare; exit code 0 all agree, 1 one disagrees, 3 our fault, 4 one has no verdict."""
     asked = RegradeRequest(task, read_macros(macro or []), against, cache(records_below))
-    published = [one for path in files for one in _published(path, asked)]
+    read = _published if len(files) == 1 else _readable
+    published = [one for path in files for one in read(path, asked)]
     found = []
     for one in _again(published, Way(device, same_seed, trust, within, quick), jobs):
         found.append(one)
@@ -105,7 +106,7 @@ def _published(path: Path, asked: RegradeRequest) -> Iterator[Published | Odd]:
         if not below:
             raise UsageError(f"No kernel (.cu) and no record (.json, .jsonl) below {path}.")
         for one in below:
-            yield from _published(one, asked)
+            yield from _readable(one, asked)
     elif path.suffix == ".cu":
         yield _kernel(path, asked)
     else:
@@ -116,6 +117,16 @@ def _published(path: Path, asked: RegradeRequest) -> Iterator[Published | Odd]:
                 yield Published(where, asked.task or found.candidate.task, found.candidate, found)
             else:
                 yield Odd(where, found)
+
+
+def _readable(path: Path, asked: RegradeRequest) -> Iterator[Published | Odd]:
+    """The kernels of one path of several; a file that holds none costs the others nothing."""
+    try:
+        yield from _published(path, asked)
+    except UsageError as error:
+        if not path.exists():
+            raise
+        yield Odd(str(path), str(error))
 
 
 def _kernel(path: Path, asked: RegradeRequest) -> Published:
@@ -168,13 +179,15 @@ def _regraded(one: Published | Odd, way: Way, grade: "Grade") -> "Agreement":
         return unanswered(one.where, None, one.why)
     seeds = one.record.options.seeds if one.record and way.same_seed else ()
     asked = one.candidate.model_copy(update={"task": one.target})
-    choices = _choices(one.record, way)
-    if one.record and seeds:
-        choices = replace(choices, scheme=one.record.options.scheme)
     try:
+        choices = _choices(one.record, way)
+        if one.record and seeds:
+            choices = replace(choices, scheme=one.record.options.scheme)
         after = grade(asked, choices, seeds[0] if seeds else None)
     except UsageError as error:
         return unanswered(one.where, one.record, f"{error} --task names it where it has another name here.")
+    except HarnessError as error:  # our fault in one evaluation; the others go on
+        return unanswered(one.where, one.record, str(error)).model_copy(update={"after": Verdict.FAULT})
     found = agreement(one.where, one.record, after, way.within)
     return found.model_copy(update={"notes": (*found.notes, one.note)}) if one.note else found
 
@@ -191,7 +204,7 @@ def _choices(record: Record | None, way: Way) -> "Choices":
     tier = "claim" if options.extra.get("tier") == "claim" and not way.quick else "search"
     return Choices(
         device=device,
-        cases=tuple(Group(name) for name in options.cases),
+        cases=options.cases,
         gpu=options.gpu,
         trust=way.trust,
         tier=cast(Literal["search", "claim"], tier),

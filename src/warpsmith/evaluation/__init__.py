@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         wanted,
     )
     from warpsmith.evaluation.batch import Ahead, BadLine, BatchLine, Results, read_requests, run_batch
-    from warpsmith.evaluation.choices import Choices, Defence, machine_for, settled
+    from warpsmith.evaluation.choices import Choices, Defence, check_modes, machine_for, settled
     from warpsmith.evaluation.corpus import (
         Audit,
         CorpusFile,

@@ -1,15 +1,19 @@
 """What a user may choose for an evaluation, and the device that the choice comes to on this machine."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from functools import cache
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from warpsmith.base import UsageError
 from warpsmith.machines import Machine
 from warpsmith.machines.cuda import CudaMachine
 from warpsmith.machines.hardware import gpus
 from warpsmith.machines.virtual import VirtualMachine, gpu_identity
-from warpsmith.records import Group, Options
+from warpsmith.records import MODES, Group, Options, first_wrong, shortened
 from warpsmith.tasks.inputs import SCHEME
 
 DEVICES = ("auto", "cuda", "vgpu")
@@ -35,11 +39,22 @@ class Choices:
     tier: Literal["search", "claim"] = "search"
     cache: Literal["cold", "warm"] = "cold"  # the L2 before a timed call
     baselines: tuple[str, ...] = ()  # modes of torch; empty: all of them
-    call_s: float = 60.0  # the longest that one call may take
-    most_cases: int | None = None  # of the timing cases, as the task lists them; none: all
+    call_s: Annotated[float, Field(gt=0, le=86400)] = 60.0  # the longest that one call may take
+    # Of the timing cases, as the task lists them; none: all.
+    most_cases: Annotated[int, Field(gt=0, le=1_000_000)] | None = None
     until: str = ""  # the last stage to run; empty: all of them
-    scheme: int = SCHEME  # how test inputs follow from the seed; that of an older record repeats its calls
+    # How test inputs follow from the seed; that of an older record repeats its calls.
+    scheme: Annotated[int, Field(ge=1, le=SCHEME)] = SCHEME
     effort: Literal["usual", "sketch", "thorough"] = "usual"  # of the virtual GPU; see `sketch`
+
+    def __post_init__(self) -> None:
+        for name, rule in _rules().items():
+            value = getattr(self, name)
+            try:
+                rule.validate_python(value, strict=True)
+            except ValidationError as error:
+                raise UsageError(f"Option {name} is {shortened(value)}: {first_wrong(error)}.") from None
+        check_modes(self.baselines)
 
     def options(self, seed: int) -> Options:
         """The same as part of a record; what is as usual is not said."""
@@ -58,6 +73,20 @@ class Choices:
         return Options(
             device=self.device, cases=cases, seeds=(seed,), scheme=self.scheme, cache=self.cache, extra=extra
         )
+
+
+@cache
+def _rules() -> dict[str, TypeAdapter[Any]]:
+    """Return what each option may be, by its name."""
+    hints = get_type_hints(Choices, include_extras=True)
+    return {name: TypeAdapter(hint) for name, hint in hints.items()}
+
+
+def check_modes(names: Iterable[str]) -> None:
+    """Raise UsageError if one of the names is no mode of torch."""
+    for name in names:
+        if name not in MODES:
+            raise UsageError(f"Baseline {name} does not exist; torch has these modes: {', '.join(MODES)}.")
 
 
 def settled(device: str) -> str:

@@ -4,9 +4,10 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from warpsmith.base import HarnessError, UsageError
 from warpsmith.evaluation.choices import Choices, machine_for, settled
@@ -16,7 +17,7 @@ from warpsmith.languages import find_language, language_of
 from warpsmith.machines import Machine
 from warpsmith.machines.hardware import Need
 from warpsmith.machines.virtual import describe
-from warpsmith.records import Candidate, Direction, Model, Reason, Record, StageResult, Verdict
+from warpsmith.records import Candidate, Direction, Model, Options, Reason, Record, StageResult, Verdict
 from warpsmith.tasks.host import OpenTask, open_task
 from warpsmith.tasks.host.opened import OpenOptions
 
@@ -30,16 +31,25 @@ def evaluate(
     language: str | None = None,
     macros: Mapping[str, str] | None = None,
     choices: Choices | None = None,
+    **options: Any,
 ) -> Record:
-    """Return the record of one kernel text for one direction of a task."""
-    candidate = Candidate(
-        task=task,
-        direction=Direction(direction),
-        source=source,
-        language=language or language_of(source),
-        macros=macros or {},
+    """Return the record of one kernel text for one direction of a task.
+
+    Options are fields of `Choices`, such as `tier="claim"`; they replace those of `choices`.
+    """
+    given = "" if language is None and not isinstance(source, str) else language or language_of(source)
+    candidate = Candidate.made_of(
+        task=task, direction=direction, source=source, language=given, macros={} if macros is None else macros
     )
-    return grade(candidate, choices or Choices())
+    return grade(candidate, replace(choices or Choices(), **_known(options)))
+
+
+def _known(options: dict[str, Any]) -> dict[str, Any]:
+    names = [field.name for field in fields(Choices)]
+    for name in options:
+        if name not in names:
+            raise UsageError(f"Option {name} does not exist; an evaluation has {', '.join(names)}.")
+    return options
 
 
 def grade(
@@ -138,6 +148,8 @@ def begin_evaluation(
 ) -> Evaluation:
     """Return the evaluation of a candidate on an open task before any stage."""
     find_language(candidate.language)
+    if seed is not None:
+        Options.made_of(seeds=(seed,))
     drawn = secrets.randbits(SEED_BITS) if seed is None else seed
     task = opened.describe()
     task.signature(candidate.direction)  # a direction that the task lacks is refused before anything is run

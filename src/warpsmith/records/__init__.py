@@ -22,7 +22,7 @@ from warpsmith.records.facts import (
     VirtualFacts,
 )
 from warpsmith.records.finding import Checker, Finding, Place, Severity, Span
-from warpsmith.records.model import Model, first_wrong
+from warpsmith.records.model import LONGEST_NAME, Model, Name, first_wrong, shortened
 from warpsmith.records.profile import (
     Binding,
     Ceilings,
@@ -34,7 +34,7 @@ from warpsmith.records.profile import (
     ProfileSource,
     RooflinePlace,
 )
-from warpsmith.records.record import Options, Record, StageResult
+from warpsmith.records.record import Options, Record, Seed, StageResult
 from warpsmith.records.run import Lesson, ModelCall, Run, RunState
 from warpsmith.records.score import MeasuredScore, ModelledScore, Score, score
 from warpsmith.records.task import (
@@ -66,6 +66,7 @@ from warpsmith.records.times import MeasuredTime, ModelledTime
 from warpsmith.records.verdict import Reason, Verdict
 
 __all__ = [
+    "LONGEST_NAME",
     "MODES",
     "OFFSET",
     "Argument",
@@ -103,6 +104,7 @@ __all__ = [
     "ModelCall",
     "ModelledScore",
     "ModelledTime",
+    "Name",
     "Narrower",
     "Options",
     "Origin",
@@ -121,6 +123,7 @@ __all__ = [
     "RunState",
     "SanitizerFacts",
     "Score",
+    "Seed",
     "Severity",
     "Signature",
     "Span",
@@ -138,6 +141,7 @@ __all__ = [
     "WorkFormulas",
     "first_wrong",
     "score",
+    "shortened",
 ]
 
 if TYPE_CHECKING:

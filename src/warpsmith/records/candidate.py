@@ -6,7 +6,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from warpsmith.base import digest_json
-from warpsmith.records.model import Model
+from warpsmith.records.model import Model, Name
 from warpsmith.records.task import Direction
 
 
@@ -20,13 +20,13 @@ class Language(StrEnum):
 class Candidate(Model):
     """A kernel for one direction of one task. Its id is the hash of what decides its behaviour."""
 
-    task: str
+    task: Name
     direction: Direction
     source: str
     language: str = Field(default=Language.TORCH, pattern=r"^[a-z][a-z0-9_]{0,31}$")
     macros: Mapping[str, str] = Field(default_factory=dict)
-    parents: tuple[str, ...] = ()
-    origin: str = "user"
+    parents: tuple[Name, ...] = ()
+    origin: Name = "user"
 
     @property
     def id(self) -> str:

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from warpsmith.records.model import Model
+from warpsmith.records.model import Model, Name
 
 
 class Confined(Model):
@@ -20,15 +20,15 @@ class Confined(Model):
 class Environment(Model):
     """The machine and its software at the moment of evaluation."""
 
-    device: str
-    hardware: str  # part of a record's key: same hardware, comparable times
-    driver: str = ""
-    toolchain: str = ""
-    torch: str = ""
-    python: str = ""
+    device: Name
+    hardware: Name  # part of a record's key: same hardware, comparable times
+    driver: Name = ""
+    toolchain: Name = ""
+    torch: Name = ""
+    python: Name = ""
     clocks_mhz: tuple[int, int] | None = None  # SM and memory
-    throttling: tuple[str, ...] = ()
+    throttling: tuple[Name, ...] = ()
     others: int = 0  # processes on the GPU when the evaluation began; those of other evaluations here are among them
     confined: Confined = Confined()
-    package: str = ""
+    package: Name = ""
     when: datetime | None = None  # the evaluation began, UTC; records of before have none

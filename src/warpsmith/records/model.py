@@ -1,8 +1,16 @@
 """The root of every model here: frozen, closed to unknown keys, JSON in and out."""
 
-from typing import Self
+import reprlib
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from warpsmith.base import UsageError
+
+LONGEST_NAME = 4096  # characters, as of a path
+SHOWN = 80  # characters of a wrong value in a message
+MOST_SAID = 500  # characters of what pydantic says, which may repeat the value
+Name = Annotated[str, StringConstraints(max_length=LONGEST_NAME)]
 
 
 class Model(BaseModel):
@@ -20,6 +28,16 @@ class Model(BaseModel):
         return cls.model_validate_json(text)
 
     @classmethod
+    def made_of(cls, **fields: object) -> Self:
+        """Return the value of a caller's fields. Raise UsageError that names the first that is wrong."""
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            raise UsageError(
+                f"{first_wrong(error)}; it is {shortened(error.errors(include_url=False)[0]['input'])}."
+            ) from None
+
+    @classmethod
     def read(cls, text: str | bytes) -> Self | str:
         """The value a line of JSON holds, or what is wrong with it."""
         try:
@@ -30,5 +48,17 @@ class Model(BaseModel):
 
 def first_wrong(error: ValidationError) -> str:
     """The first thing that is wrong with a value, and where."""
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part)[:SHOWN] for part in first["loc"])
+    said = first["msg"] if len(first["msg"]) <= MOST_SAID else f"{first['msg'][:MOST_SAID]}…"
+    return f"{where}: {said}".removeprefix(": ")
+
+
+def shortened(value: object) -> str:
+    """Return the repr of a user's value, cut where it is longer than a message has room for."""
+    cut = reprlib.Repr()
+    cut.maxstring = cut.maxother = cut.maxlong = SHOWN
+    try:
+        return cut.repr(value)
+    except ValueError:  # a number of more digits than Python prints
+        return f"a {type(value).__name__}"

@@ -1,27 +1,29 @@
 """The record: one candidate, one environment, the options it was run with, and what each stage said."""
 
 from collections.abc import Mapping
-from typing import Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from warpsmith.base import digest_json
 from warpsmith.records.candidate import Candidate
 from warpsmith.records.environment import Environment
 from warpsmith.records.facts import CheckFacts, CompileFacts, Facts, TimingFacts
-from warpsmith.records.model import Model
+from warpsmith.records.model import Model, Name
+from warpsmith.records.task import Group
 from warpsmith.records.verdict import Reason, Verdict
 
 GOING_ON = (Verdict.PASS, Verdict.SKIP)  # every other verdict ends the way
 USUAL_GPU = "H200"  # what the virtual GPU models unless it is told another
 CHANCE = (Reason.DISTURBED,)  # reasons that say something of the machine at that moment and nothing of the kernel
+Seed = Annotated[int, Field(strict=True, ge=0, lt=1 << 63)]
 F = TypeVar("F", CheckFacts, CompileFacts, TimingFacts)
 
 
 class StageResult(Model):
     """What one stage said. A plain PASS has no reason; anything else has one and a sentence."""
 
-    stage: str
+    stage: Name
     verdict: Verdict
     reason: Reason | None = None
     detail: str = ""
@@ -45,12 +47,12 @@ class StageResult(Model):
 class Options(Model):
     """What can be chosen for an evaluation; part of a record's key."""
 
-    device: str = "auto"
-    cases: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = ()  # drawn at grading, kept so that the record can be replayed
-    scheme: int = 1  # how test inputs follow from the seeds; a record that names none was made by the first
-    cache: str = "cold"
-    extra: Mapping[str, str] = Field(default_factory=dict)
+    device: Name = "auto"
+    cases: tuple[Group, ...] = ()
+    seeds: tuple[Seed, ...] = ()  # drawn at grading, kept so that the record can be replayed
+    scheme: PositiveInt = 1  # how test inputs follow from the seeds; a record that names none was made by the first
+    cache: Name = "cold"
+    extra: Mapping[Name, Name] = Field(default_factory=dict)
 
     @property
     def gpu(self) -> str:
@@ -63,7 +65,7 @@ class Record(Model):
 
     version: int = 1
     candidate: Candidate
-    task_version: str
+    task_version: Name
     environment: Environment
     options: Options = Options()
     results: tuple[StageResult, ...] = ()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from math import inf
 
 from warpsmith.base import geomean
 from warpsmith.records import (
@@ -87,7 +88,8 @@ def same_times(before: Record, after: Record) -> TimeRatios | None:
     then = {case.case.name: case for case in _timed(before)}
     pairs = [(then[case.case.name], case) for case in _timed(after) if case.case.name in then]
     alike = [(old, new) for old, new in pairs if _kind(old) == _kind(new) and old.case.axes == new.case.axes]
-    ratios = [new.time.us / old.time.us for old, new in alike if old.time.us > 0 and new.time.us > 0]
+    ratios = [new.time.us / old.time.us for old, new in alike if 0 < old.time.us < inf and 0 < new.time.us < inf]
+    ratios = [ratio for ratio in ratios if 0 < ratio < inf]  # of what others publish: 1e-300 over 1e300 is 0
     if not ratios:
         return None
     return TimeRatios(kind=alike[0][1].time.kind, ratio=geomean(ratios), cases=len(ratios))

@@ -8,11 +8,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from warpsmith.base import UsageError, nearest, read_text
+from warpsmith.records import LONGEST_NAME
 from warpsmith.tasks.formats.own import MANIFEST
 from warpsmith.tasks.suite import folders, root, suite_folder
 
 FUNCTION = "func_forward.py"  # what makes a folder a robust-kbench task
 KERNELBENCH = (re.compile(r"^class Model\b", re.M), re.compile(r"^def get_inputs\b", re.M))
+SHOWN = 200  # characters of a name in a message
 MOST = 10_000  # files looked at below one folder
 
 
@@ -49,6 +51,19 @@ class TaskTarget:
 
 def find(text: str) -> TaskTarget:
     """The one task that a text means; a `UsageError` says what it could have meant."""
+    _check_name(text)
+    try:
+        return _find(text)
+    except OSError as error:  # a name or a path that no file system takes, or a folder that may not be read
+        raise UsageError(f"Task '{text[:SHOWN]}' cannot be opened: {error.strerror}.") from None
+
+
+def _check_name(text: str) -> None:
+    if len(text) > LONGEST_NAME:
+        raise UsageError(f"The task's name has {len(text)} characters; at most {LONGEST_NAME} are read.")
+
+
+def _find(text: str) -> TaskTarget:
     file, colon, name = text.rpartition(":")
     if colon and file.endswith(".py"):
         return _named(Path(file), name)
@@ -68,10 +83,14 @@ def find(text: str) -> TaskTarget:
 
 def find_all(text: str) -> tuple[TaskTarget, ...]:
     """The tasks that a text means: every one below a folder that is not a task itself, else the one."""
+    _check_name(text)
     path = Path(text)
-    if text in folders() or not path.is_dir() or _form(path.resolve()):
-        return (find(text),)
-    found = tuple(_below(path.resolve()))
+    try:
+        if text in folders() or not path.is_dir() or _form(path.resolve()):
+            return (find(text),)
+        found = tuple(_below(path.resolve()))
+    except OSError as error:
+        raise UsageError(f"Folder '{text[:SHOWN]}' cannot be searched: {error.strerror}.") from None
     if not found:
         raise UsageError(f"No task below {path.resolve()}. {_what_is()}")
     _check_names(found)
