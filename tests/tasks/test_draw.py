@@ -8,11 +8,12 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from warpsmith.records import OFFSET, Case, Dtype, Family, Group, Init, Trial
+from warpsmith.records import Case, Dtype, Family, Group, Init, Trial
+from warpsmith.tasks.inputs import FAMILIES, OFFSET, computable
 from warpsmith.tasks.inputs.draw import Draw, RandomWords, unrepeated
 from warpsmith.tasks.reference.program import upstream
 
-FITTING = [(family, dtype) for family in Family for dtype in Dtype if family.fits(dtype)]
+FITTING = [(family, dtype) for family in Family for dtype in Dtype if FAMILIES[family].fits(dtype)]
 CASE = Case(name="c", group=Group.SMOKE, axes={}, dtype=Dtype.FLOAT32)
 
 
@@ -40,7 +41,7 @@ def test_every_family_gives_finite_numbers_of_the_type(family: Family, dtype: Dt
     x = draw(family, dtype=dtype).input(6, 35)
     assert x.shape == (6, 35)
     assert str(x.dtype) == f"torch.{dtype}"
-    assert torch.isfinite(x).all()
+    assert torch.isfinite(computable(x)).all()
     assert x.double().abs().max() > 0
 
 
@@ -50,14 +51,14 @@ def test_what_nobody_makes_again_is_of_the_same_family(family: Family, dtype: Dt
     secret = random.Random(5)
     with unrepeated(secret):
         x, other = draw(family, dtype=dtype).input(60, 350), draw(family, dtype=dtype).input(60, 350)
-    assert (x.shape, x.dtype) == (usual.shape, usual.dtype) and torch.isfinite(x).all()
-    assert not torch.equal(x, other), "the trial's seed is not asked"
+    assert (x.shape, x.dtype) == (usual.shape, usual.dtype) and torch.isfinite(computable(x)).all()
+    assert not torch.equal(computable(x), computable(other)), "the trial's seed is not asked"
     same = [float((one.double().abs() > 0).double().mean()) for one in (x, usual)]
     assert same[0] == pytest.approx(same[1], abs=0.02)
     spread = [float(one.double().abs().mean()) for one in (x, usual)]
     one_number = family in (Family.CONSTANT, Family.OFFSET, Family.VAST)  # is drawn for all of them
     assert one_number or spread[0] == pytest.approx(spread[1], rel=0.1)
-    assert torch.equal(draw(family, dtype=dtype).input(60, 350), usual), "and it is over"
+    assert torch.equal(computable(draw(family, dtype=dtype).input(60, 350)), computable(usual)), "and it is over"
 
 
 @pytest.mark.parametrize(("family", "dtype"), FITTING)
@@ -122,7 +123,7 @@ def test_vast_is_past_either_end_of_float16_and_an_offset_is_far_from_zero_on_ei
     assert {float(one.mean()) > 0 for one in wide} == {True, False}
     assert all(0.9 < float(one.std()) < 1.1 for one in wide)
     narrow = (Dtype.FLOAT16, Dtype.BFLOAT16)
-    assert not any(family.fits(dtype) for family in (Family.VAST, Family.OFFSET) for dtype in narrow)
+    assert not any(FAMILIES[family].fits(dtype) for family in (Family.VAST, Family.OFFSET) for dtype in narrow)
 
 
 def test_inits() -> None:
@@ -157,3 +158,19 @@ def test_words_go_on_where_they_stopped() -> None:
     assert whole.take(7).tolist() == [*parts.take(3).tolist(), *parts.take(4).tolist()]
     assert RandomWords(5).take(4).tolist() != RandomWords(6).take(4).tolist()
     assert not set(RandomWords(5).take(100).tolist()) & set(RandomWords(6).take(100).tolist())
+
+
+def test_every_family_has_a_row() -> None:
+    assert set(FAMILIES) == set(Family)
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in Dtype if not dtype.floating])
+def test_whole_numbers_take_both_signs_where_the_type_has_one(dtype: Dtype) -> None:
+    x = draw(dtype=dtype).input(1000).long()
+    signed = dtype not in (Dtype.UINT8, Dtype.BOOL)
+    assert (float(x.min()) < 0) == signed and len(set(x.tolist())) == (2 if dtype is Dtype.BOOL else 64 + 64 * signed)
+
+
+def test_eight_bit_floats_hold_neither_large_nor_tiny_inputs() -> None:
+    refused = {family for family in Family if not FAMILIES[family].fits(Dtype.FLOAT8_E4M3FN)}
+    assert refused == {Family.TINY, Family.HUGE, Family.NEAR_OVERFLOW, Family.VAST, Family.OFFSET}

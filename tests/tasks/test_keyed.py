@@ -10,7 +10,7 @@ from warpsmith.base import digest_json
 from warpsmith.evaluation import Choices
 from warpsmith.evaluation.check import PlanScope, plan_steps
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Record, Trial
-from warpsmith.tasks.inputs import KeyedRandom, input_seed, secret_source
+from warpsmith.tasks.inputs import KeyedRandom, families_of, input_seed, secret_source
 from warpsmith.tasks.inputs.draw import ROUNDS, STEP, Draw, RandomWords, unrepeated
 from warpsmith.tasks.inputs.keyed import KEYED, SCHEME, is_keyed
 from warpsmith.tasks.suite import suite_program
@@ -148,7 +148,7 @@ def test_only_tasks_that_multiply_matrices_have_the_block_family() -> None:
         "rope": False,
     }.items():
         task = suite_program(name).task
-        assert (Family.BLOCK_ONE_HOT in task.families(Dtype.FLOAT32)) is expected is task.multiplies_matrices
+        assert (Family.BLOCK_ONE_HOT in families_of(task, Dtype.FLOAT32)) is expected is task.multiplies_matrices
         steps = plan_steps(task, Direction.FORWARD, PlanScope(heldout_work=4e6), 3)
         called = {step.trial.case.name for step in steps if step.trial.family is Family.BLOCK_ONE_HOT}
         assert len(called) >= 5 if expected else not called

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from warpsmith.base.lazy import lazy_members
 from warpsmith.records.candidate import Candidate, Language
+from warpsmith.records.dtype import Dtype, Numbers
 from warpsmith.records.environment import Confined, Environment
 from warpsmith.records.facts import (
     MODES,
@@ -38,13 +39,11 @@ from warpsmith.records.record import Options, Record, Seed, StageResult
 from warpsmith.records.run import Lesson, ModelCall, Run, RunState
 from warpsmith.records.score import MeasuredScore, ModelledScore, Score, score
 from warpsmith.records.task import (
-    OFFSET,
     Argument,
     ArgumentKind,
     Axis,
     Case,
     Direction,
-    Dtype,
     Family,
     Group,
     Heldout,
@@ -68,7 +67,6 @@ from warpsmith.records.verdict import Reason, Verdict
 __all__ = [
     "LONGEST_NAME",
     "MODES",
-    "OFFSET",
     "Argument",
     "ArgumentKind",
     "Axis",
@@ -106,6 +104,7 @@ __all__ = [
     "ModelledTime",
     "Name",
     "Narrower",
+    "Numbers",
     "Options",
     "Origin",
     "PassedOver",

@@ -7,6 +7,7 @@ from zlib import crc32
 from pydantic import Field, PositiveInt
 
 from warpsmith.base import UsageError, evaluate
+from warpsmith.records.dtype import Dtype
 from warpsmith.records.model import Model
 
 
@@ -20,20 +21,6 @@ class Direction(StrEnum):
     def named(cls, stem: str) -> "Direction":
         """What the name of a kernel's file says; forward where it says nothing."""
         return cls.BACKWARD if cls.BACKWARD in stem else cls.FORWARD
-
-
-class Dtype(StrEnum):
-    """The element types a task may name, spelled as torch spells them."""
-
-    FLOAT32 = "float32"
-    FLOAT16 = "float16"
-    BFLOAT16 = "bfloat16"
-    FLOAT64 = "float64"
-
-    @property
-    def bytes(self) -> int:
-        """Bytes an element."""
-        return {"float64": 8, "float32": 4}.get(self.value, 2)
 
 
 class ArgumentKind(StrEnum):
@@ -106,11 +93,10 @@ class Group(StrEnum):
 
 
 MATRIX_OPERATIONS = 8  # a byte moved; a task that multiplies no matrices has 3.25 at most
-OFFSET = 4096.0  # deviations that a mean may be from zero, and at least three quarters of them where it is
 
 
 class Family(StrEnum):
-    """A distribution that inputs are drawn from."""
+    """A distribution that inputs are drawn from; its row is in tasks/inputs/families.py."""
 
     NORMAL = "normal"
     UNIFORM = "uniform"
@@ -127,10 +113,6 @@ class Family(StrEnum):
     DENORMAL = "denormal"
     VAST = "vast"  # past what float16 holds, at either end
     OFFSET = "offset"  # a mean that is thousands of deviations from zero
-
-    def fits(self, dtype: Dtype) -> bool:
-        """Whether an element type has the exponents and the fraction for it."""
-        return dtype in (Dtype.FLOAT32, Dtype.FLOAT64) or self not in (Family.VAST, Family.OFFSET)
 
 
 class Init(StrEnum):
@@ -348,12 +330,6 @@ class Task(Model):
             return False
         works = [self.least(Direction.FORWARD, case) for case in self.group_or_first(Group.TIMING)]
         return any(one is not None and one.flops > MATRIX_OPERATIONS * one.bytes for one in works)
-
-    def families(self, dtype: Dtype) -> tuple[Family, ...]:
-        """The families that inputs are drawn from, as far as an element type holds them; each occurs at any shape."""
-        written = [family for case in self.cases for family in case.families]
-        few = [Family.BLOCK_ONE_HOT] if self.multiplies_matrices else []
-        return tuple(family for family in dict.fromkeys([*written, *few]) if family.fits(dtype))
 
     def group(self, group: Group) -> tuple[Case, ...]:
         """The cases written for one purpose."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from warpsmith.evaluation.check.compare import Budget, _slow, compare
 from warpsmith.evaluation.check.terms import lift
-from warpsmith.records import Case, Direction, Dtype, Family, Group, Reason, Tolerance, Trial
+from warpsmith.records import Case, Direction, Dtype, Family, Group, Numbers, Reason, Tolerance, Trial
 from warpsmith.tasks.reference.program import Problem, problem as make_problem, solved
 from warpsmith.tasks.suite import suite_program
 
@@ -219,3 +219,89 @@ def in_order(terms: Tensor) -> Tensor:
     for term in terms.unbind(-1):
         total = total + term
     return total.unsqueeze(-1)
+
+
+def whole(truth: Tensor, own: Tensor | None = None) -> Problem:
+    return Problem((), (truth if own is None else own,), (truth,))
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in Dtype if not dtype.floating])
+def test_whole_numbers_are_compared_exactly(dtype: Dtype) -> None:
+    truth = torch.tensor([0, 1, 1, 0]).to(getattr(torch, dtype))
+    assert judge(truth.clone(), whole(truth)) is None
+    found = truth.clone()
+    found[2] = 0
+    outcome = compare([found], whole(truth), ["out"], Budget.of(TOLERANCE, CASE))
+    assert outcome.reason is Reason.WRONG_VALUE and outcome.detail.startswith("out[2] is 0; expected 1; 1 of 4 ")
+
+
+def test_the_largest_int64_is_not_rounded() -> None:
+    truth = torch.tensor([2**62 + 1])
+    assert judge(truth, whole(truth)) is None and judge(truth - 1, whole(truth)) is Reason.WRONG_VALUE
+
+
+def test_an_index_that_rounding_decided_may_be_torchs_own() -> None:
+    truth, own = torch.tensor([3, 5]), torch.tensor([3, 4])
+    assert judge(own, whole(truth, own)) is None and judge(truth, whole(truth, own)) is None
+    assert judge(torch.tensor([4, 5]), whole(truth, own)) is Reason.WRONG_VALUE
+
+
+def test_a_bool_is_0_or_1() -> None:
+    truth = torch.tensor([True, True])
+    found = torch.tensor([1, 255], dtype=torch.uint8).view(torch.bool)
+    assert judge(found, whole(truth)) is Reason.WRONG_VALUE
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in Dtype if dtype.numbers is not Numbers.ROUNDED])
+def test_poison_where_a_value_should_be_was_not_written(dtype: Dtype) -> None:
+    truth, poison = torch.tensor([0, 1, 1, 0]).to(getattr(torch, dtype)), b"\x85\x7f"
+    found = truth.clone()
+    found.view(torch.uint8)[-dtype.bytes :] = torch.tensor(list(poison) * 4, dtype=torch.uint8)[-dtype.bytes :]
+    budget = Budget.of(TOLERANCE, CASE)
+    assert compare([found], whole(truth), ["out"], budget, poison).reason is Reason.UNWRITTEN
+    found[1] = 0
+    assert compare([found], whole(truth), ["out"], budget, poison).reason is Reason.WRONG_VALUE
+
+
+STORED = [dtype for dtype in Dtype if dtype.numbers is Numbers.STORED]
+
+
+def stored(dtype: Dtype, scale: float = 4.0) -> tuple[Tensor, Problem]:
+    """Values, and the problem of storing them."""
+    values = torch.randn(4096, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) * scale
+    return values, Problem((), (values.float().to(getattr(torch, dtype)),), (values,))
+
+
+@pytest.mark.parametrize("dtype", STORED)
+def test_eight_bits_may_be_rounded_either_way_and_after_bfloat16(dtype: Dtype) -> None:
+    values, problem = stored(dtype)
+    nearest = problem.native[0]
+    assert judge(nearest, problem) is None
+    assert judge(values.bfloat16().to(nearest.dtype), problem) is None
+    down = nearest.view(torch.uint8) - (nearest.double().abs() > values.abs()).to(torch.uint8)
+    assert judge(down.view(nearest.dtype), problem) is None, "towards zero"
+
+
+@pytest.mark.parametrize("dtype", STORED)
+def test_eight_bits_are_wrong_where_two_steps_or_a_common_factor_are_off(dtype: Dtype) -> None:
+    values, problem = stored(dtype)
+    nearest = problem.native[0]
+    off = nearest.view(torch.uint8).clone()
+    place = int((values.abs() - 5).abs().argmin())
+    off[place] += 2
+    assert judge(off.view(nearest.dtype), problem) is Reason.WRONG_VALUE
+    assert judge((values * 1.25).to(nearest.dtype), problem) is Reason.WRONG_VALUE
+    assert judge(torch.zeros_like(nearest), problem) is Reason.WRONG_VALUE
+    broken = nearest.clone()
+    broken[place] = float("nan")
+    assert judge(broken, problem) is Reason.WRONG_VALUE
+
+
+def test_eight_bits_past_the_largest_number_are_that_or_what_torch_makes() -> None:
+    truth = torch.tensor([1.0, 1e6, -1e6], dtype=torch.float64)
+    fine = torch.tensor([1.0, float("inf"), float("-inf")]).to(torch.float8_e5m2)
+    problem = Problem((), (fine,), (truth,))
+    assert judge(fine, problem) is None
+    assert judge(torch.tensor([1.0, 57344.0, -57344.0]).to(torch.float8_e5m2), problem) is None
+    assert judge(torch.tensor([1.0, 57344.0, 57344.0]).to(torch.float8_e5m2), problem) is Reason.WRONG_VALUE
+    assert judge(torch.tensor([1.0, 49152.0, -57344.0]).to(torch.float8_e5m2), problem) is Reason.WRONG_VALUE

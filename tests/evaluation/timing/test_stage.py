@@ -19,7 +19,7 @@ from warpsmith.evaluation.timing.rules import Doubt, Floor
 from warpsmith.evaluation.timing.sample import Manner, Null, TimedCall
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stage import FEWER, SEARCH, Tier, Timer
-from warpsmith.evaluation.timing.subject import LARGE, SPREAD, TimingSubject, kind_of
+from warpsmith.evaluation.timing.subject import TimingSubject, kind_of
 from warpsmith.evaluation.timing.verdict import Judged
 from warpsmith.evaluation.timing.window import Window, Windows
 from warpsmith.evaluation.timing.zeros import Zeros
@@ -31,7 +31,7 @@ from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks
 from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Reason, Trial, Twist, Verdict
 from warpsmith.tasks.host.find import open_task
-from warpsmith.tasks.inputs.values import tensors
+from warpsmith.tasks.inputs import FAMILIES, tensors
 from warpsmith.tasks.reference.fresh import outline, problems
 from warpsmith.tasks.reference.program import Problem
 
@@ -221,7 +221,10 @@ def test_every_kind_of_input_takes_its_turn_in_the_timed_calls(task: str, monkey
     case = opened.describe().group(Group.SMOKE)[0]
     subject = TimingSubject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
     orders, kinds = set[tuple[str, ...]](), subject.kinds(case)
-    assert kinds[0] == "usual" and {"peaked", *(family for family in LARGE if family in kinds)} == {*kinds[1:]}
+    assert kinds[0] == "usual" and {
+        "peaked",
+        *(one for one, row in FAMILIES.items() if row.large and one in kinds),
+    } == {*kinds[1:]}
     for _ in range(40):
         drawn = list(islice(subject.calls(case), 4 * len(kinds)))
         turns = [kind_of(trial) for trial, _ in drawn]
@@ -249,9 +252,9 @@ def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(
     for kinds in (first, second):
         families, twists = [trial.family for trial, _ in kinds], [trial.twist for trial, _ in kinds]
         assert twists.count(Twist.NUDGED) == 1
-        assert any(family in SPREAD for family in families)
+        assert any(FAMILIES[family].spread for family in families)
         raised = twists.count(Twist.PEAKED if forward else Twist.RAISED)
-        assert raised or any(family in LARGE for family in families)
+        assert raised or any(FAMILIES[family].large for family in families)
         assert forward or raised == (task == "linear")
     for (_, one), (_, other) in product(first, second):
         x, y = (tensors(call.arguments)[0] for call in (one, other))

@@ -7,6 +7,7 @@ import torch
 
 from warpsmith.base import evaluate
 from warpsmith.records import Case, Direction, Group, Heldout, Trial
+from warpsmith.tasks.inputs import FAMILIES
 from warpsmith.tasks.reference.program import problem
 from warpsmith.tasks.suite import folders, suite_program
 
@@ -44,7 +45,7 @@ def test_drawn_shapes_run_in_both_directions(name: str) -> None:
     ran = 0
     while ran < 3:
         sizes, dtype = drawn(heldout, source), source.choice(heldout.dtypes)
-        family = source.choice([one for one in heldout.families if one.fits(dtype)])
+        family = source.choice([one for one in heldout.families if FAMILIES[one].fits(dtype)])
         case = Case(name="drawn", group=Group.HELDOUT, axes=sizes, dtype=dtype)
         cost, names = program.task.cost[Direction.BACKWARD], {**sizes, "size": case.dtype.bytes}
         if evaluate(cost.flops, names) > FLOPS or evaluate(cost.bytes, names) > BYTES:

@@ -15,6 +15,17 @@ added to sqrt(K), and both bounds have them. Where terms are m times as large as
 is taken away (`lift`), m sqrt(K) are: that is how far off a mean may be. Torch's own error is only ever a floor, since
 it can be exactly zero. Of normal inputs (`easy`) the bound by norm is never more than twice torch's error or a share of
 ||e|| that is a little more than roundings make: floors are as wide as the hardest draws of a task ask for.
+
+Whole numbers and bools are compared exactly: an element is right if it is the reference's or torch's own, which differ
+where rounding decided it (the place of a maximum of sums).
+
+Of a type that is only stored in (fp8) a kernel rounds once, whichever way: with w the spacing of its numbers at e, and
+v that of bfloat16 for what was computed before,
+
+    elementwise   |f - e| <= w + factor * ((v + v32 * sqrt(K)) * (|e| + rms(e)) + max(|t - e| - w, 0))
+    by norm       ||f - e|| <= max(2 * ||t - e||, u * ||e||) + factor * (v + v32 * sqrt(K)) * ||e||
+
+Where e is past the type's largest number, that number is right, and so is what torch makes of it.
 """
 
 from collections.abc import Sequence
@@ -28,11 +39,14 @@ from torch.linalg import vector_norm
 
 from warpsmith.base import evaluate
 from warpsmith.evaluation.check.terms import EASY_FACTOR
-from warpsmith.records import Case, Dtype, Reason, Tolerance
+from warpsmith.records import Case, Numbers, Reason, Tolerance
+from warpsmith.tasks.inputs import dtype_of
 from warpsmith.tasks.reference import Problem
 
 SUM_ROUNDOFF = 2.0**-24  # sums are kept in float32, whatever the element type
+UNWRITTEN = "{} holds memory that nobody wrote in this call"
 EASY_COUNT = 64  # elements: of fewer a norm says little
+STORED_ROUNDOFF = 2.0**-8  # what is stored in eight bits was computed in bfloat16 or better
 EQUAL_SHARE = 8.0  # with the factor of 4 that is K/2; a plain sum of equal terms was seen to lose 0.17 K at most
 
 
@@ -79,28 +93,95 @@ class Budget:
         """The share of a value by which it may be off: its own rounding, and that of the sum behind it."""
         return torch.finfo(dtype).eps / 2 + self.sums + self.drift
 
-    def floor(self, dtype: torch.dtype) -> float:
+    def floor(self, native: Tensor) -> float:
         """The share of the reference's norm that an error may always have."""
-        return max(self.tolerance.norm_floor.get(Dtype(_name(dtype)), 0.0), self.tolerance.factor * self.drift)
+        return max(self.tolerance.norm_floor.get(dtype_of(native), 0.0), self.tolerance.factor * self.drift)
 
     def norm(self, native: Tensor, own: float, size: float) -> float:
         """How large an error's norm may be, from those of torch's own error and of the reference."""
-        allowed = max(self.tolerance.norm_factor * own, self.floor(native.dtype) * size)
+        allowed = max(self.tolerance.norm_factor * own, self.floor(native) * size)
         return allowed if native.numel() < EASY_COUNT else min(allowed, max(EASY_FACTOR * own, self.easy * size))
 
 
-def compare(found: Sequence[Tensor], problem: Problem, names: Sequence[str], budget: Budget) -> Comparison:
-    """Compare a kernel's results, of the right form, with a problem's reference; the first one wrong decides."""
+def compare(
+    found: Sequence[Tensor], problem: Problem, names: Sequence[str], budget: Budget, poison: bytes = b""
+) -> Comparison:
+    """Compare a kernel's results, of the right form, with a problem's reference; the first one wrong decides.
+
+    `poison` is what the memory of the results was filled with before the call.
+    """
     sizes_of, worst = cache(problem.sizes), 0.0
     for place, (name, result) in enumerate(zip(names, found, strict=True)):
         native, expected = problem.native[place], problem.expected[place]
-        outcome = _one(name, result, native, expected, budget)
-        if outcome.reason is Reason.WRONG_VALUE and (sizes := sizes_of()) is not None:
+        numbers = dtype_of(native).numbers
+        if numbers is Numbers.EXACT:
+            outcome = _exact(name, result, native, expected, poison)
+        elif numbers is Numbers.STORED:
+            outcome = _stored(name, result, native, expected, budget, poison)
+        else:
+            outcome = _one(name, result, native, expected, budget)
+        if numbers is Numbers.ROUNDED and outcome.reason is Reason.WRONG_VALUE and (sizes := sizes_of()) is not None:
             outcome = _slow(name, result, native, expected, budget, sizes[place].to(expected.device))
         if not outcome.passed:
             return outcome
         worst = max(worst, outcome.worst)
     return Comparison(None, "", worst)
+
+
+def _exact(name: str, found: Tensor, native: Tensor, expected: Tensor, poison: bytes) -> Comparison:
+    """Equal to the reference or to torch's own result, byte by byte: a bool other than 0 and 1 is neither."""
+    given, own, truth = (_whole(one.to(native.dtype)) for one in (found, native, expected))
+    wrong = (given != own) & (given != truth)
+    if not bool(wrong.any()):
+        return Comparison(None, "", 0.0)
+    if _is_poison(given[wrong], poison):
+        return Comparison(Reason.UNWRITTEN, UNWRITTEN.format(name), inf)
+    place, first = _first(name, wrong)
+    detail = f"{place} is {int(given[first])}; expected {int(truth[first])}; {_count(wrong)}"
+    return Comparison(Reason.WRONG_VALUE, detail, inf)
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    return tensor.view(torch.uint8) if tensor.dtype is torch.bool else tensor
+
+
+def _stored(name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget, poison: bytes) -> Comparison:
+    """The same for a type that numbers are only stored in."""
+    if found.numel() == 0:
+        return Comparison(None, "", 0.0)
+    info, given, own = torch.finfo(native.dtype), found.double(), native.double()
+    truth = expected.double()
+    held = truth.abs() <= info.max
+    clean = torch.where(held, truth, 0.0)
+    step = torch.maximum(torch.exp2(clean.abs().log2().floor()), torch.tensor(info.tiny).to(clean)) * info.eps
+    share = budget.tolerance.factor * (STORED_ROUNDOFF + budget.sums + budget.drift)
+    own_error = torch.where(held, (own - clean).abs(), 0.0).nan_to_num(0.0)
+    beyond = float((own_error - step).clamp_min(0.0).max())
+    bound = step + share * (clean.abs() + clean.square().mean().sqrt()) + budget.tolerance.factor * beyond
+    ratio = torch.where(held, (given - clean).abs() / bound, inf)
+    largest = (given.abs() == info.max) & (given.sign() == truth.sign())
+    same = (given == own) | (given.isnan() & own.isnan()) | (largest & ~truth.isnan())
+    ratio = torch.where(held, ratio, torch.where(same, 0.0, inf)).nan_to_num(inf)
+    worst = float(ratio.max())
+    if not worst <= 1:
+        if _is_poison(found[ratio > 1], poison):
+            return Comparison(Reason.UNWRITTEN, UNWRITTEN.format(name), worst)
+        return Comparison(Reason.WRONG_VALUE, _evidence(name, given, truth, ratio), worst)
+    error = float(torch.where(held, given - clean, 0.0).norm())
+    size, least = float(clean.norm()), info.tiny * info.eps * sqrt(clean.numel())
+    allowed = max(EASY_FACTOR * float(own_error.norm()), info.eps / 2 * size, least) + share * size
+    if error > allowed:
+        detail = f"{name}: the error's norm is {error / allowed:.3g} times what the tolerance allows"
+        return Comparison(Reason.WRONG_VALUE, detail, error / allowed)
+    return Comparison(None, "", max(worst, error / allowed))
+
+
+def _is_poison(elements: Tensor, poison: bytes) -> bool:
+    """Whether all these elements hold nothing but the bytes that memory was filled with."""
+    if not poison:
+        return False
+    filled = torch.tensor(list(poison), dtype=torch.uint8, device=elements.device)
+    return bool(torch.isin(elements.contiguous().view(torch.uint8), filled).all())
 
 
 def _one(name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> Comparison:
@@ -184,14 +265,18 @@ def _norm_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget,
 def _evidence(name: str, found: Tensor, expected: Tensor, ratio: Tensor) -> str:
     """The first wrong element with what was expected and what was found, and how many are wrong."""
     wrong = ~(ratio <= 1)
-    first = tuple(int(i) for i in wrong.nonzero()[0])
-    place = f"{name}[{', '.join(map(str, first))}]"
-    count, total = int(wrong.sum()), wrong.numel()
+    place, first = _first(name, wrong)
     return (
         f"{place} is {float(found[first]):.9g}; expected {float(expected[first]):.9g}, "
-        f"off by {float(ratio[first]):.3g} times the bound; {count} of {total} elements are wrong"
+        f"off by {float(ratio[first]):.3g} times the bound; {_count(wrong)}"
     )
 
 
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def _first(name: str, wrong: Tensor) -> tuple[str, tuple[int, ...]]:
+    """The first wrong element in words, and where it is."""
+    first = tuple(int(i) for i in wrong.nonzero()[0])
+    return f"{name}[{', '.join(map(str, first))}]", first
+
+
+def _count(wrong: Tensor) -> str:
+    return f"{int(wrong.sum())} of {wrong.numel()} elements are wrong"

@@ -48,7 +48,7 @@ def look(shown: Shown, problem: Problem, task: Task, direction: Direction, trial
     budget = Budget.of(
         task.tolerance.of(direction), trial.case, equal_terms(task, trial), lift(trial), easy(task, direction, trial)
     )
-    compared = compare(shown.results, problem, names, budget)
+    compared = compare(shown.results, problem, names, budget, shown.poison)
     return Looked(of_values(compared, shown.results, problem, task), compared.worst)
 
 

@@ -2,9 +2,9 @@
 
 from math import inf
 
-from warpsmith.records import OFFSET, Direction, Dtype, Family, Group, Origin, Role, Task, Trial, Twist
+from warpsmith.records import Direction, Dtype, Family, Group, Origin, Role, Task, Trial, Twist
+from warpsmith.tasks.inputs import FAMILIES
 
-EQUAL = (Family.SPARSE, Family.CONSTANT, Family.TIES, Family.TINY, Family.DENORMAL)
 # By norm, of normal inputs: a rounding to the element type is off by 0.43 roundoffs, the shares of attention and what
 # follows from them by 0.8; sums of 8-bit integers by more than 2 (tests/evaluation/check/test_terms.py).
 EASY_FACTOR, EASY_ROUNDOFFS = 2.0, 1.25  # times torch's own error, and of the element type
@@ -16,12 +16,13 @@ EASY_PRODUCT = 3e-6  # of float32: two bfloat16 numbers for one are off by 4e-6
 
 def equal_terms(task: Task, trial: Trial) -> bool:
     """Whether most terms of a sum may be equal, so that each addition rounds the same way."""
-    return trial.family in EQUAL or (trial.family is Family.ONE_HOT and not task.forward.is_product)
+    row = FAMILIES[trial.family]
+    return row.equal_terms or (row.equal_alone and not task.forward.is_product)
 
 
 def lift(trial: Trial) -> float:
     """How much larger the terms of a sum may be than what is left of them when their mean is taken away."""
-    return OFFSET if trial.family is Family.OFFSET else 0.0
+    return FAMILIES[trial.family].offset
 
 
 def easy(task: Task, direction: Direction, trial: Trial) -> float:

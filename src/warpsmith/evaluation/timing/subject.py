@@ -9,22 +9,10 @@ from pathlib import Path
 from warpsmith.evaluation.timing.sample import USUAL
 from warpsmith.records import Case, Direction, Dtype, Family, Task, Trial, Twist
 from warpsmith.tasks.host import OpenTask
-from warpsmith.tasks.inputs import SEED_BITS
+from warpsmith.tasks.inputs import FAMILIES, SEED_BITS, families_of
 from warpsmith.tasks.reference import Problem, outline, problems
 
 RANDOM = random.SystemRandom()
-# Families that fit shapes of any size: those that are large, and those of other signs, spreads and orders.
-LARGE = (Family.HUGE, Family.NEAR_OVERFLOW)
-SPREAD = (
-    Family.UNIFORM,
-    Family.SORTED,
-    Family.SPARSE,
-    Family.BLOCK_ONE_HOT,
-    Family.ALTERNATING,
-    Family.TINY,
-    Family.VAST,
-    Family.OFFSET,
-)
 
 
 def kind_of(trial: Trial) -> str:
@@ -74,14 +62,14 @@ class TimingSubject:
         """One of each kind of large inputs. One element tells of those that are large all over: forward
         some have one row that is, backward only if a task has no others.
         """
-        all_over = [Trial(case=case, family=family) for family in LARGE if family in self._families(case)]
+        all_over = [Trial(case=case, family=family) for family in self._families(case) if FAMILIES[family].large]
         if self.direction is Direction.FORWARD:
             return [*all_over, Trial(case=case, twist=Twist.PEAKED)]
         return all_over or [Trial(case=case, twist=Twist.RAISED)]
 
     def _others(self, case: Case) -> list[Trial]:
         inits = sorted({init for one in self.task.cases for init in one.inits})
-        spread = [family for family in SPREAD if family in self._families(case)] or [Family.NORMAL]
+        spread = [family for family in self._families(case) if FAMILIES[family].spread] or [Family.NORMAL]
         paired = case.dtype is Dtype.FLOAT32 and self.task.forward.pairs_inputs and not self.task.precision.tf32
         sizes = (Twist.NONE, Twist.SCALED) if paired else (Twist.NONE,)
         kinds = [
@@ -93,7 +81,7 @@ class TimingSubject:
 
     def _families(self, case: Case) -> set[Family]:
         """Those that the task is checked with, as far as the case's element type holds them."""
-        return set(self.task.families(case.dtype))
+        return set(families_of(self.task, case.dtype))
 
     def outline(self, case: Case) -> Problem:
         """The shapes of such a call."""

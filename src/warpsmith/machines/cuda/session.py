@@ -284,6 +284,7 @@ class CudaSession:
             overrun=any(overrun),
             settled=not any(unsettled),
             clocks=clocks,
+            poison=poison.to_bytes(4, "little"),
         )
 
     def _nonsense(self, found: Sequence[Tensor | None], timed: Timed, placed: Placed) -> str:

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from warpsmith.base import HarnessError
 from warpsmith.machines.cuda.room import GUARD, aligned, span
-from warpsmith.machines.worker import DTYPES, Raw, Value
-from warpsmith.tasks.inputs import Value as TaskValue, Values, tensors
+from warpsmith.machines.worker import Raw, Value
+from warpsmith.records import Numbers
+from warpsmith.tasks.inputs import Value as TaskValue, Values, dtype_of, tensors
 
 ARENA_SHIFT = 56  # of a coded address: the arena's number, from one on, stands above the offset
 
@@ -81,9 +82,7 @@ class Placed:
         return strided(self._region[start : start + size], like.dtype, tuple(like.shape), tuple(like.stride()))
 
     def _raw(self, copy: Tensor, like: Tensor) -> Raw:
-        raw = Raw(str(like.dtype).removeprefix("torch."), tuple(like.shape), tuple(like.stride()), b"")
-        if raw.dtype not in DTYPES:
-            raise HarnessError(f"Element type {raw.dtype} does not cross into a worker.")
+        raw = Raw(dtype_of(like), tuple(like.shape), tuple(like.stride()), b"")
         if raw.span_bytes:
             offset = copy.data_ptr() - self._region.data_ptr() + self._start
             self._codes[id(raw)] = (1 << ARENA_SHIFT) | offset
@@ -125,8 +124,8 @@ def is_spoilt(region: Tensor, poison: int) -> Tensor:
 
 
 def holds_poison(tensor: Tensor, poison: int) -> Tensor:
-    """Whether an element still holds this call's poison."""
-    if not tensor.is_floating_point():
+    """Whether an element still holds this call's poison, where that is no number: else only a comparison can tell."""
+    if dtype_of(tensor).numbers is not Numbers.ROUNDED:
         return torch.zeros((), dtype=torch.bool, device=tensor.device)
     if tensor.element_size() == 2:
         bits = tensor.view(torch.int16)

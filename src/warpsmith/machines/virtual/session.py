@@ -47,7 +47,7 @@ from warpsmith.machines.worker import (
     without_answer,
     worker_policy,
 )
-from warpsmith.records import Checker, Confined, Reason, Signature
+from warpsmith.records import Checker, Confined, Dtype, Numbers, Reason, Signature
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -203,6 +203,7 @@ class VirtualSession:
             unwritten=unwritten,
             settled=results == fetch(control, claims, self.settings),
             facts=facts,
+            poison=self._poison.to_bytes(2, "little"),
         )
 
     @property
@@ -306,14 +307,14 @@ def _touch(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 def _holds(raw: Raw, poison: int) -> bool:
-    """Whether an element of a floating result is still this call's poison."""
+    """Whether an element is still this call's poison, where that is no number: else only a comparison can tell."""
     import torch
 
     from warpsmith.machines.worker import to_tensor
 
-    tensor = to_tensor(raw)
-    if not raw.data or not tensor.is_floating_point():
+    if not raw.data or Dtype.named(raw.dtype).numbers is not Numbers.ROUNDED:
         return False
+    tensor = to_tensor(raw)
     halves = tensor.contiguous().reshape(-1).view(torch.int16)
     whole = (halves == poison).reshape(-1, tensor.element_size() // 2).all(dim=1)
     return bool(whole.any())

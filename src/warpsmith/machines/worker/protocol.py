@@ -7,7 +7,8 @@ from enum import IntEnum
 from math import isfinite
 from typing import Any
 
-from warpsmith.machines.worker.values import DTYPES, NAMES, Raw, Value
+from warpsmith.machines.worker.values import Raw, Value
+from warpsmith.records import Dtype
 
 HEAD = struct.Struct("<III")
 VALUE = struct.Struct("<ii")
@@ -20,6 +21,8 @@ MOST_TEXT = 1 << 16  # bytes of what a candidate complains of
 MOST_SAID = 200  # of a worker's reason
 RETURN_BYTES, QUEUED, RECORDING, AWAKE = 1, 1, 2, 4
 LEAST_US = 0.001
+
+DTYPES = {(dtype.dlpack_code, 8 * dtype.bytes): dtype.value for dtype in Dtype}
 
 Placed = Callable[[Raw], int]  # a tensor to its device address; 0 sends the bytes along
 
@@ -126,10 +129,10 @@ def _value(value: Value, placed: Placed | None) -> Iterable[bytes]:
 
 
 def _tensor(raw: Raw, placed: Placed | None) -> Iterable[bytes]:
-    code, bits = DTYPES[raw.dtype]
+    dtype = Dtype.named(raw.dtype)
     address = placed(raw) if placed else 0
     data = b"" if address else raw.data
-    yield TENSOR.pack(code, bits, 1, len(raw.shape))
+    yield TENSOR.pack(dtype.dlpack_code, 8 * dtype.bytes, 1, len(raw.shape))
     yield struct.pack(f"<{2 * len(raw.shape)}q", *raw.shape, *raw.strides)
     yield PLACE.pack(address, len(data))
     yield data
@@ -212,13 +215,13 @@ def _claim(reader: "_Reader") -> ReportedTensor:
     if kind != ValueKind.TENSOR:
         raise MalformedReply(f"a result of kind {kind}")
     code, bits, lanes, dimensions = reader.unpack(TENSOR)
-    if (code, bits) not in NAMES or lanes != 1 or not 0 <= dimensions <= MOST_DIMENSIONS:
+    if (code, bits) not in DTYPES or lanes != 1 or not 0 <= dimensions <= MOST_DIMENSIONS:
         raise MalformedReply(f"a result of element type ({code}, {bits}, {lanes}) with {dimensions} dimensions")
     sizes = reader.unpack(struct.Struct(f"<{2 * dimensions}q"))
     address, length = reader.unpack(PLACE)
     if any(size < 0 for size in sizes):
         raise MalformedReply(f"a result with shape and strides {sizes}")
-    raw = Raw(NAMES[code, bits], sizes[:dimensions], sizes[dimensions:], reader.take(length))
+    raw = Raw(DTYPES[code, bits], sizes[:dimensions], sizes[dimensions:], reader.take(length))
     if not raw.is_addressable:
         raise MalformedReply(f"a result with shape {raw.shape} and strides {raw.strides} reaches 2^63 bytes")
     if raw.data and len(raw.data) != raw.span_bytes:

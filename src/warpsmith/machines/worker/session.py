@@ -56,6 +56,7 @@ class Shown:
     settled: bool = True  # the output on the stream at return is the output after a device synchronize
     clocks: Clocks | None = None
     facts: Facts | None = None  # of the virtual GPU
+    poison: bytes = b""  # what memory that the call may return was filled with
 
 
 class Session(Protocol):

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from warpsmith.machines.worker.values import DTYPES, Raw, Value
+from warpsmith.machines.worker.values import Raw, Value
 from warpsmith.records import ArgumentKind, Signature
+from warpsmith.tasks.inputs import dtype_of
 
 
 def to_raw(tensor: Tensor) -> Raw:
     """A CPU tensor's own layout and bytes, from its first element to its last."""
-    name = str(tensor.dtype).removeprefix("torch.")
-    if name not in DTYPES:
-        raise TypeError(f"element type {name} does not cross into a worker; these do: {', '.join(DTYPES)}")
-    bare = Raw(name, tuple(tensor.shape), tuple(tensor.stride()), b"")
+    bare = Raw(dtype_of(tensor), tuple(tensor.shape), tuple(tensor.stride()), b"")
     kept = tensor.detach()
     data = ctypes.string_at(kept.data_ptr(), bare.span_bytes) if bare.span_bytes else b""
     return Raw(bare.dtype, bare.shape, bare.strides, data)

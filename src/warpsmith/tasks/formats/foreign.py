@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Family, Init, Role, Trial
-from warpsmith.tasks.inputs import TORCH, Draw, Value, Values, mapped, tensors
+from warpsmith.tasks.inputs import TORCH, Draw, Value, Values, computable, mapped, tensors
 from warpsmith.tasks.inspection import CPU, BoundArgument, Source, called, described, lifted, on_device
 
 
@@ -49,7 +49,7 @@ def _restyled(argument: BoundArgument, trial: Trial, draw: Draw) -> Value:
     if argument.role is Role.INPUT and trial.family is not Family.NORMAL:
         return mapped([value], lambda t: draw.input(*t.shape).to(t.dtype) if t.is_floating_point() else t)[0]
     if argument.role is Role.PARAMETER and trial.init is Init.WIDE:
-        return mapped([value], lambda t: t * 4)[0]
+        return mapped([value], lambda t: (computable(t) * 4).to(t.dtype))[0]
     if argument.role is Role.PARAMETER and trial.init is Init.SIGNED:
-        return mapped([value], lambda t: t * (1 - 2 * draw.bits(2, *t.shape)).to(t.dtype))[0]
+        return mapped([value], lambda t: (computable(t) * (1 - 2 * draw.bits(2, *t.shape))).to(t.dtype))[0]
     return value

@@ -23,6 +23,7 @@ from warpsmith.records import (
     Tolerance,
     WorkFormulas,
 )
+from warpsmith.tasks.inputs import FAMILIES
 
 ELEMENTS = 1 << 33  # product of a case's axes past which no GPU of today holds the tensors
 
@@ -48,7 +49,7 @@ class CaseEntry(Model):
         """One case an element type, with the families that fit it; the type joins the name when there are several."""
         shared = {"group": self.group, "axes": self.axes, "inits": self.inits}
         names = {d: f"{self.name}-{d}" if len(self.dtypes) > 1 else self.name for d in self.dtypes}
-        fit = {d: [family for family in self.families if family.fits(d)] for d in self.dtypes}
+        fit = {d: [family for family in self.families if FAMILIES[family].fits(d)] for d in self.dtypes}
         return tuple(
             Case.model_validate({"name": names[d], "dtype": d, "families": fit[d], **shared}) for d in self.dtypes
         )
@@ -138,7 +139,7 @@ def _check_case(where: str, manifest: Manifest, case: CaseEntry) -> None:
         if not 1 <= size <= manifest.axes[name].maximum:
             raise UsageError(f"{where}: axis '{name}' is {size}; allowed are 1 to {manifest.axes[name].maximum}.")
     for dtype in case.dtypes:
-        if not any(family.fits(dtype) for family in case.families):
+        if not any(FAMILIES[family].fits(dtype) for family in case.families):
             raise UsageError(f"{where}: {dtype} has no room for {', '.join(case.families)}; add the family normal.")
     if missing := set(manifest.axes) - set(case.axes):
         raise UsageError(f"{where}: no size for axis {', '.join(sorted(missing))}.")

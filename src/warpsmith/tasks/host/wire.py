@@ -9,28 +9,13 @@ from pydantic import NonNegativeInt
 from torch import Tensor
 
 from warpsmith.base import fits_int64
-from warpsmith.records import ArgumentKind, Model
-from warpsmith.tasks.inputs import Value, Values, tensors
+from warpsmith.records import ArgumentKind, Dtype, Model
+from warpsmith.tasks.inputs import TORCH, Value, Values, dtype_of, tensors
 from warpsmith.tasks.reference import Problem
 
 LENGTH = struct.Struct("<I")
 HEADER_BYTES = 4 << 20
 DIMS = 16
-DTYPES: dict[str, torch.dtype] = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (
-        torch.float64,
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.int64,
-        torch.int32,
-        torch.int16,
-        torch.int8,
-        torch.uint8,
-        torch.bool,
-    )
-}
 
 
 class TensorSlot(Model):
@@ -110,11 +95,11 @@ class _Store:
         return len(self._payload)
 
     def take(self, slot: TensorSlot) -> Tensor:
-        if slot.dtype not in DTYPES:
+        if slot.dtype not in TORCH:
             raise ValueError(f"element type '{slot.dtype}' does not exist")
         if len(slot.shape) != len(slot.strides) or len(slot.shape) > DIMS:
             raise ValueError(f"shape {slot.shape} with strides {slot.strides}")
-        dtype = DTYPES[slot.dtype]
+        dtype = TORCH[Dtype.named(slot.dtype)]
         if not fits_int64(slot.shape, slot.strides, dtype.itemsize):
             raise ValueError("a tensor whose sizes and strides reach 2^63 bytes")
         count = slot.span * dtype.itemsize
@@ -165,10 +150,7 @@ def _value(slot: ValueSlot, store: _Store) -> Value:
 
 
 def _layout(tensor: Tensor) -> TensorSlot:
-    name = str(tensor.dtype).removeprefix("torch.")
-    if name not in DTYPES:
-        raise TypeError(f"a {name} tensor; a kernel takes {', '.join(DTYPES)}")
-    return TensorSlot(dtype=name, shape=tuple(tensor.shape), strides=tuple(tensor.stride()))
+    return TensorSlot(dtype=dtype_of(tensor), shape=tuple(tensor.shape), strides=tuple(tensor.stride()))
 
 
 def _raw(tensor: Tensor) -> bytes:

@@ -18,7 +18,8 @@ from math import prod
 import torch
 from torch import Tensor
 
-from warpsmith.records import OFFSET, Family, Init, Trial
+from warpsmith.records import Dtype, Init, Trial
+from warpsmith.tasks.inputs.families import FAMILIES
 from warpsmith.tasks.inputs.keyed import is_keyed, word_start
 from warpsmith.tasks.inputs.values import TORCH
 
@@ -26,13 +27,12 @@ BITS = 21  # of a uniform part of a normal value, in seeds of the first scheme
 UNIT = 1 << BITS
 PARTS = 6  # uniform ones of 32 bits whose sum is a normal value
 BLOCK = 1 << 24  # normal values that are drawn at once: their words take 400 MB
-FEW = 8  # terms at most on which a sum lives
-VAST = (2.0**20, 2.0**-30)
+WHOLE = 64  # whole numbers are drawn below this, and as far below zero where the element type has a sign
 # splitmix64 (Steele, Lea and Flood, OOPSLA 2014): its step, its shifts and factors.
 STEP = 0x9E3779B97F4A7C15
 ROUNDS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 
-
+WHOLE_TYPES = frozenset(TORCH[dtype] for dtype in Dtype if not dtype.floating)
 _secret: ContextVar[random.Random | None] = ContextVar("secret", default=None)
 
 
@@ -135,8 +135,16 @@ class Draw:
 
     def input(self, *shape: int, scale: float = 1.0) -> Tensor:
         """Data of the trial's family, times `scale`."""
-        values = FAMILIES[self.family](self, shape) if prod(shape) else torch.zeros(shape, dtype=torch.float64)
+        if self.dtype in WHOLE_TYPES:
+            return self._whole(shape)
+        values = FAMILIES[self.family].sample(self, shape) if prod(shape) else torch.zeros(shape, dtype=torch.float64)
         return (values if scale == 1.0 else values * scale).to(self.dtype)
+
+    def _whole(self, shape: tuple[int, ...]) -> Tensor:
+        if self.dtype is torch.bool:
+            return self.bits(2, *shape).bool()
+        low = max(torch.iinfo(self.dtype).min, -WHOLE)
+        return (self.bits(WHOLE - low, *shape) + low).to(self.dtype)
 
     def parameter(self, *shape: int, mean: float = 0.0, std: float = 1.0) -> Tensor:
         """A parameter by the trial's init."""
@@ -190,74 +198,3 @@ class Draw:
         """The smallest positive number of the element type: a denormal."""
         info = torch.finfo(self.dtype)
         return info.tiny * info.eps
-
-
-def _sparse(draw: Draw, shape: tuple[int, ...]) -> Tensor:
-    return draw.normal(*shape) * (draw.bits(10, *shape) == 0)
-
-
-def _sorted(draw: Draw, shape: tuple[int, ...]) -> Tensor:
-    return draw.normal(*shape).sort(dim=-1).values if shape else draw.normal()
-
-
-def _alternating(draw: Draw, shape: tuple[int, ...]) -> Tensor:
-    signs = 1.0 - 2.0 * (torch.arange(prod(shape)) % 2).double()
-    return draw.normal(*shape).abs() * signs.reshape(shape)
-
-
-def _one_hot(draw: Draw, shape: tuple[int, ...]) -> Tensor:
-    width = shape[-1] if shape else 1
-    rows = shape[:-1]
-    place = draw.bits(width, *rows).unsqueeze(-1)
-    value = draw.normal(*rows).unsqueeze(-1)
-    return torch.zeros(*rows, width, dtype=torch.float64).scatter_(-1, place, value).reshape(shape)
-
-
-def _block_one_hot(draw: Draw, shape: tuple[int, ...]) -> Tensor:
-    """Each sum along one axis, a drawn one, lives on up to eight terms that follow each other."""
-    if not shape:
-        return draw.normal()
-    axis = draw.axis(len(shape))
-    size, lone = shape[axis], tuple(1 if place == axis else size for place, size in enumerate(shape))
-    first, width = draw.bits(size, *lone), draw.bits(FEW, *lone) + 1
-    place = torch.arange(size).reshape([-1 if at == axis else 1 for at in range(len(shape))])
-    return draw.normal(*shape) * ((place - first).remainder(size) < width)
-
-
-def _near_overflow(draw: Draw, shape: tuple[int, ...]) -> Tensor:
-    # Half of float16's largest number, so that doubling stays finite and squaring does not.
-    return (draw.uniform(*shape) * 0.25 + 0.25) * 65504.0 * (1 - 2 * draw.bits(2, *shape).double())
-
-
-def _denormal(draw: Draw, shape: tuple[int, ...]) -> Tensor:
-    return (draw.bits(255, *shape) - 127).double() * draw.smallest
-
-
-def _vast(draw: Draw, shape: tuple[int, ...]) -> Tensor:
-    # Float16 ends at 2^16 and at 2^-24; a product of two such numbers is still far from float32's ends.
-    # Which of both is never read here: an outline has no numbers.
-    return draw.normal(*shape) * torch.where(draw.bits(2, 1) == 0, VAST[1], VAST[0])
-
-
-def _offset(draw: Draw, shape: tuple[int, ...]) -> Tensor:
-    sign = 1 - 2 * draw.bits(2, 1).double()
-    return draw.normal(*shape) + sign * OFFSET * (0.75 + 0.25 * draw.uniform(1))
-
-
-FAMILIES = {
-    Family.NORMAL: lambda draw, shape: draw.normal(*shape),
-    Family.UNIFORM: lambda draw, shape: draw.uniform(*shape),
-    Family.TINY: lambda draw, shape: draw.normal(*shape) * 2.0**-13,
-    Family.HUGE: lambda draw, shape: draw.normal(*shape) * 2.0**10,
-    Family.SPARSE: _sparse,
-    Family.CONSTANT: lambda draw, shape: draw.normal(1).expand(shape).clone(),
-    Family.SORTED: _sorted,
-    Family.TIES: lambda draw, shape: (draw.normal(*shape) * 2).round() / 2,
-    Family.ALTERNATING: _alternating,
-    Family.ONE_HOT: _one_hot,
-    Family.BLOCK_ONE_HOT: _block_one_hot,
-    Family.NEAR_OVERFLOW: _near_overflow,
-    Family.DENORMAL: _denormal,
-    Family.VAST: _vast,
-    Family.OFFSET: _offset,
-}

@@ -7,6 +7,7 @@ from math import gcd, lcm, prod
 
 from warpsmith.base import UsageError, evaluate
 from warpsmith.records import Case, Dtype, Group, Heldout, Reach, Task
+from warpsmith.tasks.inputs.families import FAMILIES
 
 TRIES = 2000
 LONG = "long_"  # how names of cases begin that are there for their sums alone
@@ -15,7 +16,7 @@ NEAR_CASES = 2
 NEAR_SHARE = (0.6, 0.95)  # of the product of its sizes; never more, so that it fits where that does
 NEAR_EVEN = 16  # a size keeps the powers of two in it up to this one, as sizes of real use have them
 KIND = 32  # a number up to this one says what a case is (a kernel, a stride, groups, heads), not how large
-NARROW_BYTES, LONG_CASES = 2, 3
+NARROW, LONG_CASES = (Dtype.FLOAT16, Dtype.BFLOAT16), 3
 TILES = (16, 64)  # what sizes of real use are multiples of, and kernels have plans of their own for
 SHORT = 8  # multiples of an axis that is not the long one
 Pick = Callable[[random.Random, int, int], int]
@@ -38,7 +39,7 @@ def heldout_cases(task: Task, seed: int) -> tuple[Case, ...]:
                 axes=axes,
                 dtype=dtype,
                 inits=task.heldout.inits,
-                families=tuple(family for family in task.heldout.families if family.fits(dtype)),
+                families=tuple(family for family in task.heldout.families if FAMILIES[family].fits(dtype)),
             )
         )
     return tuple(found)
@@ -49,7 +50,7 @@ def long_cases(task: Task, seed: int) -> tuple[Case, ...]:
 
     Only in 16-bit types: there a sum kept in the element type shows when it is long, and float32 has a gate of its own.
     """
-    if task.heldout is None or not (narrow := [dtype for dtype in task.heldout.dtypes if dtype.bytes == NARROW_BYTES]):
+    if task.heldout is None or not (narrow := [dtype for dtype in task.heldout.dtypes if dtype in NARROW]):
         return ()
     source = random.Random(seed)
     summed = [axis for axis in task.heldout.axes if re.search(rf"\b{axis}\b", task.tolerance.reduction)]

@@ -5,9 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from warpsmith.base import UsageError
+from warpsmith.records import Dtype
 
-FLOATS = ("float32", "float16", "bfloat16", "float64")
-WHOLE = ("int64", "int32", "int16", "int8", "uint8", "bool")
 FORM = re.compile(r"^(?:(?P<name>[A-Za-z_]\w*)=)?(?P<dims>[\dx-]*)(?::(?P<dtype>\w+)(?:<(?P<high>\d+))?)?$")
 LARGEST = 1 << 33  # elements of one tensor, as in a task file
 
@@ -31,10 +30,9 @@ def read_shape(text: str) -> ExampleShape:
             "or with a name: x=32x1024."
         )
     dims = tuple(_size(text, part) for part in match["dims"].split("x")) if match["dims"] else ()
-    dtype = match["dtype"] or FLOATS[0]
-    if dtype not in FLOATS + WHOLE:
-        known = ", ".join(FLOATS + WHOLE)
-        raise UsageError(f"Input '{text}': element type '{dtype}' does not exist; known are {known}.")
+    dtype = match["dtype"] or Dtype.FLOAT32
+    if dtype not in tuple(Dtype):
+        raise UsageError(f"Input '{text}': element type '{dtype}' does not exist; known are {', '.join(Dtype)}.")
     _bounded(text, dims)
     return ExampleShape(dims, dtype, int(match["high"] or 2), match["name"] or "")
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Role, Signature, Trial, Twist
-from warpsmith.tasks.inputs.values import Value, Values, tensors
+from warpsmith.tasks.inputs.values import Value, Values, computable, tensors
 
 TWISTED = {
     Twist.NUDGED: (Role.INPUT, Role.PARAMETER),
@@ -34,7 +34,8 @@ def twisted(arguments: Values, signature: Signature, trial: Trial) -> Values:
     fit = [tensor for tensor in tensors(open_ones) if tensor.is_floating_point() and tensor.numel()]
     if not fit:
         return arguments
-    changed = {id(old): new for old, new in zip(fit, TWISTS[trial.twist](fit, source), strict=True)}
+    found = TWISTS[trial.twist]([computable(tensor) for tensor in fit], source)
+    changed = {id(old): new.to(old.dtype) for old, new in zip(fit, found, strict=True)}
     return tuple(_exchanged(value, changed) for value in arguments)
 
 

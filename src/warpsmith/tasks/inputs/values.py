@@ -6,17 +6,22 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from warpsmith.records import Dtype
+from warpsmith.records import Dtype, Numbers
 
 Value: TypeAlias = Tensor | tuple[Tensor, ...] | float | int | bool | list[int] | None
 Values: TypeAlias = tuple[Value, ...]
 
-TORCH: dict[Dtype, torch.dtype] = {
-    Dtype.FLOAT32: torch.float32,
-    Dtype.FLOAT16: torch.float16,
-    Dtype.BFLOAT16: torch.bfloat16,
-    Dtype.FLOAT64: torch.float64,
-}
+TORCH: dict[Dtype, torch.dtype] = {dtype: getattr(torch, dtype) for dtype in Dtype}
+
+
+def dtype_of(tensor: Tensor) -> Dtype:
+    """Return a tensor's element type. Raise UsageError for one that no kernel can take."""
+    return Dtype.named(str(tensor.dtype).removeprefix("torch."))
+
+
+def computable(tensor: Tensor) -> Tensor:
+    """Return the tensor, in float32 where torch has no arithmetic for its element type."""
+    return tensor.float() if dtype_of(tensor).numbers is Numbers.STORED else tensor
 
 
 def tensors(values: Iterable[Value]) -> list[Tensor]:
@@ -54,4 +59,5 @@ def outputs(result: object) -> tuple[Tensor, ...]:
     for part in found:
         if not isinstance(part, Tensor):
             raise TypeError(f"a task returns tensors, not {type(part).__name__}")
+        dtype_of(part)  # one that no kernel can return is refused here
     return found

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.base import UsageError
-from warpsmith.records import Argument, ArgumentKind, Role
+from warpsmith.records import Argument, ArgumentKind, Dtype, Role
 from warpsmith.tasks.formats import identifiers
 from warpsmith.tasks.inputs import Value, Values, tensors
 
@@ -58,10 +58,10 @@ def _plain(name: str, value: Any, where: str) -> tuple[Value, ArgumentKind]:
 
 
 def _tensor(name: str, value: Tensor, where: str) -> Tensor:
-    if value.layout is not torch.strided or value.is_complex() or value.is_quantized:
+    if value.layout is not torch.strided or str(value.dtype).removeprefix("torch.") not in tuple(Dtype):
         raise UsageError(
             f"{where}: argument '{name}' is a {value.dtype} tensor of layout {value.layout}; "
-            "a kernel takes dense tensors of real numbers, integers or bools."
+            f"a kernel takes dense tensors of {', '.join(Dtype)}."
         )
     return value.detach()
 

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from warpsmith.tasks.inputs import TORCH
+
 CPU = torch.device("cpu")
-NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
+NARROW = frozenset(there for ours, there in TORCH.items() if ours.floating) - {torch.float64}
 CASTS = frozenset({Tensor.float, Tensor.half, Tensor.bfloat16})
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from warpsmith.base import UsageError
 from warpsmith.records import Case, Origin, Signature
-from warpsmith.tasks.inputs import Values, mapped
+from warpsmith.tasks.inputs import Values, dtype_of, mapped
 from warpsmith.tasks.inspection.bound import BoundArgument
 
 
@@ -58,6 +58,8 @@ def called(source: Source, arguments: Values) -> tuple[Tensor, ...]:
     results = tuple(_flat(source.call(mapped(arguments, Tensor.clone))))
     strange = next((part for part in results if not isinstance(part, Tensor)), results)
     if strange is results and results:
+        for part in results:
+            dtype_of(part)  # one that no kernel can return is refused here
         return results
     what = "nothing" if not results else f"a {type(strange).__name__}"
     raise UsageError(f"{source.head.path}: forward returns {what}; a kernel returns tensors, alone or in tuples.")

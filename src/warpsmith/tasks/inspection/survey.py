@@ -9,15 +9,13 @@ from torch import Tensor
 from warpsmith.base import UsageError
 from warpsmith.records import Argument, ArgumentKind, Axis, Case, Direction, Dtype, Role, Signature, Task, Tolerance
 from warpsmith.tasks.formats import ELEMENTS
-from warpsmith.tasks.inputs import TORCH, Values, shape_text, tensors
+from warpsmith.tasks.inputs import Values, dtype_of, shape_text, tensors
 from warpsmith.tasks.inspection.bound import BoundArgument, merged, values
 from warpsmith.tasks.inspection.source import Source, called
 from warpsmith.tasks.inspection.work import WorkEstimate, same
 from warpsmith.tasks.reference import differentiable, gradient_names, leaves
 
-DTYPES = {there: ours for ours, there in TORCH.items()}
-# The floors of the suite's reductions: a few units of the last place.
-FLOORS = {Dtype.FLOAT32: 2e-6, Dtype.FLOAT16: 2e-3, Dtype.BFLOAT16: 1.6e-2, Dtype.FLOAT64: 4e-15}
+FLOORS = {dtype: dtype.norm_floor for dtype in Dtype if dtype.norm_floor}
 
 
 def described(source: Source) -> Task:
@@ -121,7 +119,9 @@ def _elements(arguments: Sequence[BoundArgument]) -> int:
 
 
 def _dtype(found: Sequence[Tensor]) -> Dtype:
-    return next((DTYPES[tensor.dtype] for tensor in found if tensor.dtype in DTYPES), Dtype.FLOAT32)
+    """The first element type with a fraction; of whole numbers alone the first."""
+    dtypes = [dtype_of(tensor) for tensor in found]
+    return next((one for one in dtypes if one.floating), dtypes[0] if dtypes else Dtype.FLOAT32)
 
 
 def _told(cases: Sequence[Case], seen: Mapping[str, Sequence[BoundArgument]]) -> bool:
@@ -136,7 +136,7 @@ def _shapes(arguments: Sequence[BoundArgument]) -> tuple[str, ...]:
     labelled = [
         (f"{name}_{i}" if len(parts) > 1 else name, one) for name, parts in named for i, one in enumerate(parts)
     ]
-    return tuple(shape_text(label, one.shape, str(one.dtype).removeprefix("torch.")) for label, one in labelled)
+    return tuple(shape_text(label, one.shape, dtype_of(one)) for label, one in labelled)
 
 
 def _axes(cases: Sequence[Case]) -> tuple[Axis, ...]:

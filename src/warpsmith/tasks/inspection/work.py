@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from warpsmith.records import Direction, Signature, Work
-from warpsmith.tasks.inputs import Values, mapped, tensors
+from warpsmith.tasks.inputs import Values, computable, mapped, tensors
 from warpsmith.tasks.inspection.bound import BoundArgument, values
 from warpsmith.tasks.inspection.source import Source, called
 from warpsmith.tasks.reference import gradients, upstream
@@ -114,7 +114,7 @@ def _changes(tensor: Tensor, given: Tensor, at: int) -> Iterator[Tensor]:
     """The tensor with one element of another value: no number, of the other sign, opposite, or another one given."""
     present = tensor.flatten()[at]
     if tensor.is_floating_point():
-        others = [torch.full_like(present, nan), -present]
+        others = [torch.full_like(present, nan), (-computable(present)).to(present.dtype)]
     elif tensor.dtype is torch.bool:
         others = [~present]
     else:

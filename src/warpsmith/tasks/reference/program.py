@@ -12,7 +12,19 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import ArgumentKind, Direction, Role, Signature, Task, Trial
-from warpsmith.tasks.inputs import RandomWords, Value, Values, mapped, outputs, scattered, tensors, twisted, widened
+from warpsmith.tasks.inputs import (
+    RandomWords,
+    Value,
+    Values,
+    computable,
+    dtype_of,
+    mapped,
+    outputs,
+    scattered,
+    tensors,
+    twisted,
+    widened,
+)
 from warpsmith.tasks.reference import signs
 
 Forward: TypeAlias = Callable[[Values], tuple[Tensor, ...]]
@@ -88,7 +100,11 @@ def problem(program: TaskProgram, direction: Direction, trial: Trial, device: st
 def _is_held(one: Problem) -> bool:
     """Whether the element types hold the results, and torch's own way there."""
     pairs = zip(one.native, one.expected, strict=True)
-    return all(bool((native.isfinite() & truth.to(native.dtype).isfinite()).all()) for native, truth in pairs)
+    return all(_finite(native) and _finite(truth.to(native.dtype)) for native, truth in pairs)
+
+
+def _finite(tensor: Tensor) -> bool:
+    return bool(computable(tensor).isfinite().all())
 
 
 def moved(one: Problem, device: str) -> Problem:
@@ -134,7 +150,7 @@ def upstream(results: Sequence[Tensor], seed: int) -> tuple[Tensor, ...]:
 
     def one(result: Tensor) -> Tensor:
         steps = round(2 / torch.finfo(result.dtype).eps)  # from 0 to 1: each is a number of the element type
-        narrow = result.dtype is torch.float16  # where long sums of one sign overflow
+        narrow = torch.finfo(result.dtype).max < max(SIZES)  # where long sums of one sign overflow
         most, sign = (1.0, 0) if narrow else (size, side)
         with torch.device(result.device):
             whole = words.take(result.numel()) % (2 * steps) - steps
@@ -202,6 +218,8 @@ def checked(signature: Signature, arguments: Sequence[Value]) -> Values:
     for spec, value in zip(signature.arguments, arguments, strict=True):
         if not isinstance(value, FITS[spec.kind]):
             raise TypeError(f"inputs gave {type(value).__name__} for '{spec.name}', which is a {spec.kind}")
+        for tensor in tensors([value]):
+            dtype_of(tensor)  # one that no kernel can take is refused here
     return tuple(arguments)
 
 

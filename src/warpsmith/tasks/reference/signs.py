@@ -44,7 +44,7 @@ def of_product(function: Callable[[Values], Results], signature: Signature, give
         there = function(
             tuple(mapped((value,), little)[0] if one else value for one, value in zip(moved, wide, strict=True))
         )
-        return tuple((far - near) / STEP for far, near in zip(there, here, strict=True))
+        return tuple((far.double() - near.double()) / STEP for far, near in zip(there, here, strict=True))
 
     return _sizes(once, here[0].device, seed)
 
