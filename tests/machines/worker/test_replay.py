@@ -37,11 +37,14 @@ class Bench:
     talk: Conversation
     argument: int = 0  # its address
 
-    def recorded(self, entry: str) -> tuple[WorkerReply, CapturedOperations]:
-        """A call, and what it asked for."""
+    def recorded(self, entry: str, before: int = 0) -> tuple[WorkerReply, CapturedOperations]:
+        """A call, and what it asked for; some others come before it."""
         loaded = self.talk.load(FILE)
         assert isinstance(loaded, WorkerReply) and loaded.status is Status.DONE
         self.argument = _place(self.gpu.control, EIGHT)
+        for _ in range(before):
+            self.talk.call(call(entry, [EIGHT], lambda _raw: self.argument))
+            self.gpu.control.write(self.argument, EIGHT.data)
         answer = self.talk.call(call(entry, [EIGHT], lambda _raw: self.argument, recorded=True))
         assert isinstance(answer, WorkerReply) and answer.status is Status.DONE
         found = self.talk.exchange(Frame(FrameKind.RECORD), FrameKind.RECORDED)
@@ -79,7 +82,7 @@ def bench() -> Iterator[Bench]:
     [
         *("launch", "symbols", "events", "joined", "legacy_stream", "extended_launch", "captured", "built_graph"),
         *("opted_in", "strided", "thread_then_legacy", "waits_before"),
-        *("scrambled_graph", "changed_graph"),
+        *("scrambled_graph", "changed_graph", "counting", "disguised_chain", "disguised_legacy"),
     ],
 )
 def test_a_call_is_repeated_from_what_it_asked_for(bench: Bench, entry: str) -> None:
@@ -100,6 +103,28 @@ def launched(bench: Bench) -> int:
     return sum(row.launches for row in bench.gpu.control.facts().kernels)
 
 
+@pytest.mark.parametrize("before", [0, 1, 40])
+def test_variables_hold_before_each_repetition_what_they_held_before_the_call(bench: Bench, before: int) -> None:
+    """Whoever wrote them: the host, a kernel; and also one that no code of the host's knows of."""
+    answer, recording = bench.recorded("counting", before)
+    expected = bench.result(answer)
+    assert expected[0] == 1.0 + 0.5 + (100.0 * before + 70.0 if before else 0.0)
+    for _ in range(3):
+        bench.gpu.control.write(bench.argument, EIGHT.data)
+        repeated = bench.again(recording)
+        assert repeated.status is Status.DONE, repeated.text
+        assert bench.result(answer) == expected
+
+
+def test_values_of_variables_that_are_not_as_long_as_they_are_refused(bench: Bench) -> None:
+    _, recording = bench.recorded("counting")
+    longer = struct.pack("<I", 5) + b"added" + struct.pack("<Q", 8)
+    true = struct.pack("<I", 5) + b"added" + struct.pack("<Q", 4)
+    assert recording.operations.count(true) == 1
+    forged = replace(recording, operations=recording.operations.replace(true, longer))
+    assert bench.again(forged).status is Status.BAD_REQUEST
+
+
 def test_a_copy_whose_direction_is_not_said_is_not_repeated(bench: Bench) -> None:
     _, recording = bench.recorded("memory")
     assert recording.fault.endswith("whose direction is not said")
@@ -116,7 +141,7 @@ def test_work_that_nobody_waits_for_is_not_repeated(bench: Bench) -> None:
     "entry",
     [
         *("streams", "waits_for_device", "unjoined_blocking", "pageable_copy", "empty_copies", "disguised"),
-        "cleared_aside",
+        *("cleared_aside", "disguised_after_event", "disguised_per_thread", "address_in_memory", "graph_aside"),
     ],
 )
 def test_work_that_waits_for_nobody_is_not_repeated(bench: Bench, entry: str) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from warpsmith.isolation import Frame
 from warpsmith.machines.cuda.room import Buffers
-from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
+from warpsmith.machines.cuda.session import RESULTS, CudaSession, RepeatableCall
 from warpsmith.machines.worker import FrameKind, Mode, ReportedTensor, Shown, Timed, play
 from warpsmith.tasks.inputs import Values
 
@@ -23,12 +23,12 @@ class Player(CudaSession):
     def __init__(self, artifact: Path, runtime: Path, buffers: Buffers, bases: Sequence[int], call_s: float) -> None:
         super().__init__(artifact, "", runtime, buffers, call_s, bases)
         self._recorded: RepeatableCall | None = None
+        self._contents: list[Tensor] = []
 
     def play(self, recorded: RepeatableCall) -> None:
         """From now on calls are repetitions of this one; whether it can is seen at the next call."""
-        self._recorded, self._live = recorded, recorded.live
-        for block, contents in zip(recorded.live, recorded.contents, strict=True):
-            self._kept_bytes(block).copy_(contents)  # other cases were called since
+        self._recorded, self._live = recorded, recorded.held
+        self._contents = [one.to(self._views[RESULTS].device) for one in recorded.contents]
         self._settle(
             self._talk.ask(Frame(FrameKind.PLAY, play(str(self._artifact), recorded.recording)), FrameKind.LOADED)
         )
@@ -42,11 +42,25 @@ class Player(CudaSession):
         cold: bool = True,
         timed: bool = True,
     ) -> Shown:
-        """One repetition, on the slot of the recorded call."""
+        """Repeat the call on the slot of the recorded one."""
+        self._restore()
         shown = super().call(arguments, given, 0, mode, cold, timed)
         if shown.clocks is None or self._recorded is None:
             return shown
         return replace(shown, clocks=replace(shown.clocks, host_us=self._recorded.host_us))
+
+    def _restore(self) -> None:
+        """Give memory that lives over calls the values that it had before the recorded call.
+
+        All of it at once: what a kernel keeps in one place may have to agree with what it keeps in another. Before the
+        cache is cleaned: what is written here would be warm for the call.
+        """
+        if self._trouble is not None or self._recorded is None:
+            return
+        self._live = self._recorded.held
+        for block, contents in zip(self._live, self._contents, strict=True):
+            self._kept_bytes(block).copy_(contents)
+        self._settle(self._talk.ask(Frame(FrameKind.RESTORE), FrameKind.LOADED))
 
     def _load(self) -> None:
         """Nothing: the artifact is read for its kernels when the first recording comes."""

@@ -28,6 +28,7 @@ from warpsmith.machines.cuda.slot import (
     strided,
 )
 from warpsmith.machines.worker import (
+    CAPTURED_BYTES,
     CapturedOperations,
     Clocks,
     Conversation,
@@ -66,13 +67,14 @@ NO_BLOCK = "It says that it keeps memory that nobody was given."
 
 @dataclass(frozen=True)
 class RepeatableCall:
-    """A call that can be asked for again: what it asked of the device, where its results lie, and what it keeps."""
+    """A call that can be repeated: its operations, the places of its results, and what was held before and after."""
 
     recording: CapturedOperations
     results: tuple[ReportedTensor, ...]
-    live: tuple[tuple[int, int], ...]
-    contents: tuple[Tensor, ...]  # of what it keeps, as they were after the call
+    live: tuple[tuple[int, int], ...]  # blocks that it holds after the call
+    contents: tuple[Tensor, ...]  # of the blocks that it held before the call, as they were then
     host_us: float = 0.0  # until the candidate's function returned: its own claim
+    held: tuple[tuple[int, int], ...] = ()  # blocks that it held before the call
 
 
 class CudaSession:
@@ -157,11 +159,13 @@ class CudaSession:
         return self._call(arguments, given, slot, mode, cold and timed, timed)
 
     def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, RepeatableCall | str]:
-        """One call, and what it asked of the device, or why that is not known."""
+        """Make one call; return it with what it asked of the device, or why that is not known."""
+        held = self._live
+        contents = tuple(self._kept_bytes(block).cpu() for block in held if sum(size for _, size in held) <= MOST_KEPT)
         shown = self._call(arguments, given, 0, Mode.IDLE, cold=True, timed=True, recorded=True)
         if shown.trouble or shown.clocks is None:
             return shown, "the call failed"
-        found = self._talk.exchange(Frame(FrameKind.RECORD), FrameKind.RECORDED)
+        found = self._talk.exchange(Frame(FrameKind.RECORD), FrameKind.RECORDED, CAPTURED_BYTES)
         if isinstance(found, FrameError):
             self._settle(found)
             return Shown(self._trouble), found.detail
@@ -173,10 +177,9 @@ class CudaSession:
             return shown, recording.fault
         if not are_bases(recording.bases):
             return shown, "what was told of the call cannot be read"
-        if sum(size for _, size in self._live) > MOST_KEPT:
+        if len(contents) < len(held):
             return shown, "it keeps more memory from call to call than is kept for it"
-        contents = tuple(self._kept_bytes(block).cpu() for block in self._live)
-        return shown, RepeatableCall(recording, self._claims, self._live, contents)
+        return shown, RepeatableCall(recording, self._claims, self._live, contents, held=held)
 
     def _kept_bytes(self, block: tuple[int, int]) -> Tensor:
         """The memory of a block that the candidate says it keeps, as far as it is the results' arena."""

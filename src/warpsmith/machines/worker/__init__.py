@@ -35,6 +35,6 @@ if TYPE_CHECKING:
     from warpsmith.machines.worker.session import Clocks, Mode, Session, Shown
     from warpsmith.machines.worker.tensors import to_raw, to_tensor, to_values
     from warpsmith.machines.worker.values import Raw, Value
-    from warpsmith.machines.worker.worker import EAGER, Conversation, environment, start, worker_policy
+    from warpsmith.machines.worker.worker import CAPTURED_BYTES, EAGER, Conversation, environment, start, worker_policy
 
 __getattr__ = lazy_members(__name__)

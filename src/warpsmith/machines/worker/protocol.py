@@ -38,6 +38,7 @@ class FrameKind(IntEnum):
     GO = 6
     RECORD = 7
     PLAY = 8
+    RESTORE = 9
     LOADED = 101
     RESULT = 102
     READY = 103

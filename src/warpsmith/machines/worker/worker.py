@@ -14,6 +14,7 @@ NATIVE = Path(__file__).parent / "native"
 PACKAGE = Path(warpsmith.__file__).parent
 SPIN_S = 0.1  # a sleeping judge would be woken late
 DESCRIBED_BYTES = 4 << 20  # an answer that describes its results and says where they lie
+CAPTURED_BYTES = 40 << 20  # one with the operations of a call, and all that variables held before it
 EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}  # a GPU's driver does nothing later or from a file
 
 
@@ -54,10 +55,11 @@ class Conversation:
         except MalformedReply as malformed:
             return FrameError(Fault.MALFORMED, str(malformed))
 
-    def exchange(self, frame: Frame, due: FrameKind) -> Frame | FrameError:
+    def exchange(self, frame: Frame, due: FrameKind, answer_bytes: int = 0) -> Frame | FrameError:
         """One frame out and one in, of the kind that is due."""
         error = self._child.send(frame, self._timeout_s)
-        return error if error is not None else self._child.receive(self._timeout_s, due, self._answer_bytes)
+        most = answer_bytes or self._answer_bytes
+        return error if error is not None else self._child.receive(self._timeout_s, due, most)
 
     def timed(self, frame: Frame, due: FrameKind) -> Exchanged:
         """The same under the judge's clock."""

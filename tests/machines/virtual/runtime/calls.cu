@@ -113,6 +113,25 @@ static int symbols(Call& call) {
   return same(call);
 }
 
+__device__ int left = 0;
+__constant__ float added[1];
+
+__global__ void count_calls(float* x, int n) {  // by one thread; the host knows nothing of one of the variables
+  static unsigned calls;
+  for (int i = 0; i < n; ++i) x[i] += 100.0f * calls + 10.0f * left + added[0];
+  ++calls;
+  left = 7;
+}
+
+static int counting(Call& call) {  // what variables hold was set by the host and by kernels of earlier calls
+  static bool is_first = true;
+  const float half = 0.5f;
+  if (is_first) OK(cudaMemcpyToSymbol(added, &half, sizeof half));
+  is_first = false;
+  count_calls<<<1, 1, 0, call.stream>>>(call.x, call.n);
+  return same(call);
+}
+
 static int pinned(Call& call) {  // lazily both ways: nothing arrives before somebody waits
   float *in = nullptr, *out = nullptr;
   OK(cudaMallocHost(&in, 16));
@@ -282,6 +301,82 @@ static int cleared_aside(Call& call) {  // no argument is touched on the other s
   OK(cudaStreamSynchronize(side));
   BUMP(out, call.stream);
   return 1;
+}
+
+static int disguised_after_event(Call& call) {  // the side stream waits for an event, but of a third stream that waits for nobody
+  cudaStream_t side = nullptr, third = nullptr;
+  cudaEvent_t other = nullptr, done = nullptr;
+  const unsigned long long shifted = reinterpret_cast<unsigned long long>(call.x) << 3;
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  OK(cudaStreamCreateWithFlags(&third, cudaStreamNonBlocking));
+  OK(cudaEventCreateWithFlags(&other, cudaEventDisableTiming));
+  OK(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+  OK(cudaEventRecord(other, third));
+  OK(cudaStreamWaitEvent(side, other, 0));
+  bump_parts<<<blocks(call.n), 256, 0, side>>>(unsigned(shifted), unsigned(shifted >> 32), call.n);
+  OK(cudaEventRecord(done, side));
+  OK(cudaStreamWaitEvent(call.stream, done, 0));
+  return same(call);
+}
+
+static int disguised_chain(Call& call) {  // forked by a chain of events over a third stream: in order, whatever it is told
+  cudaStream_t side = nullptr, third = nullptr;
+  cudaEvent_t first = nullptr, second = nullptr, done = nullptr;
+  const unsigned long long shifted = reinterpret_cast<unsigned long long>(call.x) << 3;
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  OK(cudaStreamCreateWithFlags(&third, cudaStreamNonBlocking));
+  for (cudaEvent_t* one : {&first, &second, &done}) OK(cudaEventCreateWithFlags(one, cudaEventDisableTiming));
+  OK(cudaEventRecord(first, call.stream));
+  OK(cudaStreamWaitEvent(third, first, 0));
+  OK(cudaEventRecord(second, third));
+  OK(cudaStreamWaitEvent(side, second, 0));
+  bump_parts<<<blocks(call.n), 256, 0, side>>>(unsigned(shifted), unsigned(shifted >> 32), call.n);
+  OK(cudaEventRecord(done, side));
+  OK(cudaStreamWaitEvent(call.stream, done, 0));
+  return same(call);
+}
+
+static int disguised_per_thread(Call& call) {  // the thread's own default stream does not wait for the current one
+  const unsigned long long shifted = reinterpret_cast<unsigned long long>(call.x) << 3;
+  bump_parts<<<blocks(call.n), 256, 0, cudaStreamPerThread>>>(unsigned(shifted), unsigned(shifted >> 32), call.n);
+  OK(cudaStreamSynchronize(cudaStreamPerThread));
+  return same(call);
+}
+
+static int disguised_legacy(Call& call) {  // the legacy default stream does
+  const unsigned long long shifted = reinterpret_cast<unsigned long long>(call.x) << 3;
+  bump_parts<<<blocks(call.n), 256, 0, cudaStreamLegacy>>>(unsigned(shifted), unsigned(shifted >> 32), call.n);
+  return same(call);
+}
+
+__device__ float* kept_address;
+__global__ void bump_kept(int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) kept_address[i] += 1.0f;
+}
+
+static int address_in_memory(Call& call) {  // no parameter is an address: the kernel loads one from device memory
+  cudaStream_t side = nullptr;
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  OK(cudaMemcpyToSymbolAsync(kept_address, &call.x, sizeof call.x, 0, cudaMemcpyHostToDevice, side));
+  bump_kept<<<blocks(call.n), 256, 0, side>>>(call.n);
+  OK(cudaStreamSynchronize(side));
+  return same(call);
+}
+
+static int graph_aside(Call& call) {  // a graph that was captured is launched where nothing waits for the current stream
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  cudaStream_t side = nullptr;
+  const unsigned long long shifted = reinterpret_cast<unsigned long long>(call.x) << 3;
+  OK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+  OK(cudaStreamBeginCapture(side, cudaStreamCaptureModeThreadLocal));
+  bump_parts<<<blocks(call.n), 256, 0, side>>>(unsigned(shifted), unsigned(shifted >> 32), call.n);
+  OK(cudaStreamEndCapture(side, &graph));
+  OK(cudaGraphInstantiate(&exec, graph, 0));
+  OK(cudaGraphLaunch(exec, side));
+  OK(cudaStreamSynchronize(side));
+  return same(call);
 }
 
 static int captured(Call& call) {  // capture with a fork, instantiate, launch twice, update, launch
@@ -519,8 +614,9 @@ static int extended_launch(Call& call) {
   return same(call);
 }
 
-ENTRIES(ROW(launch), ROW(legacy_stream), ROW(memory), ROW(host_copies), ROW(rows), ROW(strided), ROW(symbols), ROW(pinned),
+ENTRIES(ROW(launch), ROW(legacy_stream), ROW(memory), ROW(host_copies), ROW(rows), ROW(strided), ROW(symbols), ROW(counting), ROW(pinned),
     ROW(streams), ROW(events),
-        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(thread_then_legacy), ROW(pageable_copy), ROW(waits_before), ROW(empty_copies), ROW(waits_for_device), ROW(captured), ROW(built_graph), ROW(scrambled_graph), ROW(changed_graph), ROW(disguised), ROW(cleared_aside),
+        ROW(joined), ROW(unjoined), ROW(unjoined_blocking), ROW(thread_then_legacy), ROW(pageable_copy), ROW(waits_before), ROW(empty_copies), ROW(waits_for_device), ROW(captured), ROW(built_graph), ROW(scrambled_graph), ROW(changed_graph), ROW(disguised), ROW(cleared_aside), ROW(disguised_after_event), ROW(disguised_chain), ROW(disguised_per_thread), ROW(disguised_legacy),
+            ROW(address_in_memory), ROW(graph_aside),
             ROW(spoiled_capture),
         ROW(device), ROW(function_facts), ROW(opted_in), ROW(extended_launch))

@@ -85,6 +85,7 @@ bool look_up(void* library, const char* name, F* function) {
 }
 
 Outcome load(const std::string& path, Artifact* artifact) {
+  record::open(contents_of(path));
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) return failure(kNoLoad, dlerror());
   bool whole = look_up(library, "warpsmith_abi", &artifact->abi) && look_up(library, "warpsmith_entries", &artifact->entries) &&
@@ -93,7 +94,6 @@ Outcome load(const std::string& path, Artifact* artifact) {
   int version = artifact->abi();
   if (version != WARPSMITH_ABI)
     return failure(kOtherAbi, "The artifact speaks ABI " + std::to_string(version) + "; the worker speaks " + std::to_string(WARPSMITH_ABI) + ".");
-  record::open(contents_of(path));
   return {};
 }
 
@@ -174,6 +174,7 @@ double microseconds(std::chrono::steady_clock::time_point from) {
 
 Outcome invoke(const Artifact& artifact, Armed* armed, Device* device) {
   if (int error = place(&armed->arguments, device->arenas, &device->memory)) return cuda_failure(error, "when the arguments were placed");
+  if (int error = device->replay.is_ready() ? device->replay.restore(device->stream) : 0) return cuda_failure(error, "when variables were set");
   WsValue results[kMostResults] = {};
   if (armed->flags & kRecordCall) record::begin(device->stream);
   auto begin = std::chrono::steady_clock::now();
@@ -339,6 +340,12 @@ Outcome play(const frames::Frame& frame, Device* device) {
   return fault.empty() ? Outcome{} : failure(kBadRequest, fault);
 }
 
+// Before the judge cleans the cache: what is written here would be warm for the call.
+Outcome restore(Device* device) {
+  const int error = device->replay.is_ready() ? device->replay.restore(device->stream) : 0;
+  return error ? cuda_failure(error, "when variables were set") : Outcome{};
+}
+
 // A process that sleeps is woken late by tens of microseconds, which would stand on the clocks. Once armed it waits awake,
 // for a bounded time.
 void stay_awake() {
@@ -370,7 +377,7 @@ int main() {
     Outcome outcome = ready ? cuda_failure(ready, "when the device was opened") : failure(kBadRequest, "A frame of kind " + std::to_string(frame.kind) + ".");
     Kind kind = worker::kResult;
     if (frame.kind == kLeave) break;
-    if (frame.kind == kLoad || frame.kind == kShare || frame.kind == kPlay) kind = worker::kLoaded;
+    if (frame.kind == kLoad || frame.kind == kShare || frame.kind == kPlay || frame.kind == kRestore) kind = worker::kLoaded;
     if (frame.kind == kArm) kind = worker::kReady, armed = Armed{frame, {}, 0, {}};
     if (frame.kind == kGo) kind = worker::kTimed;
     if (frame.kind == kRecord) {
@@ -379,6 +386,7 @@ int main() {
     }
     if (!ready) switch (frame.kind) {
         case kPlay: outcome = play(frame, &device); break;
+        case kRestore: outcome = restore(&device); break;
         case kShare: outcome = share(frame, &device); break;
         case kLoad: outcome = load_guarded(frame, &device, &artifact); break;
         case kCall: outcome = call(artifact, frame, &device); break;

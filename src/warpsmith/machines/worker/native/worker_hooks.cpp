@@ -14,8 +14,13 @@ void __cudaRegisterFunction(void** module, const char* host, char* device, const
 }
 
 void __cudaRegisterVar(void** module, char* host, char* device, const char* name, int external, size_t bytes, int constant, int global) {
-  record::state().symbols[host] = {name, bytes, uint32_t(constant)};
+  record::state().symbols[host] = {name, bytes, constant != 0};
   NEXT(__cudaRegisterVar)(module, host, device, name, external, bytes, constant, global);
+}
+
+void __cudaRegisterFatBinaryEnd(void** module) {
+  record::complete(module);
+  NEXT(__cudaRegisterFatBinaryEnd)(module);
 }
 
 int __cudaGetKernel(void** kernel, const void* host) {

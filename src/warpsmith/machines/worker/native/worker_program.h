@@ -1,5 +1,5 @@
-// A recording: u32 kernels, their names; u32 symbols, name, u64 bytes and u32 constant of each; then the operations of a
-// call and what was set before it, little-endian and packed, each after its kind:
+// A recording: u32 kernels, their names; u32 variables of the device code, name, u64 bytes and the bytes that each held
+// before the call; then the operations of a call and what was set before it, little-endian and packed, each after its kind:
 //   kernel     name, u32 grid x y z, block x y z, dynamic shared bytes, attributes, then u32 id and 64 bytes of each;
 //              u32 parameters, u32 bytes of each, then the bytes of all
 //   fill       u64 address, u32 value, u64 bytes
@@ -60,7 +60,7 @@ constexpr int kCooperativeAttribute = 2, kKeptAttributes[] = {2, 4, 5, 11, 14};
 constexpr size_t kAttributeBytes = 64;
 
 // What may stand before a call: it outlives the one that asked for it.
-inline bool is_setting(Operation kind) { return kind == kSymbol || kind == kLookup || kind == kAttribute || kind == kBegin; }
+inline bool is_setting(Operation kind) { return kind == kAttribute || kind == kBegin; }
 
 // From the first byte of the first row to the last of the last; more than there is where it cannot be told.
 inline uint64_t span_of(uint64_t pitch, uint64_t row_bytes, uint64_t rows) {

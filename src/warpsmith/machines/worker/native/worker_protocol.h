@@ -16,6 +16,7 @@
 //             each arena, then the recording (worker_program.h)
 //   PLAY      u32 path length, the artifact's path, u64 address of each arena, a recording: from now on a call asks for what
 //             was recorded, whatever its arguments are, and has no results; answered by LOADED
+//   RESTORE   the variables of the device code hold again what they held before the recorded call; answered by LOADED
 // A tensor comes either with an address, when the judge owns device memory itself, or with its bytes.
 #pragma once
 
@@ -23,7 +24,7 @@
 
 namespace worker {
 
-enum Kind : uint16_t { kLoad = 1, kCall = 2, kLeave = 3, kShare = 4, kArm = 5, kGo = 6, kRecord = 7, kPlay = 8, kLoaded = 101, kResult = 102, kReady = 103, kTimed = 104, kRecorded = 105 };
+enum Kind : uint16_t { kLoad = 1, kCall = 2, kLeave = 3, kShare = 4, kArm = 5, kGo = 6, kRecord = 7, kPlay = 8, kRestore = 9, kLoaded = 101, kResult = 102, kReady = 103, kTimed = 104, kRecorded = 105 };
 
 // Bytes: else addresses, which the judge reads for itself. Awake: an armed call finds the device so.
 enum CallFlag : uint32_t { kReturnBytes = 1, kRecordCall = 2, kAwake = 4 };

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <optional>
 #include <set>
 
+#include "worker_image.h"
 #include "worker_program.h"
 #include "worker_state.h"
 #include "worker_values.h"
@@ -16,11 +18,14 @@ int cudaStreamIsCapturing(void* stream, int* status);
 int cudaGraphGetNodes(void* graph, void** nodes, size_t* count);
 int cudaGraphGetEdges(void* graph, void** from, void** to, void* kinds, size_t* count);  // as CUDA 13 has it
 int cudaPointerGetAttributes(void* facts, const void* address);
+int cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset, int kind);
+void __cudaRegisterVar(void** module, char* host, char* device, const char* name, int external, size_t bytes, int constant, int global);
 }
 
 namespace worker::record {
 
 constexpr size_t kMostBytes = size_t(1) << 20, kMostInline = size_t(64) << 10;
+constexpr uint64_t kMostVariables = uint64_t(32) << 20;
 
 State& state() {
   static State found;
@@ -201,20 +206,41 @@ void filled_rows(const void* to, size_t pitch, int value, size_t row_bytes, size
   if (is_heard()) asked(fill_rows_of(to, pitch, value, row_bytes, rows), stream, "memory that is not the evaluator's");
 }
 
-// Of a symbol: the last that was written counts.
-void set(const std::string& what, const std::string& operation) {
-  auto& all = state().settings;
-  std::erase_if(all, [&](const auto& one) { return one.first == what; });
-  if (operation.empty()) state().lost = "something that was set before the call is not kept";
-  else all.emplace_back(what, operation);
+void written(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, void* stream) {
+  if (is_heard()) asked(symbol_of(symbol, from, bytes, offset, kind), stream, "a symbol that is written in a way that is not kept");
 }
 
-void written(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, void* stream) {
-  const std::string operation = symbol_of(symbol, from, bytes, offset, kind);
-  if (state().on || is_capturing(stream)) return asked(operation, stream, "a symbol that is written in a way that is not kept");
-  Writer what;
-  what.put(symbol), what.put(offset), what.put(bytes);
-  set(what.out(), operation);
+void complete(void** module) {
+  static std::deque<char> tokens;  // the address of each stands for a host variable
+  std::set<std::string> known;
+  for (const auto& [pointer, one] : state().symbols) known.insert(one.name);
+  for (const Variable& one : state().variables) {
+    if (!known.insert(one.name).second) continue;
+    char* const token = &tokens.emplace_back();
+    state().symbols[token] = one;
+    char* const name = const_cast<char*>(one.name.c_str());
+    NEXT(__cudaRegisterVar)(module, token, name, name, 0, one.bytes, one.constant, 0);
+  }
+}
+
+// What each symbol holds now, for a process in which nothing wrote it: u32 count, then name, u64 bytes, the bytes.
+std::string values() {
+  Writer all;
+  uint32_t count = 0;
+  uint64_t taken = 0;
+  for (const auto& [pointer, one] : state().symbols) {
+    std::string bytes(std::min(one.bytes, kMostVariables), '\0');
+    if (NEXT(cudaMemcpyFromSymbol)(bytes.data(), pointer, bytes.size(), 0, kDeviceToHost)) {
+      NEXT(cudaGetLastError)();  // no kernel of the machine code has it
+      continue;
+    }
+    if ((taken += one.bytes) > kMostVariables) refuse("more than 32 MiB of device variables");
+    if (taken > kMostVariables) break;
+    put_name(&all, one.name), all.put(one.bytes), all.bytes(bytes.data(), bytes.size()), ++count;
+  }
+  Writer head;
+  head.put(count);
+  return head.out() + all.out();
 }
 
 void added(const void* graph, const void* node, const std::string& operation) { state().graphs[graph].push_back({node, operation}); }
@@ -303,19 +329,18 @@ std::string attributes() {
   return out.out();
 }
 
-// What the candidate's constructors told the runtime when it was loaded.
+// What the candidate's constructors told the runtime when it was loaded, and what its variables held before the call.
 std::string registered() {
   Writer out;
   std::set<std::string> names;
   for (const auto& [pointer, name] : state().kernels) names.insert(name);
   out.put(uint32_t(names.size()));
   for (const std::string& name : names) put_name(&out, name);
-  out.put(uint32_t(state().symbols.size()));
-  for (const auto& [pointer, one] : state().symbols) put_name(&out, one.name), out.put(one.bytes), out.put(one.constant);
-  return out.out();
+  return out.out() + state().values;
 }
 
 void open(const std::string& artifact) {
+  state().variables = variables_of(image_of(artifact));
   constexpr const char* kEntry = ".entry";
   for (size_t at = artifact.find(kEntry); at != std::string::npos; at = artifact.find(kEntry, at + 1)) read_entry(artifact, at + std::strlen(kEntry));
 }
@@ -332,19 +357,18 @@ void begin(void* stream) {
   state().call.clear();
   state().fault.clear();
   state().on = true;
+  state().values = values();
 }
 
 void end() {
   if (!state().on) return;
   Writer marker;
   marker.put(uint32_t(kBegin));
-  if (!state().lost.empty()) refuse(state().lost);
   if (!state().order.is_joined()) refuse("work on a stream that the current one does not wait for");
   state().on = false;
   state().whole.clear();
   if (!state().fault.empty()) return;
   state().whole = registered() + attributes();
-  for (const auto& [what, operation] : state().settings) state().whole += operation;
   state().whole += marker.out() + state().call;
 }
 

@@ -7,6 +7,7 @@
 #include "cuda_calls.h"
 #include "worker_image.h"
 #include "worker_record.h"
+#include "worker_variables.h"
 
 extern "C" {
 void** __cudaRegisterFatBinary(void* wrapper);
@@ -48,35 +49,61 @@ bool are_all(const void* kernel, const std::vector<uint32_t>& sizes) {
 
 }  // namespace
 
-std::string Replay::open(const std::string& artifact, Reader* from) {
+// Tells the runtime of the kernels and of all variables, as the candidate's own code would.
+void Replay::enlist(const std::vector<std::string>& kernels) {
   static Wrapper wrapper;  // the runtime keeps its address
-  void** module = nullptr;
-  if (!open_) {
-    const std::string file = contents_of(artifact);
-    image_ = image_of(file);
-    if (image_.empty()) return "The artifact does not hold one image of device code, as the compiler leaves it.";
-    record::open(file);
-    wrapper.data = image_.data();
-    module = __cudaRegisterFatBinary(&wrapper);
-  }
+  wrapper.data = image_.data();
+  void** const module = __cudaRegisterFatBinary(&wrapper);
   auto known = [&](const std::string& name) {
     auto [found, fresh] = handles_.try_emplace(name, nullptr);
     if (fresh) found->second = &tokens_.emplace_back();
     return std::pair(const_cast<char*>(found->first.c_str()), static_cast<char*>(const_cast<void*>(found->second)));
   };
-  for (auto count = from->take<uint32_t>(); count && from->good(); --count) {
-    const auto [name, token] = known(take_name(from));
-    if (module) __cudaRegisterFunction(module, token, name, name, -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+  for (const std::string& kernel : kernels) {
+    const auto [name, token] = known(kernel);
+    __cudaRegisterFunction(module, token, name, name, -1, nullptr, nullptr, nullptr, nullptr, nullptr);
   }
-  for (auto count = from->take<uint32_t>(); count && from->good(); --count) {
-    const auto [name, token] = known(take_name(from));
-    const auto bytes = from->take<uint64_t>();
-    const auto constant = from->take<uint32_t>();
-    if (module) __cudaRegisterVar(module, token, name, name, 0, bytes, int(constant), 0);
+  for (const Variable& one : variables_of(image_)) {
+    const auto [name, token] = known(one.name);
+    variables_[one.name] = one.bytes;
+    __cudaRegisterVar(module, token, name, name, 0, one.bytes, one.constant, 0);
   }
-  if (module) __cudaRegisterFatBinaryEnd(module);
+  __cudaRegisterFatBinaryEnd(module);
+}
+
+std::string Replay::open(const std::string& artifact, Reader* from) {
+  std::vector<std::string> kernels;
+  for (auto count = from->take<uint32_t>(); count && from->good(); --count) kernels.push_back(take_name(from));
+  if (!open_) {
+    const std::string file = contents_of(artifact);
+    image_ = image_of(file);
+    if (image_.empty()) return "The artifact does not hold one image of device code, as the compiler leaves it.";
+    record::open(file);
+    enlist(kernels);
+  }
   open_ = true;
-  return "";
+  return take_values(from) ? "" : "A recording that cannot be read.";
+}
+
+bool Replay::take_values(Reader* from) {
+  values_.clear();
+  for (auto count = from->take<uint32_t>(); count && from->good(); --count) {
+    const auto found = variables_.find(take_name(from));
+    const auto bytes = from->take<uint64_t>();
+    const uint8_t* const data = from->bytes(bytes);
+    if (!data) return false;
+    if (found == variables_.end()) continue;  // no kernel of the machine code has it
+    if (found->second != bytes) return false;
+    values_.emplace_back(handles_.at(found->first), std::string(data, data + bytes));
+  }
+  return from->good();
+}
+
+int Replay::restore(void* stream) const {
+  int error = 0;
+  for (const auto& [symbol, bytes] : values_)
+    if (!error) error = cudaMemcpyToSymbolAsync(symbol, bytes.data(), bytes.size(), 0, kHostToDevice, stream);
+  return error ? error : cudaStreamSynchronize(stream);
 }
 
 bool Replay::find(const std::string& name, Step* step) const {

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "worker_arena.h"
@@ -19,6 +20,8 @@ class Replay {
   // Takes a recording of an artifact and does what lies before the call; a sentence when something refuses it.
   std::string prepare(const std::string& artifact, Reader from, const Arenas& arenas, void* stream);
   bool is_ready() const { return ready_; }
+  // The variables of the device code hold again what they held before the call; the first CUDA error.
+  int restore(void* stream) const;
   // All operations of the call; the first CUDA error.
   int perform(void* stream) const;
 
@@ -39,6 +42,8 @@ class Replay {
   };
 
   std::string open(const std::string& artifact, Reader* from);
+  void enlist(const std::vector<std::string>& kernels);
+  bool take_values(Reader* from);
   bool read(Reader* from, const Arenas& arenas, Step* step) const;
   bool read_kernel(Reader* from, Step* step) const;
   bool find(const std::string& name, Step* step) const;
@@ -46,6 +51,8 @@ class Replay {
 
   std::string image_;  // the fat binary
   std::map<std::string, const void*> handles_;
+  std::map<std::string, uint64_t> variables_;            // bytes of each, by its name
+  std::vector<std::pair<const void*, std::string>> values_;  // of variables, before the call
   std::deque<Token> tokens_;
   std::deque<Step> steps_;
   bool open_ = false, ready_ = false;

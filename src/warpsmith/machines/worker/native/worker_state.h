@@ -11,6 +11,7 @@
 #include "cuda_calls.h"
 #include "worker_memory.h"
 #include "worker_order.h"
+#include "worker_variables.h"
 
 // The runtime's own function of a name; looked up once, since a lookup would stand on the clock.
 #define NEXT(name) (*[] { static auto* const found = reinterpret_cast<decltype(&name)>(dlsym(RTLD_NEXT, #name)); return found; }())
@@ -20,12 +21,6 @@ namespace worker::record {
 constexpr size_t kPitch = 512;
 constexpr uint64_t kMostServed = uint64_t(512) << 20;  // half of the scratch: results need room too
 
-struct Symbol {
-  std::string name;
-  uint64_t bytes = 0;
-  uint32_t constant = 0;
-};
-
 struct Node {
   const void* node;  // of a graph that was built by hand
   std::string operation;
@@ -33,14 +28,14 @@ struct Node {
 
 struct State {
   std::map<const void*, std::string> kernels;  // by the host's pointer, and by the runtime's handle
-  std::map<const void*, Symbol> symbols;
+  std::map<const void*, Variable> symbols;
+  std::vector<Variable> variables;  // of the artifact's machine code
   std::map<std::string, std::vector<uint32_t>> parameters;  // bytes of each, by the kernel's name
   std::map<const void*, std::vector<Node>> graphs, runnable;
   std::vector<Node> captured;     // of the graph that is being captured
   int capturing = 0;
-  std::map<std::pair<std::string, int>, int> attributes;      // of kernels: these and the next outlive a call
-  std::vector<std::pair<std::string, std::string>> settings;  // of symbols, by what is written
-  std::string lost;               // of what outlives a call something that is not kept
+  std::map<std::pair<std::string, int>, int> attributes;  // of kernels: they outlive a call
+  std::string values;             // of all symbols, before this call
   std::string call;               // what is asked in this one
   std::string whole, fault;
   Order order;                    // of the work on all streams
@@ -75,6 +70,9 @@ void keep_in_order(const std::string& operation, void* stream, const char* what)
 void made(void* stream, unsigned flags);
 // The host knows that what was asked of a stream is over.
 void waited(void* stream);
+
+// Before the runtime closes the list of a module's variables: those that the host's code knows nothing of join it.
+void complete(void** module);
 
 void added(const void* graph, const void* node, const std::string& operation);
 // The operations of a graph, each after those that it waits for; one that nobody knows stands for a graph with nodes or
