@@ -1,0 +1,59 @@
+"""docs/verdicts.md has every verdict and reason, docs/environment.md every environment variable."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from warpsmith.cli._verdict import EXIT
+from warpsmith.evaluation.timing import rules
+from warpsmith.records import Reason, Verdict
+
+ROOT = Path(__file__).parents[2]
+VERDICTS = (ROOT / "docs" / "verdicts.md").read_text()
+ENVIRONMENT = (ROOT / "docs" / "environment.md").read_text()
+ROWS = {row[0]: row[1:] for row in re.findall(r"^\| `(\w+)` \| (\w+) \| (.+?) \| (.+?) \|$", VERDICTS, re.MULTILINE)}
+NAME = r"[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+"
+NO_VARIABLES = {"ERR_NVGPUCTRPERM"}  # an error of ncu
+
+
+def test_every_reason_has_one_row() -> None:
+    assert sorted(ROWS) == sorted(Reason)
+
+
+def test_every_verdict_has_its_exit_code() -> None:
+    shown = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| (\d) \|$", VERDICTS, re.MULTILINE))
+    assert shown == {verdict: str(EXIT[verdict]) for verdict in Verdict}
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_row_says_what_to_do(reason: Reason) -> None:
+    verdict, meaning, advice = ROWS[reason]
+    assert verdict in set(Verdict) - {Verdict.PASS} and len(meaning.split()) > 3 and len(advice.split()) > 1
+
+
+def test_doubts_of_times_are_quarantines() -> None:
+    text = Path(rules.__file__).read_text()
+    doubted = {Reason[name] for name in re.findall(r"Reason\.([A-Z_]+)", text)}
+    assert doubted and {ROWS[reason][0] for reason in doubted} == {"quarantine"}
+
+
+def variables() -> set[str]:
+    """Return every environment variable that the source reads or sets."""
+    python = [path for path in (ROOT / "src" / "warpsmith").rglob("*.py") if path.name != "__init__.py"]
+    native = [path for path in (ROOT / "src" / "warpsmith").rglob("*.c*") if path.suffix in (".c", ".cc", ".cpp")]
+    found: set[str] = set()
+    for path in python:
+        text = path.read_text()
+        found |= set(re.findall(r'environ(?:\.get\(|\[)"(\w+)"', text))
+        found |= set(re.findall(rf'"({NAME})"', text)) if re.search(r"\benv(iron)?\b|_KEY", text) else set()
+        found |= set(re.findall(r'"(WARPSMITH_\w+)"', text))
+    for path in native:
+        found |= set(re.findall(r'getenv\("(\w+)"\)', path.read_text()))
+    return found - NO_VARIABLES
+
+
+def test_every_variable_is_on_the_page() -> None:
+    found = variables()
+    assert {"WARPSMITH_HOME", "CUDA_VISIBLE_DEVICES", "OPENAI_API_KEY", "XDG_DATA_HOME"} <= found
+    assert not sorted(name for name in found if f"`{name}`" not in ENVIRONMENT)
