@@ -78,7 +78,7 @@ $(DOCS)/.ready: pyproject.toml constraints.txt
 
 docs: $(DOCS)/.ready
 	@$(DOCS)/bin/python scripts/pages.py stage
-	$(DOCS)/bin/zensical build --clean --strict
+	NO_COLOR=1 $(DOCS)/bin/zensical build --clean --strict
 	$(DOCS)/bin/python scripts/pages.py check
 
 lock:

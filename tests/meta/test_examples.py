@@ -18,6 +18,7 @@ FINDING = re.compile(r"kernel\.cu:\d+: \w+: [^(\n]*\([\d,]+\) of block \([\d,]+\
 def record(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file that the first command of docs/failing.md writes."""
     monkeypatch.setenv("WARPSMITH_ARCHIVE", f"sqlite:///{tmp_path / 'archive.sqlite'}")
+    monkeypatch.chdir(tmp_path)
     assert run(["eval", "llama_rmsnorm", str(EXAMPLE), "--device", "vgpu", "--json"]) == 1
     path = tmp_path / "record.json"
     path.write_text(capsys.readouterr().out)
@@ -34,7 +35,7 @@ def test_the_example_is_refused_for_the_race_that_the_pages_show(record: Path) -
 
 
 def test_the_same_calls_fail_again(record: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["regrade", str(record), "--same-seed", "--device", "vgpu"]) == 0
+    assert run(["regrade", record.name, "--same-seed", "--device", "vgpu"]) == 0
     shown = capsys.readouterr().out
     answer = "AGREES  record.json: llama_rmsnorm forward, then fail, now fail"
     assert answer in shown and answer in (ROOT / "docs" / "failing.md").read_text()
@@ -48,10 +49,8 @@ def test_one_case_alone_shows_the_findings(capsys: pytest.CaptureFixture[str]) -
     assert rows == re.findall(r"^ +(race|uninitialized) +(kernel\.cu:\d) +rmsnorm +(\d+) ", page, re.MULTILINE)
 
 
-def test_the_script_makes_the_tensors_of_the_failing_call(
-    record: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(record.parent)
+@pytest.mark.usefixtures("record")
+def test_the_script_makes_the_tensors_of_the_failing_call(capsys: pytest.CaptureFixture[str]) -> None:
     script = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "failing.md").read_text(), re.DOTALL)
     exec("".join(script), {})
     lines = capsys.readouterr().out.splitlines()
