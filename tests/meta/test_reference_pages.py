@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from warpsmith.cli._verdict import EXIT
-from warpsmith.evaluation.timing import rules
-from warpsmith.records import Reason, Verdict
+from warpsmith.evaluation.stages.cuda import MOST_COUNTED
+from warpsmith.evaluation.timing import rules, stage
+from warpsmith.machines.cuda.flush import FLUSH_BYTES
+from warpsmith.records import FASTER_ABOVE, Reason, Verdict
 
 ROOT = Path(__file__).parents[2]
 VERDICTS = (ROOT / "docs" / "verdicts.md").read_text()
@@ -57,3 +59,28 @@ def test_every_variable_is_on_the_page() -> None:
     found = variables()
     assert {"WARPSMITH_HOME", "CUDA_VISIBLE_DEVICES", "OPENAI_API_KEY", "XDG_DATA_HOME"} <= found
     assert not sorted(name for name in found if f"`{name}`" not in ENVIRONMENT)
+
+
+def test_the_constants_of_timing_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "timing.md").read_text()
+    table = page.partition("## Constants")[2].partition("\n## ")[0]
+    shown = dict(re.findall(r"^\| ([a-z ]+) \| ([\d.or ]+) \|", table, re.MULTILINE))
+    assert shown == {
+        "confidence level": f"{rules.LEVEL:g}",
+        "least gain": f"{FASTER_ABOVE:g}",
+        "least difference": f"{rules.APART_US:g}",
+        "flush": str(FLUSH_BYTES >> 20),
+        "slack of two clocks": f"{100 * rules.SLACK_SHARE:g} or {rules.SLACK_FLOOR_US:g}",
+        "confirmed idle calls": f"{100 * rules.CONFIRMED_SHARE:g}",
+        "flush disturbed": f"{100 * rules.FLUSH_SHARE:g}",
+        "most disturbed calls": f"{100 * rules.MOST_DISCARDED:g}",
+        "floor slack": f"{100 * (rules.FLOOR_SLACK - 1):g}",
+        "too good": f"{rules.GOOD_LIMIT:g}",
+        "credited launches": str(MOST_COUNTED),
+    }
+    search = (
+        f"{stage.SEARCH.least} to {stage.SEARCH.most}, until the median's interval is {stage.SEARCH.width:.0%} wide"
+    )
+    claim = f"{stage.CLAIM.least} to {stage.CLAIM.most}, until {100 * stage.CLAIM.width:g} %"
+    assert search.replace("1%", "1 %") in page and claim in page
+    assert f"{stage.FEWER.least} to {stage.FEWER.most} for held-out shapes" in page
