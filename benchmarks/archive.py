@@ -49,7 +49,7 @@ def fill(archive: Archive) -> None:
             archive.add("run", one)
     with timed("add, a hundred together", COUNT - single):
         for start in range(single, COUNT, 100):
-            with archive.together():
+            with archive.transaction():
                 for one in made[start : start + 100]:
                     archive.add("run", one)
     with timed("add again what is there", single):

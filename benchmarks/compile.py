@@ -52,7 +52,7 @@ STAND_INS = {
 
 def fresh_home() -> str:
     """An empty cache that shares the built native parts."""
-    native = Home.here().cache / "native"
+    native = Home.locate().cache / "native"
     native.mkdir(parents=True, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="warpsmith-bench-")
     Path(folder, "cache").mkdir()

@@ -29,7 +29,7 @@ def fill(archive: Archive, name: str, records: int) -> None:
     """A run of so many records."""
     draw, known = random.Random(7), [""]
     archive.start(Run(name=name, target="softmax", task="softmax", direction=Direction.FORWARD, device="vgpu"))
-    with archive.together():
+    with archive.transaction():
         for number in range(records):
             record = made(number, known[draw.randrange(max(0, len(known) - 40), len(known))], draw)
             archive.add(name, record, generation=number // 8, operator="improve", model="m", cost_usd=0.001)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from warpsmith.base import evaluate
+from warpsmith.base import evaluate_formula
 from warpsmith.evaluation.check.run import CheckSubject
 from warpsmith.evaluation.verify.virtual import run_virtual
 from warpsmith.languages.cuda.tunables import Space, read_space, said
@@ -72,7 +72,7 @@ def trials(task: Task) -> list[Trial]:
     cases = list(task.group(Group.SMOKE))
     if task.heldout is not None:
         smallest = {name: -(-reach.low // reach.multiple) * reach.multiple for name, reach in task.heldout.axes.items()}
-        allowed = all(evaluate(formula, smallest) for formula in task.heldout.require)
+        allowed = all(evaluate_formula(formula, smallest) for formula in task.heldout.require)
         cases += [Case(name="smallest", group=Group.HELDOUT, axes=smallest, dtype=task.heldout.dtypes[0])] * allowed
     return [_trial(case, place) for place, case in enumerate(cases)]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from warpsmith.archive import Archive
 from warpsmith.cli import main
-from warpsmith.llm.tape import read_tape
+from warpsmith.llm.tape import read_transcript
 
 FOLDER = Path(__file__).parents[1] / "tests" / "recorded"
 
@@ -40,7 +40,7 @@ def asked(name: str, row: dict[str, str | int], tape: Path) -> list[str]:
 
 def record(name: str, row: dict[str, str | int], work: Path) -> None:
     """Ask, answer as before and tell, until every recorded answer is given; then put both files in their place."""
-    header, exchanges = read_tape(FOLDER / name / "traffic.jsonl")
+    header, exchanges = read_transcript(FOLDER / name / "traffic.jsonl")
     answers = deque(one.answer.text if one.answer else "" for one in exchanges)
     letters, tape, seen = work / name, work / f"{name}.jsonl", set[str]()
     command(*asked(name, row, tape), "--who", header.voices[0].name, "--out", str(letters))

@@ -120,8 +120,8 @@ def test_notes_append_replace_and_go(archive: Archive) -> None:
     assert [note.name for note in archive.notes("first", "lesson")] == [one, two]
     assert [note.body for note in archive.notes("first", "bandit")] == [{"arms": [1, 2]}]
     assert [note.body for note in archive.notes(None, "lesson")] == ["of no run"]
-    archive.forget("first", "lesson", one)
-    archive.forget("first", "lesson", one)
+    archive.delete_note("first", "lesson", one)
+    archive.delete_note("first", "lesson", one)
     assert [note.body for note in archive.notes("first", "lesson")] == [["second"]]
 
 
@@ -135,13 +135,13 @@ def test_model_calls_are_summed_by_model_and_operator(archive: Archive) -> None:
 
 
 def test_what_is_written_together_is_there_together_or_not_at_all(archive: Archive, make: Make) -> None:
-    with pytest.raises(RuntimeError), archive.together():
+    with pytest.raises(RuntimeError), archive.transaction():
         archive.add("first", make("a"))
         archive.note("first", "lesson", 1)
         assert archive.count("first") == 1
         raise RuntimeError
     assert archive.count("first") == 0 and not archive.notes("first", "lesson")
-    with archive.together():
+    with archive.transaction():
         archive.add("first", make("a"))
         archive.note("first", "lesson", 1)
     assert archive.count("first") == 1 and len(archive.notes("first", "lesson")) == 1

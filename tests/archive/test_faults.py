@@ -9,7 +9,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 
 from warpsmith.archive import Archive, Run
-from warpsmith.archive.faults import message, translated
+from warpsmith.archive.faults import error_message, translate_errors
 from warpsmith.base import ArchiveError, MachineError, UsageError
 from warpsmith.records import Record
 
@@ -42,7 +42,7 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
     with engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count=4")
         connection.exec_driver_sql("CREATE TABLE t (x)")
-        with pytest.raises(ArchiveError, match=r"its disk is full\. Free some space"), translated(engine.url):
+        with pytest.raises(ArchiveError, match=r"its disk is full\. Free some space"), translate_errors(engine.url):
             connection.exec_driver_sql("INSERT INTO t VALUES (zeroblob(100000))")
     engine.dispose()
 
@@ -90,11 +90,11 @@ def test_a_driver_that_is_not_installed_is_named() -> None:
 
 
 def test_a_message_never_holds_a_password() -> None:
-    said = message(make_url("postgresql://user:secret@host/db"), "connection refused")
+    said = error_message(make_url("postgresql://user:secret@host/db"), "connection refused")
     assert "secret" not in said and "its server does not answer" in said
     assert issubclass(ArchiveError, MachineError) and ArchiveError("x").exit_code == 3
 
 
 def test_what_a_caller_raises_inside_stays_what_it_is(archive: Archive) -> None:
-    with pytest.raises(FileNotFoundError), archive.together():
+    with pytest.raises(FileNotFoundError), archive.transaction():
         Path("/nowhere/at/all").read_text()

@@ -45,7 +45,7 @@ def test_version_1_is_brought_here_with_all_it_holds(old: str) -> None:
 
 def test_an_archive_that_was_brought_here_has_the_tables_of_a_new_one(old: str, tmp_path: Path) -> None:
     def shape(url: str) -> dict[str, set[str]]:
-        with Archive.open(url) as archive, archive._store.reading() as connection:
+        with Archive.open(url) as archive, archive._store.read_transaction() as connection:
             look = inspect(connection)
             return {name: {column["name"] for column in look.get_columns(name)} for name in look.get_table_names()}
 
@@ -55,7 +55,7 @@ def test_an_archive_that_was_brought_here_has_the_tables_of_a_new_one(old: str, 
 
 def test_a_step_that_breaks_off_leaves_the_old_version(old: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks(connection: Connection) -> None:
-        schema.rescore(connection)
+        schema.rebuild_scores(connection)
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patch:
@@ -80,7 +80,7 @@ def test_many_records_are_asked_for_a_few(count: int, tmp_path: Path, run: Run, 
     with Archive.open(f"sqlite:///{tmp_path / 'a.sqlite'}") as archive:
         archive.start(run)
         for start in range(0, count, 100):
-            with archive.together():
+            with archive.transaction():
                 for place in range(start, start + 100):
                     archive.add("first", make(f"{text}{place}", 10.0 + place % 97))
         tracemalloc.start()

@@ -16,15 +16,15 @@ from warpsmith.base import (
     MachineError,
     UsageError,
     bootstrap_ratio,
-    check_place,
+    check_writable,
     digest,
     digest_files,
     digest_json,
-    evaluate,
+    evaluate_formula,
+    find_nearest,
+    hold_lock,
     is_locked,
-    locked,
     median,
-    nearest,
     quantile,
     read_text,
     spearman,
@@ -63,7 +63,7 @@ def test_write_atomic_replaces_and_leaves_nothing_beside(tmp_path: Path) -> None
 @pytest.mark.parametrize("place", ["", "file/below", "/proc/nothing.txt"])
 def test_a_place_that_cannot_be_written_is_usage_and_named(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("")
-    for attempt in (check_place, lambda path: write_atomic(path, "text")):
+    for attempt in (check_writable, lambda path: write_atomic(path, "text")):
         with pytest.raises(UsageError, match=r"cannot be written: .*name another path"):
             attempt(tmp_path / place)
 
@@ -72,13 +72,13 @@ def test_our_own_folder_that_cannot_be_written_is_the_machines(tmp_path: Path, m
     (tmp_path / "data").write_text("")
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     with pytest.raises(MachineError, match="WARPSMITH_HOME"):
-        write_atomic(Home.here().data / "x", "text")
+        write_atomic(Home.locate().data / "x", "text")
 
 
 def test_a_place_that_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("before")
-    check_place(tmp_path / "there")
-    check_place(tmp_path / "new")
+    check_writable(tmp_path / "there")
+    check_writable(tmp_path / "new")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("there", "before")]
 
 
@@ -90,11 +90,11 @@ def test_lock_excludes_and_dies_with_its_holder(tmp_path: Path) -> None:
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     assert is_locked(path)
-    with pytest.raises(BlockingIOError), locked(path, patience_s=0.1):
+    with pytest.raises(BlockingIOError), hold_lock(path, patience_s=0.1):
         pass
     start = time.monotonic()
     os.kill(holder.pid, signal.SIGKILL)
-    with locked(path):
+    with hold_lock(path):
         assert time.monotonic() - start < 10
         assert is_locked(path)
     assert not is_locked(path) and not is_locked(tmp_path / "absent")
@@ -117,16 +117,16 @@ def test_read_text_says_what_is_wrong(tmp_path: Path) -> None:
 
 def test_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
-    assert Home.here() == Home(tmp_path / "data", tmp_path / "cache")
+    assert Home.locate() == Home(tmp_path / "data", tmp_path / "cache")
     monkeypatch.delenv("WARPSMITH_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert Home.here().cache == tmp_path / "warpsmith"
+    assert Home.locate().cache == tmp_path / "warpsmith"
 
 
 def test_nearest() -> None:
-    assert nearest("layrnorm", ["layernorm", "softmax"]) == ["layernorm"]
-    assert nearest("LayerNorm", ["layernorm"]) == ["layernorm"]
-    assert nearest("zzz", ["layernorm"]) == []
+    assert find_nearest("layrnorm", ["layernorm", "softmax"]) == ["layernorm"]
+    assert find_nearest("LayerNorm", ["layernorm"]) == ["layernorm"]
+    assert find_nearest("zzz", ["layernorm"]) == []
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_nearest() -> None:
     ],
 )
 def test_formula(formula: str, value: float) -> None:
-    assert evaluate(formula, {"m": 3, "n": 4}) == value
+    assert evaluate_formula(formula, {"m": 3, "n": 4}) == value
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_formula(formula: str, value: float) -> None:
 )
 def test_formula_refuses(formula: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        evaluate(formula, {"m": 3})
+        evaluate_formula(formula, {"m": 3})
 
 
 def test_quantiles() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.base import UsageError, check_place, check_regular, read_file, read_text, write_atomic
+from warpsmith.base import UsageError, check_regular, check_writable, read_file, read_text, write_atomic
 
 LIMIT = 1000
 
@@ -67,7 +67,7 @@ def test_a_path_that_no_file_can_have(path: str) -> None:
 @pytest.mark.parametrize("kind", ["null", "pipe", "link to a pipe", "socket", "link to a device"])
 def test_results_neither_replace_nor_extend_what_is_no_file(tmp_path: Path, kind: str) -> None:
     path = irregular(tmp_path, kind)
-    for write in (check_regular, check_place, lambda path: write_atomic(path, "text")):
+    for write in (check_regular, check_writable, lambda path: write_atomic(path, "text")):
         with pytest.raises(UsageError, match="not a file"):
             write(path)
     assert path.exists() and not path.is_file()

@@ -10,7 +10,7 @@ import pytest
 
 import warpsmith
 from warpsmith.base import HarnessError, MachineError, native
-from warpsmith.base.native import build
+from warpsmith.base.native import build_native
 
 ANSWER = '#include "answer.h"\nint main() { return ANSWER; }\n'
 
@@ -26,29 +26,29 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_program_is_built_once(source: Path) -> None:
     includes = [source.parent / "include"]
-    program = build("answer", [source], includes=includes)
+    program = build_native("answer", [source], includes=includes)
     first = program.stat().st_mtime_ns
     assert subprocess.run([program]).returncode == 42
-    assert build("answer", [source], includes=includes) == program
+    assert build_native("answer", [source], includes=includes) == program
     assert program.stat().st_mtime_ns == first
     assert program.is_relative_to(source.parent / "home" / "cache" / "native")
 
 
 def test_a_changed_header_or_flag_is_another_program(source: Path) -> None:
     includes = [source.parent / "include"]
-    first = build("answer", [source], includes=includes)
+    first = build_native("answer", [source], includes=includes)
     (includes[0] / "answer.h").write_text("#define ANSWER 43\n")
-    second = build("answer", [source], includes=includes)
+    second = build_native("answer", [source], includes=includes)
     assert first != second
     assert subprocess.run([second]).returncode == 43
-    assert build("answer", [source], flags=["-DX"], includes=includes) not in (first, second)
+    assert build_native("answer", [source], flags=["-DX"], includes=includes) not in (first, second)
 
 
 def test_a_shared_library_of_several_sources(source: Path) -> None:
     parts = [source.parent / "one.cc", source.parent / "two.cc"]
     parts[0].write_text('extern "C" int one() { return 1; }\n')
     parts[1].write_text('extern "C" int one(); extern "C" int two() { return 1 + one(); }\n')
-    library = build("libparts.so", parts, shared=True)
+    library = build_native("libparts.so", parts, shared=True)
     loaded = subprocess.run([sys.executable, "-c", f"import ctypes; exit(ctypes.CDLL('{library}').two())"])
     assert loaded.returncode == 2
 
@@ -75,7 +75,7 @@ def test_many_builders_at_once_get_one_program(source: Path) -> None:
 
 def test_two_programs_at_once_compile_what_they_share_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = list[str]()
-    run = native._run
+    run = native._run_compiler
 
     def counted(command: Sequence[str | Path], what: str) -> None:
         compiled.append(what)
@@ -83,21 +83,21 @@ def test_two_programs_at_once_compile_what_they_share_once(source: Path, monkeyp
 
     monkeypatch.setattr(native, "_run", counted)
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda name: build(name, [source], includes=[source.parent / "include"]), ("one", "two")))
+        list(pool.map(lambda name: build_native(name, [source], includes=[source.parent / "include"]), ("one", "two")))
     assert sorted(compiled) == ["main.cc", "one", "two"]
 
 
 def test_a_source_that_does_not_build_is_our_fault_and_leaves_nothing(source: Path) -> None:
     source.write_text("int main() { return nonsense; }\n")
     with pytest.raises(HarnessError, match=r"main\.cc does not build(.|\n)*nonsense"):
-        build("answer", [source])
+        build_native("answer", [source])
     assert not [path for path in (source.parent / "home").rglob("*") if path.name == "answer"]
 
 
 def test_a_machine_without_a_compiler_is_told_how_to_get_one(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(source.parent))
     with pytest.raises(MachineError, match=r"g\+\+ is not on PATH; .*'answer' needs it.* apt-get install g\+\+"):
-        build("answer", [source])
+        build_native("answer", [source])
 
 
 @pytest.mark.parametrize("home", ["main.cc", "main.cc/below", "/proc/nothing"])
@@ -106,4 +106,4 @@ def test_a_home_that_cannot_be_made_is_named_with_the_way_out(
 ) -> None:
     monkeypatch.setenv("WARPSMITH_HOME", str(source.parent / home))
     with pytest.raises(MachineError, match=r"cannot be written: .* WARPSMITH_HOME"):
-        build("answer", [source])
+        build_native("answer", [source])

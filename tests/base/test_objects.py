@@ -2,7 +2,7 @@
 
 import pytest
 
-from warpsmith.base import json_objects
+from warpsmith.base import find_json_objects
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from warpsmith.base import json_objects
     ],
 )
 def test_every_object_of_a_text(text: str, found: list[dict[str, object]]) -> None:
-    assert list(json_objects(text)) == found
+    assert list(find_json_objects(text)) == found

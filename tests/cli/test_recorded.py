@@ -9,7 +9,7 @@ import pytest
 
 from warpsmith.archive import Archive
 from warpsmith.cli._main import run
-from warpsmith.llm.tape import Exchange, read_tape
+from warpsmith.llm.tape import Exchange, read_transcript
 from warpsmith.records import Candidate, Direction, Reason, Record, Verdict
 
 FOLDER = Path(__file__).parents[1] / "recorded"
@@ -31,7 +31,7 @@ class Recorded:
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
-        return read_tape(self.tape)[1]
+        return read_transcript(self.tape)[1]
 
     @property
     def records(self) -> list[Record]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.archive import Archive, ModelCall, Run, RunState, Summary
+from warpsmith.archive import Archive, ModelCall, Run, RunState, RunSummary
 from warpsmith.cli._main import run
 from warpsmith.records import Direction, Reason, Record, Verdict
 from warpsmith.records.fake import fake_candidate, fake_timing, timed_record
@@ -93,7 +93,7 @@ def test_a_run_whose_first_kernel_is_wrong_is_not_gone_on_with(
 @pytest.mark.usefixtures("filled")
 def test_show_as_json_can_be_read_again(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["show", "mine", "--json"]) == 0
-    found = Summary.parse(capsys.readouterr().out)
+    found = RunSummary.parse(capsys.readouterr().out)
     assert found.best is not None and found.best.macros == {"BLOCK": "256"}
     assert [kernel.generation for kernel in found.lineage] == [0, 2]
     assert {(one.verdict, one.count) for one in found.outcomes} == {(Verdict.PASS, 2), (Verdict.FAIL, 1)}

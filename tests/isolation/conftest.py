@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.base.native import build
+from warpsmith.base.native import build_native
 from warpsmith.isolation import ChildOutcome, Policy, ProcessLimits, child, probe_confinement, run
 from warpsmith.isolation.launcher import launcher
 
@@ -25,7 +25,7 @@ def commons() -> Iterator[Path]:
     """A folder that everybody may read, with the built programs in it."""
     folder = Path(tempfile.mkdtemp(prefix="warpsmith-test-"))
     folder.chmod(0o755)
-    shutil.copy(build("hostile", [PROGRAMS / "hostile.cc"]), folder / "hostile")
+    shutil.copy(build_native("hostile", [PROGRAMS / "hostile.cc"]), folder / "hostile")
     shutil.copy(launcher(), folder / "launcher")
     yield folder
     shutil.rmtree(folder)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.base.native import build
+from warpsmith.base.native import build_native
 from warpsmith.isolation import Fault, Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.isolation.frames import HEAD, HEADER_BYTES, MAGIC, VERSION, encode
 from warpsmith.isolation.launcher import NATIVE
@@ -119,7 +119,7 @@ def test_a_trickle_is_late_as_a_whole() -> None:
 def test_the_native_end_speaks_the_same_frames(size: int) -> None:
     out, into = os.pipe()
     back_out, back_into = os.pipe()
-    program = build("frame_echo", [PROGRAMS / "frame_echo.cc"], includes=[NATIVE])
+    program = build_native("frame_echo", [PROGRAMS / "frame_echo.cc"], includes=[NATIVE])
     pid = os.posix_spawn(
         program, [program], {}, file_actions=[(os.POSIX_SPAWN_DUP2, out, 0), (os.POSIX_SPAWN_DUP2, back_into, 1)]
     )

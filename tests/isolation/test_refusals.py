@@ -76,7 +76,7 @@ def prepared(commons: Path) -> Path:
     """The launcher where the nested judge looks for it, so that it is not built a second time."""
 
     built = launcher()
-    place = commons / "home" / "cache" / built.relative_to(Home.here().cache)
+    place = commons / "home" / "cache" / built.relative_to(Home.locate().cache)
     place.parent.mkdir(parents=True)
     place.write_bytes(built.read_bytes())
     place.chmod(0o755)

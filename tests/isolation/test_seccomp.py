@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.base.native import build
+from warpsmith.base.native import build_native
 from warpsmith.isolation.launcher import NATIVE
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
 def answer(phase: str, what: str) -> str:
-    program = build("sealed", [PROGRAMS / "sealed.cc"], flags=["-pthread", "-ldl"], includes=[NATIVE])
+    program = build_native("sealed", [PROGRAMS / "sealed.cc"], flags=["-pthread", "-ldl"], includes=[NATIVE])
     done = subprocess.run([program, phase, what], capture_output=True, text=True)
     assert done.returncode == 0, done
     return "ok" if done.stdout == "ok\n" else errno.errorcode[int(done.stdout)]
@@ -36,5 +36,5 @@ def test_once_closed_only_computing_goes_on() -> None:
 
 
 def test_an_abort_still_aborts() -> None:
-    program = build("sealed", [PROGRAMS / "sealed.cc"], flags=["-pthread", "-ldl"], includes=[NATIVE])
+    program = build_native("sealed", [PROGRAMS / "sealed.cc"], flags=["-pthread", "-ldl"], includes=[NATIVE])
     assert subprocess.run([program, "closed", "abort"]).returncode == -6

@@ -6,7 +6,7 @@ import pytest
 
 from warpsmith.llm import (
     EmptyText,
-    Finish,
+    FinishReason,
     Malformed,
     ModelAnswer,
     Patience,
@@ -73,8 +73,8 @@ def test_an_endless_number_of_attempts_does_not_overflow() -> None:
 
 
 def test_an_empty_answer_is_a_failure_and_an_empty_refusal_is_not(prompt: Prompt) -> None:
-    empty = ModelAnswer(text=" \n", model="m", finish=Finish.LENGTH, output_tokens=9)
-    refusal = ModelAnswer(text="", model="m", finish=Finish.REFUSAL)
+    empty = ModelAnswer(text=" \n", model="m", finish=FinishReason.LENGTH, output_tokens=9)
+    refusal = ModelAnswer(text="", model="m", finish=FinishReason.REFUSAL)
     model = patient(ScriptedModel([empty, refusal]), [])
     assert asyncio.run(model.ask(prompt)) is refusal
     error = ask_all([(patient(ScriptedModel([empty, empty]), []), prompt)])[0]

@@ -11,7 +11,7 @@ from tests.llm.doubles import CHAT, CODE, KEY, Dialect, Provider, Reply, reply
 
 from warpsmith.llm import (
     EmptyText,
-    Finish,
+    FinishReason,
     LanguageModel,
     Malformed,
     ModelAnswer,
@@ -45,7 +45,7 @@ def test_an_answer_comes_with_what_it_took(dialect: Dialect, server: Provider, p
     server.script = [reply(dialect.stop)]
     answer = outcome(opened(dialect, server), prompt)
     assert isinstance(answer, ModelAnswer)
-    assert (answer.text, answer.served, answer.finish) == (CODE, "served-1", Finish.STOP)
+    assert (answer.text, answer.served, answer.finish) == (CODE, "served-1", FinishReason.STOP)
     assert (answer.input_tokens, answer.output_tokens) == (120, 30)
     assert answer.model == f"{dialect.name}:{dialect.model}"
     assert 0 < answer.seconds < 30
@@ -74,14 +74,14 @@ def test_a_cut_answer_says_so(dialect: Dialect, server: Provider, prompt: Prompt
     server.script = [reply(dialect.length)]
     answer = outcome(opened(dialect, server), prompt)
     assert isinstance(answer, ModelAnswer)
-    assert answer.cut and not answer.refused
+    assert answer.is_cut_off and not answer.is_refused
 
 
 def test_a_refusal_is_an_answer(dialect: Dialect, server: Provider, prompt: Prompt) -> None:
     server.script = [reply(dialect.refusal)]
     answer = outcome(opened(dialect, server, patience=SOON), prompt)
     assert isinstance(answer, ModelAnswer)
-    assert answer.refused
+    assert answer.is_refused
     assert answer.text == "I cannot help with that."
     assert len(server.requests) == 1
 
@@ -92,7 +92,7 @@ def test_a_prompt_that_google_blocks_is_a_refusal(server: Provider, prompt: Prom
     server.script = [reply({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}})]
     answer = outcome(opened(GOOGLE, server), prompt)
     assert isinstance(answer, ModelAnswer)
-    assert answer.refused and answer.text == ""
+    assert answer.is_refused and answer.text == ""
 
 
 def test_empty_text_is_asked_twice(dialect: Dialect, server: Provider, prompt: Prompt) -> None:

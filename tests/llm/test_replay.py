@@ -76,9 +76,9 @@ def test_each_failure_comes_back_as_itself(kind: type[Exception], tmp_path: Path
 def test_an_ensemble_comes_back_with_names_and_weights(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     first, second = ScriptedModel(lambda p: "one", "first"), ScriptedModel(lambda p: "two", "second")
-    recorded = Ensemble([EnsembleMember(first, 3.0), second]).recorded(path)
+    recorded = Ensemble([EnsembleMember(first, 3.0), second]).record_to(path)
     ask_all([(model, ask()) for model in recorded])
-    again = Ensemble.replayed(path)
+    again = Ensemble.replay_from(path)
     assert (again.names, again.weights) == (("first", "second"), (3.0, 1.0))
     assert [
         one.text for one in ask_all([(again["second"], ask()), (again["first"], ask())]) if isinstance(one, ModelAnswer)
@@ -189,7 +189,7 @@ def test_a_recording_that_breaks_does_not_lose_the_answer(tmp_path: Path, caplog
 
 def test_many_at_once_write_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    recorded = Ensemble([ScriptedModel(lambda p: p.user * 50, str(place)) for place in range(4)]).recorded(path)
+    recorded = Ensemble([ScriptedModel(lambda p: p.user * 50, str(place)) for place in range(4)]).record_to(path)
     ask_all([(model, ask(f"question {place}" * 300)) for model in recorded for place in range(25)])
     lines = path.read_text().splitlines()
     assert len(lines) == 101 and all(json.loads(line) for line in lines)

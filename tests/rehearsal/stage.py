@@ -113,8 +113,8 @@ def starting(opened: ExitStack) -> Callable[[CudaSession], Child]:
 @contextmanager
 def rehearsed(patch: pytest.MonkeyPatch, data: Path) -> Iterator[None]:
     """In here there is a GPU, and what runs on it runs on the virtual one; `data` keeps what evaluations keep."""
-    home = Home(data, Home.here().cache)
-    patch.setattr(Home, "here", lambda: home)
+    home = Home(data, Home.locate().cache)
+    patch.setattr(Home, "locate", lambda: home)
     patch.setattr(gpu, "nvml_driver", lambda: FakeDriver((GPU,)))
     patch.setattr(CudaMachine, "first", lambda: MACHINE)
     _lend_memory(patch)

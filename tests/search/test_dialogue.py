@@ -8,7 +8,7 @@ from evolving import aim, answer, kernel, run_record, start
 from warpsmith.archive import Archive
 from warpsmith.base import UsageError
 from warpsmith.llm import Ensemble, ReplayMismatch, Transcript
-from warpsmith.llm.tape import Tape, Voice
+from warpsmith.llm.tape import TranscriptFile, TranscriptModel
 from warpsmith.records import Candidate, Reason, Record, Task
 from warpsmith.search import Limits, Opinion, Search, Shape, Tools
 from warpsmith.search.dialogue import Dialogue, Somebody
@@ -162,7 +162,7 @@ def test_a_dialogue_is_recorded_and_its_questions_are_answered_again(
     search = begun(archive, task)
     for turn in range(2):
         names = ask(search)
-        dialogue = Dialogue(search, tape=Tape(path, [Voice(name="somebody")]))
+        dialogue = Dialogue(search, tape=TranscriptFile(path, [TranscriptModel(name="somebody")]))
         dialogue.answer({name: answer(kernel(f"x[i] * {n + 2 * turn + 2}.0f")) for n, name in enumerate(names[:2])})
         assert dialogue.drop() == 1
         assert dialogue.evaluate(JUDGE).closed

@@ -13,7 +13,7 @@ from warpsmith.llm import (
     BudgetSpent,
     EmptyText,
     Ensemble,
-    Finish,
+    FinishReason,
     Malformed,
     ModelAnswer,
     ModelError,
@@ -218,7 +218,7 @@ def test_a_bad_answer_is_noted_and_the_run_goes_on(text: str, archive: Archive, 
 
 
 def test_a_refusal_that_the_provider_marks_is_one(archive: Archive, task: Task) -> None:
-    refused = ModelAnswer(text=answer(kernel("2.0f")), model="m", finish=Finish.REFUSAL)
+    refused = ModelAnswer(text=answer(kernel("2.0f")), model="m", finish=FinishReason.REFUSAL)
     one = aim(task, start(kernel("1.0f")), Limits(generations=1), Shape(proposals=1))
     search(archive, one, CLOCK, [ScriptedModel([refused], "m")]).run()
     found = RunLedger(archive, "r").finished(1)

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from warpsmith.base import UsageError, evaluate
+from warpsmith.base import UsageError, evaluate_formula
 from warpsmith.records import Dtype, Group, Heldout, Reach, Task
 from warpsmith.tasks.inputs.heldout import (
     KIND,
@@ -82,7 +82,7 @@ def test_every_element_type_has_its_turn() -> None:
 def test_formulas_are_respected() -> None:
     task = with_ranges(require=("rows % 3 == 0", "cols > rows"))
     for case in heldout_cases(task, 3):
-        assert all(evaluate(formula, case.axes) for formula in ("rows % 3 == 0", "cols > rows"))
+        assert all(evaluate_formula(formula, case.axes) for formula in ("rows % 3 == 0", "cols > rows"))
 
 
 def test_formulas_that_nothing_satisfies_are_told() -> None:
@@ -139,7 +139,7 @@ def test_near_cases_are_timing_cases_of_other_sizes(task: Task) -> None:
         for case in cases:
             like = next(one for one in task.group(Group.TIMING) if case.name == f"{NEAR}{one.name}")
             assert (case.group, case.dtype) == (Group.HELDOUT, like.dtype) and case.axes != like.axes
-            assert all(evaluate(formula, case.axes) for formula in task.heldout.require)
+            assert all(evaluate_formula(formula, case.axes) for formula in task.heldout.require)
             assert 0.5 < prod(case.axes.values()) / prod(like.axes.values()) < 1
             for name, size in like.axes.items():
                 now = case.axes[name]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from warpsmith.base import nearest, read_text
+from warpsmith.base import find_nearest, read_text
 from warpsmith.records import Candidate, Direction
 
 LOG = logging.getLogger(__name__)
@@ -38,6 +38,6 @@ def _warn(path: Path, source: str, macros: Mapping[str, str]) -> None:
     """Log each macro that the text never mentions: a misspelt tunable would change nothing, silently."""
     words = set(re.findall(r"\w+", source))
     for name in macros.keys() - words:
-        near = nearest(name, re.findall(r"#\s*(?:ifndef|define)\s+(\w+)", source))
+        near = find_nearest(name, re.findall(r"#\s*(?:ifndef|define)\s+(\w+)", source))
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         LOG.warning("warning: %s never mentions the macro %s; its value changes nothing.%s", path, name, hint)

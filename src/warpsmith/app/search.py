@@ -240,7 +240,7 @@ def _begun(archive: "Archive", wishes: Wishes, task: Task, models: "Ensemble") -
         command=command_of(wishes),
         package=__version__,
     )
-    with archive.together():
+    with archive.transaction():
         archive.start(run)
         if first is not None:
             archive.note(run.name, START, first.model_dump(mode="json"), name=START)
@@ -266,11 +266,11 @@ def models_of(wishes: Wishes, spent_usd: float = 0.0) -> "Ensemble":
     if wishes.replay is not None:
         if wishes.record is not None:
             raise UsageError(BOTH)
-        return Ensemble.replayed(wishes.replay)
+        return Ensemble.replay_from(wishes.replay)
     if not wishes.models:
         return Ensemble()
     opened = open_ensemble(wishes.models, Spend(wishes.budget_usd, spent_usd))
-    return opened.recorded(wishes.record) if wishes.record is not None else opened
+    return opened.record_to(wishes.record) if wishes.record is not None else opened
 
 
 def _spent(archive: "Archive", wishes: Wishes) -> float:

@@ -1,4 +1,4 @@
-"""The archive: runs and their records, what was learned beside them, and the questions that a search asks."""
+"""The archive: runs, their records, notes beside them, and the queries of a search."""
 
 import json
 import os
@@ -25,16 +25,16 @@ from warpsmith.archive.entry import (
     QueryScope,
     Ranking,
     Tags,
-    entry_of,
-    moment,
+    read_entry,
+    to_datetime,
 )
-from warpsmith.archive.faults import opening
-from warpsmith.archive.holding import Holder, held, is_held, refusal
+from warpsmith.archive.faults import translate_opening_errors
+from warpsmith.archive.holding import Holder, hold_run, is_held, refusal_message
 from warpsmith.archive.rows import parent_rows, record_row, score_row
-from warpsmith.archive.schema import prepare
+from warpsmith.archive.schema import migrate
 from warpsmith.archive.store import Store
 from warpsmith.archive.tables import calls, notes, parents, records, runs, scores
-from warpsmith.base import Home, UsageError, nearest
+from warpsmith.base import Home, UsageError, find_nearest
 from warpsmith.records import Direction, ModelCall, Record, Run, RunState, Verdict
 
 HOLDER = "holder"  # the note that says who held a run last
@@ -42,14 +42,14 @@ PAGE = 200  # entries in memory at a time
 
 
 class Archive:
-    """A store of records, shared by threads and processes. What `add` returned from is there after any kill."""
+    """A store of records, shared by threads and processes. An entry that `add` returned survives any kill."""
 
     def __init__(self, url: URL, wait_s: float) -> None:
         self.url = url
-        with opening(url):
+        with translate_opening_errors(url):
             self._store = Store(connect(url, wait_s))
             try:
-                prepare(self._store.engine)
+                migrate(self._store.engine)
             except BaseException:
                 self.close()
                 raise
@@ -57,11 +57,11 @@ class Archive:
 
     @classmethod
     def open(cls, url: str | None = None, wait_s: float = 30.0) -> Self:
-        """The archive at a SQLAlchemy URL; else at `WARPSMITH_ARCHIVE`, else the file in the data folder.
+        """Open the archive at a SQLAlchemy URL, else at `WARPSMITH_ARCHIVE`, else the file in the data folder.
 
-        `sqlite://` is one in memory. `wait_s` is how long another writer is waited for.
+        `sqlite://` is an archive in memory. `wait_s` bounds the wait for another writer.
         """
-        text = url or os.environ.get("WARPSMITH_ARCHIVE") or f"sqlite:///{Home.here().data / 'archive.sqlite'}"
+        text = url or os.environ.get("WARPSMITH_ARCHIVE") or f"sqlite:///{Home.locate().data / 'archive.sqlite'}"
         try:
             return cls(make_url(text), wait_s)
         except (ArgumentError, NoSuchModuleError) as error:
@@ -75,7 +75,7 @@ class Archive:
             ) from None
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close all connections."""
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -85,67 +85,67 @@ class Archive:
         self.close()
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """What this thread writes inside is one transaction: all of it is there afterwards, or none of it."""
-        with self._store.writing():
+    def transaction(self) -> Iterator[None]:
+        """Commit everything that this thread writes inside at once, or nothing."""
+        with self._store.write_transaction():
             yield
 
     # runs
 
     def start(self, run: Run) -> None:
-        """Add a run; a name that is taken is refused."""
+        """Add a run. Raise UsageError if its name exists."""
         row = {"name": run.name, "started_s": run.started.timestamp(), "body": run.text()}
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             fresh = connection.execute(insert_new(connection, runs).returning(runs.c.name), row).scalar()
         if fresh is None:
             raise UsageError(f"Run {run.name} is there already. --resume goes on with it; --run names another.")
         self._known.add(run.name)
 
     def run(self, name: str) -> Run:
-        """A run by its name; one that is not there is refused, with the nearest names."""
-        with self._store.reading() as connection:
+        """Return a run by name. Raise UsageError with the nearest names if there is none."""
+        with self._store.read_transaction() as connection:
             body = connection.execute(select(runs.c.body).where(runs.c.name == name)).scalar()
             known = [] if body is not None else [*connection.execute(select(runs.c.name)).scalars()]
         if body is None:
-            near = nearest(name, known)
+            near = find_nearest(name, known)
             hint = f"Did you mean {' or '.join(near)}?" if near else "warpsmith runs lists those that are."
             raise UsageError(f"Run {name} does not exist. {hint}")
         return Run.parse(body)
 
     def runs(self) -> tuple[Run, ...]:
-        """Every run, the latest first."""
-        with self._store.reading() as connection:
+        """Return all runs, the latest first."""
+        with self._store.read_transaction() as connection:
             bodies = connection.execute(select(runs.c.body).order_by(runs.c.started_s.desc(), runs.c.name)).scalars()
             return tuple(Run.parse(body) for body in bodies)
 
     def finish(self, name: str, state: RunState, why: str = "", at: datetime | None = None) -> Run:
-        """Say how a run ended, now or at a time; `RunState.RUNNING` and `WAITING` open it again."""
+        """Store how a run ended; `RunState.RUNNING` and `WAITING` open it again."""
         finished = None if state in (RunState.RUNNING, RunState.WAITING) else at or datetime.now(UTC)
         return self._change(name, {"state": state, "why": why, "finished": finished})
 
     def set(self, name: str, setting: str, text: str) -> Run:
         """Change one setting of a run."""
-        with self.together():
+        with self.transaction():
             return self._change(name, {"settings": {**self.run(name).settings, setting: text}})
 
     @contextmanager
     def hold(self, name: str, what: str) -> Iterator[None]:
-        """Be the one that writes a run, there or not yet; `what` is the command. Refused while another is."""
+        """Hold a run as its only writer; raise UsageError while another process holds it. `what` is the command."""
         with ExitStack() as until:
             try:
-                until.enter_context(held(self._store.engine, name))
+                until.enter_context(hold_run(self._store.engine, name))
             except BlockingIOError:
                 last = [Holder.model_validate(note.body) for note in self.notes(None, HOLDER) if note.name == name]
-                raise UsageError(refusal(name, last[0] if last else None)) from None
+                raise UsageError(refusal_message(name, last[0] if last else None)) from None
             self.note(None, HOLDER, Holder(what=what).model_dump(mode="json"), name=name)
             yield
 
     def is_held(self, name: str) -> bool:
-        """Whether a process is at work on a run."""
+        """Return whether a process holds a run."""
         return is_held(self._store.engine, name)
 
     def _change(self, name: str, fields: Mapping[str, object]) -> Run:
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             run = self.run(name).model_copy(update=fields)
             connection.execute(update(runs).where(runs.c.name == name).values(body=run.text()))
         return run
@@ -164,15 +164,17 @@ class Archive:
         operator: str = "",
         cell: str = "",
     ) -> str:
-        """Keep a record and return its entry's id. The same record again changes nothing; another evaluation of the
-        same kernel is another entry."""
+        """Add a record and return its entry's id. Adding the same record again changes nothing.
+
+        Another evaluation of the same kernel is another entry.
+        """
         tags = Tags(generation, proposal, cost_usd, model, operator, cell)
         row = record_row(self._run(run), record, tags, time.time())
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             statement = insert_new(connection, records).returning(records.c.id)
             number = connection.execute(statement, row).scalar()
             if number is not None:
-                _add_beside(connection, number, record)
+                _add_dependent_rows(connection, number, record)
         return str(row["entry"])
 
     def records(
@@ -186,8 +188,11 @@ class Archive:
         key: str | None = None,
         limit: int | None = None,
     ) -> Iterator[ArchivedEvaluation]:
-        """The entries of a scope in the order of adding, a page in memory at a time; `run=""` are those of `eval`."""
-        query = queries.entries(QueryScope(run, task, direction, verdict, candidate, key))
+        """Yield the entries of a scope in the order of adding, one page in memory at a time.
+
+        `run=""` selects the entries of `eval`.
+        """
+        query = queries.select_entries(QueryScope(run, task, direction, verdict, candidate, key))
         last, left = 0, limit
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
@@ -198,15 +203,15 @@ class Archive:
             last, left = page[-1].number, None if left is None else left - len(page)
 
     def count(self, run: str | None = None) -> int:
-        """How many entries a run has, or the archive."""
-        statement = select(func.count()).select_from(records).where(*queries.conditions(QueryScope(run)))
-        with self._store.reading() as connection:
+        """Return the number of entries of a run, or of the archive."""
+        statement = select(func.count()).select_from(records).where(*queries.scope_conditions(QueryScope(run)))
+        with self._store.read_transaction() as connection:
             return int(connection.execute(statement).scalar_one())
 
     def outcomes(self, run: str) -> tuple[OutcomeCount, ...]:
-        """The funnel of a run: how many evaluations ended at which stage, with which verdict and reason."""
-        with self._store.reading() as connection:
-            rows = connection.execute(queries.outcomes(QueryScope(run)))
+        """Return how many evaluations of a run ended at which stage, with which verdict and reason."""
+        with self._store.read_transaction() as connection:
+            rows = connection.execute(queries.select_outcomes(QueryScope(run)))
             return tuple(OutcomeCount.model_validate(dict(row._mapping)) for row in rows)
 
     # the best
@@ -214,12 +219,12 @@ class Archive:
     def rankings(
         self, run: str | None = None, *, task: str | None = None, direction: Direction | None = None
     ) -> tuple[Ranking, ...]:
-        """The sets of comparable scores; the first is the one that `elites` and `best` mean by default.
+        """Return the sets of comparable scores; `elites` and `best` use the first by default.
 
-        Measured ones stand before modelled ones, those over more cases before those over fewer, then the larger set.
+        Measured scores come before modelled ones, then more cases before fewer, then the larger set.
         """
-        with self._store.reading() as connection:
-            rows = connection.execute(queries.rankings(QueryScope(run, task, direction)))
+        with self._store.read_transaction() as connection:
+            rows = connection.execute(queries.select_rankings(QueryScope(run, task, direction)))
             return tuple(Ranking(row.basis, row.kind, row.cases, row.total) for row in rows)
 
     def elites(
@@ -231,21 +236,21 @@ class Archive:
         basis: str | None = None,
         limit: int = 10,
     ) -> tuple[ArchivedEvaluation, ...]:
-        """The best kernels of one ranking, best first, each by its last evaluation."""
+        """Return the best kernels of one ranking, best first, each by its last evaluation."""
         scope = QueryScope(run, task, direction)
         chosen = basis or self._basis(scope)
-        return self._entries(queries.elites(scope, chosen, limit)) if chosen else ()
+        return self._entries(queries.select_elites(scope, chosen, limit)) if chosen else ()
 
     def best(self, run: str) -> ArchivedEvaluation | None:
-        """The best kernel of a run; None when none was right and timed."""
+        """Return the best kernel of a run, or None if none was right and timed."""
         return next(iter(self.elites(run, limit=1)), None)
 
     def lineage(self, candidate: str, run: str | None = None) -> tuple[ArchivedEvaluation, ...]:
-        """The candidate and all it came from, the oldest first, each by the first entry that it has."""
+        """Return a candidate and its ancestors, oldest first, each by its first entry."""
         found: dict[str, ArchivedEvaluation] = {}
         wanted = frozenset({candidate})
         while wanted:
-            entries = self._entries(queries.firsts(QueryScope(run), wanted))
+            entries = self._entries(queries.select_first_records(QueryScope(run), wanted))
             found |= {entry.candidate: entry for entry in entries}
             wanted = frozenset(name for entry in entries for name in entry.parents if name not in found)
         return tuple(sorted(found.values(), key=lambda entry: entry.number))
@@ -253,67 +258,67 @@ class Archive:
     # what stands beside
 
     def note(self, run: str | None, kind: str, body: JsonValue, name: str = "") -> str:
-        """Keep a piece of JSON and return its name; one of the same run, kind and name is replaced."""
+        """Store JSON under a run, kind and name and return the name; replace an existing note."""
         named = name or uuid.uuid4().hex
         text = json.dumps(body, ensure_ascii=False, allow_nan=False)
         row = {"run": self._run(run), "kind": kind, "name": named, "created_s": time.time(), "body": text}
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             connection.execute(insert_or_replace(connection, notes, ("run", "kind", "name"), ("body",)), row)
         return named
 
     def notes(self, run: str | None, kind: str) -> tuple[Note, ...]:
-        """The notes of a kind, in the order that they were first made; of no run when `run` is None."""
+        """Return the notes of one kind in the order of their creation; `run=None` selects those of no run."""
         chosen = select(notes).where(notes.c.run == (run or ""), notes.c.kind == kind).order_by(notes.c.id)
-        with self._store.reading() as connection:
+        with self._store.read_transaction() as connection:
             rows = connection.execute(chosen)
-            return tuple(Note(row.name, row.kind, json.loads(row.body), moment(row.created_s)) for row in rows)
+            return tuple(Note(row.name, row.kind, json.loads(row.body), to_datetime(row.created_s)) for row in rows)
 
-    def forget(self, run: str | None, kind: str, name: str) -> None:
-        """Drop a note; one that is not there is dropped already."""
+    def delete_note(self, run: str | None, kind: str, name: str) -> None:
+        """Delete a note if it exists."""
         gone = delete(notes).where(notes.c.run == (run or ""), notes.c.kind == kind, notes.c.name == name)
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             connection.execute(gone)
 
     def spend(self, run: str | None, call: ModelCall) -> None:
-        """Keep what a call of a model cost."""
+        """Store the cost of one call of a model."""
         row = {"run": self._run(run), "created_s": time.time(), **call.model_dump()}
-        with self._store.writing() as connection:
+        with self._store.write_transaction() as connection:
             connection.execute(insert(calls), row)
 
     def spent(self, run: str) -> tuple[ModelCall, ...]:
-        """The sums of a run's calls, a model and an operator each."""
+        """Return the sums of a run's model calls by model and operator."""
         names = ("input_tokens", "output_tokens", "usd", "seconds", "calls")
         sums = [func.sum(calls.c[name]).label(name) for name in names]
         by = (calls.c.model, calls.c.operator)
-        with self._store.reading() as connection:
+        with self._store.read_transaction() as connection:
             rows = connection.execute(select(*by, *sums).where(calls.c.run == run).group_by(*by).order_by(*by))
             return tuple(ModelCall.model_validate(dict(row._mapping)) for row in rows)
 
     def payments(self, run: str) -> tuple[Payment, ...]:
-        """What `spent` is the sum of, one call each, in the order of time."""
+        """Return every model call of a run in the order of time."""
         chosen = select(calls.c.usd, calls.c.created_s).where(calls.c.run == run).order_by(calls.c.created_s)
-        with self._store.reading() as connection:
-            return tuple(Payment(row.usd, moment(row.created_s)) for row in connection.execute(chosen))
+        with self._store.read_transaction() as connection:
+            return tuple(Payment(row.usd, to_datetime(row.created_s)) for row in connection.execute(chosen))
 
     def _run(self, name: str | None) -> str:
-        """The name of a run that is there; the empty one for none."""
+        """Return the name of an existing run, or "" for None."""
         if name and name not in self._known:
             self.run(name)
             self._known.add(name)
         return name or ""
 
     def _basis(self, scope: QueryScope) -> str | None:
-        with self._store.reading() as connection:
-            row = connection.execute(queries.rankings(scope).limit(1)).first()
+        with self._store.read_transaction() as connection:
+            row = connection.execute(queries.select_rankings(scope).limit(1)).first()
             return None if row is None else str(row.basis)
 
     def _entries(self, query: queries.Query) -> tuple[ArchivedEvaluation, ...]:
-        with self._store.reading() as connection:
-            return tuple(entry_of(row) for row in connection.execute(query))
+        with self._store.read_transaction() as connection:
+            return tuple(read_entry(row) for row in connection.execute(query))
 
 
-def _add_beside(connection: Connection, number: int, record: Record) -> None:
-    """The rows that belong to a new row of `records`."""
+def _add_dependent_rows(connection: Connection, number: int, record: Record) -> None:
+    """Add the rows of other tables that belong to row `number` of `records`."""
     if (scored := score_row(number, record)) is not None:
         connection.execute(insert(scores), scored)
     if found := parent_rows(number, record):

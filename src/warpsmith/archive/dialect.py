@@ -1,9 +1,4 @@
-"""What differs between databases: how one is opened, how a transaction begins, how a row that is there is met.
-
-SQLite is kept in WAL mode: readers and the one writer do not block each other, and a commit that was acknowledged
-outlives the process that made it. `synchronous=NORMAL` syncs at checkpoints: after a power cut the last commits may be
-gone, never half of one.
-"""
+"""Differences between databases: opening, locking, and inserts that meet an existing row."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -16,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
-from warpsmith.base import MachineError, locked
+from warpsmith.base import MachineError, hold_lock
 
 BEGIN = "warpsmith_begin"  # the execution option of a connection that says how its transactions begin
 WRITES = {BEGIN: "BEGIN IMMEDIATE"}  # two readers that both turn writer could only fail, however long they wait
@@ -26,40 +21,40 @@ Insert = sqlite.Insert | postgresql.Insert
 
 
 def connect(url: URL, wait_s: float) -> Engine:
-    """An engine for the database; a SQLite file's folder is made."""
+    """Return an engine for the database; create the folder of a SQLite file."""
     if url.get_backend_name() != "sqlite":
         return create_engine(url, pool_pre_ping=True)
     if sqlite3.sqlite_version_info < OLDEST:
         raise MachineError(f"Python's SQLite is {sqlite3.sqlite_version}; the archive needs 3.35 or newer.")
     arguments: dict[str, Any] = {"timeout": wait_s, "check_same_thread": False}
-    if in_memory(url):
+    if is_in_memory(url):
         engine = create_engine(url, poolclass=StaticPool, connect_args=arguments)
     else:
-        if (path := file_of(url)) is not None:
+        if (path := database_file(url)) is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         engine = create_engine(url, connect_args=arguments)
-    event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "connect", _set_pragmas)
+    event.listen(engine, "begin", _begin_immediate)
     return engine
 
 
-def in_memory(url: URL) -> bool:
-    """Whether the database is this process's alone and has one connection."""
+def is_in_memory(url: URL) -> bool:
+    """Return whether the database lives in this process alone, on one connection."""
     return url.get_backend_name() == "sqlite" and (url.database or ":memory:") == ":memory:"
 
 
-def file_of(url: URL) -> Path | None:
-    """The file of a SQLite database that is named by its path, and so is ours to make."""
-    named = url.get_backend_name() == "sqlite" and not in_memory(url) and not str(url.database).startswith("file:")
+def database_file(url: URL) -> Path | None:
+    """Return the file of a SQLite database named by its path, else None."""
+    named = url.get_backend_name() == "sqlite" and not is_in_memory(url) and not str(url.database).startswith("file:")
     return Path(str(url.database)) if named else None
 
 
 @contextmanager
-def founding(engine: Engine) -> Iterator[None]:
-    """One process at a time makes or changes the tables; a SQLite file becomes one with a write-ahead log."""
-    path = file_of(engine.url)
+def lock_schema(engine: Engine) -> Iterator[None]:
+    """Let one process at a time create or change tables; switch a SQLite file to a write-ahead log."""
+    path = database_file(engine.url)
     if path is not None:
-        with locked(Path(f"{path}.lock")):
+        with hold_lock(Path(f"{path}.lock")):
             with engine.connect() as connection:
                 bare = connection.execution_options(**{BEGIN: ""})  # a journal's mode changes outside of a transaction
                 bare.exec_driver_sql("PRAGMA journal_mode=WAL")
@@ -73,12 +68,12 @@ def founding(engine: Engine) -> Iterator[None]:
 
 
 def insert_new(connection: Connection, table: Table) -> Insert:
-    """An insert that leaves a row that is already there as it is."""
+    """Return an insert that leaves an existing row unchanged."""
     return _insert(connection, table).on_conflict_do_nothing()
 
 
 def insert_or_replace(connection: Connection, table: Table, key: tuple[str, ...], changed: tuple[str, ...]) -> Insert:
-    """An insert that gives new values to the `changed` columns of a row with the same `key`."""
+    """Return an insert that updates the `changed` columns of an existing row with the same `key`."""
     statement = _insert(connection, table)
     return statement.on_conflict_do_update(
         index_elements=key, set_={name: statement.excluded[name] for name in changed}
@@ -89,12 +84,12 @@ def _insert(connection: Connection, table: Table) -> Insert:
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
 
 
-def _prepare(connection: sqlite3.Connection, _: object) -> None:
-    connection.isolation_level = None  # transactions begin in `_begin`, not where the driver guesses
+def _set_pragmas(connection: sqlite3.Connection, _: object) -> None:
+    connection.isolation_level = None  # transactions begin in `_begin_immediate`, not where the driver guesses
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA foreign_keys=ON")
 
 
-def _begin(connection: Connection) -> None:
+def _begin_immediate(connection: Connection) -> None:
     if statement := connection.get_execution_options().get(BEGIN, "BEGIN"):
         connection.exec_driver_sql(statement)

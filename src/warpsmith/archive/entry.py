@@ -1,4 +1,4 @@
-"""What the archive gives back: entries, notes, outcomes, rankings."""
+"""Results of archive queries: entries, notes, outcomes, rankings."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from warpsmith.records import Direction, MeasuredScore, Model, ModelledScore, Re
 
 @dataclass(frozen=True)
 class Tags:
-    """What the search says of an evaluation beside its record."""
+    """Attributes that the search stores beside a record."""
 
     generation: int = 0
     proposal: str = ""
@@ -24,7 +24,7 @@ class Tags:
 
 @dataclass(frozen=True)
 class ArchivedEvaluation:
-    """One evaluation. `id` is the hash of its record; `record` is read from its text when it is asked for."""
+    """One evaluation. `id` is the hash of its record; the record's text is parsed on access."""
 
     id: str
     number: int  # in the order of adding
@@ -49,13 +49,13 @@ class ArchivedEvaluation:
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The ids of the candidates that this one came from, the first the nearest."""
+        """Ids of the candidates that this one came from, the nearest first."""
         return self.record.candidate.parents
 
 
 @dataclass(frozen=True)
 class Note:
-    """A piece of JSON that a run keeps: a proposal in flight, a lesson."""
+    """A piece of JSON that a run stores, such as a proposal in flight or a lesson."""
 
     name: str
     kind: str
@@ -65,14 +65,14 @@ class Note:
 
 @dataclass(frozen=True)
 class Payment:
-    """What one call of a model cost, and when."""
+    """The cost and time of one model call."""
 
     usd: float
     created: datetime
 
 
 class OutcomeCount(Model):
-    """How many evaluations ended so."""
+    """The number of evaluations that ended in one way."""
 
     stage: str
     verdict: Verdict
@@ -82,7 +82,7 @@ class OutcomeCount(Model):
 
 @dataclass(frozen=True)
 class Ranking:
-    """Scores that may be compared: same task, same kind of time, same GPU, same cases."""
+    """Comparable scores: same task, kind of time, GPU and cases."""
 
     basis: str
     kind: str
@@ -92,7 +92,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class QueryScope:
-    """Which records a query is about; None is all. The empty run is what `eval` adds."""
+    """The records that a query covers; None means all. The empty run holds those of `eval`."""
 
     run: str | None = None
     task: str | None = None
@@ -102,8 +102,8 @@ class QueryScope:
     key: str | None = None
 
 
-def entry_of(row: Row[tuple[object, ...]]) -> ArchivedEvaluation:
-    """An entry from a row of `records` with its score beside it."""
+def read_entry(row: Row[tuple[object, ...]]) -> ArchivedEvaluation:
+    """Build an entry from a row of `records` joined with its score."""
     tags = Tags(row.generation, row.proposal, row.cost_usd, row.model, row.operator, row.cell)
     return ArchivedEvaluation(
         id=row.entry,
@@ -117,19 +117,19 @@ def entry_of(row: Row[tuple[object, ...]]) -> ArchivedEvaluation:
         verdict=Verdict(row.verdict),
         reason=row.reason,
         stage=row.stage,
-        score=_score(row),
+        score=_read_score(row),
         tags=tags,
-        created=moment(row.created_s),
+        created=to_datetime(row.created_s),
         body=row.body,
     )
 
 
-def moment(seconds: float) -> datetime:
-    """A time of the database as one with its zone."""
+def to_datetime(seconds: float) -> datetime:
+    """Convert seconds since the epoch to a datetime in UTC."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _score(row: Row[tuple[object, ...]]) -> Score | None:
+def _read_score(row: Row[tuple[object, ...]]) -> Score | None:
     if row.value is None:
         return None
     if row.kind == "measured":

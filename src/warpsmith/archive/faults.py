@@ -1,4 +1,4 @@
-"""The one seam where what a database says becomes an ArchiveError with the way out."""
+"""Translation of database errors into ArchiveError."""
 
 import re
 from collections.abc import Iterator
@@ -32,30 +32,30 @@ WAYS_OUT = (
 
 
 @contextmanager
-def translated(url: URL) -> Iterator[None]:
-    """What SQLAlchemy raises inside, as an ArchiveError; a URL that names no database is the caller's to explain."""
+def translate_errors(url: URL) -> Iterator[None]:
+    """Raise SQLAlchemy's errors as ArchiveError; a URL that names no database is left to the caller."""
     try:
         yield
     except NoSuchModuleError:
         raise
     except SQLAlchemyError as error:
-        raise ArchiveError(message(url, str(getattr(error, "orig", None) or error))) from error
+        raise ArchiveError(error_message(url, str(getattr(error, "orig", None) or error))) from error
 
 
 @contextmanager
-def opening(url: URL) -> Iterator[None]:
-    """The same while an archive is opened, where files and folders are made too; a lock's holder is the caller's."""
+def translate_opening_errors(url: URL) -> Iterator[None]:
+    """Raise errors of opening an archive, those of files included, as ArchiveError."""
     try:
-        with translated(url):
+        with translate_errors(url):
             yield
     except BlockingIOError:
         raise
     except OSError as error:
-        raise ArchiveError(message(url, f"unable to open {error.filename}: {error.strerror}")) from error
+        raise ArchiveError(error_message(url, f"unable to open {error.filename}: {error.strerror}")) from error
 
 
-def message(url: URL, said: str) -> str:
-    """The database, what is wrong, the way out, and what the database itself said."""
+def error_message(url: URL, said: str) -> str:
+    """Return a message with the database, the problem, the way out and the database's own text."""
     name = url.database if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
     first = said.strip().splitlines()[0] if said.strip() else "nothing"
     found = (way for pattern, way in WAYS_OUT if re.search(pattern, said, re.IGNORECASE))

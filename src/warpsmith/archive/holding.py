@@ -1,8 +1,4 @@
-"""One writer a run: a lock that the kernel, or the database's server, frees when its holder dies. Knows no search.
-
-A SQLite archive has a file a run in a folder beside it, so that whoever opens that archive meets the same lock. In
-PostgreSQL it is the session's: the server drops it with the connection, whichever machine that came from.
-"""
+"""One writer per run: a lock that the kernel or the database server releases when its holder dies."""
 
 import os
 import socket
@@ -16,8 +12,8 @@ from pydantic import Field
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from warpsmith.archive.faults import opening, translated
-from warpsmith.base import digest, is_locked, locked
+from warpsmith.archive.faults import translate_errors, translate_opening_errors
+from warpsmith.base import digest, hold_lock, is_locked
 from warpsmith.records import Model
 
 PATIENCE_S = 1.0  # a reader that looks holds it for an instant, and who was killed takes a moment to be gone
@@ -39,8 +35,8 @@ class Holder(Model):
     since: datetime = Field(default_factory=lambda: datetime.now(UTC))
 
 
-def refusal(run: str, holder: Holder | None) -> str:
-    """What whoever wants a run is told: who holds it, and the way out."""
+def refusal_message(run: str, holder: Holder | None) -> str:
+    """Return the message for a process that wants a held run."""
     if holder is None:
         return f"Run {run} is held by another process. Wait until that has ended."
     there = "" if holder.host == socket.gethostname() else " there"
@@ -52,47 +48,50 @@ def refusal(run: str, holder: Holder | None) -> str:
 
 
 @contextmanager
-def held(engine: Engine, run: str) -> Iterator[None]:
-    """The run held alone; BlockingIOError where somebody else holds it. A database in memory is held already."""
+def hold_run(engine: Engine, run: str) -> Iterator[None]:
+    """Hold a run exclusively. Raise BlockingIOError if another process holds it.
+
+    A database in memory belongs to one process and needs no lock.
+    """
     if engine.dialect.name == "postgresql":
-        with _session(engine, run):
+        with _own_connection(engine, run):
             yield
-    elif (path := _path(engine, run)) is not None:
+    elif (path := _lock_path(engine, run)) is not None:
         with ExitStack() as until:
-            with opening(engine.url):
-                until.enter_context(locked(path, patience_s=PATIENCE_S))
+            with translate_opening_errors(engine.url):
+                until.enter_context(hold_lock(path, patience_s=PATIENCE_S))
             yield
     else:
         yield
 
 
 def is_held(engine: Engine, run: str) -> bool:
-    """Whether a process holds the run; keeps nobody from it."""
+    """Return whether a process holds the run, without blocking others."""
     if engine.dialect.name == "postgresql":
-        with translated(engine.url), engine.connect() as connection:
-            return bool(connection.execute(ANYBODYS, {"key": _key(run)}).scalar_one())
-    path = _path(engine, run)
+        with translate_errors(engine.url), engine.connect() as connection:
+            return bool(connection.execute(ANYBODYS, {"key": _lock_key(run)}).scalar_one())
+    path = _lock_path(engine, run)
     return path is not None and is_locked(path)
 
 
 @contextmanager
-def _session(engine: Engine, run: str) -> Iterator[None]:
-    """A connection of its own, which is closed and not given back: the lock ends with it."""
-    with translated(engine.url):
+def _own_connection(engine: Engine, run: str) -> Iterator[None]:
+    """Open a connection that is closed instead of pooled: the lock ends with it."""
+    with translate_errors(engine.url):
         connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         connection.detach()
     try:
-        with translated(engine.url):
-            _take(connection, _key(run))
+        with translate_errors(engine.url):
+            _acquire_lock(connection, _lock_key(run))
         yield
     finally:
         # Closing alone would free the lock as well, but only when the server notices, which is after this returns.
         with suppress(SQLAlchemyError):
-            connection.execute(RELEASE, {"key": _key(run)})
+            connection.execute(RELEASE, {"key": _lock_key(run)})
         connection.close()
 
 
-def _take(connection: Connection, key: int, pause_s: float = 0.05) -> None:
+def _acquire_lock(connection: Connection, key: int, pause_s: float = 0.05) -> None:
     end = time.monotonic() + PATIENCE_S
     while not connection.execute(MINE, {"key": key}).scalar_one():
         if time.monotonic() >= end:
@@ -100,14 +99,14 @@ def _take(connection: Connection, key: int, pause_s: float = 0.05) -> None:
         time.sleep(pause_s)
 
 
-def _key(run: str) -> int:
-    """The run as a number of PostgreSQL's: 63 bits, so that it is positive."""
+def _lock_key(run: str) -> int:
+    """Return the run's name as a positive 63-bit key for PostgreSQL's advisory locks."""
     return int(digest("run", run), 16) % 2**63
 
 
-def _path(engine: Engine, run: str) -> Path | None:
-    """The file of a run's lock, beside the archive as the database itself found it; None for one in memory."""
-    with translated(engine.url), engine.connect() as connection:
+def _lock_path(engine: Engine, run: str) -> Path | None:
+    """Return the lock file beside the archive's file, or None for one in memory."""
+    with translate_errors(engine.url), engine.connect() as connection:
         found = connection.exec_driver_sql("PRAGMA database_list").first()
     if found is None or not found[2]:
         return None

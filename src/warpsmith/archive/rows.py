@@ -1,4 +1,4 @@
-"""From a record to the rows that stand for it."""
+"""Conversion of a record to table rows."""
 
 from dataclasses import asdict
 from typing import Any, TypeAlias
@@ -11,7 +11,7 @@ Row: TypeAlias = dict[str, Any]  # the edge to SQL
 
 
 def record_row(run: str, record: Record, tags: Tags, created_s: float) -> Row:
-    """The row of table `records`."""
+    """Return the row of table `records`."""
     body = record.text()
     ended = record.ended
     last = ended or (record.results[-1] if record.results else None)
@@ -33,7 +33,7 @@ def record_row(run: str, record: Record, tags: Tags, created_s: float) -> Row:
 
 
 def score_row(row: int, record: Record) -> Row | None:
-    """The row of table `scores`; None for a record without a score."""
+    """Return the row of table `scores`, or None for a record without a score."""
     found = score(record)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The version of an archive, and the steps from each version to the next."""
+"""The version of an archive and the migrations between versions."""
 
 import time
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, delete, func, insert, inspect, select
 
-from warpsmith.archive.dialect import WRITES, founding
+from warpsmith.archive.dialect import WRITES, lock_schema
 from warpsmith.archive.rows import score_row
 from warpsmith.archive.tables import METADATA, records, scores, versions
 from warpsmith.base import ArchiveError
@@ -17,15 +17,15 @@ PAGE = 200
 
 @dataclass(frozen=True)
 class Migration:
-    """From `version - 1` to `version`. A step that was released never changes."""
+    """A change from `version - 1` to `version`. A released migration never changes."""
 
     version: int
     summary: str
     run: Callable[[Connection], None]
 
 
-def rescore(connection: Connection) -> None:
-    """Make the index of scores anew from the records, a page at a time; for a step when `records.score` changes."""
+def rebuild_scores(connection: Connection) -> None:
+    """Rebuild table `scores` from the records, page by page; used when `records.score` changes."""
     scores.create(connection, checkfirst=True)
     connection.execute(delete(scores))
     last = 0
@@ -40,20 +40,20 @@ def rescore(connection: Connection) -> None:
             connection.execute(insert(scores), rows)
 
 
-STEPS = (Migration(2, "the index of scores", rescore),)
+STEPS = (Migration(2, "the index of scores", rebuild_scores),)
 LATEST = STEPS[-1].version
 
 
-def prepare(engine: Engine) -> None:
-    """Bring the database to the latest version: make its tables, or run the steps that it lacks, each whole."""
-    if _version(engine) == LATEST:
+def migrate(engine: Engine) -> None:
+    """Create the tables, or run each missing migration in its own transaction."""
+    if _read_version(engine) == LATEST:
         return
-    with founding(engine):
-        found = _version(engine)
+    with lock_schema(engine):
+        found = _read_version(engine)
         if found is None:
-            with _writing(engine) as connection, connection.begin():
+            with _open_writer(engine) as connection, connection.begin():
                 METADATA.create_all(connection)
-                _stamp(connection, LATEST)
+                _write_version(connection, LATEST)
             return
         if found > LATEST:
             raise ArchiveError(
@@ -62,21 +62,21 @@ def prepare(engine: Engine) -> None:
             )
         for step in STEPS:
             if step.version > found:
-                with _writing(engine) as connection, connection.begin():
+                with _open_writer(engine) as connection, connection.begin():
                     step.run(connection)
-                    _stamp(connection, step.version)
+                    _write_version(connection, step.version)
 
 
-def _version(engine: Engine) -> int | None:
+def _read_version(engine: Engine) -> int | None:
     with engine.connect() as connection:
         if not inspect(connection).has_table(versions.name):
             return None
         return connection.execute(select(func.max(versions.c.version))).scalar()
 
 
-def _stamp(connection: Connection, version: int) -> None:
+def _write_version(connection: Connection, version: int) -> None:
     connection.execute(insert(versions), {"version": version, "applied_s": time.time()})
 
 
-def _writing(engine: Engine) -> Connection:
+def _open_writer(engine: Engine) -> Connection:
     return engine.connect().execution_options(**WRITES)

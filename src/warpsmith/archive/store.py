@@ -1,4 +1,4 @@
-"""Connections and transactions: short ones for reading, one writer at a time in a process, several steps as one."""
+"""Connections and transactions: short ones to read, one writer per process."""
 
 import threading
 from collections.abc import Iterator
@@ -6,37 +6,37 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from sqlalchemy import Connection, Engine
 
-from warpsmith.archive.dialect import WRITES, in_memory
-from warpsmith.archive.faults import translated
+from warpsmith.archive.dialect import WRITES, is_in_memory
+from warpsmith.archive.faults import translate_errors
 
 
 class Store:
-    """The engine and its lock. Safe for threads; a forked child opens its own."""
+    """The engine and its write lock. Threads may share it; a forked child opens its own."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._lock = threading.RLock()
         self._own = threading.local()
         # The one connection of a database in memory cannot be read while another thread writes.
-        self._shared = in_memory(engine.url)
+        self._shared = is_in_memory(engine.url)
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A transaction that sees one state; the one this thread is writing in, if it is."""
+    def read_transaction(self) -> Iterator[Connection]:
+        """Open a transaction with one snapshot, or reuse this thread's write transaction."""
         if (current := self._current()) is not None:
             yield current
             return
         lock: AbstractContextManager[object] = self._lock if self._shared else nullcontext()
-        with translated(self.engine.url), lock, self.engine.connect() as connection:
+        with translate_errors(self.engine.url), lock, self.engine.connect() as connection:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction that is committed at its end, whole or not at all; inside another, a part of it."""
+    def write_transaction(self) -> Iterator[Connection]:
+        """Open a transaction that commits at its end or not at all; a nested one joins the outer."""
         if (current := self._current()) is not None:
             yield current
             return
-        with translated(self.engine.url), self._lock, self.engine.connect() as plain:
+        with translate_errors(self.engine.url), self._lock, self.engine.connect() as plain:
             connection = plain.execution_options(**WRITES)
             with connection.begin():
                 self._own.connection = connection
@@ -46,7 +46,7 @@ class Store:
                     self._own.connection = None
 
     def close(self) -> None:
-        """Give every connection back."""
+        """Close all connections."""
         self.engine.dispose()
 
     def _current(self) -> Connection | None:

@@ -1,4 +1,4 @@
-"""A run in a line and in a page: its best kernel and where that came from, how evaluations ended, what it cost."""
+"""Summaries of a run: best kernel, its ancestors, outcomes and cost."""
 
 from collections.abc import Mapping
 
@@ -7,8 +7,8 @@ from warpsmith.archive.entry import ArchivedEvaluation, OutcomeCount
 from warpsmith.records import Model, ModelCall, Run, Score
 
 
-class Kernel(Model):
-    """One evaluated kernel, without its text."""
+class ArchivedKernel(Model):
+    """One evaluated kernel without its text."""
 
     entry: str
     candidate: str
@@ -21,8 +21,8 @@ class Kernel(Model):
     score: Score | None
 
     @classmethod
-    def of(cls, entry: ArchivedEvaluation) -> "Kernel":
-        """The kernel of an entry."""
+    def of(cls, entry: ArchivedEvaluation) -> "ArchivedKernel":
+        """Return the kernel of an entry."""
         candidate = entry.record.candidate
         return cls(
             entry=entry.id,
@@ -37,51 +37,51 @@ class Kernel(Model):
         )
 
 
-class Standing(Model):
-    """A run in a line."""
+class RunStatus(Model):
+    """A run in one line."""
 
     run: Run
     evaluations: int
-    best: Kernel | None
+    best: ArchivedKernel | None
     usd: float  # what the models cost
     stands: str = ""  # how it is now, where somebody has looked: a run that says running may have been killed
 
 
-class Summary(Standing):
-    """A run in a page."""
+class RunSummary(RunStatus):
+    """A run on one page."""
 
     outcomes: tuple[OutcomeCount, ...]
-    lineage: tuple[Kernel, ...]  # from the oldest to the best, by the first parent of each
+    lineage: tuple[ArchivedKernel, ...]  # from the oldest to the best, by the first parent of each
     calls: tuple[ModelCall, ...]
 
 
-def standing(archive: Archive, run: Run) -> Standing:
-    """How a run stands now."""
+def describe_run_line(archive: Archive, run: Run) -> RunStatus:
+    """Return the current status of a run."""
     best = archive.best(run.name)
-    return Standing(
+    return RunStatus(
         run=run,
         evaluations=archive.count(run.name),
-        best=Kernel.of(best) if best else None,
+        best=ArchivedKernel.of(best) if best else None,
         usd=sum(call.usd for call in archive.spent(run.name)),
     )
 
 
-def summarize(archive: Archive, name: str) -> Summary:
-    """The summary of a run; one that does not exist is a UsageError."""
-    stands, best = standing(archive, archive.run(name)), archive.best(name)
-    return Summary(
+def summarize(archive: Archive, name: str) -> RunSummary:
+    """Return the summary of a run. Raise UsageError if it does not exist."""
+    stands, best = describe_run_line(archive, archive.run(name)), archive.best(name)
+    return RunSummary(
         run=stands.run,
         evaluations=stands.evaluations,
         best=stands.best,
         usd=stands.usd,
         outcomes=archive.outcomes(name),
-        lineage=tuple(Kernel.of(entry) for entry in _line(archive, best)) if best else (),
+        lineage=tuple(ArchivedKernel.of(entry) for entry in _list_ancestors(archive, best)) if best else (),
         calls=archive.spent(name),
     )
 
 
-def _line(archive: Archive, best: ArchivedEvaluation) -> list[ArchivedEvaluation]:
-    """The best and its first parents, the oldest first."""
+def _list_ancestors(archive: Archive, best: ArchivedEvaluation) -> list[ArchivedEvaluation]:
+    """Return the best kernel and its first parents, oldest first."""
     known = {entry.candidate: entry for entry in archive.lineage(best.candidate, best.run)}
     known[best.candidate] = best
     line, seen = [best], {best.candidate}

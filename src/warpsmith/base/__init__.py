@@ -1,4 +1,4 @@
-"""Errors, hashing, atomic files, order statistics, JSON in text. Knows nothing of kernels."""
+"""Errors, files, hashing, formulas, order statistics and builds of native parts. Depends on nothing of the package."""
 
 from typing import TYPE_CHECKING
 
@@ -6,24 +6,24 @@ from warpsmith.base.errors import ArchiveError, HarnessError, MachineError, Usag
 from warpsmith.base.extent import fits_int64
 from warpsmith.base.files import (
     RECORDS_BYTES,
-    check_place,
     check_regular,
+    check_writable,
+    explain_write_errors,
+    hold_lock,
     is_locked,
-    locked,
-    one_of,
+    lock_any,
     read_file,
     read_text,
-    writable,
     write_atomic,
 )
-from warpsmith.base.formula import evaluate
+from warpsmith.base.formula import evaluate_formula
 from warpsmith.base.hashing import digest, digest_files, digest_json
 from warpsmith.base.home import Home
 from warpsmith.base.lazy import lazy_members
-from warpsmith.base.names import nearest, plural
-from warpsmith.base.objects import json_objects
+from warpsmith.base.names import find_nearest, pluralize
+from warpsmith.base.objects import find_json_objects
 from warpsmith.base.stats import bootstrap_ratio, geomean, median, quantile, spearman
-from warpsmith.base.visible import visible
+from warpsmith.base.visible import escape_controls
 
 __all__ = [
     "RECORDS_BYTES",
@@ -34,33 +34,33 @@ __all__ = [
     "UsageError",
     "WarpsmithError",
     "bootstrap_ratio",
-    "check_place",
     "check_regular",
+    "check_writable",
     "digest",
     "digest_files",
     "digest_json",
-    "evaluate",
+    "escape_controls",
+    "evaluate_formula",
+    "explain_write_errors",
+    "find_json_objects",
+    "find_nearest",
     "fits_int64",
     "geomean",
+    "hold_lock",
     "is_locked",
-    "json_objects",
-    "locked",
+    "lock_any",
     "median",
-    "nearest",
-    "one_of",
-    "plural",
+    "pluralize",
     "quantile",
     "read_file",
     "read_text",
     "spearman",
-    "visible",
-    "writable",
     "write_atomic",
 ]
 
 if TYPE_CHECKING:
     from warpsmith.base.lazy import lazy_members
-    from warpsmith.base.native import build, find_compiler
+    from warpsmith.base.native import build_native, find_compiler
     from warpsmith.base.visible import shell_line
 
 __getattr__ = lazy_members(__name__)

@@ -1,32 +1,25 @@
-"""The exceptions of the package. A failing kernel is a value and never one of these.
-
-WarpsmithError            exit code
-├── UsageError        2   what the user gave cannot be used
-├── MachineError      3   this machine lacks something that is needed
-│   └── ArchiveError  3   the archive cannot be read or written: locked, full, broken
-└── HarnessError      3   our fault
-"""
+"""The exceptions of the package. A failing kernel is a value, never an exception."""
 
 
 class WarpsmithError(Exception):
-    """The root; `exit_code` is what the command line returns for it."""
+    """Root of all exceptions; `exit_code` is the exit status of the command line."""
 
     exit_code = 3
 
 
 class UsageError(WarpsmithError):
-    """What the user gave cannot be used: the noun, the value, the bound and the way out."""
+    """Wrong user input. The message holds the noun, the value, the bound and the way out."""
 
     exit_code = 2
 
 
 class MachineError(WarpsmithError):
-    """A tool, a driver or a permission that this machine lacks, with what provides it."""
+    """A tool, driver or permission that this machine lacks, and how to get it."""
 
 
 class ArchiveError(MachineError):
-    """The archive cannot be read or written now: what is wrong with it and the way out."""
+    """The archive cannot be read or written now, and the way out."""
 
 
 class HarnessError(WarpsmithError):
-    """A fault of warpsmith itself; never turned into a score."""
+    """A bug of warpsmith itself; it never becomes a score."""

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, places that can be written or are refused, locks, and text that is UTF-8."""
+"""Atomic writes, bounded reads of regular files, and file locks."""
 
 import errno
 import fcntl
@@ -18,20 +18,20 @@ RECORDS_BYTES = 1 << 30  # of a file with a record, a candidate or an exchange a
 
 
 @contextmanager
-def writable(path: Path) -> Iterator[None]:
-    """What keeps a place from being written, as an error: our own folders are the machine's, others the user's."""
+def explain_write_errors(path: Path) -> Iterator[None]:
+    """Turn errors of writing `path` into MachineError for our folders and UsageError for others."""
     try:
         yield
     except OSError as error:
         said = f"{path} cannot be written: {error.strerror or error}."
-        if Home.here().holds(path):
+        if Home.locate().contains(path):
             raise MachineError(f"{said} See to its folder, or name another with WARPSMITH_HOME.") from error
         raise UsageError(f"{said} See to its folder, or name another path.") from error
 
 
-def check_place(path: Path) -> None:
-    """Refuse a file that could not be written, before the work whose result it would hold."""
-    with writable(path):
+def check_writable(path: Path) -> None:
+    """Raise an error if `path` cannot be written, before the work that produces its content."""
+    with explain_write_errors(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         check_regular(path)
@@ -40,15 +40,15 @@ def check_place(path: Path) -> None:
 
 
 def check_regular(path: Path) -> None:
-    """Raise UsageError if a path leads to a device, a pipe or a socket: no file of results replaces or extends one."""
+    """Raise UsageError if `path` is a device, a pipe or a socket."""
     mode = path.stat().st_mode if path.exists() else stat.S_IFREG
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise UsageError(f"{path} is {_kind_of(mode)}, not a file. Name another path.")
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write beside the target, sync, rename: a reader or a crash never sees half a file."""
-    with writable(path):
+    """Write beside the target, sync and rename, so that no reader sees half a file."""
+    with explain_write_errors(path):
         check_regular(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_beside(path, content)
@@ -70,10 +70,10 @@ def _write_beside(path: Path, content: str | bytes) -> None:
 
 
 @contextmanager
-def locked(path: Path, shared: bool = False, patience_s: float | None = None) -> Iterator[None]:
-    """Hold a lock on `path`, alone or with other sharers; the kernel drops it with the process.
+def hold_lock(path: Path, shared: bool = False, patience_s: float | None = None) -> Iterator[None]:
+    """Hold a lock on `path`, exclusive or shared; the kernel releases it when the process ends.
 
-    It is waited for, or for `patience_s`: then BlockingIOError.
+    Wait for the lock without limit, or raise BlockingIOError after `patience_s` seconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
@@ -97,7 +97,10 @@ def _lock_within(handle: int, kind: int, patience_s: float, pause_s: float = 0.0
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody holds a lock on `path` alone. It is shared for an instant: who wants it alone needs patience."""
+    """Return whether another process holds an exclusive lock on `path`.
+
+    The test takes a shared lock for an instant, so an exclusive locker has to retry.
+    """
     try:
         with path.open() as handle:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -109,8 +112,8 @@ def is_locked(path: Path) -> bool:
 
 
 @contextmanager
-def one_of(paths: Sequence[Path], wait_s: float = 0.02) -> Iterator[None]:
-    """Hold a lock on whichever of `paths` is free first."""
+def lock_any(paths: Sequence[Path], wait_s: float = 0.02) -> Iterator[None]:
+    """Hold a lock on the first of `paths` that becomes free."""
     while True:
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Arithmetic formulas over named whole numbers, as task files write them: `2*M*N*K`, `rows*cols*size`."""
+"""Arithmetic formulas over named integers, as task files write them: `2*M*N*K`, `rows*cols*size`."""
 
 import ast
 import math
@@ -27,12 +27,12 @@ FUNCTIONS: dict[str, Callable[..., Number]] = {"min": min, "max": max, "sqrt": m
 LIMIT = 500  # characters; a formula is a line, not a program
 
 
-def evaluate(formula: str, names: Mapping[str, Number]) -> Number:
-    """The value of a formula; a `UsageError` names what it cannot hold."""
+def evaluate_formula(formula: str, names: Mapping[str, Number]) -> Number:
+    """Return the value of a formula. Raise UsageError for syntax that a formula cannot have."""
     if len(formula) > LIMIT:
         raise UsageError(f"Formula of {len(formula)} characters; at most {LIMIT} are read.")
     try:
-        return _value(ast.parse(formula, mode="eval").body, names)
+        return _evaluate_node(ast.parse(formula, mode="eval").body, names)
     except SyntaxError as error:
         raise UsageError(f"Formula '{formula}' cannot be read: {error.msg}.") from None
     except ZeroDivisionError:
@@ -41,20 +41,20 @@ def evaluate(formula: str, names: Mapping[str, Number]) -> Number:
         raise UsageError(f"Formula '{formula}' names {error.args[0]}; known are {', '.join(sorted(names))}.") from None
 
 
-def _value(node: ast.expr, names: Mapping[str, Number]) -> Number:
+def _evaluate_node(node: ast.expr, names: Mapping[str, Number]) -> Number:
     match node:
         case ast.Constant(value=int() | float() as number):
             return number
         case ast.Name(id=name):
             return names[name]
         case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
-            return BINARY[type(op)](_value(left, names), _value(right, names))
+            return BINARY[type(op)](_evaluate_node(left, names), _evaluate_node(right, names))
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in BINARY:
-            return BINARY[type(op)](_value(left, names), _value(right, names))
+            return BINARY[type(op)](_evaluate_node(left, names), _evaluate_node(right, names))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, names)
+            return -_evaluate_node(operand, names)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
-            return FUNCTIONS[name](*(_value(arg, names) for arg in args))
+            return FUNCTIONS[name](*(_evaluate_node(arg, names) for arg in args))
     raise UsageError(
         f"'{ast.unparse(node)}' has no place in a formula; use + - * / // % comparisons min max sqrt log2."
     )

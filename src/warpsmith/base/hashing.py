@@ -1,4 +1,4 @@
-"""Content hashes: one algorithm, one length, one canonical JSON."""
+"""Content hashes with one algorithm, one length and one canonical JSON form."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ LENGTH = 32  # hex digits: 128 bits, past any accidental collision
 
 
 def digest(*parts: str | bytes) -> str:
-    """Hash of the parts, each prefixed by its length so that no two lists of parts collide."""
+    """Return the hash of all parts; length prefixes keep different lists of parts apart."""
     state = hashlib.sha256()
     for part in parts:
         raw = part.encode() if isinstance(part, str) else part
@@ -23,11 +23,11 @@ def digest(*parts: str | bytes) -> str:
 
 
 def digest_json(value: Any) -> str:
-    """Hash of a JSON value, whatever the order of its keys."""
+    """Return the hash of a JSON value, independent of the order of keys."""
     return digest(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
 
 
 def digest_files(paths: Iterable[Path]) -> str:
-    """Hash of the names and contents of files, whatever the order they come in."""
+    """Return the hash of names and contents of files, independent of their order."""
     ordered = sorted(paths, key=lambda path: path.name)
     return digest(*(part for path in ordered for part in (path.name.encode(), read_file(path, FILE_BYTES))))

@@ -1,4 +1,4 @@
-"""Where warpsmith keeps things on this machine: one data folder, one cache folder."""
+"""The data folder and the cache folder of this machine."""
 
 import os
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Home:
-    """The data folder (archive, measured ceilings) and the cache folder (artifacts, built native parts)."""
+    """The data folder (archive, measured ceilings) and the cache folder (artifacts, native parts)."""
 
     data: Path
     cache: Path
 
-    def holds(self, path: Path) -> bool:
-        """Whether a path lies in one of the folders."""
+    def contains(self, path: Path) -> bool:
+        """Return whether `path` lies in one of the two folders."""
         return any(path.absolute().is_relative_to(folder) for folder in (self.data, self.cache))
 
     @classmethod
-    def here(cls) -> "Home":
-        """`WARPSMITH_HOME` when set, else the XDG folders."""
+    def locate(cls) -> "Home":
+        """Return the folders below `WARPSMITH_HOME` if it is set, else the XDG folders."""
         if root := os.environ.get("WARPSMITH_HOME"):
             return cls(Path(root).absolute() / "data", Path(root).absolute() / "cache")
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"

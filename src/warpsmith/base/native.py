@@ -1,4 +1,4 @@
-"""Builds a native part of the package once with g++ into the cache. Knows nothing of what the parts do."""
+"""Builds of native parts with g++, cached by content."""
 
 import functools
 import logging
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from warpsmith.base.errors import HarnessError, MachineError
-from warpsmith.base.files import locked, writable
+from warpsmith.base.files import explain_write_errors, hold_lock
 from warpsmith.base.hashing import digest
 from warpsmith.base.home import Home
 
@@ -21,27 +21,27 @@ HEADERS = (".h", ".hpp", ".inc")
 DIAGNOSTIC_CHARACTERS = 4000
 
 
-def build(
+def build_native(
     name: str,
     sources: Sequence[Path],
     flags: Sequence[str] = (),
     includes: Sequence[Path] = (),
     shared: bool = False,
 ) -> Path:
-    """The path of the built program (or shared library), built first if it is not in the cache.
+    """Return the path of the built program or shared library, building it first if needed.
 
-    `includes` are our own header folders and enter the key; give foreign ones as `-isystem` in `flags`. Flags that
-    start with `-l`, `-L` or `-Wl,` are for linking.
+    `includes` are header folders of the package and enter the cache key; pass foreign ones as `-isystem` in `flags`.
+    Flags that start with `-l`, `-L` or `-Wl,` are used for linking only.
     """
     compiler = find_compiler(f"the native part {name!r}")
     options = (*STANDARD_FLAGS, *flags, *(("-shared",) if shared else ()))
-    key = _key(name, sources, includes, options, compiler)
-    target = Home.here().cache / "native" / key / name
-    with writable(target):
+    key = _cache_key(name, sources, includes, options, compiler)
+    target = Home.locate().cache / "native" / key / name
+    with explain_write_errors(target):
         if target.exists():
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(target.parent.with_suffix(".lock")):
+    with hold_lock(target.parent.with_suffix(".lock")):
         if not target.exists():
             LOG.info("building %s from %d source file(s), once for this machine", name, len(sources))
             _build_into(target, compiler, sources, options, includes)
@@ -49,22 +49,24 @@ def build(
 
 
 def find_compiler(what: str) -> Path:
-    """The C++ compiler of this machine, or how to get one."""
+    """Return the C++ compiler of this machine. Raise MachineError that says how to get one."""
     found = shutil.which("g++") or shutil.which("c++")
     if found is None:
         raise MachineError(f"g++ is not on PATH; {what} needs it. Run: apt-get install g++")
     return Path(found).resolve()
 
 
-def _key(name: str, sources: Sequence[Path], includes: Sequence[Path], options: Sequence[str], compiler: Path) -> str:
+def _cache_key(
+    name: str, sources: Sequence[Path], includes: Sequence[Path], options: Sequence[str], compiler: Path
+) -> str:
     stamp = compiler.stat()  # stands for the version: a call of `g++ --version` would cost every start 10 ms
     parts: list[str | bytes] = [name, str(compiler), str(stamp.st_mtime_ns), str(stamp.st_size), *options]
-    for path in _inputs(sources, includes):
+    for path in _list_inputs(sources, includes):
         parts += [path.name, path.read_bytes()]
     return digest(*parts)
 
 
-def _inputs(sources: Sequence[Path], includes: Sequence[Path]) -> Iterable[Path]:
+def _list_inputs(sources: Sequence[Path], includes: Sequence[Path]) -> Iterable[Path]:
     yield from sources
     beside = {path for source in sources for path in source.parent.iterdir() if path.suffix in HEADERS}
     inside = {path for folder in includes for path in folder.rglob("*") if path.suffix in HEADERS}
@@ -74,7 +76,7 @@ def _inputs(sources: Sequence[Path], includes: Sequence[Path]) -> Iterable[Path]
 def _build_into(
     target: Path, compiler: Path, sources: Sequence[Path], options: Sequence[str], includes: Sequence[Path]
 ) -> None:
-    """Compile what no earlier build left, link beside the target and rename: nobody ever sees half a program."""
+    """Compile the sources that changed, link beside the target and rename."""
     linking = [flag for flag in options if flag.startswith(("-l", "-L", "-Wl,", "-shared"))]
     compiling = [flag for flag in options if flag not in linking] + [f"-I{folder}" for folder in includes]
     compile_one = functools.partial(_compile, compiler, compiling, includes)
@@ -83,25 +85,27 @@ def _build_into(
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
         made = Path(scratch) / target.name
         threads = [flag for flag in compiling if flag.startswith(("-pthread", "-f", "-m", "-static"))]
-        _run([compiler, *threads, *objects, *linking, "-o", made], target.name)
+        _run_compiler([compiler, *threads, *objects, *linking, "-o", made], target.name)
         made.rename(target)
 
 
 def _compile(compiler: Path, flags: Sequence[str], includes: Sequence[Path], source: Path) -> Path:
-    """The object of one source, from the cache when the source, every header and the flags are as they were."""
-    made = Home.here().cache / "native" / "objects" / f"{_key(source.name, [source], includes, flags, compiler)}.o"
+    """Return the object file of one source, from the cache if source, headers and flags are unchanged."""
+    made = (
+        Home.locate().cache / "native" / "objects" / f"{_cache_key(source.name, [source], includes, flags, compiler)}.o"
+    )
     if made.exists():
         return made
-    with locked(made.with_suffix(".lock")):  # two programs that share it may be built at the same time
+    with hold_lock(made.with_suffix(".lock")):  # two programs that share it may be built at the same time
         if not made.exists():
             with tempfile.TemporaryDirectory(dir=made.parent, prefix=".build-") as scratch:
                 fresh = Path(scratch) / made.name
-                _run([compiler, *flags, "-c", source, "-o", fresh], source.name)
+                _run_compiler([compiler, *flags, "-c", source, "-o", fresh], source.name)
                 fresh.rename(made)
     return made
 
 
-def _run(command: Sequence[str | Path], what: str) -> None:
+def _run_compiler(command: Sequence[str | Path], what: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise HarnessError(

@@ -1,4 +1,4 @@
-"""JSON inside other text, as models write it."""
+"""JSON objects inside other text, as language models write them."""
 
 import json
 import re
@@ -8,8 +8,8 @@ from typing import Any
 OPENING = re.compile(r"[{\[]")
 
 
-def json_objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """Every object that stands in a text, by itself or in a list, in their order."""
+def find_json_objects(text: str) -> Iterator[Mapping[str, Any]]:
+    """Yield every JSON object of a text in order, alone or in a list."""
     decoder, place = json.JSONDecoder(strict=False), 0
     while (opening := OPENING.search(text, place)) is not None:
         try:

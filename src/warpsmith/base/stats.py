@@ -1,11 +1,11 @@
-"""Order statistics, a bootstrap of a ratio of medians, rank correlation. Plain Python: samples are small."""
+"""Order statistics, a bootstrap interval of a ratio of medians, rank correlation. Plain Python: samples are small."""
 
 from collections.abc import Iterable, Sequence
 from math import comb, exp, log
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The `share` quantile with linear interpolation between order statistics."""
+    """Return the `share` quantile, interpolated linearly between order statistics."""
     if not values:
         raise ValueError("quantile of no values")
     ordered = sorted(values)
@@ -16,48 +16,51 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value."""
+    """Return the median."""
     return quantile(values, 0.5)
 
 
 def geomean(values: Iterable[float]) -> float:
-    """The geometric mean of positive values, of which there is at least one."""
+    """Return the geometric mean of at least one positive value."""
     logs = [log(value) for value in values]
     return exp(sum(logs) / len(logs))
 
 
 def bootstrap_ratio(top: Sequence[float], bottom: Sequence[float], level: float = 0.999) -> tuple[float, float]:
-    """The interval at `level` of median(top) / median(bottom), by percentile bootstrap carried to its limit.
+    """Return the percentile-bootstrap interval at `level` of median(top) / median(bottom).
 
-    How often each value is the median of a resample is known exactly, so nothing needs to be drawn.
+    The distribution of a resample's median is known exactly, so no resample is drawn.
     """
-    above, below = _medians(top).items(), _medians(bottom).items()
+    above, below = _median_distribution(top).items(), _median_distribution(bottom).items()
     ratios = sorted((a / b, share_a * share_b) for a, share_a in above for b, share_b in below)
     tail = (1 - level) / 2
-    return _weighted(ratios, tail), _weighted(ratios, 1 - tail)
+    return _weighted_quantile(ratios, tail), _weighted_quantile(ratios, 1 - tail)
 
 
-def _medians(values: Sequence[float]) -> dict[float, float]:
-    """How often each value is the median of as many draws with replacement; of an even number either middle one."""
+def _median_distribution(values: Sequence[float]) -> dict[float, float]:
+    """Return how probable each value is as the median of a resample with replacement.
+
+    Of an even number of values, the lower and the upper middle one count half each.
+    """
     ordered, count = sorted(values), len(values)
     middles = [(count - 1) // 2, count // 2]  # from 0: the order statistics that are the median
     shares: dict[float, float] = {}
     before = 0.0
     for place, value in enumerate(ordered, 1):
-        upto = sum(_reached(place, count, middle) for middle in middles) / 2
+        upto = sum(_tail_probability(place, count, middle) for middle in middles) / 2
         shares[value] = shares.get(value, 0.0) + upto - before
         before = upto
     return shares
 
 
-def _reached(places: int, count: int, middle: int) -> float:
-    """How often more than `middle` of `count` draws fall on the first `places` values."""
+def _tail_probability(places: int, count: int, middle: int) -> float:
+    """Return the probability that more than `middle` of `count` draws fall on the first `places` values."""
     share = places / count
     return sum(comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(middle + 1, count + 1))
 
 
-def _weighted(pairs: Sequence[tuple[float, float]], share: float) -> float:
-    """The quantile of values with weights that sum to one."""
+def _weighted_quantile(pairs: Sequence[tuple[float, float]], share: float) -> float:
+    """Return the quantile of values whose weights sum to one."""
     reached = 0.0
     for value, weight in pairs:
         reached += weight
@@ -66,8 +69,8 @@ def _weighted(pairs: Sequence[tuple[float, float]], share: float) -> float:
     return pairs[-1][0]
 
 
-def ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 1, ties sharing their mean rank."""
+def rank_values(values: Sequence[float]) -> list[float]:
+    """Return ranks from 1; tied values share their mean rank."""
     order = sorted(range(len(values)), key=values.__getitem__)
     found = [0.0] * len(values)
     start = 0
@@ -82,10 +85,10 @@ def ranks(values: Sequence[float]) -> list[float]:
 
 
 def spearman(left: Sequence[float], right: Sequence[float]) -> float:
-    """Spearman's rank correlation; nan when either side does not vary or the lengths differ from two up."""
+    """Return Spearman's rank correlation, or nan if one side is constant or has fewer than two values."""
     if len(left) != len(right) or len(left) < 2:
         return float("nan")
-    a, b = ranks(left), ranks(right)
+    a, b = rank_values(left), rank_values(right)
     mean = (len(a) + 1) / 2
     cov = sum((x - mean) * (y - mean) for x, y in zip(a, b, strict=True))
     spread = sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b)

@@ -1,4 +1,4 @@
-"""Text as it is safe to show: a kernel, its compiler's words and its own errors may hold what a terminal obeys."""
+"""Text made safe for a terminal."""
 
 import re
 import shlex
@@ -7,11 +7,11 @@ import shlex
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def visible(text: str) -> str:
-    """The text with a sign in the place of each character that would do something instead of being seen."""
+def escape_controls(text: str) -> str:
+    """Replace each control character by a visible sign, so that a terminal does not obey it."""
     return OBEYED.sub("\ufffd", text)
 
 
 def shell_line(*words: object) -> str:
-    """Words as a line that a shell takes apart into the same words: what is printed to be run next."""
+    """Return the words quoted as one shell command line."""
     return shlex.join(map(str, words))

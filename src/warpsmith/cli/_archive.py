@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from warpsmith.base import ArchiveError, Home, plural, write_atomic
+from warpsmith.base import ArchiveError, Home, pluralize, write_atomic
 from warpsmith.records import Record, Score
 
 
@@ -13,7 +13,7 @@ def keep(records: Iterable[Record]) -> None:
     try:
         from warpsmith.archive import Archive
 
-        with Archive.open() as archive, archive.together():
+        with Archive.open() as archive, archive.transaction():
             for record in records:
                 archive.add(None, record)
     except ArchiveError as error:
@@ -26,12 +26,12 @@ def score_text(score: Score | None) -> str:
     """A score in words that say what it is: a speedup with its interval, or a time that was modelled."""
     if score is None:
         return "-"
-    return f"{score.words}, {plural(score.cases, 'case')}"
+    return f"{score.words}, {pluralize(score.cases, 'case')}"
 
 
 def kernel_path(run: str) -> Path:
     """Where the best kernel of a run is written."""
-    return Home.here().data / "runs" / run / "best.cu"
+    return Home.locate().data / "runs" / run / "best.cu"
 
 
 def write_kernel(path: Path, source: str) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from warpsmith.base import plural, visible
+from warpsmith.base import escape_controls, pluralize
 from warpsmith.cli._output import console
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ class Lines(Display):
     def show(self, view: "RunView") -> None:
         """Print what happened, and how it stands at the end of a generation."""
         if view.said:
-            print(f"  {visible(view.said)}", flush=True)
+            print(f"  {escape_controls(view.said)}", flush=True)
         if view.phase == "done":
-            print(visible("; ".join(summary(view, None))), flush=True)
+            print(escape_controls("; ".join(summary(view, None))), flush=True)
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def display(title: str, gpu: bool, quiet: bool) -> "Iterator[Display]":
 def summary(view: "RunView", busy: int | None) -> list[str]:
     """How a run stands, in lines."""
     where = f"generation {view.generation}, {view.phase} {view.done} of {view.slots}"
-    spent = f"{plural(view.evaluations, 'evaluation')}, {view.minutes:.1f} minutes"
+    spent = f"{pluralize(view.evaluations, 'evaluation')}, {view.minutes:.1f} minutes"
     if view.usd:
         spent += f", {view.usd:.3f} dollars"
     if busy is not None:

@@ -12,7 +12,7 @@ from itertools import groupby
 from types import FrameType
 
 from warpsmith import __version__
-from warpsmith.base import UsageError, WarpsmithError, nearest
+from warpsmith.base import UsageError, WarpsmithError, find_nearest
 from warpsmith.cli._commands import COMMANDS, Command
 from warpsmith.cli._output import give_up_stdout, print_error, set_encoding
 
@@ -65,7 +65,7 @@ def dispatch(argv: list[str]) -> int:
         return 0
     row = next((row for row in COMMANDS if row.name == argv[0]), None)
     if row is None:
-        near = nearest(argv[0], [row.name for row in COMMANDS])
+        near = find_nearest(argv[0], [row.name for row in COMMANDS])
         hint = f"Did you mean {' or '.join(near)}?" if near else "warpsmith --help lists the commands."
         raise UsageError(f"Command '{argv[0]}' does not exist. {hint}")
     return call(row, argv[1:])

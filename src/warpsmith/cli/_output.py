@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from warpsmith.base import visible
+from warpsmith.base import escape_controls
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -24,14 +24,14 @@ def print_error(kind: str, message: str, code: int, as_json: bool) -> int:
     if as_json:
         text, out = json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}), sys.stdout
     else:
-        text, out = f"error: {visible(message)}", sys.stderr
+        text, out = f"error: {escape_controls(message)}", sys.stderr
     try:
         print(text, file=out, flush=True)
         sys.stdout.flush()
     except OSError:  # a full disk: what could not be said there is said on stderr, and the exit code stays
         give_up_stdout()
         if as_json:
-            print(f"error: {visible(message)}", file=sys.stderr)
+            print(f"error: {escape_controls(message)}", file=sys.stderr)
     return code
 
 
@@ -75,7 +75,7 @@ def _kind_of_console() -> "type[Console]":
     class Visible(Console):
         def render(self, renderable: "RenderableType", options: "ConsoleOptions | None" = None) -> "Iterable[Segment]":
             for part in super().render(renderable, options):
-                yield part if part.control else Segment(visible(part.text), part.style)
+                yield part if part.control else Segment(escape_controls(part.text), part.style)
 
     return Visible
 

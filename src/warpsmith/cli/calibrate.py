@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import warpsmith
-from warpsmith.base import UsageError, WarpsmithError, check_place, write_atomic
+from warpsmith.base import UsageError, WarpsmithError, check_writable, write_atomic
 from warpsmith.cli._options import Jobs, Json
 from warpsmith.cli._output import console, print_json, print_table
 
@@ -43,7 +43,7 @@ def command(
         raise UsageError(f"{folder} has no kernel with a verdict.")
     path = save or weights_path()
     if not dry_run:
-        check_place(path)
+        check_writable(path)
     trials = [*_trials(folder, specimens, out, jobs, as_json), *_attacks(folder)]
     found = calibrate(trials, f"{len(specimens)} kernels of {folder.name}", shipped_weights())
     if not dry_run:

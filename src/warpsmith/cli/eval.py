@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from warpsmith.app import read_kernel
-from warpsmith.base import plural
+from warpsmith.base import pluralize
 from warpsmith.cli._archive import keep
 from warpsmith.cli._options import (
     Baselines,
@@ -117,7 +117,7 @@ def _print_compiled(facts: CompileFacts, failed: bool) -> None:
 def _print_check(facts: CheckFacts) -> None:
     worst = max((case.worst for case in facts.cases if case.worst is not None), default=None)
     near = f"; the largest error is {worst:.2g} of its bound" if worst is not None else ""
-    counted = f"{plural(facts.calls, 'call')} on {plural(len(facts.cases), 'case')}"
+    counted = f"{pluralize(facts.calls, 'call')} on {pluralize(len(facts.cases), 'case')}"
     console().print(f"    {counted} were right{near}")
     _print_findings(facts.findings)
     if facts.failed is not None:

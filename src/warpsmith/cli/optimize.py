@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warpsmith.app import Wishes
-from warpsmith.base import plural, shell_line
+from warpsmith.base import pluralize, shell_line
 from warpsmith.cli._archive import kernel_path, score_text, write_kernel
 from warpsmith.cli._live import best_lines, display
 from warpsmith.cli._options import Jobs, Json, Trust
@@ -133,7 +133,7 @@ def _print(made: Optimized, session: "Session", ending: "Ending") -> None:
     out.print(f"{made.run.name}: {ending.why}", style="bold")
     length = f", {made.at_length} of them at length," if made.at_length else ""
     out.print(
-        f"  {plural(made.evaluations, 'evaluation')}{length} in {made.minutes:.1f} minutes, {made.usd:.3f} dollars"
+        f"  {pluralize(made.evaluations, 'evaluation')}{length} in {made.minutes:.1f} minutes, {made.usd:.3f} dollars"
     )
     funnel = ", ".join(f"{count} {word}" for word, count in sorted(ending.funnel.items(), key=lambda pair: -pair[1]))
     if funnel:
@@ -167,7 +167,7 @@ def evidence(made: Optimized) -> str:
     assert record is not None
     checked = record.checked or CheckFacts()
     gain = f"{made.gain:.2f}× the first kernel, " if made.gain else ""
-    calls = f"{plural(checked.calls, 'call')} on {plural(len(checked.cases), 'case')}"
+    calls = f"{pluralize(checked.calls, 'call')} on {pluralize(len(checked.cases), 'case')}"
     where = f"{record.environment.device}; record {record.key[:12]} ({shell_line('warpsmith', 'show', made.run.name)})"
     return f"{gain}{score_text(made.score)}; {calls} were right on {where}"
 

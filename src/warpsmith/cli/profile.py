@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warpsmith.app import read_kernel
-from warpsmith.base import UsageError, nearest, write_atomic
+from warpsmith.base import UsageError, find_nearest, write_atomic
 from warpsmith.cli._options import Device, Gpu, Json, Kernel, Macros, Pass, Style, Target, Trust, read_macros
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._verdict import EXIT, headline
@@ -132,7 +132,7 @@ def _case(task: Task, device: str, name: str | None) -> Case:
         return _largest(task) if device == "vgpu" else task.group_or_first(Group.TIMING)[0]
     known = [case.name for case in task.cases]
     if name not in known:
-        near = ", ".join(nearest(name, known) or known)
+        near = ", ".join(find_nearest(name, known) or known)
         raise UsageError(f"Task {task.name} has no case {name}; it has {near}.")
     return task.cases[known.index(name)]
 

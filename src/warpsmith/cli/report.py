@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.base import UsageError, check_place, read_text, shell_line, write_atomic
+from warpsmith.base import UsageError, check_writable, read_text, shell_line, write_atomic
 from warpsmith.cli._options import Json, Trust
 from warpsmith.cli._output import console, print_json
 
@@ -37,7 +37,7 @@ def command(
     from warpsmith.report import report, report_document, suite_document
 
     for path in filter(None, (html, md)):
-        check_place(path)
+        check_writable(path)
     if suite:
         board = _board(names or [])
         _put(board, suite_document(board), html, md, as_json)

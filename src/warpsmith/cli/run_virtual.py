@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warpsmith.app import read_kernel
-from warpsmith.base import UsageError, nearest
+from warpsmith.base import UsageError, find_nearest
 from warpsmith.cli._options import Json, Kernel, Pass, Style
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._verdict import EXIT
@@ -77,7 +77,7 @@ def _cases(task: Task, name: str | None) -> Sequence[Case]:
     found = [case for case in task.cases if case.name == name]
     if not found:
         known = [case.name for case in task.cases]
-        near = ", ".join(nearest(name, known) or known)
+        near = ", ".join(find_nearest(name, known) or known)
         raise UsageError(f"Task {task.name} has no case {name}; it has {near}.")
     return found
 

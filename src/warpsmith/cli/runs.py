@@ -8,10 +8,13 @@ from warpsmith.cli._output import console, print_json, print_table
 
 def command(as_json: Json = False) -> int:
     """List the runs, the latest first, with how they stand and the best kernel of each."""
-    from warpsmith.archive import Archive, standing
+    from warpsmith.archive import Archive, describe_run_line
 
     with Archive.open() as archive:
-        found = [standing(archive, run).model_copy(update={"stands": stands(archive, run)}) for run in archive.runs()]
+        found = [
+            describe_run_line(archive, run).model_copy(update={"stands": stands(archive, run)})
+            for run in archive.runs()
+        ]
     if as_json:
         print_json(found)
     elif not found:

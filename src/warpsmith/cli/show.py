@@ -12,7 +12,7 @@ from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.records import ELSEWHERE, RunState
 
 if TYPE_CHECKING:
-    from warpsmith.archive import Kernel, Summary
+    from warpsmith.archive import ArchivedKernel, RunSummary
 
 SHORT = 12  # digits of an id that are shown
 
@@ -31,7 +31,7 @@ def command(run: Annotated[str, typer.Argument(help="The name of a run.")], as_j
     return 0
 
 
-def _print(found: "Summary") -> None:
+def _print(found: "RunSummary") -> None:
     run, out = found.run, console()
     out.print(f"{run.name}: {run.task}, {run.direction}, on {run.device}", style="bold")
     ended = f" to {run.finished:%Y-%m-%d %H:%M:%S}" if run.finished else ""
@@ -51,7 +51,7 @@ def _print(found: "Summary") -> None:
         out.print(line)
 
 
-def _print_calls(found: "Summary") -> None:
+def _print_calls(found: "RunSummary") -> None:
     rows = [
         (
             one.model,
@@ -66,7 +66,7 @@ def _print_calls(found: "Summary") -> None:
     print_table(("model", "operator", "calls", "tokens in", "tokens out", "US dollars"), rows)
 
 
-def _print_best(found: "Summary") -> None:
+def _print_best(found: "RunSummary") -> None:
     out = console()
     if found.best is None:
         out.print("No kernel was right and timed yet.")
@@ -76,7 +76,7 @@ def _print_best(found: "Summary") -> None:
         out.print(shell_line("warpsmith", "best", found.run.name))
 
 
-def _next(found: "Summary") -> list[str]:
+def _next(found: "RunSummary") -> list[str]:
     """The commands that go on; where the first kernel is wrong only another run does."""
     run = found.run
     if run.waits and run.why != ELSEWHERE:
@@ -88,7 +88,7 @@ def _next(found: "Summary") -> list[str]:
     return [] if run.state is RunState.DONE else [run.go_on]
 
 
-def _line(kernel: "Kernel") -> tuple[str, str, str, str]:
+def _line(kernel: "ArchivedKernel") -> tuple[str, str, str, str]:
     who = " by ".join(word for word in (kernel.operator, kernel.model) if word) or kernel.origin
     macros = " ".join(f"{name}={value}" for name, value in kernel.macros.items())
     return str(kernel.generation), kernel.candidate[:SHORT], f"{who} {macros}".strip(), score_text(kernel.score)

@@ -18,7 +18,7 @@ from warpsmith.records import ANSWERS, ASK, ELSEWHERE, Model, Record
 
 if TYPE_CHECKING:
     from warpsmith.app import Session
-    from warpsmith.llm import Tape
+    from warpsmith.llm import TranscriptFile
     from warpsmith.search import Dialogue, Told
 
 
@@ -130,12 +130,12 @@ def _missing() -> str:
     return ""
 
 
-def _tape(session: "Session") -> "Tape | None":
+def _tape(session: "Session") -> "TranscriptFile | None":
     """Where a recorded run keeps its questions and answers."""
-    from warpsmith.llm import Tape, Voice
+    from warpsmith.llm import TranscriptFile, TranscriptModel
 
     path = session.wishes.record
-    return Tape(path, [Voice(name=session.wishes.who or "")]) if path else None
+    return TranscriptFile(path, [TranscriptModel(name=session.wishes.who or "")]) if path else None
 
 
 def _report(session: "Session", told: "Told", requests: Path | None, first: Sequence[str]) -> Report:

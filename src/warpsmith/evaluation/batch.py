@@ -20,9 +20,9 @@ from warpsmith.base import (
     check_regular,
     digest,
     digest_json,
+    explain_write_errors,
     read_file,
     read_text,
-    writable,
 )
 from warpsmith.evaluation.choices import Choices, settled
 from warpsmith.evaluation.processes import pool_of_judges
@@ -114,7 +114,7 @@ class Results:
     def __init__(self, path: Path) -> None:
         self.path = path
         check_regular(path)
-        with writable(path):
+        with explain_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.open("ab").close()  # what cannot be written is told before the work
         raw = read_file(path, RECORDS_BYTES)
@@ -141,7 +141,7 @@ class Results:
 
     def add(self, line: str) -> None:
         """Append one line by one write, and see it on the disk."""
-        with writable(self.path), self.path.open("ab", buffering=0) as out:
+        with explain_write_errors(self.path), self.path.open("ab", buffering=0) as out:
             out.write(line.encode() + b"\n")
             os.fsync(out.fileno())
 

@@ -7,14 +7,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from warpsmith.base import build
+from warpsmith.base import build_native
 
 SOURCE = Path(__file__).parent / "native" / "exchange.cpp"
 
 
 @lru_cache(maxsize=4)
 def _loaded(home: str | None) -> Callable[..., float]:
-    library = ctypes.CDLL(str(build("libwarpsmith-exchange.so", [SOURCE], shared=True)))
+    library = ctypes.CDLL(str(build_native("libwarpsmith-exchange.so", [SOURCE], shared=True)))
     function: Any = library.warpsmith_exchange
     function.argtypes = (
         ctypes.c_int,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from warpsmith.base import build
+from warpsmith.base import build_native
 from warpsmith.isolation.cgroup import divisible
 from warpsmith.isolation.paths import INHERITED, inherited_paths, view
 from warpsmith.isolation.policy import Policy
@@ -23,7 +23,7 @@ ENVIRONMENT = {
 
 @lru_cache(maxsize=4)
 def _built(home: str | None) -> Path:
-    return build("launcher", sorted(NATIVE.glob("*.cc")))
+    return build_native("launcher", sorted(NATIVE.glob("*.cc")))
 
 
 def launcher() -> Path:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from warpsmith.base import UsageError, nearest
+from warpsmith.base import UsageError, find_nearest
 from warpsmith.languages import plain_cuda, torch_cuda
 from warpsmith.languages.nvcc import Compiled, CompileOptions
 from warpsmith.languages.spec import LanguageSpec
@@ -21,7 +21,7 @@ def languages() -> Mapping[str, LanguageSpec]:
 def find_language(key: str) -> LanguageSpec:
     """Return a language. Raise UsageError for an unknown key."""
     if key not in _LANGUAGES:
-        near = nearest(key, _LANGUAGES)
+        near = find_nearest(key, _LANGUAGES)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(_LANGUAGES)}."
         raise UsageError(f"Language {key!r} does not exist. {hint}")
     return _LANGUAGES[key]

@@ -1,4 +1,4 @@
-"""Models by name, ensembles, spend, record and replay. Knows nothing of kernels; keys never leave this room."""
+"""Language models by name, ensembles, budgets, transcripts. Keys never leave this package."""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         UnknownPrice,
         Unreachable,
     )
-    from warpsmith.llm.model import Finish, LanguageModel, ModelAnswer, Prompt
+    from warpsmith.llm.model import FinishReason, LanguageModel, ModelAnswer, Prompt
     from warpsmith.llm.opening import open_ensemble, open_model
     from warpsmith.llm.patience import Patience, PatientModel
     from warpsmith.llm.providers import PROVIDERS, Provider, key_variables
@@ -33,6 +33,6 @@ if TYPE_CHECKING:
     from warpsmith.llm.settings import Price, Settings
     from warpsmith.llm.spec import ModelSpec, parse_model, parse_models
     from warpsmith.llm.spend import MeteredModel, Spend
-    from warpsmith.llm.tape import Exchange, Failure, Tape, Voice
+    from warpsmith.llm.tape import Exchange, RecordedFailure, TranscriptFile, TranscriptModel
 
 __getattr__ = lazy_members(__name__)

@@ -1,7 +1,4 @@
-"""The protocols: one function each, from a name, a key and an address to a client of `pydantic_ai`.
-
-Client libraries are imported inside its functions only. Knows no prices and no retries.
-"""
+"""One function per protocol, which builds a `pydantic_ai` client."""
 
 import importlib
 import logging
@@ -22,8 +19,8 @@ NO_KEY = "none"  # the libraries insist on a key, and would take another provide
 
 
 @dataclass(frozen=True)
-class Wire:
-    """What a client is made of."""
+class ClientParts:
+    """The name, key and address that a client is built from."""
 
     provider: str
     model: str
@@ -33,11 +30,11 @@ class Wire:
 
     @property
     def plain_key(self) -> str:
-        """The key itself, for the one call that builds a client."""
+        """The unwrapped key, for the call that builds a client."""
         return self.key.get_secret_value() if self.key else NO_KEY
 
 
-def _responses(wire: Wire) -> "Client":
+def _open_responses(wire: ClientParts) -> "Client":
     from pydantic_ai.models.openai import OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -45,7 +42,7 @@ def _responses(wire: Wire) -> "Client":
     return OpenAIResponsesModel(wire.model, provider=provider)
 
 
-def _chat(wire: Wire) -> "Client":
+def _open_chat(wire: ClientParts) -> "Client":
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
@@ -56,7 +53,7 @@ def _chat(wire: Wire) -> "Client":
     return OpenAIChatModel(wire.model, provider=provider)
 
 
-def _anthropic(wire: Wire) -> "Client":
+def _open_anthropic(wire: ClientParts) -> "Client":
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
@@ -64,7 +61,7 @@ def _anthropic(wire: Wire) -> "Client":
     return AnthropicModel(wire.model, provider=provider)
 
 
-def _google(wire: Wire) -> "Client":
+def _open_google(wire: ClientParts) -> "Client":
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
@@ -80,16 +77,19 @@ MODULES = {
     Dialect.ANTHROPIC: "pydantic_ai.models.anthropic",
     Dialect.GOOGLE: "pydantic_ai.models.google",
 }
-DIALECTS: dict[Dialect, Callable[[Wire], "Client"]] = {
-    Dialect.RESPONSES: _responses,
-    Dialect.CHAT: _chat,
-    Dialect.ANTHROPIC: _anthropic,
-    Dialect.GOOGLE: _google,
+DIALECTS: dict[Dialect, Callable[[ClientParts], "Client"]] = {
+    Dialect.RESPONSES: _open_responses,
+    Dialect.CHAT: _open_chat,
+    Dialect.ANTHROPIC: _open_anthropic,
+    Dialect.GOOGLE: _open_google,
 }
 
 
-def load(dialect: Dialect) -> None:
-    """Import what a dialect needs, or say how to get it; seconds the first time, so done when a model is opened."""
+def import_client(dialect: Dialect) -> None:
+    """Import the client library of a dialect, or say how to install it.
+
+    The import takes seconds, so it happens when a model is opened.
+    """
     try:
         for module in ("pydantic_ai.direct", "genai_prices", MODULES[dialect], "warpsmith.llm.seam"):
             importlib.import_module(module)

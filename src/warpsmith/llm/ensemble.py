@@ -1,4 +1,4 @@
-"""Any number of models with weights. Which one to ask is the caller's choice."""
+"""Any number of weighted models. The caller chooses which one to ask."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from pathlib import Path
 from warpsmith.base import UsageError
 from warpsmith.llm.model import LanguageModel
 from warpsmith.llm.replay import Replayer, Transcript, TranscriptWriter
-from warpsmith.llm.tape import Tape, Voice
+from warpsmith.llm.tape import TranscriptFile, TranscriptModel
 
 
 @dataclass(frozen=True)
 class EnsembleMember:
-    """A model and how often to ask it, beside the others."""
+    """A model and its weight."""
 
     model: LanguageModel
     weight: float = 1.0
 
 
 class Ensemble:
-    """Models by name, in the order they were given; none at all is an ensemble too, and is false."""
+    """Models by name, in the order given. An empty ensemble is valid and false."""
 
     def __init__(self, members: Sequence[EnsembleMember | LanguageModel] = ()) -> None:
         self.members = tuple(one if isinstance(one, EnsembleMember) else EnsembleMember(one) for one in members)
@@ -41,24 +41,24 @@ class Ensemble:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, which tell settings apart."""
+        """The names of the models; they contain the settings."""
         return tuple(member.model.name for member in self.members)
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """The weights, in the order of the names."""
+        """The weights in the order of the names."""
         return tuple(member.weight for member in self.members)
 
-    def recorded(self, path: Path) -> "Ensemble":
-        """The same models, each exchange of them written to one file."""
-        voices = [Voice(name=member.model.name, weight=member.weight) for member in self.members]
-        tape = Tape(path, voices)
+    def record_to(self, path: Path) -> "Ensemble":
+        """Return the same models with every exchange written to one file."""
+        voices = [TranscriptModel(name=member.model.name, weight=member.weight) for member in self.members]
+        tape = TranscriptFile(path, voices)
         return Ensemble(
             [EnsembleMember(TranscriptWriter(member.model, tape), member.weight) for member in self.members]
         )
 
     @classmethod
-    def replayed(cls, path: Path) -> "Ensemble":
-        """The models of a recording, which answer what they answered then."""
+    def replay_from(cls, path: Path) -> "Ensemble":
+        """Return the models of a transcript, which repeat their recorded answers."""
         recording = Transcript(path)
         return cls([EnsembleMember(Replayer(recording, voice.name), voice.weight) for voice in recording.voices])

@@ -1,39 +1,22 @@
-"""What goes wrong with a model, by kind; no message here ever holds a key. Knows no provider.
-
-ModelError                  exit   tries   billed
-├── MissingKey           2             no key in the variable it is read from
-├── MissingLibrary       2             the client libraries are not installed
-├── UnknownPrice         2             a budget in dollars, and a model whose price nobody knows
-├── RequestFailed        3             one request came to nothing
-│   ├── TimedOut               2   maybe
-│   ├── RateLimited            all no
-│   ├── ServerFailed           all no
-│   ├── Unreachable            all maybe
-│   ├── Malformed              3   maybe
-│   ├── EmptyText              2   yes
-│   └── Rejected               1   no
-├── BudgetSpent          3             the next request could cost more than is left
-├── ScriptEnded          3             a scripted model has no answer left
-└── ReplayMismatch       3             a replay was asked what nobody recorded
-"""
+"""Failures of models by kind. No message contains a key."""
 
 from warpsmith.base import WarpsmithError
 
 
 class ModelError(WarpsmithError):
-    """A model gave no answer; a search goes on without it. `usd` is what asking may have cost all the same."""
+    """A model gave no answer; a search continues without it. `usd` is what the request may have cost."""
 
     usd: float = 0.0
 
 
 class MissingKey(ModelError):
-    """The variable that a provider's key is read from is not set or cannot be a key."""
+    """The environment variable of a provider's key is unset or holds no key."""
 
     exit_code = 2
 
 
 class MissingLibrary(ModelError):
-    """The client libraries are an extra of the package, and are not here."""
+    """The client library, an optional dependency, is not installed."""
 
     exit_code = 2
 
@@ -45,10 +28,10 @@ class UnknownPrice(ModelError):
 
 
 class RequestFailed(ModelError):
-    """One request to a model failed: which model, how, and what helps.
+    """One failed request: the model, the failure and the way out.
 
-    `tries` bounds how often the same request is made in all; None leaves it to the patience of the caller. `billed`
-    says whether the provider may charge for it; what may have been charged counts as spent.
+    `tries` bounds how often the request is made; None leaves it to the caller's patience. `billed` says whether the
+    provider may charge for it; a possible charge counts as spent.
     """
 
     what = "failed"
@@ -64,7 +47,7 @@ class RequestFailed(ModelError):
 
 
 class TimedOut(RequestFailed):
-    """No whole answer came within the time limit."""
+    """No complete answer within the time limit."""
 
     what = "timed out"
     remedy = "Give it longer with timeout_s=SECONDS."
@@ -73,7 +56,7 @@ class TimedOut(RequestFailed):
 
 
 class RateLimited(RequestFailed):
-    """The provider wants fewer requests."""
+    """The provider asks for fewer requests."""
 
     what = "is rate limited"
     remedy = "Lower concurrency=N for this provider, or wait."
@@ -86,7 +69,7 @@ class ServerFailed(RequestFailed):
 
 
 class Unreachable(RequestFailed):
-    """The connection could not be made, or broke."""
+    """The connection failed or broke."""
 
     what = "cannot be reached"
     remedy = "Check the network and base_url."
@@ -94,7 +77,7 @@ class Unreachable(RequestFailed):
 
 
 class Malformed(RequestFailed):
-    """An answer that is not what the protocol says: not JSON, another shape, another content type."""
+    """An answer that violates the protocol: not JSON, another shape, another content type."""
 
     what = "answered outside the protocol"
     remedy = "Check that base_url speaks the protocol of this provider."
@@ -103,7 +86,7 @@ class Malformed(RequestFailed):
 
 
 class EmptyText(RequestFailed):
-    """An answer with no text in it, without a refusal."""
+    """An answer without text and without a refusal."""
 
     what = "answered with no text"
     remedy = "If it ran out of tokens while thinking, raise max_tokens=N or lower effort=LEVEL."
@@ -112,7 +95,7 @@ class EmptyText(RequestFailed):
 
 
 class Rejected(RequestFailed):
-    """The provider will not serve this request however often it is made: key, model name, quota, size."""
+    """A request that the provider will never serve: wrong key, model name, quota or size."""
 
     what = "was rejected"
     remedy = "Check the key, the model's name, the account's credit and the length of the prompt."
@@ -120,12 +103,12 @@ class Rejected(RequestFailed):
 
 
 class BudgetSpent(ModelError):
-    """The next request could cost more than is left of the budget; nothing was sent."""
+    """The next request could exceed the budget; it was not sent."""
 
 
 class ScriptEnded(ModelError):
-    """A scripted model was asked more often than its script answers."""
+    """A scripted model received more questions than its script answers."""
 
 
 class ReplayMismatch(ModelError):
-    """A replay was asked a prompt that its recording does not hold."""
+    """A replayed model received a prompt that its transcript does not contain."""

@@ -1,4 +1,4 @@
-"""At most so many requests at once, for all models of a provider. Knows no model."""
+"""A limit on concurrent requests, shared by all models of a provider."""
 
 import asyncio
 import weakref
@@ -6,7 +6,7 @@ from types import TracebackType
 
 
 class Gate:
-    """An `async with` that at most `limit` hold at a time in an event loop; a later loop starts anew."""
+    """An `async with` that at most `limit` tasks of an event loop hold at a time."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

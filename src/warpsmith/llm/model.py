@@ -1,4 +1,4 @@
-"""The nouns: a prompt, an answer, and the protocol between them. Knows no provider and no price."""
+"""Prompt, answer, and the protocol of a language model."""
 
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -9,13 +9,13 @@ from warpsmith.base import digest
 
 
 class Frozen(BaseModel):
-    """A frozen value, closed to unknown keys."""
+    """A frozen model that refuses unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Prompt(Frozen):
-    """What a model is asked; `kind` says for what (`translate`, `propose`, `review`, `summarize`, …)."""
+    """A question for a model; `kind` is its purpose (`translate`, `propose`, `review`, `summarize`, …)."""
 
     system: str
     user: str
@@ -23,12 +23,12 @@ class Prompt(Frozen):
 
     @property
     def key(self) -> str:
-        """The hash of its content. A model's name holds its settings, so (name, key) stands for a request."""
+        """The hash of the content. (model name, key) identifies a request, because the name contains the settings."""
         return digest("prompt", self.kind, self.system, self.user)
 
 
-class Finish(StrEnum):
-    """Why an answer ends: by itself, at `max_tokens`, refused, or for a reason the provider did not say."""
+class FinishReason(StrEnum):
+    """Why an answer ends: complete, cut at `max_tokens`, refused, or not stated."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -37,9 +37,9 @@ class Finish(StrEnum):
 
 
 class ModelAnswer(Frozen):
-    """What a model said and what it took, with failed attempts at it; `usd` is None when nobody knows the price.
+    """A model's text with its tokens, cost and failed attempts; `usd` is None if the price is unknown.
 
-    `model` is the name it was asked under; `served` is what the provider says answered.
+    `model` is the name in the request, `served` the name that the provider returned.
     """
 
     text: str
@@ -49,24 +49,24 @@ class ModelAnswer(Frozen):
     output_tokens: int = 0
     usd: float | None = None
     seconds: float = 0.0
-    finish: Finish = Finish.STOP
+    finish: FinishReason = FinishReason.STOP
 
     @property
-    def refused(self) -> bool:
-        """Whether the model, or a filter before it, would not answer; the text is then its excuse, if any."""
-        return self.finish is Finish.REFUSAL
+    def is_refused(self) -> bool:
+        """Whether the model or a content filter refused; the text may state why."""
+        return self.finish is FinishReason.REFUSAL
 
     @property
-    def cut(self) -> bool:
-        """Whether it ends at `max_tokens` and not by itself."""
-        return self.finish is Finish.LENGTH
+    def is_cut_off(self) -> bool:
+        """Whether the answer was cut at `max_tokens`."""
+        return self.finish is FinishReason.LENGTH
 
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """Anything that answers a prompt: a provider's model, a script, a recording.
+    """Anything that answers prompts: a provider's model, a script, a transcript.
 
-    `name` tells models with other settings apart. `ask` raises a `ModelError`; a refusal is an answer.
+    The name contains the settings. `ask` raises ModelError; a refusal is an answer.
     """
 
     @property

@@ -1,8 +1,8 @@
-"""From a name to a model that answers: key, price, places, budget and patience put together."""
+"""Opening of a model by name: key, price, request limit, budget and retries."""
 
 import logging
 
-from warpsmith.llm.dialects import load
+from warpsmith.llm.dialects import import_client
 from warpsmith.llm.ensemble import Ensemble, EnsembleMember
 from warpsmith.llm.errors import UnknownPrice
 from warpsmith.llm.gate import Gate
@@ -21,28 +21,28 @@ LOG = logging.getLogger(__name__)
 def open_model(
     text: str, settings: Settings | None = None, spend: Spend | None = None, patience: Patience | None = None
 ) -> LanguageModel:
-    """A model by name, `openai:gpt-5,temperature=0.7`; what the text does not set, `settings` do."""
+    """Open a model by name, such as `openai:gpt-5,temperature=0.7`; `settings` are defaults."""
     spec = parse_model(text, settings)
-    return _open(spec, spend or Spend(), Gate(spec.settings.concurrency), patience)
+    return _open_spec(spec, spend or Spend(), Gate(spec.settings.concurrency), patience)
 
 
 def open_ensemble(text: str, spend: Spend | None = None) -> Ensemble:
-    """The models of a `--models` text, on one budget; those of one provider share its places."""
+    """Open the models of a `--models` text on one budget; models of one provider share its request limit."""
     specs, purse = parse_models(text), spend or Spend()
-    gates = {name: Gate(_places(specs, name)) for name in {spec.provider.name for spec in specs}}
+    gates = {name: Gate(_request_limit(specs, name)) for name in {spec.provider.name for spec in specs}}
     return Ensemble(
-        [EnsembleMember(_open(spec, purse, gates[spec.provider.name]), spec.settings.weight) for spec in specs]
+        [EnsembleMember(_open_spec(spec, purse, gates[spec.provider.name]), spec.settings.weight) for spec in specs]
     )
 
 
-def _places(specs: tuple[ModelSpec, ...], provider: str) -> int:
-    """How many requests a provider takes at once: the least that its models say."""
+def _request_limit(specs: tuple[ModelSpec, ...], provider: str) -> int:
+    """Return the smallest request limit that the models of a provider set."""
     return min(spec.settings.concurrency for spec in specs if spec.provider.name == provider)
 
 
-def _open(spec: ModelSpec, spend: Spend, gate: Gate, patience: Patience | None = None) -> LanguageModel:
+def _open_spec(spec: ModelSpec, spend: Spend, gate: Gate, patience: Patience | None = None) -> LanguageModel:
     key = find_key(spec.provider, spec.settings, spec.name)
-    load(spec.provider.dialect)
+    import_client(spec.provider.dialect)
     tariff = Tariff.of(spec)
     _check_price(spec, tariff, spend)
 
@@ -54,7 +54,7 @@ def _open(spec: ModelSpec, spend: Spend, gate: Gate, patience: Patience | None =
 
 
 def _check_price(spec: ModelSpec, tariff: Tariff, spend: Spend) -> None:
-    """Say once that a price is unknown; with a budget to hold, refuse."""
+    """Warn once if a price is unknown. Raise UnknownPrice if there is a budget to hold."""
     if tariff.usd(1, 1) is not None:
         return
     way = f"Give it: {spec.name},usd_per_mtok=IN/OUT (0 for a model that costs nothing)"

@@ -1,4 +1,4 @@
-"""Asking again: which failures, how often, after how long. Knows no provider."""
+"""Retries: which failures, how often, after how many seconds."""
 
 import asyncio
 import logging
@@ -14,9 +14,9 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Patience:
-    """Pauses double from `first_s` to `longest_s`, each drawn between half and all of it.
+    """Pauses that double from `first_s` to `longest_s`, each drawn between half and all of it.
 
-    A provider's Retry-After is waited out in full, up to `most_s`; one that asks for longer is not asked again.
+    A provider's Retry-After is obeyed up to `most_s` seconds; a longer one ends the retries.
     """
 
     attempts: int = 5
@@ -25,7 +25,7 @@ class Patience:
     most_s: float = 300.0
 
     def pause_s(self, error: RequestFailed, tried: int, share: float) -> float | None:
-        """How long to wait after the attempt of that number failed; None when it is not to be made again."""
+        """Return the pause after attempt number `tried`, or None to stop."""
         if tried >= min(self.attempts, error.tries or self.attempts):
             return None
         asked = error.retry_after_s or 0.0
@@ -36,7 +36,7 @@ class Patience:
 
 
 class PatientModel:
-    """A model asked again after a failure that may pass."""
+    """A model that repeats a request after a temporary failure."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class PatientModel:
         return self._model.name
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
-        """The first whole answer, or the last failure; either with what all attempts cost."""
+        """Return the first complete answer or raise the last failure, with the cost of all attempts."""
         tried, lost_usd = 0, 0.0
         while True:
             tried += 1
             try:
-                return _whole(await self._model.ask(prompt), lost_usd)
+                return _require_text(await self._model.ask(prompt), lost_usd)
             except ModelError as error:
                 error.usd = lost_usd = lost_usd + error.usd
                 pause_s = self._pause_s(error, tried)
@@ -73,9 +73,9 @@ class PatientModel:
         return self._patience.pause_s(error, tried, self._draw()) if isinstance(error, RequestFailed) else None
 
 
-def _whole(answer: ModelAnswer, lost_usd: float) -> ModelAnswer:
-    """An answer that says something, with what the attempts before it cost."""
-    if answer.text.strip() or answer.refused:
+def _require_text(answer: ModelAnswer, lost_usd: float) -> ModelAnswer:
+    """Return an answer with text, plus the cost of earlier attempts. Raise EmptyText if there is none."""
+    if answer.text.strip() or answer.is_refused:
         return answer.model_copy(update={"usd": (answer.usd or 0.0) + lost_usd}) if lost_usd else answer
     empty = EmptyText(answer.model, f"it ended by {answer.finish} after {answer.output_tokens} tokens")
     empty.usd = answer.usd or 0.0

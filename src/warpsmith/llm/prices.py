@@ -1,4 +1,4 @@
-"""What a request costs: the price that the settings give, else the table of `genai-prices`. Never asks a network."""
+"""Cost of a request: the price in the settings, else the table of `genai-prices`. Uses no network."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ OVERHEAD_TOKENS = 64  # what a protocol adds around the text of a prompt
 
 @dataclass(frozen=True)
 class Tariff:
-    """The price of one model: given, free, or looked up by provider and name."""
+    """The price of one model: set, free, or looked up by provider and name."""
 
     provider: str
     model: str
@@ -20,24 +20,27 @@ class Tariff:
 
     @classmethod
     def of(cls, spec: ModelSpec) -> "Tariff":
-        """The tariff of a model; one of a free provider costs nothing."""
+        """Return the tariff of a model; a free provider's costs nothing."""
         given = spec.settings.usd_per_mtok or (Price(input_usd=0, output_usd=0) if spec.provider.free else None)
         provider = spec.provider.name.removesuffix("-chat")
         return cls(provider, spec.model, spec.settings.base_url or spec.provider.base_url, given)
 
     def usd(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float | None:
-        """Dollars for so many tokens, of which so many of the input were read from a cache; None when unknown."""
+        """Return the dollars for the tokens, or None if unknown. `cached_tokens` are a part of the input."""
         if self.given is not None:
             return self.given.usd(input_tokens, output_tokens)
-        return _listed(self, input_tokens, output_tokens, cached_tokens)
+        return _listed_price_usd(self, input_tokens, output_tokens, cached_tokens)
 
     def bound_usd(self, prompt: Prompt, max_tokens: int) -> float | None:
-        """More than the request can cost: no token is shorter than a byte, and no answer longer than `max_tokens`."""
+        """Return an upper bound of a request's cost.
+
+        No token is shorter than a byte, and no answer is longer than `max_tokens`.
+        """
         size = len(prompt.system.encode()) + len(prompt.user.encode()) + OVERHEAD_TOKENS
         return self.usd(size, max_tokens)
 
 
-def _listed(tariff: Tariff, input_tokens: int, output_tokens: int, cached_tokens: int) -> float | None:
+def _listed_price_usd(tariff: Tariff, input_tokens: int, output_tokens: int, cached_tokens: int) -> float | None:
     import genai_prices
 
     usage = genai_prices.Usage(

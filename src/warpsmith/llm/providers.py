@@ -1,4 +1,4 @@
-"""Who serves models: one row a provider, and the key from its variable. Knows no protocol."""
+"""Providers of models, one row each, and where their keys are read."""
 
 import os
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from enum import StrEnum
 
 from pydantic import SecretStr
 
-from warpsmith.base import UsageError, nearest
+from warpsmith.base import UsageError, find_nearest
 from warpsmith.llm.errors import MissingKey
 from warpsmith.llm.settings import Settings
 
 
 class Dialect(StrEnum):
-    """The protocol spoken; each is a function of `dialects`."""
+    """The protocol of a provider; each has a function in `dialects`."""
 
     RESPONSES = "responses"
     CHAT = "chat"
@@ -22,9 +22,9 @@ class Dialect(StrEnum):
 
 @dataclass(frozen=True)
 class Provider:
-    """One row: the name before the colon, the variables its key may be in, and the protocol.
+    """One provider: its name before the colon, the variables of its key, its protocol.
 
-    Without `base_url` the client library knows the address. `keyless` serves without a key; `free` costs no dollars.
+    Without `base_url` the client library knows the address. `keyless` providers need no key; `free` ones cost nothing.
     """
 
     name: str
@@ -48,22 +48,22 @@ PROVIDERS = (
 
 
 def find_provider(name: str) -> Provider:
-    """The row of that name, or a message with the nearest ones."""
+    """Return the provider of a name. Raise UsageError with the nearest names."""
     rows = {row.name: row for row in PROVIDERS}
     if name in rows:
         return rows[name]
-    close = nearest(name, rows, most=1)
+    close = find_nearest(name, rows, most=1)
     guess = f" Did you mean {close[0]}?" if close else ""
     raise UsageError(f"Model provider {name!r} does not exist.{guess} Known are {', '.join(rows)}.")
 
 
 def key_variables() -> tuple[str, ...]:
-    """Every variable that a row reads a key from."""
+    """Return every environment variable that can hold a key."""
     return tuple(dict.fromkeys(variable for row in PROVIDERS for variable in row.keys))
 
 
 def find_key(row: Provider, settings: Settings, model: str) -> SecretStr | None:
-    """The key, wrapped so that nothing prints it; None where the row needs none."""
+    """Return the wrapped key, or None if the provider needs none."""
     variables = (settings.key_env,) if settings.key_env else row.keys
     for variable in variables:
         if text := os.environ.get(variable, "").strip():

@@ -1,4 +1,4 @@
-"""A provider's model: one request, one answer or one typed failure. Knows no budget and no retries."""
+"""A provider's model: one request, and one answer or typed failure. Retries and budgets wrap it."""
 
 import asyncio
 import functools
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from warpsmith.llm.dialects import DIALECTS, Wire
+from warpsmith.llm.dialects import DIALECTS, ClientParts
 from warpsmith.llm.errors import RequestFailed, TimedOut
 from warpsmith.llm.gate import Gate
 from warpsmith.llm.model import ModelAnswer, Prompt
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class RemoteModel:
-    """One model of one provider. Each request has a connection of its own, so any event loop may ask."""
+    """One model of one provider. Each request opens its own connection, so any event loop may ask."""
 
     def __init__(self, spec: ModelSpec, key: SecretStr | None, gate: Gate) -> None:
         self._spec = spec
@@ -40,8 +40,8 @@ class RemoteModel:
         return f"RemoteModel({self.name!r})"
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
-        """One request when the provider has a place free."""
-        from warpsmith.llm.seam import answer
+        """Send one request when the provider's limit allows it."""
+        from warpsmith.llm.seam import translate_answer
 
         async with self._gate:
             start = time.perf_counter()
@@ -49,13 +49,13 @@ class RemoteModel:
             seconds = time.perf_counter() - start
         if isinstance(outcome, RequestFailed):
             raise outcome  # here, where no foreign exception with the request and its headers is its context
-        return answer(outcome, self.name, seconds, self._tariff, self._key)
+        return translate_answer(outcome, self.name, seconds, self._tariff, self._key)
 
     async def _attempt(self, prompt: Prompt) -> "ModelResponse | RequestFailed":
         from pydantic_ai.direct import model_request
         from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-        from warpsmith.llm.seam import FOREIGN, failure
+        from warpsmith.llm.seam import FOREIGN, translate_failure
 
         message = ModelRequest(parts=[UserPromptPart(prompt.user)], instructions=prompt.system or None)
         timeout_s = self._spec.settings.timeout_s
@@ -65,7 +65,7 @@ class RemoteModel:
         except TimeoutError:
             return TimedOut(self.name, f"no whole answer within {timeout_s:g} s")
         except FOREIGN as error:
-            return failure(error, self.name, self._key)
+            return translate_failure(error, self.name, self._key)
 
     @asynccontextmanager
     async def _client(self) -> "AsyncIterator[Client]":
@@ -74,8 +74,10 @@ class RemoteModel:
         spec = self._spec
         address = spec.settings.base_url or spec.provider.base_url
         # No redirects: they would carry the key to another host.
-        async with httpx2.AsyncClient(verify=_trust(), timeout=spec.settings.timeout_s, follow_redirects=False) as http:
-            yield DIALECTS[spec.provider.dialect](Wire(spec.provider.name, spec.model, self._key, address, http))
+        async with httpx2.AsyncClient(
+            verify=_load_certificates(), timeout=spec.settings.timeout_s, follow_redirects=False
+        ) as http:
+            yield DIALECTS[spec.provider.dialect](ClientParts(spec.provider.name, spec.model, self._key, address, http))
 
     def _settings(self) -> "ModelSettings":
         from pydantic_ai.settings import ModelSettings
@@ -91,8 +93,8 @@ class RemoteModel:
 
 
 @functools.cache
-def _trust() -> ssl.SSLContext:
-    """The certificates, read once: that takes longer than opening a connection."""
+def _load_certificates() -> ssl.SSLContext:
+    """Load the certificates once: loading takes longer than a connection."""
     import httpx2
 
     return httpx2.create_ssl_context()

@@ -1,4 +1,4 @@
-"""Recording the traffic of models, and answering from a recording without key or network."""
+"""Recording of model traffic into a transcript, and answers from one without key or network."""
 
 import threading
 from collections import defaultdict, deque
@@ -9,48 +9,53 @@ from pathlib import Path
 from warpsmith.llm import errors
 from warpsmith.llm.errors import ModelError, ReplayMismatch, RequestFailed
 from warpsmith.llm.model import LanguageModel, ModelAnswer, Prompt
-from warpsmith.llm.tape import Exchange, Failure, Tape, Voice, read_tape
+from warpsmith.llm.tape import Exchange, RecordedFailure, TranscriptFile, TranscriptModel, read_transcript
 
 SHOWN_CHARACTERS = 120
 
 
 class TranscriptWriter:
-    """A model whose every exchange, failures too, goes into a file."""
+    """A model that writes every exchange, failures included, to a file."""
 
-    def __init__(self, model: LanguageModel, tape: Tape | Path) -> None:
+    def __init__(self, model: LanguageModel, tape: TranscriptFile | Path) -> None:
         self._model = model
-        self._tape = tape if isinstance(tape, Tape) else Tape(tape, [Voice(name=model.name)])
+        self._tape = (
+            tape if isinstance(tape, TranscriptFile) else TranscriptFile(tape, [TranscriptModel(name=model.name)])
+        )
 
     @property
     def name(self) -> str:
         return self._model.name
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
-        """Ask, and keep what came of it."""
+        """Ask the model and store the outcome."""
         try:
             answer = await self._model.ask(prompt)
         except ModelError as error:
-            self._tape.add(Exchange(model=self.name, prompt=prompt, failure=Failure.of(error)))
+            self._tape.add(Exchange(model=self.name, prompt=prompt, failure=RecordedFailure.of(error)))
             raise
         self._tape.add(Exchange(model=self.name, prompt=prompt, answer=answer))
         return answer
 
 
 class Transcript:
-    """The exchanges of a file, each given out once, those of one prompt in the order they were made."""
+    """The exchanges of a file, each used once; equal prompts in their recorded order."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        header, self.exchanges = read_tape(path)
+        header, self.exchanges = read_transcript(path)
         spoke = dict.fromkeys(exchange.model for exchange in self.exchanges)
-        self.voices = header.voices or tuple(Voice(name=name) for name in spoke)
+        self.voices = header.voices or tuple(TranscriptModel(name=name) for name in spoke)
         self._lock = threading.Lock()
         self._left: dict[str, deque[Exchange]] = defaultdict(deque)
         for exchange in self.exchanges:
             self._left[exchange.prompt.key].append(exchange)
 
     def take(self, prompt: Prompt, model: str | None) -> Exchange:
-        """The next exchange of a prompt with a model, or with any; a mismatch says where the prompts part."""
+        """Return the next exchange of a prompt with a model (any if None).
+
+        Raise ReplayMismatch with the first different line if there is none.
+        """
         with self._lock:
             queue = self._left[prompt.key]
             for place, exchange in enumerate(queue):
@@ -66,25 +71,25 @@ class Transcript:
             return f"{self.path} answers {asked} {len(same)} times, and all are used. Record again with --record."
         if same:
             return f"{self.path} holds this prompt for {same[0].model}; {model} was asked. Use the same --models."
-        nearest = self._nearest(prompt)
+        nearest = self._closest_prompt(prompt)
         if nearest is None:
             return f"{self.path} has no {prompt.kind} prompt left to compare {asked} with. Record again with --record."
         return (
-            f"{self.path} does not hold {asked}. The nearest recorded one is on line {self._line(nearest)}, and "
-            f"differs in {difference(nearest.prompt, prompt)}. Record again with --record, or undo the change."
+            f"{self.path} does not hold {asked}. The nearest recorded one is on line {self._line_number(nearest)}, and "
+            f"differs in {describe_difference(nearest.prompt, prompt)}. Record again with --record, or undo the change."
         )
 
-    def _nearest(self, prompt: Prompt) -> Exchange | None:
-        """Among those of the same kind not yet used, the one that agrees longest from the start."""
+    def _closest_prompt(self, prompt: Prompt) -> Exchange | None:
+        """Return the unused exchange of the same kind with the longest common beginning."""
         left = [exchange for queue in self._left.values() for exchange in queue if exchange.prompt.kind == prompt.kind]
-        return max(left, key=lambda old: _agreement(old.prompt, prompt), default=None)
+        return max(left, key=lambda old: _count_equal_lines(old.prompt, prompt), default=None)
 
-    def _line(self, exchange: Exchange) -> int:
+    def _line_number(self, exchange: Exchange) -> int:
         return next(place for place, old in enumerate(self.exchanges, 2) if old is exchange)
 
 
 class Replayer:
-    """A model that answers from a recording; with `model`, only from what that one said."""
+    """A model that answers from a transcript; `model` selects one recorded model."""
 
     def __init__(self, recording: Transcript | Path, model: str | None = None) -> None:
         self._recording = recording if isinstance(recording, Transcript) else Transcript(recording)
@@ -92,21 +97,23 @@ class Replayer:
 
     @property
     def name(self) -> str:
-        """The name it was recorded under."""
+        """The recorded name."""
         names = [voice.name for voice in self._recording.voices]
         return self._only or (names[0] if len(names) == 1 else "replay")
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
-        """What was answered, or the failure that was met, when this was recorded."""
+        """Return the recorded answer or raise the recorded failure."""
         exchange = self._recording.take(prompt, self._only)
         if exchange.answer is not None:
             return exchange.answer
-        raise _raised(exchange)
+        raise _rebuild_error(exchange)
 
 
-def _raised(exchange: Exchange) -> ModelError:
-    """The recorded failure as the error it was."""
-    failure = exchange.failure or Failure(kind="ModelError", message="neither an answer nor a failure was recorded")
+def _rebuild_error(exchange: Exchange) -> ModelError:
+    """Return the recorded failure as an exception of its class."""
+    failure = exchange.failure or RecordedFailure(
+        kind="ModelError", message="neither an answer nor a failure was recorded"
+    )
     kind = getattr(errors, failure.kind, ModelError)
     if not (isinstance(kind, type) and issubclass(kind, ModelError)):
         kind = ModelError
@@ -115,30 +122,30 @@ def _raised(exchange: Exchange) -> ModelError:
     return error
 
 
-def difference(recorded: Prompt, asked: Prompt) -> str:
-    """The first line in which two prompts differ, in words."""
+def describe_difference(recorded: Prompt, asked: Prompt) -> str:
+    """Describe the first line in which two prompts differ."""
     for part in ("system", "user"):
         pairs = zip_longest(getattr(recorded, part).splitlines(), getattr(asked, part).splitlines())
         for place, (old, new) in enumerate(pairs, 1):
             if old != new:
-                return f"line {place} of its {part} text: recorded {_shown(old)}, asked {_shown(new)}"
+                return f"line {place} of its {part} text: recorded {_quote_line(old)}, asked {_quote_line(new)}"
     return "its line ends"
 
 
-def _shown(line: str | None) -> str:
+def _quote_line(line: str | None) -> str:
     if line is None:
         return "no such line"
     return repr(line if len(line) <= SHOWN_CHARACTERS else line[:SHOWN_CHARACTERS] + "…")
 
 
-def _agreement(one: Prompt, other: Prompt) -> int:
-    """How many lines agree from the start."""
-    return _common(one.system.splitlines(), other.system.splitlines()) + _common(
+def _count_equal_lines(one: Prompt, other: Prompt) -> int:
+    """Return the number of equal lines at the start."""
+    return _count_common_prefix(one.system.splitlines(), other.system.splitlines()) + _count_common_prefix(
         one.user.splitlines(), other.user.splitlines()
     )
 
 
-def _common(one: Iterable[str], other: Iterable[str]) -> int:
+def _count_common_prefix(one: Iterable[str], other: Iterable[str]) -> int:
     count = 0
     for left, right in zip(one, other, strict=False):
         if left != right:

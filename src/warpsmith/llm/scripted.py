@@ -1,4 +1,4 @@
-"""A model that answers from a script, for tests, demos and whoever wants to see the loop turn. No network."""
+"""A model that answers from a script, for tests and demonstrations. Uses no network."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,9 +10,9 @@ BYTES_PER_TOKEN = 4  # as good as any for a fake
 
 
 class ScriptedModel:
-    """Answers in turn from a list, or from a function of the prompt; an error in the script is raised.
+    """A model that answers from a list in turn, or from a function of the prompt.
 
-    `asked` holds every prompt it was given, in order.
+    An error in the script is raised. `asked` holds every prompt in order.
     """
 
     def __init__(self, script: Sequence[Line] | Callable[[Prompt], Line], name: str = "scripted") -> None:
@@ -25,14 +25,14 @@ class ScriptedModel:
         return self._name
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
-        """The next line of the script."""
+        """Return the next line of the script."""
         self.asked.append(prompt)
-        line = self._line(prompt)
+        line = self._next_line(prompt)
         if isinstance(line, ModelError):
             raise line
-        return self._spoken(prompt, line) if isinstance(line, str) else line
+        return self._make_answer(prompt, line) if isinstance(line, str) else line
 
-    def _line(self, prompt: Prompt) -> Line:
+    def _next_line(self, prompt: Prompt) -> Line:
         if callable(self._script):
             return self._script(prompt)
         turn = len(self.asked)
@@ -40,7 +40,7 @@ class ScriptedModel:
             raise ScriptEnded(f"{self.name} was asked {turn} times; its script has {len(self._script)} answers.")
         return self._script[turn - 1]
 
-    def _spoken(self, prompt: Prompt, text: str) -> ModelAnswer:
+    def _make_answer(self, prompt: Prompt, text: str) -> ModelAnswer:
         tokens_in = (len(prompt.system) + len(prompt.user)) // BYTES_PER_TOKEN
         tokens_out = len(text) // BYTES_PER_TOKEN
         return ModelAnswer(text=text, model=self.name, input_tokens=tokens_in, output_tokens=tokens_out, usd=0.0)

@@ -1,4 +1,4 @@
-"""Foreign failures and answers into ours, in one place. Nothing of a request, and no key, comes along."""
+"""Translation of a client library's answers and failures. No request and no key is copied."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from warpsmith.llm.errors import (
     TimedOut,
     Unreachable,
 )
-from warpsmith.llm.model import Finish, ModelAnswer
+from warpsmith.llm.model import FinishReason, ModelAnswer
 
 if TYPE_CHECKING:
     from warpsmith.llm.prices import Tariff
@@ -43,19 +43,19 @@ CATEGORIES: tuple[tuple[type[BaseException], type[RequestFailed]], ...] = (
 # What client libraries raise over an answer of another shape than they expect.
 SHAPE = (ValidationError, ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError)
 FOREIGN = (theirs.AgentRunError, theirs.UserError, httpx2.HTTPError, httpx2.InvalidURL, *SHAPE)
-FINISHES = {"stop": Finish.STOP, "length": Finish.LENGTH, "content_filter": Finish.REFUSAL}
+FINISHES = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH, "content_filter": FinishReason.REFUSAL}
 
 
-def failure(error: BaseException, model: str, key: SecretStr | None) -> RequestFailed:
-    """Our failure for theirs."""
+def translate_failure(error: BaseException, model: str, key: SecretStr | None) -> RequestFailed:
+    """Translate a client library's error to RequestFailed."""
     category = next((ours for foreign, ours in CATEGORIES if isinstance(error, foreign)), Malformed)
     if isinstance(error, theirs.ModelHTTPError) and error.status_code == 408:
         category = TimedOut
     after_s = error.retry_after if isinstance(error, theirs.ModelAPIError) else None
-    return category(model, clean(_detail(error), key)[:DETAIL_CHARACTERS], after_s)
+    return category(model, redact(_describe_error(error), key)[:DETAIL_CHARACTERS], after_s)
 
 
-def _detail(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     if isinstance(error, theirs.ModelHTTPError):
         return f"HTTP {error.status_code}, {error.body}"
     if isinstance(error, theirs.AgentRunError):
@@ -65,33 +65,35 @@ def _detail(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def answer(response: ModelResponse, name: str, seconds: float, tariff: "Tariff", key: SecretStr | None) -> ModelAnswer:
-    """Our answer for theirs; thinking is not part of the text."""
+def translate_answer(
+    response: ModelResponse, name: str, seconds: float, tariff: "Tariff", key: SecretStr | None
+) -> ModelAnswer:
+    """Translate a client library's answer; thinking is not part of the text."""
     usage = response.usage
     if not (response.parts or response.finish_reason or usage.input_tokens):
         raise Malformed(name, "it has neither a text nor an end nor a count of tokens")
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     details = response.provider_details or {}
     return ModelAnswer(
-        text=clean(text or str(details.get("refusal") or ""), key),
+        text=redact(text or str(details.get("refusal") or ""), key),
         model=name,
-        served=clean(response.model_name or "", key),
+        served=redact(response.model_name or "", key),
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
-        usd=_usd(usage, tariff),
+        usd=_cost_usd(usage, tariff),
         seconds=seconds,
-        finish=FINISHES.get(response.finish_reason or "", Finish.OTHER),
+        finish=FINISHES.get(response.finish_reason or "", FinishReason.OTHER),
     )
 
 
-def _usd(usage: RequestUsage, tariff: "Tariff") -> float | None:
-    """The dollars, unknown where a server counts no tokens."""
+def _cost_usd(usage: RequestUsage, tariff: "Tariff") -> float | None:
+    """Return the cost, or None if the server counts no tokens."""
     if usage.input_tokens == 0:
         return None
     return tariff.usd(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
 
 
-def clean(text: str, key: SecretStr | None) -> str:
-    """Text as it may be kept: without the key, should a server send it back, and fit for UTF-8."""
+def redact(text: str, key: SecretStr | None) -> str:
+    """Remove the key from a text and make it valid UTF-8."""
     whole = text.encode("utf-8", "replace").decode()
     return whole.replace(key.get_secret_value(), REMOVED) if key else whole

@@ -1,4 +1,4 @@
-"""How a model is asked: the settings of one model, each with its bounds. Knows no provider."""
+"""Settings of one model, each with its bounds."""
 
 import re
 from typing import Any, Literal
@@ -13,18 +13,18 @@ SHAPING = ("temperature", "max_tokens", "effort")  # what changes an answer; the
 
 
 class Price(Frozen):
-    """Dollars a million tokens, in and out; written `1.25/10`, or `0` for both."""
+    """Dollars per million tokens, in and out; written `1.25/10`, or `0` for both."""
 
     input_usd: float = Field(ge=0, allow_inf_nan=False)
     output_usd: float = Field(ge=0, allow_inf_nan=False)
 
     def usd(self, input_tokens: int, output_tokens: int) -> float:
-        """What so many tokens cost."""
+        """Return the cost of the tokens in dollars."""
         return (input_tokens * self.input_usd + output_tokens * self.output_usd) / 1e6
 
 
 class Settings(Frozen):
-    """The settings of one model. `key_env` names the variable with the key; the key itself is never a setting."""
+    """Settings of one model. `key_env` names the variable of the key; the key is never a setting."""
 
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     max_tokens: int = Field(default=16_384, ge=1, le=1_000_000)
@@ -40,7 +40,7 @@ class Settings(Frozen):
     @field_validator("usd_per_mtok", mode="before")
     @classmethod
     def _price(cls, value: Any) -> Any:
-        """`2` for both directions, `1.25/10` for in and out."""
+        """Parse `2` for both directions or `1.25/10` for in and out."""
         if not isinstance(value, str | int | float):
             return value
         parts = str(value).split("/")
@@ -51,7 +51,7 @@ class Settings(Frozen):
     @field_validator("key_env")
     @classmethod
     def _variable(cls, value: str | None) -> str | None:
-        """A name in capitals; a key put here by mistake is none."""
+        """Refuse a value that is no variable name, such as a key given by mistake."""
         if value is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", value):
             raise ValueError("give the name of a variable, in capitals, such as OPENAI_API_KEY")
         return value
@@ -59,7 +59,7 @@ class Settings(Frozen):
     @field_validator("base_url")
     @classmethod
     def _url(cls, value: str | None) -> str | None:
-        """An address without a password in it: it may be printed."""
+        """Refuse an address with a password in it, because addresses are printed."""
         if value is None:
             return None
         parts = urlsplit(value)

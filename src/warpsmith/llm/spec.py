@@ -1,11 +1,11 @@
-"""The text of `--models`: `openai:gpt-5,temperature=0.7;anthropic:claude-opus-5,weight=2`. Opens nothing."""
+"""The text of `--models`: `openai:gpt-5,temperature=0.7;anthropic:claude-opus-5,weight=2`."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
-from warpsmith.base import UsageError, nearest
+from warpsmith.base import UsageError, find_nearest
 from warpsmith.llm.providers import Provider, find_provider
 from warpsmith.llm.settings import SHAPING, Settings
 
@@ -16,7 +16,7 @@ SECRETS = ("key", "api_key", "token", "password", "secret")
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One model as it was written: its provider's row, its name there, its settings."""
+    """One model as written: its provider, its name there, its settings."""
 
     provider: Provider
     model: str
@@ -33,7 +33,7 @@ class ModelSpec:
 
 
 def parse_models(text: str, base: Settings | None = None) -> tuple[ModelSpec, ...]:
-    """The models of a list; `base` holds what their settings start from."""
+    """Parse a list of models; `base` holds default settings."""
     parts = [part.strip() for part in text.split(";") if part.strip()]
     if not parts:
         raise UsageError(f"The list of models is empty. Write PROVIDER:MODEL, for example {EXAMPLE}.")
@@ -43,23 +43,23 @@ def parse_models(text: str, base: Settings | None = None) -> tuple[ModelSpec, ..
         if spec in found:
             raise UsageError(f"Model {spec.name} is listed twice. To ask it more often, write weight=2.")
         found.append(spec)
-    return _numbered(found)
+    return _number_duplicates(found)
 
 
 def parse_model(text: str, base: Settings | None = None) -> ModelSpec:
-    """One model; a `UsageError` names the part that cannot be read and what could stand there."""
+    """Parse one model. Raise UsageError that names the unreadable part and what is allowed."""
     head, *rest = (part.strip() for part in text.split(","))
     provider, colon, model = head.partition(":")
     if not colon or not model.strip():
         raise UsageError(f"Model {head!r} is not PROVIDER:MODEL. Write for example {EXAMPLE}.")
     row = find_provider(provider.strip())
-    settings = _settings(model.strip(), rest, base or Settings())
+    settings = _parse_settings(model.strip(), rest, base or Settings())
     if row.base_url is None and row.name == "openai-compatible" and settings.base_url is None:
         raise UsageError(f"Model {head} needs an address: {head},base_url=http://HOST:PORT/v1")
     return ModelSpec(row, model.strip(), settings)
 
 
-def _settings(model: str, words: list[str], base: Settings) -> Settings:
+def _parse_settings(model: str, words: list[str], base: Settings) -> Settings:
     given: dict[str, str] = {}
     for word in words:
         name, equals, value = (part.strip() for part in word.partition("="))
@@ -80,7 +80,7 @@ def _settings(model: str, words: list[str], base: Settings) -> Settings:
 def _check_name(model: str, name: str, has_value: bool, given: dict[str, str]) -> None:
     known = list(Settings.model_fields)
     if name not in known:
-        close = nearest(name, known, most=1)
+        close = find_nearest(name, known, most=1)
         guess = f" Did you mean {close[0]}?" if close else ""
         raise UsageError(f"Setting {name!r} of {model} does not exist.{guess} Known are {', '.join(known)}.")
     if not has_value:
@@ -89,8 +89,8 @@ def _check_name(model: str, name: str, has_value: bool, given: dict[str, str]) -
         raise UsageError(f"Setting {name} of {model} is given twice.")
 
 
-def _numbered(specs: list[ModelSpec]) -> tuple[ModelSpec, ...]:
-    """The same specs with names that tell them apart."""
+def _number_duplicates(specs: list[ModelSpec]) -> tuple[ModelSpec, ...]:
+    """Return the specs with distinct names."""
     seen: Counter[str] = Counter()
     found = []
     for spec in specs:

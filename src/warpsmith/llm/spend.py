@@ -1,4 +1,4 @@
-"""Dollars: a budget that is held before each request is sent, and what was spent. Knows no provider."""
+"""A budget in dollars that is checked before each request."""
 
 import asyncio
 import threading
@@ -10,11 +10,11 @@ from warpsmith.llm.model import LanguageModel, ModelAnswer, Prompt
 
 
 class Spend:
-    """What was spent of a budget, shared by all models of a run, whatever their threads and event loops.
+    """Dollars spent of a budget, shared by all models, threads and event loops of a run.
 
-    Before a request the most that it can cost is reserved, afterwards what it did cost is settled. So the sum never
-    passes the budget. What a failed request may have cost counts in full, as `doubtful_usd`. A resumed run starts
-    from `settled_usd`, what it had spent before.
+    Before a request its largest possible cost is reserved, afterwards its real cost is settled. So the sum never
+    exceeds the budget. A failed request's possible cost counts in full, as `doubtful_usd`. A resumed run starts from
+    `settled_usd`, its cost so far.
     """
 
     def __init__(self, budget_usd: float | None = None, settled_usd: float = 0.0) -> None:
@@ -32,19 +32,19 @@ class Spend:
 
     @property
     def spent_usd(self) -> float:
-        """Settled and doubtful."""
+        """The sum of settled and doubtful dollars."""
         return self.settled_usd + self.doubtful_usd
 
     @property
     def left_usd(self) -> float:
-        """What the budget still holds; endless without one."""
+        """The rest of the budget; infinite without a budget."""
         return float("inf") if self.budget_usd is None else max(0.0, self.budget_usd - self.spent_usd)
 
     async def reserve(self, usd: float, model: str) -> None:
-        """Hold back `usd`, waiting for requests in flight if they may set enough free; else `BudgetSpent`."""
+        """Reserve `usd`. Wait while requests in flight may free enough, else raise BudgetSpent."""
         while True:
             with self._lock:
-                if self._take(usd, model):
+                if self._try_reserve(usd, model):
                     return
                 waiter = (asyncio.get_running_loop(), asyncio.Event())
                 self._waiting.append(waiter)
@@ -55,7 +55,7 @@ class Spend:
                     if waiter in self._waiting:
                         self._waiting.remove(waiter)
 
-    def _take(self, usd: float, model: str) -> bool:
+    def _try_reserve(self, usd: float, model: str) -> bool:
         if self.budget_usd is None or (self.budget_usd > 0 and usd + self.reserved_usd <= self.left_usd):
             self.reserved_usd += usd
             self.requests += 1
@@ -69,7 +69,7 @@ class Spend:
         return False
 
     def settle(self, reserved_usd: float, usd: float | None, doubtful: bool = False) -> None:
-        """Replace a reservation by what the request cost; None where nobody knows a price."""
+        """Replace a reservation by the real cost; None if the price is unknown."""
         with self._lock:
             self._in_flight -= 1
             # With nobody in flight it is 0 exactly: what rounding leaves would be waited for in vain.
@@ -86,7 +86,7 @@ class Spend:
 
 
 class MeteredModel:
-    """A model that asks a `Spend` before it sends; `bound` is the most a prompt can cost, None when unknown."""
+    """A model that reserves its cost before a request; `bound` is the largest cost, None if unknown."""
 
     def __init__(self, model: LanguageModel, spend: Spend, bound: Callable[[Prompt], float | None]) -> None:
         self._model = model
@@ -98,7 +98,7 @@ class MeteredModel:
         return self._model.name
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
-        """One request within the budget."""
+        """Send one request within the budget."""
         bound = self._bound(prompt)
         await self._spend.reserve(bound or 0.0, self.name)
         cost, doubtful = bound, True  # until we know better, as when we are cancelled or no usage is reported

@@ -1,4 +1,4 @@
-"""The file of recorded model traffic: one JSON line an exchange, under a header. Holds no key."""
+"""The transcript file: a header, then one JSON line per exchange. Contains no key."""
 
 import logging
 import os
@@ -17,46 +17,46 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T", bound=Frozen)
 
 
-class Voice(Frozen):
-    """A model that took part, and its weight in the ensemble."""
+class TranscriptModel(Frozen):
+    """A recorded model and its weight in the ensemble."""
 
     name: str
     weight: float = 1.0
 
 
 class TranscriptHeader(Frozen):
-    """The first line of a recording."""
+    """The first line of a transcript."""
 
     format: Literal["warpsmith model traffic"] = "warpsmith model traffic"
     version: Literal[1] = 1
-    voices: tuple[Voice, ...] = ()
+    voices: tuple[TranscriptModel, ...] = ()
 
 
-class Failure(Frozen):
+class RecordedFailure(Frozen):
     """A `ModelError` as data: the name of its class, and its message."""
 
     kind: str
     message: str
 
     @classmethod
-    def of(cls, error: ModelError) -> "Failure":
-        """The failure an error stands for."""
+    def of(cls, error: ModelError) -> "RecordedFailure":
+        """Return an error as data."""
         return cls(kind=type(error).__name__, message=str(error))
 
 
 class Exchange(Frozen):
-    """One prompt, who was asked, and what came of it."""
+    """One prompt, the model, and the answer or failure."""
 
     model: str
     prompt: Prompt
     answer: ModelAnswer | None = None
-    failure: Failure | None = None
+    failure: RecordedFailure | None = None
 
 
-class Tape:
-    """A recording being written. Each line goes out in one write, so a kill loses at most what was in flight."""
+class TranscriptFile:
+    """A transcript open for writing. Each line is one write, so a kill loses at most requests in flight."""
 
-    def __init__(self, path: Path, voices: Sequence[Voice] = ()) -> None:
+    def __init__(self, path: Path, voices: Sequence[TranscriptModel] = ()) -> None:
         self.path = path
         self._broken = False
         self._lock = threading.Lock()
@@ -68,11 +68,11 @@ class Tape:
         if fresh:
             self._write(TranscriptHeader(voices=tuple(voices)).model_dump_json())
         else:
-            read_tape(path)  # never append to a file that is something else
-            self._mend()
+            read_transcript(path)  # never append to a file that is something else
+            self._drop_partial_line()
 
     def add(self, exchange: Exchange) -> None:
-        """Append one exchange. What an answer cost is more than its recording: a full disk ends only the latter."""
+        """Append one exchange. If the disk is full, stop recording and go on: an answer is worth more."""
         if self._broken:
             return
         try:
@@ -95,25 +95,25 @@ class Tape:
         if written < len(raw):
             raise MachineError(f"Recording {self.path} took {written} of {len(raw)} bytes: the disk is full.")
 
-    def _mend(self) -> None:
-        """Cut half a line that a kill left at the end."""
+    def _drop_partial_line(self) -> None:
+        """Cut the partial line that a kill left at the end."""
         raw = read_file(self.path, RECORDS_BYTES)
         if not raw.endswith(b"\n"):
             os.truncate(self.path, raw.rfind(b"\n") + 1)
 
 
-def read_tape(path: Path) -> tuple[TranscriptHeader, tuple[Exchange, ...]]:
-    """A recording as it lies on disk; a `UsageError` names the line that is not one."""
+def read_transcript(path: Path) -> tuple[TranscriptHeader, tuple[Exchange, ...]]:
+    """Read a transcript. Raise UsageError that names the line that cannot be read."""
     lines = read_file(path, RECORDS_BYTES).split(b"\n")
     if lines.pop():  # every whole line ends in a newline
         LOG.warning("%s ends in half a line, which is left out: its writer was killed", path)
     if not lines:
         raise UsageError(f"Recording {path} is empty. Make one with --record {path}.")
-    header = _parsed(TranscriptHeader, lines[0], path, 1)
-    return header, tuple(_parsed(Exchange, line, path, place) for place, line in enumerate(lines[1:], 2))
+    header = _parse_line(TranscriptHeader, lines[0], path, 1)
+    return header, tuple(_parse_line(Exchange, line, path, place) for place, line in enumerate(lines[1:], 2))
 
 
-def _parsed(form: type[T], line: bytes, path: Path, place: int) -> T:
+def _parse_line(form: type[T], line: bytes, path: Path, place: int) -> T:
     try:
         return form.model_validate_json(line)
     except ValidationError as error:

@@ -6,7 +6,7 @@ from zlib import crc32
 
 from pydantic import Field, PositiveInt
 
-from warpsmith.base import UsageError, evaluate
+from warpsmith.base import UsageError, evaluate_formula
 from warpsmith.records.dtype import Dtype
 from warpsmith.records.model import Model
 
@@ -341,11 +341,11 @@ class Task(Model):
 
     def flops(self, direction: Direction, case: Case) -> float | None:
         """The operations that a case cannot do without; None where the task has no formula."""
-        return float(evaluate(self.cost[direction].flops, case.variables)) if direction in self.cost else None
+        return float(evaluate_formula(self.cost[direction].flops, case.variables)) if direction in self.cost else None
 
     def bytes(self, direction: Direction, case: Case) -> float | None:
         """The bytes that a case cannot do without, read and written; None where the task has no formula."""
-        return float(evaluate(self.cost[direction].bytes, case.variables)) if direction in self.cost else None
+        return float(evaluate_formula(self.cost[direction].bytes, case.variables)) if direction in self.cost else None
 
     def least(self, direction: Direction, case: Case) -> Work | None:
         """What the roofline of a case is made of: by the formulas, else as counted; None where neither is known.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from warpsmith.base import geomean, plural
+from warpsmith.base import geomean, pluralize
 from warpsmith.records import MODES, SpeedComparison
 from warpsmith.report.blocks import Block, Code, Document, Paragraph, Section, Table
 from warpsmith.report.cases import case_table
@@ -39,7 +39,7 @@ def suite_document(page: SuitePage) -> Document:
 
 
 def _speeds(page: SuitePage, filled: Sequence[SuiteRow]) -> Iterator[Block]:
-    there = f"{len(filled)} of {plural(len(page.rows), 'direction')} of tasks have a right and timed kernel"
+    there = f"{len(filled)} of {pluralize(len(page.rows), 'direction')} of tasks have a right and timed kernel"
     yield Paragraph(f"{there} in {page.source}. {SPEEDS}")
     yield from (Paragraph(text, "strong") for text in _means(filled))
     yield _speed_table(page.rows)
@@ -55,7 +55,7 @@ def _means(rows: Sequence[SuiteRow]) -> Iterator[str]:
     for direction in dict.fromkeys(row.direction for row in rows):
         some = [row for row in rows if row.direction == direction and row.best]
         if some:
-            kernels, every = plural(len(some), "kernel"), all(_whole(row) for row in some)
+            kernels, every = pluralize(len(some), "kernel"), all(_whole(row) for row in some)
             best = "torch's best mode" if every else "the best of the modes of torch that were measured"
             mean = geomean([row.best for row in some if row.best])
             yield f"{direction}: {mean:.3f}× {best}, the geometric mean of {kernels}."
@@ -126,7 +126,7 @@ def _checked(row: SuiteRow, secret: bool) -> str:
     """How many cases of the search's own, or drawn at grading, were right, and how near its bound the worst came."""
     found = [one for one in row.checks if (one.group == "heldout") is secret]
     worst = max((one.worst for one in found if one.worst is not None), default=None)
-    return f"{plural(sum(one.cases for one in found), 'case')}, {error(worst)}" if found else "–"
+    return f"{pluralize(sum(one.cases for one in found), 'case')}, {error(worst)}" if found else "–"
 
 
 def _kernel(row: SuiteRow) -> Iterator[Block]:

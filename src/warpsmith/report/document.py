@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from warpsmith.base import plural
+from warpsmith.base import pluralize
 from warpsmith.evaluation.profile import Mark, roofline_svg
 from warpsmith.records import Run
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Paragraph, Section, Table, Tree
@@ -48,7 +48,7 @@ def _head(page: RunPage) -> Iterator[Block]:
     yield Paragraph(page.headline.sentence, "strong")
     if page.headline.kind == "modelled":
         yield Paragraph("Times of this run are modelled by the virtual GPU. None of them was measured.", "soft")
-    spent = f"{plural(page.evaluations, 'evaluation')}, {page.usd:.2f} US dollars{minutes}"
+    spent = f"{pluralize(page.evaluations, 'evaluation')}, {page.usd:.2f} US dollars{minutes}"
     yield Paragraph(f"{run.task}, {run.direction}, on {run.device}. {spent}. {run.stands}.")
     if not page.evaluations:
         yield Paragraph(f"Nothing was evaluated yet. {run.go_on} goes on.")
@@ -66,7 +66,7 @@ def _progress(page: RunPage) -> Iterator[Block]:
     words = [f"{point.kernel} {point.operator}: {point.value:.4g} {progress.unit}" for point in progress.points]
     pairs = list(zip(progress.points, words, strict=True))
     by_number = [Dot(point.evaluation, point.value, text, point.better) for point, text in pairs]
-    caption = f"{plural(progress.scored, 'evaluation')} with a score{down}. The line is the best so far."
+    caption = f"{pluralize(progress.scored, 'evaluation')} with a score{down}. The line is the best so far."
     yield Figure(progress_svg(by_number, "evaluations", progress.unit), caption)
     paid = progress.points[-1].usd > 0
     if paid:
@@ -93,7 +93,7 @@ def _funnel(page: RunPage) -> Iterator[Block]:
         Bar(_step_name(step), step.count, str(step.count), KINDS.get(step.verdict, "plain")) for step in page.funnel
     ]
     caption = (
-        f"How {plural(total, 'evaluation')} ended, proposals that came to none among them, in the order of stages."
+        f"How {pluralize(total, 'evaluation')} ended, proposals that came to none among them, in the order of stages."
     )
     yield Figure(bars_svg(bars[:MOST_BARS], "verdicts by stage and reason"), caption)
     rows = tuple((step.stage, step.verdict, step.reason or "–", str(step.count)) for step in page.funnel)
@@ -154,7 +154,7 @@ def _roofline(page: RunPage) -> Iterator[Block]:
 def _tree_words(page: RunPage) -> str:
     line = sum(node.line for node in page.lineage)
     return (
-        f"{plural(len(page.lineage), 'kernel')} by their first parent; {line} of them lead to the best, marked ★. "
+        f"{pluralize(len(page.lineage), 'kernel')} by their first parent; {line} of them lead to the best, marked ★. "
         "A kernel opens to its children and to what changed against its parent."
     )
 
@@ -222,7 +222,7 @@ def _kernel(best: BestKernel) -> Iterator[Block]:
     marks = {line.place.line: f"{line.share:.0%} of {line.of}" for line in best.hot}
     if marks:
         yield Paragraph("Lines where its time goes are marked with their share.", "soft")
-    lines = plural(len(lines_of(best.source)), "line")
+    lines = pluralize(len(lines_of(best.source)), "line")
     yield Code(best.source, marks, numbered=True, title=f"Source, {lines}")
 
 

@@ -6,7 +6,7 @@ from hashlib import sha256
 from html import escape
 from pathlib import Path
 
-from warpsmith.base import plural
+from warpsmith.base import pluralize
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Paragraph, Section, Table, Tree
 from warpsmith.report.forest import Grown, count, grow
 from warpsmith.report.page import Node
@@ -100,7 +100,7 @@ def _branch(grown: Grown) -> str:
     node, below = grown.node, count(grown)
     inside = _diff(node) + (f"<ul>{''.join(map(_branch, grown.children))}</ul>" if grown.children else "")
     kind = "line" if node.line else "right" if node.right else "wrong"
-    head = _node(node) + (f' <span class="soft">{plural(below, "kernel")} below</span>' if below else "")
+    head = _node(node) + (f' <span class="soft">{pluralize(below, "kernel")} below</span>' if below else "")
     if not inside:
         return f'<li class="{kind}"><div class="leaf">{head}</div></li>'
     return f'<li class="{kind}"><details{" open" if node.line else ""}><summary>{head}</summary>{inside}</details></li>'

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from warpsmith.base import visible
+from warpsmith.base import escape_controls
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Paragraph, Section, Table, Tree
 from warpsmith.report.forest import Grown, grow
 from warpsmith.report.words import SHORT, lines_of, macro_words
@@ -14,7 +14,7 @@ MOST_DEPTH = 12  # of the list: deeper ones stay at this depth
 def render_markdown(document: Document) -> str:
     """The whole text."""
     parts = [f"# {_plain(document.title)}", *(_section(section) for section in document.sections)]
-    return visible("\n\n".join([*parts, f"*{_plain(document.foot)}*"]) + "\n")
+    return escape_controls("\n\n".join([*parts, f"*{_plain(document.foot)}*"]) + "\n")
 
 
 def _section(section: Section) -> str:

@@ -46,7 +46,7 @@ def load_folder(archive: Archive, folder: Path) -> list[str]:
     paths = sorted((*folder.rglob("*.jsonl"), *folder.rglob("*.json")))
     if not paths:
         raise UsageError(f"Folder {folder} has no .jsonl and no .json file. warpsmith eval-batch writes them.")
-    with archive.together():
+    with archive.transaction():
         return [said for path in paths if (said := _load(archive, path))]
 
 

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from warpsmith.archive import ArchivedEvaluation
-from warpsmith.base import plural
+from warpsmith.base import pluralize
 from warpsmith.evaluation.profile import profile_digest
 from warpsmith.records import (
     MODES,
@@ -45,7 +45,7 @@ def _modelled(entry: ArchivedEvaluation, score: ModelledScore, gain: float | Non
     than = f", {speedup(gain)} the speed of the kernel it began with" if gain else ""
     text = (
         f"{micro(score.us)} modelled (never measured) for {entry.task} {entry.direction}, the geometric mean over "
-        f"{plural(score.cases, 'case')}{than}. Modelled times rank kernels; they claim no speedup over torch."
+        f"{pluralize(score.cases, 'case')}{than}. Modelled times rank kernels; they claim no speedup over torch."
     )
     return Headline(kind="modelled", sentence=text, value=score.us, against="", gain=gain)
 
@@ -60,7 +60,7 @@ def _measured(entry: ArchivedEvaluation, score: MeasuredScore, gain: float | Non
     text = (
         f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f}, {sure}): {claim} {against} "
         f"for {entry.task} {entry.direction} on {entry.record.environment.device} over "
-        f"{plural(score.cases, 'case')}{than}.{_tier(entry.record)}"
+        f"{pluralize(score.cases, 'case')}{than}.{_tier(entry.record)}"
     )
     return Headline(
         kind="measured",
@@ -179,7 +179,7 @@ def _alike(every: Sequence[CaseTiming]) -> Sequence[CaseTiming]:
 
 
 def _gap_text(gap: Gap) -> str:
-    right = f"Results were right on {plural(gap.checked, 'held-out case')}, drawn at grading from a secret seed."
+    right = f"Results were right on {pluralize(gap.checked, 'held-out case')}, drawn at grading from a secret seed."
     if not gap.checked:
         right = "No held-out case was checked."
     if gap.seen is None or gap.heldout is None or gap.ratio is None:

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 from warpsmith.base import UsageError
 from warpsmith.languages.cuda import normal_key
-from warpsmith.llm import Ensemble, Exchange, Failure, ModelAnswer, ModelError, Prompt, Tape, Transcript
+from warpsmith.llm import (
+    Ensemble,
+    Exchange,
+    ModelAnswer,
+    ModelError,
+    Prompt,
+    RecordedFailure,
+    Transcript,
+    TranscriptFile,
+)
 from warpsmith.records import Candidate, Record
 from warpsmith.search.generation import Crew, Evaluate, words
 from warpsmith.search.ledger import PendingCandidate
@@ -56,7 +65,9 @@ class Told:
 class Dialogue:
     """A search whose slots are filled from outside."""
 
-    def __init__(self, search: Search, screen: Screen | None = None, jobs: int = 2, tape: Tape | None = None) -> None:
+    def __init__(
+        self, search: Search, screen: Screen | None = None, jobs: int = 2, tape: TranscriptFile | None = None
+    ) -> None:
         self._search = search
         self._screen = screen
         self._jobs = jobs
@@ -157,7 +168,7 @@ class Dialogue:
     def _record(self, slot: Slot, answer: ModelAnswer | None) -> None:
         """On the tape, if there is one: a question and what came of it."""
         if self._tape is not None:
-            failure = None if answer else Failure.of(ModelError(UNANSWERED))
+            failure = None if answer else RecordedFailure.of(ModelError(UNANSWERED))
             prompt = self._search.proposer().question(slot)
             self._tape.add(Exchange(model=slot.model, prompt=prompt, answer=answer, failure=failure))
 

@@ -53,7 +53,7 @@ class RunLedger:
 
     def answer(self, slot: Slot, answer: ModelAnswer, part: str = "") -> None:
         """Keep what a model said, and what it cost, before it is looked at."""
-        with self.archive.together():
+        with self.archive.transaction():
             self.archive.note(self.run, _kind(ANSWER, slot.generation), _json(answer), name=slot.name + part)
             self._spend(slot.operator, answer)
 
@@ -69,7 +69,7 @@ class RunLedger:
 
     def review(self, slot: Slot, opinion: Opinion) -> None:
         """Keep what reviewers said of a slot's candidate, and what it cost, whatever becomes of the candidate."""
-        with self.archive.together():
+        with self.archive.transaction():
             self.archive.note(self.run, _kind(REVIEW, slot.generation), _json(opinion), name=slot.name)
             for answer in opinion.answers:
                 self._spend(REVIEW, answer)
@@ -91,10 +91,10 @@ class RunLedger:
     def finish(self, result: Result) -> None:
         """Keep a finished slot: its proposal and its record, both or none."""
         slot, record = result.slot, result.record
-        with self.archive.together():
+        with self.archive.transaction():
             kind = _kind(PROPOSAL, slot.generation)
             self.archive.note(self.run, kind, _json(result.proposal), name=slot.name)
-            self.archive.forget(self.run, WAITING, slot.name)
+            self.archive.delete_note(self.run, WAITING, slot.name)
             if record is not None:
                 found = fitness(record)
                 binding = found.binding if found else ""
@@ -111,7 +111,7 @@ class RunLedger:
 
     def close_generation(self, generation: int, learned: Sequence[Lesson]) -> None:
         """A generation is complete; its lessons stay, for this run and for other tasks."""
-        with self.archive.together():
+        with self.archive.transaction():
             self.archive.note(self.run, GENERATION, generation, name=str(generation))
             for number, lesson in enumerate(learned):
                 self.archive.note(None, LESSON, _json(lesson), name=f"{self.run}:{generation}:{number}")

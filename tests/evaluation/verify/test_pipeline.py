@@ -12,7 +12,7 @@ from warpsmith.evaluation.verify import Verifiers, verify
 from warpsmith.evaluation.verify.aggregate import shipped_weights
 from warpsmith.evaluation.verify.pipeline import Ask, Verified, signals_of
 from warpsmith.evaluation.verify.review import ReviewerRole
-from warpsmith.llm import Finish, ModelAnswer, ModelError, Prompt
+from warpsmith.llm import FinishReason, ModelAnswer, ModelError, Prompt
 from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.hardware import Gpu
 from warpsmith.records import Candidate, CompileFacts, Direction, Language, Reason, Verdict
@@ -88,7 +88,7 @@ def test_nobody_is_paid_for_a_kernel_that_is_stopped_already() -> None:
 def test_no_answer_a_refusal_and_nonsense_say_nothing() -> None:
     answers: list[ModelAnswer | ModelError] = [
         ModelError("no network"),
-        ModelAnswer(text="I would rather not.", model="m", finish=Finish.REFUSAL),
+        ModelAnswer(text="I would rather not.", model="m", finish=FinishReason.REFUSAL),
         ModelAnswer(text="hm", model="m"),
     ]
     roles = (ReviewerRole.COMPILE, ReviewerRole.MEMORY, ReviewerRole.CHEATING)

@@ -16,7 +16,7 @@ MODULE = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward);
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home of this run alone; native parts stay shared, and so does whoever waits for the GPU."""
-    found, usual = tmp_path_factory.mktemp("home"), Home.here()
+    found, usual = tmp_path_factory.mktemp("home"), Home.locate()
     for own, kept in ((found / "cache", usual.cache / "native"), (found / "data", usual.data / "leases")):
         kept.mkdir(parents=True, exist_ok=True)
         own.mkdir()

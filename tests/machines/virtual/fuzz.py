@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from types import TracebackType
 
-from warpsmith.base.native import build
+from warpsmith.base.native import build_native
 from warpsmith.machines.virtual import ExecutorSettings, Facts, describe
 from warpsmith.machines.virtual.control import MAGIC, REPLY, REQUEST, ControlCall
 from warpsmith.machines.virtual.native import FOLDER, executor
@@ -31,7 +31,7 @@ def sanitized() -> Path:
     """The executor with the sanitizers of addresses and of undefined behaviour, which end it at the first report."""
     sources = sorted([*(FOLDER / "executor").glob("*.cpp"), *(FOLDER / "engine").glob("*.cpp")])
     flags = ("-O1", "-ffp-contract=off", "-pthread", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
-    return build("warpsmith-executor-sanitized", sources, flags)
+    return build_native("warpsmith-executor-sanitized", sources, flags)
 
 
 class Executor:

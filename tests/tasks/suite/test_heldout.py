@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from warpsmith.base import evaluate
+from warpsmith.base import evaluate_formula
 from warpsmith.records import Case, Direction, Group, Heldout, Trial
 from warpsmith.tasks.inputs import FAMILIES
 from warpsmith.tasks.reference.program import problem
@@ -21,7 +21,7 @@ def drawn(heldout: Heldout, source: random.Random) -> dict[str, int]:
             name: reach.multiple * source.randint(-(-reach.low // reach.multiple), reach.high // reach.multiple)
             for name, reach in heldout.axes.items()
         }
-        if all(evaluate(formula, sizes) for formula in heldout.require):
+        if all(evaluate_formula(formula, sizes) for formula in heldout.require):
             return sizes
     raise AssertionError(f"no shape satisfies {heldout.require}")
 
@@ -48,7 +48,7 @@ def test_drawn_shapes_run_in_both_directions(name: str) -> None:
         family = source.choice([one for one in heldout.families if FAMILIES[one].fits(dtype)])
         case = Case(name="drawn", group=Group.HELDOUT, axes=sizes, dtype=dtype)
         cost, names = program.task.cost[Direction.BACKWARD], {**sizes, "size": case.dtype.bytes}
-        if evaluate(cost.flops, names) > FLOPS or evaluate(cost.bytes, names) > BYTES:
+        if evaluate_formula(cost.flops, names) > FLOPS or evaluate_formula(cost.bytes, names) > BYTES:
             continue
         for direction in Direction:
             found = problem(program, direction, Trial(case=case, family=family, init=heldout.inits[0], seed=ran))
@@ -62,7 +62,7 @@ def test_the_smallest_shape_runs(name: str) -> None:
     heldout = program.task.heldout
     assert heldout is not None
     sizes = {axis: reach.low for axis, reach in heldout.axes.items()}
-    if not all(evaluate(formula, sizes) for formula in heldout.require):
+    if not all(evaluate_formula(formula, sizes) for formula in heldout.require):
         sizes = drawn(heldout, random.Random(1))
     case = Case(name="least", group=Group.HELDOUT, axes=sizes, dtype=heldout.dtypes[0])
     for direction in Direction:

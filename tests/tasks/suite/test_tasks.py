@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from warpsmith.base import evaluate
+from warpsmith.base import evaluate_formula
 from warpsmith.evaluation.check.compare import Budget, compare
 from warpsmith.evaluation.check.terms import lift
 from warpsmith.records import Direction, Dtype, Group, Role, Task, Trial
@@ -172,7 +172,7 @@ def test_costs_are_positive_and_bytes_never_below_the_results(name: str) -> None
         names = {**case.axes, "size": case.dtype.bytes}
         for direction in Direction:
             cost = task.cost[direction]
-            assert evaluate(cost.flops, names) > 0 and evaluate(cost.bytes, names) > 0
+            assert evaluate_formula(cost.flops, names) > 0 and evaluate_formula(cost.bytes, names) > 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -184,5 +184,5 @@ def test_bytes_count_no_more_than_every_argument_read_and_every_result_written(n
             found = problem(program, direction, Trial(case=case))
             moved = sum(part.numel() * part.element_size() for part in (*tensors(found.arguments), *found.native))
             written = sum(part.numel() * part.element_size() for part in found.native)
-            counted = evaluate(program.task.cost[direction].bytes, {**case.axes, "size": case.dtype.bytes})
+            counted = evaluate_formula(program.task.cost[direction].bytes, {**case.axes, "size": case.dtype.bytes})
             assert written < counted <= moved, (direction, case.name, counted, moved)

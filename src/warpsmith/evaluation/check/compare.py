@@ -37,7 +37,7 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from warpsmith.base import evaluate
+from warpsmith.base import evaluate_formula
 from warpsmith.evaluation.check.terms import EASY_FACTOR
 from warpsmith.records import Case, Numbers, Reason, Tolerance
 from warpsmith.tasks.inputs import dtype_of
@@ -80,7 +80,7 @@ class Budget:
         """The budget for the sizes of a case; `equal` when most terms of a sum may be, `lift` by how much larger than
         what is left of them, `easy` what is enough for the draw.
         """
-        length = max(1.0, float(evaluate(tolerance.reduction, case.variables)))
+        length = max(1.0, float(evaluate_formula(tolerance.reduction, case.variables)))
         drift = length / EQUAL_SHARE if equal else lift * sqrt(length)
         return cls(tolerance, sqrt(length), SUM_ROUNDOFF * drift, easy)
 

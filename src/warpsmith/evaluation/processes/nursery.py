@@ -129,7 +129,7 @@ def bytecode(module: str) -> dict[str, str]:
     found = importlib.util.find_spec(module)
     if found is None or (found.cached and Path(found.cached).exists()):
         return {}
-    return {"PYTHONPYCACHEPREFIX": str(Home.here().cache / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
+    return {"PYTHONPYCACHEPREFIX": str(Home.locate().cache / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
 
 
 def tend(load: Callable[[], None], serve: Serve) -> None:

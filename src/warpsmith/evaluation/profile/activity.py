@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsmith.base import HarnessError, MachineError, build, median
+from warpsmith.base import HarnessError, MachineError, build_native, median
 from warpsmith.evaluation.profile.names import plain_name
 from warpsmith.evaluation.profile.ncu import ProfiledKernel, Refusal
 from warpsmith.isolation import Refused, collect_file
@@ -69,7 +69,7 @@ def find_cupti(toolchain: Toolchain) -> Cupti | None:
 
 def _built(cupti: Cupti, toolchain: Toolchain) -> Path:
     headers = ("-isystem", str(cupti.include), "-isystem", str(toolchain.root / "include"))
-    return build("libwarpsmith-activity.so", [SOURCE], (*headers, f"-Wl,{cupti.library}"), shared=True)
+    return build_native("libwarpsmith-activity.so", [SOURCE], (*headers, f"-Wl,{cupti.library}"), shared=True)
 
 
 def _call(subject: ProfiledKernel, cupti: Cupti, library: Path, folder: Path) -> ProfiledCall:

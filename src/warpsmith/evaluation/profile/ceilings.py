@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from warpsmith.base import HarnessError, Home, digest, locked
+from warpsmith.base import HarnessError, Home, digest, hold_lock
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.hardware import Gpu, load_ceilings, save_ceilings
 from warpsmith.records import Ceilings
@@ -47,8 +47,8 @@ def parse(said: str) -> dict[str, float]:
 
 
 def _built(gpu: Gpu, toolchain: Toolchain) -> Path:
-    target = Home.here().cache / "native" / digest(SOURCE.read_bytes(), toolchain.key, gpu.arch) / "ceilings"
-    with locked(target.parent.with_suffix(".lock")):
+    target = Home.locate().cache / "native" / digest(SOURCE.read_bytes(), toolchain.key, gpu.arch) / "ceilings"
+    with hold_lock(target.parent.with_suffix(".lock")):
         if target.exists():
             return target
         target.parent.mkdir(parents=True, exist_ok=True)

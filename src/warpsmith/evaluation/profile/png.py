@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from warpsmith.base import MachineError, UsageError, check_place
+from warpsmith.base import MachineError, UsageError, check_writable
 
 FORMS = (".svg", ".png")
 DRAW_S = 60
@@ -25,7 +25,7 @@ def check_plot(path: Path | None) -> None:
         raise UsageError(f"Plot {path} has the form {path.suffix or 'of no suffix'}; use {' or '.join(FORMS)}.")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"Plot {path} cannot be written: folder {path.absolute().parent} does not exist.")
-    check_place(path)
+    check_writable(path)
     if path.suffix == ".png":
         _drawer()
 

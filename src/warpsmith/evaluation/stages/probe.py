@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from math import log2, prod
 
-from warpsmith.base import evaluate
+from warpsmith.base import evaluate_formula
 from warpsmith.evaluation.check import work
 from warpsmith.records import Case, Direction, Group, Task
 
@@ -169,7 +169,7 @@ def _heavy(task: Task, direction: Direction, probe: Probe) -> bool:
 
 
 def _legal(formulas: Sequence[str], case: Case) -> bool:
-    return all(evaluate(formula, case.axes) for formula in formulas)
+    return all(evaluate_formula(formula, case.axes) for formula in formulas)
 
 
 def _floors(task: Task, direction: Direction, case: Case, few: int) -> dict[str, int]:

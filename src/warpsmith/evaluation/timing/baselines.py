@@ -112,7 +112,7 @@ def store(
     drivers = [gpu.driver for gpu in gpus()]
     known = [hardware, drivers, torch_version, task.version, direction, case.model_dump(mode="json"), cold]
     key = digest_json([*known, 4])
-    return Home.here().data / "baselines" / f"{key}.json"
+    return Home.locate().data / "baselines" / f"{key}.json"
 
 
 def load(path: Path) -> Baselines | None:

@@ -16,7 +16,7 @@ def compiled_folder() -> Path:
     A confined child of root is somebody else each time, and could not write into what the child before it made: a mode
     of torch would fail, and the baseline be weaker for it. So all of it is open, under a name that others cannot list.
     """
-    around = Home.here().cache / "inductor"
+    around = Home.locate().cache / "inductor"
     around.mkdir(parents=True, exist_ok=True)
     inside = next(iter(sorted(around.glob("torch-*"))), around / f"torch-{secrets.token_hex(16)}")
     inside.mkdir(exist_ok=True)

@@ -81,4 +81,4 @@ class Zeros:
         boot = BOOT.read_text() if BOOT.exists() else ""
         drivers = [gpu.driver for gpu in gpus()]
         key = digest(self._ceilings.gpu, boot, self.toolchain.key, str(worker()), *drivers)
-        return Home.here().data / "zeros" / f"{key}.json"
+        return Home.locate().data / "zeros" / f"{key}.json"

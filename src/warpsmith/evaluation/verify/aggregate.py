@@ -101,7 +101,7 @@ def threshold(right: Sequence[float], wrong: Sequence[float]) -> float:
 
 def weights_path() -> Path:
     """Where calibration keeps its weights on this machine."""
-    return Home.here().data / "verifiers.json"
+    return Home.locate().data / "verifiers.json"
 
 
 def load_weights() -> Weights:

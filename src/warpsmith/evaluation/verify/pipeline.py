@@ -131,7 +131,7 @@ def _reviewed(
 def _read(role: ReviewerRole, answer: ModelAnswer | ModelError) -> Review | UnusableReview:
     if isinstance(answer, ModelError):
         return UnusableReview(role=role, error=f"The model gave no answer: {answer}")
-    if answer.refused:
+    if answer.is_refused:
         return UnusableReview(role=role, error="The model refused.", excerpt=answer.text)
     return read_review(answer.text, role)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from warpsmith.base import json_objects
+from warpsmith.base import find_json_objects
 from warpsmith.languages.nvcc import CompileOptions
 from warpsmith.llm import Prompt
 from warpsmith.records import Candidate, Case, Direction, Finding, Group, Model, StageResult, Task
@@ -175,7 +175,7 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
     """Every JSON object of an answer that has a verdict: in fences, in lists, or bare, in their order."""
     blocks = FENCED.findall(text) or [text]
     for block in blocks:
-        yield from (one for one in json_objects(block) if "verdict" in one)
+        yield from (one for one in find_json_objects(block) if "verdict" in one)
 
 
 def _review(found: Mapping[str, Any], role: ReviewerRole, text: str) -> Review | UnusableReview:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from warpsmith.base import digest, locked, writable
+from warpsmith.base import digest, explain_write_errors, hold_lock
 from warpsmith.records import Model, StageResult
 
 KEPT = "result.json"
@@ -50,9 +50,9 @@ class Cache:
     def writing(self, key: str) -> Iterator[None]:
         """Hold a key, so that two processes do not make the same entry at once."""
         lock = self.root / ".locks" / key
-        with writable(lock):
+        with explain_write_errors(lock):
             lock.parent.mkdir(parents=True, exist_ok=True)
-        with locked(lock):
+        with hold_lock(lock):
             yield
 
     def store(self, key: str, result: StageResult, artifact: bytes | None) -> tuple[CachedCompilation, Path | None]:
@@ -60,7 +60,7 @@ class Cache:
         kept = CachedCompilation(result=result, artifact=digest(artifact) if artifact is not None else "")
         text = kept.text()
         folder = self.root / key
-        with writable(folder):
+        with explain_write_errors(folder):
             self.root.mkdir(parents=True, exist_ok=True)
             scratch = Path(tempfile.mkdtemp(dir=self.root, prefix=".new-"))
             (scratch / KEPT).write_text(f"{digest(text)}\n{text}")

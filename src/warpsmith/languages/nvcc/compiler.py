@@ -91,7 +91,7 @@ def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) ->
 
 def _made(job: CompileJob) -> tuple[StageResult, Path | None]:
     """The build's own result, from the cache when it is there."""
-    key, cache = _key(job), Cache(Home.here().cache / "artifacts", CACHE_BYTES)
+    key, cache = _key(job), Cache(Home.locate().cache / "artifacts", CACHE_BYTES)
     if (known := _known(job, cache)) is not None:
         return known
     with cache.writing(key):

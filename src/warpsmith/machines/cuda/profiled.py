@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from warpsmith.base import build
+from warpsmith.base import build_native
 from warpsmith.isolation import (
     HEAD,
     HEADER_BYTES,
@@ -94,7 +94,7 @@ def run_under(tool: Sequence[str], made: ProfiledCall, walls: Walls, wall_s: flo
 
 def usher() -> Path:
     """The program that becomes the worker under a tool."""
-    return build("warpsmith-usher", [USHER / "usher.cpp"])
+    return build_native("warpsmith-usher", [USHER / "usher.cpp"])
 
 
 def _placed(made: ProfiledCall) -> tuple[Path, ProfiledCall]:

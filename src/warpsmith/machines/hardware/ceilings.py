@@ -12,7 +12,7 @@ from warpsmith.records import Ceilings
 def ceilings_path(gpu: str, driver: str, probe: str) -> Path:
     """Where a GPU's ceilings lie. A driver may clock it otherwise, a probe may see more: each its own."""
     name = re.sub(r"[^a-z0-9.]+", "-", f"{gpu} {driver} {probe}".lower()).strip("-")
-    return Home.here().data / "ceilings" / f"{name}.json"
+    return Home.locate().data / "ceilings" / f"{name}.json"
 
 
 def load_ceilings(gpu: str, driver: str, probe: str) -> Ceilings | None:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from warpsmith.base import Home, locked, one_of
+from warpsmith.base import Home, hold_lock, lock_any
 
 # At once: much of a check's time is the host's, but a GPU serves the processes that share it in turns, and a call waits
 # for turns of its judge and its worker. Four took 2.5 s on an H200, two 1.7 s, and one 1.3 s at first and 0.8 s later.
@@ -23,19 +23,19 @@ class Need(StrEnum):
 @contextmanager
 def calling() -> Iterator[None]:
     """Among those that share the GPU: one of the few that make calls, while others begin and end their processes."""
-    with one_of([_folder() / f"gpu-0.caller-{number}" for number in range(CALLERS)]):
+    with lock_any([_folder() / f"gpu-0.caller-{number}" for number in range(CALLERS)]):
         yield
 
 
 @contextmanager
 def much_memory() -> Iterator[None]:
     """For a check that takes a large part of the GPU's memory: one at a time, beside others that do not."""
-    with locked(_folder() / "gpu-0.memory"):
+    with hold_lock(_folder() / "gpu-0.memory"):
         yield
 
 
 def _folder() -> Path:
-    return Home.here().data / "leases"
+    return Home.locate().data / "leases"
 
 
 @contextmanager
@@ -49,8 +49,8 @@ def lease(need: Need) -> Iterator[None]:
         yield
         return
     folder = _folder()
-    with locked(folder / "gpu-0.door"):
-        use = locked(folder / "gpu-0.lock", shared=need is Need.SHARED)
+    with hold_lock(folder / "gpu-0.door"):
+        use = hold_lock(folder / "gpu-0.lock", shared=need is Need.SHARED)
         use.__enter__()
     try:
         yield

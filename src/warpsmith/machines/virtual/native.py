@@ -3,7 +3,7 @@
 from functools import lru_cache
 from pathlib import Path
 
-from warpsmith.base import build, digest
+from warpsmith.base import build_native, digest
 
 FOLDER = Path(__file__).parent / "native"
 # The engine rounds as PTX says: no contraction of a multiply and an add that the kernel wrote apart.
@@ -31,14 +31,16 @@ def engine_flags() -> tuple[str, ...]:
 
 def executor() -> Path:
     """The executor program over the engine."""
-    return build("warpsmith-executor", [*_files(FOLDER / "executor"), *_files(FOLDER / "engine")], engine_flags())
+    return build_native(
+        "warpsmith-executor", [*_files(FOLDER / "executor"), *_files(FOLDER / "engine")], engine_flags()
+    )
 
 
 def driver() -> Path:
     """The stand-in for `libcuda.so.1`: what a worker that shares memory with the judge asks of a driver."""
     flags = ("-Wl,-soname,libcuda.so.1", "-static-libstdc++", "-static-libgcc")
     sources = [*_files(FOLDER / "driver"), FOLDER / "cudart" / "link.cpp"]
-    return build("libcuda.so.1", sources, flags, includes=[FOLDER / "cudart", FOLDER / "executor"], shared=True)
+    return build_native("libcuda.so.1", sources, flags, includes=[FOLDER / "cudart", FOLDER / "executor"], shared=True)
 
 
 def runtime(major: int = 13) -> Path:
@@ -52,4 +54,4 @@ def runtime(major: int = 13) -> Path:
         "-static-libstdc++",
         "-static-libgcc",
     )
-    return build(soname, _files(own), flags, includes=[FOLDER / "executor"], shared=True)
+    return build_native(soname, _files(own), flags, includes=[FOLDER / "executor"], shared=True)

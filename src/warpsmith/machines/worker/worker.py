@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import warpsmith
-from warpsmith.base import build
+from warpsmith.base import build_native
 from warpsmith.isolation import Child, Exchanged, Fault, Frame, FrameError, Policy, ProcessLimits, spawn, system_paths
 from warpsmith.machines.virtual import runtime
 from warpsmith.machines.worker.protocol import FrameKind, MalformedReply, WorkerReply, parse
@@ -24,7 +24,7 @@ def worker() -> Path:
     includes = [NATIVE, PACKAGE / "isolation" / "native", PACKAGE / "languages" / "nvcc" / "include"]
     heard = [f"-Wl,--export-dynamic-symbol={pattern}" for pattern in ("cuda*", "__cuda*")]  # what a candidate asks for
     flags = (f"-L{folder}", "-l:libcudart.so.13", "-ldl", *heard)
-    return build("warpsmith-worker", sorted(NATIVE.glob("*.cpp")), flags, includes)
+    return build_native("warpsmith-worker", sorted(NATIVE.glob("*.cpp")), flags, includes)
 
 
 class Conversation:

@@ -130,7 +130,7 @@ class Proposer:
 
 
 def _drafted(language: str, answer: ModelAnswer, original: str) -> Draft | UnusableProposal:
-    if answer.refused:
+    if answer.is_refused:
         return UnusableProposal(AnswerFault.REFUSAL, f"The model refused: {' '.join(answer.text.split())[:160]}")
     return read_answer(answer.text, original, language)
 

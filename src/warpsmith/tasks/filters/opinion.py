@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from pydantic import Field
 
-from warpsmith.base import json_objects
+from warpsmith.base import find_json_objects
 from warpsmith.records import Model, Task
 from warpsmith.tasks.filters.report import Filter, FilterReport, FilterResult, Sense, Skip
 
@@ -47,7 +47,7 @@ def question(task: Task) -> str:
 def read_judgement(text: str) -> Judgement | str:
     """The first judgement in an answer; else what is wrong with it."""
     why = "it holds no JSON object"
-    for one in json_objects(text):
+    for one in find_json_objects(text):
         found = Judgement.read(json.dumps(one))
         if isinstance(found, Judgement):
             return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from warpsmith.base import UsageError, evaluate, nearest, read_text
+from warpsmith.base import UsageError, evaluate_formula, find_nearest, read_text
 from warpsmith.records import (
     Axis,
     Case,
@@ -134,7 +134,7 @@ def _line(text: str, keys: tuple[str | int, ...]) -> int:
 def _check_case(where: str, manifest: Manifest, case: CaseEntry) -> None:
     for name, size in case.axes.items():
         if name not in manifest.axes:
-            near = nearest(name, manifest.axes)
+            near = find_nearest(name, manifest.axes)
             raise UsageError(f"{where}: axis '{name}' does not exist; known are {', '.join(near or manifest.axes)}.")
         if not 1 <= size <= manifest.axes[name].maximum:
             raise UsageError(f"{where}: axis '{name}' is {size}; allowed are 1 to {manifest.axes[name].maximum}.")
@@ -153,6 +153,6 @@ def _check_formulas(path: Path, manifest: Manifest) -> None:
     sums = [manifest.tolerance.of(direction).reduction for direction in Direction]
     try:
         for formula in (*formulas, *requires, *sums):
-            evaluate(formula, names)
+            evaluate_formula(formula, names)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from warpsmith.base import UsageError, nearest, read_text
+from warpsmith.base import UsageError, find_nearest, read_text
 from warpsmith.records import Argument, Case, Direction, Dtype, Group, Origin, Role, Signature, Task, Trial
 from warpsmith.tasks.formats.autograd import (
     CapturedArguments,
@@ -229,7 +229,7 @@ def _check_settings(folder: Path, settings: Sequence[Setting], taken: frozenset[
     for setting in settings:
         for name in {**setting.init, **setting.input}:
             if name not in taken and ANY not in taken:
-                near = nearest(name, taken) or sorted(taken)
+                near = find_nearest(name, taken) or sorted(taken)
                 raise UsageError(
                     f"{folder / CONFIGS[FORWARD]}: case '{setting.name}': setting '{name}' is taken by neither Model "
                     f"nor get_inputs; known are {', '.join(near)}."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from warpsmith.base import UsageError, nearest, read_text
+from warpsmith.base import UsageError, find_nearest, read_text
 from warpsmith.records import LONGEST_NAME
 from warpsmith.tasks.formats.own import MANIFEST
 from warpsmith.tasks.suite import folders, root, suite_folder
@@ -190,7 +190,7 @@ def _beside(path: Path) -> str:
     """The nearest names in the folder that the path would be in."""
     if not path.parent.is_dir():
         return ""
-    near = nearest(path.name, (other.name for other in path.parent.iterdir()))
+    near = find_nearest(path.name, (other.name for other in path.parent.iterdir()))
     return f" Did you mean {' or '.join(str(path.parent / name) for name in near)}?" if near else ""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from warpsmith.base import UsageError, nearest, read_text
+from warpsmith.base import UsageError, find_nearest, read_text
 from warpsmith.records import Origin
 from warpsmith.tasks.formats.cnames import identifier
 from warpsmith.tasks.formats.codefile import first_function, load
@@ -48,7 +48,7 @@ def _thing(code: ModuleType, path: Path, name: str) -> Any:
     if isinstance(thing, nn.Module) or (callable(thing) and not _is_other_class(thing)):
         return thing
     known = [key for key, value in vars(code).items() if callable(value) and not key.startswith("_")]
-    near = nearest(name, known) or known
+    near = find_nearest(name, known) or known
     what = f"'{name}' is a {type(thing).__name__}" if hasattr(code, name) else f"no '{name}' in it"
     raise UsageError(f"{path}: {what}. Name a torch.nn.Module or a function: {', '.join(near) or 'there is none'}.")
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from math import gcd, lcm, prod
 
-from warpsmith.base import UsageError, evaluate
+from warpsmith.base import UsageError, evaluate_formula
 from warpsmith.records import Case, Dtype, Group, Heldout, Reach, Task
 from warpsmith.tasks.inputs.families import FAMILIES
 
@@ -56,7 +56,7 @@ def long_cases(task: Task, seed: int) -> tuple[Case, ...]:
     summed = [axis for axis in task.heldout.axes if re.search(rf"\b{axis}\b", task.tolerance.reduction)]
     cases = [_long(task.heldout, axis, source.choice(narrow), source) for axis in summed]
     made = [case for case in cases if case is not None]
-    return tuple(sorted(made, key=lambda case: -evaluate(task.tolerance.reduction, case.axes))[:LONG_CASES])
+    return tuple(sorted(made, key=lambda case: -evaluate_formula(task.tolerance.reduction, case.axes))[:LONG_CASES])
 
 
 def near_cases(task: Task, seed: int) -> tuple[Case, ...]:
@@ -76,7 +76,7 @@ def _near(heldout: Heldout, case: Case, source: random.Random) -> Case | None:
     for _ in range(TRIES // 10):
         shares = {name: source.uniform(*NEAR_SHARE) ** (1 / max(1, moving)) for name in case.axes}
         axes = {name: _smaller(size, shares[name], heldout.axes.get(name)) for name, size in case.axes.items()}
-        if axes != case.axes and all(evaluate(formula, axes) for formula in heldout.require):
+        if axes != case.axes and all(evaluate_formula(formula, axes) for formula in heldout.require):
             return case.model_copy(update={"name": f"{NEAR}{case.name}", "group": Group.HELDOUT, "axes": axes})
     return None
 
@@ -96,7 +96,7 @@ def _long(heldout: Heldout, axis: str, dtype: Dtype, source: random.Random) -> C
         axes = {
             name: _size(reach, source, _longest if name == axis else _short) for name, reach in heldout.axes.items()
         }
-        if all(evaluate(formula, axes) for formula in heldout.require):
+        if all(evaluate_formula(formula, axes) for formula in heldout.require):
             return Case(name=f"{LONG}{axis}", group=Group.HELDOUT, axes=axes, dtype=dtype, inits=heldout.inits)
     return None
 
@@ -108,7 +108,7 @@ def _drawn(
     spare: Mapping[str, int] | None = None
     for _ in range(TRIES):
         axes = _sizes(heldout.axes, source, place)
-        if all(evaluate(formula, axes) for formula in heldout.require):
+        if all(evaluate_formula(formula, axes) for formula in heldout.require):
             spare = axes
             if axes not in taken:
                 return axes

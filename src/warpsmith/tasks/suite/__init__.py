@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from warpsmith.base import UsageError, nearest
+from warpsmith.base import UsageError, find_nearest
 from warpsmith.records import Task
 from warpsmith.tasks.formats import MANIFEST, OwnProgram, read_task
 
@@ -37,7 +37,7 @@ def suite_folder(name: str) -> Path:
     """The folder of a suite task; an unknown name is a `UsageError` with the nearest ones."""
     known = folders()
     if name not in known:
-        near = nearest(name, known)
+        near = find_nearest(name, known)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Known are {', '.join(known)}."
         raise UsageError(f"Task '{name}' does not exist. {hint} A path to a task also works.")
     return known[name]

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from warpsmith.base import Home, digest
-from warpsmith.base.native import build
+from warpsmith.base.native import build_native
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.virtual.native import engine_flags
 
@@ -26,7 +26,7 @@ HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 def build_library() -> Path:
     """The engine and the shim as one shared library; the engine's objects are those of the executor."""
     sources = [*sorted(SOURCES.glob("*.cpp")), HERE / "shim.cpp"]
-    return build("libwarpsmith-engine-tests.so", sources, engine_flags(), shared=True)
+    return build_native("libwarpsmith-engine-tests.so", sources, engine_flags(), shared=True)
 
 
 def bind(library: CDLL) -> CDLL:

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from warpsmith.base import Home, digest, locked
+from warpsmith.base import Home, digest, hold_lock
 from warpsmith.isolation import ProcessLimits
 from warpsmith.languages.nvcc import HEADERS, Toolchain
 from warpsmith.machines.worker import Observation, Raw
@@ -29,8 +29,8 @@ def artifact(source: Path, compressed: bool = False) -> Path:
     toolchain = Toolchain.find()
     flags = FLAGS if compressed else (*FLAGS, "--no-compress")
     key = digest(source.read_bytes(), (HERE / "artifact.h").read_bytes(), toolchain.key, *flags)
-    target = Home.here().cache / "test-artifacts" / f"{key}.so"
-    with locked(target.with_suffix(".lock")):
+    target = Home.locate().cache / "test-artifacts" / f"{key}.so"
+    with hold_lock(target.with_suffix(".lock")):
         if not target.exists():
             with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
                 made = Path(scratch) / "made.so"
