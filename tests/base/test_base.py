@@ -84,8 +84,8 @@ def test_a_place_that_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
 
 def test_lock_excludes_and_dies_with_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    code = "import sys, time; from pathlib import Path; from warpsmith.base import locked\n"
-    code += "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+    code = "import sys, time; from pathlib import Path; from warpsmith.base import hold_lock\n"
+    code += "with hold_lock(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     holder = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"

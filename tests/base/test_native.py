@@ -55,8 +55,8 @@ def test_a_shared_library_of_several_sources(source: Path) -> None:
 
 def test_many_builders_at_once_get_one_program(source: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from warpsmith.base.native import build\n"
-        "print(build('answer', [Path(sys.argv[1])], includes=[Path(sys.argv[2])]))"
+        "import sys; from pathlib import Path; from warpsmith.base.native import build_native\n"
+        "print(build_native('answer', [Path(sys.argv[1])], includes=[Path(sys.argv[2])]))"
     )
     root = Path(warpsmith.__file__).parents[1]
     environment = {"WARPSMITH_HOME": str(source.parent / "home"), "PYTHONPATH": str(root), "PATH": "/usr/bin:/bin"}
@@ -81,7 +81,7 @@ def test_two_programs_at_once_compile_what_they_share_once(source: Path, monkeyp
         compiled.append(what)
         run(command, what)
 
-    monkeypatch.setattr(native, "_run", counted)
+    monkeypatch.setattr(native, "_run_compiler", counted)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda name: build_native(name, [source], includes=[source.parent / "include"]), ("one", "two")))
     assert sorted(compiled) == ["main.cc", "one", "two"]
