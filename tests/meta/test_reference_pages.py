@@ -1,6 +1,7 @@
 """docs/verdicts.md has every verdict and reason, docs/environment.md every environment variable."""
 
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from warpsmith.evaluation.stages.cuda import MOST_COUNTED
 from warpsmith.evaluation.timing import rules, stage
 from warpsmith.machines.cuda.flush import FLUSH_BYTES
 from warpsmith.records import FASTER_ABOVE, Reason, Verdict
+from warpsmith.search import state
+from warpsmith.search.selection import bandit, population, tuner
 
 ROOT = Path(__file__).parents[2]
 VERDICTS = (ROOT / "docs" / "verdicts.md").read_text()
@@ -84,3 +87,13 @@ def test_the_constants_of_timing_are_those_of_the_code() -> None:
     claim = f"{stage.CLAIM.least} to {stage.CLAIM.most}, until {100 * stage.CLAIM.width:g} %"
     assert search.replace("1%", "1 %") in page and claim in page
     assert f"{stage.FEWER.least} to {stage.FEWER.most} for held-out shapes" in page
+
+
+def test_the_numbers_of_parents_and_arms_are_those_of_the_code() -> None:
+    page = " ".join((ROOT / "docs" / "search.md").read_text().split())
+    assert f"holds up to {population.ROOM} correct kernels" in page
+    assert f"each next one {population.PRESSURE:g} times the weight before it" in page
+    assert f"With probability {Fraction(population.DIVERSE)} a cell is drawn" in page
+    assert f"{bandit.EXPLORE:g} · sqrt(ln(1 + all tries)" in page and bandit.COST_POWER == 0.5
+    assert f"at least {Fraction(bandit.LEAST_PRICE)}; an unknown price" in page
+    assert f"Up to {tuner.EXHAUSTIVE} combinations" in page and f"is {state.RIGHT:g} plus log2" in page
