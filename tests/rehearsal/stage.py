@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -29,8 +30,8 @@ from warpsmith.machines.cuda import flush, room as cuda_room, session as cuda_se
 from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.memory import whole_granules
 from warpsmith.machines.cuda.session import FIRST_FD, CudaSession
-from warpsmith.machines.hardware import FakeDriver, Gpu, gpu
-from warpsmith.machines.virtual import ExecutorSettings, VirtualGpu, describe, driver, runtime
+from warpsmith.machines.hardware import FakeDriver, Gpu, MemoryUse, gpu
+from warpsmith.machines.virtual import ExecutorSettings, Gone, VirtualGpu, describe, driver, runtime
 from warpsmith.machines.virtual.machine import LIMITS as VIRTUAL_LIMITS
 from warpsmith.machines.worker.run import SOCKET_VARIABLE
 from warpsmith.machines.worker.worker import start, worker_policy
@@ -95,6 +96,27 @@ class Torch:
         return TorchReply(idle_us=(TORCH_US,) * 5, queued_us=(TORCH_US,) * 5, flush_us=(400.0,) * 5)
 
 
+class Counters(FakeDriver):
+    """The device's counters: all virtual GPUs that are running are one card, and its memory that of one of them."""
+
+    begun: ClassVar[list[tuple[VirtualGpu, Child]]] = []
+    names_processes = True  # as a container may hide
+
+    def memory(self, uuid: str) -> MemoryUse | None:
+        alive = [(virtual, child) for virtual, child in self.begun if child.is_alive]
+        held = {child._process.pid: taken for virtual, child in alive if (taken := self._taken(virtual))}
+        total = SETTINGS.memory_bytes
+        return MemoryUse(max(0, total - sum(held.values())), total, held if self.names_processes else {})
+
+    @staticmethod
+    def _taken(virtual: VirtualGpu) -> int:
+        try:
+            free, total = virtual.control.memory()
+        except Gone:
+            return 0
+        return total - free
+
+
 def starting(opened: ExitStack) -> Callable[[CudaSession], Child]:
     """How a session starts its worker: with a virtual GPU that maps the same arenas."""
 
@@ -105,6 +127,7 @@ def starting(opened: ExitStack) -> Callable[[CudaSession], Child]:
         policy = worker_policy(session._artifact, runtime().parent, LIMITS, more)
         child = start(replace(policy, read=(*policy.read, driver().parent)), [*lent, virtual.client.fileno()])
         virtual.client.close()
+        Counters.begun.append((virtual, child))
         return child
 
     return begin
@@ -115,7 +138,8 @@ def rehearsed(patch: pytest.MonkeyPatch, data: Path) -> Iterator[None]:
     """In here there is a GPU, and what runs on it runs on the virtual one; `data` keeps what evaluations keep."""
     home = Home(data, Home.locate().cache)
     patch.setattr(Home, "locate", lambda: home)
-    patch.setattr(gpu, "nvml_driver", lambda: FakeDriver((GPU,)))
+    patch.setattr(gpu, "nvml_driver", lambda: Counters((GPU,)))
+    patch.setattr(Counters, "begun", [])
     patch.setattr(CudaMachine, "first", lambda: MACHINE)
     _lend_memory(patch)
     _without_clocks(patch)

@@ -2,7 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from warpsmith.base.errors import ArchiveError, HarnessError, MachineError, UsageError, WarpsmithError
+from warpsmith.base.errors import (
+    ArchiveError,
+    DeviceMemoryError,
+    HarnessError,
+    MachineError,
+    UsageError,
+    WarpsmithError,
+)
 from warpsmith.base.extent import fits_int64
 from warpsmith.base.files import (
     RECORDS_BYTES,
@@ -28,6 +35,7 @@ from warpsmith.base.visible import escape_controls
 __all__ = [
     "RECORDS_BYTES",
     "ArchiveError",
+    "DeviceMemoryError",
     "HarnessError",
     "Home",
     "MachineError",

@@ -21,5 +21,9 @@ class ArchiveError(MachineError):
     """The archive cannot be read or written now, and the way out."""
 
 
+class DeviceMemoryError(MachineError):
+    """A GPU has no memory left for the evaluator: others hold it, and what was tried can be repeated later."""
+
+
 class HarnessError(WarpsmithError):
     """A bug of warpsmith itself; it never becomes a score."""

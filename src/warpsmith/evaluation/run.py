@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from warpsmith.base import HarnessError, UsageError
+from warpsmith.base import DeviceMemoryError, HarnessError, UsageError
 from warpsmith.evaluation.choices import Choices, machine_for, settled
 from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.stages import STAGES, Artifact, Evaluation, LaunchCount, Products, Stage
@@ -22,6 +22,7 @@ from warpsmith.tasks.host import OpenTask, open_task
 from warpsmith.tasks.host.opened import OpenOptions
 
 SEED_BITS = 62
+OUT_OF_MEMORY = "out of memory"
 
 
 def evaluate(
@@ -210,15 +211,32 @@ def _run_under_one_lease(evaluation: Evaluation, products: Products, need: Need,
         if (prepare := stages[0].prepare) is not None:
             prepare(evaluation, *products.arguments(stages[0]))
         with evaluation.machine.lease(need):
-            for stage in stages:
-                evaluation = evaluation.adding(_run_one(stage, evaluation, products))
-                if evaluation.record.ended:
-                    break
+            evaluation, left = _run_while_memory_lasts(evaluation, products, stages)
+        if left:  # repeated when whoever holds the memory has ended, and while nobody else may begin
+            _close(products)
+            with evaluation.machine.lease(Need.ALONE):
+                evaluation, left = _run_while_memory_lasts(evaluation, products, left)
+        if left:
+            evaluation = evaluation.adding(_without_memory(left[0].name, started))
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - a fault of warpsmith, as below
         return evaluation.adding(_fault(stages[0].name, error, started))
     return evaluation
+
+
+def _run_while_memory_lasts(
+    evaluation: Evaluation, products: Products, stages: Sequence[Stage]
+) -> tuple[Evaluation, Sequence[Stage]]:
+    """Run stages until one objects; return those that are left where the GPU had no memory for one."""
+    for place, stage in enumerate(stages):
+        try:
+            evaluation = evaluation.adding(_run_one(stage, evaluation, products))
+        except DeviceMemoryError:
+            return evaluation, stages[place:]
+        if evaluation.record.ended:
+            break
+    return evaluation, ()
 
 
 def _run_one(stage: Stage, evaluation: Evaluation, products: Products) -> StageResult:
@@ -228,9 +246,22 @@ def _run_one(stage: Stage, evaluation: Evaluation, products: Products) -> StageR
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - a fault of warpsmith stays in this record; the next candidate goes on
+        if stage.gpu is not Need.NONE and _lacks_device_memory(error):
+            raise DeviceMemoryError(str(error)) from None
         return _fault(stage.name, error, started)
     products.add(outcome.products)
     return outcome.result
+
+
+def _lacks_device_memory(error: Exception) -> bool:
+    """Whether an allocation of ours failed: torch says so in words, in several types of error."""
+    return isinstance(error, DeviceMemoryError) or OUT_OF_MEMORY in str(error).lower()
+
+
+def _without_memory(stage: str, started: float) -> StageResult:
+    detail = "The GPU had no memory left for this evaluation, beside others and alone. End what else holds its memory."
+    seconds = time.perf_counter() - started
+    return StageResult(stage=stage, verdict=Verdict.QUARANTINE, reason=Reason.DISTURBED, detail=detail, seconds=seconds)
 
 
 def _fault(stage: str, error: Exception, started: float) -> StageResult:

@@ -166,6 +166,11 @@ class Child:
         return self._reader.surplus()
 
     @property
+    def processes(self) -> frozenset[int]:
+        """The numbers of its processes as this process sees them: the launcher and all its descendants."""
+        return descendants(self._process.pid)
+
+    @property
     def is_alive(self) -> bool:
         """Whether it has not ended by itself."""
         return self._process.poll() is None
@@ -247,6 +252,18 @@ class Child:
             return bool(waiting.poll(seconds * 1000))
         finally:
             os.close(fd)
+
+
+def descendants(pid: int, proc: Path = Path("/proc")) -> frozenset[int]:
+    """Return a process and all that come from it and still run."""
+    parents = {}
+    for path in proc.glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):  # one that has ended meanwhile
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    found = {pid}
+    while more := {one for one, parent in parents.items() if parent in found} - found:
+        found |= more
+    return frozenset(found)
 
 
 def parse_confined(lines: str) -> Confined:

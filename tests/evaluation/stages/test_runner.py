@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from warpsmith.base import HarnessError, MachineError, UsageError
+from warpsmith.base import DeviceMemoryError, HarnessError, MachineError, UsageError
 from warpsmith.evaluation import Choices, Defence, choices as choices_module, evaluate, settled
 from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.run import run, stages_for
@@ -109,6 +109,44 @@ def test_our_fault_is_a_fault_of_this_record_only(error: Exception) -> None:
     found = run(evaluation(), [stage("compile"), raising(error), stage("timing")])
     assert found.results[-1].reason is Reason.HARNESS and str(error) in found.results[-1].detail
     assert found.concluded is Verdict.FAULT and stages(found) == ["compile", "check"]
+
+
+@dataclass
+class Starved:
+    """A stage that the GPU has no memory for, at first."""
+
+    errors: list[Exception]
+
+    def __call__(self, _evaluation: Evaluation) -> StageOutcome:
+        if self.errors:
+            raise self.errors.pop(0)
+        return StageOutcome(StageResult(stage="check", verdict=Verdict.PASS))
+
+
+NO_MEMORY = [DeviceMemoryError("cuMemCreate"), RuntimeError("CUDA out of memory. Tried to allocate 20 GiB.")]
+
+
+@pytest.mark.parametrize("error", NO_MEMORY)
+def test_a_stage_that_found_no_memory_is_repeated_alone(error: Exception) -> None:
+    """When its neighbours have ended. What ran before it is not repeated, and what comes after it runs."""
+    machine, before = LeasedMachine.of("H200"), [stage("compile", gpu=Need.SHARED)]
+    starved = Stage("check", Starved([error]), gpu=Need.SHARED)
+    found = run(replace(evaluation(), machine=machine), [*before, starved, stage("timing", gpu=Need.SHARED)])
+    assert stages(found) == ["compile", "check", "timing"] and found.concluded is Verdict.PASS
+    assert machine.notes == ["has shared", "has it no more", "has alone", "has it no more"]
+
+
+@pytest.mark.parametrize("error", NO_MEMORY)
+def test_no_memory_even_alone_is_no_fault_of_ours(error: Exception) -> None:
+    starved = Stage("check", Starved([error] * 9), gpu=Need.SHARED)
+    found = run(evaluation(), [stage("compile"), starved, stage("timing")])
+    assert (found.concluded, found.results[-1].reason) == (Verdict.QUARANTINE, Reason.DISTURBED)
+    assert stages(found) == ["compile", "check"]
+
+
+def test_a_stage_that_needs_no_gpu_did_not_lack_its_memory() -> None:
+    found = run(evaluation(), [Stage("check", Starved([RuntimeError("the disk is out of memory")]))])
+    assert found.concluded is Verdict.FAULT
 
 
 def test_what_the_user_gave_is_told_to_the_user() -> None:

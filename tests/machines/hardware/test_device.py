@@ -11,6 +11,7 @@ from warpsmith.machines.hardware import (
     FakeDriver,
     Gpu,
     GpuState,
+    MemoryUse,
     NvmlDriver,
     administers,
     capability_of,
@@ -61,15 +62,15 @@ class Nvml:
 
     def nvmlDeviceGetMemoryInfo(self, device: int) -> SimpleNamespace:
         self.refuse(device)
-        return SimpleNamespace(total=143771 << 20)
+        return SimpleNamespace(total=143771 << 20, free=100 << 30)
 
     def nvmlDeviceGetClockInfo(self, device: int, kind: int) -> int:
         self.refuse(device)
         return 1000 * kind
 
-    def nvmlDeviceGetComputeRunningProcesses(self, device: int) -> list[int]:
+    def nvmlDeviceGetComputeRunningProcesses(self, device: int) -> list[SimpleNamespace]:
         self.refuse(device)
-        return [1, 2]
+        return [SimpleNamespace(pid=1, usedGpuMemory=5 << 30), SimpleNamespace(pid=2, usedGpuMemory=None)]
 
     def nvmlDeviceGetUtilizationRates(self, device: int) -> SimpleNamespace:
         self.refuse(device)
@@ -94,6 +95,14 @@ def test_gpus_and_their_states_come_from_nvml() -> None:
     assert gpus(driver, NONE) == (FIRST, SECOND)
     assert driver.state("GPU-0") == GpuState((1000, 2000), 0x4, 2, 37)
     assert driver.state("GPU-1") == GpuState(), "a card that does not have the numbers"
+
+
+def test_memory_and_who_holds_it_come_from_nvml() -> None:
+    driver = NvmlDriver(Nvml())
+    found = driver.memory("GPU-0")
+    assert found == MemoryUse(100 << 30, 143771 << 20, {1: 5 << 30}), "the driver hides how much some processes hold"
+    assert found.held_by([1, 9]) == 5 << 30 and found.held_by([2]) is None
+    assert driver.memory("GPU-1") is None and driver.memory("") is None
 
 
 def test_no_driver_is_no_gpu_and_one_that_comes_later_is_found() -> None:

@@ -187,7 +187,7 @@ def time_replays(
     """Time the replays of the captured calls of every timed case."""
     environment = evaluation.record.environment
     timer = timer_for(_machine(evaluation), environment.torch, evaluation.choices)
-    if begun is not None and not begun.sitting.is_fresh:
+    if begun is not None and not (begun.is_open and begun.sitting.is_fresh):
         begun.close()
         begun = None
     with begun.sitting if begun else _sitting(evaluation, capture) as sitting:

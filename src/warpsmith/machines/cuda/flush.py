@@ -24,6 +24,11 @@ def events_us(work: Callable[[], object]) -> float:
     return float(begin.elapsed_time(end)) * 1e3
 
 
+def prepare_flush() -> None:
+    """Allocate what a flush needs, while there is memory."""
+    _scratch()
+
+
 def flush() -> float:
     """Write and read twice, and say how long the second time took just now, in µs.
 

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpsmith.base import MachineError
 from warpsmith.languages.nvcc import Toolchain
-from warpsmith.machines.hardware import Gpu, GpuState, Need, gpu_state, gpus
+from warpsmith.machines.hardware import Gpu, GpuState, Need, gpu_memory, gpu_state, gpus
 from warpsmith.machines.hardware.lease import lease
 from warpsmith.machines.machine import CheckLimits
 from warpsmith.records import Direction, Group, Trial
@@ -92,7 +93,8 @@ class CudaMachine:
         """Return a session that loads the artifact into a worker on this GPU."""
         from warpsmith.machines.cuda.session import CudaSession
 
-        return CudaSession(artifact, direction.value, Toolchain.find().runtime.parent, room, call_s, bases)
+        runtime, meter = Toolchain.find().runtime.parent, partial(gpu_memory, self.uuid)
+        return CudaSession(artifact, direction.value, runtime, room, call_s, bases, meter)
 
     def is_much(self, arenas_bytes: int) -> bool:
         """Whether arenas take a large part of this GPU's memory; not every GPU reports how much it has."""

@@ -9,12 +9,13 @@ from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from warpsmith.base import MachineError
+from warpsmith.base import DeviceMemoryError, MachineError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 PINNED, ON_DEVICE, DESCRIPTOR, READ_WRITE = 1, 1, 1, 3  # enumerators of cuda.h
+OUT_OF_MEMORY = 2  # as an error of the driver and of the runtime
 GRANULE = 2 << 20  # cuMemGetAllocationGranularity on every GPU so far
 MOST_ADDRESS = 1 << 47
 MOST_RESERVED = 2 << 30  # bytes; others are evaluated at the same time, each in a process of its own
@@ -66,7 +67,10 @@ def _driver() -> ctypes.CDLL:
 
 
 def _do(name: str, *arguments: Any) -> None:
-    if error := getattr(_driver(), name)(*arguments):
+    error = getattr(_driver(), name)(*arguments)
+    if error == OUT_OF_MEMORY:
+        raise DeviceMemoryError(f"The GPU has no memory left for {name}; other processes hold it.")
+    if error:
         raise MachineError(f"The CUDA driver refused {name} with error {error}; another process may hold the memory.")
 
 

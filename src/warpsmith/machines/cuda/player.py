@@ -5,6 +5,7 @@ nothing is gained by a recording that is not true.
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,7 +63,7 @@ class Player(CudaSession):
             self._kept_bytes(block).copy_(contents)
         self._settle(self._talk.ask(Frame(FrameKind.RESTORE), FrameKind.LOADED))
 
-    def _load(self) -> None:
+    def _load(self, opening: ExitStack) -> None:
         """Nothing: the artifact is read for its kernels when the first recording comes."""
 
     def _told(self, timed: Timed) -> Timed:

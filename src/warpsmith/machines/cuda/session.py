@@ -11,10 +11,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from warpsmith.base import HarnessError
+from warpsmith.base import DeviceMemoryError, HarnessError
 from warpsmith.isolation import Child, Fault, Frame, FrameError, ProcessLimits
-from warpsmith.machines.cuda.flush import flush
-from warpsmith.machines.cuda.memory import are_bases
+from warpsmith.machines.cuda.flush import flush, prepare_flush
+from warpsmith.machines.cuda.memory import OUT_OF_MEMORY, are_bases
 from warpsmith.machines.cuda.room import ALIGNMENT, TAIL, Buffers, Room, aligned, span, taken_bytes
 from warpsmith.machines.cuda.slot import (
     ARENA_SHIFT,
@@ -27,6 +27,8 @@ from warpsmith.machines.cuda.slot import (
     read_flags,
     strided,
 )
+from warpsmith.machines.cuda.watch import MemoryMeter, MemoryWatch
+from warpsmith.machines.hardware import is_held_alone
 from warpsmith.machines.worker import (
     CAPTURED_BYTES,
     CapturedOperations,
@@ -91,9 +93,12 @@ class CudaSession:
         room: Room | Buffers,
         call_s: float = CALL_S,
         bases: Sequence[int] = (0, 0, 0),
+        meter: MemoryMeter | None = None,
     ) -> None:
         self._artifact, self._entry, self._runtime = artifact, entry, runtime
         self._given, self._call_s, self._bases = room, call_s, bases
+        self._meter = meter
+        self._watch: MemoryWatch | None = None
         self._open = ExitStack()
         self._trouble: Trouble | None = None
         self._live: tuple[tuple[int, int], ...] = ()
@@ -102,12 +107,13 @@ class CudaSession:
     def __enter__(self) -> Self:
         with ExitStack() as opening:  # nothing stays behind where one of the steps fails
             self._begin(opening)
-            self._load()
+            self._load(opening)
             self._open = opening.pop_all()
         return self
 
     def _begin(self, opening: ExitStack) -> None:
-        """The buffers, and a worker that has mapped them."""
+        """The buffers, what a flush needs, and a worker that has mapped them: all before any code of the candidate."""
+        prepare_flush()
         given = self._given
         buffers = given if isinstance(given, Buffers) else opening.enter_context(Buffers(given))
         self.arenas = self._room = buffers.room
@@ -118,11 +124,18 @@ class CudaSession:
             (FIRST_FD + place, arena.bytes, base)
             for place, (arena, base) in enumerate(zip(self._arenas, self._bases, strict=True))
         ]
-        self._settle(self._talk.ask(Frame(FrameKind.SHARE, share(shared)), FrameKind.LOADED))
+        answer = self._talk.ask(Frame(FrameKind.SHARE, share(shared)), FrameKind.LOADED)
+        if isinstance(answer, WorkerReply) and lacks_memory(answer):
+            raise DeviceMemoryError(f"A worker found no memory on the GPU: {answer.text}")
+        self._settle(answer)
         if self._trouble is not None:
             raise HarnessError(f"The worker could not take the shared memory: {self._trouble.detail}")
 
-    def _load(self) -> None:
+    def _load(self, opening: ExitStack) -> None:
+        if self._meter is not None:
+            reserved, child = torch.cuda.memory_reserved, self._child
+            watch = MemoryWatch(self._meter, lambda: child.processes, child.kill, is_held_alone(), reserved)
+            self._watch = opening.enter_context(watch)
         self._settle(self._talk.load(self._artifact))
 
     def __exit__(
@@ -234,8 +247,21 @@ class CudaSession:
         return self._told(timed) if self._settle(timed.answer) else None
 
     def _settle(self, answer: WorkerReply | FrameError) -> bool:
-        """Whether the worker is well; else its trouble is kept, and every further call repeats it."""
-        if isinstance(answer, FrameError):
+        """Whether the worker is well; else its trouble is kept, and every further call repeats it.
+
+        Raise DeviceMemoryError if it lacks memory that others may hold.
+        """
+        watch = self._watch
+        if watch is not None and watch.is_suspect:
+            raise DeviceMemoryError(
+                "Several workers left little of the GPU's memory, and the driver does not say which."
+            )
+        if watch is not None and watch.excess:
+            self._child.kill()
+            self._trouble = Trouble(Reason.MEMORY_LIMIT, watch.excess)
+        elif watch is not None and isinstance(answer, WorkerReply) and lacks_memory(answer) and watch.leaves_little:
+            raise DeviceMemoryError("A call found no memory on the GPU, and its worker was below its share.")
+        elif isinstance(answer, FrameError):
             ended = end_silent(self._child, answer)
             self._trouble = of_ending(ended, ended.sentence(self._child.policy), answer)
         else:
@@ -329,6 +355,11 @@ class CudaSession:
             found.append(differ(self._views[2][at : at + size], bytes_of(result)))
             at += aligned(size)
         return found
+
+
+def lacks_memory(reply: WorkerReply) -> bool:
+    """Whether the runtime or the driver refused a request of the worker for lack of memory."""
+    return reply.cuda_error == OUT_OF_MEMORY or reply.text.endswith(f"driver error {OUT_OF_MEMORY}")
 
 
 def _quiet(cold: bool) -> float:

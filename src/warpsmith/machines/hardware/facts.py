@@ -1,7 +1,7 @@
 """Facts about GPUs: one GPU of this machine, its state at one moment, and the limits of its compute capability."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from pydantic import NonNegativeInt, PositiveInt
 
@@ -30,6 +30,20 @@ class Gpu:
     def arch(self) -> str:
         """The architecture to compile for."""
         return arch_of(self.capability)
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """The memory of a GPU at one moment, and how much of it each process holds, as far as the driver says."""
+
+    free_bytes: int
+    total_bytes: int
+    by_process: Mapping[int, int] = field(default_factory=dict)
+
+    def held_by(self, processes: Collection[int]) -> int | None:
+        """Return the bytes that these processes hold, or None if the driver does not name any of them."""
+        known = [size for process, size in self.by_process.items() if process in processes]
+        return sum(known) if known else None
 
 
 @dataclass(frozen=True)

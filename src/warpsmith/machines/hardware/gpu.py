@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from warpsmith.base import MachineError
-from warpsmith.machines.hardware.facts import Gpu, GpuState
+from warpsmith.machines.hardware.facts import Gpu, GpuState, MemoryUse
 from warpsmith.machines.hardware.nvml import GpuDriver, nvml_driver
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -50,6 +50,11 @@ def _named(found: Sequence[Gpu], name: str) -> Gpu | None:
 def gpu_state(uuid: str, driver: GpuDriver | None = None) -> GpuState:
     """Return what the GPU of that UUID is doing now; empty where no driver answers."""
     return (driver or nvml_driver()).state(uuid)
+
+
+def gpu_memory(uuid: str, driver: GpuDriver | None = None) -> MemoryUse | None:
+    """Return the memory of the GPU of that UUID and who holds it, or None where no driver answers."""
+    return (driver or nvml_driver()).memory(uuid)
 
 
 def profiling_restricted(parameters: Path = PARAMETERS) -> bool | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
 
@@ -38,6 +39,14 @@ def _folder() -> Path:
     return Home.locate().data / "leases"
 
 
+_held: ContextVar[Need] = ContextVar("held", default=Need.NONE)
+
+
+def is_held_alone() -> bool:
+    """Whether the caller runs under a lease that keeps all other evaluations from the GPU."""
+    return _held.get() is Need.ALONE
+
+
 @contextmanager
 def lease(need: Need) -> Iterator[None]:
     """The GPU as it is needed, among threads and processes.
@@ -52,7 +61,9 @@ def lease(need: Need) -> Iterator[None]:
     with hold_lock(folder / "gpu-0.door"):
         use = hold_lock(folder / "gpu-0.lock", shared=need is Need.SHARED)
         use.__enter__()
+    before = _held.set(need)
     try:
         yield
     finally:
+        _held.reset(before)
         use.__exit__(None, None, None)

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import pynvml
 
-from warpsmith.machines.hardware.facts import Gpu, GpuState
+from warpsmith.machines.hardware.facts import Gpu, GpuState, MemoryUse
 
 T = TypeVar("T")
 
@@ -23,13 +23,18 @@ class GpuDriver(Protocol):
         """Return the state of one GPU; empty if it does not answer."""
         ...
 
+    def memory(self, uuid: str) -> MemoryUse | None:
+        """Return the memory of one GPU and who holds it, or None if it does not answer."""
+        ...
+
 
 @dataclass(frozen=True)
 class FakeDriver:
-    """GPUs and states that are given."""
+    """GPUs, states and memory that are given."""
 
     found: tuple[Gpu, ...] = ()
     states: Mapping[str, GpuState] = field(default_factory=dict)
+    uses: Mapping[str, MemoryUse] = field(default_factory=dict)
 
     def gpus(self) -> tuple[Gpu, ...]:
         """Return the given GPUs."""
@@ -38,6 +43,10 @@ class FakeDriver:
     def state(self, uuid: str) -> GpuState:
         """Return the given state."""
         return self.states.get(uuid, GpuState())
+
+    def memory(self, uuid: str) -> MemoryUse | None:
+        """Return the given memory."""
+        return self.uses.get(uuid)
 
 
 class NvmlDriver:
@@ -57,8 +66,7 @@ class NvmlDriver:
 
     def state(self, uuid: str) -> GpuState:
         """Return the state of one GPU; empty if it does not answer."""
-        nvml, ask = self._nvml, self._answer
-        device = ask(lambda: nvml.nvmlDeviceGetHandleByUUID(uuid)) if uuid and self._is_open() else None
+        nvml, ask, device = self._nvml, self._answer, self._device(uuid)
         if device is None:
             return GpuState()
         sm = ask(lambda: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM))
@@ -71,6 +79,20 @@ class NvmlDriver:
             processes=len(running),
             busy_percent=None if busy is None else int(busy.gpu),
         )
+
+    def memory(self, uuid: str) -> MemoryUse | None:
+        """Return the memory of one GPU and who holds it, or None if it does not answer."""
+        device = self._device(uuid)
+        found = None if device is None else self._answer(lambda: self._nvml.nvmlDeviceGetMemoryInfo(device))
+        if found is None:
+            return None
+        running = self._answer(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(device)) or ()
+        held = {int(one.pid): int(one.usedGpuMemory) for one in running if one.usedGpuMemory}
+        return MemoryUse(free_bytes=int(found.free), total_bytes=int(found.total), by_process=held)
+
+    def _device(self, uuid: str) -> Any:
+        """Return the library's handle of a GPU, or None."""
+        return self._answer(lambda: self._nvml.nvmlDeviceGetHandleByUUID(uuid)) if uuid and self._is_open() else None
 
     def _is_open(self) -> bool:
         """Whether the library answers."""

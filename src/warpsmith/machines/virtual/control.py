@@ -26,6 +26,7 @@ class ControlCall(IntEnum):
     READ = 202
     FILL = 203
     FACTS = 204
+    MEMORY = 205
 
 
 class Gone(Exception):
@@ -58,6 +59,11 @@ class Control:
         if reply.error or not reply.words[0]:
             raise HarnessError(f"The virtual GPU has no {count} bytes left for arguments; use a smaller case.")
         return reply.words[0]
+
+    def memory(self) -> tuple[int, int]:
+        """Return the free and all bytes of device memory."""
+        free, total = self._ask(ControlCall.MEMORY, []).words[:2]
+        return free, total
 
     def write(self, address: int, data: bytes) -> None:
         """Put bytes into device memory."""

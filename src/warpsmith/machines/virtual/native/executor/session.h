@@ -36,6 +36,7 @@ class Session {
 
   Answer answer(const wire::Request& request, Bytes bytes);
   Answer judge(const wire::Request& request, const Bytes& bytes);
+  Answer memory_info() const;
   // After a request that could not be carried out: nothing of the candidate's is believed from here on.
   Answer give_up(const std::string& why);
   void lend(Host* host) { queue_.lend(host); }

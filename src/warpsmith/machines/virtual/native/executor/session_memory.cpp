@@ -86,10 +86,7 @@ Answer Session::memory(const wire::Request& request) {
       if (request.call == Call::Allocate || request.call == Call::AllocateAsync)
         return allocate(words[0], "allocation");
       return release(words[0], lazily ? words[1] : 0, lazily);
-    case Call::MemoryInfo:
-      answer.words[0] = setup_.gpu.memory_bytes - std::min<uint64_t>(allocated_bytes_, setup_.gpu.memory_bytes);
-      answer.words[1] = setup_.gpu.memory_bytes;
-      return answer;
+    case Call::MemoryInfo: return memory_info();
     case Call::Import: return import(words[0]);
     case Call::Pointer:
       answer.words[0] = engine_.contains(words[0], 1);
@@ -154,6 +151,13 @@ Answer Session::transfers(const wire::Request& request, Bytes bytes) {
   return {streams_.enqueue(words[0], std::move(copy), waits), {}, {}};
 }
 
+Answer Session::memory_info() const {
+  Answer answer;
+  answer.words[0] = setup_.gpu.memory_bytes - std::min<uint64_t>(allocated_bytes_, setup_.gpu.memory_bytes);
+  answer.words[1] = setup_.gpu.memory_bytes;
+  return answer;
+}
+
 Answer Session::judge(const wire::Request& request, const Bytes& bytes) {
   const uint64_t* words = request.words;
   std::vector<vgpu::Finding> findings;
@@ -169,6 +173,7 @@ Answer Session::judge(const wire::Request& request, const Bytes& bytes) {
     if (words[0] & 2) ledger_.forget();
     return answer;
   }
+  if (request.call == Call::JudgeMemory) return memory_info();
   if (request.call == Call::JudgeAllocate) return allocate(words[0], "argument");
   Operation operation = queue_.judge();
   switch (request.call) {

@@ -80,6 +80,7 @@ enum class Call : uint32_t {
   JudgeRead,            // address, length -> bytes
   JudgeFill,            // address, value, element bytes, elements
   JudgeFacts,           // flags: 1 finish what is left, 2 forget afterwards -> bytes: JSON
+  JudgeMemory,          // -> free, total
 };
 
 enum class Kind : uint32_t {

@@ -1,0 +1,77 @@
+"""The share of a GPU's memory, rehearsed: a worker above it is ended, and its neighbours are not accused."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from stage import SETTINGS, Counters
+from test_session import HEAD, TAIL, artifact
+
+from warpsmith.base import DeviceMemoryError
+from warpsmith.languages.nvcc import Toolchain
+from warpsmith.machines.cuda.room import room_for
+from warpsmith.machines.cuda.session import CudaSession
+from warpsmith.machines.hardware import gpu_memory
+from warpsmith.machines.hardware.lease import Need, lease
+from warpsmith.machines.worker.observation import Trouble
+from warpsmith.records import Reason
+
+pytestmark = pytest.mark.usefixtures("rehearsal")
+X = torch.arange(1000, dtype=torch.float32)
+BODY = """int n = x.numel(); static bool is_first = true; void* more = nullptr;
+  if (is_first) while (cudaMalloc(&more, 64 << 20) == cudaSuccess) {} is_first = false; cudaGetLastError();
+  auto y = torch::empty_like(x);
+  twice<<<(n + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), n, 0);
+  return y;"""
+GREEDY = f"{HEAD}torch::Tensor forward(torch::Tensor x) {{ {BODY} }}{TAIL}"
+MODEST = GREEDY.replace("if (is_first) while", "if (false) while")
+
+
+def session(made: Path) -> CudaSession:
+    runtime, room = Toolchain.find().runtime.parent, room_for((X,), (X,))
+    return CudaSession(made, "forward", runtime, room, meter=lambda: gpu_memory(""))
+
+
+def called(source: str) -> Trouble | None:
+    """What a few calls of it come to; the watch has looked in between."""
+    with session(artifact(source)) as opened:
+        for _ in range(3):
+            shown = opened.call((X,))
+            if shown.trouble is not None:
+                return shown.trouble
+            assert opened._watch is not None
+            opened._watch.look()
+    return None
+
+
+def test_a_worker_that_takes_all_memory_is_ended_at_its_share() -> None:
+    with lease(Need.SHARED):
+        trouble = called(GREEDY)
+        assert trouble is not None and trouble.reason is Reason.MEMORY_LIMIT
+        assert f"its share is {SETTINGS.memory_bytes >> 24} MiB" in trouble.detail
+
+
+def test_one_that_takes_little_is_not() -> None:
+    with lease(Need.SHARED):
+        assert called(MODEST) is None
+
+
+def test_where_processes_are_hidden_it_is_repeated_alone_and_then_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counters, "names_processes", False)
+    with lease(Need.SHARED), pytest.raises(DeviceMemoryError):
+        called(GREEDY)
+    with lease(Need.ALONE):
+        trouble = called(GREEDY)
+    assert trouble is not None and trouble.reason is Reason.MEMORY_LIMIT
+
+
+def test_a_neighbour_of_one_that_took_all_memory_is_not_ended() -> None:
+    """The counters name the processes, and it goes on when the other has ended."""
+    with lease(Need.SHARED), session(artifact(MODEST)) as neighbour:
+        assert neighbour.call((X,)).trouble is None
+        with session(artifact(GREEDY)) as greedy:
+            trouble = None
+            while trouble is None:
+                trouble = greedy.call((X,)).trouble
+            assert trouble.reason is Reason.MEMORY_LIMIT
+        assert neighbour.call((X,)).trouble is None
