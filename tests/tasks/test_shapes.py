@@ -39,3 +39,8 @@ def test_a_wrong_shape_says_what_is_wrong(text: str, said: str) -> None:
 def test_a_shape_is_written_as_it_is_read() -> None:
     assert read_shape(shape_text("x", (8, 3), "float16")) == ExampleShape((8, 3), "float16", name="x")
     assert read_shape(shape_text("x", (), "float32")) == ExampleShape((), name="x")
+
+
+def test_the_usual_element_type_has_the_text_of_one_that_is_named() -> None:
+    assert str(read_shape("8x16")) == str(read_shape("8x16:float32"))
+    assert type(read_shape("8x16").dtype) is str

@@ -30,7 +30,7 @@ def read_shape(text: str) -> ExampleShape:
             "or with a name: x=32x1024."
         )
     dims = tuple(_size(text, part) for part in match["dims"].split("x")) if match["dims"] else ()
-    dtype = match["dtype"] or Dtype.FLOAT32
+    dtype = match["dtype"] or Dtype.FLOAT32.value  # the version of a task hashes its text
     if dtype not in tuple(Dtype):
         raise UsageError(f"Input '{text}': element type '{dtype}' does not exist; known are {', '.join(Dtype)}.")
     _bounded(text, dims)
