@@ -30,6 +30,25 @@ def test_what_no_kernel_needs_is_refused(phase: str, what: str) -> None:
     assert answer(phase, what) in ("EPERM", "ENOSYS")
 
 
+# Each would let the kernel run code of the process, or send it a signal, while it waits for a request.
+LATER = (
+    "handler timer interval other_stack signalfd listener set_limit signal_self alarm rseq userfaultfd io_setup "
+    "io_uring mq_notify dispatch F_SETOWN F_SETOWN_EX F_SETSIG F_SETLEASE F_NOTIFY O_ASYNC FIOASYNC FIOSETOWN SIOCSPGRP TIOCSTI"
+)
+
+
+@pytest.mark.parametrize("what", LATER.split())
+@pytest.mark.parametrize("phase", ["load", "closed"])
+def test_no_code_is_left_to_run_between_calls(phase: str, what: str) -> None:
+    assert answer(phase, what) == "EPERM"
+
+
+@pytest.mark.parametrize("what", ["nonblocking", "duplicate", "mask"])
+@pytest.mark.parametrize("phase", ["load", "closed"])
+def test_what_the_c_library_does_with_descriptors_goes_on(phase: str, what: str) -> None:
+    assert answer(phase, what) == "ok"
+
+
 def test_once_closed_only_computing_goes_on() -> None:
     assert answer("closed", "compute") == "ok"
     assert answer("closed", "open") == "EPERM"

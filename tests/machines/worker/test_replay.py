@@ -23,7 +23,7 @@ from warpsmith.machines.worker.protocol import (
     play,
 )
 from warpsmith.machines.worker.run import _place, fetch
-from warpsmith.machines.worker.worker import Conversation, start, worker_policy
+from warpsmith.machines.worker.worker import UNDER_TOOL, Conversation, start, worker_policy
 
 SMALL = ExecutorSettings(memory_bytes=1 << 28, wall_s=30)
 FILE = artifact(HERE / "calls.cu")
@@ -71,7 +71,11 @@ class Bench:
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     with VirtualGpu(describe("H200"), SMALL) as gpu:
-        policy = worker_policy(FILE, runtime().parent, LIMITS, {"WARPSMITH_VGPU_FD": "5"})
+        more = {
+            "WARPSMITH_VGPU_FD": "5",
+            **UNDER_TOOL,
+        }  # one process records and repeats here, and opens the file twice
+        policy = worker_policy(FILE, runtime().parent, LIMITS, more)
         with start(replace(policy, read=(*policy.read, FILE.parent)), [gpu.client.fileno()]) as child:
             gpu.client.close()
             yield Bench(gpu, Conversation(child, 20))

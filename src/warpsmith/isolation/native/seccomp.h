@@ -1,12 +1,14 @@
-// A seccomp filter builder and the two profiles: `general` for any confined child, `worker` for a process that has its
-// CUDA context and is about to load untrusted code. Header only: the worker includes it and calls install_worker().
+// A seccomp filter builder and the two filters: `general`, which the launcher puts on every confined child before it
+// runs, and `worker`, which the worker puts on itself before it loads untrusted code. Header only: the worker includes it.
 #pragma once
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
@@ -16,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <utility>
 #include <vector>
 
 namespace warpsmith::seccomp {
@@ -29,6 +32,17 @@ constexpr uint32_t kArch = AUDIT_ARCH_AARCH64;
 #endif
 
 constexpr uint32_t fail(int error) { return SECCOMP_RET_ERRNO | static_cast<uint32_t>(error); }
+
+// One 32-bit word of a call's arguments holds, where `mask` has ones, one of `values`.
+struct Test {
+  uint32_t offset, mask;
+  std::vector<uint32_t> values;
+};
+
+// The kernel reads commands and flags as 32-bit numbers, so their low word decides; of a pointer both words count.
+constexpr uint32_t low(int argument) { return offsetof(seccomp_data, args) + 8 * static_cast<uint32_t>(argument); }
+inline Test word(int argument, std::vector<uint32_t> values, uint32_t mask = ~0U) { return {low(argument), mask, std::move(values)}; }
+inline std::vector<Test> null_pointer(int argument) { return {{low(argument), ~0U, {0}}, {low(argument) + 4, ~0U, {0}}}; }
 
 // Builds a BPF program as a list of independent rules; what no rule takes gets the default action.
 class Filter {
@@ -53,15 +67,21 @@ class Filter {
     for (const long call : calls) on(call, action);
   }
 
-  // `hit` when (low word of argument & mask) == value, else `miss`.
-  void on_argument(long call, int argument, uint32_t mask, uint32_t value, uint32_t hit, uint32_t miss) {
-    std::vector<sock_filter> body = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low(argument)),
-        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, hit),
-        BPF_STMT(BPF_RET | BPF_K, miss),
-    };
+  // `action` when every test holds; else the rules that follow decide.
+  void on_arguments(long call, const std::vector<Test>& tests, uint32_t action) {
+    std::vector<sock_filter> body;
+    std::vector<size_t> misses;
+    for (const Test& test : tests) {
+      body.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, test.offset));
+      body.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, test.mask));
+      for (size_t left = test.values.size(); left > 0; --left)  // a hit jumps over the other values and the miss
+        body.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, test.values[test.values.size() - left], static_cast<uint8_t>(left), 0));
+      misses.push_back(body.size());
+      body.push_back(BPF_STMT(BPF_JMP | BPF_JA, 0));
+    }
+    body.push_back(BPF_STMT(BPF_RET | BPF_K, action));
+    for (const size_t at : misses) body[at].k = static_cast<uint32_t>(body.size() - at - 1);
+    body.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
     only_for(call, body);
   }
 
@@ -91,7 +111,6 @@ class Filter {
   }
 
  private:
-  static uint32_t low(int argument) { return offsetof(seccomp_data, args) + 8 * static_cast<uint32_t>(argument); }
   void load(size_t offset) { code_.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(offset))); }
   void ret(uint32_t action) { code_.push_back(BPF_STMT(BPF_RET | BPF_K, action)); }
   void only_for(long call, const std::vector<sock_filter>& body) {
@@ -159,9 +178,11 @@ inline Filter general_filter(const General& options) {
   Filter filter;
   filter.on_all(refused_calls(), fail(EPERM));
   filter.on(SYS_clone3, fail(ENOSYS));  // its flags are out of a filter's reach; libc falls back to clone
-  filter.on_argument(SYS_clone, 0, kNamespaceFlags, 0, SECCOMP_RET_ALLOW, fail(EPERM));
-  filter.on_argument(SYS_socket, 0, 0xFFFFFFFF, AF_UNIX, SECCOMP_RET_ALLOW, fail(EACCES));
-  filter.on_argument(SYS_ioctl, 1, 0xFFFFFFFF, TIOCSTI, fail(EPERM), SECCOMP_RET_ALLOW);
+  filter.on_arguments(SYS_clone, {word(0, {0}, kNamespaceFlags)}, SECCOMP_RET_ALLOW);
+  filter.on(SYS_clone, fail(EPERM));
+  filter.on_arguments(SYS_socket, {word(0, {AF_UNIX})}, SECCOMP_RET_ALLOW);
+  filter.on(SYS_socket, fail(EACCES));
+  filter.on_arguments(SYS_ioctl, {word(1, {TIOCSTI})}, fail(EPERM));
   if (!options.memory_files) filter.on(SYS_memfd_create, fail(EPERM));
   if (options.largest_bytes) {
     const uint64_t most = options.largest_bytes;
@@ -171,30 +192,35 @@ inline Filter general_filter(const General& options) {
   return filter;
 }
 
-// For a worker whose CUDA context exists. `load` stays open until the artifact is loaded, then install again without
-// it: filters add up and the stricter one wins.
-struct Worker {
-  bool load = true;         // read-only openat and its kin, for dlopen
-  bool threads = false;     // clone of threads
-  bool descriptors = true;  // recvmsg and sendmsg on sockets that are already open
-};
+// While the artifact is loaded its constructors run already, so they meet all of the filter but its last part: files may
+// be opened to read, for dlopen. Installed again as closed, the two filters add up and the stricter answer counts.
+enum class Phase { kLoading, kClosed };
 
 // Calls that compute, wait, and talk over descriptors that are already open.
+//
+// Host code of a candidate runs inside a call and at no other time. The kernel has these ways to run code of a process
+// later, and each lacks a call here or an argument below:
+//   - a signal handler, whatever sends the signal (SIGIO, timers, message queues, directory and lease notices, a fault
+//     on a guarded page, SIGSYS): no rt_sigaction and no sigaltstack. A mask only delays signals, and without a handler
+//     each of them ends the process or does nothing, so rt_sigprocmask stays for the C library.
+//   - another thread or process: no clone, fork, vfork, exec; io_uring and aio are missing too, though they run no code.
+//   - a restartable sequence, to whose abort address the kernel returns after a preemption, in any code: no rseq, and the
+//     worker refuses to load where the C library has registered an area (GLIBC_TUNABLES).
+//   - a page fault answered by somebody else: no userfaultfd.
+// What remains is code that the candidate writes over the worker's own. Hence answers are claims, and what is timed is
+// repeated by a process that never held the artifact.
 inline std::vector<long> worker_calls() {
   return {
-      SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_close, SYS_lseek, SYS_fstat, SYS_ioctl,
+      SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_close, SYS_lseek, SYS_fstat,
       SYS_ppoll, SYS_pselect6, SYS_epoll_pwait, SYS_epoll_ctl, SYS_epoll_create1, SYS_eventfd2, SYS_pipe2, SYS_dup,
-      SYS_dup3, SYS_fcntl, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_mincore, SYS_mlock,
+      SYS_dup3, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_mincore, SYS_mlock,
       SYS_munlock, SYS_mbind, SYS_get_mempolicy, SYS_set_mempolicy, SYS_brk, SYS_futex, SYS_sched_yield,
       SYS_sched_getaffinity, SYS_sched_setaffinity, SYS_sched_getparam, SYS_sched_getscheduler, SYS_getcpu,
       SYS_nanosleep, SYS_clock_nanosleep, SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_times, SYS_getpid,
       SYS_gettid, SYS_getppid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getrusage, SYS_sysinfo, SYS_uname,
-      SYS_getrandom, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_rt_sigtimedwait, SYS_sigaltstack,
-      SYS_set_robust_list, SYS_get_robust_list, SYS_set_tid_address, SYS_restart_syscall, SYS_membarrier, SYS_exit,
+      SYS_getrandom, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall, SYS_membarrier, SYS_exit,
       SYS_exit_group, SYS_getcwd, SYS_timerfd_create, SYS_timerfd_settime, SYS_timerfd_gettime,
-#ifdef SYS_rseq
-      SYS_rseq,
-#endif
+      SYS_sendto,  // the line to the executor of a virtual GPU; no socket can be made here
 #ifdef SYS_futex_waitv
       SYS_futex_waitv,
 #endif
@@ -204,37 +230,51 @@ inline std::vector<long> worker_calls() {
   };
 }
 
-inline Filter worker_filter(const Worker& options) {
+// Read-only ways to open: WRONLY, RDWR, CREAT, TRUNC and TMPFILE are absent.
+constexpr uint32_t kWriting = 01 | 02 | 0100 | 01000 | 020000000;
+
+inline void allow_loading(Filter* filter) {
+  filter->on_arguments(SYS_openat, {word(2, {0}, kWriting)}, SECCOMP_RET_ALLOW);
+  filter->on_all({SYS_newfstatat, SYS_faccessat, SYS_readlinkat, SYS_statfs, SYS_getdents64}, SECCOMP_RET_ALLOW);
+  // For the second filter only: with another flag a constructor would get a descriptor that answers for calls.
+  filter->on_arguments(SYS_seccomp, {word(0, {SECCOMP_SET_MODE_FILTER}), word(1, {SECCOMP_FILTER_FLAG_TSYNC})}, SECCOMP_RET_ALLOW);
+#ifdef SYS_statx
+  filter->on(SYS_statx, SECCOMP_RET_ALLOW);
+#endif
+#if defined(__x86_64__)
+  filter->on_arguments(SYS_open, {word(1, {0}, kWriting)}, SECCOMP_RET_ALLOW);
+  filter->on_all({SYS_stat, SYS_lstat, SYS_access, SYS_readlink}, SECCOMP_RET_ALLOW);
+#endif
+}
+
+// What the C library does with descriptors. Missing are owners, signals, leases and notices (F_SETOWN, F_SETSIG,
+// F_SETLEASE, F_NOTIFY, and O_ASYNC among the flags), by which the kernel sends a signal when a request comes.
+inline void allow_descriptors(Filter* filter) {
+  filter->on_arguments(SYS_fcntl, {word(1, {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL})}, SECCOMP_RET_ALLOW);
+  filter->on_arguments(SYS_fcntl, {word(1, {F_SETFL}), word(2, {0}, O_ASYNC)}, SECCOMP_RET_ALLOW);
+  filter->on_arguments(SYS_ioctl, {word(1, {FIONREAD, FIONBIO, FIOCLEX, TCGETS})}, SECCOMP_RET_ALLOW);
+  // NVIDIA's commands: of type 'F' for /dev/nvidia*, plain numbers for /dev/nvidia-uvm. FIOASYNC, FIOSETOWN, SIOCSPGRP and
+  // all that terminals and sockets have are of other types.
+  filter->on_arguments(SYS_ioctl, {word(1, {0, 'F' << 8}, 0xFF00)}, SECCOMP_RET_ALLOW);
+}
+
+inline Filter worker_filter(Phase phase) {
   Filter filter;
   filter.on_all(worker_calls(), SECCOMP_RET_ALLOW);
   filter.on(SYS_clone3, fail(ENOSYS));
-  const auto self = static_cast<uint32_t>(getpid());
-  filter.on_argument(SYS_tgkill, 0, 0xFFFFFFFF, self, SECCOMP_RET_ALLOW, fail(EPERM));  // abort() and raise()
-  filter.on_argument(SYS_prlimit64, 2, 0xFFFFFFFF, 0, SECCOMP_RET_ALLOW, fail(EPERM));  // reading only
-  filter.on_argument(SYS_prctl, 0, 0xFFFFFFFF, PR_SET_NAME, SECCOMP_RET_ALLOW, fail(EPERM));
-  if (options.threads)
-    filter.on_argument(SYS_clone, 0, CLONE_THREAD | kNamespaceFlags, CLONE_THREAD, SECCOMP_RET_ALLOW, fail(EPERM));
-  if (options.descriptors) filter.on_all({SYS_recvmsg, SYS_sendmsg}, SECCOMP_RET_ALLOW);
-  if (options.load) {
-    constexpr uint32_t kWriting = 01 | 02 | 0100 | 01000 | 020000000;  // WRONLY, RDWR, CREAT, TRUNC, TMPFILE
-    filter.on_argument(SYS_openat, 2, kWriting, 0, SECCOMP_RET_ALLOW, fail(EPERM));
-    filter.on_all({SYS_newfstatat, SYS_faccessat, SYS_readlinkat, SYS_statfs, SYS_getdents64, SYS_seccomp},
-                  SECCOMP_RET_ALLOW);
-#ifdef SYS_statx
-    filter.on(SYS_statx, SECCOMP_RET_ALLOW);
-#endif
-#if defined(__x86_64__)
-    filter.on_argument(SYS_open, 1, kWriting, 0, SECCOMP_RET_ALLOW, fail(EPERM));
-    filter.on_all({SYS_stat, SYS_lstat, SYS_access, SYS_readlink}, SECCOMP_RET_ALLOW);
-#endif
-  }
+  // abort() and a fault of the worker's own. glibc's own signals, which have handlers, are not sent.
+  filter.on_arguments(SYS_tgkill, {word(0, {static_cast<uint32_t>(getpid())}), word(2, {SIGABRT, SIGSEGV})}, SECCOMP_RET_ALLOW);
+  filter.on_arguments(SYS_prlimit64, null_pointer(2), SECCOMP_RET_ALLOW);  // reading only
+  filter.on_arguments(SYS_prctl, {word(0, {PR_SET_NAME})}, SECCOMP_RET_ALLOW);
+  allow_descriptors(&filter);
+  if (phase == Phase::kLoading) allow_loading(&filter);
   return filter;
 }
 
 // True when the filter is on for all threads of this process; else errno says why it is not.
-inline bool install_worker(const Worker& options) {
+inline bool install_worker(Phase phase) {
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // the second time the first filter refuses it, and it stands already
-  return worker_filter(options).install(fail(EPERM), SECCOMP_FILTER_FLAG_TSYNC) == 0;
+  return worker_filter(phase).install(fail(EPERM), SECCOMP_FILTER_FLAG_TSYNC) == 0;
 }
 
 }  // namespace warpsmith::seccomp

@@ -40,7 +40,7 @@ from warpsmith.machines.worker import (
     of_status,
     parse,
 )
-from warpsmith.machines.worker.worker import worker
+from warpsmith.machines.worker.worker import UNDER_TOOL, worker
 
 USHER = Path(__file__).parent / "usher"
 REQUESTS, ANSWERS = "requests", "answers"
@@ -193,7 +193,7 @@ def _outer_environment(made: ProfiledCall) -> dict[str, str]:
 
 
 def _environment(made: ProfiledCall) -> dict[str, str]:
-    known = environment(made.runtime_folder, EAGER)
+    known = environment(made.runtime_folder, {**EAGER, **UNDER_TOOL})
     libraries = [known["LD_LIBRARY_PATH"], made.env.get("LD_LIBRARY_PATH", "")]
     return {**known, **made.env, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries))}
 

@@ -11,7 +11,7 @@ from warpsmith.machines.worker.ending import end, executor_gone, observation, tr
 from warpsmith.machines.worker.observation import SHOWN, Observation, Trouble, of_failure, of_status
 from warpsmith.machines.worker.protocol import ReportedTensor, WorkerReply, call
 from warpsmith.machines.worker.values import Raw, Value
-from warpsmith.machines.worker.worker import Conversation, start, worker_policy
+from warpsmith.machines.worker.worker import UNDER_TOOL, Conversation, start, worker_policy
 from warpsmith.records import Reason
 
 SOCKET_VARIABLE, SOCKET_FD = "WARPSMITH_VGPU_FD", 5  # wire.h; the first descriptor after the frames
@@ -77,7 +77,8 @@ class CudaSandbox:
 
     def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
         """One call on the first GPU."""
-        policy = worker_policy(artifact, self.runtime_folder, self.limits, devices=True)
+        more = UNDER_TOOL if self.around else {}
+        policy = worker_policy(artifact, self.runtime_folder, self.limits, more, devices=True)
         policy = replace(policy, read=(*policy.read, *self.tool_paths))
         with start(policy, around=self.around) as child:
             talk = Conversation(child, self.limits.wall_s, ANSWER_BYTES)

@@ -15,6 +15,7 @@ PACKAGE = Path(warpsmith.__file__).parent
 SPIN_S = 0.1  # a sleeping judge would be woken late
 DESCRIBED_BYTES = 4 << 20  # an answer that describes its results and says where they lie
 CAPTURED_BYTES = 40 << 20  # one with the operations of a call, and all that variables held before it
+UNDER_TOOL = {"WARPSMITH_UNDER_TOOL": "1"}  # the worker then puts no filter on itself: a tool in it needs other calls
 EAGER = {"CUDA_MODULE_LOADING": "EAGER", "CUDA_CACHE_DISABLE": "1"}  # a GPU's driver does nothing later or from a file
 
 
@@ -85,5 +86,8 @@ def worker_policy(
 
 
 def environment(runtime_folder: Path, more: Mapping[str, str]) -> dict[str, str]:
-    """What the worker's environment holds: nothing of ours but where its runtime lies."""
-    return {"LD_LIBRARY_PATH": str(runtime_folder), **more}
+    """What the worker's environment holds: nothing of ours but where its runtime lies.
+
+    Without restartable sequences: the kernel would run code of a candidate between two calls.
+    """
+    return {"LD_LIBRARY_PATH": str(runtime_folder), "GLIBC_TUNABLES": "glibc.pthread.rseq=0", **more}

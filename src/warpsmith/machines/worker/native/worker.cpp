@@ -1,6 +1,7 @@
 // The worker: loads an artifact and calls it, on a GPU or on the virtual one. What it answers is a claim.
 // It knows no reference, no tolerance and no clock that counts.
 #include <chrono>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <poll.h>
 #include <string>
@@ -12,6 +13,9 @@
 #include "worker_record.h"
 #include "worker_replay.h"
 #include "worker_values.h"
+
+// glibc's, from 2.35 on: bytes of the area through which the kernel moves a thread that was preempted to another address.
+extern "C" __attribute__((weak)) const unsigned int __rseq_size;
 
 namespace {
 
@@ -208,6 +212,14 @@ Outcome call(const Artifact& artifact, const frames::Frame& frame, Device* devic
   }
 }
 
+// A tool that looks into this process needs calls that the filter refuses; the parent says so before a candidate is here.
+bool under_tool() { return getenv("WARPSMITH_UNDER_TOOL") != nullptr; }
+
+Outcome seal(warpsmith::seccomp::Phase phase) {
+  if (under_tool() || warpsmith::seccomp::install_worker(phase)) return {};
+  return failure(kBadRequest, "The worker's seccomp filter was refused.");
+}
+
 // Takes the judge's memory in, and from then on makes no call but those that computing needs.
 Outcome share(const frames::Frame& frame, Device* device) {
   Reader from(frame.payload.data(), frame.payload.size());
@@ -220,8 +232,7 @@ Outcome share(const frames::Frame& frame, Device* device) {
   if (int error = cudaEventCreate(&device->end)) return cuda_failure(error, "when the clock was made");
   device->memory.share(device->arenas);
   record::serve(&device->memory, &device->arenas);
-  if (!warpsmith::seccomp::install_worker({.load = true, .threads = false, .descriptors = false})) return failure(kBadRequest, "The worker's seccomp filter was refused.");
-  return {};
+  return seal(warpsmith::seccomp::Phase::kLoading);
 }
 
 // The device last worked for the judge, and this process slept. What a timed call does is done twice without a call: the
@@ -355,9 +366,13 @@ void stay_awake() {
 }
 
 Outcome load_guarded(const frames::Frame& frame, Device* device, Artifact* artifact) {
+  using warpsmith::seccomp::Phase;
+  if (&__rseq_size && __rseq_size) return failure(kBadRequest, "The C library has registered a restartable sequence.");
+  if (!device->arenas.is_open())  // else it was put on when the memory was shared
+    if (Outcome sealed = seal(Phase::kLoading); sealed.status != kDone) return sealed;
   Outcome outcome = load(std::string(frame.payload.begin(), frame.payload.end()), artifact);
-  if (device->arenas.is_open()) warpsmith::seccomp::install_worker({.load = false, .threads = false, .descriptors = false});
-  return outcome;
+  Outcome sealed = seal(Phase::kClosed);
+  return sealed.status == kDone ? outcome : sealed;
 }
 
 }  // namespace
