@@ -17,9 +17,9 @@ WAYS = "sigio other_signal interval timer directory sequence fault constructor"
 
 @pytest.fixture
 def talk() -> Iterator[Conversation]:
-    """A worker that has loaded the file."""
+    """A worker that has loaded the file; built before the clock of its virtual GPU runs."""
+    policy = worker_policy(FILE, runtime().parent, LIMITS, {"WARPSMITH_VGPU_FD": "5"})
     with VirtualGpu(describe("H200"), ExecutorSettings(memory_bytes=1 << 28, wall_s=30)) as gpu:
-        policy = worker_policy(FILE, runtime().parent, LIMITS, {"WARPSMITH_VGPU_FD": "5"})
         with start(policy, [gpu.client.fileno()]) as child:
             gpu.client.close()
             conversation = Conversation(child, 20)
