@@ -19,13 +19,13 @@ WAYS = "sigio other_signal interval timer directory sequence fault constructor"
 def talk() -> Iterator[Conversation]:
     """A worker that has loaded the file; built before the clock of its virtual GPU runs."""
     policy = worker_policy(FILE, runtime().parent, LIMITS, {"WARPSMITH_VGPU_FD": "5"})
-    with VirtualGpu(describe("H200"), ExecutorSettings(memory_bytes=1 << 28, wall_s=30)) as gpu:
-        with start(policy, [gpu.client.fileno()]) as child:
-            gpu.client.close()
-            conversation = Conversation(child, 20)
-            loaded = conversation.load(FILE)
-            assert isinstance(loaded, WorkerReply) and loaded.status is Status.DONE, loaded
-            yield conversation
+    small = ExecutorSettings(memory_bytes=1 << 28, wall_s=30)
+    with VirtualGpu(describe("H200"), small) as gpu, start(policy, [gpu.client.fileno()]) as child:
+        gpu.client.close()
+        conversation = Conversation(child, 20)
+        loaded = conversation.load(FILE)
+        assert isinstance(loaded, WorkerReply) and loaded.status is CallStatus.DONE, loaded
+        yield conversation
 
 
 @pytest.mark.parametrize("way", WAYS.split())
