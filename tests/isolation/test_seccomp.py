@@ -33,7 +33,8 @@ def test_what_no_kernel_needs_is_refused(phase: str, what: str) -> None:
 # Each would let the kernel run code of the process, or send it a signal, while it waits for a request.
 LATER = (
     "handler timer interval other_stack signalfd listener set_limit signal_self alarm rseq userfaultfd io_setup "
-    "io_uring mq_notify dispatch F_SETOWN F_SETOWN_EX F_SETSIG F_SETLEASE F_NOTIFY O_ASYNC FIOASYNC FIOSETOWN SIOCSPGRP TIOCSTI"
+    "io_uring mq_notify dispatch F_SETOWN F_SETOWN_EX F_SETSIG F_SETLEASE F_NOTIFY O_ASYNC FIOASYNC FIOSETOWN "
+    "SIOCSPGRP TIOCSTI"
 )
 
 

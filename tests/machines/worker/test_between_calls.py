@@ -24,7 +24,7 @@ def talk() -> Iterator[Conversation]:
         gpu.client.close()
         conversation = Conversation(child, 20)
         loaded = conversation.load(FILE)
-        assert isinstance(loaded, WorkerReply) and loaded.status is CallStatus.DONE, loaded
+        assert isinstance(loaded, WorkerReply) and loaded.status is Status.DONE, loaded
         yield conversation
 
 
