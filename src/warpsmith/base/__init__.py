@@ -29,10 +29,11 @@ from warpsmith.base.home import Home
 from warpsmith.base.lazy import lazy_members
 from warpsmith.base.names import find_nearest, pluralize
 from warpsmith.base.objects import find_json_objects
-from warpsmith.base.stats import bootstrap_ratio, geomean, median, quantile, spearman
+from warpsmith.base.stats import CONFIDENCE, bootstrap_ratio, geomean, median, quantile, spearman
 from warpsmith.base.visible import escape_controls
 
 __all__ = [
+    "CONFIDENCE",
     "RECORDS_BYTES",
     "ArchiveError",
     "DeviceMemoryError",

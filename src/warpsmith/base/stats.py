@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from math import comb, exp, log
 
+CONFIDENCE = 0.999  # of every interval that a claim is made of
+
 
 def quantile(values: Sequence[float], share: float) -> float:
     """Return the `share` quantile, interpolated linearly between order statistics."""
@@ -26,7 +28,7 @@ def geomean(values: Iterable[float]) -> float:
     return exp(sum(logs) / len(logs))
 
 
-def bootstrap_ratio(top: Sequence[float], bottom: Sequence[float], level: float = 0.999) -> tuple[float, float]:
+def bootstrap_ratio(top: Sequence[float], bottom: Sequence[float], level: float = CONFIDENCE) -> tuple[float, float]:
     """Return the percentile-bootstrap interval at `level` of median(top) / median(bottom).
 
     The distribution of a resample's median is known exactly, so no resample is drawn.

@@ -27,7 +27,7 @@ from warpsmith.evaluation.timing import (
 from warpsmith.machines.cuda import CudaMachine
 from warpsmith.machines.hardware import Need
 from warpsmith.machines.hardware.lease import lease
-from warpsmith.records import MODES, Case, Direction, Group, Model, Task
+from warpsmith.records import MODES, Case, Direction, Group, Model, Task, TorchMode
 from warpsmith.tasks.formats import TaskFormat, find
 from warpsmith.tasks.host import open_task
 from warpsmith.tasks.suite import folders
@@ -123,9 +123,9 @@ def preparable(one: Wanted, modes: Sequence[str]) -> tuple[str, ...]:
     """
     if find(one.target).form is not TaskFormat.SUITE:
         return ()
-    compiled = ("compile",) if any(mode.startswith("compile") for mode in modes) else ()
-    tuned = ("max-autotune",) if "max-autotune" in modes and not multiplies(one.task) else ()
-    return compiled + tuned
+    compilers = {TorchMode.named(mode).compiler for mode in modes}
+    ahead = [mode for mode in TorchMode if mode.prepared and mode.compiler in compilers]
+    return tuple(mode for mode in ahead if not (mode.picks_by_timing and multiplies(one.task)))
 
 
 def multiplies(task: Task) -> bool:

@@ -7,7 +7,6 @@ from warpsmith.records.candidate import Candidate, Language
 from warpsmith.records.dtype import Dtype, Numbers
 from warpsmith.records.environment import Confined, Environment
 from warpsmith.records.facts import (
-    MODES,
     CaseCheck,
     CaseTiming,
     CheckFacts,
@@ -62,6 +61,7 @@ from warpsmith.records.task import (
     WorkFormulas,
 )
 from warpsmith.records.times import MeasuredTime, ModelledTime
+from warpsmith.records.torch_mode import MODES, TorchMode
 from warpsmith.records.verdict import Reason, Verdict
 
 __all__ = [
@@ -132,6 +132,7 @@ __all__ = [
     "Task",
     "TimingFacts",
     "Tolerance",
+    "TorchMode",
     "Trial",
     "Twist",
     "Verdict",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from warpsmith.base import CONFIDENCE
 from warpsmith.records.finding import Finding
 from warpsmith.records.model import Model
 from warpsmith.records.profile import KernelProfile, ProfileFacts
@@ -117,10 +118,6 @@ class CheckFacts(Model):
         return sum(case.calls for case in self.cases)
 
 
-# Torch's ways to run a function, as baselines are named; the last two under a CUDA graph of ours.
-MODES = ("eager", "compile", "max-autotune", "eager-graph", "compile-graph")
-
-
 FASTER_ABOVE = 1.01  # what the interval of a ratio must clear before anyone says "faster", and its reciprocal "slower"
 
 
@@ -145,7 +142,7 @@ class Ratio(Model):
     value: float
     low: float
     high: float
-    level: float = 0.999
+    level: float = CONFIDENCE
 
 
 class CaseTiming(Model):

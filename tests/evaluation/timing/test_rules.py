@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from warpsmith.base import CONFIDENCE
 from warpsmith.evaluation.timing.rules import (
     Floor,
     balanced,
@@ -177,3 +178,9 @@ def test_stop_rule() -> None:
     assert not rule.done(wild, 0.1)
     assert rule.done(wild, 1.1)
     assert rule.done(wild + wild, 0.1)
+
+
+def test_one_level_is_claimed_at_and_another_stops() -> None:
+    assert ratio([2.0] * 9, [1.0] * 9).level == CONFIDENCE == Ratio.model_fields["level"].default
+    samples = [float(i) for i in range(1, 101)]
+    assert StopRule(level=CONFIDENCE).spread(samples) > StopRule().spread(samples) > StopRule(level=0.9).spread(samples)

@@ -27,7 +27,18 @@ from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
 from warpsmith.evaluation.timing.verdict import Judged, Least, judged, least
 from warpsmith.evaluation.timing.window import Window
 from warpsmith.machines.worker.session import Clocks
-from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Precision, Reason, SpeedComparison, Work
+from warpsmith.records import (
+    Case,
+    Ceilings,
+    Direction,
+    Dtype,
+    Group,
+    Precision,
+    Reason,
+    SpeedComparison,
+    TorchMode,
+    Work,
+)
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite_program
 
@@ -41,7 +52,9 @@ CEILINGS = Ceilings(
     copy_bytes_per_s=4.2e12,
     matmul_flops_per_s={"float32": 50e12},
 )
-REQUEST = TorchRequest(target="softmax", direction=Direction.FORWARD, case=CASE, mode="", samples=2, tf32=False)
+REQUEST = TorchRequest(
+    target="softmax", direction=Direction.FORWARD, case=CASE, mode=TorchMode.EAGER, samples=2, tf32=False
+)
 FLOOR = Floor(CEILINGS, null_us=3.0, l2_bytes=60 << 20)
 
 
@@ -272,7 +285,7 @@ def test_a_baseline_process_lets_go_and_answers_again(tmp_path: Path, monkeypatc
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     with TorchHost("softmax") as host:
         host.forget()
-        answer = host.time(REQUEST.model_copy(update={"mode": "eager"}))
+        answer = host.time(REQUEST.model_copy(update={"mode": TorchMode.EAGER}))
         assert answer.error or answer.queued_us
         assert host.is_alive
 

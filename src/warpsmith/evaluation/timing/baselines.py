@@ -9,7 +9,7 @@ from warpsmith.base import HarnessError, Home, digest_json, median, write_atomic
 from warpsmith.evaluation.timing.host import Host
 from warpsmith.evaluation.timing.torch_host import TorchRequest
 from warpsmith.machines.hardware import gpus
-from warpsmith.records import MODES, Case, Direction, Model, Task
+from warpsmith.records import MODES, Case, Direction, Model, Task, TorchMode
 from warpsmith.tasks.formats import find
 
 SAMPLES = 25
@@ -133,7 +133,7 @@ def asked(target: str, task: Task, direction: Direction, case: Case, cold: bool 
         target=find(target).label,
         direction=direction,
         case=case,
-        mode="",
+        mode=TorchMode.EAGER,
         samples=SAMPLES,
         tf32=task.precision.tf32,
         cold=cold,
@@ -142,7 +142,7 @@ def asked(target: str, task: Task, direction: Direction, case: Case, cold: bool 
 
 def uncompiled(modes: Sequence[str]) -> tuple[str, ...]:
     """Of some modes those that compile nothing; all of them when there is none."""
-    return tuple(mode for mode in modes if mode.startswith("eager")) or tuple(modes)
+    return tuple(mode for mode in modes if not TorchMode.named(mode).compiler) or tuple(modes)
 
 
 def measure(host: Host, request: TorchRequest, modes: Sequence[str] = MODES) -> Baselines:
@@ -186,7 +186,7 @@ def measure_again(host: Host, request: TorchRequest, kept: Baselines) -> Baselin
 
 
 def _window(host: Host, request: TorchRequest, modes: Sequence[str]) -> Baselines:
-    replies = {mode: host.time(request.model_copy(update={"mode": mode})) for mode in modes}
+    replies = {mode: host.time(request.model_copy(update={"mode": TorchMode.named(mode)})) for mode in modes}
     found = tuple(
         Baseline(mode=mode, idle_us=reply.idle_us, queued_us=reply.queued_us)
         for mode, reply in replies.items()

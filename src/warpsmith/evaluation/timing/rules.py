@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
 
-from warpsmith.base import bootstrap_ratio, median, quantile
+from warpsmith.base import CONFIDENCE, bootstrap_ratio, median, quantile
 from warpsmith.records import FASTER_ABOVE, Ceilings, MeasuredTime, Ratio, Reason, SpeedComparison
 
 APART_US = 1.0  # and the times must differ by this: one kernel of 4 µs in two processes was seen to differ by 0.67 µs
-LEVEL = 0.999
 SLACK_SHARE, SLACK_FLOOR_US = 0.05, 25.0  # how far times may differ where no host code of the candidate's runs
 LEAST_QUEUED, LEAST_OF_KIND = 5, 3  # queued calls that say how long a call takes, and of each kind of input
 CONFIRMED_SHARE, LEAST_CONFIRMED = 0.25, 3
@@ -54,7 +53,7 @@ def slowest_kind(kinds: Mapping[str, Sequence[float]]) -> str:
     return max(kinds, key=lambda kind: median(kinds[kind]))
 
 
-def ratio(baseline: Sequence[float], candidate: Sequence[float], level: float = LEVEL) -> Ratio:
+def ratio(baseline: Sequence[float], candidate: Sequence[float], level: float = CONFIDENCE) -> Ratio:
     """Baseline over candidate with its bootstrap interval."""
     low, high = bootstrap_ratio(baseline, candidate, level)
     return Ratio(value=median(baseline) / median(candidate), low=low, high=high, level=level)

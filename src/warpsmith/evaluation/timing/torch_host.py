@@ -15,7 +15,7 @@ import torch
 from warpsmith.isolation import Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.machines.cuda import events_us
 from warpsmith.machines.cuda.flush import flush
-from warpsmith.records import Case, Direction, Model, Trial
+from warpsmith.records import Case, Direction, Model, TorchMode, Trial
 from warpsmith.tasks.host import LocalTask, open_task
 from warpsmith.tasks.host.find import OpenOptions
 from warpsmith.tasks.inputs import Values, mapped
@@ -36,7 +36,7 @@ class TorchRequest(Model):
     target: str
     direction: Direction
     case: Case
-    mode: str
+    mode: TorchMode
     samples: int
     tf32: bool
     cold: bool = True
@@ -76,11 +76,9 @@ def backward_step(program: TaskProgram, function: Callable[..., Any], arguments:
 STEPS = {Direction.FORWARD: forward_step, Direction.BACKWARD: backward_step}
 
 
-def compiled(program: TaskProgram, mode: str) -> Callable[..., Any]:
-    """The function that a mode calls."""
-    if mode.startswith("max-autotune"):
-        return torch.compile(program.forward, mode="max-autotune-no-cudagraphs", dynamic=False)
-    return torch.compile(program.forward, dynamic=False) if mode.startswith("compile") else program.forward
+def compiled(program: TaskProgram, mode: TorchMode) -> Callable[..., Any]:
+    """Return the function that a mode calls."""
+    return torch.compile(program.forward, mode=mode.compiler, dynamic=False) if mode.compiler else program.forward
 
 
 @dataclass(frozen=True)
@@ -196,16 +194,16 @@ class Host:
 
     def _build(self, request: TorchRequest) -> Step:
         program = self._program = self._program or _program(request)
-        kind = request.mode.removesuffix("-graph")
-        if kind not in self._functions:
-            self._functions[kind] = compiled(program, kind)
+        compiler = request.mode.compiler
+        if compiler not in self._functions:
+            self._functions[compiler] = compiled(program, request.mode)
 
         def make() -> Step:
             with torch.device("cuda"):
                 arguments = mapped(program.arguments(Trial(case=request.case)), lambda tensor: tensor.cuda())
-            return STEPS[request.direction](program, self._functions[kind], arguments)
+            return STEPS[request.direction](program, self._functions[compiler], arguments)
 
-        return captured(make) if request.mode.endswith("-graph") else make()
+        return captured(make) if request.mode.graph else make()
 
 
 def _program(request: TorchRequest) -> TaskProgram:

@@ -25,7 +25,7 @@ extern "C" {
 
 // DLPack's tensor, by its published layout (v1, unversioned struct).
 typedef struct {
-  uint8_t code;  // 0 int, 1 uint, 2 float, 4 bfloat, 6 bool
+  uint8_t code;  // 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 float8_e4m3fn, 12 float8_e5m2
   uint8_t bits;
   uint16_t lanes;
 } DLDataType;

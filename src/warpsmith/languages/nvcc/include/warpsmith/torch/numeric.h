@@ -18,6 +18,14 @@ template <>
 struct AccumulateType<BFloat16> {
   using type = float;
 };
+template <>
+struct AccumulateType<Float8_e4m3fn> {
+  using type = float;
+};
+template <>
+struct AccumulateType<Float8_e5m2> {
+  using type = float;
+};
 template <class T>
 struct OpMath {
   using type = T;
@@ -28,6 +36,14 @@ struct OpMath<Half> {
 };
 template <>
 struct OpMath<BFloat16> {
+  using type = float;
+};
+template <>
+struct OpMath<Float8_e4m3fn> {
+  using type = float;
+};
+template <>
+struct OpMath<Float8_e5m2> {
   using type = float;
 };
 }  // namespace detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../abi.h"
+#include "float8.h"
 #include "half.h"
 
 namespace c10 {
@@ -18,6 +19,8 @@ enum class ScalarType : int8_t {
   Double = 7,
   Bool = 11,
   BFloat16 = 15,
+  Float8_e5m2 = 23,
+  Float8_e4m3fn = 24,
   Undefined = 44,
 };
 
@@ -32,7 +35,9 @@ enum class ScalarType : int8_t {
   _(Float, float, 2, 32)           \
   _(Double, double, 2, 64)         \
   _(Bool, bool, 6, 8)              \
-  _(BFloat16, ::c10::BFloat16, 4, 16)
+  _(BFloat16, ::c10::BFloat16, 4, 16) \
+  _(Float8_e4m3fn, ::c10::Float8_e4m3fn, 10, 8) \
+  _(Float8_e5m2, ::c10::Float8_e5m2, 12, 8)
 
 template <ScalarType S>
 struct CppOf;
@@ -40,7 +45,8 @@ template <class T>
 struct ScalarOf {
   static_assert(sizeof(T) == 0,
                 "not an element type of a tensor: use float, double, at::Half, at::BFloat16, int64_t, int32_t, "
-                "int16_t, int8_t, uint8_t or bool, and reinterpret_cast the pointer for __half and __nv_bfloat16");
+                "int16_t, int8_t, uint8_t, bool, at::Float8_e4m3fn or at::Float8_e5m2, and reinterpret_cast the pointer for "
+                "__half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2");
 };
 
 #define WARPSMITH_PAIR(NAME, TYPE, CODE, BITS)                    \
@@ -107,8 +113,9 @@ inline ScalarType scalar_of(DLDataType type) {
 
 inline size_t elementSize(ScalarType type) { return dlpack_of(type).bits / 8; }
 
+inline bool isFloat8Type(ScalarType type) { return type == kFloat8_e4m3fn || type == kFloat8_e5m2; }
 inline bool isFloatingType(ScalarType type) {
-  return type == kFloat || type == kDouble || type == kHalf || type == kBFloat16;
+  return isFloat8Type(type) || type == kFloat || type == kDouble || type == kHalf || type == kBFloat16;
 }
 inline bool isReducedFloatingType(ScalarType type) { return type == kHalf || type == kBFloat16; }
 inline bool isIntegralType(ScalarType type, bool with_bool = false) {

@@ -1,0 +1,2 @@
+#pragma once
+#include <warpsmith/torch/all.h>

@@ -1,0 +1,37 @@
+"""Torch's ways to run a function, as baselines are named: one row each."""
+
+from enum import StrEnum
+from typing import Self
+
+
+class TorchMode(StrEnum):
+    """A mode of torch.
+
+    The columns: name, the mode of torch.compile or "" where nothing is compiled, whether it runs under a CUDA graph of
+    ours, whether what it compiles can be prepared while others use the GPU, and whether it chooses kernels by timing.
+    """
+
+    compiler: str
+    graph: bool
+    prepared: bool
+    picks_by_timing: bool
+
+    EAGER = "eager", "", False, False, False
+    COMPILE = "compile", "default", False, True, False
+    MAX_AUTOTUNE = "max-autotune", "max-autotune-no-cudagraphs", False, True, True
+    EAGER_GRAPH = "eager-graph", "", True, False, False
+    COMPILE_GRAPH = "compile-graph", "default", True, False, False
+
+    def __new__(cls, name: str, compiler: str, graph: bool, prepared: bool, picks_by_timing: bool) -> Self:
+        one = str.__new__(cls, name)
+        one._value_ = name
+        one.compiler, one.graph, one.prepared, one.picks_by_timing = compiler, graph, prepared, picks_by_timing
+        return one
+
+    @classmethod
+    def named(cls, name: str) -> "TorchMode":
+        """Return the mode of a name that is one."""
+        return next(mode for mode in cls if mode == name)
+
+
+MODES = tuple(TorchMode)
