@@ -29,9 +29,9 @@ from warpsmith.machines.cuda.session import RepeatableCall
 from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks
-from warpsmith.records import Case, Ceilings, Direction, Dtype, Group, Reason, Trial, Twist, Verdict
+from warpsmith.records import Case, Ceilings, Direction, Dtype, Family, Group, Reason, Trial, Twist, Verdict
 from warpsmith.tasks.host.find import open_task
-from warpsmith.tasks.inputs import FAMILIES, tensors
+from warpsmith.tasks.inputs import FAMILIES, families_of, tensors
 from warpsmith.tasks.reference.fresh import outline, problems
 from warpsmith.tasks.reference.program import Problem
 
@@ -248,11 +248,11 @@ def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(
     case = min(described.group(Group.SMOKE), key=lambda one: prod(one.axes.values()))
     subject = TimingSubject(opened, task, described, direction, Path("x.so"), False, 1)
     forward = direction is Direction.FORWARD
-    first, second = (list(islice(subject.others(case), 3)) for _ in range(2))
+    first, second = (list(islice(subject.others(case), 4)) for _ in range(2))
     for kinds in (first, second):
         families, twists = [trial.family for trial, _ in kinds], [trial.twist for trial, _ in kinds]
-        assert twists.count(Twist.NUDGED) == 1
-        assert any(FAMILIES[family].spread for family in families)
+        assert sum(twist in (Twist.NUDGED, Twist.SHUFFLED, Twist.SCALED) for twist in twists) == 1
+        assert sum(not FAMILIES[family].large and family is not Family.NORMAL for family in families) >= 2
         raised = twists.count(Twist.PEAKED if forward else Twist.RAISED)
         assert raised or any(FAMILIES[family].large for family in families)
         assert forward or raised == (task == "linear")
@@ -260,6 +260,27 @@ def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(
         x, y = (tensors(call.arguments)[0] for call in (one, other))
         assert x.shape == y.shape == tensors(subject.outline(case).arguments)[0].shape
         assert not torch.equal(x, y)
+
+
+@pytest.mark.parametrize("task", ["attention", "linear", "max_pool"])
+def test_every_family_that_the_task_is_checked_with_comes_at_timed_shapes(
+    task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any comes again, whichever case it is for; and the values in another order."""
+    monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *_: repeat(OUTLINE))
+    opened = open_task(task)
+    described = opened.describe()
+    subject = TimingSubject(opened, task, described, Direction.FORWARD, Path("x.so"), False, 1)
+    cases = [case for case in described.group(Group.TIMING) if case.dtype is Dtype.FLOAT32]
+    expected = {one for one in families_of(described, Dtype.FLOAT32) if not FAMILIES[one].large} - {Family.NORMAL}
+    streams = [subject.others(case) for case in cases]
+    drawn = [next(stream)[0] for _ in range(40) for stream in streams]
+    others = [one.family for one in drawn if one.family in expected]
+    begun = 2 * len(cases)  # families that calls of rounds to come have
+    assert set(others[: len(expected) + begun]) == expected
+    assert Twist.SHUFFLED in {one.twist for one in drawn}
+    counted = {trial.family for trial, _ in islice(subject.calls(cases[0]), 8)}
+    assert {one for one in families_of(described, Dtype.FLOAT32) if FAMILIES[one].large} <= counted
 
 
 def test_some_of_the_other_inputs_are_scaled_where_several_are_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:

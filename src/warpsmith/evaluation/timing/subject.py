@@ -33,6 +33,7 @@ class TimingSubject:
     artifact: Path
     plain: bool
     launches: int  # a call's, as the virtual GPU counted them
+    _turns: dict[Dtype, list[Family]] = field(default_factory=dict, compare=False, repr=False)
     _outlines: dict[str, Problem] = field(default_factory=dict, compare=False, repr=False)
 
     def calls(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
@@ -44,8 +45,10 @@ class TimingSubject:
         return tuple(kind_of(trial) for trial in self._counted(case))
 
     def others(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
-        """Endless calls of the same shapes by secret draws: of the families that the task is checked with, with other
-        parameters, and with an element that stands out; of every three one of each kind that there is.
+        """Yield calls of the same shapes without end: of every family that the task is checked with, with other
+        parameters, an element that stands out, or the values in another order.
+
+        Families take turns in secret order over all calls of an evaluation: none comes twice before each has come once.
         """
         return self._drawn(lambda: self._others(case))
 
@@ -69,15 +72,23 @@ class TimingSubject:
 
     def _others(self, case: Case) -> list[Trial]:
         inits = sorted({init for one in self.task.cases for init in one.inits})
-        spread = [family for family in self._families(case) if FAMILIES[family].spread] or [Family.NORMAL]
         paired = case.dtype is Dtype.FLOAT32 and self.task.forward.pairs_inputs and not self.task.precision.tf32
-        sizes = (Twist.NONE, Twist.SCALED) if paired else (Twist.NONE,)
+        twists = (Twist.NUDGED, Twist.SHUFFLED, Twist.SCALED) if paired else (Twist.NUDGED, Twist.SHUFFLED)
         kinds = [
             RANDOM.choice(self._large(case)),
-            Trial(case=case, family=RANDOM.choice(spread), twist=RANDOM.choice(sizes)),
-            Trial(case=case, twist=Twist.NUDGED),
+            Trial(case=case, family=self._next_family(case)),
+            Trial(case=case, family=self._next_family(case)),
+            Trial(case=case, twist=RANDOM.choice(twists)),
         ]
         return [one.model_copy(update={"init": RANDOM.choice(inits)}) for one in kinds]
+
+    def _next_family(self, case: Case) -> Family:
+        """Return the family whose turn it is, of those that are not large; usual inputs where there is no other."""
+        left = self._turns.setdefault(case.dtype, [])
+        if not left:
+            others = {one for one in self._families(case) if not FAMILIES[one].large} - {Family.NORMAL}
+            left += RANDOM.sample(sorted(others), len(others)) or [Family.NORMAL]
+        return left.pop()
 
     def _families(self, case: Case) -> set[Family]:
         """Those that the task is checked with, as far as the case's element type holds them."""

@@ -28,7 +28,6 @@ class FamilyRow:
     equal_alone: bool = False  # whether they are so in a sum that is no product
     offset: float = 0.0  # how many deviations the mean may be from zero
     large: bool = False  # whether inputs are large in shapes of any size
-    spread: bool = False  # whether inputs differ from usual ones by sign, spread or order in shapes of any size
 
     def fits(self, dtype: Dtype) -> bool:
         """Whether an element type can hold it."""
@@ -78,28 +77,22 @@ def _offset(draw: "Draw", shape: tuple[int, ...]) -> "Tensor":
 
 FAMILIES: Mapping[Family, FamilyRow] = {
     Family.NORMAL: FamilyRow(lambda draw, shape: draw.normal(*shape), whole=True),
-    Family.UNIFORM: FamilyRow(lambda draw, shape: draw.uniform(*shape), spread=True),
-    Family.TINY: FamilyRow(
-        lambda draw, shape: draw.normal(*shape) * 2.0**-13, least_bytes=2, equal_terms=True, spread=True
-    ),
+    Family.UNIFORM: FamilyRow(lambda draw, shape: draw.uniform(*shape)),
+    Family.TINY: FamilyRow(lambda draw, shape: draw.normal(*shape) * 2.0**-13, least_bytes=2, equal_terms=True),
     Family.HUGE: FamilyRow(lambda draw, shape: draw.normal(*shape) * 2.0**10, least_bytes=2, large=True),
-    Family.SPARSE: FamilyRow(
-        lambda draw, shape: draw.normal(*shape) * (draw.bits(10, *shape) == 0), equal_terms=True, spread=True
-    ),
+    Family.SPARSE: FamilyRow(lambda draw, shape: draw.normal(*shape) * (draw.bits(10, *shape) == 0), equal_terms=True),
     Family.CONSTANT: FamilyRow(lambda draw, shape: draw.normal(1).expand(shape).clone(), equal_terms=True),
-    Family.SORTED: FamilyRow(
-        lambda draw, shape: draw.normal(*shape).sort(dim=-1).values if shape else draw.normal(), spread=True
-    ),
+    Family.SORTED: FamilyRow(lambda draw, shape: draw.normal(*shape).sort(dim=-1).values if shape else draw.normal()),
     Family.TIES: FamilyRow(lambda draw, shape: (draw.normal(*shape) * 2).round() / 2, equal_terms=True),
-    Family.ALTERNATING: FamilyRow(_alternating, spread=True),
+    Family.ALTERNATING: FamilyRow(_alternating),
     Family.ONE_HOT: FamilyRow(_one_hot, equal_alone=True),
-    Family.BLOCK_ONE_HOT: FamilyRow(_block_one_hot, spread=True),
+    Family.BLOCK_ONE_HOT: FamilyRow(_block_one_hot),
     Family.NEAR_OVERFLOW: FamilyRow(_near_overflow, least_bytes=2, large=True),
     Family.DENORMAL: FamilyRow(
         lambda draw, shape: (draw.bits(255, *shape) - 127).double() * draw.smallest, equal_terms=True
     ),
-    Family.VAST: FamilyRow(_vast, least_bytes=4, spread=True),
-    Family.OFFSET: FamilyRow(_offset, least_bytes=4, offset=OFFSET, spread=True),
+    Family.VAST: FamilyRow(_vast, least_bytes=4),
+    Family.OFFSET: FamilyRow(_offset, least_bytes=4, offset=OFFSET),
 }
 
 
