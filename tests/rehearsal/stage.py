@@ -36,7 +36,7 @@ from warpsmith.machines.virtual.machine import LIMITS as VIRTUAL_LIMITS
 from warpsmith.machines.worker.run import SOCKET_VARIABLE
 from warpsmith.machines.worker.worker import start, worker_policy
 from warpsmith.records import Ceilings, Group
-from warpsmith.tasks.inspection.modes import on_device
+from warpsmith.tasks.inspection.modes import run_on_device
 
 LIMITS = ProcessLimits(
     wall_s=600, cpu_s=300, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20, address_space=False
@@ -144,7 +144,7 @@ def rehearsed(patch: pytest.MonkeyPatch, data: Path) -> Iterator[None]:
     _lend_memory(patch)
     _without_clocks(patch)
     _torch_on_host(patch)
-    with ExitStack() as opened, on_device():
+    with ExitStack() as opened, run_on_device():
         patch.setattr(CudaSession, "_start", starting(opened))
         yield
 

@@ -7,7 +7,7 @@ import torch
 
 from warpsmith.base import UsageError
 from warpsmith.records import ArgumentKind, Role
-from warpsmith.tasks.inspection.bound import bound, merged, renamed
+from warpsmith.tasks.inspection.bound import bind_argument, merge_arguments, with_valid_names
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ from warpsmith.tasks.inspection.bound import bound, merged, renamed
     ],
 )
 def test_kind_and_role_follow_from_the_value(value: Any, kind: ArgumentKind, role: Role) -> None:
-    found = bound("x", value, Role.INPUT, "file.py")
+    found = bind_argument("x", value, Role.INPUT, "file.py")
     assert (found.kind, found.role) == (kind, role)
 
 
 def test_an_annotation_makes_a_whole_number_a_float() -> None:
-    found = bound("eps", 1, Role.INPUT, "file.py", note="float")
+    found = bind_argument("eps", 1, Role.INPUT, "file.py", note="float")
     assert found.kind is ArgumentKind.FLOAT
     assert isinstance(found.value, float)
 
@@ -37,23 +37,26 @@ def test_an_annotation_makes_a_whole_number_a_float() -> None:
 @pytest.mark.parametrize("value", ["sum", {"a": 1}, torch.zeros(2, dtype=torch.complex64), [1, 2.5]])
 def test_what_a_kernel_cannot_take_is_refused_by_name(value: Any) -> None:
     with pytest.raises(UsageError, match=r"file\.py: argument 'mode'"):
-        bound("mode", value, Role.INPUT, "file.py")
+        bind_argument("mode", value, Role.INPUT, "file.py")
 
 
 def test_absent_in_one_case_is_optional_in_all() -> None:
-    there = renamed([bound("bias", torch.zeros(2), Role.PARAMETER, "")])
-    absent = renamed([bound("bias", None, Role.PARAMETER, "")])
-    (argument,) = merged({"a": absent, "b": there}, "file.py")
+    there = with_valid_names([bind_argument("bias", torch.zeros(2), Role.PARAMETER, "")])
+    absent = with_valid_names([bind_argument("bias", None, Role.PARAMETER, "")])
+    (argument,) = merge_arguments({"a": absent, "b": there}, "file.py")
     assert (argument.kind, argument.role) == (ArgumentKind.OPTIONAL_TENSOR, Role.PARAMETER)
 
 
 def test_kinds_that_no_signature_can_hold_are_refused() -> None:
-    one, many = renamed([bound("stride", 2, Role.INPUT, "")]), renamed([bound("stride", (2, 2), Role.INPUT, "")])
+    one, many = (
+        with_valid_names([bind_argument("stride", 2, Role.INPUT, "")]),
+        with_valid_names([bind_argument("stride", (2, 2), Role.INPUT, "")]),
+    )
     with pytest.raises(UsageError, match="'stride' is int in case 'a', ints in case 'b'"):
-        merged({"a": one, "b": many}, "file.py")
+        merge_arguments({"a": one, "b": many}, "file.py")
 
 
 def test_a_different_number_of_arguments_is_refused() -> None:
-    one = renamed([bound("x", torch.zeros(1), Role.INPUT, "")])
+    one = with_valid_names([bind_argument("x", torch.zeros(1), Role.INPUT, "")])
     with pytest.raises(UsageError, match="passes 1 arguments and case 'b' 2"):
-        merged({"a": one, "b": one + one}, "file.py")
+        merge_arguments({"a": one, "b": one + one}, "file.py")

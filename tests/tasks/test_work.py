@@ -11,7 +11,7 @@ from warpsmith.tasks.formats.user import user_program
 from warpsmith.tasks.inputs.shapes import read_shape
 from warpsmith.tasks.inputs.values import Values
 from warpsmith.tasks.inspection import work
-from warpsmith.tasks.inspection.work import reads
+from warpsmith.tasks.inspection.work import find_read_tensors
 
 FILE = Path(__file__).parent.parent / "foreign" / "modules" / "mine.py"
 X, W = torch.randn(8, 12), torch.randn(5, 12)
@@ -37,7 +37,7 @@ TOKENS, WIDTH = 12, 24
     ],
 )
 def test_what_results_depend_on(function: object, arguments: Values, read: tuple[bool, ...]) -> None:
-    assert reads(lambda given: (function(*given),), arguments) == read  # type: ignore[operator]
+    assert find_read_tensors(lambda given: (function(*given),), arguments) == read  # type: ignore[operator]
 
 
 def test_a_value_that_is_refused_is_read() -> None:
@@ -46,7 +46,7 @@ def test_a_value_that_is_refused_is_read() -> None:
             raise ValueError("not a number")
         return (torch.ones(3),)
 
-    assert reads(strict, (X,)) == (True,)
+    assert find_read_tensors(strict, (X,)) == (True,)
 
 
 def test_a_block_of_linear_layers() -> None:

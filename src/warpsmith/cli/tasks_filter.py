@@ -20,12 +20,12 @@ from warpsmith.tasks.filters import (
     Filter,
     FilterReport,
     FilterResult,
-    Judgement,
     Opinion,
     Sense,
-    question,
-    read_judgement,
-    with_opinion,
+    TaskOpinion,
+    add_opinion,
+    opinion_prompt,
+    parse_opinion,
 )
 from warpsmith.tasks.host import TaskTarget, find_all, open_task, read_shape
 from warpsmith.tasks.host.find import OpenOptions
@@ -122,13 +122,13 @@ def _opinion(models: str) -> Opinion:
 
     model, alone = next(iter(open_ensemble(models))), Lock()
 
-    def opinion(task: Task) -> Judgement | str:
+    def opinion(task: Task) -> TaskOpinion | str:
         with alone:  # tasks are filtered side by side
-            (said,) = ask_all([(model, Prompt(system=SYSTEM, user=question(task), kind="opinion"))])
+            (said,) = ask_all([(model, Prompt(system=SYSTEM, user=opinion_prompt(task), kind="opinion"))])
         if isinstance(said, ModelError):
             return f"{model.name}: {said}"
-        found = read_judgement(said.text)
-        return found if isinstance(found, Judgement) else f"the answer of {model.name} is no judgement: {found}"
+        found = parse_opinion(said.text)
+        return found if isinstance(found, TaskOpinion) else f"the answer of {model.name} is no judgement: {found}"
 
     return opinion
 
@@ -153,7 +153,7 @@ def _row(target: TaskTarget, options: OpenOptions, opinion: Opinion | None) -> F
         with open_task(target, options) as opened:
             report = opened.filter()
             if opinion is not None:
-                report = with_opinion(report, opened.describe(), opinion)
+                report = add_opinion(report, opened.describe(), opinion)
             verdict = FilterOutcome.PASS if report.passed else FilterOutcome.FAIL
     except UsageError as error:
         said = str(error)

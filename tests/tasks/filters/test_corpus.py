@@ -32,21 +32,21 @@ def failed(report: FilterReport) -> list[str]:
 
 @pytest.mark.parametrize("path", BAD_FILES, ids=lambda path: path.stem)
 def test_a_bad_file_is_caught_by_its_filter(path: Path) -> None:
-    result = apply_filters(kernelbench(path)).result(named(path.read_text()))
+    result = apply_filters(kernelbench(path)).find_result(named(path.read_text()))
     assert result is not None
     assert not result.passed, result.detail
 
 
 @pytest.mark.parametrize("folder", BAD_FOLDERS, ids=lambda path: path.name)
 def test_a_bad_folder_is_caught_by_its_filter(folder: Path) -> None:
-    result = apply_filters(OwnProgram(folder)).result(named((folder / "task.toml").read_text()))
+    result = apply_filters(OwnProgram(folder)).find_result(named((folder / "task.toml").read_text()))
     assert result is not None
     assert not result.passed, result.detail
 
 
 @pytest.mark.parametrize("folder", BAD_KBENCH, ids=lambda path: path.name)
 def test_a_bad_folder_of_robust_kbench_is_caught_by_its_filter(folder: Path) -> None:
-    result = apply_filters(KbenchProgram(folder)).result(named((folder / "func_forward.py").read_text()))
+    result = apply_filters(KbenchProgram(folder)).find_result(named((folder / "func_forward.py").read_text()))
     assert result is not None
     assert not result.passed, result.detail
 

@@ -10,13 +10,13 @@ from warpsmith.tasks.filters import (
     Filter,
     FilterReport,
     FilterResult,
-    Judgement,
     Measure,
     Sense,
+    TaskOpinion,
+    add_opinion,
     apply_filters,
-    with_opinion,
 )
-from warpsmith.tasks.filters.opinion import question, read_judgement
+from warpsmith.tasks.filters.opinion import opinion_prompt, parse_opinion
 from warpsmith.tasks.suite import suite_program
 
 
@@ -48,7 +48,7 @@ def test_one_objection_fails_the_task() -> None:
     report = FilterReport(task="t", origin=Origin.SUITE, results=(result(True), result(False)))
     assert not report.passed
     assert report.failed == (result(False),)
-    assert report.result(Filter.GRADIENTS) is None
+    assert report.find_result(Filter.GRADIENTS) is None
 
 
 def test_without_a_model_the_opinion_is_skipped_with_the_reason() -> None:
@@ -62,12 +62,12 @@ def test_without_a_model_the_opinion_is_skipped_with_the_reason() -> None:
 )
 def test_an_opinion_takes_the_place_of_the_skip(sound: bool, confidence: float, passed: bool) -> None:
     program = suite_program("softmax")
-    report = with_opinion(
+    report = add_opinion(
         apply_filters(program),
         program.task,
-        lambda task: Judgement(sound=sound, confidence=confidence, detail=task.name),
+        lambda task: TaskOpinion(sound=sound, confidence=confidence, detail=task.name),
     )
-    found = report.result(Filter.OPINION)
+    found = report.find_result(Filter.OPINION)
     assert found is not None
     assert (found.passed, found.detail) == (passed, "softmax")
     assert Filter.OPINION not in {skip.filter for skip in report.skipped}
@@ -75,7 +75,7 @@ def test_an_opinion_takes_the_place_of_the_skip(sound: bool, confidence: float, 
 
 def test_no_judgement_is_told_in_the_place_of_one() -> None:
     program = suite_program("softmax")
-    report = with_opinion(apply_filters(program), program.task, lambda _task: "it is tired")
+    report = add_opinion(apply_filters(program), program.task, lambda _task: "it is tired")
     assert report.passed and report.skipped[-1].reason == "it is tired"
     assert [skip.filter for skip in report.skipped].count(Filter.OPINION) == 1
 
@@ -88,8 +88,8 @@ def test_no_judgement_is_told_in_the_place_of_one() -> None:
     ],
 )
 def test_a_judgement_is_found_in_an_answer(answer: str, sound: bool) -> None:
-    found = read_judgement(answer)
-    assert isinstance(found, Judgement) and found.sound is sound
+    found = parse_opinion(answer)
+    assert isinstance(found, TaskOpinion) and found.sound is sound
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,12 @@ def test_a_judgement_is_found_in_an_answer(answer: str, sound: bool) -> None:
     ],
 )
 def test_what_is_no_judgement_says_why(answer: str, why: str) -> None:
-    found = read_judgement(answer)
+    found = parse_opinion(answer)
     assert isinstance(found, str) and why in found
 
 
 def test_a_question_has_the_function() -> None:
-    asked = question(suite_program("softmax").task)
+    asked = opinion_prompt(suite_program("softmax").task)
     assert "Task softmax" in asked and "def forward" in asked
 
 

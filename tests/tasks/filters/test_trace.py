@@ -7,16 +7,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from warpsmith.tasks.filters.fake import samples, subject
-from warpsmith.tasks.filters.graph import constant_result, dead_code, inefficiency, repeated_work
+from warpsmith.tasks.filters.fake import draw_samples, fake_program
+from warpsmith.tasks.filters.graph import find_constant_results, find_dead_code, find_inefficiencies, find_repeated_work
 from warpsmith.tasks.filters.report import FilterResult, Skip
-from warpsmith.tasks.filters.trace import Trace, trace
+from warpsmith.tasks.filters.trace import Trace, trace_calls
 
 
 def traces(function: Callable[..., object], *names: str) -> tuple[Trace, Trace]:
-    given = subject(function, *names)
-    base, other = samples(given)
-    return trace(given, base.arguments), trace(given, other.arguments)
+    given = fake_program(function, *names)
+    base, other = draw_samples(given)
+    return trace_calls(given, base.arguments), trace_calls(given, other.arguments)
 
 
 def found(answer: FilterResult | Skip) -> list[str]:
@@ -35,11 +35,11 @@ def test_asking_for_a_shape_is_no_use_of_a_value() -> None:
         dropped = torch.exp(x)
         return x * dropped.shape[0]
 
-    assert found(dead_code(traces(function)[0])) == ["exp"]
+    assert found(find_dead_code(traces(function)[0])) == ["exp"]
 
 
 def test_a_value_that_leaves_torch_is_used() -> None:
-    assert found(dead_code(traces(lambda x: x * torch.exp(x).sum().item())[0])) == []
+    assert found(find_dead_code(traces(lambda x: x * torch.exp(x).sum().item())[0])) == []
 
 
 def test_writing_through_a_view_is_seen() -> None:
@@ -49,7 +49,7 @@ def test_writing_through_a_view_is_seen() -> None:
         out[:, 1:].copy_(torch.tanh(x[:, 1:]))
         return out
 
-    assert found(dead_code(traces(function)[0])) == []
+    assert found(find_dead_code(traces(function)[0])) == []
 
 
 def test_a_work_space_given_with_out_is_seen() -> None:
@@ -58,7 +58,7 @@ def test_a_work_space_given_with_out_is_seen() -> None:
         torch.exp(x, out=space)
         return space * 2
 
-    assert found(dead_code(traces(function)[0])) == []
+    assert found(find_dead_code(traces(function)[0])) == []
 
 
 def test_changing_an_argument_is_a_use() -> None:
@@ -66,7 +66,7 @@ def test_changing_an_argument_is_a_use() -> None:
         w.add_(1)
         return x * 2
 
-    assert found(dead_code(traces(function, "x", "w")[0])) == []
+    assert found(find_dead_code(traces(function, "x", "w")[0])) == []
 
 
 def test_a_value_from_outside_makes_dead_code_unsure() -> None:
@@ -76,7 +76,7 @@ def test_a_value_from_outside_makes_dead_code_unsure() -> None:
         torch.exp(x)
         return x + outside
 
-    assert isinstance(dead_code(traces(function)[0]), Skip)
+    assert isinstance(find_dead_code(traces(function)[0]), Skip)
 
 
 def test_the_same_call_after_a_change_in_place_is_no_repetition() -> None:
@@ -86,16 +86,16 @@ def test_the_same_call_after_a_change_in_place_is_no_repetition() -> None:
         y.add_(1)
         return first + torch.exp(y)
 
-    assert found(repeated_work(traces(function)[0])) == []
+    assert found(find_repeated_work(traces(function)[0])) == []
 
 
 def test_other_settings_are_no_repetition() -> None:
-    assert found(repeated_work(traces(lambda x: x.softmax(0) + x.softmax(1))[0])) == []
-    assert found(repeated_work(traces(lambda x: x.softmax(1) + x.softmax(1))[0])) == ["softmax"]
+    assert found(find_repeated_work(traces(lambda x: x.softmax(0) + x.softmax(1))[0])) == []
+    assert found(find_repeated_work(traces(lambda x: x.softmax(1) + x.softmax(1))[0])) == ["softmax"]
 
 
 def test_random_numbers_are_drawn_anew() -> None:
-    assert found(repeated_work(traces(lambda x: F.dropout(x) + F.dropout(x))[0])) == []
+    assert found(find_repeated_work(traces(lambda x: F.dropout(x) + F.dropout(x))[0])) == []
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ def test_random_numbers_are_drawn_anew() -> None:
     ],
 )
 def test_constant_results(function: Callable[[Tensor], Tensor], names: list[str]) -> None:
-    assert found(constant_result(*traces(function))) == names
+    assert found(find_constant_results(*traces(function))) == names
 
 
 def test_two_ways_through_a_function_cannot_be_compared() -> None:
     turns = iter([torch.exp, torch.exp, torch.exp, torch.tanh])  # two draws, then two traces
-    assert isinstance(constant_result(*traces(lambda x: next(turns)(x))), Skip)
+    assert isinstance(find_constant_results(*traces(lambda x: next(turns)(x))), Skip)
 
 
 @pytest.mark.parametrize(
@@ -134,4 +134,4 @@ def test_two_ways_through_a_function_cannot_be_compared() -> None:
     ],
 )
 def test_inefficiency(function: Callable[[Tensor], Tensor], names: list[str]) -> None:
-    assert found(inefficiency(*traces(function))) == names
+    assert found(find_inefficiencies(*traces(function))) == names

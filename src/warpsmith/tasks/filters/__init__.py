@@ -1,4 +1,4 @@
-"""Filters that decide whether a task is worth a kernel, each with its number and threshold."""
+"""Filters that decide whether a task is worth a kernel, each with a number and a threshold."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,7 @@ from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
     from warpsmith.tasks.filters.apply import SECONDS, apply_filters
-    from warpsmith.tasks.filters.opinion import SYSTEM, Judgement, Opinion, question, read_judgement, with_opinion
+    from warpsmith.tasks.filters.opinion import SYSTEM, Opinion, TaskOpinion, add_opinion, opinion_prompt, parse_opinion
     from warpsmith.tasks.filters.report import Filter, FilterReport, FilterResult, Measure, Sense, Skip
 
 __getattr__ = lazy_members(__name__)

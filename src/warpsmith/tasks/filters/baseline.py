@@ -1,4 +1,4 @@
-"""Would a kernel that ignores its inputs, or copies one, be called right? Then the task is broken."""
+"""Detection of tasks that a kernel passes by ignoring or copying its inputs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Direction, Origin, Tolerance
-from warpsmith.tasks.filters.numbers import norm, ratio, thinned
-from warpsmith.tasks.filters.outputs import least
+from warpsmith.tasks.filters.numbers import norm, ratio, thin
+from warpsmith.tasks.filters.outputs import judge_smallest
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Sense
 from warpsmith.tasks.filters.subject import REFUSALS, FilteredProgram, Sample
 from warpsmith.tasks.filters.thresholds import LOOSE
@@ -16,33 +16,33 @@ from warpsmith.tasks.inputs import tensors, widened
 BENCHMARKS = (Origin.KERNELBENCH, Origin.ROBUST_KBENCH)  # written for a comparison that is kinder than ours
 
 
-def constant_baseline(subject: FilteredProgram, base: Sample, other: Sample) -> FilterResult:
-    """The error of each lazy answer over what is allowed; at one or below it passes for right.
+def check_trivial_answers(subject: FilteredProgram, base: Sample, other: Sample) -> FilterResult:
+    """Measure the error of each trivial answer divided by its bound; at 1 or below it would pass.
 
-    Constants come from `other`, a draw that a lazy kernel could have seen, and are held against `base`.
+    Constants come from `other`, a sample that a cheating kernel could have observed, and are compared with `base`.
     """
-    own = _own_errors(subject, base)
+    own = _torch_errors(subject, base)
     borrowed = subject.program.task.origin in BENCHMARKS
     measures: list[Measure] = []
     for place, output in enumerate(base.outputs):
-        truth = thinned(output)
-        bound = _bound(subject.program.task.tolerance.of(Direction.FORWARD), output, truth, own[place])
-        for name, guess in _guesses(subject, base, other, place):
-            what = f"{name} for {subject.result_name(place)} in {base.where}"
-            errors = [ratio(norm(guess - truth), bound), *([_loose(guess, truth)] if borrowed else [])]
-            measures.append(Measure(what=what, value=_kindest(errors)))
+        truth = thin(output)
+        bound = _error_bound(subject.program.task.tolerance.of(Direction.FORWARD), output, truth, own[place])
+        for name, guess in _trivial_answers(subject, base, other, place):
+            what = f"{name} for {subject.result_name(place)} in {base.description}"
+            errors = [ratio(norm(guess - truth), bound), *([_loosest_error(guess, truth)] if borrowed else [])]
+            measures.append(Measure(what=what, value=_smallest_finite(errors)))
     allowed = f"its own benchmark allows ({LOOSE} absolute and relative)" if borrowed else "the task's tolerance allows"
     sentence = f"answering {{what}} has {{value:.3g}} times the error that {allowed}"
-    return least(Filter.CONSTANT_BASELINE, measures, 1.0, sentence, Sense.ABOVE)
+    return judge_smallest(Filter.CONSTANT_BASELINE, measures, 1.0, sentence, Sense.ABOVE)
 
 
-def _guesses(subject: FilteredProgram, base: Sample, other: Sample, place: int) -> Iterator[tuple[str, Tensor]]:
-    """Lazy answers with their names, thinned like the truth."""
+def _trivial_answers(subject: FilteredProgram, base: Sample, other: Sample, place: int) -> Iterator[tuple[str, Tensor]]:
+    """Yield trivial answers with their names, thinned like the expected result."""
     output = base.outputs[place]
-    shape = thinned(output).shape
+    shape = thin(output).shape
     yield "zeros", torch.zeros(shape, dtype=torch.float64)
     if other.outputs[place].shape == output.shape:
-        seen = thinned(other.outputs[place])
+        seen = thin(other.outputs[place])
         yield "another draw's output", seen
         yield "the mean of another draw", seen.mean().expand(shape)
         for axis in range(seen.ndim if seen.ndim > 1 else 0):
@@ -50,32 +50,35 @@ def _guesses(subject: FilteredProgram, base: Sample, other: Sample, place: int) 
     for spec, value in zip(subject.signature.arguments, base.arguments, strict=True):
         for tensor in tensors((value,)):
             if tensor.shape == output.shape:
-                yield f"'{spec.name}' itself", thinned(tensor)
+                yield f"'{spec.name}' itself", thin(tensor)
 
 
-def _loose(guess: Tensor, truth: Tensor) -> float:
-    """The largest error over the loosest comparison in use."""
+def _loosest_error(guess: Tensor, truth: Tensor) -> float:
+    """Return the largest error divided by the loosest bound in use."""
     wrong = (guess - truth).abs() / (LOOSE + LOOSE * truth.abs())
     return float(wrong.max()) if wrong.numel() else 0.0
 
 
-def _kindest(errors: Sequence[float]) -> float:
+def _smallest_finite(errors: Sequence[float]) -> float:
     value = min(errors)
     return value if value == value else float("inf")  # NaN is for the range filter to say
 
 
-def _bound(tolerance: Tolerance, output: Tensor, truth: Tensor, own_error: float) -> float:
+def _error_bound(tolerance: Tolerance, output: Tensor, truth: Tensor, own_error: float) -> float:
     floors = {str(dtype): floor for dtype, floor in tolerance.norm_floor.items()}
     floor = floors.get(str(output.dtype).removeprefix("torch."), 0.0)
     return max(tolerance.norm_factor * own_error, floor * norm(truth))
 
 
-def _own_errors(subject: FilteredProgram, base: Sample) -> Sequence[float]:
-    """torch's own error of each output against float64; zero where the function cannot run in float64 or is slow."""
+def _torch_errors(subject: FilteredProgram, base: Sample) -> Sequence[float]:
+    """Return torch's error of each output against float64.
+
+    The error is 0 if the function is slow or cannot run in float64.
+    """
     if not subject.clock.allows(3):
         return [0.0] * len(base.outputs)
     try:
         wide = subject.call(widened(base.arguments))
     except REFUSALS:
         return [0.0] * len(base.outputs)
-    return [norm(thinned(w) - thinned(o)) for w, o in zip(wide, base.outputs, strict=True)]
+    return [norm(thin(w) - thin(o)) for w, o in zip(wide, base.outputs, strict=True)]

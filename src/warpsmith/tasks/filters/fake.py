@@ -1,4 +1,4 @@
-"""A program from a function, for tests of filters that need no task file: the fake beside the real formats."""
+"""A program made from a function, for tests of filters without a task file."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from warpsmith.records import (
     Tolerance,
     Trial,
 )
-from warpsmith.tasks.filters.plan import Clock, pair
+from warpsmith.tasks.filters.plan import Clock, pair_of_seeds
 from warpsmith.tasks.filters.subject import FilteredProgram, Sample
 from warpsmith.tasks.formats import backward_signature
 from warpsmith.tasks.inputs import Values, outputs
@@ -30,7 +30,7 @@ LETTERS = {"x": Role.INPUT, "w": Role.PARAMETER, "i": Role.FIXED}
 
 @dataclass
 class FakeProgram:
-    """Arguments named x… are inputs, w… parameters, i… whole numbers below eight."""
+    """A program whose arguments x… are inputs, w… parameters and i… integers below eight."""
 
     function: Callable[..., object]
     names: Sequence[str] = ("x",)
@@ -40,7 +40,7 @@ class FakeProgram:
 
     @property
     def task(self) -> Task:
-        """A task of one case."""
+        """Return a task of one case."""
         specs = [Argument(name=name, kind=ArgumentKind.TENSOR, role=LETTERS[name[0]]) for name in self.names]
         forward = Signature(arguments=tuple(specs), results=("out",))
         return Task(
@@ -56,7 +56,7 @@ class FakeProgram:
         )
 
     def arguments(self, trial: Trial) -> Values:
-        """Normal values, or whole numbers, from the seed."""
+        """Draw normal values, or integers, from the seed."""
         source = torch.Generator().manual_seed(trial.seed)
         return tuple(
             torch.randint(8, self.shape[:1], generator=source)
@@ -66,21 +66,21 @@ class FakeProgram:
         )
 
     def forward(self, arguments: Values) -> tuple[Tensor, ...]:
-        """The function; calls are counted."""
+        """Call the function and count the call."""
         self.calls += 1
         return outputs(self.function(*arguments))
 
     def backward_arguments(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
-        """Upstream gradients, then forward's arguments."""
+        """Return upstream gradients followed by forward's arguments."""
         return (*grads, *arguments)
 
 
-def subject(function: Callable[..., object], *names: str, shape: tuple[int, ...] = (8, 16)) -> FilteredProgram:
-    """A subject with time enough."""
+def fake_program(function: Callable[..., object], *names: str, shape: tuple[int, ...] = (8, 16)) -> FilteredProgram:
+    """Return a filtered program without a time limit."""
     return FilteredProgram(FakeProgram(function, names or ("x",), shape), Clock(60.0))
 
 
-def samples(given: FilteredProgram) -> tuple[Sample, Sample]:
-    """Two draws of it."""
-    base, other = pair(CASE)
-    return given.sample(base), given.sample(other)
+def draw_samples(given: FilteredProgram) -> tuple[Sample, Sample]:
+    """Draw two samples of a program."""
+    base, other = pair_of_seeds(CASE)
+    return given.draw_sample(base), given.draw_sample(other)

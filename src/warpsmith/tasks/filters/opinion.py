@@ -1,4 +1,4 @@
-"""A model's opinion of a task, from a function that is passed in: this room knows no models."""
+"""A language model's opinion of a task, from a function that the caller passes in."""
 
 import json
 from collections.abc import Callable
@@ -14,15 +14,15 @@ UNSOUND = 0.5  # the confidence from which "unsound" counts as an objection
 ABSENT = Skip(filter=Filter.OPINION, reason="no model is named: --models PROVIDER:MODEL")
 
 
-class Judgement(Model):
-    """What a model says of a task: whether a fast kernel for it would mean anything, how sure it is, and why."""
+class TaskOpinion(Model):
+    """Whether a fast kernel for the task would be meaningful, with confidence and reason."""
 
     sound: bool
     confidence: float = Field(ge=0, le=1)
     detail: str = Field(min_length=1)
 
 
-Opinion: TypeAlias = Callable[[Task], Judgement | str]
+Opinion: TypeAlias = Callable[[Task], TaskOpinion | str]
 SYSTEM = "You judge whether a benchmark task for GPU kernels is sound. You answer with one JSON object alone."
 QUESTION = """A kernel will be written for this task, checked against the function below on random inputs, and timed.
 
@@ -39,24 +39,24 @@ Answer with {{"sound": true or false, "confidence": 0 to 1, "detail": "one sente
 """
 
 
-def question(task: Task) -> str:
-    """What a model is asked about a task."""
+def opinion_prompt(task: Task) -> str:
+    """Return the question to a model about a task."""
     return QUESTION.format(name=task.name, description=task.description, source=task.source.strip())
 
 
-def read_judgement(text: str) -> Judgement | str:
-    """The first judgement in an answer; else what is wrong with it."""
+def parse_opinion(text: str) -> TaskOpinion | str:
+    """Return the first opinion in an answer, or a sentence that says why there is none."""
     why = "it holds no JSON object"
     for one in find_json_objects(text):
-        found = Judgement.read(json.dumps(one))
-        if isinstance(found, Judgement):
+        found = TaskOpinion.read(json.dumps(one))
+        if isinstance(found, TaskOpinion):
             return found
         why = found
     return why
 
 
-def with_opinion(report: FilterReport, task: Task, opinion: Opinion) -> FilterReport:
-    """The report with the model's answer in place of the skipped one, or with the reason why there is none."""
+def add_opinion(report: FilterReport, task: Task, opinion: Opinion) -> FilterReport:
+    """Return the report with the model's answer, or the reason for its absence, instead of the skipped filter."""
     found = opinion(task)
     rest = tuple(skip for skip in report.skipped if skip.filter is not Filter.OPINION)
     if isinstance(found, str):

@@ -1,20 +1,20 @@
-"""What the outputs look like: their range, their deviation, their variation along each axis."""
+"""Range, deviation and variation of the outputs."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from warpsmith.tasks.filters.numbers import largest, ratio, rms, thinned
+from warpsmith.tasks.filters.numbers import largest_magnitude, ratio, rms, thin
 from warpsmith.tasks.filters.report import Filter, FilterResult, Measure, Sense
 from warpsmith.tasks.filters.subject import FilteredProgram, Sample
 from warpsmith.tasks.filters.thresholds import DEVIATION, RANGE, VARIATION
 
 
-def least(
+def judge_smallest(
     filter_: Filter, measures: Sequence[Measure], threshold: float, sentence: str, sense: Sense = Sense.AT_LEAST
 ) -> FilterResult:
-    """The answer that the smallest of the measures gives; NaN is never enough. `sentence` has {what} and {value}."""
+    """Return the result of the smallest measure; NaN fails. `sentence` contains {what} and {value}."""
     worst = min(measures, key=lambda measure: measure.value if measure.value == measure.value else float("-inf"))
     passed = worst.value > threshold if sense is Sense.ABOVE else worst.value >= threshold
     return FilterResult(
@@ -28,20 +28,20 @@ def least(
     )
 
 
-def output_range(subject: FilteredProgram, samples: Sequence[Sample]) -> FilterResult:
-    """The largest magnitude of each output in each draw; NaN or infinity fails."""
+def check_output_range(subject: FilteredProgram, samples: Sequence[Sample]) -> FilterResult:
+    """Measure the largest magnitude of each output and sample; NaN or infinity fails."""
     measures = [
-        Measure(what=f"{subject.result_name(place)} in {sample.where}", value=_reach(output))
+        Measure(what=f"{subject.result_name(place)} in {sample.description}", value=_finite_magnitude(output))
         for sample in samples
         for place, output in enumerate(sample.outputs)
     ]
-    return least(Filter.OUTPUT_RANGE, measures, RANGE, "the largest magnitude of {what} is {value:.3g}")
+    return judge_smallest(Filter.OUTPUT_RANGE, measures, RANGE, "the largest magnitude of {what} is {value:.3g}")
 
 
-def output_deviation(subject: FilteredProgram, samples: Sequence[Sample]) -> FilterResult:
-    """The deviation of each output over everything, relative to its size; of one number, over the draws."""
+def check_output_deviation(subject: FilteredProgram, samples: Sequence[Sample]) -> FilterResult:
+    """Measure each output's standard deviation relative to its size; for a scalar, over the samples."""
     measures = [
-        Measure(what=f"{subject.result_name(place)} in {sample.where}", value=_spread(output))
+        Measure(what=f"{subject.result_name(place)} in {sample.description}", value=_relative_deviation(output))
         for sample in samples
         for place, output in enumerate(sample.outputs)
         if output.numel() > 1
@@ -50,38 +50,39 @@ def output_deviation(subject: FilteredProgram, samples: Sequence[Sample]) -> Fil
         if output.numel() == 1:
             drawn = torch.cat([s.outputs[place].double().reshape(1) for s in samples])
             name = f"{subject.result_name(place)} over {len(samples)} draws"
-            measures.append(Measure(what=name, value=_spread(drawn)))
+            measures.append(Measure(what=name, value=_relative_deviation(drawn)))
     sentence = "the standard deviation of {what} is {value:.3g} of its root mean square"
-    return least(Filter.OUTPUT_DEVIATION, measures, DEVIATION, sentence)
+    return judge_smallest(Filter.OUTPUT_DEVIATION, measures, DEVIATION, sentence)
 
 
-def axis_variation(subject: FilteredProgram, samples: Sequence[Sample]) -> FilterResult | None:
-    """The deviation along each axis longer than one; nothing when there is no such axis."""
+def check_axis_variation(subject: FilteredProgram, samples: Sequence[Sample]) -> FilterResult | None:
+    """Measure the deviation along each axis longer than 1, or return None if there is none."""
     measures = [
         Measure(
-            what=f"axis {axis} (size {output.shape[axis]}) of {subject.result_name(place)} in {sample.where}", value=v
+            what=f"axis {axis} (size {output.shape[axis]}) of {subject.result_name(place)} in {sample.description}",
+            value=v,
         )
         for sample in samples
         for place, output in enumerate(sample.outputs)
-        for axis, v in _along(output)
+        for axis, v in _axis_deviations(output)
     ]
     if not measures:
         return None
     sentence = "the standard deviation along {what} is {value:.3g} of the output's root mean square"
-    return least(Filter.AXIS_VARIATION, measures, VARIATION, sentence)
+    return judge_smallest(Filter.AXIS_VARIATION, measures, VARIATION, sentence)
 
 
-def _reach(output: Tensor) -> float:
-    return largest(thinned(output)) if bool(output.isfinite().all()) else float("nan")
+def _finite_magnitude(output: Tensor) -> float:
+    return largest_magnitude(thin(output)) if bool(output.isfinite().all()) else float("nan")
 
 
-def _spread(output: Tensor) -> float:
-    values = thinned(output)
+def _relative_deviation(output: Tensor) -> float:
+    values = thin(output)
     return ratio(float(values.std(correction=0)), rms(values))
 
 
-def _along(output: Tensor) -> list[tuple[int, float]]:
-    values = thinned(output)
+def _axis_deviations(output: Tensor) -> list[tuple[int, float]]:
+    values = thin(output)
     size = rms(values)
     axes = [axis for axis, length in enumerate(values.shape) if length > 1]
     return [(axis, ratio(rms(values.std(axis, correction=0)), size)) for axis in axes]

@@ -1,4 +1,4 @@
-"""Which draws the filters look at, and how long they may: small cases, several seeds and inits, a soft time limit."""
+"""Samples that the filters use, and their soft time limit."""
 
 import time
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ SEED = 1009  # fixed: a report is the same tomorrow
 
 @dataclass
 class Clock:
-    """The soft limit of one report: optional work asks before it starts."""
+    """The soft time limit of one report; optional work asks before it starts."""
 
     limit_s: float
     start_s: float = field(default_factory=time.monotonic)
@@ -22,20 +22,20 @@ class Clock:
 
     @property
     def spent_s(self) -> float:
-        """Seconds since the report was begun."""
+        """Return the seconds since the report began."""
         return time.monotonic() - self.start_s
 
     def allows(self, forwards: float) -> bool:
-        """Whether work worth so many forward calls fits into what is left."""
+        """Return whether the time left suffices for work as long as `forwards` forward calls."""
         return self.spent_s + forwards * self.forward_s <= self.limit_s
 
 
-def trials(cases: Sequence[Case]) -> tuple[Trial, ...]:
-    """Two seeds of the first case, then its other inits, the next case's, and more seeds."""
+def plan_samples(cases: Sequence[Case]) -> tuple[Trial, ...]:
+    """Return two seeds of the first case, then its other inits, the next case's, and more seeds."""
     first = cases[0]
-    base, again = pair(first)
+    base, again = pair_of_seeds(first)
     rest = [
-        Trial(case=case, init=init, family=plain_family(case), seed=SEED + 2 + place)
+        Trial(case=case, init=init, family=representative_family(case), seed=SEED + 2 + place)
         for case in cases
         for place, init in enumerate(case.inits)
         if (case.name, init) != (first.name, first.inits[0])
@@ -44,14 +44,17 @@ def trials(cases: Sequence[Case]) -> tuple[Trial, ...]:
     return (base, again, *rest, *more)[:TRIALS]
 
 
-def pair(case: Case) -> tuple[Trial, Trial]:
-    """Two seeds of one case."""
-    base = Trial(case=case, init=case.inits[0], family=plain_family(case), seed=SEED)
+def pair_of_seeds(case: Case) -> tuple[Trial, Trial]:
+    """Return two seeds of one case."""
+    base = Trial(case=case, init=case.inits[0], family=representative_family(case), seed=SEED)
     return base, base.model_copy(update={"seed": SEED + 1})
 
 
-def judged_cases(task: Task) -> list[Case]:
-    """The smallest cases that the author wrote: of a foreign task smoke and timing are ours, and may be degenerate."""
+def author_cases(task: Task) -> list[Case]:
+    """Return the smallest cases that the author wrote.
+
+    Smoke and timing cases of a foreign task are generated and may be degenerate.
+    """
     if task.origin is not Origin.SUITE:
         written = task.group(Group.DEV) or task.cases
         return sorted(written, key=_volume)[:CASES]
@@ -62,12 +65,12 @@ def judged_cases(task: Task) -> list[Case]:
 
 
 def light_case(task: Task) -> Case:
-    """The smallest case of all, for what would take too long elsewhere."""
+    """Return the smallest case of all."""
     return min(task.cases, key=_volume)
 
 
-def plain_family(case: Case) -> Family:
-    """The family that shows what the function does: tiny, huge and constant data show its edges."""
+def representative_family(case: Case) -> Family:
+    """Return the family that shows the function's usual behaviour, not its edges."""
     return Family.NORMAL if Family.NORMAL in case.families else case.families[0]
 
 

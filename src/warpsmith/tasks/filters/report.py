@@ -1,4 +1,4 @@
-"""What the filters say of a task, as data. Loads no torch."""
+"""Filter results as data. Loads no torch."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from warpsmith.records import Model, Origin
 
 
 class Filter(StrEnum):
-    """What can be wrong with a task, one member a filter."""
+    """One defect that a task can have per member."""
 
     OUTPUT_RANGE = "output_range"  # all outputs lie in a tiny interval around zero, or are not finite
     OUTPUT_DEVIATION = "output_deviation"  # all outputs are nearly one number
@@ -26,7 +26,7 @@ class Filter(StrEnum):
 
 
 class Sense(StrEnum):
-    """On which side of the threshold a value passes."""
+    """The side of the threshold on which a value passes."""
 
     AT_LEAST = "at_least"
     AT_MOST = "at_most"
@@ -34,14 +34,14 @@ class Sense(StrEnum):
 
 
 class Measure(Model):
-    """One number of a filter: what was measured (an input, an axis, an operation with its line) and its value."""
+    """One measured number with its subject: an input, an axis, an operation with its line."""
 
     what: str
     value: float
 
 
 class FilterResult(Model):
-    """One filter's answer: the worst value, the threshold it is held to, and a sentence that names what it is of."""
+    """One filter's worst value, its threshold, and a sentence about it."""
 
     filter: Filter
     passed: bool
@@ -53,14 +53,14 @@ class FilterResult(Model):
 
 
 class Skip(Model):
-    """A filter that could not be applied, and why."""
+    """A filter that was not applied, with the reason."""
 
     filter: Filter
     reason: str
 
 
 class FilterReport(Model):
-    """All filters' answers for one task; `notes` say how its inputs were made smaller, if they were."""
+    """All filter results of one task; `notes` say how its inputs were made smaller."""
 
     task: str
     origin: Origin
@@ -71,14 +71,14 @@ class FilterReport(Model):
 
     @property
     def passed(self) -> bool:
-        """Whether no filter objected."""
+        """Whether no filter failed."""
         return all(result.passed for result in self.results)
 
     @property
     def failed(self) -> tuple[FilterResult, ...]:
-        """The answers of the filters that objected."""
+        """The failed filter results."""
         return tuple(result for result in self.results if not result.passed)
 
-    def result(self, filter_: Filter) -> FilterResult | None:
-        """What one filter said, if it was applied."""
+    def find_result(self, filter_: Filter) -> FilterResult | None:
+        """Return one filter's result, or None if it was not applied."""
         return next((result for result in self.results if result.filter is filter_), None)

@@ -1,7 +1,4 @@
-"""The task under its filters: draws made small enough, calls that cannot touch their arguments.
-
-A task whose inputs are large is looked at on the first rows of its leading axis, where it runs on them.
-"""
+"""A task under its filters: samples of bounded size, calls that cannot change their arguments."""
 
 import time
 from collections.abc import Iterable
@@ -11,7 +8,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Case, Role, Trial
-from warpsmith.tasks.filters.plan import Clock, pair
+from warpsmith.tasks.filters.plan import Clock, pair_of_seeds
 from warpsmith.tasks.inputs import Value, Values, mapped, tensors
 from warpsmith.tasks.reference import TaskProgram
 
@@ -27,60 +24,60 @@ REFUSALS = (
 
 
 @dataclass(frozen=True)
-class Cut:
-    """Which arguments are cut to how many rows."""
+class RowLimit:
+    """The arguments to cut, and the number of rows to keep."""
 
     places: frozenset[int]
     rows: int
     of: int
 
     def apply(self, arguments: Values) -> Values:
-        """The arguments with the chosen ones cut; copies, so that the large ones can be freed."""
-        chosen = (self._one(value) if place in self.places else value for place, value in enumerate(arguments))
+        """Return the arguments with the chosen ones cut; copies, so that the large ones can be freed."""
+        chosen = (self._limit_value(value) if place in self.places else value for place, value in enumerate(arguments))
         return tuple(chosen)
 
-    def _one(self, value: Value) -> Value:
-        return mapped((value,), lambda t: t[: self.rows].clone() if _rows(t) == self.of else t)[0]
+    def _limit_value(self, value: Value) -> Value:
+        return mapped((value,), lambda t: t[: self.rows].clone() if _row_count(t) == self.of else t)[0]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One call that was made: the trial, its arguments and what came out."""
+    """One call: its test input, arguments and results."""
 
     trial: Trial
     arguments: Values
     outputs: tuple[Tensor, ...]
 
     @property
-    def where(self) -> str:
-        """The draw in words, for a sentence."""
+    def description(self) -> str:
+        """The test input in words."""
         return f"case '{self.trial.case.name}', init {self.trial.init}, seed {self.trial.seed}"
 
 
 class FilteredProgram:
-    """A program with its clock and its cut. `names` are forward's arguments, `results` what it returns."""
+    """A program with its clock and row limits. `names` are forward's arguments, `results` its outputs."""
 
     def __init__(self, program: TaskProgram, clock: Clock) -> None:
         self.program = program
         self.clock = clock
         self.signature = program.task.forward
-        self._cuts: dict[str, Cut | None] = {}
+        self._cuts: dict[str, RowLimit | None] = {}
 
-    def elements(self, case: Case) -> int:
-        """Elements of a case's arguments, counted without their memory; zero where that cannot be done."""
+    def count_elements(self, case: Case) -> int:
+        """Count the elements of a case's arguments on the meta device; 0 if that fails."""
         try:
             with torch.device("meta"), torch.no_grad():
-                return sum(tensor.numel() for tensor in tensors(self.program.arguments(pair(case)[0])))
+                return sum(tensor.numel() for tensor in tensors(self.program.arguments(pair_of_seeds(case)[0])))
         except Exception:  # noqa: BLE001 - whatever fails here is told by the draw with real tensors that follows
             return 0
 
-    def sample(self, trial: Trial) -> Sample:
-        """Draw and call; the first draw of a case decides how it is cut."""
+    def draw_sample(self, trial: Trial) -> Sample:
+        """Draw arguments and call forward; the first sample of a case decides its row limit."""
         arguments = self.program.arguments(trial)
         if trial.case.name in self._cuts:
-            arguments = self._trimmed(trial, arguments)
+            arguments = self._limit_rows(trial, arguments)
             return Sample(trial, arguments, self.call(arguments))
-        for cut in self._choices(arguments):
+        for cut in self._row_limits(arguments):
             try:
                 smaller = cut.apply(arguments)
                 found = Sample(trial, smaller, self.call(smaller))
@@ -92,7 +89,7 @@ class FilteredProgram:
         return Sample(trial, arguments, self.call(arguments))
 
     def call(self, arguments: Values) -> tuple[Tensor, ...]:
-        """Forward without gradients on copies: a task may work in place."""
+        """Call forward without gradients on copies, because a task may work in place."""
         begun = time.monotonic()
         with torch.no_grad():
             found = self.program.forward(mapped(arguments, torch.clone))
@@ -100,12 +97,12 @@ class FilteredProgram:
         return tuple(part.detach() for part in found)
 
     def result_name(self, place: int) -> str:
-        """The name of an output."""
+        """Return the name of output number `place`."""
         names = self.signature.results
         return names[place] if place < len(names) else f"output {place}"
 
     def notes(self) -> tuple[str, ...]:
-        """How inputs were made smaller."""
+        """Return how inputs were made smaller."""
         cut = [(name, cut) for name, cut in self._cuts.items() if cut]
         return tuple(
             f"case '{name}' was looked at on {cut.rows} of {cut.of} rows of "
@@ -113,28 +110,28 @@ class FilteredProgram:
             for name, cut in cut
         )
 
-    def _trimmed(self, trial: Trial, arguments: Values) -> Values:
+    def _limit_rows(self, trial: Trial, arguments: Values) -> Values:
         cut = self._cuts[trial.case.name]
         return cut.apply(arguments) if cut else arguments
 
-    def _choices(self, arguments: Values) -> Iterable[Cut]:
-        """Cuts to try, widest first: all data of the leading size, the inputs among it, the first input alone."""
+    def _row_limits(self, arguments: Values) -> Iterable[RowLimit]:
+        """Yield cuts to try: all tensors with the leading size, the inputs with it, the first input alone."""
         roles = [spec.role for spec in self.signature.arguments]
         data = [place for place, role in enumerate(roles) if role in (Role.INPUT, Role.FIXED)]
         inputs = [place for place in data if roles[place] is Role.INPUT] or data
-        leading = next((_rows(t) for t in tensors(arguments[place] for place in inputs)), 0)
+        leading = next((_row_count(t) for t in tensors(arguments[place] for place in inputs)), 0)
         total = sum(t.numel() for t in tensors(arguments[place] for place in data))
         rows = max(ROWS, leading * ELEMENTS // max(total, 1))
         if total <= ELEMENTS or rows >= leading:
             return
-        full = Cut(frozenset(data), rows, leading)
+        full = RowLimit(frozenset(data), rows, leading)
         for places in (data, inputs, inputs[:1]):
-            yield replace(full, places=frozenset(p for p in places if _has(arguments[p], leading)))
+            yield replace(full, places=frozenset(p for p in places if _has_rows(arguments[p], leading)))
 
 
-def _rows(tensor: Tensor) -> int:
+def _row_count(tensor: Tensor) -> int:
     return tensor.shape[0] if tensor.ndim else 0
 
 
-def _has(value: Value, rows: int) -> bool:
-    return any(_rows(tensor) == rows for tensor in tensors((value,)))
+def _has_rows(value: Value, rows: int) -> bool:
+    return any(_row_count(tensor) == rows for tensor in tensors((value,)))

@@ -1,4 +1,4 @@
-"""The bounds the filters hold a task to, each with where it comes from."""
+"""Thresholds of the filters, each with its source."""
 
 # robust-kbench and KernelBench compare with 1e-2, absolute and relative, at their loosest: what cannot be told apart
 # from nothing under that has been gamed.

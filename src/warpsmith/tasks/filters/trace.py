@@ -1,8 +1,4 @@
-"""The calls a task makes to torch, in order, with who reads whose result. Judges nothing.
-
-Recorded where the author wrote them (`F.softmax`, `x + y`), not as the operators they become: a call that returns
-an index nobody wants is one call here, and a finding can name the line.
-"""
+"""The torch calls of a task in order, with the producer of each value they read."""
 
 import sys
 import weakref
@@ -16,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from warpsmith.tasks.filters.fingerprint import Fingerprint, fingerprint
+from warpsmith.tasks.filters.fingerprint import Fingerprint, take_fingerprint
 from warpsmith.tasks.filters.subject import FilteredProgram
 from warpsmith.tasks.inputs import Values, mapped, tensors
 from warpsmith.tasks.inspection import modes
@@ -28,13 +24,13 @@ HERE = tuple(str(path) for path in Path(__file__).parents[1].iterdir() if path.n
 WATCHERS = (__file__, modes.__file__, torch.overrides.__file__)
 
 
-def words(text: str) -> frozenset[str]:
-    """The names in a line of them."""
+def split_names(text: str) -> frozenset[str]:
+    """Return the names in a space-separated line."""
     return frozenset(text.split())
 
 
 # What only asks for the shape or the kind of a tensor; any other call that returns no tensor has read its values.
-METADATA = words(
+METADATA = split_names(
     "shape size dim ndim numel nelement stride dtype device layout is_contiguous element_size itemsize nbytes "
     "requires_grad is_leaf is_floating_point is_complex is_cuda is_cpu is_mps is_sparse is_quantized is_nested "
     "is_signed is_meta is_inference is_shared is_pinned __len__ __hash__ data_ptr storage_offset names _version "
@@ -47,7 +43,7 @@ Source: TypeAlias = tuple[str, int, int]  # ("call" | "argument" | "unknown", wh
 
 @dataclass(frozen=True)
 class TensorView:
-    """Where a tensor lies: two of equal views hold the same values in the same order."""
+    """A place in memory: tensors with equal views hold equal values in equal order."""
 
     address: int
     shape: tuple[int, ...]
@@ -57,7 +53,7 @@ class TensorView:
 
 @dataclass(frozen=True)
 class TensorSnapshot:
-    """A tensor as it was at one moment: whose value it held, what that was, and where it lay."""
+    """A tensor at one moment: the producer of its value, a fingerprint, its view."""
 
     source: Source
     mark: Fingerprint | None
@@ -68,7 +64,7 @@ class TensorSnapshot:
 
 @dataclass(frozen=True)
 class TracedCall:
-    """One call: what, where in the author's file, what it read, what came out."""
+    """One call: function, line of the author's file, inputs and results."""
 
     index: int
     name: str
@@ -81,20 +77,20 @@ class TracedCall:
     escapes: bool  # its values left torch (item, numpy), or it changed an argument of the task
 
     @property
-    def alias(self) -> bool:
-        """Whether a result lies in the memory of what was read: a view, an in-place operation, the tensor itself."""
+    def is_alias(self) -> bool:
+        """Whether a result shares memory with an input, as views and in-place operations do."""
         storages = {read.storage for read in self.reads}
         return any(result.storage in storages for result in self.results)
 
     @property
     def label(self) -> str:
-        """The call in words, for a sentence."""
+        """The call in words."""
         return f"{self.name} at {self.line}" if self.line else self.name
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The calls of one run, whose results the outputs are, and whether some value came from outside the trace."""
+    """The calls of one run, the producers of its outputs, and whether a value came from elsewhere."""
 
     calls: tuple[TracedCall, ...]
     outputs: tuple[Source, ...]
@@ -102,8 +98,8 @@ class Trace:
     strangers: bool
 
 
-def trace(subject: FilteredProgram, arguments: Values) -> Trace:
-    """Run forward once on copies of the arguments and write down its calls."""
+def trace_calls(subject: FilteredProgram, arguments: Values) -> Trace:
+    """Run forward once on copies of the arguments and return its calls."""
     copies = mapped(arguments, torch.clone)
     recorder = CallTracer(tensors(copies))
     with torch.no_grad(), recorder:
@@ -113,7 +109,7 @@ def trace(subject: FilteredProgram, arguments: Values) -> Trace:
 
 
 class CallTracer(TorchFunctionMode):
-    """Sees every call to torch's Python interface while it is active."""
+    """A mode that records every call to torch's Python interface."""
 
     def __init__(self, arguments: Sequence[Tensor]) -> None:
         super().__init__()
@@ -122,52 +118,52 @@ class CallTracer(TorchFunctionMode):
         self._owners: dict[int, tuple[weakref.ref[Tensor], Source]] = {}
         self._places: dict[int, Source] = {}  # by storage: who wrote it last
         self._marks: dict[tuple[Source, TensorView], Fingerprint | None] = {}
-        self._argument_storages = {_storage(tensor) for tensor in arguments}
+        self._argument_storages = {_storage_id(tensor) for tensor in arguments}
         self._held = list(arguments)
         for place, tensor in enumerate(arguments):
-            self._own(tensor, ("argument", place, 0))
+            self._set_source(tensor, ("argument", place, 0))
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Make the call and write it down; copies that this package makes stand for their originals."""
-        kwargs, caller = kwargs or {}, _caller()
+        """Make the call and record it; copies made by this package stand for their originals."""
+        kwargs, caller = kwargs or {}, _find_caller()
         if caller.f_code.co_filename.startswith(HERE):
-            return self._passed_on(func(*args, **kwargs), args)
-        given, name = list(_flat([*args, *kwargs.values()])), _name(func)
-        reads = tuple(self._seen(tensor) for tensor in given)
+            return self._pass_through(func(*args, **kwargs), args)
+        given, name = list(_iterate_tensors([*args, *kwargs.values()])), _function_name(func)
+        reads = tuple(self._take_snapshot(tensor) for tensor in given)
         key = f"{name}({self._token(args)}, {self._token(kwargs)})"
         result = func(*args, **kwargs)
-        made = list(_flat([result]))
+        made = list(_iterate_tensors([result]))
         changed = [t for t, read in zip(given, reads, strict=True) if _version(t) != read.version]
         if made or changed or name not in METADATA:
-            self._write_down(made, changed, {read.storage for read in reads})
+            self._record_call(made, changed, {read.storage for read in reads})
             self.calls.append(
                 TracedCall(
                     index=len(self.calls),
                     name=name,
-                    line=_line(caller),
+                    line=_author_line(caller),
                     inside=caller.f_code.co_filename.startswith(MODULES),
                     key=key,
                     reads=reads,
-                    results=tuple(self._seen(tensor) for tensor in made),
+                    results=tuple(self._take_snapshot(tensor) for tensor in made),
                     mutates=bool(changed),
-                    escapes=not made or any(_storage(t) in self._argument_storages for t in changed),
+                    escapes=not made or any(_storage_id(t) in self._argument_storages for t in changed),
                 )
             )
         return result
 
-    def _passed_on(self, result: Any, args: Sequence[Any]) -> Any:
+    def _pass_through(self, result: Any, args: Sequence[Any]) -> Any:
         if isinstance(result, Tensor) and args and isinstance(args[0], Tensor):
             self._held.append(result)
-            self._own(result, self.source(args[0]))
-            if _storage(args[0]) in self._argument_storages:
-                self._argument_storages.add(_storage(result))
+            self._set_source(result, self.source(args[0]))
+            if _storage_id(args[0]) in self._argument_storages:
+                self._argument_storages.add(_storage_id(result))
         return result
 
     def source(self, tensor: Tensor) -> Source:
-        """Whose value a tensor holds now: the last call that wrote it, or an argument."""
-        written = self._places.get(_storage(tensor))
+        """Return the producer of a tensor's value: the last call that wrote it, or an argument."""
+        written = self._places.get(_storage_id(tensor))
         owner = self._owners.get(id(tensor))
         if owner and owner[0]() is tensor:
             late = written is not None and written[0] == "call" and owner[1][0:2] < written[0:2]
@@ -175,31 +171,31 @@ class CallTracer(TorchFunctionMode):
         if written is not None:
             return written
         self.strangers = True
-        return ("unknown", _storage(tensor), 0)
+        return ("unknown", _storage_id(tensor), 0)
 
-    def _write_down(self, made: Sequence[Tensor], changed: Sequence[Tensor], read: set[int]) -> None:
-        """The next call owns what it made, and what lies where it wrote."""
+    def _record_call(self, made: Sequence[Tensor], changed: Sequence[Tensor], read: set[int]) -> None:
+        """Make the next call the producer of its results and of everything that shares their memory."""
         index = len(self.calls)
         for place, tensor in enumerate(made):
-            self._own(tensor, ("call", index, place), fresh=_storage(tensor) not in read)
+            self._set_source(tensor, ("call", index, place), fresh=_storage_id(tensor) not in read)
         for tensor in changed:
-            self._places[_storage(tensor)] = ("call", index, 0)
+            self._places[_storage_id(tensor)] = ("call", index, 0)
 
-    def _seen(self, tensor: Tensor) -> TensorSnapshot:
-        source, view = self.source(tensor), _view(tensor)
+    def _take_snapshot(self, tensor: Tensor) -> TensorSnapshot:
+        source, view = self.source(tensor), _view_of(tensor)
         if (source, view) not in self._marks:
-            self._marks[source, view] = fingerprint(tensor)
-        return TensorSnapshot(source, self._marks[source, view], view, _version(tensor), _storage(tensor))
+            self._marks[source, view] = take_fingerprint(tensor)
+        return TensorSnapshot(source, self._marks[source, view], view, _version(tensor), _storage_id(tensor))
 
-    def _own(self, tensor: Tensor, source: Source, fresh: bool = True) -> None:
+    def _set_source(self, tensor: Tensor, source: Source, fresh: bool = True) -> None:
         self._owners[id(tensor)] = (weakref.ref(tensor), source)
         if fresh:
-            self._places[_storage(tensor)] = source
+            self._places[_storage_id(tensor)] = source
 
     def _token(self, value: Any) -> str:
-        """Arguments as text in which a tensor is the call that made it."""
+        """Return arguments as text in which a tensor is replaced by its producer."""
         if isinstance(value, Tensor):
-            return f"{self.source(value)}@{_view(value)}"
+            return f"{self.source(value)}@{_view_of(value)}"
         if isinstance(value, dict):
             return "{" + ", ".join(f"{key}: {self._token(part)}" for key, part in value.items()) + "}"
         if isinstance(value, list | tuple):
@@ -207,15 +203,15 @@ class CallTracer(TorchFunctionMode):
         return repr(value)
 
 
-def _flat(values: Sequence[Any]) -> Iterator[Tensor]:
+def _iterate_tensors(values: Sequence[Any]) -> Iterator[Tensor]:
     for value in values:
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, list | tuple):
-            yield from _flat(value)
+            yield from _iterate_tensors(value)
 
 
-def _storage(tensor: Tensor) -> int:
+def _storage_id(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr() or id(tensor)
 
 
@@ -223,25 +219,25 @@ def _version(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _view(tensor: Tensor) -> TensorView:
+def _view_of(tensor: Tensor) -> TensorView:
     return TensorView(tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
 
 
-def _name(func: Callable[..., Any]) -> str:
+def _function_name(func: Callable[..., Any]) -> str:
     full = str(resolve_name(func) or getattr(func, "__name__", repr(func)))
     return full.removesuffix(".__get__").removesuffix(".__set__").rsplit(".", 1)[-1]
 
 
-def _caller() -> FrameType:
-    """The frame that called torch, past the modes that watch the call."""
+def _find_caller() -> FrameType:
+    """Return the frame that called torch, past the modes that watch the call."""
     frame = sys._getframe(2)
     while frame.f_back and frame.f_code.co_filename in WATCHERS:
         frame = frame.f_back
     return frame
 
 
-def _line(frame: FrameType) -> str:
-    """The innermost line outside torch and this package's own folder of tasks."""
+def _author_line(frame: FrameType) -> str:
+    """Return the innermost line outside torch and this package's folder of tasks."""
     while frame.f_back and frame.f_code.co_filename.startswith((TORCH, *HERE)):
         frame = frame.f_back
     path = Path(frame.f_code.co_filename)

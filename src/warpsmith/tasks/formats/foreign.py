@@ -8,7 +8,15 @@ from torch import Tensor
 
 from warpsmith.records import Family, Init, Role, Trial
 from warpsmith.tasks.inputs import TORCH, Draw, Value, Values, computable, mapped, tensors
-from warpsmith.tasks.inspection import CPU, BoundArgument, Source, called, described, lifted, on_device
+from warpsmith.tasks.inspection import (
+    CPU,
+    BoundArgument,
+    Source,
+    call_on_copies,
+    cast_to_float64,
+    describe_task,
+    run_on_device,
+)
 
 
 class ForeignProgram:
@@ -16,12 +24,12 @@ class ForeignProgram:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        with on_device():
-            self.task = described(source)
+        with run_on_device():
+            self.task = describe_task(source)
 
     def arguments(self, trial: Trial) -> Values:
         """The task's own draw from the trial's seed; families and inits beyond the default replace or scale it."""
-        with on_device(), torch.no_grad():
+        with run_on_device(), torch.no_grad():
             found = self._source.bind(trial.case, trial.seed)
             draw = Draw(trial)
             return tuple(_restyled(argument, trial, draw) for argument in found)
@@ -31,12 +39,12 @@ class ForeignProgram:
         native = TORCH[self.task.cases[0].dtype]
         widths = {tensor.dtype for tensor in tensors(arguments) if tensor.is_floating_point()}
         wide = widths == {torch.float64} and native is not torch.float64
-        with on_device(_device(arguments)), lifted() if wide else nullcontext():
-            return called(self._source, arguments)
+        with run_on_device(_device(arguments)), cast_to_float64() if wide else nullcontext():
+            return call_on_copies(self._source, arguments)
 
     def backward_arguments(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
         """What the format passes to a backward kernel."""
-        with on_device(_device(arguments)), torch.no_grad():
+        with run_on_device(_device(arguments)), torch.no_grad():
             return self._source.backward_values(arguments, grads)
 
 

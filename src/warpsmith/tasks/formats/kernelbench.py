@@ -13,7 +13,7 @@ from warpsmith.tasks.formats.foreign import ForeignProgram
 from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, listed
 from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
 from warpsmith.tasks.formats.versions import version_of
-from warpsmith.tasks.inspection import Head
+from warpsmith.tasks.inspection import TaskHead
 
 FORM = "A KernelBench problem defines class Model, get_inputs() and get_init_inputs()."
 
@@ -28,7 +28,7 @@ def kernelbench(path: Path) -> ForeignProgram:
     sizes = globals_read(code, get_inputs)
     free = frozenset(sizes) - frozenset(globals_read(code, get_init))
     inputs = Inputs(lambda _: listed(get_inputs()), sizes, free)
-    head = Head(
+    head = TaskHead(
         name=identifier(path.stem).lstrip("_"),
         version=version_of(TaskTarget(TaskFormat.KERNELBENCH, path)),
         origin=Origin.KERNELBENCH,

@@ -13,8 +13,16 @@ from warpsmith.base import UsageError
 from warpsmith.records import Case, Dtype, Group, Role, Signature
 from warpsmith.tasks.formats.codefile import SALT, seed
 from warpsmith.tasks.inputs import Values
-from warpsmith.tasks.inspection import BoundArgument, Head, overridden, plain_backward, renamed, smaller, smoke
-from warpsmith.tasks.inspection.bound import bound
+from warpsmith.tasks.inspection import (
+    BoundArgument,
+    TaskHead,
+    default_backward,
+    override_names,
+    smaller_axes,
+    smoke_case,
+    with_valid_names,
+)
+from warpsmith.tasks.inspection.bound import bind_argument
 
 Sizes = Mapping[str, int]
 
@@ -31,7 +39,7 @@ class Inputs:
 class ModuleSource:
     """A module made by `build` (or a plain function, which needs none) with its example inputs."""
 
-    def __init__(self, head: Head, code: ModuleType, inputs: Inputs, build: Callable[[], Any]) -> None:
+    def __init__(self, head: TaskHead, code: ModuleType, inputs: Inputs, build: Callable[[], Any]) -> None:
         self.head = head
         self._code = code
         self._inputs = inputs
@@ -43,14 +51,18 @@ class ModuleSource:
     def cases(self) -> tuple[Case, ...]:
         """The sizes as given, for the search and for timing, and a smaller one for the virtual GPU."""
         given = Case(name="given", group=Group.DEV, axes=self._inputs.sizes, dtype=Dtype.FLOAT32)
-        options = [given.model_copy(update={"axes": axes}) for axes in smaller(self._inputs.sizes, self._inputs.free)]
+        options = [
+            given.model_copy(update={"axes": axes}) for axes in smaller_axes(self._inputs.sizes, self._inputs.free)
+        ]
         timing = given.model_copy(update={"name": "timing", "group": Group.TIMING})
-        return smoke(self, given, options), given, timing
+        return smoke_case(self, given, options), given, timing
 
     def bind(self, case: Case, seed_: int) -> tuple[BoundArgument, ...]:
         """A new module and new inputs from the seed, at the sizes of the case."""
         sizes = {name: size for name, size in case.axes.items() if name in self._inputs.sizes}
-        with overridden(vars(self._code), {name: size for name, size in sizes.items() if hasattr(self._code, name)}):
+        with override_names(
+            vars(self._code), {name: size for name, size in sizes.items() if hasattr(self._code, name)}
+        ):
             seed(seed_ ^ SALT)
             self._target = self._build()
             states = _states(self._target) if isinstance(self._target, nn.Module) else []
@@ -60,8 +72,10 @@ class ModuleSource:
         if not given:
             raise UsageError(f"{where}: its inputs are empty; a task takes at least one tensor. Return it in a list.")
         self._states, self._taken = tuple(name for name, _, _ in states), len(given)
-        parts = [bound(name, value, Role.INPUT, where) for name, value in zip(self._names(given), given, strict=True)]
-        return renamed([*parts, *(bound(name, value, role, where) for name, value, role in states)])
+        parts = [
+            bind_argument(name, value, Role.INPUT, where) for name, value in zip(self._names(given), given, strict=True)
+        ]
+        return with_valid_names([*parts, *(bind_argument(name, value, role, where) for name, value, role in states)])
 
     def call(self, arguments: Values) -> Any:
         """The module with the arguments in the place of its own state."""
@@ -73,7 +87,7 @@ class ModuleSource:
 
     def backward(self, forward: Signature, smallest: Sequence[BoundArgument]) -> Signature:
         """Upstream gradients, then forward's arguments."""
-        return plain_backward(forward, smallest)
+        return default_backward(forward, smallest)
 
     def backward_values(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
         """Upstream gradients, then forward's arguments."""

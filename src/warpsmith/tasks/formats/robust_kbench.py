@@ -25,8 +25,17 @@ from warpsmith.tasks.formats.kernelbench import described_by
 from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
 from warpsmith.tasks.formats.versions import kbench_files, version_of
 from warpsmith.tasks.inputs import Values
-from warpsmith.tasks.inspection import NUMBERS, BoundArgument, Head, called, renamed, smaller, smoke, values
-from warpsmith.tasks.inspection.bound import bound
+from warpsmith.tasks.inspection import (
+    NUMBERS,
+    BoundArgument,
+    TaskHead,
+    argument_values,
+    call_on_copies,
+    smaller_axes,
+    smoke_case,
+    with_valid_names,
+)
+from warpsmith.tasks.inspection.bound import bind_argument
 from warpsmith.tasks.reference import upstream
 
 FORWARD, BACKWARD = "func_forward.py", "func_backward.py"
@@ -87,9 +96,9 @@ class KbenchSource:
         """The settings that its two functions take; with `**` in one of them, any."""
         return _parameters(self._model) | _parameters(self._get_inputs)
 
-    def _headed(self, folder: Path, file: str) -> Head:
+    def _headed(self, folder: Path, file: str) -> TaskHead:
         texts = [f"# {path.name}\n{read_text(path)}" for path in kbench_files(folder) if path.suffix == ".py"]
-        return Head(
+        return TaskHead(
             name=identifier(folder.name).lstrip("_"),
             version=version_of(TaskTarget(TaskFormat.ROBUST_KBENCH, folder)),
             origin=Origin.ROBUST_KBENCH,
@@ -103,11 +112,11 @@ class KbenchSource:
         given = [_case(setting) for setting in self._settings.values()]
         first = next(iter(self._settings.values()))
         free = frozenset(_sizes(first.input)) - frozenset(first.init)
-        cuts = [{**first.input, **cut} for cut in smaller(_sizes(first.input), free)]
+        cuts = [{**first.input, **cut} for cut in smaller_axes(_sizes(first.input), free)]
         options = [self._added(Setting(f"smoke_{i}", first.init, cut)) for i, cut in enumerate(cuts)]
-        small = smoke(self, given[0], options)
+        small = smoke_case(self, given[0], options)
         axes = next((s for s in self._settings.values() if _case(s).axes == small.axes), first)
-        self._settings["smoke"] = Setting("smoke", axes.init, axes.input)
+        self._settings["smoke_case"] = Setting("smoke_case", axes.init, axes.input)
         timing = given[0].model_copy(update={"name": "timing", "group": Group.TIMING})
         self._settings["timing"] = Setting("timing", first.init, first.input)
         return small, *given, timing
@@ -139,8 +148,8 @@ class KbenchSource:
         for name, note, value in self._named(call):
             trained = isinstance(value, Tensor) and id(value) not in buffers and value.requires_grad
             role = Role.INPUT if id(value) in given else Role.PARAMETER if trained or value is None else Role.FIXED
-            found.append(bound(name, value, role, str(self._path), note))
-        return renamed(found)
+            found.append(bind_argument(name, value, role, str(self._path), note))
+        return with_valid_names(found)
 
     def _named(self, call: CapturedArguments) -> list[tuple[str, str, Any]]:
         parameters = list(inspect.signature(self._function).parameters.values())
@@ -165,8 +174,8 @@ class KbenchSource:
         """What `AutogradFunction.backward` passes to `backward_fn`, and whose gradients it takes from it."""
         if self._autograd is None:
             return None
-        given = values(smallest)
-        grads = upstream(called(self, given), 0)
+        given = argument_values(smallest)
+        grads = upstream(call_on_copies(self, given), 0)
         call = backward_call(self._autograd, given, grads)
         if call is None:
             raise UsageError(f"{self._path}: AutogradFunction.backward never calls its backward_fn.")
@@ -191,7 +200,7 @@ class KbenchSource:
             inner = value[0] if isinstance(value, tuple) and len(value) == 1 else value
             name, role = known.get(id(inner), (f"saved_{place}", Role.SAVED))
             label = written[place] if len(written) == len(call.arguments) else name
-            kind = bound(label, value, role, str(self._path)).kind
+            kind = bind_argument(label, value, role, str(self._path)).kind
             found.append((label, kind, Role.CONSTANT if kind in NUMBERS else role))
         names = identifiers(label for label, _, _ in found)
         return tuple(Argument(name=n, kind=kind, role=role) for n, (_, kind, role) in zip(names, found, strict=True))
@@ -200,7 +209,7 @@ class KbenchSource:
         """The recorded arguments of `backward_fn` for a forward on these."""
         call = backward_call(self._autograd, arguments, grads)
         assert call is not None  # the signature could not have been learnt otherwise
-        return tuple(bound("", value, Role.SAVED, str(self._path)).value for value in call.arguments)
+        return tuple(bind_argument("", value, Role.SAVED, str(self._path)).value for value in call.arguments)
 
 
 def _settings(folder: Path) -> list[Setting]:

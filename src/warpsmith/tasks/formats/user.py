@@ -18,7 +18,7 @@ from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, l
 from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
 from warpsmith.tasks.formats.versions import version_of
 from warpsmith.tasks.inputs import ExampleShape
-from warpsmith.tasks.inspection import Head
+from warpsmith.tasks.inspection import TaskHead
 
 BATCH_AXIS = "batch"
 EXAMPLES = ("inputs", "example_inputs", "get_inputs")
@@ -31,7 +31,7 @@ def user_program(path: Path, name: str, shapes: Sequence[ExampleShape] = ()) -> 
     make_init = getattr(code, "get_init_inputs", list)
     is_class = isinstance(thing, type) and issubclass(thing, nn.Module)
     _check_names(shapes, parameters(thing), path, name)
-    head = Head(
+    head = TaskHead(
         name=identifier(f"{path.stem}_{name}"),
         version=version_of(TaskTarget(TaskFormat.MODULE, path, name), shapes),
         origin=Origin.MODULE,

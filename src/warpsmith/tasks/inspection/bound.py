@@ -1,4 +1,4 @@
-"""Arguments as foreign code made them, each with its name, role and kind, and the signature they add up to."""
+"""Arguments of a foreign call with name, role and kind, and the signature they form."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,9 +25,12 @@ class BoundArgument:
     kind: ArgumentKind
 
 
-def bound(name: str, value: Any, role: Role, where: str, note: str = "") -> BoundArgument:
-    """An argument of the kinds a kernel can take, or a `UsageError` naming it; `note` is its annotation, if any."""
-    plain, kind = _plain(name, value, where)
+def bind_argument(name: str, value: Any, role: Role, where: str, note: str = "") -> BoundArgument:
+    """Return an argument of a kind that kernels take; `note` is its annotation.
+
+    Raise UsageError that names an argument of another kind.
+    """
+    plain, kind = _bind_plain(name, value, where)
     if kind is ArgumentKind.INT and note == "float":
         plain, kind = float(value), ArgumentKind.FLOAT
     floating = any(tensor.is_floating_point() for tensor in tensors([plain]))
@@ -35,10 +38,10 @@ def bound(name: str, value: Any, role: Role, where: str, note: str = "") -> Boun
     return BoundArgument(name, plain, fitting, kind)
 
 
-def _plain(name: str, value: Any, where: str) -> tuple[Value, ArgumentKind]:
+def _bind_plain(name: str, value: Any, where: str) -> tuple[Value, ArgumentKind]:
     match value:
         case Tensor():
-            return _tensor(name, value, where), ArgumentKind.TENSOR
+            return _check_tensor(name, value, where), ArgumentKind.TENSOR
         case None:
             return None, ArgumentKind.OPTIONAL_TENSOR
         case bool():
@@ -48,7 +51,7 @@ def _plain(name: str, value: Any, where: str) -> tuple[Value, ArgumentKind]:
         case float():
             return float(value), ArgumentKind.FLOAT
         case list() | tuple() if value and all(isinstance(part, Tensor) for part in value):
-            return tuple(_tensor(name, part, where) for part in value), ArgumentKind.TENSORS
+            return tuple(_check_tensor(name, part, where) for part in value), ArgumentKind.TENSORS
         case list() | tuple() if all(isinstance(part, int) and not isinstance(part, bool) for part in value):
             return [int(part) for part in value], ArgumentKind.INTS
     raise UsageError(
@@ -57,7 +60,7 @@ def _plain(name: str, value: Any, where: str) -> tuple[Value, ArgumentKind]:
     )
 
 
-def _tensor(name: str, value: Tensor, where: str) -> Tensor:
+def _check_tensor(name: str, value: Tensor, where: str) -> Tensor:
     if value.layout is not torch.strided or str(value.dtype).removeprefix("torch.") not in tuple(Dtype):
         raise UsageError(
             f"{where}: argument '{name}' is a {value.dtype} tensor of layout {value.layout}; "
@@ -66,19 +69,22 @@ def _tensor(name: str, value: Tensor, where: str) -> Tensor:
     return value.detach()
 
 
-def renamed(arguments: Sequence[BoundArgument]) -> tuple[BoundArgument, ...]:
-    """The arguments with names that C++ accepts and that differ from one another."""
+def with_valid_names(arguments: Sequence[BoundArgument]) -> tuple[BoundArgument, ...]:
+    """Return the arguments with distinct names that C++ accepts."""
     names = identifiers(argument.name for argument in arguments)
     return tuple(replace(argument, name=name) for argument, name in zip(arguments, names, strict=True))
 
 
-def values(arguments: Sequence[BoundArgument]) -> Values:
-    """The values alone."""
+def argument_values(arguments: Sequence[BoundArgument]) -> Values:
+    """Return the values alone."""
     return tuple(argument.value for argument in arguments)
 
 
-def merged(cases: Mapping[str, Sequence[BoundArgument]], where: str) -> tuple[Argument, ...]:
-    """The arguments that fit every case: absent in one and there in another is optional, int and float is float."""
+def merge_arguments(cases: Mapping[str, Sequence[BoundArgument]], where: str) -> tuple[Argument, ...]:
+    """Return the arguments that fit every case.
+
+    An argument that some case lacks is optional; int in one case and float in another is float.
+    """
     names = list(cases)
     first = cases[names[0]]
     for name in names[1:]:
@@ -88,10 +94,10 @@ def merged(cases: Mapping[str, Sequence[BoundArgument]], where: str) -> tuple[Ar
                 "a kernel has one signature. Make a task of each."
             )
     columns = zip(*cases.values(), strict=True)
-    return tuple(_column(column, names, where) for column in columns)
+    return tuple(_merge_argument(column, names, where) for column in columns)
 
 
-def _column(column: Sequence[BoundArgument], names: Sequence[str], where: str) -> Argument:
+def _merge_argument(column: Sequence[BoundArgument], names: Sequence[str], where: str) -> Argument:
     kinds = {argument.kind for argument in column}
     there = next((argument for argument in column if argument.value is not None), column[0])
     for pair, both in MERGES.items():

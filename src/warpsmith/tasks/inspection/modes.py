@@ -1,4 +1,4 @@
-"""How foreign code is run here: where we say, whatever device it names, and in float64, whatever type it casts to."""
+"""Modes under which foreign code runs: a chosen device, and float64 whatever it casts to."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,7 +16,7 @@ CASTS = frozenset({Tensor.float, Tensor.half, Tensor.bfloat16})
 
 
 class OnDevice(TorchFunctionMode):
-    """`.cuda()` and `device="cuda"` mean the given device: the CPU, unless a reference is computed elsewhere."""
+    """A mode in which `.cuda()` and `device="cuda"` mean the given device, usually the CPU."""
 
     def __init__(self, device: torch.device = CPU) -> None:
         super().__init__()
@@ -27,43 +27,45 @@ class OnDevice(TorchFunctionMode):
     ) -> Any:
         if func is Tensor.cuda:
             return args[0].to(self._device)
-        return func(*map(self._moved, args), **{key: self._moved(value) for key, value in (kwargs or {}).items()})
+        return func(
+            *map(self._move_value, args), **{key: self._move_value(value) for key, value in (kwargs or {}).items()}
+        )
 
-    def _moved(self, value: Any) -> Any:
+    def _move_value(self, value: Any) -> Any:
         if isinstance(value, torch.device):
             return self._device if value.type == "cuda" else value
         return self._device if isinstance(value, str) and value.split(":")[0] == "cuda" else value
 
 
-class Lifted(TorchFunctionMode):
-    """A cast to a narrow type is a cast to float64, so that the reference of a task that casts stays exact."""
+class CastsToFloat64(TorchFunctionMode):
+    """A mode that turns casts to narrower types into casts to float64, so that references stay exact."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         if func in CASTS:
             return args[0].double()
-        return func(*map(_wide, args), **{key: _wide(value) for key, value in (kwargs or {}).items()})
+        return func(*map(_widen, args), **{key: _widen(value) for key, value in (kwargs or {}).items()})
 
 
 @contextmanager
-def lifted() -> Iterator[None]:
-    """Everything floating in here is float64, tensors made from nothing included."""
+def cast_to_float64() -> Iterator[None]:
+    """Make every floating-point tensor inside float64, new tensors included."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with Lifted():
+        with CastsToFloat64():
             yield
     finally:
         torch.set_default_dtype(before)
 
 
-def _wide(value: Any) -> Any:
+def _widen(value: Any) -> Any:
     return torch.float64 if isinstance(value, torch.dtype) and value in NARROW else value
 
 
 @contextmanager
-def on_device(device: torch.device = CPU) -> Iterator[None]:
-    """Tensors made in here, with or without a device named, are on the one given."""
+def run_on_device(device: torch.device = CPU) -> Iterator[None]:
+    """Create every tensor inside on `device`, whatever device the code names."""
     with OnDevice(device), torch.device(device) if device != CPU else nullcontext():
         yield

@@ -1,4 +1,4 @@
-"""A foreign task in its own form, and a call of its torch function. Knows no particular format."""
+"""The interface of a foreign task in its own form."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,8 +15,8 @@ from warpsmith.tasks.inspection.bound import BoundArgument
 
 
 @dataclass(frozen=True)
-class Head:
-    """What a task says of itself before anything runs."""
+class TaskHead:
+    """Facts that a task states before any of its code runs."""
 
     name: str
     version: str
@@ -30,32 +30,32 @@ class Source(Protocol):
     """A foreign task in its own form."""
 
     @property
-    def head(self) -> Head: ...
+    def head(self) -> TaskHead: ...
 
     def cases(self) -> tuple[Case, ...]:
-        """The cases; their element type is found out later."""
+        """Return the cases; their element type is found later."""
         ...
 
     def bind(self, case: Case, seed: int) -> tuple[BoundArgument, ...]:
-        """The arguments of one call of the torch function."""
+        """Return the arguments of one call of the torch function."""
         ...
 
     def call(self, arguments: Values) -> Any:
-        """The torch function on such arguments."""
+        """Call the torch function."""
         ...
 
     def backward(self, forward: Signature, smallest: Sequence[BoundArgument]) -> Signature | None:
-        """The signature of backward, once forward's is known and found differentiable; none where it is not written."""
+        """Return backward's signature for a differentiable forward, or None if the task has no backward."""
         ...
 
     def backward_values(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
-        """Backward's arguments in the order of that signature."""
+        """Return backward's arguments in the order of its signature."""
         ...
 
 
-def called(source: Source, arguments: Values) -> tuple[Tensor, ...]:
-    """The results of one call on copies of the arguments, nested tuples laid flat."""
-    results = tuple(_flat(source.call(mapped(arguments, Tensor.clone))))
+def call_on_copies(source: Source, arguments: Values) -> tuple[Tensor, ...]:
+    """Call the torch function on copies of the arguments and flatten nested results."""
+    results = tuple(_flatten(source.call(mapped(arguments, Tensor.clone))))
     strange = next((part for part in results if not isinstance(part, Tensor)), results)
     if strange is results and results:
         for part in results:
@@ -65,17 +65,17 @@ def called(source: Source, arguments: Values) -> tuple[Tensor, ...]:
     raise UsageError(f"{source.head.path}: forward returns {what}; a kernel returns tensors, alone or in tuples.")
 
 
-def _flat(result: Any) -> Iterator[Any]:
+def _flatten(result: Any) -> Iterator[Any]:
     if isinstance(result, tuple | list):
         for part in result:
-            yield from _flat(part)
+            yield from _flatten(part)
     else:
         yield result
 
 
 @contextmanager
-def overridden(place: dict[str, Any], changes: Mapping[str, Any]) -> Iterator[None]:
-    """Names of a module set to other values for a while."""
+def override_names(place: dict[str, Any], changes: Mapping[str, Any]) -> Iterator[None]:
+    """Set names of a module to other values inside the block."""
     before = {name: place[name] for name in changes if name in place}
     place.update(changes)
     try:

@@ -1,4 +1,4 @@
-"""What a foreign task is, learnt by running it: on the meta device for shapes, on the smallest case for values."""
+"""Description of a foreign task by running it: meta tensors for shapes, the smallest case for values."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -10,27 +10,27 @@ from warpsmith.base import UsageError
 from warpsmith.records import Argument, ArgumentKind, Axis, Case, Direction, Dtype, Role, Signature, Task, Tolerance
 from warpsmith.tasks.formats import ELEMENTS
 from warpsmith.tasks.inputs import Values, dtype_of, shape_text, tensors
-from warpsmith.tasks.inspection.bound import BoundArgument, merged, values
-from warpsmith.tasks.inspection.source import Source, called
-from warpsmith.tasks.inspection.work import WorkEstimate, same
+from warpsmith.tasks.inspection.bound import BoundArgument, argument_values, merge_arguments
+from warpsmith.tasks.inspection.source import Source, call_on_copies
+from warpsmith.tasks.inspection.work import WorkEstimate, have_equal_results
 from warpsmith.tasks.reference import differentiable, gradient_names, leaves
 
 FLOORS = {dtype: dtype.norm_floor for dtype in Dtype if dtype.norm_floor}
 
 
-def described(source: Source) -> Task:
-    """The task as data."""
+def describe_task(source: Source) -> Task:
+    """Return the task as data."""
     head, cases = source.head, source.cases()
-    seen = {case.name: sized(source, case) for case in cases}
-    arguments = merged(seen, str(head.path))
-    smallest = min(cases, key=lambda case: _elements(seen[case.name]))
+    seen = {case.name: size_arguments(source, case) for case in cases}
+    arguments = merge_arguments(seen, str(head.path))
+    smallest = min(cases, key=lambda case: _count_elements(seen[case.name]))
     with torch.no_grad():
         found = source.bind(smallest, 0)
-    results = _steady(source, smallest, values(found))
-    forward = Signature(arguments=arguments, results=_numbered(len(results)))
-    dtype = _dtype([*tensors(values(found)), *results])
-    backward = source.backward(forward, found) if _differentiable(source, forward, found) else None
-    ledger = WorkEstimate(source, forward, values(found))
+    results = _call_twice(source, smallest, argument_values(found))
+    forward = Signature(arguments=arguments, results=_result_names(len(results)))
+    dtype = _choose_dtype([*tensors(argument_values(found)), *results])
+    backward = source.backward(forward, found) if _is_differentiable(source, forward, found) else None
+    ledger = WorkEstimate(source, forward, argument_values(found))
     ways = tuple(Direction) if backward else (Direction.FORWARD,)
     return Task(
         name=head.name,
@@ -40,18 +40,23 @@ def described(source: Source) -> Task:
         source=head.text,
         forward=forward,
         backward=backward,
-        axes=_axes(cases),
-        shapes={} if _told(cases, seen) else {name: _shapes(arguments) for name, arguments in seen.items()},
+        axes=_find_axes(cases),
+        shapes={}
+        if _names_all_sizes(cases, seen)
+        else {name: _tensor_shapes(arguments) for name, arguments in seen.items()},
         cases=tuple(case.model_copy(update={"dtype": dtype}) for case in cases),
-        tolerance=Tolerance(norm_floor=FLOORS, reduction=str(_reduction(list(seen.values()), results))),
-        work={direction: ledger.works(direction, seen) for direction in ways},
+        tolerance=Tolerance(norm_floor=FLOORS, reduction=str(_longest_reduction(list(seen.values()), results))),
+        work={direction: ledger.estimate_cases(direction, seen) for direction in ways},
     )
 
 
-def sized(source: Source, case: Case) -> tuple[BoundArgument, ...]:
-    """The arguments of a case without their memory where the code allows it; sizes no GPU holds are refused."""
-    found = weightless(source, case) or source.bind(case, 0)
-    count = _elements(found)
+def size_arguments(source: Source, case: Case) -> tuple[BoundArgument, ...]:
+    """Return the arguments of a case, on the meta device if the code allows it.
+
+    Raise UsageError for sizes that no GPU holds.
+    """
+    found = meta_arguments(source, case) or source.bind(case, 0)
+    count = _count_elements(found)
     if count > ELEMENTS:
         sizes = ", ".join(f"{name}={size}" for name, size in case.axes.items())
         raise UsageError(
@@ -61,8 +66,8 @@ def sized(source: Source, case: Case) -> tuple[BoundArgument, ...]:
     return found
 
 
-def weightless(source: Source, case: Case) -> tuple[BoundArgument, ...] | None:
-    """The arguments of a case as meta tensors, or nothing where the code does more than make tensors."""
+def meta_arguments(source: Source, case: Case) -> tuple[BoundArgument, ...] | None:
+    """Return the arguments of a case as meta tensors, or None if the code needs real values."""
     try:
         with torch.device("meta"), torch.no_grad():
             return source.bind(case, 0)
@@ -70,26 +75,26 @@ def weightless(source: Source, case: Case) -> tuple[BoundArgument, ...] | None:
         return None
 
 
-def runs_weightless(source: Source, case: Case) -> bool:
-    """Whether the torch function accepts the shapes of a case, as far as the meta device can tell."""
-    found = weightless(source, case)
+def runs_on_meta(source: Source, case: Case) -> bool:
+    """Return whether the torch function accepts a case's shapes, as far as the meta device shows."""
+    found = meta_arguments(source, case)
     if found is None:
         return False
     try:
         with torch.device("meta"), torch.no_grad():
-            return all(result.numel() for result in called(source, values(found)))
+            return all(result.numel() for result in call_on_copies(source, argument_values(found)))
     except Exception:  # noqa: BLE001 -- a case that fails here is not offered; nothing else follows from it
         return False
 
 
-def _steady(source: Source, case: Case, arguments: Values) -> tuple[Tensor, ...]:
-    """The results of a real call, which a second call on the same arguments must repeat."""
+def _call_twice(source: Source, case: Case, arguments: Values) -> tuple[Tensor, ...]:
+    """Return the results of a real call. Raise UsageError if a second call gives others."""
     state = torch.get_rng_state()
     with torch.no_grad():
-        first = called(source, arguments)
+        first = call_on_copies(source, arguments)
         moved = not torch.equal(state, torch.get_rng_state())
-        second = called(source, arguments)
-    if not same(first, second):
+        second = call_on_copies(source, arguments)
+    if not have_equal_results(first, second):
         cause = "it draws random numbers (dropout in train mode?)" if moved else "it keeps state between calls"
         raise UsageError(
             f"{source.head.path}: case '{case.name}': two forwards on the same arguments differ: {cause}. "
@@ -98,40 +103,42 @@ def _steady(source: Source, case: Case, arguments: Values) -> tuple[Tensor, ...]
     return first
 
 
-def _differentiable(source: Source, forward: Signature, found: Sequence[BoundArgument]) -> bool:
-    fresh = leaves(forward, values(found))
+def _is_differentiable(source: Source, forward: Signature, found: Sequence[BoundArgument]) -> bool:
+    fresh = leaves(forward, argument_values(found))
     with torch.enable_grad():
-        return bool(differentiable(forward, fresh)) and all(r.requires_grad for r in called(source, fresh))
+        return bool(differentiable(forward, fresh)) and all(r.requires_grad for r in call_on_copies(source, fresh))
 
 
-def plain_backward(forward: Signature, smallest: Sequence[BoundArgument]) -> Signature:
-    """The contract of design: upstream gradients, forward's arguments; the gradients of what is differentiable."""
+def default_backward(forward: Signature, smallest: Sequence[BoundArgument]) -> Signature:
+    """Return the default signature: upstream gradients, forward's arguments; gradients of differentiable ones."""
     grads = tuple(Argument(name=f"grad_{name}", kind=ArgumentKind.TENSOR, role=Role.GRAD) for name in forward.results)
-    return Signature(arguments=(*grads, *forward.arguments), results=tuple(gradient_names(forward, values(smallest))))
+    return Signature(
+        arguments=(*grads, *forward.arguments), results=tuple(gradient_names(forward, argument_values(smallest)))
+    )
 
 
-def _numbered(count: int) -> tuple[str, ...]:
+def _result_names(count: int) -> tuple[str, ...]:
     return ("out",) if count == 1 else tuple(f"out_{i}" for i in range(count))
 
 
-def _elements(arguments: Sequence[BoundArgument]) -> int:
-    return sum(tensor.numel() for tensor in tensors(values(arguments)))
+def _count_elements(arguments: Sequence[BoundArgument]) -> int:
+    return sum(tensor.numel() for tensor in tensors(argument_values(arguments)))
 
 
-def _dtype(found: Sequence[Tensor]) -> Dtype:
-    """The first element type with a fraction; of whole numbers alone the first."""
+def _choose_dtype(found: Sequence[Tensor]) -> Dtype:
+    """Return the first floating-point type, or the first type if all are integers."""
     dtypes = [dtype_of(tensor) for tensor in found]
     return next((one for one in dtypes if one.floating), dtypes[0] if dtypes else Dtype.FLOAT32)
 
 
-def _told(cases: Sequence[Case], seen: Mapping[str, Sequence[BoundArgument]]) -> bool:
-    """Whether every size of every tensor is one that its case names."""
-    sizes = ((case, size) for case in cases for one in tensors(values(seen[case.name])) for size in one.shape)
+def _names_all_sizes(cases: Sequence[Case], seen: Mapping[str, Sequence[BoundArgument]]) -> bool:
+    """Return whether every size of every tensor is an axis of its case."""
+    sizes = ((case, size) for case in cases for one in tensors(argument_values(seen[case.name])) for size in one.shape)
     return all(size in (1, *case.axes.values()) for case, size in sizes)
 
 
-def _shapes(arguments: Sequence[BoundArgument]) -> tuple[str, ...]:
-    """The tensors among the arguments; the parts of a tuple are numbered."""
+def _tensor_shapes(arguments: Sequence[BoundArgument]) -> tuple[str, ...]:
+    """Return the shapes of all tensors; parts of a tuple are numbered."""
     named = ((argument.name, tensors([argument.value])) for argument in arguments)
     labelled = [
         (f"{name}_{i}" if len(parts) > 1 else name, one) for name, parts in named for i, one in enumerate(parts)
@@ -139,14 +146,14 @@ def _shapes(arguments: Sequence[BoundArgument]) -> tuple[str, ...]:
     return tuple(shape_text(label, one.shape, dtype_of(one)) for label, one in labelled)
 
 
-def _axes(cases: Sequence[Case]) -> tuple[Axis, ...]:
+def _find_axes(cases: Sequence[Case]) -> tuple[Axis, ...]:
     names = dict.fromkeys(name for case in cases for name in case.axes)
     largest = {name: max(1, *(abs(case.axes.get(name, 1)) for case in cases)) for name in names}
     return tuple(Axis(name=name, meaning="named so in the task's own file", maximum=largest[name]) for name in names)
 
 
-def _reduction(cases: Sequence[Sequence[BoundArgument]], results: Sequence[Tensor]) -> int:
-    """How many terms one output may sum: the longest side, a whole tensor into one number, a weight's fan-in."""
+def _longest_reduction(cases: Sequence[Sequence[BoundArgument]], results: Sequence[Tensor]) -> int:
+    """Return how many terms one output may sum: the longest side, a whole tensor, or a weight's fan-in."""
     outputs = max(1, sum(result.numel() for result in results))
     longest = 1
     for arguments in cases:

@@ -1,7 +1,4 @@
-"""What one call of a foreign task cannot do without, found by running its torch function. Knows no GPU.
-
-Products are counted on the meta device. Bytes are those of results, and of the arguments that results depend on.
-"""
+"""The least work of one call of a foreign task, found by running its torch function."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,8 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from warpsmith.records import Direction, Signature, Work
 from warpsmith.tasks.inputs import Values, computable, mapped, tensors
-from warpsmith.tasks.inspection.bound import BoundArgument, values
-from warpsmith.tasks.inspection.source import Source, called
+from warpsmith.tasks.inspection.bound import BoundArgument, argument_values
+from warpsmith.tasks.inspection.source import Source, call_on_copies
 from warpsmith.tasks.reference import gradients, upstream
 
 Function: TypeAlias = Callable[[Values], tuple[Tensor, ...]]
@@ -27,91 +24,99 @@ MOST_FLOPS = 2e10  # of all calls that look for what is read: about a second on 
 
 
 class WorkEstimate:
-    """The least work of the cases of one task. `small` are arguments with values, of its smallest case."""
+    """The least work of a task's cases. `small` holds real arguments of its smallest case."""
 
     def __init__(self, source: Source, forward: Signature, small: Values) -> None:
-        self._call: Function = partial(called, source)
+        self._call: Function = partial(call_on_copies, source)
         self._forward = forward
         self._small = small
 
-    def works(self, direction: Direction, cases: Mapping[str, Sequence[BoundArgument]]) -> dict[str, Work]:
-        """By case, of those that run on the meta device; of none where the smallest takes too long to try."""
-        own = self._work(direction, _weightless(self._small), ())
+    def estimate_cases(self, direction: Direction, cases: Mapping[str, Sequence[BoundArgument]]) -> dict[str, Work]:
+        """Return the work by case for cases that run on the meta device.
+
+        Return nothing if the smallest case takes too long to try.
+        """
+        own = self._estimate_call(direction, _to_meta(self._small), ())
         tries = 2 * len(PLACES) * len(tensors(self._small))
         if (
             own is None
             or tries * (own.flops + ELEMENT_FLOPS * sum(t.numel() for t in tensors(self._small))) > MOST_FLOPS
         ):
             return {}
-        read = reads(self._function(direction), self._small)
-        found = {name: self._work(direction, _weightless(values(bound)), read) for name, bound in cases.items()}
+        read = find_read_tensors(self._direction_function(direction), self._small)
+        found = {
+            name: self._estimate_call(direction, _to_meta(argument_values(bound)), read)
+            for name, bound in cases.items()
+        }
         return {name: work for name, work in found.items() if work}
 
-    def _function(self, direction: Direction) -> Function:
-        """A direction as a function of forward's arguments."""
+    def _direction_function(self, direction: Direction) -> Function:
+        """Return a direction as a function of forward's arguments."""
         if direction is Direction.FORWARD:
             return self._call
         return partial(gradients, self._call, self._forward, grads=upstream(self._call(self._small), 0))
 
-    def _work(self, direction: Direction, arguments: Values, read: Sequence[bool]) -> Work | None:
+    def _estimate_call(self, direction: Direction, arguments: Values, read: Sequence[bool]) -> Work | None:
         try:
-            return self._counted(direction, arguments, read)
+            return self._count_work(direction, arguments, read)
         except Exception:  # noqa: BLE001 -- code that needs values has no count; nothing else follows from it
             return None
 
-    def _counted(self, direction: Direction, arguments: Values, read: Sequence[bool]) -> Work:
-        """Of meta tensors."""
+    def _count_work(self, direction: Direction, arguments: Values, read: Sequence[bool]) -> Work:
+        """Return the work of a call on meta tensors."""
         with torch.no_grad(), FlopCounterMode(display=False) as ahead:
             results = self._call(arguments)
         taken = [tensor for tensor, is_read in zip(tensors(arguments), read, strict=False) if is_read]
         if direction is Direction.FORWARD:
-            return Work(flops=ahead.get_total_flops(), bytes=_bytes([*taken, *results]))
+            return Work(flops=ahead.get_total_flops(), bytes=_count_bytes([*taken, *results]))
         grads = upstream(results, 0)
         with FlopCounterMode(display=False) as both:
             found = gradients(self._call, self._forward, arguments, grads)
         flops = both.get_total_flops() - ahead.get_total_flops()
-        return Work(flops=flops, bytes=_bytes([*taken, *grads, *found]))
+        return Work(flops=flops, bytes=_count_bytes([*taken, *grads, *found]))
 
 
-def reads(function: Function, arguments: Values) -> tuple[bool, ...]:
-    """Of each tensor among the arguments, whether the results depend on it at every place that is tried.
+def find_read_tensors(function: Function, arguments: Values) -> tuple[bool, ...]:
+    """Return for each tensor argument whether the results depend on every element tried.
 
-    Whole numbers are all alike meanwhile: a table that they look up is then seen to be read in part.
+    All integers are set equal meanwhile: a table that they index is then seen to be read in part.
     """
     given = tensors(arguments)
-    alike = [_alike(tensor) for tensor in given]
-    before = function(_refilled(arguments, alike))
+    alike = [_equalize_integers(tensor) for tensor in given]
+    before = function(_replace_tensors(arguments, alike))
 
     def depends(at: int, changed: Tensor) -> bool:
-        after = _tried(function, _refilled(arguments, [*alike[:at], changed, *alike[at + 1 :]]))
-        return after is None or not same(before, after)
+        after = _try_call(function, _replace_tensors(arguments, [*alike[:at], changed, *alike[at + 1 :]]))
+        return after is None or not have_equal_results(before, after)
 
     def is_read(at: int) -> bool:
         places = {round(part * (given[at].numel() - 1)) for part in PLACES} if given[at].numel() else set()
-        return bool(places) and all(any(depends(at, one) for one in _changes(alike[at], given[at], i)) for i in places)
+        return bool(places) and all(
+            any(depends(at, one) for one in _change_element(alike[at], given[at], i)) for i in places
+        )
 
     return tuple(is_read(at) for at in range(len(given)))
 
 
-def same(ones: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
-    """Whether two calls gave the same results; what is not a number is like itself."""
-    return len(ones) == len(others) and all(_equal(one, other) for one, other in zip(ones, others, strict=True))
+def have_equal_results(ones: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    """Return whether two calls gave equal results; NaN equals NaN."""
+    return len(ones) == len(others) and all(_is_equal(one, other) for one, other in zip(ones, others, strict=True))
 
 
-def _equal(one: Tensor, two: Tensor) -> bool:
+def _is_equal(one: Tensor, two: Tensor) -> bool:
     return one.shape == two.shape and bool(((one == two) | ((one != one) & (two != two))).all())
 
 
-def _tried(function: Function, arguments: Values) -> tuple[Tensor, ...] | None:
-    """The results, or nothing where the change is refused, which only code that reads it can do."""
+def _try_call(function: Function, arguments: Values) -> tuple[Tensor, ...] | None:
+    """Return the results, or None if the changed values are refused: only code that reads them refuses."""
     try:
         return function(arguments)
     except Exception:  # noqa: BLE001 -- a foreign function may refuse by any exception
         return None
 
 
-def _changes(tensor: Tensor, given: Tensor, at: int) -> Iterator[Tensor]:
-    """The tensor with one element of another value: no number, of the other sign, opposite, or another one given."""
+def _change_element(tensor: Tensor, given: Tensor, at: int) -> Iterator[Tensor]:
+    """Yield the tensor with one element changed: NaN, other sign, opposite, or a given value."""
     present = tensor.flatten()[at]
     if tensor.is_floating_point():
         others = [torch.full_like(present, nan), (-computable(present)).to(present.dtype)]
@@ -125,20 +130,20 @@ def _changes(tensor: Tensor, given: Tensor, at: int) -> Iterator[Tensor]:
         yield changed.reshape(tensor.shape)
 
 
-def _alike(tensor: Tensor) -> Tensor:
+def _equalize_integers(tensor: Tensor) -> Tensor:
     whole = not tensor.is_floating_point() and tensor.dtype is not torch.bool and tensor.numel()
     return torch.full_like(tensor, int(tensor.flatten()[0])) if whole else tensor
 
 
-def _refilled(arguments: Values, changed: Sequence[Tensor]) -> Values:
-    """The arguments with other tensors in the places of theirs."""
+def _replace_tensors(arguments: Values, changed: Sequence[Tensor]) -> Values:
+    """Return the arguments with other tensors in place of theirs."""
     rest = iter(changed)
     return mapped(arguments, lambda _: next(rest))
 
 
-def _weightless(arguments: Values) -> Values:
+def _to_meta(arguments: Values) -> Values:
     return mapped(arguments, lambda tensor: tensor.to("meta"))
 
 
-def _bytes(moved: Sequence[Tensor]) -> int:
+def _count_bytes(moved: Sequence[Tensor]) -> int:
     return sum(tensor.nbytes for tensor in moved)
