@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from warpsmith.base import find_nearest, read_text
-from warpsmith.records import Candidate, Direction
+from warpsmith.records import Candidate, Direction, unmarked_source
 
 LOG = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ def read_kernel(
 
     if language is not None:
         find_language(language)
-    source = read_text(path)
+    source = unmarked_source(read_text(path))
     _warn(path, source, macros or {})
     return Candidate(
         task=task,

@@ -1,7 +1,6 @@
 """The wiring of a search: archive, models, evaluator, verifiers, the kernel to start from. Prints nothing."""
 
 import os
-import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -47,6 +46,7 @@ class Finish:
 
     winner: Record | None = None
     unsettled: tuple[str, ...] = ()
+    refuted: tuple[str, ...] = ()  # of better kernels what was wrong with them
 
 
 def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[RunView], None]", until: ExitStack) -> Session:
@@ -82,7 +82,7 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[RunView],
     search = Search(archive, run, one, tools)
     if run.waits:
         _check_asked(search, run)
-    return Session(archive, run, full, task, search, evaluator(full, "thorough", None))
+    return _drop_refuted(Session(archive, run, full, task, search, evaluator(full, "thorough", None)))
 
 
 def _check_asked(search: "Search", run: Run) -> None:
@@ -125,7 +125,7 @@ def open_dialogue(archive: "Archive", wishes: Wishes, command: str, until: ExitS
     one = aim(archive, run, full.model_copy(update={"models": who}), task)
     one = replace(one, shape=replace(one.shape, drafts=one.shape.proposals, tuned=0.0), limits=Limits())
     search = Search(archive, run, one, Tools(_unwanted, models, summaries=False, lessons=False))
-    return Session(archive, run, full, task, search, evaluator(full, "sketch", run.seed))
+    return _drop_refuted(Session(archive, run, full, task, search, evaluator(full, "thorough", None)))
 
 
 def evaluator_here(session: Session, jobs: int, until: ExitStack) -> Callable[[Candidate], Record]:
@@ -176,17 +176,29 @@ def _unwanted(candidate: Candidate) -> Record:
 
 
 def finish(session: Session) -> Finish:
-    """The winner evaluated at length, with a secret seed; the next best where one does not hold."""
-    unsettled: list[str] = []
-    for member in session.search.state.population.ranked()[:FINALISTS]:
+    """Evaluate the best kernel fully, with a secret seed; the next best where one does not hold, which is dropped."""
+    unsettled, refuted = list[str](), list[str]()
+    population = session.search.state.population
+    for member in population.ranked()[:FINALISTS]:
         record = _known_final(session, member.id) or _final(session, member)
         if record.blameless:  # a GPU is seldom disturbed twice
             record = _final(session, member)
         if record.concluded is Verdict.PASS:
-            return Finish(record, tuple(unsettled))
-        if record.ended is not None and record.blameless:
-            unsettled.append(f"{member.name}, {member.gain:.2f}× the first kernel: {record.ended.detail}")
-    return Finish(None, tuple(unsettled))
+            return Finish(record, tuple(unsettled), tuple(refuted))
+        if record.ended is not None:
+            said = f"{member.name}, {member.gain:.2f}× the first kernel: {record.ended.detail}"
+            (unsettled if record.blameless else refuted).append(said)
+        if not record.blameless:
+            population.drop(member.id)
+    return Finish(None, tuple(unsettled), tuple(refuted))
+
+
+def _drop_refuted(session: Session) -> Session:
+    """Drop the kernels that an earlier full evaluation found wrong."""
+    for entry in session.archive.records(session.run.name):
+        if entry.tags.proposal == FINAL and entry.record.concluded is not Verdict.PASS and not entry.record.blameless:
+            session.search.state.population.drop(entry.candidate)
+    return session
 
 
 def _final(session: Session, member: "RankedKernel") -> Record:
@@ -433,7 +445,7 @@ def verified(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers", seed:
     machine = None if is_here(wishes) else VirtualMachine.of(wishes.gpu)
     aimed = replace(verifiers, choices=choices_of(wishes, "sketch"), machine=machine)
     with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
-        return verify(candidate, opened, secrets.randbits(62) if seed is None else seed, aimed)
+        return verify(candidate, opened, seed, aimed)
 
 
 def opinion_of(found: "Verified") -> "Opinion":

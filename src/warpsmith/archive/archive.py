@@ -35,10 +35,11 @@ from warpsmith.archive.schema import migrate
 from warpsmith.archive.store import Store
 from warpsmith.archive.tables import calls, notes, parents, records, runs, scores
 from warpsmith.base import Home, UsageError, find_nearest
-from warpsmith.records import Direction, ModelCall, Record, Run, RunState, Verdict
+from warpsmith.records import Direction, ModelCall, Record, Run, RunState, Verdict, unproven
 
 HOLDER = "holder"  # the note that says who held a run last
 PAGE = 200  # entries in memory at a time
+RANKED = 16  # the same of those that are looked through for one that was evaluated fully: seldom more than a few
 
 
 class Archive:
@@ -241,9 +242,24 @@ class Archive:
         chosen = basis or self._basis(scope)
         return self._entries(queries.select_elites(scope, chosen, limit)) if chosen else ()
 
+    def ranked(self, run: str) -> Iterator[ArchivedEvaluation]:
+        """Every kernel of a run that was right and timed, best first, one ranking after the other."""
+        for ranking in self.rankings(run):
+            for start in range(0, ranking.count, RANKED):
+                yield from self._entries(queries.select_elites(QueryScope(run), ranking.basis, RANKED, start))
+
+    def proven(self, run: str) -> ArchivedEvaluation | None:
+        """The best kernel of a run that was evaluated fully, in the run or later by itself; None when none was."""
+        found = next((entry for entry in self.ranked(run) if not unproven(entry.record)), None)
+        first = next(iter(self.elites(run, limit=1)), None)
+        if found is not None or first is None:
+            return found
+        others = [one for one in self.records("", candidate=first.candidate) if not one.record.blameless]
+        return others[-1] if others and others[-1].score is not None and not unproven(others[-1].record) else None
+
     def best(self, run: str) -> ArchivedEvaluation | None:
-        """Return the best kernel of a run, or None if none was right and timed."""
-        return next(iter(self.elites(run, limit=1)), None)
+        """Return the best kernel of a run that was evaluated fully, else the best; None if none was right and timed."""
+        return self.proven(run) or next(iter(self.elites(run, limit=1)), None)
 
     def lineage(self, candidate: str, run: str | None = None) -> tuple[ArchivedEvaluation, ...]:
         """Return a candidate and its ancestors, oldest first, each by its first entry."""

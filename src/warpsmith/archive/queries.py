@@ -37,9 +37,10 @@ def select_rankings(scope: QueryScope) -> Query:
     )
 
 
-def select_elites(scope: QueryScope, basis: str, limit: int) -> Query:
+def select_elites(scope: QueryScope, basis: str, limit: int, start: int = 0) -> Query:
     """Select the kernels of one ranking, best first, without those whose last evaluation failed."""
-    best = _select_ranked(scope, basis).order_by(scores.c.value.desc(), records.c.id).limit(limit).subquery()
+    ordered = _select_ranked(scope, basis).order_by(scores.c.value.desc(), records.c.id)
+    best = ordered.limit(limit).offset(start).subquery()
     joined = records.join(best, best.c.id == records.c.id).join(scores, scores.c.record == records.c.id)
     return select(records, *SCORE_COLUMNS).select_from(joined).order_by(scores.c.value.desc(), records.c.id)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from warpsmith.archive.archive import Archive
 from warpsmith.archive.entry import ArchivedEvaluation, OutcomeCount
-from warpsmith.records import Model, ModelCall, Run, Score
+from warpsmith.records import Model, ModelCall, Run, Score, unproven
 
 
 class ArchivedKernel(Model):
@@ -19,6 +19,7 @@ class ArchivedKernel(Model):
     macros: Mapping[str, str]
     parents: tuple[str, ...]
     score: Score | None
+    unproven: str = ""  # why it is no kernel to hand out
 
     @classmethod
     def of(cls, entry: ArchivedEvaluation) -> "ArchivedKernel":
@@ -34,6 +35,7 @@ class ArchivedKernel(Model):
             macros=candidate.macros,
             parents=candidate.parents,
             score=entry.score,
+            unproven=unproven(entry.record),
         )
 
 

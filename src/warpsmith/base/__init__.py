@@ -7,6 +7,7 @@ from warpsmith.base.errors import (
     DeviceMemoryError,
     HarnessError,
     MachineError,
+    UnprovenError,
     UsageError,
     WarpsmithError,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "HarnessError",
     "Home",
     "MachineError",
+    "UnprovenError",
     "UsageError",
     "WarpsmithError",
     "bootstrap_ratio",

@@ -25,5 +25,11 @@ class DeviceMemoryError(MachineError):
     """A GPU has no memory left for the evaluator: others hold it, and what was tried can be repeated later."""
 
 
+class UnprovenError(WarpsmithError):
+    """A kernel that was not evaluated fully: what is missing, and how to evaluate it or to take it as it is."""
+
+    exit_code = 4
+
+
 class HarnessError(WarpsmithError):
     """A bug of warpsmith itself; it never becomes a score."""

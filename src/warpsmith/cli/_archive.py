@@ -1,10 +1,9 @@
-"""What commands share about the archive: keeping a record, writing a kernel out, saying a score."""
+"""What commands share about the archive: keeping a record, saying a score."""
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
-from warpsmith.base import ArchiveError, Home, pluralize, write_atomic
+from warpsmith.base import ArchiveError, pluralize
 from warpsmith.records import Record, Score
 
 
@@ -22,19 +21,8 @@ def keep(records: Iterable[Record]) -> None:
         print(f"not archived: Python has no {error.name}; pip install {error.name}.", file=sys.stderr)
 
 
-def score_text(score: Score | None) -> str:
+def score_text(score: Score | None, unproven: str = "") -> str:
     """A score in words that say what it is: a speedup with its interval, or a time that was modelled."""
     if score is None:
         return "-"
-    return f"{score.words}, {pluralize(score.cases, 'case')}"
-
-
-def kernel_path(run: str) -> Path:
-    """Where the best kernel of a run is written."""
-    return Home.locate().data / "runs" / run / "best.cu"
-
-
-def write_kernel(path: Path, source: str) -> Path:
-    """The text as it was evaluated, to a file."""
-    write_atomic(path, source)
-    return path
+    return f"{score.words}, {pluralize(score.cases, 'case')}{', not evaluated fully' if unproven else ''}"

@@ -30,6 +30,7 @@ Macros = Annotated[list[str] | None, typer.Option("--macro", "-D", help="NAME=VA
 Claim = Annotated[bool, typer.Option("--claim", help="Time against resident baselines, A B B A.")]
 Warm = Annotated[bool, typer.Option("--warm", help="Time without flushing the L2 before each call.")]
 Baselines = Annotated[str, typer.Option(help="Modes of torch to hold it against, with commas; all by default.")]
+Unproven = Annotated[bool, typer.Option("--unproven", help="Take a kernel that was not evaluated fully, and mark it.")]
 Without = Annotated[str, typer.Option(help="Defences to leave out: static, link, virtual; more with commas.")]
 
 

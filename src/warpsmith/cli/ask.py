@@ -77,7 +77,7 @@ def command(
         if reviews:
             prompts = _reviews(session)
         else:
-            waits = _begun(session, dialogue, here)
+            waits = _begun(session, dialogue, here, until)
             prompts = {} if waits else {one.slot.name: _page(one.prompt) for one in dialogue.questions()}
             answers = _replayed(session, dialogue)
             left = ELSEWHERE if session.search.ledger.waiting() else REQUESTS
@@ -92,12 +92,14 @@ def command(
     return 0
 
 
-def _begun(session: "Session", dialogue: "Dialogue", here: bool) -> bool:
+def _begun(session: "Session", dialogue: "Dialogue", here: bool, until: ExitStack) -> bool:
     """Evaluate the kernel that the run begins with; where it cannot be done here it is the first to be requested."""
+    from warpsmith.app import evaluator_here
+
     slots = session.search.next_slots()
     first = bool(slots) and all(not slot.model for slot in slots)
     if first and here:
-        dialogue.evaluate(session.final)
+        dialogue.evaluate(evaluator_here(session, 1, until))
         return False
     return first
 

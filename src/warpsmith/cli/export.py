@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.app import RECORDS, kernel_candidate, read_records
+from warpsmith.app import RECORDS, best_entry, kernel_candidate, read_records
 from warpsmith.base import UsageError, shell_line, write_atomic
-from warpsmith.cli._options import Json, Macros, read_macros
+from warpsmith.cli._options import Json, Macros, Unproven, read_macros
 from warpsmith.cli._output import console, print_error, print_json
-from warpsmith.records import Direction, Group, Model, Record, Trial, Verdict, score
+from warpsmith.records import Direction, Group, Model, Record, Trial, Verdict, score, unproven
 
 if TYPE_CHECKING:
+    from warpsmith.archive import ArchivedEvaluation
     from warpsmith.report.export import Package
 
+AGAINST = (Verdict.FAIL, Verdict.QUARANTINE)  # what is said last counts
 EXAMPLE_SEED = 1
 TASK_HELP = "The task as eval takes it; by default the run's, or the name of the kernel's folder."
 
@@ -42,15 +44,16 @@ def command(
     name: Annotated[str, typer.Option(help="The package's name; TASK_kernel by default.")] = "",
     task: Annotated[str, typer.Option(help=TASK_HELP)] = "",
     macro: Macros = None,
+    unproven: Unproven = False,
     as_json: Json = False,
 ) -> int:
     """Write the package and say how to install and test it; exit code 4 for a run that has no right kernel."""
     _check_folder(to)
-    found = [_found(subject, task, read_macros(macro or [])) for subject in subjects]
+    found = [_found(subject, task, read_macros(macro or []), unproven) for subject in subjects]
     if None in found:
         message = f"Run {subjects[found.index(None)]} has no kernel that was right and timed."
         return print_error("none", message, 4, as_json)
-    package = _package([one for one in found if one is not None], name)
+    package = _package([one for one in found if one is not None], name, unproven)
     files = _write(package, to)
     said = Exported(folder=str(to.absolute()), name=package.name, directions=tuple(package.records), files=files)
     if as_json:
@@ -67,7 +70,7 @@ def _check_folder(to: Path) -> None:
         raise UsageError(f"{to} is a file. Name a new folder with --to.")
 
 
-def _found(subject: str, task: str, macros: dict[str, str]) -> Found | None:
+def _found(subject: str, task: str, macros: dict[str, str], allow_unproven: bool) -> Found | None:
     """What a word means: a kernel's file, a record's file, or a run."""
     path = Path(subject)
     if path.suffix == ".cu":
@@ -80,28 +83,33 @@ def _found(subject: str, task: str, macros: dict[str, str]) -> Found | None:
     from warpsmith.archive import Archive
 
     with Archive.open() as archive:
-        run, entry = archive.run(subject), archive.best(subject)
+        run, entry = archive.run(subject), best_entry(archive, subject, allow_unproven)
     return None if entry is None else Found(entry.record, task or run.target)
 
 
 def _of_kernel(path: Path, task: str, macros: dict[str, str]) -> Found:
-    """The kernel's record in the archive: the latest that passed, measured before modelled."""
+    """The kernel's record in the archive: the latest that passed, full evaluations and measured ones first."""
     from warpsmith.archive import Archive
 
     target, candidate = kernel_candidate(path, task, macros)
     with Archive.open() as archive:
-        entries = [*archive.records(candidate=candidate.id, verdict=Verdict.PASS)]
+        known = [entry for entry in archive.records(candidate=candidate.id) if not entry.record.blameless]
+    last = max((at for at, entry in enumerate(known) if entry.verdict in AGAINST), default=-1)
+    entries = [entry for entry in known[last + 1 :] if entry.verdict is Verdict.PASS]
     if not entries:
         makes = shell_line("warpsmith", "eval", target, path)
         raise UsageError(
             f"The archive has no record in which {path} passed. {makes} makes one; "
             "-D gives the values it was evaluated with."
         )
-    best = max(entries, key=lambda entry: (getattr(score(entry.record), "kind", "") == "measured", entry.number))
-    return Found(best.record, target)
+
+    def rank(entry: "ArchivedEvaluation") -> tuple[bool, bool, int]:
+        return not unproven(entry.record), getattr(score(entry.record), "kind", "") == "measured", entry.number
+
+    return Found(max(entries, key=rank).record, target)
 
 
-def _package(found: list[Found], name: str) -> "Package":
+def _package(found: list[Found], name: str, allow_unproven: bool) -> "Package":
     from warpsmith.report.export import Package, default_name
     from warpsmith.tasks.host import open_task
     from warpsmith.tasks.host.find import find
@@ -120,6 +128,7 @@ def _package(found: list[Found], name: str) -> "Package":
         records={direction: records[direction] for direction in Direction if direction in records},
         arguments=drawn,
         thing=find(target).name,
+        allow_unproven=allow_unproven,
     )
 
 

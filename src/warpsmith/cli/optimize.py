@@ -9,11 +9,11 @@ import typer
 
 from warpsmith.app import Wishes
 from warpsmith.base import pluralize, shell_line
-from warpsmith.cli._archive import kernel_path, score_text, write_kernel
+from warpsmith.cli._archive import score_text
 from warpsmith.cli._live import best_lines, display
 from warpsmith.cli._options import Jobs, Json, Trust
 from warpsmith.cli._output import console, print_json
-from warpsmith.records import CheckFacts, Direction, Model, Record, Run, Score, score
+from warpsmith.records import CheckFacts, Direction, Model, Record, Run, Score, score, unproven
 
 if TYPE_CHECKING:
     from warpsmith.app import Finish, Session
@@ -100,16 +100,16 @@ def search(wishes: Wishes, as_json: bool) -> int:
 
 
 def _optimized(session: "Session", ending: "Ending", finished: "Finish") -> Optimized:
-    from warpsmith.app import finals
+    from warpsmith.app import finals, write_kernel
 
     best = finished.winner or (ending.best.record if ending.best and ending.interrupted else None)
     path, again = "", session.run.go_on
     gain = None
     if best is not None:
-        written = write_kernel(kernel_path(session.run.name), best.candidate.source)
-        path = str(written)
         member = _member(session, best)
         gain = member.gain if member else None
+    if best is not None and not unproven(best):
+        path = str(write_kernel(session.run.name, best))
         if not ending.interrupted:
             again = session.run.eval_command(best, path)
     return Optimized(
@@ -149,7 +149,10 @@ def _print(made: Optimized, session: "Session", ending: "Ending") -> None:
         return
     for line in best_lines(_member(session, made.record), _lineage(session, made.record)):
         out.print(f"  {line}")
-    out.print(f"kernel:   {made.path}")
+    if made.path:
+        out.print(f"kernel:   {made.path}")
+    else:
+        out.print(f"kernel:   none is written: {unproven(made.record)}")
     out.print(f"evidence: {evidence(made)}")
     out.print(f"next:     {made.next}")
 

@@ -27,7 +27,7 @@ def command(as_json: Json = False) -> int:
                 one.run.device,
                 one.stands,
                 str(one.evaluations),
-                score_text(one.best.score if one.best else None),
+                score_text(one.best.score, one.best.unproven) if one.best else "-",
                 f"{one.usd:.2f}",
             )
             for one in found

@@ -71,7 +71,7 @@ def _print_best(found: "RunSummary") -> None:
     if found.best is None:
         out.print("No kernel was right and timed yet.")
     else:
-        out.print(f"best: {score_text(found.best.score)}", style="bold")
+        out.print(f"best: {score_text(found.best.score, found.best.unproven)}", style="bold")
         print_table(("generation", "kernel", "by", "score"), [_line(kernel) for kernel in found.lineage])
         out.print(shell_line("warpsmith", "best", found.run.name))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.app import Wishes, each_said, refused
+from warpsmith.app import Wishes, each_said, finish, refused
 from warpsmith.base import RECORDS_BYTES, MachineError, UsageError, read_text, write_atomic
 from warpsmith.cli._letters import read_letters
 from warpsmith.cli._live import best_lines
@@ -102,11 +102,23 @@ def _told(session: "Session", dialogue: "Dialogue", requests: Path | None, resul
         return replace(told, lines=(*bad, *told.lines))
     if requests is None:
         with ExitStack() as until:
-            return dialogue.evaluate(evaluator_here(session, min(jobs, dialogue.ready), until))
+            told = dialogue.evaluate(evaluator_here(session, min(jobs, dialogue.ready), until))
+        return replace(told, lines=(*told.lines, *_finished(session)))
     told = dialogue.requests()
     lines = [one.candidate.model_copy(update={"task": session.run.target}).text() for one in told.waiting]
     write_atomic(requests, "".join(f"{line}\n" for line in lines))
     return told
+
+
+def _finished(session: "Session") -> list[str]:
+    """Evaluate the best kernel fully, and return what is known of it and of better ones that do not hold."""
+    if session.wishes.record or session.wishes.replay:  # a recorded run asks the same again, whatever else is known
+        return []
+    found = finish(session)
+    lines = [f"wrong when evaluated fully: {one}" for one in found.refuted]
+    lines += [f"not evaluated fully: {one}" for one in found.unsettled]
+    best = session.search.state.population.best
+    return [*lines, f"evaluated fully: {best.name}: pass"] if found.winner is not None and best else lines
 
 
 def read_results(path: Path) -> tuple[list[Record], list[str]]:
@@ -143,7 +155,8 @@ def _report(session: "Session", told: "Told", requests: Path | None, first: Sequ
     best = "; ".join(best_lines(session.search.state.population.best))
     if told.waiting:
         file = requests or Path("F.jsonl")
-        after = f"warpsmith eval-batch {file} > R.jsonl, then warpsmith tell {name} --results R.jsonl"
+        claim = " --claim" if session.run.device == "cuda" else ""  # the winner is handed out with no other evaluation
+        after = f"warpsmith eval-batch {file}{claim} > R.jsonl, then warpsmith tell {name} --results R.jsonl"
     elif told.unanswered:
         after = f"answer {', '.join(told.unanswered)} and tell again, or give them up with --drop"
     else:

@@ -56,8 +56,8 @@ class Choices:
                 raise UsageError(f"Option {name} is {shortened(value)}: {first_wrong(error)}.") from None
         check_modes(self.baselines)
 
-    def options(self, seed: int) -> Options:
-        """The same as part of a record; what is as usual is not said."""
+    def options(self, seed: int, is_given: bool = False) -> Options:
+        """The same as part of a record; what is as usual is not said. A seed that was given is not secret."""
         extra: dict[str, str] = {"gpu": gpu_identity(self.gpu)} if self.device == "vgpu" else {"tier": self.tier}
         if self.without:
             extra["without"] = ",".join(sorted(self.without))
@@ -69,6 +69,8 @@ class Choices:
             extra["most_cases"] = str(self.most_cases)
         if self.baselines:
             extra["baselines"] = ",".join(self.baselines)
+        if is_given:
+            extra["seed"] = "given"
         cases = tuple(group.value for group in self.cases)
         return Options(
             device=self.device, cases=cases, seeds=(seed,), scheme=self.scheme, cache=self.cache, extra=extra

@@ -158,7 +158,7 @@ def begin_evaluation(
         candidate=candidate.model_copy(update={"task": task.name}),
         task_version=task.version,
         environment=environment(machine),
-        options=choices.options(drawn),
+        options=choices.options(drawn, is_given=seed is not None),
     )
     return Evaluation(candidate.task, opened, task, record.candidate, choices, machine, drawn, record)
 

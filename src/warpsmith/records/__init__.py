@@ -34,6 +34,7 @@ from warpsmith.records.profile import (
     ProfileSource,
     RooflinePlace,
 )
+from warpsmith.records.proof import UNPROVEN, marked_name, marked_source, require_proven, unmarked_source, unproven
 from warpsmith.records.record import Options, Record, Seed, StageResult
 from warpsmith.records.run import Lesson, ModelCall, Run, RunState
 from warpsmith.records.score import MeasuredScore, ModelledScore, Score, score

@@ -19,6 +19,9 @@ from warpsmith.records import (
     Record,
     Run,
     SpeedComparison,
+    marked_name,
+    marked_source,
+    unproven,
 )
 from warpsmith.report.page import BestKernel, CaseRow, CheckRow, Gap, Headline, Kind
 from warpsmith.report.words import lines_of, mean_of, micro, percent, shape_words, speedup
@@ -46,6 +49,7 @@ def _modelled(entry: ArchivedEvaluation, score: ModelledScore, gain: float | Non
     text = (
         f"{micro(score.us)} modelled (never measured) for {entry.task} {entry.direction}, the geometric mean over "
         f"{pluralize(score.cases, 'case')}{than}. Modelled times rank kernels; they claim no speedup over torch."
+        f"{_doubt(entry.record)}"
     )
     return Headline(kind="modelled", sentence=text, value=score.us, against="", gain=gain)
 
@@ -60,7 +64,7 @@ def _measured(entry: ArchivedEvaluation, score: MeasuredScore, gain: float | Non
     text = (
         f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f}, {sure}): {claim} {against} "
         f"for {entry.task} {entry.direction} on {entry.record.environment.device} over "
-        f"{pluralize(score.cases, 'case')}{than}.{_tier(entry.record)}"
+        f"{pluralize(score.cases, 'case')}{than}.{_doubt(entry.record)}"
     )
     return Headline(
         kind="measured",
@@ -83,10 +87,11 @@ def _against(cases: Sequence[CaseTiming]) -> str:
     return f"the best of torch's modes that were measured ({best}; without {', '.join(missing)})"
 
 
-def _tier(record: Record) -> str:
+def _doubt(record: Record) -> str:
     if record.timing and record.timing.tier == "search":
         return " Measured as a search does, against baselines that may be of another hour; --claim settles it."
-    return ""
+    why = unproven(record)
+    return f" Unproven: {why}." if why else ""
 
 
 def _timings(record: Record) -> Sequence[CaseTiming]:
@@ -193,13 +198,14 @@ def _gap_text(gap: Gap) -> str:
 
 def best_kernel(entry: ArchivedEvaluation, run: Run, profile: ProfileFacts | None) -> BestKernel:
     """The winner's text with the profile's lines, and the commands that grade it again."""
-    record = entry.record
+    record, why = entry.record, unproven(entry.record)
+    source = marked_source(record.candidate.source, why)
     return BestKernel(
         candidate=entry.candidate,
         language=record.candidate.language,
         macros=record.candidate.macros,
-        source=record.candidate.source,
-        hot=tuple(_hot(profile, record.candidate.source)) if profile else (),
+        source=source,
+        hot=tuple(_hot(profile, record.candidate.source, 1 if why else 0)) if profile else (),
         profile=profile_digest(profile) if profile else "",
         commands=regrading(run, record),
         record=record,
@@ -211,12 +217,16 @@ def regrading(run: Run, record: Record) -> tuple[str, ...]:
     file = f"{run.name}.cu"
     again = ["warpsmith", "regrade", f"{run.name}.record.json", "--device", run.device]
     best = ["warpsmith", "best", run.name, "--out", file]
+    if why := unproven(record):
+        file = f"{marked_name(run.name, why)}.cu"
+        best.append("--unproven")
     return shlex.join(again), shlex.join(best), run.eval_command(record, file)
 
 
-def _hot(profile: ProfileFacts, source: str) -> Iterator[HotLine]:
-    """The profile's lines that are lines of this text; those of a header are not."""
+def _hot(profile: ProfileFacts, source: str, shift: int) -> Iterator[HotLine]:
+    """The profile's lines that are lines of this text, which is shown below a few more; those of a header are not."""
     lines = lines_of(source)
     for hot in (line for kernel in profile.kernels for line in kernel.lines):
         if 0 < hot.place.line <= len(lines) and hot.code.strip() in lines[hot.place.line - 1]:
-            yield hot
+            place = hot.place.model_copy(update={"line": hot.place.line + shift})
+            yield hot.model_copy(update={"place": place})

@@ -79,8 +79,10 @@ class Verified(Model):
         return "\n".join(lines)
 
 
-def verify(candidate: Candidate, opened: OpenTask, seed: int, verifiers: Verifiers | None = None) -> Verified:
-    """Look at a candidate, the cheap way first; `seed` draws the calls on the virtual GPU and should be secret."""
+def verify(
+    candidate: Candidate, opened: OpenTask, seed: int | None = None, verifiers: Verifiers | None = None
+) -> Verified:
+    """Look at a candidate, the cheap way first; `seed` draws the calls on the virtual GPU, in secret unless given."""
     chosen, started, task = verifiers or Verifiers(), time.perf_counter(), opened.describe()
     weights = chosen.weights or load_weights()
     prepared = _screen(candidate, opened, seed, chosen)
@@ -111,7 +113,7 @@ def signals_of(verified: Verified) -> tuple[Signal, ...]:
     return (*spoken, *(_opinion(review) for review in verified.reviews))
 
 
-def _screen(candidate: Candidate, opened: OpenTask, seed: int, chosen: Verifiers) -> PreparedEvaluation:
+def _screen(candidate: Candidate, opened: OpenTask, seed: int | None, chosen: Verifiers) -> PreparedEvaluation:
     """Run the stages that need no real GPU."""
     machine = chosen.machine or machine_for(chosen.choices)
     evaluation, products = begin_evaluation(candidate, opened, chosen.choices, machine, seed), Products()

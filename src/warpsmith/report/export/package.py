@@ -13,6 +13,7 @@ from warpsmith import __version__
 from warpsmith.base import UsageError, digest
 from warpsmith.languages.nvcc import DIALECT, EXTENDED_LAMBDA
 from warpsmith.records import (
+    UNPROVEN,
     Candidate,
     Direction,
     MeasuredScore,
@@ -20,7 +21,9 @@ from warpsmith.records import (
     Role,
     Task,
     Verdict,
+    require_proven,
     score,
+    unproven,
 )
 from warpsmith.report.export.operator import one_line, operators, python_names
 from warpsmith.report.export.reference import examples, reference
@@ -45,12 +48,22 @@ class Package:
     records: Mapping[Direction, Record]
     arguments: "Mapping[str, Sequence[Value]]" = field(default_factory=dict)  # forward's, by the case's name
     thing: str = ""  # what a user's file calls the function
+    allow_unproven: bool = False
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
             raise UsageError(f"Package name {self.name!r} is none: lower-case letters, digits and _ after a letter.")
         for direction, record in self.records.items():
             _believed(record, direction, self.task)
+            if not self.allow_unproven:
+                claim = " --claim" if record.environment.hardware.startswith("cuda") else ""
+                cure = f"`warpsmith eval {self.task.name} KERNEL{claim}` evaluates one fully"
+                require_proven(record, f"The {direction} kernel", cure)
+
+    @property
+    def unproven(self) -> Mapping[Direction, str]:
+        """Why each kernel is no kernel to rely on; empty for one that was evaluated fully."""
+        return {direction: unproven(record) for direction, record in self.records.items()}
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -69,7 +82,7 @@ def package_files(package: Package) -> dict[str, str]:
     inside = f"src/{package.name}"
     files = {
         "pyproject.toml": _filled("pyproject.toml.in", package),
-        "README.md": _filled("README.md.in", package),
+        "README.md": _doubts(package) + _filled("README.md.in", package),
         "LICENSE": (FORMS / "LICENSE").read_text(),
         "tests/test_against_reference.py": _filled("test_against_reference.py.in", package),
         "tests/examples.json": _json(examples(package.task, tuple(package.records), package.arguments)),
@@ -82,9 +95,16 @@ def package_files(package: Package) -> dict[str, str]:
     }
     files |= {f"{inside}/kernels/{name}": text for name, text in header_files().items()}
     for one in package.candidates:
-        files |= {f"{inside}/kernels/{name}": text for name, text in kernel_sources(one).items()}
+        sources = kernel_sources(one, package.unproven[one.direction])
+        files |= {f"{inside}/kernels/{name}": text for name, text in sources.items()}
         files[f"{inside}/{_record_name(one.direction)}"] = package.records[one.direction].text() + "\n"
     return files
+
+
+def _doubts(package: Package) -> str:
+    """The first lines of the README where a kernel is unproven."""
+    lines = [f"**{UNPROVEN}: the {direction} kernel: {why}.**" for direction, why in package.unproven.items() if why]
+    return "".join(f"{line}\n\n" for line in lines)
 
 
 def _believed(record: Record, direction: Direction, task: Task) -> None:

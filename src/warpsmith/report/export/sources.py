@@ -4,18 +4,22 @@ from collections.abc import Mapping
 
 from warpsmith.base import UsageError
 from warpsmith.languages.nvcc import HEADERS, SOURCE, Fault, unit
-from warpsmith.records import Candidate
+from warpsmith.records import Candidate, marked_name, marked_source
 
 
-def kernel_sources(candidate: Candidate) -> Mapping[str, str]:
-    """The files of one direction by their names in the folder of kernels: the kernel, and the unit that includes it."""
+def kernel_sources(candidate: Candidate, why: str = "") -> Mapping[str, str]:
+    """The files of one direction by their names in the folder of kernels: the kernel, and the unit that includes it.
+
+    A kernel that is unproven says why in its name and in its first line.
+    """
     text = unit(candidate)
     if isinstance(text, Fault):
         raise UsageError(f"The {candidate.direction} kernel cannot be compiled: {text.detail}")
     whole = f'#line 1 "{SOURCE}"\n{candidate.source}\n'
-    included = text.replace(whole, f'#include "{candidate.direction}.cu"\n', 1)
+    name = f"{marked_name(candidate.direction, why)}.cu"
+    included = text.replace(whole, f'#include "{name}"\n', 1)
     head = "// What is compiled: a header, the values that the tunables were evaluated with, the kernel.\n"
-    return {f"{candidate.direction}.cu": candidate.source, f"{candidate.direction}_unit.cu": head + included}
+    return {name: marked_source(candidate.source, why), f"{candidate.direction}_unit.cu": head + included}
 
 
 def header_files() -> Mapping[str, str]:

@@ -56,6 +56,10 @@ class Population:
             self._trim()
         return member
 
+    def drop(self, id: str) -> None:
+        """Forget a kernel that turned out to be wrong: nothing is built on it any more."""
+        self.members = [one for one in self.members if one.id != id]
+
     @property
     def best(self) -> RankedKernel | None:
         """The fastest; of equals the first."""
