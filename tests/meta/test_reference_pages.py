@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.base import CONFIDENCE
 from warpsmith.cli._verdict import EXIT
 from warpsmith.evaluation.stages.cuda import MOST_COUNTED
 from warpsmith.evaluation.timing import rules, stage
+from warpsmith.evaluation.timing.stop import STOP_CONFIDENCE
 from warpsmith.machines.cuda.flush import FLUSH_BYTES
 from warpsmith.records import FASTER_ABOVE, Reason, Verdict
 from warpsmith.search import state
@@ -69,7 +71,8 @@ def test_the_constants_of_timing_are_those_of_the_code() -> None:
     table = page.partition("## Constants")[2].partition("\n## ")[0]
     shown = dict(re.findall(r"^\| ([a-z ]+) \| ([\d.or ]+) \|", table, re.MULTILINE))
     assert shown == {
-        "confidence level": f"{rules.LEVEL:g}",
+        "confidence level": f"{CONFIDENCE:g}",
+        "level of the stop rule": f"{STOP_CONFIDENCE:g}",
         "least gain": f"{FASTER_ABOVE:g}",
         "least difference": f"{rules.APART_US:g}",
         "flush": str(FLUSH_BYTES >> 20),
