@@ -79,7 +79,7 @@ def test_every_smoke_trial_agrees_with_float64_within_the_task_s_own_tolerance(n
 
 def _largest_share(budget: Budget, found: Problem) -> float:
     """The norm of torch's own error over the task's floor: the floor alone must admit torch."""
-    floor = budget.floor(found.native[0].dtype)
+    floor = budget.floor(found.native[0])
     pairs = zip(found.native, found.expected, strict=True)
     return max(float((a.double() - e).norm() / (floor * e.norm() + 1e-300)) for a, e in pairs)
 

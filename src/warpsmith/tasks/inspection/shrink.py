@@ -21,4 +21,4 @@ def smaller_axes(axes: Mapping[str, int], free: Collection[str]) -> Sequence[Map
 def smoke_case(source: Source, given: Case, options: Sequence[Case]) -> Case:
     """Return the first option that runs, else the given case, named and grouped as smoke."""
     chosen = next((case for case in options if runs_on_meta(source, case)), given)
-    return chosen.model_copy(update={"name": "smoke_case", "group": Group.SMOKE})
+    return chosen.model_copy(update={"name": "smoke", "group": Group.SMOKE})
