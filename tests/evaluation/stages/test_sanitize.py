@@ -1,18 +1,24 @@
 """The sanitizer stage without a GPU: when it runs, and what its reports come to."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from warpsmith.evaluation.check.sanitizer import SanitizerReport, read_sanitizer
-from warpsmith.evaluation.stages.sanitize import MISSING, SPARED, concluded, not_needed, read_run
+from warpsmith.evaluation.stages.sanitize import CALLS, DECIDING, MISSING, SPARED, concluded, not_needed, read_run
 from warpsmith.machines.worker import Observation, Trouble
+from warpsmith.machines.worker.protocol import Status, WorkerReply
+from warpsmith.machines.worker.run import call_repeatedly
+from warpsmith.machines.worker.worker import Conversation
 from warpsmith.records import (
     Candidate,
     Case,
+    Checker,
     Direction,
     Dtype,
     Environment,
+    Finding,
     Group,
     Reason,
     Record,
@@ -48,6 +54,48 @@ def test_what_a_tool_found_is_a_failure_with_its_line() -> None:
     assert isinstance(found.facts, SanitizerFacts)
     assert found.facts.tools == ("memcheck", "racecheck")
     assert found.facts.findings == report.findings
+
+
+RACE = Finding(checker=Checker.RACE, message="Race reported between Write access and Read access")
+TRAP = Finding(checker=Checker.TRAP, message="Warp Illegal Instruction")
+
+
+@pytest.mark.parametrize(
+    "reports",
+    [
+        {"memcheck": CLEAN, "racecheck": SanitizerReport((RACE,), 1)},
+        {"memcheck": CLEAN, "synccheck": SanitizerReport((TRAP,), 1)},
+        {"memcheck": SanitizerReport((TRAP,), 1)},
+    ],
+)
+def test_whatever_is_not_about_bounds_informs_and_decides_nothing(reports: dict[str, SanitizerReport]) -> None:
+    """The tools are wrong about wgmma."""
+    found = concluded(reports, CASE, 1.0)
+    assert found.verdict is Verdict.PASS
+    assert isinstance(found.facts, SanitizerFacts) and len(found.facts.findings) == 1
+
+
+def test_bounds_are_watched_for_more_than_thirty_calls() -> None:
+    """A kernel may read out of bounds after some calls only. A call with trouble is the last."""
+    seen: list[bytes] = []
+
+    class Talk:
+        def __init__(self, good: int) -> None:
+            self.good = good
+
+        def load(self, _artifact: Path) -> WorkerReply:
+            return WorkerReply(Status.DONE, 0, 0.0, "", ())
+
+        def call(self, payload: bytes) -> WorkerReply:
+            seen.append(payload)
+            return WorkerReply(Status.DONE if len(seen) < self.good else Status.CUDA_ERROR, 0, 0.0, "", ())
+
+    assert CALLS[DECIDING] > 30
+    assert call_repeatedly(cast(Conversation, Talk(100)), Path(), b"call", CALLS[DECIDING]).status is Status.DONE
+    assert seen == [b"call"] * CALLS[DECIDING]
+    seen.clear()
+    assert call_repeatedly(cast(Conversation, Talk(3)), Path(), b"call", 9).status is Status.CUDA_ERROR
+    assert len(seen) == 3
 
 
 @pytest.mark.parametrize(

@@ -75,14 +75,14 @@ class CudaSandbox:
     around: tuple[str, ...] = ()
     tool_paths: tuple[Path, ...] = ()
 
-    def run(self, artifact: Path, entry: str, arguments: Sequence[Value]) -> Observation:
-        """One call on the first GPU."""
+    def run(self, artifact: Path, entry: str, arguments: Sequence[Value], calls: int = 1) -> Observation:
+        """Make some calls that are alike on the first GPU; return what the last one showed, or the first trouble."""
         more = UNDER_TOOL if self.around else {}
         policy = worker_policy(artifact, self.runtime_folder, self.limits, more, devices=True)
         policy = replace(policy, read=(*policy.read, *self.tool_paths))
         with start(policy, around=self.around) as child:
             talk = Conversation(child, self.limits.wall_s, ANSWER_BYTES)
-            answer = _converse(talk, artifact, call(entry, arguments, None))
+            answer = call_repeatedly(talk, artifact, call(entry, arguments, None), calls)
             ended = end(child, talk, answer)
             trouble = trouble_of(answer, ended, child)
             results = (
@@ -91,9 +91,14 @@ class CudaSandbox:
             return observation(trouble, results, None, answer, ended, TOOL_SHOWN if self.around else SHOWN)
 
 
-def _converse(talk: Conversation, artifact: Path, payload: bytes) -> WorkerReply | FrameError:
-    loaded = talk.load(artifact)
-    return loaded if isinstance(loaded, FrameError) or of_status(loaded) else talk.call(payload)
+def call_repeatedly(talk: Conversation, artifact: Path, payload: bytes, calls: int = 1) -> WorkerReply | FrameError:
+    """Load an artifact and make some calls that are alike; return the last answer, or the first that is trouble."""
+    answer = talk.load(artifact)
+    for _ in range(calls):
+        if isinstance(answer, FrameError) or of_status(answer):
+            break
+        answer = talk.call(payload)
+    return answer
 
 
 def _observe_virtual(
@@ -101,7 +106,7 @@ def _observe_virtual(
 ) -> Observation:
     payload = call(entry, arguments, lambda raw: _place(gpu.control, raw))
     talk = Conversation(child, child.policy.limits.wall_s)
-    answer = _converse(talk, artifact, payload)
+    answer = call_repeatedly(talk, artifact, payload)
     if isinstance(answer, FrameError):
         return without_answer(child, gpu, answer)
     claims = answer.results if of_status(answer) is None else ()
