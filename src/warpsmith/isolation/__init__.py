@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         FrameWriter,
         encode,
     )
-    from warpsmith.isolation.paths import system_paths
+    from warpsmith.isolation.paths import library_paths, machine_paths, system_paths
     from warpsmith.isolation.policy import Limit, Policy, ProcessLimits, readable_bytes
     from warpsmith.isolation.probe import probe_confinement
 

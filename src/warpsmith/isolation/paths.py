@@ -1,7 +1,9 @@
 """Which paths a child must see: what programs of this machine need, and the links on the way to a path."""
 
 import os
+import shutil
 import site
+import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,6 +28,12 @@ MACHINE_PATHS = (
     "/etc/localtime",
     "/etc/ssl/openssl.cnf",
 )
+LOADER = ("lib64/ld-linux*", "lib/ld-linux*", "etc/ld.so.cache")
+# What the worker, the runtime and an artifact link, with the libraries that a task may allow.
+LIBRARIES = ("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libgcc_s.so", "libstdc++.so", "libz.so")
+LIBRARIES += ("libcublas", "libcudnn", "libnvrtc", "libnvJitLink")
+DRIVER = ("libcuda.so", "libcudadebugger.so", "libnvidia-")  # the driver opens its own parts by name
+PACKAGE = Path(warpsmith.__file__).parent
 
 
 def inherited_paths(name: str) -> list[str]:
@@ -38,9 +46,42 @@ def system_paths() -> tuple[Path, ...]:
     """What a dynamically linked program, this Python with its packages, and gcc need to read."""
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, *site.getsitepackages()]
     named = [entry for name in INHERITED for entry in inherited_paths(name)]
-    package = Path(warpsmith.__file__).parent
-    candidates = [*MACHINE_PATHS, *python, *named, str(package)]
+    candidates = [*MACHINE_PATHS, *python, *named, str(PACKAGE)]
     return tuple(dict.fromkeys(Path(entry) for entry in candidates if Path(entry).exists()))
+
+
+@lru_cache(maxsize=2)
+def library_paths(devices: bool = False) -> tuple[Path, ...]:
+    """Return the files that a native program of ours links: the loader, the C and C++ libraries, a GPU's driver.
+
+    Files and not their folders, which hold the packages of Python too, among them ours with the suite's tasks.
+    """
+    names = (*LIBRARIES, *(DRIVER if devices else ()))
+    loader = [path for pattern in LOADER for path in Path("/").glob(pattern)]
+    found = [path for folder in _library_folders() for name in names for path in folder.glob(f"{name}*")]
+    return tuple(path for path in dict.fromkeys((*loader, *found)) if path.is_file())
+
+
+def _library_folders() -> list[Path]:
+    """The folders that the loader searches: those of its cache, and where it looks without one."""
+    ldconfig = shutil.which("ldconfig", path="/sbin:/usr/sbin")
+    told = subprocess.run([ldconfig, "-p"], capture_output=True, text=True).stdout if ldconfig else ""
+    cached = [Path(line.partition(" => ")[2]).parent for line in told.splitlines() if " => " in line]
+    usual = [Path(name) for name in ("/lib64", "/usr/lib64", "/lib", "/usr/lib")]
+    return list(dict.fromkeys((*cached, *usual)))
+
+
+@lru_cache(maxsize=1)
+def machine_paths() -> tuple[Path, ...]:
+    """Return what programs of the machine need, without our package: for tools around a worker."""
+    return tuple(shown for path in MACHINE_PATHS if Path(path).exists() for shown in _without_package(Path(path)))
+
+
+def _without_package(path: Path) -> list[Path]:
+    """The path, or where the package lies inside, everything beside it."""
+    if not PACKAGE.resolve().is_relative_to(path.resolve()):
+        return [path]
+    return [] if path.resolve() == PACKAGE.resolve() else [one for p in path.iterdir() for one in _without_package(p)]
 
 
 @dataclass(frozen=True)

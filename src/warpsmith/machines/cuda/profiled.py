@@ -26,8 +26,8 @@ from warpsmith.isolation import (
     Refused,
     collect_file,
     encode,
+    machine_paths,
     run,
-    system_paths,
 )
 from warpsmith.machines.worker import (
     EAGER,
@@ -130,7 +130,7 @@ def _full(command: Sequence[str], made: ProfiledCall, wall_s: float) -> UnderToo
     tools = [Path(folder) for folder in TOOL_FOLDERS if Path(folder).exists()]
     native = (worker().parent, usher().parent)
     policy = Policy(
-        read=(*system_paths(), *tools, *made.read, made.runtime_folder, *native, made.artifact),
+        read=(*machine_paths(), *tools, *made.read, made.runtime_folder, *native, made.artifact),
         write=(made.folder,),
         limits=ProcessLimits(
             wall_s=wall_s, cpu_s=600, memory_bytes=32 << 30, output_bytes=OUTPUT_BYTES, address_space=False
@@ -174,7 +174,7 @@ def _kill_group(process: "subprocess.Popen[bytes]") -> None:
 
 def _held(made: ProfiledCall, program: Path) -> tuple[str, ...]:
     """What the usher takes from the worker: other paths than these, and where we are root our user."""
-    read = [*system_paths(), *made.read, made.runtime_folder, program, made.artifact]
+    read = [*machine_paths(), *made.read, made.runtime_folder, program, made.artifact]
     read += [Path(folder) for folder in TOOL_FOLDERS if Path(folder).exists()]
     words = [word for path in read for word in ("--read", str(path.resolve()))]
     uid = ["--uid", str(_uid())] if os.geteuid() == 0 else []

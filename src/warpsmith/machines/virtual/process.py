@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from warpsmith.isolation import Child, ChildOutcome, Policy, ProcessLimits, spawn, system_paths
+from warpsmith.isolation import Child, ChildOutcome, Policy, ProcessLimits, library_paths, spawn
 from warpsmith.machines.virtual.control import Control
 from warpsmith.machines.virtual.description import Description
 from warpsmith.machines.virtual.native import executor
@@ -54,7 +54,7 @@ class VirtualGpu:
         self.client, theirs = socket.socketpair()
         mine, other = socket.socketpair()
         words = [str(path), str(CLIENT_FD), str(CONTROL_FD), *gpu.settings(), *settings.words(), *_lending(len(lent))]
-        self.policy = Policy(read=(*system_paths(), path.parent), limits=_limits(settings))
+        self.policy = Policy(read=(*library_paths(), path.parent), limits=_limits(settings))
         try:
             self._child: Child = spawn(words, self.policy, pass_fds=[theirs.fileno(), other.fileno(), *lent])
         finally:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from warpsmith.isolation import Child, FrameError, ProcessLimits
+from warpsmith.isolation import Child, FrameError, ProcessLimits, machine_paths
 from warpsmith.machines.virtual import Control, Description, ExecutorSettings, Gone, VirtualGpu, describe, runtime
 from warpsmith.machines.worker.ending import end, executor_gone, observation, trouble_of, without_answer
 from warpsmith.machines.worker.observation import SHOWN, Observation, Trouble, of_failure, of_status
@@ -79,7 +79,8 @@ class CudaSandbox:
         """Make some calls that are alike on the first GPU; return what the last one showed, or the first trouble."""
         more = UNDER_TOOL if self.around else {}
         policy = worker_policy(artifact, self.runtime_folder, self.limits, more, devices=True)
-        policy = replace(policy, read=(*policy.read, *self.tool_paths))
+        tools = (*machine_paths(), *self.tool_paths) if self.around else ()
+        policy = replace(policy, read=(*policy.read, *tools))
         with start(policy, around=self.around) as child:
             talk = Conversation(child, self.limits.wall_s, ANSWER_BYTES)
             answer = call_repeatedly(talk, artifact, call(entry, arguments, None), calls)

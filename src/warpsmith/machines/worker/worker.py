@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import warpsmith
 from warpsmith.base import build_native
-from warpsmith.isolation import Child, Exchanged, Fault, Frame, FrameError, Policy, ProcessLimits, spawn, system_paths
+from warpsmith.isolation import Child, Exchanged, Fault, Frame, FrameError, Policy, ProcessLimits, library_paths, spawn
 from warpsmith.machines.virtual import runtime
 from warpsmith.machines.worker.protocol import FrameKind, MalformedReply, WorkerReply, parse
 
@@ -80,7 +80,7 @@ def worker_policy(
     devices: bool = False,
 ) -> Policy:
     """What a worker may see: its runtime and the artifact, and a GPU where it is given `devices`."""
-    readable = (*system_paths(), folder, worker().parent, artifact)
+    readable = (*library_paths(devices), folder, worker().parent, artifact)
     env = environment(folder, {**(EAGER if devices else {}), **more})
     return Policy(read=readable, limits=limits, devices=devices, env=env)
 
