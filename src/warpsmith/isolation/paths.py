@@ -30,8 +30,10 @@ MACHINE_PATHS = (
 )
 LOADER = ("lib64/ld-linux*", "lib/ld-linux*", "etc/ld.so.cache")
 # What the worker, the runtime and an artifact link, with the libraries that a task may allow.
-LIBRARIES = ("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libgcc_s.so", "libstdc++.so", "libz.so")
-LIBRARIES += ("libcublas", "libcudnn", "libnvrtc", "libnvJitLink")
+LIBRARIES = (
+    *("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libgcc_s.so", "libstdc++.so", "libz.so"),
+    *("libcublas", "libcudnn", "libnvrtc", "libnvJitLink"),
+)
 DRIVER = ("libcuda.so", "libcudadebugger.so", "libnvidia-")  # the driver opens its own parts by name
 PACKAGE = Path(warpsmith.__file__).parent
 
