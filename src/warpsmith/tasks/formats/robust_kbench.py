@@ -116,7 +116,7 @@ class KbenchSource:
         options = [self._added(Setting(f"smoke_{i}", first.init, cut)) for i, cut in enumerate(cuts)]
         small = smoke_case(self, given[0], options)
         axes = next((s for s in self._settings.values() if _case(s).axes == small.axes), first)
-        self._settings["smoke_case"] = Setting("smoke_case", axes.init, axes.input)
+        self._settings["smoke"] = Setting("smoke", axes.init, axes.input)
         timing = given[0].model_copy(update={"name": "timing", "group": Group.TIMING})
         self._settings["timing"] = Setting("timing", first.init, first.input)
         return small, *given, timing
