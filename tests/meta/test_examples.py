@@ -55,3 +55,11 @@ def test_the_script_makes_the_tensors_of_the_failing_call(capsys: pytest.Capture
     exec("".join(script), {})
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("rows = ") and lines[1].startswith("Tensor torch.Size") and "float64" in lines[-1]
+
+
+def test_the_confinement_page_shows_what_its_program_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "confinement.md").read_text()
+    exec(page.partition("```python\n")[2].partition("```")[0], {})
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("b'42\\n' None (") and "b'42\\n' None (" in page
+    assert second in page
