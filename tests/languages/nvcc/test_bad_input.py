@@ -111,6 +111,21 @@ def test_a_file_outside(source: str) -> None:
     assert made.result.facts is not None and "root:" not in made.result.text()
 
 
+@pytest.mark.parametrize("name", ["/opt/gen/kernel.tmpl", "/etc/passwd", "../gen/kernel.tmpl"])
+def test_a_name_given_by_line_is_no_file_that_is_read(name: str) -> None:
+    named = f'#line 1 "{name}"\n'
+    assert built(function("", before=named)).ok
+    for wrong in ("auto y = not_there;", "}\n#error stop\n{"):
+        made = built(function(wrong, before=named))
+        assert made.result.reason is Reason.COMPILE_ERROR, made.result.detail
+        assert "/".join(name.split("/")[-2:]).strip("/") in made.result.detail
+
+
+def test_an_error_inside_a_file_outside_is_about_that_file() -> None:
+    made = built('#line 9 "/usr/share/common-licenses/BSD"\n#include "/usr/share/common-licenses/GPL-2"\n#error stop\n')
+    assert made.result.reason is Reason.FORBIDDEN_FILE and "GPL-2" in made.result.detail
+
+
 def test_a_header_that_is_missing_is_an_ordinary_error() -> None:
     made = built('#include "my_helpers.h"\n')
     assert made.result.reason is Reason.COMPILE_ERROR and "my_helpers.h" in made.result.detail

@@ -4,7 +4,8 @@ import pytest
 from tests.languages.nvcc.conftest import MODULE, candidate, signature
 
 from warpsmith.languages.nvcc import EntryPoint, compile, read_entries
-from warpsmith.languages.nvcc.entries import MARK, check_entry
+from warpsmith.languages.nvcc.artifact import MARK
+from warpsmith.languages.nvcc.entries import check_entry
 from warpsmith.records import Direction, Language, Reason, Signature
 
 FORWARD = Direction.FORWARD

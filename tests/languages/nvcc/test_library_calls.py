@@ -35,10 +35,39 @@ def test_a_typo_is_no_operator(body: str) -> None:
     assert built(function(body)).result.reason is Reason.COMPILE_ERROR
 
 
-@pytest.mark.parametrize("header", ["cublas_v2.h", "cublasLt.h", "cudnn.h", "cusparse.h"])
-def test_a_library_that_is_not_allowed(header: str) -> None:
-    made = built(function("", before=f"#include <{header}>"))
-    assert made.result.reason is Reason.LIBRARY_CALL and header[:5] in made.result.detail
+USES = {
+    "cublas_v2.h": "cublasHandle_t h; cublasCreate(&h);",
+    "cublasLt.h": "cublasLtHandle_t h;",
+    "cublasXt.h": "auto made = cublasXtCreate(nullptr);",
+    "cudnn.h": "auto status = CUDNN_STATUS_SUCCESS;",
+    "cudnn_frontend.h": "cudnn_frontend::graph::Graph g;",
+    "cusparse.h": "cusparseHandle_t h;",
+    "cusolverDn.h": "cusolverDnHandle_t h;",
+    "cufft.h": "cufftHandle h;",
+    "curand.h": "curandGenerator_t g;",
+    "nccl.h": "ncclComm_t c;",
+}
+
+
+@pytest.mark.parametrize(("header", "use"), USES.items())
+def test_a_use_of_a_library_that_is_not_allowed_is_named_with_the_user_s_line(header: str, use: str) -> None:
+    made = built(function(use, before=f"#include <{header}>"))
+    assert made.result.reason is Reason.LIBRARY_CALL, made.result.detail
+    assert header[:4] in made.result.detail.lower() and "line 4" in made.result.detail
+
+
+def test_headers_of_libraries_that_nothing_uses_are_no_calls() -> None:
+    before = (
+        "".join(f"#include <{header}>\n" for header in USES)
+        + "#define CHECK(x) if (x != CUBLAS_STATUS_SUCCESS) abort()"
+    )
+    made = built(function("int cublas_count = 0; (void)cublas_count;", before=before))
+    assert made.ok, made.result.detail
+
+
+def test_a_forgotten_header_of_an_allowed_library_is_an_ordinary_error() -> None:
+    made = built(function("cublasHandle_t h;"), options=CompileOptions(libraries=("cublas",)))
+    assert made.result.reason is Reason.COMPILE_ERROR and "cublasHandle_t" in made.result.detail
 
 
 def test_a_library_call_without_its_header() -> None:

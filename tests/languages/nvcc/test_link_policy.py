@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from tests.languages.nvcc.conftest import built, function
 
-from warpsmith.languages.nvcc.policy import LinkPolicy, ptx_externs
+from warpsmith.languages.nvcc.artifact import ptx_externs
+from warpsmith.languages.nvcc.policy import LinkPolicy
 from warpsmith.records import CompileFacts, Language, Reason
 
 REFUSED = sorted((Path(__file__).parent / "refused").glob("*.cu"))

@@ -6,25 +6,25 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from warpsmith.base import HarnessError
-from warpsmith.isolation import ChildOutcome, Policy, run
+from warpsmith.base import HarnessError, MachineError
+from warpsmith.isolation import ChildOutcome, Policy, Refused, collect_file, run
+from warpsmith.languages.nvcc.bounds import ARTIFACT_BYTES
 from warpsmith.languages.nvcc.classify import classify, forbidden, is_inside
-from warpsmith.languages.nvcc.diagnose import read_diagnostics, to_findings
-from warpsmith.languages.nvcc.elf import Elf
+from warpsmith.languages.nvcc.diagnose import SOURCE, to_findings
+from warpsmith.languages.nvcc.entries import EntryPoint
 from warpsmith.languages.nvcc.fault import Fault
 from warpsmith.languages.nvcc.options import (
     ARTIFACT,
     DEPENDENCIES,
     EXTENDED_LAMBDA,
     HEADERS,
-    SOURCE,
     CompileOptions,
     command,
 )
-from warpsmith.languages.nvcc.policy import LinkPolicy, ptx_externs
-from warpsmith.languages.nvcc.ptxas import read_resources
+from warpsmith.languages.nvcc.policy import LinkPolicy
+from warpsmith.languages.nvcc.reading import Reading, read_confined
 from warpsmith.languages.nvcc.toolchain import Toolchain
-from warpsmith.records import CompileFacts, Reason
+from warpsmith.records import CompileFacts
 
 SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache")
 SYSTEM_INCLUDES = ("/usr/include", "/usr/lib", "/usr/lib64", "/usr/local/include", "/usr/share/gcc")
@@ -49,6 +49,7 @@ class Built:
     facts: CompileFacts
     artifact: bytes | None = None
     fault: Fault | None = None
+    entries: tuple[EntryPoint, ...] = ()
 
 
 def build(job: CompileJob) -> Built:
@@ -87,7 +88,7 @@ def policy(job: CompileJob, folder: Path) -> Policy:
         read=(*system, *prefix, job.toolchain.root, HEADERS),
         write=(folder,),
         limits=job.options.limits,
-        env={"PATH": ":".join(folders), "TMPDIR": str(folder), "LC_ALL": "C"},
+        env={"PATH": ":".join(folders), "TMPDIR": str(folder), "LC_ALL": "C", "SUNPRO_DEPENDENCIES": DEPENDENCIES},
         cwd=folder,
     )
 
@@ -99,41 +100,40 @@ def libraries(job: CompileJob) -> tuple[Path, ...]:
 
 
 def _look(job: CompileJob, folder: Path, outcome: ChildOutcome, facts: CompileFacts) -> Built:
-    said = _said(job, folder, outcome)
-    roots = _roots(job, folder)
-    outside = _read_outside(folder, roots)
+    said, roots = _said(job, folder, outcome), _roots(job, folder)
+    found = read_confined(folder, said, outcome.ok) if outcome.stopped is None else Reading()
+    if isinstance(found, Fault):
+        return Built(facts, fault=found)
+    outside = next((path for path in found.files or () if not is_inside(path, roots)), None)
     if outside is not None or not outcome.ok:
-        fault = outside or classify(outcome, said, job.options, roots)
+        fault = forbidden(outside) if outside else classify(outcome, said, found.diagnostics, job.options, roots)
         return Built(facts.model_copy(update={"findings": fault.findings}), fault=fault)
-    artifact = _collect(folder / ARTIFACT)
-    needs = _needs(artifact)
-    if isinstance(needs, Fault):
-        return Built(facts, fault=needs)
-    undefined, needed = needs
+    return _accepted(job, folder, found, facts)
+
+
+def _accepted(job: CompileJob, folder: Path, found: Reading, facts: CompileFacts) -> Built:
+    """The artifact of a compilation that succeeded, unless its size or what it needs refuses it."""
+    if (fault := found.fault()) is not None:
+        return Built(facts, fault=fault)
+    if found.files is None:
+        raise MachineError(f"{job.toolchain.host} left no list of the files it read. Let nvcc use GCC.")
     facts = facts.model_copy(
         update={
-            "kernels": read_resources(said),
-            "symbols": undefined,
-            "libraries": tuple(name for name in needed if not name.startswith(RUNTIME_SONAMES)),
-            "findings": to_findings(read_diagnostics(said)),
+            "kernels": found.resources,
+            "symbols": found.undefined,
+            "libraries": tuple(name for name in found.needed if not name.startswith(RUNTIME_SONAMES)),
+            "findings": to_findings(found.diagnostics),
         }
     )
-    symbols = (*undefined, *ptx_externs(artifact))
+    symbols = (*found.undefined, *found.externs)
     refused = LinkPolicy.load().check(symbols, job.options.libraries) if job.options.link_policy else None
     if refused is not None:
         findings = (*refused.findings, *facts.findings)
         return Built(facts.model_copy(update={"findings": findings}), fault=refused)
-    return Built(facts, artifact)
-
-
-def _needs(artifact: bytes) -> tuple[tuple[str, ...], tuple[str, ...]] | Fault:
-    """The undefined symbols and the libraries; a source's own assembly can add sections that the loader never reads."""
-    try:
-        elf = Elf(artifact)
-        return elf.undefined, elf.needed
-    except ValueError as error:
-        detail = f"The artifact is no library that can be read: {error}. Leave its tables to the linker."
-        return Fault(Reason.COMPILE_ERROR, detail)
+    artifact = collect_file(folder, ARTIFACT, ARTIFACT_BYTES)
+    if isinstance(artifact, Refused):
+        raise HarnessError(f"nvcc ended well, and its artifact cannot be taken: {artifact.reason}.")
+    return Built(facts, artifact, entries=found.entry_points)
 
 
 def _said(job: CompileJob, folder: Path, outcome: ChildOutcome) -> str:
@@ -150,20 +150,3 @@ def _roots(job: CompileJob, folder: Path) -> tuple[Path, ...]:
     system = [path for name in SYSTEM_INCLUDES if (path := Path(name)).exists()]
     own = [host / "lib", host / "include"] if not host.is_relative_to("/usr") else []
     return tuple(path.resolve() for path in (folder, job.toolchain.root, HEADERS, *system, *own))
-
-
-def _read_outside(folder: Path, roots: tuple[Path, ...]) -> Fault | None:
-    """The first file that the preprocessor read and should not have, by the list it left."""
-    listed = folder / DEPENDENCIES
-    if listed.is_symlink() or not listed.is_file():
-        return None
-    words = listed.read_text(errors="replace").replace("\\\n", " ").split()
-    paths = (word for word in words if word.startswith(("/", "..")) and not word.endswith(":"))
-    outside = next((path for path in paths if not is_inside(path, roots)), None)
-    return forbidden(outside) if outside is not None else None
-
-
-def _collect(path: Path) -> bytes:
-    if path.is_symlink() or not path.is_file():
-        raise HarnessError(f"nvcc ended well and left no {path.name}.")
-    return path.read_bytes()

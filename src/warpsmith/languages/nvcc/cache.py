@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from warpsmith.base import digest, explain_write_errors, hold_lock
+from warpsmith.languages.nvcc.entries import EntryPoint
 from warpsmith.records import Model, StageResult
 
 KEPT = "result.json"
@@ -23,6 +24,7 @@ class CachedCompilation(Model):
 
     result: StageResult
     artifact: str
+    entries: tuple[EntryPoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,12 @@ class Cache:
         with hold_lock(lock):
             yield
 
-    def store(self, key: str, result: StageResult, artifact: bytes | None) -> tuple[CachedCompilation, Path | None]:
+    def store(
+        self, key: str, result: StageResult, artifact: bytes | None, entries: tuple[EntryPoint, ...] = ()
+    ) -> tuple[CachedCompilation, Path | None]:
         """Put an entry in place by one rename, over a damaged one if there is one."""
-        kept = CachedCompilation(result=result, artifact=digest(artifact) if artifact is not None else "")
+        name = digest(artifact) if artifact is not None else ""
+        kept = CachedCompilation(result=result, artifact=name, entries=entries)
         text = kept.text()
         folder = self.root / key
         with explain_write_errors(folder):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from warpsmith.base import MachineError, UsageError
 from warpsmith.isolation import ChildOutcome, ProcessLimits
-from warpsmith.languages.nvcc.diagnose import Diagnostic, read_diagnostics, to_findings
+from warpsmith.languages.nvcc.diagnose import Diagnostic, to_findings
 from warpsmith.languages.nvcc.fault import Fault
-from warpsmith.languages.nvcc.operators import called_operator
+from warpsmith.languages.nvcc.operators import called_operator, undeclared_library_name
 from warpsmith.languages.nvcc.options import CompileOptions
 from warpsmith.languages.nvcc.policy import LinkPolicy
 from warpsmith.records import Checker, Finding, Reason
@@ -19,7 +19,9 @@ CRASHED = re.compile(
 STARVED = re.compile(
     r"died due to signal 9\b|Killed signal terminated|[Oo]ut of memory|cannot allocate memory|bad_alloc"
 )
-UNREADABLE = re.compile(r"^(?P<path>/\S+|\S*\.\./\S*): (?:No such file or directory|Permission denied|Not a directory)")
+UNREADABLE = re.compile(
+    r"^(?P<path>/\S+|(?=\S*\.\./)\S+): (?:No such file or directory|Permission denied|Not a directory)"
+)
 UNASSEMBLED = re.compile(r"^(?:file not found|can't open|could not open): ?(?P<path>.+?)(?: for reading.*)?$")
 UNLINKED = re.compile(r"^undefined reference to (?P<symbol>\S+)")
 SHIM = "warpsmith-shim"  # the name that `source` gives to what it adds
@@ -28,12 +30,18 @@ UNKNOWN_ARCH = re.compile(r"nvcc fatal\s+: Unsupported gpu architecture '[^'\n]*
 TABLE_FILES = (SHIM, "warpsmith/plain.h", "warpsmith/torch/value.h")
 ABSENT = re.compile(r'has no (?:member )?"|is undefined')
 TAIL_CHARACTERS = 400
+OTHERS = ("include/", "cuda/", "/usr/")  # files of ours and of the toolchain, as the tools' words name them
 
 
-def classify(outcome: ChildOutcome, said: str, options: CompileOptions, roots: tuple[Path, ...]) -> Fault:
+def classify(
+    outcome: ChildOutcome,
+    said: str,
+    diagnostics: tuple[Diagnostic, ...],
+    options: CompileOptions,
+    roots: tuple[Path, ...],
+) -> Fault:
     """The reason of a failed compilation, the most telling first."""
     _check_arch(said, options.arch)
-    diagnostics = read_diagnostics(said)
     errors = tuple(one for one in diagnostics if one.is_error)
     return (
         _limit(outcome, options.limits, said)
@@ -67,7 +75,8 @@ def _forbidden_file(errors: tuple[Diagnostic, ...], roots: tuple[Path, ...]) -> 
     for error in errors:
         shape = UNASSEMBLED if error.tool == "assembler" else UNREADABLE
         match = shape.match(error.text)
-        outside = error.file.startswith(("/", "..")) and not is_inside(error.file, roots)
+        # Without a line that includes it, a file is only named by #line.
+        outside = error.included and error.file.startswith(("/", "..")) and not is_inside(error.file, roots)
         if match is not None or (outside and error.tool == "compiler"):
             path = match["path"].strip() if match else error.file
             return forbidden(path)
@@ -95,14 +104,15 @@ def _crash(outcome: ChildOutcome, said: str) -> Fault | None:
 
 
 def _library(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Fault | None:
-    for error in errors:
-        if (name := called_operator(error)) is None:
+    for error in sorted(errors, key=lambda error: error.file.startswith(OTHERS)):
+        name = called_operator(error) or undeclared_library_name(error, libraries)
+        if name is None:
             continue
         if name.partition(".")[0].removesuffix("_v2").lower() in libraries:
             raise MachineError(
                 f"The task allows {name}, but this toolchain has no headers of it: install nvidia-{name}."
             )
-        place = f" in line {error.line}" if error.line else ""
+        place = f" in line {error.line}" if error.line and not error.file.startswith(OTHERS) else ""
         detail = f"The source calls {name}{place}; a kernel computes by itself and calls no operator of a library."
         return Fault(Reason.LIBRARY_CALL, detail, to_findings(errors))
     return None

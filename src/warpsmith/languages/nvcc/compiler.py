@@ -11,7 +11,7 @@ from pathlib import Path
 from warpsmith.base import Home, digest, digest_files
 from warpsmith.languages.nvcc.build import CompileJob, build
 from warpsmith.languages.nvcc.cache import Cache
-from warpsmith.languages.nvcc.entries import EntryPoint, check_entry, read_entries
+from warpsmith.languages.nvcc.entries import EntryPoint, check_entry
 from warpsmith.languages.nvcc.fault import Fault
 from warpsmith.languages.nvcc.options import HEADERS, CompileOptions
 from warpsmith.languages.nvcc.policy import DATA
@@ -21,6 +21,7 @@ from warpsmith.records import Candidate, CompileFacts, Reason, Signature, StageR
 
 STAGE = "compile"
 CACHE_BYTES = 4 << 30
+MOST_DETAIL = 4000  # characters
 UNSURE = (Reason.COMPILE_LIMIT, Reason.COMPILER_CRASH)  # may differ on a machine with more room
 
 
@@ -53,7 +54,7 @@ def compile(
     job = _job(candidate, options, toolchain or Toolchain.find())
     if isinstance(job, Fault):
         return Compiled(_failed(job, CompileFacts(arch=options.arch), started))
-    return _finished(candidate, signature, *_made(job), started)
+    return _finished(candidate, signature, _made(job), started)
 
 
 class NvccCompiler:
@@ -89,7 +90,7 @@ def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) ->
     return CompileJob(text, options, toolchain)
 
 
-def _made(job: CompileJob) -> tuple[StageResult, Path | None]:
+def _made(job: CompileJob) -> Compiled:
     """The build's own result, from the cache when it is there."""
     key, cache = _key(job), Cache(Home.locate().cache / "artifacts", CACHE_BYTES)
     if (known := _known(job, cache)) is not None:
@@ -102,12 +103,12 @@ def _made(job: CompileJob) -> tuple[StageResult, Path | None]:
         if built.fault is None and built.artifact is not None:
             facts = built.facts.model_copy(update={"artifact": digest(built.artifact)})
             result = StageResult(stage=STAGE, verdict=Verdict.PASS, facts=facts, seconds=time.perf_counter() - started)
-            return result, cache.store(key, result, built.artifact)[1]
+            return Compiled(result, cache.store(key, result, built.artifact, built.entries)[1], built.entries)
         assert built.fault is not None
         result = _failed(built.fault, built.facts, started)
         if result.reason not in UNSURE:
             cache.store(key, result, None)
-        return result, None
+        return Compiled(result)
 
 
 def _key(job: CompileJob) -> str:
@@ -115,42 +116,44 @@ def _key(job: CompileJob) -> str:
     return digest(job.unit, *job.options.flags(), policy, job.toolchain.key, rules())
 
 
-def _known(job: CompileJob, cache: Cache) -> tuple[StageResult, Path | None] | None:
+def _known(job: CompileJob, cache: Cache) -> Compiled | None:
     """What is in the cache; what the link policy has let through is the same without it."""
     if (hit := cache.load(_key(job))) is not None:
-        return _from_cache(hit[0].result), hit[1]
+        return Compiled(_from_cache(hit[0].result), hit[1], hit[0].entries)
     if job.options.link_policy:
         return None
     found = _known(replace(job, options=replace(job.options, link_policy=True)), cache)
-    return found if found is not None and found[1] is not None else None
+    return found if found is not None and found.ok else None
 
 
 @functools.cache
 def rules() -> str:
-    """The hash of everything of ours that decides what comes out: headers, policy, and the readers of this room."""
+    """The hash of everything of ours that decides what comes out: headers, policy, and what reads artifacts."""
     ours = [path for path in HEADERS.rglob("*") if path.is_file()]
     named = digest(*(str(path.relative_to(HEADERS)) for path in sorted(ours)))
     return digest(named, digest_files(ours), digest_files([DATA, *Path(__file__).parent.glob("*.py")]))
 
 
-def _finished(
-    candidate: Candidate, signature: Signature | None, result: StageResult, artifact: Path | None, started: float
-) -> Compiled:
-    if artifact is None:
-        return Compiled(_timed(result, started))
-    entries = read_entries(artifact.read_bytes())
-    fault = check_entry(entries, candidate.direction, signature)
+def _finished(candidate: Candidate, signature: Signature | None, made: Compiled, started: float) -> Compiled:
+    if not made.ok:
+        return Compiled(_timed(made.result, started))
+    fault = check_entry(made.entries, candidate.direction, signature)
     if fault is not None:
-        assert isinstance(result.facts, CompileFacts)
-        return Compiled(_failed(fault, result.facts, started), entries=entries)
-    return Compiled(_timed(result, started), artifact, entries)
+        assert isinstance(made.result.facts, CompileFacts)
+        return Compiled(_failed(fault, made.result.facts, started), entries=made.entries)
+    return replace(made, result=_timed(made.result, started))
 
 
 def _failed(fault: Fault, facts: CompileFacts, started: float) -> StageResult:
     facts = facts.model_copy(update={"findings": fault.findings or facts.findings})
     seconds = max(0.0, time.perf_counter() - started)
     return StageResult(
-        stage=STAGE, verdict=Verdict.FAIL, reason=fault.reason, detail=fault.detail, facts=facts, seconds=seconds
+        stage=STAGE,
+        verdict=Verdict.FAIL,
+        reason=fault.reason,
+        detail=fault.detail[:MOST_DETAIL],
+        facts=facts,
+        seconds=seconds,
     )
 
 

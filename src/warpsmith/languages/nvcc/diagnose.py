@@ -1,12 +1,16 @@
 """The compiler's output as findings, trimmed for a model to read. Knows the wording of nvcc, gcc, ptxas, as and ld."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
-from warpsmith.languages.nvcc.options import SOURCE
-from warpsmith.records import Checker, Finding, Place, Severity
+from warpsmith.languages.nvcc.bounds import COMPLAINTS, LINE_CHARACTERS, TEXT_CHARACTERS
 
+if TYPE_CHECKING:
+    from warpsmith.records import Finding
+
+SOURCE = "kernel.cu"
 MOST_ERRORS, MOST_WARNINGS = 8, 4
 MESSAGE_CHARACTERS, FILE_CHARACTERS = 400, 200
 # A line has at most nine digits: the name of a file before it is the source's own by #line, and may look like one.
@@ -25,6 +29,7 @@ NVCC = re.compile(r"^(?:nvcc|nvlink) (?P<level>fatal|error|warning)\s*: (?P<text
 ASSEMBLER = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d{1,9}): (?P<level>Error|Warning): (?P<text>.*)$")
 LINKER = re.compile(r"undefined (?P<level>reference) to `(?P<text>[^']+)'")
 SHAPES = (EDG, EDG_END, GCC, PTXAS, PTXAS_BARE, PTXAS_LOSS, NVCC, ASSEMBLER, GCC_BARE, LINKER)
+INCLUDED = re.compile(r"(?:In file included|  +) from .*[:,]$")
 CARET = re.compile(r"^\s*\^\s*$")
 
 
@@ -38,14 +43,17 @@ class Diagnostic:
     line: int = 0
     column: int = 0
     tool: str = "compiler"
+    included: bool = False  # the tool says which line includes the file; a name given by #line has none
 
     @property
     def is_error(self) -> bool:
         """Whether it kept the artifact from being made."""
         return self.level not in ("warning", "info")
 
-    def finding(self) -> Finding:
+    def finding(self) -> "Finding":
         """As a finding; a place in a temporary file of the tools is no place."""
+        from warpsmith.records import Checker, Finding, Place, Severity
+
         name = PurePosixPath(self.file).name
         known = bool(self.line) and not name.endswith((".s", ".ptx", ".ii", "-shim"))
         place = Place(file=name if name == SOURCE else _short(self.file), line=self.line, column=self.column)
@@ -63,21 +71,25 @@ def _short(path: str) -> str:
 
 
 def read_diagnostics(said: str) -> tuple[Diagnostic, ...]:
-    """Every complaint in order, each once: the host and the device pass see the same source."""
+    """The first complaints in order, each once: the host and the device pass see the same source."""
     found: dict[tuple[str, str, int], Diagnostic] = {}
-    lines = said.splitlines()
+    lines = [line[:LINE_CHARACTERS] for line in said.splitlines()]
     for index, line in enumerate(lines):
         for shape in SHAPES:
             if (match := shape.search(line) if shape is LINKER else shape.match(line)) is not None:
                 made = _diagnostic(match, shape, lines[index + 1 : index + 8])
+                if index and INCLUDED.match(lines[index - 1]):
+                    made = replace(made, included=True)
                 found.setdefault((made.text, made.file, made.line), made)
                 break
+        if len(found) == COMPLAINTS:
+            break
     return tuple(found.values())
 
 
 def _diagnostic(match: re.Match[str], shape: re.Pattern[str], following: list[str]) -> Diagnostic:
     part = match.groupdict()
-    text, column = part["text"].strip(), int(part.get("column") or 0)
+    text, column = part["text"].strip()[:TEXT_CHARACTERS], int(part.get("column") or 0)
     if shape is LINKER:
         return Diagnostic("error", f"undefined reference to {text}", tool="linker")
     if shape is EDG_END:
@@ -85,7 +97,8 @@ def _diagnostic(match: re.Match[str], shape: re.Pattern[str], following: list[st
     if shape is EDG:
         text, column = _edg_details(text, following)
     tool = "assembler" if shape is ASSEMBLER else "compiler"
-    return Diagnostic(part["level"].lower(), text, part.get("file") or "", int(part.get("line") or 0), column, tool)
+    file = (part.get("file") or "")[:TEXT_CHARACTERS]
+    return Diagnostic(part["level"].lower(), text[:TEXT_CHARACTERS], file, int(part.get("line") or 0), column, tool)
 
 
 def _edg_details(text: str, following: list[str]) -> tuple[str, int]:
@@ -99,7 +112,7 @@ def _edg_details(text: str, following: list[str]) -> tuple[str, int]:
     return text, 0
 
 
-def to_findings(diagnostics: tuple[Diagnostic, ...]) -> tuple[Finding, ...]:
+def to_findings(diagnostics: tuple[Diagnostic, ...]) -> "tuple[Finding, ...]":
     """The first errors, what costs speed, and the first warnings about the candidate's own text; never a flood."""
     errors = [one for one in diagnostics if one.is_error]
     others = [one for one in diagnostics if not one.is_error]

@@ -1,9 +1,11 @@
 """A reader of the few parts of an ELF shared library that say what it needs. Knows nothing of CUDA."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+
+from warpsmith.languages.nvcc.bounds import NAME_BYTES, NAMES, NAMES_BYTES, SECTIONS, TABLE_BYTES, check_count
 
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -38,8 +40,11 @@ class Elf:
             if header[0][:6] != b"\x7fELF\x02\x01":
                 raise ValueError("not a 64-bit little-endian ELF file")
             start, size, count = header[6], header[11], header[12]
+            if size != SECTION.size or not count:  # a count of 0 stands for one of more than 65279 elsewhere
+                raise ValueError(f"{count} ELF sections in rows of {size} bytes")
+            check_count(count, SECTIONS, "sections")
             rows = [SECTION.unpack_from(self.raw, start + i * size) for i in range(count)]
-        except struct.error as error:
+        except (struct.error, OverflowError) as error:
             raise ValueError(f"a truncated ELF file: {error}") from error
         return tuple(Section(row[1], row[4], row[5], row[6]) for row in rows)
 
@@ -48,31 +53,45 @@ class Elf:
         """The names of the symbols that other libraries must provide, in order of the alphabet."""
         tables = self._of(DYNSYM)
         rows = ((table.link, row) for table in tables for row in self._rows(table, SYMBOL))
-        names = {self._string(link, row[0]) for link, row in rows if row[3] == UNDEFINED and row[0]}
-        return tuple(sorted(names))
+        places = {(link, row[0]) for link, row in rows if row[3] == UNDEFINED and row[0]}
+        return tuple(sorted(self._names(places, "undefined symbols")))
 
     @cached_property
     def needed(self) -> tuple[str, ...]:
         """The sonames of the libraries it asks the loader for."""
         tables = self._of(DYNAMIC_SECTION)
         rows = ((table.link, row) for table in tables for row in self._rows(table, DYNAMIC))
-        return tuple(self._string(link, value) for link, (tag, value) in rows if tag == NEEDED)
+        return self._names({(link, value): None for link, (tag, value) in rows if tag == NEEDED}, "libraries")
 
-    def _of(self, kind: int) -> Iterator[Section]:
+    def _of(self, kind: int) -> list[Section]:
         """All of a kind: assembly gives any section any kind, and one before the linker's own hides nothing."""
-        return (section for section in self.sections if section.kind == kind)
+        found = [section for section in self.sections if section.kind == kind]
+        check_count(sum(section.size for section in found), TABLE_BYTES, "bytes of tables")
+        return found
 
     def _rows(self, section: Section, row: struct.Struct) -> Iterator[tuple[int, ...]]:
-        raw = self.raw[section.offset : section.offset + section.size]
-        if len(raw) != section.size:
+        if section.offset + section.size > len(self.raw):
             raise ValueError(f"a section of {section.size} bytes ends beyond the file's {len(self.raw)}")
+        raw = self.raw[section.offset : section.offset + section.size]
         return row.iter_unpack(raw[: len(raw) - len(raw) % row.size])
+
+    def _names(self, places: Iterable[tuple[int, int]], what: str) -> tuple[str, ...]:
+        """The strings at places, each once; more than is read is refused before it is kept."""
+        names: dict[str, None] = {}
+        total = 0
+        for link, offset in places:
+            name = self._string(link, offset)
+            total += 0 if name in names else len(name)
+            names[name] = None
+            check_count(len(names), NAMES, what)
+            check_count(total, NAMES_BYTES, f"bytes in the names of its {what}")
+        return tuple(names)
 
     def _string(self, section: int, offset: int) -> str:
         if section >= len(self.sections):
             raise ValueError(f"strings in section {section} of {len(self.sections)}")
         start = self.sections[section].offset + offset
-        end = self.raw.find(b"\0", start)
+        end = self.raw.find(b"\0", start, start + NAME_BYTES + 1)
         if end < 0:
-            raise ValueError(f"the string at {start} has no end")
+            raise ValueError(f"the string at {start} has no end within {NAME_BYTES} bytes")
         return self.raw[start:end].decode(errors="replace")

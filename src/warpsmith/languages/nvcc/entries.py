@@ -1,13 +1,13 @@
 """The functions an artifact offers, read from the file without running it, and whether a task's call fits one."""
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from warpsmith.languages.nvcc.artifact import entry_texts
 from warpsmith.languages.nvcc.fault import Fault
 from warpsmith.records import ArgumentKind, Direction, Reason, Signature
 
-MARK = b"\x7fWARPSMITH-ENTRY\x7f"
-RECORD = re.compile(re.escape(MARK) + rb"([^\0]{1,200})\0([^\0]{0,4000})\0")
+SHOWN = 8  # functions in a message
 
 # What a parameter takes besides its own kind: the conversions that Python's callers are used to.
 ACCEPTS = {
@@ -33,12 +33,13 @@ class EntryPoint:
 
 def read_entries(artifact: bytes) -> tuple[EntryPoint, ...]:
     """The entries in the file, each once."""
-    found: dict[str, EntryPoint] = {}
-    for match in RECORD.finditer(artifact):
-        name = match.group(1).decode(errors="replace")
-        arguments, _, results = match.group(2).decode(errors="replace").partition("->")
-        found[name] = EntryPoint(name, _kinds(arguments), _kinds(results))
-    return tuple(found.values())
+    return to_entries(entry_texts(artifact))
+
+
+def to_entries(texts: Mapping[str, str]) -> tuple[EntryPoint, ...]:
+    """Return the entry points of signatures by name."""
+    found = {name: text.partition("->") for name, text in texts.items()}
+    return tuple(EntryPoint(name, _kinds(taken), _kinds(given)) for name, (taken, _, given) in found.items())
 
 
 def _kinds(text: str) -> tuple[str, ...]:
@@ -55,7 +56,7 @@ def check_entry(entries: tuple[EntryPoint, ...], direction: Direction, signature
         )
     entry = next((entry for entry in entries if entry.name == direction.value), None)
     if entry is None:
-        names = ", ".join(entry.name for entry in entries)
+        names = ", ".join(entry.name for entry in entries[:SHOWN]) + (", …" if len(entries) > SHOWN else "")
         return Fault(
             Reason.NO_ENTRY, f'The source exports {names}, but no `{direction}`. Name it so in m.def("{direction}", …).'
         )
@@ -65,7 +66,7 @@ def check_entry(entries: tuple[EntryPoint, ...], direction: Direction, signature
     names = ", ".join(argument.name for argument in signature.arguments)
     return Fault(
         Reason.WRONG_SIGNATURE,
-        f"`{direction}` has the wrong signature: expected {expected} for ({names}), found {entry.text}.",
+        f"`{direction}` has the wrong signature: expected {expected} for ({names}), found {entry.text[:400]}.",
     )
 
 

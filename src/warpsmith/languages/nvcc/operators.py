@@ -7,10 +7,16 @@ from pathlib import Path
 from warpsmith.languages.nvcc.diagnose import Diagnostic
 
 NAMES = Path(__file__).parent / "data" / "aten_operators.txt"
-IN_NAMESPACE = re.compile(r'^namespace "(?P<where>(?:torch|at|c10)(?:::\w+)*)" has no member "(?P<name>\w+)"')
+IN_NAMESPACE = re.compile(
+    r'^namespace "(?P<where>(?:torch|at|c10|cudnn_frontend)(?:::\w+)*)" has no member "(?P<name>\w+)"'
+)
 IN_TENSOR = re.compile(r'^class "(?:c10|at|torch)::Tensor" has no member "(?P<name>\w+)"')
 ON_TENSORS = re.compile(r'^no operator "(?P<sign>[^"]+)" matches these operands.*\bc10::Tensor\b')
-NOT_ALLOWED = re.compile(r"#error \"warpsmith: library (?P<name>\w+) is not allowed")
+# Headers of libraries declare nothing where the task does not allow them.
+UNDECLARED = re.compile(
+    r'^identifier "(?P<name>(?P<library>cublasLt|cublas|cudnn|cusparse|cusolver|cufft|curand|nccl)[A-Z]\w*'
+    r'|(?P<constants>CUBLASLT|CUBLAS|CUDNN|CUSPARSE|CUSOLVER|CUFFT|CURAND)_\w+)" is undefined'
+)
 MISSING_HEADER = re.compile(
     r"^(?P<name>(?:cublas|cudnn|cusparse|cusolver|cufft|curand|nccl|cusparseLt)\w*)[./\w]*: No such file"
 )
@@ -27,6 +33,7 @@ LIBRARIES = (
     "at::indexing",
     "at::native",
     "at::cuda::blas",
+    "cudnn_frontend",
 )
 SIGNS = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "+=": "add_", "-=": "sub_", "*=": "mul_", "/=": "div_",
@@ -50,9 +57,17 @@ def called_operator(diagnostic: Diagnostic) -> str | None:
         return f"Tensor::{match['name']}" if match["name"] in operator_names() else None
     if match := ON_TENSORS.match(text):
         return f"at::{SIGNS.get(match['sign'], match['sign'])} (operator {match['sign']} on tensors)"
-    if match := NOT_ALLOWED.search(text) or MISSING_HEADER.match(text):
+    if match := MISSING_HEADER.match(text):
         return match["name"]
     return None
+
+
+def undeclared_library_name(diagnostic: Diagnostic, libraries: tuple[str, ...]) -> str | None:
+    """Return the undeclared name of a library that the task does not allow, if a complaint is about one."""
+    match = UNDECLARED.match(diagnostic.text)
+    if match is None or (match["library"] or match["constants"]).lower() in libraries:
+        return None
+    return match["name"]
 
 
 def _in_namespace(where: str, name: str) -> str | None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from warpsmith.base import UsageError
 from warpsmith.isolation import ProcessLimits
+from warpsmith.languages.nvcc.diagnose import SOURCE
 from warpsmith.languages.nvcc.toolchain import Toolchain
 from warpsmith.records import Task
 
 HEADERS = Path(__file__).parent / "include"
-SOURCE, ARTIFACT, DEPENDENCIES = "kernel.cu", "kernel.so", "kernel.d"
+ARTIFACT, DEPENDENCIES = "kernel.so", "kernel.d"
 DEFAULT_ARCH = "sm_90a"
 GIB = 1 << 30
 LIMITS = ProcessLimits(wall_s=120, cpu_s=240, memory_bytes=6 * GIB, output_bytes=16 << 20, file_bytes=GIB)
@@ -71,9 +72,6 @@ def command(
         *options.flags(),
         *extra,
         f"-I{HEADERS}",
-        "-MD",
-        "-MF",
-        DEPENDENCIES,
         "--cudart=none",
         *linked,
         SOURCE,

@@ -12,7 +12,7 @@ from warpsmith.records import Checker, Finding, Reason
 
 DATA = Path(__file__).parent / "data" / "link_policy.toml"
 SHOWN = 8
-PTX_EXTERN = re.compile(rb"^\.extern \.func\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MULTILINE)
+SHOWN_CHARACTERS = 200  # of a symbol in a message
 
 
 @dataclass(frozen=True)
@@ -50,27 +50,23 @@ class LinkPolicy:
 
     def judge(self, symbol: str, libraries: tuple[str, ...]) -> Fault | None:
         """Why one symbol may not be used, or None."""
+        shown = symbol if len(symbol) <= SHOWN_CHARACTERS else f"{symbol[:SHOWN_CHARACTERS]}…"
         if library := _first(self.libraries, symbol):
             if library.name in libraries:
                 return None
             return Fault(
                 Reason.LIBRARY_CALL,
-                f"Symbol `{symbol}` is a call of {library.name}, which the task does not allow.",
+                f"Symbol `{shown}` is a call of {library.name}, which the task does not allow.",
             )
         if refused := _first(self.refused, symbol):
-            return Fault(Reason.FORBIDDEN_SYMBOL, f"Symbol `{symbol}` is refused ({refused.name}): {refused.reason}.")
+            return Fault(Reason.FORBIDDEN_SYMBOL, f"Symbol `{shown}` is refused ({refused.name}): {refused.reason}.")
         if _first(self.allowed, symbol):
             return None
-        return Fault(Reason.FORBIDDEN_SYMBOL, f"Symbol `{symbol}` is refused: it is on no list of what a kernel needs.")
+        return Fault(Reason.FORBIDDEN_SYMBOL, f"Symbol `{shown}` is refused: it is on no list of what a kernel needs.")
 
     def names_known(self, symbol: str) -> bool:
         """Whether the policy refuses the symbol by name, so that a failed link is about that and no mere typo."""
         return _first(self.libraries, symbol) is not None or _first(self.refused, symbol) is not None
-
-
-def ptx_externs(artifact: bytes) -> tuple[str, ...]:
-    """The functions that the PTX inside an artifact expects from elsewhere."""
-    return tuple(sorted({name.decode() for name in PTX_EXTERN.findall(artifact)}))
 
 
 def _group(row: dict[str, str | list[str]]) -> SymbolGroup:

@@ -1,8 +1,12 @@
 """What `ptxas -v` says of each kernel, as resources. Knows nothing else of the compiler's output."""
 
 import re
+from typing import TYPE_CHECKING
 
-from warpsmith.records import KernelResources
+from warpsmith.languages.nvcc.bounds import check_names
+
+if TYPE_CHECKING:
+    from warpsmith.records import KernelResources
 
 KERNEL = re.compile(r"^ptxas info\s+: Compiling entry function '([^'\n]+)' for '[^'\n]+'$", re.MULTILINE)
 COUNT = r"\b(\d{1,9})"
@@ -15,24 +19,31 @@ FIELDS = {
 }
 
 
-def read_resources(said: str) -> tuple[KernelResources, ...]:
+def read_resources(said: str) -> "tuple[KernelResources, ...]":
     """One row a kernel; kernels keep the order of their names, so that a record does not depend on ptxas's order."""
+    from warpsmith.records import KernelResources
+
+    return tuple(KernelResources(name=name, **row) for name, row in resource_rows(said).items())
+
+
+def resource_rows(said: str) -> dict[str, dict[str, int]]:
+    """Return the resources of each kernel by its name. Raise Exceeded if the names are too many or too long."""
     pieces = KERNEL.split(said)[1:]
-    rows: dict[str, KernelResources] = {}
+    check_names(list(dict.fromkeys(pieces[::2])), "kernels")
+    rows: dict[str, dict[str, int]] = {}
     for name, text in zip(pieces[::2], pieces[1::2], strict=True):
-        found = _resources(name, text)
+        found = _resources(text)
         rows[name] = _worse(rows.get(name, found), found)
-    return tuple(rows[name] for name in sorted(rows))
+    return dict(sorted(rows.items()))
 
 
-def _worse(one: KernelResources, other: KernelResources) -> KernelResources:
+def _worse(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
     """The most of each: ptxas tells of a kernel once, and a source can have the compiler print what looks like it."""
-    counts = one.model_dump(exclude={"name"})
-    return one.model_copy(update={field: max(count, getattr(other, field)) for field, count in counts.items()})
+    return {field: max(count, other[field]) for field, count in one.items()}
 
 
-def _resources(name: str, text: str) -> KernelResources:
+def _resources(text: str) -> dict[str, int]:
     stack = STACK.search(text)
     frame, stores, loads = (int(value) for value in stack.groups()) if stack else (0, 0, 0)
     counts = {field: sum(int(value) for value in pattern.findall(text)) for field, pattern in FIELDS.items()}
-    return KernelResources(name=name, stack_bytes=frame, spill_store_bytes=stores, spill_load_bytes=loads, **counts)
+    return {"stack_bytes": frame, "spill_store_bytes": stores, "spill_load_bytes": loads, **counts}

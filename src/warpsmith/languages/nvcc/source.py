@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 
 from warpsmith.languages.cuda import code_of, line_of
+from warpsmith.languages.nvcc.diagnose import SOURCE
 from warpsmith.languages.nvcc.fault import Fault
-from warpsmith.languages.nvcc.options import SOURCE
 from warpsmith.records import Candidate, Direction, Language, Reason
 
 LIMIT_BYTES = 1 << 20

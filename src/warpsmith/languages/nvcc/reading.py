@@ -1,0 +1,72 @@
+"""What a compilation left, read by a confined process: nothing that a candidate wrote is parsed in this one."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import Field
+
+import warpsmith
+from warpsmith.base import HarnessError
+from warpsmith.isolation import Policy, ProcessLimits, run, system_paths
+from warpsmith.languages.nvcc.diagnose import Diagnostic
+from warpsmith.languages.nvcc.entries import EntryPoint, to_entries
+from warpsmith.languages.nvcc.fault import Fault
+from warpsmith.languages.nvcc.options import ARTIFACT, DEPENDENCIES
+from warpsmith.records import KernelResources, Model, Reason
+
+PACKAGES = Path(warpsmith.__file__).parents[1]
+START = "import sys; sys.path.append({!r}); from warpsmith.languages.nvcc.reader import main; main()"
+# Tighter than the compiler's own: an ordinary compilation is read in 0.1 s and 100 MiB.
+LIMITS = ProcessLimits(
+    wall_s=120, cpu_s=20, memory_bytes=2 << 30, processes=8, open_files=64, file_bytes=1 << 20, output_bytes=4 << 20
+)
+
+
+class Reading(Model):
+    """What was read; `exceeded` and `malformed` say why the rest was not."""
+
+    diagnostics: tuple[Diagnostic, ...] = ()
+    files: tuple[str, ...] | None = None
+    undefined: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
+    externs: tuple[str, ...] = ()
+    entries: Mapping[str, str] = Field(default_factory=dict)
+    kernels: Mapping[str, dict[str, int]] = Field(default_factory=dict)
+    exceeded: str = ""
+    malformed: str = ""
+
+    @property
+    def entry_points(self) -> tuple[EntryPoint, ...]:
+        """The functions that the artifact offers."""
+        return to_entries(self.entries)
+
+    @property
+    def resources(self) -> tuple[KernelResources, ...]:
+        """What ptxas says of each kernel."""
+        return tuple(KernelResources(name=name, **row) for name, row in self.kernels.items())
+
+    def fault(self) -> Fault | None:
+        """Return why the candidate is refused for what it left, if it is."""
+        if self.exceeded:
+            return Fault(Reason.COMPILE_LIMIT, f"The compilation's result is not read: {self.exceeded}.")
+        if self.malformed:
+            detail = f"The artifact is no library that can be read: {self.malformed}. Leave its tables to the linker."
+            return Fault(Reason.COMPILE_ERROR, detail)
+        return None
+
+
+def read_confined(folder: Path, said: str, has_artifact: bool, limits: ProcessLimits = LIMITS) -> Reading | Fault:
+    """Return what the compilation in a folder left, or why it was not read within the limits."""
+    policy = Policy(read=(*system_paths(), folder), limits=limits, cwd=folder)
+    words = [sys.executable, "-I", "-S", "-c", START.format(str(PACKAGES)), DEPENDENCIES]
+    ended = run([*words, *([ARTIFACT] if has_artifact else [])], policy, stdin=said.encode(errors="replace"))
+    found = Reading.read(ended.stdout) if ended.ok else ""
+    if isinstance(found, Reading):
+        return found
+    if ended.stopped is None and ended.signal is None:  # it answers whatever it reads, so it did not come to that
+        tail = ended.stderr.decode(errors="replace").strip()[-500:]
+        raise HarnessError(f"The process that reads artifacts does not work here: {found or tail}")
+    return Fault(
+        Reason.COMPILE_LIMIT, f"The compilation's result was not read within its limits: {ended.sentence(policy)}."
+    )
