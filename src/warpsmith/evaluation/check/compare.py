@@ -28,7 +28,7 @@ v that of bfloat16 for what was computed before,
 Where e is past the type's largest number, that number is right, and so is what torch makes of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf, isfinite, nan, sqrt
@@ -38,11 +38,13 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from warpsmith.base import evaluate_formula
-from warpsmith.evaluation.check.terms import EASY_FACTOR
+from warpsmith.evaluation.check.sliced import NEAR, worst_slice
+from warpsmith.evaluation.check.terms import EASY_FACTOR, SliceRule
 from warpsmith.records import Case, Numbers, Reason, Tolerance
 from warpsmith.tasks.inputs import dtype_of
 from warpsmith.tasks.reference import Problem
 
+Sizes = tuple[Tensor, ...] | None
 SUM_ROUNDOFF = 2.0**-24  # sums are kept in float32, whatever the element type
 UNWRITTEN = "{} holds memory that nobody wrote in this call"
 EASY_COUNT = 64  # elements: of fewer a norm says little
@@ -57,6 +59,7 @@ class Comparison:
     reason: Reason | None
     detail: str
     worst: float  # largest error over its bound, over all results; above 1 is wrong
+    near: bool = False  # whether a slice alone is beyond its bound, and by so little that more inputs are to decide
 
     @property
     def passed(self) -> bool:
@@ -72,17 +75,24 @@ class Budget:
     growth: float
     drift: float = 0.0  # relative; what equal terms add, or terms that are larger than what is left of them
     easy: float = inf  # share of the reference's norm that is enough for this draw
+    rule: SliceRule | None = None  # how closely slices are looked at; none: not at all
 
     @classmethod
     def of(
-        cls, tolerance: Tolerance, case: Case, equal: bool = False, lift: float = 0.0, easy: float = inf
+        cls,
+        tolerance: Tolerance,
+        case: Case,
+        equal: bool = False,
+        lift: float = 0.0,
+        easy: float = inf,
+        rule: SliceRule | None = None,
     ) -> "Budget":
         """The budget for the sizes of a case; `equal` when most terms of a sum may be, `lift` by how much larger than
         what is left of them, `easy` what is enough for the draw.
         """
         length = max(1.0, float(evaluate_formula(tolerance.reduction, case.variables)))
         drift = length / EQUAL_SHARE if equal else lift * sqrt(length)
-        return cls(tolerance, sqrt(length), SUM_ROUNDOFF * drift, easy)
+        return cls(tolerance, sqrt(length), SUM_ROUNDOFF * drift, easy, rule)
 
     @property
     def sums(self) -> float:
@@ -122,10 +132,28 @@ def compare(
             outcome = _one(name, result, native, expected, budget)
         if numbers is Numbers.ROUNDED and outcome.reason is Reason.WRONG_VALUE and (sizes := sizes_of()) is not None:
             outcome = _slow(name, result, native, expected, budget, sizes[place].to(expected.device))
+        if numbers is Numbers.ROUNDED and outcome.passed and budget.rule is not None and result.numel():
+            worst = max(worst, outcome.worst)
+            outcome = _sliced(name, place, result, problem, budget, sizes_of)
         if not outcome.passed:
             return outcome
         worst = max(worst, outcome.worst)
     return Comparison(None, "", worst)
+
+
+def _sliced(
+    name: str, place: int, found: Tensor, problem: Problem, budget: Budget, sizes_of: Callable[[], Sizes]
+) -> Comparison:
+    """Compare the slices of a result whose elements and norm are right."""
+
+    def sizes() -> Tensor | None:
+        known = sizes_of()
+        return known[place] if known is not None else None
+
+    share, detail = worst_slice(found, problem.native[place], problem.expected[place], budget, sizes)
+    if share <= 1:
+        return Comparison(None, "", share)
+    return Comparison(Reason.WRONG_VALUE, f"{name}{detail}", share, near=share < NEAR)
 
 
 def _exact(name: str, found: Tensor, native: Tensor, expected: Tensor, poison: bytes) -> Comparison:

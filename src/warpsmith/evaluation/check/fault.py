@@ -7,7 +7,7 @@ from torch import Tensor
 
 from warpsmith.evaluation.check.compare import Budget, Comparison, compare
 from warpsmith.evaluation.check.precision import resembles
-from warpsmith.evaluation.check.terms import easy, equal_terms, lift
+from warpsmith.evaluation.check.terms import easy, equal_terms, lift, slice_rule
 from warpsmith.machines.worker import Shown, Trouble
 from warpsmith.records import Direction, Finding, Reason, Severity, Task, Trial, Verdict
 from warpsmith.tasks.reference import Problem
@@ -31,6 +31,7 @@ class Looked:
 
     fault: Fault | None
     worst: float | None = None
+    near: bool = False  # whether the fault is a slice's that is hardly beyond its bound: more inputs are to decide
 
 
 def look(shown: Shown, problem: Problem, task: Task, direction: Direction, trial: Trial) -> Looked:
@@ -46,10 +47,15 @@ def look(shown: Shown, problem: Problem, task: Task, direction: Direction, trial
     if fault is not None:
         return Looked(fault)
     budget = Budget.of(
-        task.tolerance.of(direction), trial.case, equal_terms(task, trial), lift(trial), easy(task, direction, trial)
+        task.tolerance.of(direction),
+        trial.case,
+        equal_terms(task, trial),
+        lift(trial),
+        easy(task, direction, trial),
+        slice_rule(task, direction, trial),
     )
     compared = compare(shown.results, problem, names, budget, shown.poison)
-    return Looked(of_values(compared, shown.results, problem, task), compared.worst)
+    return Looked(of_values(compared, shown.results, problem, task), compared.worst, compared.near)
 
 
 def of_trouble(shown: Shown) -> Fault | None:

@@ -9,7 +9,16 @@ from typing import TypeVar
 
 from warpsmith.base import UsageError
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Task, Trial, Twist
-from warpsmith.tasks.inputs import SCHEME, heldout_cases, input_seed, long_cases, secret_source
+from warpsmith.tasks.inputs import (
+    LONG as LONG_NAME,
+    SCHEME,
+    KeyedRandom,
+    heldout_cases,
+    input_seed,
+    long_cases,
+    longest_cases,
+    secret_source,
+)
 
 SLOTS = 4
 HELDOUT_DRAWS = 2  # of each held-out shape
@@ -70,7 +79,7 @@ def plan_steps(task: Task, direction: Direction, scope: PlanScope, seed: int) ->
     episodes += [[step] for case in fixed for step in _enlarged(case, TWISTS[direction], draw)]
     episodes += [[step] for step in _precise(task, fixed, draw)]
     if scope.scheme >= SCHEME and task.multiplies_matrices:
-        episodes += [[_few_terms(case, draw)] for case in cases]
+        episodes += [[_few_terms(case, draw)] for case in cases if not case.name.startswith(LONG_NAME)]
     mixed, at = _merged(episodes, draw), draw.randrange(sum(map(len, episodes)) + 1)
     return (*mixed[:at], *_streak(task, direction, fixed, scope.light, draw), *mixed[at:])
 
@@ -81,7 +90,7 @@ def chosen(task: Task, direction: Direction, scope: PlanScope, draw: random.Rand
     if Group.HELDOUT not in scope.groups or task.heldout is None:
         return written
     drawn = _heldout(task, direction, scope.heldout_work, draw)
-    return (*written, *drawn, *([] if scope.brief else _long(task, direction, scope.heldout_work, draw)))
+    return (*written, *drawn, *([] if scope.brief else _long(task, direction, scope, draw)))
 
 
 def work(task: Task, direction: Direction, case: Case) -> float:
@@ -104,16 +113,24 @@ def _heldout(task: Task, direction: Direction, most: float | None, draw: random.
     return best
 
 
-def _long(task: Task, direction: Direction, most: float | None, draw: random.Random) -> list[Case]:
-    """Long sums in 16-bit types, as far as the bound allows."""
-    cases = long_cases(task, draw.getrandbits(62))
-    return [case for case in cases if most is None or work(task, direction, case) <= most]
+def _long(task: Task, direction: Direction, scope: PlanScope, draw: random.Random) -> list[Case]:
+    """Long sums, as far as the bound allows; by the first scheme in 16-bit types alone."""
+    most = scope.heldout_work
+
+    def fits(case: Case) -> bool:
+        return most is None or work(task, direction, case) <= most
+
+    if scope.scheme >= SCHEME:
+        return list(longest_cases(task, direction, draw, fits))
+    return [case for case in long_cases(task, draw.getrandbits(62)) if fits(case)]
 
 
 def _solos(case: Case, draw: random.Random) -> list[PlannedCall]:
     """Draws that take every init and every family of a case at least once; of a held-out one, two."""
     inits, families = _mixed(case.inits, draw), _mixed(case.families, draw)
     count = HELDOUT_DRAWS if case.group is Group.HELDOUT else max(len(inits), len(families))
+    if isinstance(draw, KeyedRandom) and case.name.startswith(LONG_NAME):
+        count = 1  # one is dear enough
     return [
         PlannedCall(
             _trial(case, draw, init=inits[i % len(inits)], family=families[i % len(families)]), draw.randrange(SLOTS)

@@ -5,21 +5,23 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
-from warpsmith.evaluation.check.fault import Fault, findings_of, look
+from warpsmith.evaluation.check.fault import Fault, Looked, findings_of, look
 from warpsmith.evaluation.check.plan import PlannedCall
 from warpsmith.evaluation.check.seen import PassedCall, cases_of
 from warpsmith.evaluation.check.threads import one_thread
 from warpsmith.machines import CheckLimits
 from warpsmith.machines.worker import Mode, Session, Shown
 from warpsmith.records import Case, CaseCheck, CheckFacts, Direction, Finding, StageResult, Task, Trial, Verdict
+from warpsmith.tasks.inputs import KeyedRandom, input_seed
 from warpsmith.tasks.reference import Problem
 
 STAGE = "check"
 MODES = (Mode.IDLE, Mode.QUEUED)
+CONFIRMED_BY = 3  # more secret inputs, where a slice is hardly beyond its bound
 TIMED_IN = 4  # one of so many calls is made as a timed one is, so that a kernel cannot tell a cold cache for a clock
 Solve = Callable[[Direction, Trial], Problem]
 
@@ -94,14 +96,11 @@ def _check(
         if step.streak and longest_streak_s is not None and streak_s > longest_streak_s:
             left_out += 1
             continue
-        problem = solved.problem(step)
-        given = problem.native if subject.plain else ()
-        mode = MODES[len(notes.seen) % len(MODES)]  # by turns: a result that is late shows behind the gate alone
-        begin = time.monotonic()
-        timed = secrets.randbelow(TIMED_IN) == 0
-        shown = session.call(problem.arguments, given=given, slot=step.slot, mode=mode, timed=timed)
+        problem, begin = solved.problem(step), time.monotonic()
+        shown, looked = _call(subject, step, problem, session, len(notes.seen))
         streak_s += time.monotonic() - begin if step.streak else 0.0
-        looked = look(shown, problem, subject.task, subject.direction, step.trial)
+        if looked.near:
+            step, shown, looked = _confirmed(subject, step, shown, looked, session)
         if looked.fault is not None:
             result = _failed(looked.fault, step, findings_of(shown), notes, session.device, started)
             return Checked(result, tuple(notes.seen))
@@ -115,6 +114,32 @@ def _check(
         seconds=time.perf_counter() - started,
     )
     return Checked(result, tuple(notes.seen))
+
+
+def _call(
+    subject: CheckSubject, step: PlannedCall, problem: Problem, session: Session, number: int
+) -> tuple[Shown, Looked]:
+    """Make one call and look at it."""
+    given = problem.native if subject.plain else ()
+    mode = MODES[number % len(MODES)]  # by turns: a result that is late shows behind the gate alone
+    timed = secrets.randbelow(TIMED_IN) == 0
+    shown = session.call(problem.arguments, given=given, slot=step.slot, mode=mode, timed=timed)
+    return shown, look(shown, problem, subject.task, subject.direction, step.trial)
+
+
+def _confirmed(
+    subject: CheckSubject, step: PlannedCall, shown: Shown, looked: Looked, session: Session
+) -> tuple[PlannedCall, Shown, Looked]:
+    """Return the first of three more secret inputs of a call's kind that is wrong as well; else the call, as right."""
+    source = KeyedRandom(step.trial.seed, "confirm")
+    for number in range(CONFIRMED_BY):
+        trial = step.trial.model_copy(update={"seed": input_seed(source)})
+        other = replace(step, trial=trial, again=False, streak=False)
+        problem = subject.solve(subject.direction, trial)
+        again, found = _call(subject, other, problem, session, number)
+        if found.fault is not None:
+            return other, again, found
+    return step, shown, replace(looked, fault=None)
 
 
 def _same(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:

@@ -123,7 +123,7 @@ def _capture(evaluation: Evaluation, session: "CudaSession", subject: "Timed", c
     from warpsmith.evaluation.timing import Unrepeated, record_calls
 
     begin = time.monotonic()
-    found = record_calls(session, subject, cases, partial(_examine, evaluation))
+    found = record_calls(session, subject, cases, partial(_examine, evaluation, near=set()))
     result = partial(StageResult, stage="record", seconds=time.monotonic() - begin)
     if isinstance(found, Trouble):
         return CaptureAttempt(result(verdict=Verdict.FAIL, reason=found.reason, detail=found.detail))
@@ -191,7 +191,7 @@ def time_replays(
         begun.close()
         begun = None
     with begun.sitting if begun else _sitting(evaluation, capture) as sitting:
-        examine = partial(_examine, evaluation)
+        examine = partial(_examine, evaluation, near=set())
         cases = _timed_cases(evaluation)
         return StageOutcome(_after(timer.stage(sitting, capture.subject, cases, examine, capture.recordings)))
 
@@ -238,11 +238,19 @@ def _timed_cases(evaluation: Evaluation) -> list[Case]:
     return [*written[: choices.most_cases], *drawn, *near] or list(task.cases[:1])
 
 
-def _examine(evaluation: Evaluation, trial: Trial) -> "Examine":
+def _examine(evaluation: Evaluation, trial: Trial, near: set[tuple[str, str]] | None = None) -> "Examine":
+    """Return the judgement of a call; of calls hardly beyond a slice's bound, the second of a case and family is wrong.
+
+    Every call of a window has inputs of its own: those that follow are the more inputs that decide.
+    """
     from warpsmith.evaluation.check import look
 
     def examine(call: "Problem", shown: Shown) -> Trouble | None:
-        fault = look(shown, call, evaluation.task, evaluation.candidate.direction, trial).fault
+        looked = look(shown, call, evaluation.task, evaluation.candidate.direction, trial)
+        fault, kind = looked.fault, (trial.case.name, trial.family.value)
+        if looked.near and near is not None and kind not in near:
+            near.add(kind)
+            return None
         where = f"{trial.case.name}: {trial.case.shape}"
         return Trouble(fault.reason, f"{fault.detail} ({where}, {trial.draw})") if fault else None
 

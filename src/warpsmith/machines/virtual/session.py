@@ -60,7 +60,7 @@ POISONS = tuple(half for half in range(0x7F81, 0x7FFF) if half != 0x7FC0)  # 0x7
 PAINTED = 16  # results of earlier calls that are painted anew before each call
 FREED = "The memory of an argument is gone: it was freed, and it is the caller's."
 FULL = "Of the virtual GPU's memory {count} bytes for an argument are not left: the candidate keeps the rest."
-SETTINGS = ExecutorSettings(instruction_budget=2_000_000_000, memory_bytes=2 << 30, wall_s=900)
+SETTINGS = ExecutorSettings(instruction_budget=6_000_000_000, memory_bytes=2 << 30, wall_s=900)
 
 
 class _Taken(Exception):

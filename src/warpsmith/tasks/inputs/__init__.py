@@ -7,7 +7,7 @@ from warpsmith.base.lazy import lazy_members
 if TYPE_CHECKING:
     from warpsmith.tasks.inputs.draw import Draw, RandomWords, scattered, unrepeated
     from warpsmith.tasks.inputs.families import FAMILIES, OFFSET, families_of
-    from warpsmith.tasks.inputs.heldout import LONG, NEAR, heldout_cases, long_cases, near_cases
+    from warpsmith.tasks.inputs.heldout import LONG, NEAR, heldout_cases, long_cases, longest_cases, near_cases
     from warpsmith.tasks.inputs.keyed import SCHEME, SEED_BITS, KeyedRandom, input_seed, secret_source
     from warpsmith.tasks.inputs.shapes import ExampleShape, read_shape, shape_text
     from warpsmith.tasks.inputs.twist import twisted

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import gcd, lcm, prod
 
 from warpsmith.base import UsageError, evaluate_formula
-from warpsmith.records import Case, Dtype, Group, Heldout, Reach, Task
+from warpsmith.records import Case, Direction, Dtype, Group, Heldout, Reach, Task
 from warpsmith.tasks.inputs.families import FAMILIES
 
 TRIES = 2000
@@ -18,6 +18,7 @@ NEAR_EVEN = 16  # a size keeps the powers of two in it up to this one, as sizes 
 KIND = 32  # a number up to this one says what a case is (a kernel, a stride, groups, heads), not how large
 NARROW, LONG_CASES = (Dtype.FLOAT16, Dtype.BFLOAT16), 3
 TILES = (16, 64)  # what sizes of real use are multiples of, and kernels have plans of their own for
+FITTING = 4  # tries of each kind to find a long case that fits
 SHORT = 8  # multiples of an axis that is not the long one
 Pick = Callable[[random.Random, int, int], int]
 
@@ -59,6 +60,29 @@ def long_cases(task: Task, seed: int) -> tuple[Case, ...]:
     return tuple(sorted(made, key=lambda case: -evaluate_formula(task.tolerance.reduction, case.axes))[:LONG_CASES])
 
 
+def longest_cases(
+    task: Task, direction: Direction, source: random.Random, fits: Callable[[Case], bool]
+) -> tuple[Case, ...]:
+    """Of every element type a case whose sums are about as long as they can be and which fits, as far as there is one.
+
+    A sum kept in a narrower type shows when it is long, and so does what is narrow from some row on: in the widest type
+    it is the axis of the longest sums, in the others any.
+    """
+    if task.heldout is None:
+        return ()
+    formula, axes = task.tolerance.of(direction).reduction, task.heldout.axes
+    summed = [axis for axis in axes if re.search(rf"\b{axis}\b", formula)]
+    found: list[Case] = []
+    for dtype in task.heldout.dtypes if summed else ():
+        is_widest = dtype.bytes == max(one.bytes for one in task.heldout.dtypes)
+        axis = max(summed, key=lambda name: axes[name].high) if is_widest else source.choice(summed)
+        made = (_long(task.heldout, axis, dtype, source, pick) for pick in (_short, _lowest) for _ in range(FITTING))
+        fitting = next((case for case in made if case is not None and fits(case)), None)
+        if fitting is not None:
+            found.append(fitting.model_copy(update={"name": f"{LONG}{axis}_{dtype}"}))
+    return tuple(found)
+
+
 def near_cases(task: Task, seed: int) -> tuple[Case, ...]:
     """Larger timing cases with sizes a little smaller than theirs: what a kernel is worth where nobody tuned it."""
     if task.heldout is None:
@@ -90,11 +114,12 @@ def _smaller(size: int, share: float, reach: Reach | None) -> int:
     return found if max(1, reach.low) <= found <= size else size
 
 
-def _long(heldout: Heldout, axis: str, dtype: Dtype, source: random.Random) -> Case | None:
+def _long(heldout: Heldout, axis: str, dtype: Dtype, source: random.Random, others: Pick | None = None) -> Case | None:
     """The case for one axis; none where the task's formulas refuse every try."""
     for _ in range(TRIES // 10):
         axes = {
-            name: _size(reach, source, _longest if name == axis else _short) for name, reach in heldout.axes.items()
+            name: _size(reach, source, _longest if name == axis else others or _short)
+            for name, reach in heldout.axes.items()
         }
         if all(evaluate_formula(formula, axes) for formula in heldout.require):
             return Case(name=f"{LONG}{axis}", group=Group.HELDOUT, axes=axes, dtype=dtype, inits=heldout.inits)
@@ -179,6 +204,10 @@ def _multiple(of: int, source: random.Random, low: int, high: int) -> int:
 
 def _longest(source: random.Random, low: int, high: int) -> int:
     return source.randint(max(low, high * 3 // 4), high)
+
+
+def _lowest(source: random.Random, low: int, high: int) -> int:
+    return low
 
 
 def _short(source: random.Random, low: int, high: int) -> int:
