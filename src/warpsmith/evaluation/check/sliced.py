@@ -80,7 +80,8 @@ class _Slices:
         self._budget, self._counts, self.rule = budget, counts, budget.rule or SliceRule()
         info = torch.finfo(native.dtype)
         self._unit, self._last_bit = info.eps / 2, info.tiny * info.eps
-        self.errors, self.size = slice_sums([self.error.square(), self.exact.square()])
+        sums = slice_sums([self.error.square(), self.exact.square()])
+        self.errors, self.size = sums[0], sums[1]
 
     def worst(self, bound: tuple[Tensor, Tensor]) -> tuple[float, int]:
         """The largest ratio of squares, its root, and the slice."""
@@ -105,8 +106,7 @@ class _Slices:
         """The squares of the sizes of terms; where nobody knows them, those of a result as its likes are."""
         if terms is None:
             return self._likes()
-        (found,) = slice_sums([terms.to(self.exact.device).square()])
-        return found
+        return slice_sums([terms.to(self.exact.device).square()])[0]
 
     def leaning(self, size: Tensor) -> tuple[Tensor, Tensor]:
         """The squares of the sums of errors with the reference's sign, and their bound for the squares of roundings."""
@@ -119,14 +119,15 @@ class _Slices:
 
     def tied(self) -> Tensor:
         """The sums of squares where equal results are rounded together."""
-        (found,) = slice_sums([self.exact.square() * self._equals()])
-        return found
+        return slice_sums([self.exact.square() * self._equals()])[0]
 
     def _equals(self) -> Tensor | float:
         """How many results are equal to each one; all of them where that is not counted."""
         if self.exact.numel() > COUNTED:
             return float(self.exact.numel())
-        _, places, counts = torch.unique(self.exact.float(), return_inverse=True, return_counts=True)
+        found: tuple[Tensor, Tensor, Tensor]
+        found = torch.unique(self.exact.float(), return_inverse=True, return_counts=True)
+        _, places, counts = found
         return counts[places].double()
 
     def _own(self) -> Tensor:
