@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import warpsmith
 from warpsmith.base import CONFIDENCE
 from warpsmith.cli._verdict import EXIT
+from warpsmith.evaluation.stages import STAGES
 from warpsmith.evaluation.stages.cuda import MOST_COUNTED
 from warpsmith.evaluation.timing import rules, stage
 from warpsmith.evaluation.timing.stop import STOP_CONFIDENCE
@@ -100,3 +102,23 @@ def test_the_numbers_of_parents_and_arms_are_those_of_the_code() -> None:
     assert f"{bandit.EXPLORE:g} · sqrt(ln(1 + all tries)" in page and bandit.COST_POWER == 0.5
     assert f"at least {Fraction(bandit.LEAST_PRICE)}; an unknown price" in page
     assert f"Up to {tuner.EXHAUSTIVE} combinations" in page and f"is {state.RIGHT:g} plus log2" in page
+
+
+def test_the_api_page_has_every_public_name() -> None:
+    shown = set(re.findall(r"^::: warpsmith\.(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    assert set(warpsmith.__all__) - {"__version__"} <= shown
+
+
+def test_the_names_that_the_glossary_gives_are_in_the_code() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    source = "\n".join(path.read_text() for path in (ROOT / "src" / "warpsmith").rglob("*.py"))
+    named = re.findall(r"`(\w+)`", page)
+    assert set(Verdict) <= set(named)
+    assert not [name for name in named if not re.search(rf"\b{name}\b", source)]
+
+
+def test_the_glossary_has_every_stage() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    row = re.search(r"^\| stage \| (.*) \|$", page, re.MULTILINE)
+    assert row is not None
+    assert {stage.name for stages in STAGES.values() for stage in stages} <= set(re.findall(r"\w+", row[1]))
