@@ -59,12 +59,12 @@ def test_json_can_be_read_again(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_profile_is_taken_once_and_kept(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[tuple[str, str, str]] = []
 
-    def profiled(target: str, found: Record, device: str, *rest: object) -> tuple[ProfileFacts, tuple[()]]:
+    def profiled(target: str, found: Record, device: str, *rest: object) -> ProfileFacts:
         asked.append((target, found.candidate.source, device))
         ceilings = Ceilings(
             gpu="H200", measured=False, read_bytes_per_s=4e12, write_bytes_per_s=4e12, copy_bytes_per_s=4e12
         )
-        return ProfileFacts(source=ProfileSource.VGPU, gpu="H200", case="a", ceilings=ceilings), ()
+        return ProfileFacts(source=ProfileSource.VGPU, gpu="H200", case="a", ceilings=ceilings)
 
     monkeypatch.setattr("warpsmith.cli.profile.profile_record", profiled)
     assert run(["report", "mine", "--profile", "--json"]) == 0

@@ -1,13 +1,12 @@
 """`warpsmith profile`: what binds a kernel, in numbers; its place under the roofline."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from warpsmith.app import read_kernel
-from warpsmith.base import UsageError, find_nearest, write_atomic
+from warpsmith.base import UsageError, find_nearest
 from warpsmith.cli._options import Device, Gpu, Json, Kernel, Macros, Pass, Style, Target, Trust, read_macros
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.cli._verdict import EXIT, headline
@@ -27,7 +26,7 @@ from warpsmith.records import (
 
 if TYPE_CHECKING:
     from warpsmith.evaluation import Choices
-    from warpsmith.evaluation.profile import Mark, ProfileJob
+    from warpsmith.evaluation.profile import ProfileJob
     from warpsmith.tasks.host import OpenTask
 
 CASE_HELP = "A case by name; by default the first timing case, or on the virtual GPU the largest of some seconds."
@@ -43,23 +42,19 @@ def command(
     device: Device = "auto",
     case: Annotated[str | None, typer.Option(help=CASE_HELP)] = None,
     gpu: Gpu = "H200",
-    plot: Annotated[Path | None, typer.Option(help="Write the roofline to a .svg or .png file.")] = None,
     short: Annotated[bool, typer.Option("--digest", help="Print the 1500 characters that a prompt gets.")] = False,
     trust: Trust = False,
     as_json: Json = False,
 ) -> int:
     """Say what binds a kernel that is right: counters, occupancy, stalls, lines, and its place under the roofline."""
     from warpsmith.evaluation import Choices, grade, settled
-    from warpsmith.evaluation.profile import check_plot, profile_digest
+    from warpsmith.evaluation.profile import profile_digest
 
-    check_plot(plot)
     choices = Choices(device=settled(device), gpu=gpu, trust=trust, until="check")
     record = grade(read_kernel(kernel, target, direction, language, read_macros(macro or [])), choices)
     if record.concluded is not Verdict.PASS:
         return _refuse(kernel, record, as_json)
-    facts, marks = profile_record(target, record, choices.device, gpu, case, trust)
-    if plot is not None:
-        _draw(plot, facts, marks, f"{kernel.name} for {record.candidate.task}, {record.candidate.direction}")
+    facts = profile_record(target, record, choices.device, gpu, case, trust)
     if as_json:
         print_json(facts)
     else:
@@ -78,10 +73,8 @@ def _refuse(kernel: Path, record: Record, as_json: bool) -> int:
     return EXIT[record.concluded]
 
 
-def profile_record(
-    target: str, record: Record, device: str, gpu: str, name: str | None, trust: bool
-) -> tuple[ProfileFacts, Sequence["Mark"]]:
-    """The profile of a kernel that was found right, and what torch's modes took where that is known."""
+def profile_record(target: str, record: Record, device: str, gpu: str, name: str | None, trust: bool) -> ProfileFacts:
+    """Return the profile of a kernel that passed its check."""
     from warpsmith.evaluation import Choices
     from warpsmith.tasks.host import open_task
     from warpsmith.tasks.host.opened import OpenOptions
@@ -94,8 +87,8 @@ def profile_record(
         from warpsmith.machines.virtual import SETTINGS, describe
         from warpsmith.machines.worker import VirtualSandbox
 
-        return profile_virtual(job, describe(gpu), VirtualSandbox(describe(gpu), SETTINGS)), ()
-    return _on_gpu(job, trust), _baselines(job, record)
+        return profile_virtual(job, describe(gpu), VirtualSandbox(describe(gpu), SETTINGS))
+    return _on_gpu(job, trust)
 
 
 def _on_gpu(job: "ProfileJob", trust: bool) -> ProfileFacts:
@@ -142,26 +135,6 @@ def _largest(task: Task) -> Case:
     work = [(task.flops(Direction.FORWARD, case), case) for case in task.cases]
     able = [(flops, case) for flops, case in work if flops is not None and flops <= VIRTUAL_FLOPS]
     return max(able, key=lambda pair: pair[0])[1] if able else task.group_or_first(Group.SMOKE)[0]
-
-
-def _baselines(job: "ProfileJob", record: Record) -> Sequence["Mark"]:
-    """What torch's modes took on this case, where an evaluation has measured it."""
-    from warpsmith.evaluation.profile import Mark
-    from warpsmith.evaluation.timing import load, store
-
-    environment = record.environment
-    path = store(environment.hardware, environment.torch, job.task, job.direction, job.trial.case)
-    found = load(path)
-    return [Mark(baseline.mode, baseline.us) for baseline in found.modes] if found else ()
-
-
-def _draw(path: Path, facts: ProfileFacts, marks: Sequence["Mark"], title: str) -> None:
-    from warpsmith.evaluation.profile import roofline_svg, to_png
-
-    if path.suffix == ".svg":
-        write_atomic(path, roofline_svg(facts, marks, title))
-    else:
-        write_atomic(path, to_png(roofline_svg(facts, marks, title, theme="light")))
 
 
 def _print(kernel: str, record: Record, facts: ProfileFacts) -> None:

@@ -111,5 +111,5 @@ def _profile(archive: "Archive", names: Sequence[str], trust: bool) -> None:
         if best is None:
             continue
         modelled = best.record.options.gpu
-        facts, _ = profile_record(run.target, best.record, settled(run.device), modelled, None, trust)
+        facts = profile_record(run.target, best.record, settled(run.device), modelled, None, trust)
         archive.note(name, PROFILE, json.loads(facts.text()), name=best.candidate)

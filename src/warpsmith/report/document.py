@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from warpsmith.base import pluralize
-from warpsmith.evaluation.profile import Mark, roofline_svg
 from warpsmith.records import Run
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Paragraph, Section, Table, Tree
 from warpsmith.report.cases import case_table
 from warpsmith.report.page import BestKernel, Calibrated, CaseRow, ReportPage, RunPage, StageCount
+from warpsmith.report.roofline import Mark, roofline_svg
 from warpsmith.report.svg import Bar, Dot, bars_svg, progress_svg
 from warpsmith.report.words import SHORT, error, foot, lines_of, macro_words, percent, speedup
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from warpsmith.evaluation.profile.meaning import told
     from warpsmith.evaluation.profile.names import plain_name, short_name
     from warpsmith.evaluation.profile.ncu import CURE, why_nothing
-    from warpsmith.evaluation.profile.plot import Mark, roofline_svg
-    from warpsmith.evaluation.profile.png import check_plot, to_png
     from warpsmith.evaluation.profile.resources import losses
     from warpsmith.evaluation.profile.run import ProfileJob, profile_cuda, profile_virtual
     from warpsmith.evaluation.profile.units import metric, microseconds, scaled, share

@@ -4,10 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import atan2, ceil, degrees, floor, log10
-from typing import Literal
 
-from warpsmith.evaluation.profile.names import short_name
-from warpsmith.evaluation.profile.units import microseconds, scaled, share
+from warpsmith.evaluation.profile import microseconds, scaled, share, short_name
 from warpsmith.records import Ceilings, MeasuredTime, ModelledTime, ProfileFacts, RooflinePlace
 
 WIDTH = 780
@@ -39,7 +37,6 @@ DARK = {
     "kernel": "#4fd1a5",
     "mark": "#b3a1ff",
 }
-Theme = Literal["auto", "light", "dark"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class _Point:
     flops_per_s: float
 
 
-def roofline_svg(facts: ProfileFacts, marks: Sequence[Mark] = (), title: str = "", theme: Theme = "auto") -> str:
+def roofline_svg(facts: ProfileFacts, marks: Sequence[Mark] = (), title: str = "") -> str:
     """The picture; without a place for the call or a kernel, the ceilings alone."""
     ceilings = facts.ceilings
     if ceilings is None:
@@ -79,7 +76,7 @@ def roofline_svg(facts: ProfileFacts, marks: Sequence[Mark] = (), title: str = "
     ]
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
-    return "\n".join([head, f"<style>{_style(theme)}</style>", *body, "</svg>"]) + "\n"
+    return "\n".join([head, f"<style>{_style()}</style>", *body, "</svg>"]) + "\n"
 
 
 def _subtitle(facts: ProfileFacts, ceilings: Ceilings) -> str:
@@ -237,15 +234,13 @@ def _power(power: int) -> str:
     return f"{10.0**power:g}"
 
 
-def _style(theme: Theme) -> str:
+def _style() -> str:
     base = (
         "text{font:13px system-ui,sans-serif}.title{font-size:16px;font-weight:600}.mid{text-anchor:middle}"
         ".end{text-anchor:end}.line{stroke-width:2;fill:none}.l2.line{stroke-dasharray:6 4}.sign{stroke-width:1.5}"
         ".number{font-size:11px;font-weight:600}"
     )
-    if theme == "auto":
-        return f"{base}{_colours(LIGHT)}@media (prefers-color-scheme: dark){{{_colours(DARK)}}}"
-    return base + _colours(LIGHT if theme == "light" else DARK)
+    return f"{base}{_colours(LIGHT)}@media (prefers-color-scheme: dark){{{_colours(DARK)}}}"
 
 
 def _colours(table: dict[str, str]) -> str:
