@@ -126,7 +126,7 @@ def _published(task: str) -> TimingSubject:
     described = opened.describe()
     made = compile(candidate, described.forward, CompileOptions.of(described))
     assert made.artifact is not None, made.result.detail
-    return TimingSubject(opened, task, described, Direction.FORWARD, made.artifact, False, 1)
+    return TimingSubject(opened, task, described, Direction.FORWARD, made.artifact, candidate.language, 1)
 
 
 def _unseen(_call: Problem, _shown: Shown) -> None:

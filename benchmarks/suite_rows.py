@@ -31,7 +31,7 @@ from warpsmith.languages.nvcc import CompileOptions, compile
 from warpsmith.machines.virtual import Facts, LaunchRow, describe
 from warpsmith.machines.virtual.machine import LIMITS
 from warpsmith.machines.virtual.session import VirtualSession
-from warpsmith.records import Candidate, Language, Record, Trial
+from warpsmith.records import Candidate, Record, Trial
 from warpsmith.search.start import first_candidate
 from warpsmith.tasks.host.find import open_task
 
@@ -84,7 +84,7 @@ def lines(kernel: Kernel, seconds: float) -> Iterator[dict[str, Any]]:
         if made.artifact is None:
             print(f"{kernel.name} of {candidate.task} does not compile: {made.result.detail}", file=sys.stderr)
             return
-        subject = CheckSubject(task, candidate.direction, opened.problem, candidate.language is Language.PLAIN)
+        subject = CheckSubject(task, candidate.direction, opened.problem, candidate.language)
         for probe in timed(task, candidate.direction):
             if probe.case.name not in kernel.times:
                 continue

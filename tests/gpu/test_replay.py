@@ -12,7 +12,7 @@ from warpsmith.evaluation import Choices
 from warpsmith.evaluation.check.fault import look
 from warpsmith.evaluation.corpus import examine as tried, read_specimen
 from warpsmith.evaluation.timing.recording import Recordings, Unrepeated, record_alone, room_of
-from warpsmith.evaluation.timing.sample import Calls, Manner, TimedCall, sample
+from warpsmith.evaluation.timing.sample import Calls, Manner, sample
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stop import StopRule
 from warpsmith.evaluation.timing.subject import TimingSubject
@@ -24,7 +24,7 @@ from warpsmith.machines.cuda.session import CALL_S, CudaSession
 from warpsmith.machines.hardware.lease import Need, lease, much_memory
 from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.session import Mode, Shown
-from warpsmith.records import Candidate, Case, Direction, Group, Language, Trial, Verdict
+from warpsmith.records import Candidate, Case, Direction, Group, Trial, Verdict
 from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite
@@ -40,7 +40,7 @@ def subject_of(path: Path, task: str, direction: Direction) -> TimingSubject:
     candidate = Candidate(task=task, direction=direction, source=source, language=language)
     made = compile(candidate, described.signature(direction), CompileOptions.of(described))
     assert made.artifact is not None, made.result.detail
-    return TimingSubject(opened, task, described, direction, made.artifact, language == Language.PLAIN, launches=1)
+    return TimingSubject(opened, task, described, direction, made.artifact, language, launches=1)
 
 
 def examined(subject: TimingSubject, trial: Trial) -> Callable[[Problem, Shown], Trouble | None]:
@@ -52,7 +52,7 @@ def examined(subject: TimingSubject, trial: Trial) -> Callable[[Problem, Shown],
 
 
 def examined_calls(subject: TimingSubject, drawn: Iterator[tuple[Trial, Problem]]) -> Calls:
-    return (TimedCall(call, examined(subject, trial)) for trial, call in drawn)
+    return (subject.timed_call(trial, call, examined(subject, trial)) for trial, call in drawn)
 
 
 def recordings(subject: TimingSubject, cases: Sequence[Case]) -> Recordings:
@@ -128,7 +128,7 @@ def test_controls_can_be_repeated(path: Path) -> None:
     case = subject.task.group(Group.TIMING)[0]
     recorded, runtime = recordings(subject, [case]), Toolchain.find().runtime.parent
     with lease(Need.SHARED), Sitting(subject, runtime, recorded.arenas, CALL_S) as sitting:
-        manner = Manner(RULE, given=subject.plain)
+        manner = Manner(RULE)
         usual, others = (examined_calls(subject, drawn(case)) for drawn in (subject.calls, subject.others))
         found = sample(sitting.player(0, recorded.calls[case.name]), usual, manner, others)
         assert not isinstance(found, Trouble), found.detail

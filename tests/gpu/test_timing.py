@@ -25,6 +25,7 @@ from warpsmith.records import (
     Direction,
     Dtype,
     Group,
+    Language,
     Reason,
     SpeedComparison,
     TimingFacts,
@@ -53,7 +54,7 @@ def subject() -> TimingSubject:
     candidate = Candidate(task="softmax", direction=Direction.FORWARD, source=source)
     made = compile(candidate, task.forward, CompileOptions.of(task))
     assert made.artifact is not None, made.result.detail
-    return TimingSubject(opened, "softmax", task, Direction.FORWARD, made.artifact, plain=False, launches=1)
+    return TimingSubject(opened, "softmax", task, Direction.FORWARD, made.artifact, language=Language.TORCH, launches=1)
 
 
 def close(call: Problem, shown: Shown) -> Trouble | None:

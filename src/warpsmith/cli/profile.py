@@ -105,7 +105,7 @@ def _on_gpu(job: "ProfileJob", trust: bool) -> ProfileFacts:
 def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, choices: "Choices") -> "ProfileJob":
     from warpsmith.evaluation import machine_for
     from warpsmith.evaluation.profile import ProfileJob
-    from warpsmith.languages import compile_candidate, find_language
+    from warpsmith.languages import compile_candidate
     from warpsmith.languages.nvcc import CompileOptions
 
     arch = machine_for(choices).arch
@@ -114,10 +114,8 @@ def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, choic
     assert isinstance(made.result.facts, CompileFacts)
     trial = Trial(case=case)
     problem = opened.problem(candidate.direction, trial)
-    plain = find_language(candidate.language).results_preallocated
-    return ProfileJob(
-        task, candidate.direction, trial, problem, made.artifact, candidate.source, made.result.facts, plain
-    )
+    source, language = candidate.source, candidate.language
+    return ProfileJob(task, candidate.direction, trial, problem, made.artifact, source, made.result.facts, language)
 
 
 def _case(task: Task, device: str, name: str | None) -> Case:

@@ -41,7 +41,7 @@ def command(
 ) -> None:
     """Compile a kernel, run it without a GPU on a task's small cases, and say what is wrong with it."""
     from warpsmith.evaluation.check import CheckSubject
-    from warpsmith.languages import compile_candidate, find_language
+    from warpsmith.languages import compile_candidate
     from warpsmith.languages.nvcc import CompileOptions
     from warpsmith.machines.virtual import VirtualMachine
     from warpsmith.tasks.host import open_task
@@ -55,8 +55,7 @@ def command(
         compiled = compile_candidate(candidate, described.signature(candidate.direction), options)
         results = [compiled.result]
         if compiled.artifact is not None:
-            plain = find_language(candidate.language).results_preallocated
-            subject = CheckSubject(described, candidate.direction, opened.problem, plain)
+            subject = CheckSubject(described, candidate.direction, opened.problem, candidate.language)
             results += [_run(subject, trial, compiled.artifact, gpu) for trial in trials]
     print_json(results) if as_json else _print(kernel, results)
     raise typer.Exit(max(EXIT[result.verdict] for result in results))

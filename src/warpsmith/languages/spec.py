@@ -3,11 +3,13 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from warpsmith.languages.cuda import MutationOperator, Space
 from warpsmith.languages.nvcc import Compiled, CompileOptions
 from warpsmith.records import Candidate, Direction, Signature, StageResult, Task
+
+T = TypeVar("T")
 
 
 class Compiler(Protocol):
@@ -47,3 +49,7 @@ class LanguageSpec:
     tags: Callable[[str], tuple[str, ...]]  # techniques that a source shows
     find_signs: Callable[[Candidate, Sequence[str]], StageResult]  # static rules
     mutation_operators: tuple[MutationOperator, ...]
+
+    def passed_results(self, results: Sequence[T]) -> Sequence[T]:
+        """Return the results that a caller passes after the arguments: all or none."""
+        return results if self.results_preallocated else ()

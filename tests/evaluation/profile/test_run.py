@@ -49,8 +49,7 @@ def made(name: str, language: Language) -> ProfileJob:
         assert isinstance(built.result.facts, CompileFacts)
         trial = Trial(case=task.group(Group.SMOKE)[0])
         problem = opened.problem(Direction.FORWARD, trial)
-    plain = language == Language.PLAIN
-    return ProfileJob(task, Direction.FORWARD, trial, problem, built.artifact, source, built.result.facts, plain)
+    return ProfileJob(task, Direction.FORWARD, trial, problem, built.artifact, source, built.result.facts, language)
 
 
 def test_a_seed_on_the_virtual_gpu(job: ProfileJob) -> None:

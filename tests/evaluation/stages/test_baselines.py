@@ -23,7 +23,7 @@ KERNELBENCH = Path(__file__).parents[2] / "foreign" / "kernelbench"
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Baselines and leases of this test."""
-    found = SimpleNamespace(here=lambda: Home(tmp_path / "data", tmp_path / "cache"))
+    found = SimpleNamespace(locate=lambda: Home(tmp_path / "data", tmp_path / "cache"))
     for user in ("evaluation.timing.baselines", "machines.hardware.lease"):
         monkeypatch.setattr(f"warpsmith.{user}.Home", found)
     return tmp_path

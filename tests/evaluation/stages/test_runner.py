@@ -24,7 +24,6 @@ from warpsmith.records import (
     Direction,
     Environment,
     Group,
-    Language,
     Reason,
     Record,
     StageResult,
@@ -260,7 +259,6 @@ def test_a_plan_covers_the_chosen_group_or_the_usual_ones() -> None:
 def test_a_direction_that_a_task_lacks_is_refused(tmp_path: object) -> None:
     with pytest.raises(UsageError, match="sideways"):
         evaluate("softmax", "x", choices=Choices(device="sideways"))
-    assert evaluation().plain is False and CANDIDATE.language == Language.TORCH
 
 
 def test_the_stages_end_where_they_are_told_to_and_leave_out_what_is_left_out() -> None:

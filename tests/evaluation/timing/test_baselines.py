@@ -17,7 +17,7 @@ from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
 from warpsmith.evaluation.timing.zeros import Zeros
 from warpsmith.machines.hardware import Gpu
-from warpsmith.records import MODES, Case, Direction, Dtype, Group
+from warpsmith.records import MODES, Case, Direction, Dtype, Group, Language
 from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.suite import suite_folder
 
@@ -129,7 +129,7 @@ class Beside:
 def timed(tier: Tier, torch: Torch, flush_us: float) -> Baselines:
     opened = open_task("softmax")
     subject = TimingSubject(
-        opened, "softmax", opened.describe(), Direction.FORWARD, Path("x.so"), plain=False, launches=1
+        opened, "softmax", opened.describe(), Direction.FORWARD, Path("x.so"), language=Language.TORCH, launches=1
     )
     timer = Timer(cast(Zeros, None), "H200", "2.11", tier)
     return timer._baselines(subject, CASE, cast(Sitting, Beside(torch)), flush_us)

@@ -28,7 +28,7 @@ folder.mkdir(exist_ok=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of this test, but for the confinement: building it anew takes half a minute."""
     found = Home(tmp_path / "data", tmp_path / "cache")
-    monkeypatch.setattr("warpsmith.evaluation.timing.compiled.Home", SimpleNamespace(here=lambda: found))
+    monkeypatch.setattr("warpsmith.evaluation.timing.compiled.Home", SimpleNamespace(locate=lambda: found))
     return tmp_path
 
 

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -61,9 +62,9 @@ def test_modes_alternate_over_slots_and_warm_calls_do_not_count() -> None:
     assert [slot for slot, _, _ in session.calls] == list(range(len(session.calls)))
 
 
-def test_a_plain_candidate_is_given_its_results() -> None:
+def test_results_that_the_caller_passes_reach_the_session() -> None:
     session = FakeSession([clocks()])
-    sample(session, endless(), Manner(RULE, given=True))
+    sample(session, (replace(call, given=call.problem.native) for call in endless()), MANNER)
     assert {count for _, _, count in session.calls} == {1}
 
 

@@ -21,7 +21,7 @@ from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
 from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks, Mode, Shown
-from warpsmith.records import Case, Direction, Dtype, Group, Reason, Trial
+from warpsmith.records import Case, Direction, Dtype, Group, Language, Reason, Trial
 from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.inputs.values import Values
 from warpsmith.tasks.reference.fresh import outline
@@ -31,7 +31,7 @@ CASE = Case(name="c", group=Group.TIMING, axes={"rows": 512, "cols": 64}, dtype=
 OPENED = open_task("softmax")
 CALL = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
 RECORDED = RepeatableCall(CapturedOperations("", (1, 2, 3), b"operations"), (), (), ())
-SUBJECT = TimingSubject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+SUBJECT = TimingSubject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), Language.TORCH, 1)
 ARENAS = CudaRoom(1 << 20, 1 << 21, 1)
 WRONG = Trouble(Reason.WRONG_VALUE, "off")
 

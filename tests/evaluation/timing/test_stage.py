@@ -29,7 +29,19 @@ from warpsmith.machines.cuda.session import RepeatableCall
 from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks
-from warpsmith.records import Case, Ceilings, Direction, Dtype, Family, Group, Reason, Trial, Twist, Verdict
+from warpsmith.records import (
+    Case,
+    Ceilings,
+    Direction,
+    Dtype,
+    Family,
+    Group,
+    Language,
+    Reason,
+    Trial,
+    Twist,
+    Verdict,
+)
 from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.inputs import FAMILIES, families_of, tensors
 from warpsmith.tasks.reference.fresh import outline, problems
@@ -43,7 +55,7 @@ HONEST, QUEUED = Clocks(16.0, 6.0, 27.0, 400.0), Clocks(12.0, 6.0, 27.0, 400.0)
 LATE, HIDING = Clocks(16.0, 6.0, 60.0, 400.0), Clocks(45.0, 6.0, 56.0, 400.0)
 BUSY = Clocks(16.0, 6.0, 45.0, 400.0)  # 29 µs late; the null candidate's way is 10
 OUTLINE = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
-SUBJECT = TimingSubject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+SUBJECT = TimingSubject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), Language.TORCH, 1)
 ARENAS = Room(1 << 20, 1 << 21, 1)
 RECORDED = RepeatableCall(CapturedOperations("", (0, 0, 0), b""), (), (), (), host_us=6.0)
 
@@ -219,7 +231,7 @@ def test_every_kind_of_input_takes_its_turn_in_the_timed_calls(task: str, monkey
     monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
     opened = open_task(task)
     case = opened.describe().group(Group.SMOKE)[0]
-    subject = TimingSubject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+    subject = TimingSubject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), Language.TORCH, 1)
     orders, kinds = set[tuple[str, ...]](), subject.kinds(case)
     assert kinds[0] == "usual" and {
         "peaked",
@@ -246,7 +258,7 @@ def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(
     opened = open_task(task)
     described = opened.describe()
     case = min(described.group(Group.SMOKE), key=lambda one: prod(one.axes.values()))
-    subject = TimingSubject(opened, task, described, direction, Path("x.so"), False, 1)
+    subject = TimingSubject(opened, task, described, direction, Path("x.so"), Language.TORCH, 1)
     forward = direction is Direction.FORWARD
     first, second = (list(islice(subject.others(case), 4)) for _ in range(2))
     for kinds in (first, second):
@@ -270,7 +282,7 @@ def test_every_family_that_the_task_is_checked_with_comes_at_timed_shapes(
     monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *_: repeat(OUTLINE))
     opened = open_task(task)
     described = opened.describe()
-    subject = TimingSubject(opened, task, described, Direction.FORWARD, Path("x.so"), False, 1)
+    subject = TimingSubject(opened, task, described, Direction.FORWARD, Path("x.so"), Language.TORCH, 1)
     cases = [case for case in described.group(Group.TIMING) if case.dtype is Dtype.FLOAT32]
     expected = {one for one in families_of(described, Dtype.FLOAT32) if not FAMILIES[one].large} - {Family.NORMAL}
     streams = [subject.others(case) for case in cases]
@@ -287,7 +299,14 @@ def test_some_of_the_other_inputs_are_scaled_where_several_are_multiplied(monkey
     monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *_: repeat(OUTLINE))
     for task, expected in (("attention", True), ("linear", False)):
         opened = open_task(task)
-        subject = TimingSubject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), False, 1)
+        subject = TimingSubject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), Language.TORCH, 1)
         for case in opened.describe().group(Group.SMOKE):
             twists = {trial.twist for trial, _ in islice(subject.others(case), 120)}
             assert (Twist.SCALED in twists) == (expected and case.dtype is Dtype.FLOAT32)
+
+
+@pytest.mark.parametrize(("language", "count"), [(Language.TORCH, 0), (Language.PLAIN, 1)])
+def test_a_language_says_whether_a_timed_call_passes_its_results(language: Language, count: int) -> None:
+    subject = replace(SUBJECT, language=language)
+    call = subject.timed_call(Trial(case=CASE), OUTLINE, lambda _call, _shown: None)
+    assert len(call.given) == count and call.kind == kind_of(Trial(case=CASE))

@@ -120,7 +120,7 @@ def test_it_is_right_on_the_virtual_gpu(seed: Seed, compiled: Mapping[str, Compi
     artifact, gpu = compiled[seed.name].artifact, describe("H200")
     assert artifact is not None
     program = suite_program(seed.task.name)
-    subject = CheckSubject(seed.task, seed.direction, partial(problem, program), seed.language == Language.PLAIN)
+    subject = CheckSubject(seed.task, seed.direction, partial(problem, program), seed.language)
     signature = seed.task.signature(seed.direction)
     for trial in turned(seed):
         with VirtualSession(artifact, seed.direction.value, signature, gpu) as session:

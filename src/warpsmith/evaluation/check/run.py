@@ -13,9 +13,21 @@ from warpsmith.evaluation.check.fault import Fault, Looked, findings_of, look
 from warpsmith.evaluation.check.plan import PlannedCall
 from warpsmith.evaluation.check.seen import PassedCall, cases_of
 from warpsmith.evaluation.check.threads import one_thread
+from warpsmith.languages import find_language
 from warpsmith.machines import CheckLimits
 from warpsmith.machines.worker import Mode, Session, Shown
-from warpsmith.records import Case, CaseCheck, CheckFacts, Direction, Finding, StageResult, Task, Trial, Verdict
+from warpsmith.records import (
+    Case,
+    CaseCheck,
+    CheckFacts,
+    Direction,
+    Finding,
+    Language,
+    StageResult,
+    Task,
+    Trial,
+    Verdict,
+)
 from warpsmith.tasks.inputs import KeyedRandom, input_seed
 from warpsmith.tasks.reference import Problem
 
@@ -28,12 +40,12 @@ Solve = Callable[[Direction, Trial], Problem]
 
 @dataclass(frozen=True)
 class CheckSubject:
-    """What is checked: one direction of a task, how its problems are made, and whether results are given to it."""
+    """What is checked: one direction of a task, how its problems are made, and the language of its kernel."""
 
     task: Task
     direction: Direction
     solve: Solve
-    plain: bool = False
+    language: str = Language.TORCH
 
 
 @dataclass(frozen=True)
@@ -120,7 +132,7 @@ def _call(
     subject: CheckSubject, step: PlannedCall, problem: Problem, session: Session, number: int
 ) -> tuple[Shown, Looked]:
     """Make one call and look at it."""
-    given = problem.native if subject.plain else ()
+    given = find_language(subject.language).passed_results(problem.native)
     mode = MODES[number % len(MODES)]  # by turns: a result that is late shows behind the gate alone
     timed = secrets.randbelow(TIMED_IN) == 0
     shown = session.call(problem.arguments, given=given, slot=step.slot, mode=mode, timed=timed)

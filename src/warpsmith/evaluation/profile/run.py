@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from warpsmith.evaluation.profile import counted, resources, virtual
 from warpsmith.evaluation.profile.activity import activity
 from warpsmith.evaluation.profile.ncu import MOST_LAUNCHES, Counted, ProfiledKernel, Refusal, count
+from warpsmith.languages import find_language
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.cuda import Walls
 from warpsmith.machines.hardware import floor_us
@@ -18,6 +19,7 @@ from warpsmith.records import (
     CompileFacts,
     Direction,
     KernelProfile,
+    Language,
     MeasuredTime,
     ModelledTime,
     PassedOver,
@@ -47,7 +49,7 @@ class ProfileJob:
     artifact: Path
     source: str
     compiled: CompileFacts
-    plain: bool = False
+    language: str = Language.TORCH
 
     @property
     def signature(self) -> Signature:
@@ -55,13 +57,14 @@ class ProfileJob:
         return self.task.signature(self.direction)
 
     def values(self) -> tuple[Value, ...]:
-        """The arguments as they cross into a worker; a plain kernel is given its results too."""
+        """Return the arguments for a worker, and the results that the language passes."""
         import torch
 
         from warpsmith.machines.worker import to_raw, to_values
 
-        given = [to_raw(torch.zeros_like(result).cpu()) for result in self.problem.native] if self.plain else []
-        return (*to_values(self.problem.arguments, self.signature), *given)
+        given = find_language(self.language).passed_results(self.problem.native)
+        zeros = [to_raw(torch.zeros_like(result).cpu()) for result in given]
+        return (*to_values(self.problem.arguments, self.signature), *zeros)
 
 
 def profile_cuda(job: ProfileJob, toolchain: Toolchain, ceilings: Ceilings, trust: bool = False) -> ProfileFacts:

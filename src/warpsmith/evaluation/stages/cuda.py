@@ -93,7 +93,8 @@ def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCoun
         calling(),
     ):
         session.use(room)
-        asked = CheckSubject(evaluation.task, direction, partial(machine.solve, evaluation.opened), evaluation.plain)
+        solve, language = partial(machine.solve, evaluation.opened), evaluation.candidate.language
+        asked = CheckSubject(evaluation.task, direction, solve, language)
         found = check(asked, steps, session, machine.limits).result
         if found.verdict is Verdict.PASS and timed:
             attempt = _capture(evaluation, session, subject, timed)
@@ -200,8 +201,8 @@ def _subject(evaluation: Evaluation, artifact: Artifact, launches: int) -> "Time
     from warpsmith.evaluation.timing import TimingSubject as Timed
 
     direction = evaluation.candidate.direction
-    path, plain = artifact.path, evaluation.plain
-    return Timed(evaluation.opened, evaluation.target, evaluation.task, direction, path, plain, launches)
+    path, language = artifact.path, evaluation.candidate.language
+    return Timed(evaluation.opened, evaluation.target, evaluation.task, direction, path, language, launches)
 
 
 def timer_for(machine: CudaMachine, torch_version: str, choices: Choices) -> "Timer":

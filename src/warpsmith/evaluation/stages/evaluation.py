@@ -8,7 +8,6 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from warpsmith.base import HarnessError
 from warpsmith.evaluation.check import PassedCall
 from warpsmith.evaluation.choices import Choices
-from warpsmith.languages import find_language
 from warpsmith.machines import Machine
 from warpsmith.machines.hardware import Need
 from warpsmith.records import Candidate, Record, Signature, StageResult, Task
@@ -34,11 +33,6 @@ class Evaluation:
     def signature(self) -> Signature:
         """The direction's signature."""
         return self.task.signature(self.candidate.direction)
-
-    @property
-    def plain(self) -> bool:
-        """Whether the caller passes result tensors to the candidate."""
-        return find_language(self.candidate.language).results_preallocated
 
     def adding(self, result: StageResult) -> "Evaluation":
         """Return the evaluation with one more stage in its record."""

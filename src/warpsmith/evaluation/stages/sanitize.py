@@ -9,6 +9,7 @@ from pathlib import Path
 
 from warpsmith.evaluation.check import SanitizerReport, read_sanitizer, work
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, StageOutcome
+from warpsmith.languages import find_language
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.hardware import calling
 from warpsmith.machines.worker import CudaSandbox, Observation
@@ -94,7 +95,8 @@ def _report(evaluation: Evaluation, artifact: Artifact, program: Path, tool: str
     direction = evaluation.candidate.direction
     seed = input_seed(KeyedRandom(evaluation.seed, "sanitize"))
     problem = evaluation.opened.problem(direction, Trial(case=case, seed=seed))
-    values = to_values([*problem.arguments, *(problem.native if evaluation.plain else ())])
+    given = find_language(evaluation.candidate.language).passed_results(problem.native)
+    values = to_values([*problem.arguments, *given])
     home = program.resolve().parent
     sandbox = CudaSandbox(
         Toolchain.find().runtime.parent,

@@ -66,7 +66,7 @@ def _check(evaluation: Evaluation, artifact: Artifact, machine: VirtualMachine, 
     from warpsmith.evaluation.check import CheckSubject, check
 
     direction = evaluation.candidate.direction
-    subject = CheckSubject(evaluation.task, direction, evaluation.opened.problem, evaluation.plain)
+    subject = CheckSubject(evaluation.task, direction, evaluation.opened.problem, evaluation.candidate.language)
     steps = plan_calls(evaluation, machine, is_brief)
     with machine.session(artifact.path, direction, evaluation.signature, evaluation.choices.call_s) as session:
         return check(subject, steps, session, machine.limits)

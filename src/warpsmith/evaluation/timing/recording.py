@@ -70,13 +70,14 @@ def _record(
 ) -> RepeatableCall | Trouble | Unrepeated:
     hosts_us = []
     for mode, (trial, other) in zip(BEFORE, subject.others(case), strict=False):
-        shown = one(session, other, examine(trial), mode, subject.plain)
+        shown = one(session, subject.timed_call(trial, other, examine(trial)), mode)
         if isinstance(shown, Trouble):
             return shown
         hosts_us += [shown.clocks.host_us] if shown.clocks and mode is Mode.IDLE else []
     trial, call = next(subject.calls(case))
-    shown, recorded = session.record(call.arguments, call.native if subject.plain else ())
-    if trouble := shown.trouble or examine(trial)(call, shown):
+    timed = subject.timed_call(trial, call, examine(trial))
+    shown, recorded = session.record(call.arguments, timed.given)
+    if trouble := shown.trouble or timed.examine(call, shown):
         return trouble
     if isinstance(recorded, str):
         return Unrepeated(recorded)

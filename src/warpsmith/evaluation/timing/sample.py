@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from torch import Tensor
+
 from warpsmith.base import median, quantile
 from warpsmith.evaluation.timing.rules import Doubt, hidden_work, least_confirmed, slack_us, undisturbed
 from warpsmith.evaluation.timing.stop import StopRule
@@ -27,11 +29,12 @@ MOST_TURNS, PATIENCE, LEAST_TURNS = 4, 4, 3
 
 @dataclass(frozen=True)
 class TimedCall:
-    """A call to be made, how its results are examined, and the kind of its inputs."""
+    """A call to time, its examination, its kind of input, and the results that the caller passes."""
 
     problem: Problem
     examine: Examine
     kind: str = USUAL
+    given: Sequence[Tensor] = ()
 
 
 Calls = Iterator[TimedCall]
@@ -122,14 +125,13 @@ class Samples:
 
 @dataclass(frozen=True)
 class Manner:
-    """How calls are made: when to stop, cold or warm, with results given, and the zero of the clocks.
+    """How calls are made: when to stop, cold or warm, and the zero of the clocks.
 
     The rule holds for each kind of input by itself.
     """
 
     rule: StopRule
     cold: bool = True
-    given: bool = False
     null: Null | None = None  # none: no call needs to be confirmed
     kinds: tuple[str, ...] = (USUAL,)
 
@@ -161,7 +163,7 @@ def sample(session: Session, calls: Calls, manner: Manner, others: Calls | None 
         turns = turns or RANDOM.sample(TURNS, len(TURNS))  # in no order that a kernel could count on
         mode, is_other = turns[-1], next(places)
         call = next(others if others and is_other else calls)
-        shown = one(session, call.problem, call.examine, mode, manner.given, number, manner.cold)
+        shown = one(session, call, mode, number, manner.cold)
         if isinstance(shown, Trouble):
             return shown
         if not is_other:
@@ -179,9 +181,7 @@ def _places(wanted: bool) -> Iterator[bool]:
         yield from (place in chosen for place in range(DOZEN))
 
 
-def one(
-    session: Session, call: Problem, examine: Examine, mode: Mode, given: bool, slot: int = 0, cold: bool = True
-) -> Shown | Trouble:
-    """One call, examined."""
-    shown = session.call(call.arguments, call.native if given else (), slot=slot, mode=mode, cold=cold)
-    return shown.trouble or examine(call, shown) or shown
+def one(session: Session, call: TimedCall, mode: Mode, slot: int = 0, cold: bool = True) -> Shown | Trouble:
+    """Make and examine one call."""
+    shown = session.call(call.problem.arguments, call.given, slot=slot, mode=mode, cold=cold)
+    return shown.trouble or call.examine(call.problem, shown) or shown

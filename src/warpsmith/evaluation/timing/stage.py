@@ -20,10 +20,10 @@ from warpsmith.evaluation.timing.baselines import (
 from warpsmith.evaluation.timing.host import Host
 from warpsmith.evaluation.timing.recording import Recordings
 from warpsmith.evaluation.timing.rules import Doubt
-from warpsmith.evaluation.timing.sample import Examine, Manner, TimedCall
+from warpsmith.evaluation.timing.sample import Examine, Manner
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stop import StopRule
-from warpsmith.evaluation.timing.subject import TimingSubject, kind_of
+from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.evaluation.timing.verdict import Judged, judged, least
 from warpsmith.evaluation.timing.window import Windows
 from warpsmith.evaluation.timing.zeros import Zeros
@@ -87,9 +87,9 @@ class Timer:
         outline = subject.outline(case)
         claimed = self.tier == "claim" and case.group is not Group.HELDOUT  # of those the gap is what matters
         rule = SEARCH if self.tier == "search" else CLAIM if claimed else FEWER
-        manner = Manner(rule, self.cache == "cold", subject.plain, kinds=subject.kinds(case))
+        manner = Manner(rule, self.cache == "cold", kinds=subject.kinds(case))
         usual, others = (
-            (TimedCall(call, examine(trial), kind_of(trial)) for trial, call in drawn(case))
+            (subject.timed_call(trial, call, examine(trial)) for trial, call in drawn(case))
             for drawn in (subject.calls, subject.others)
         )
         making = Windows(sitting, self.zeros, usual, manner, recorded, others)

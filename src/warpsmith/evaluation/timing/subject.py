@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from warpsmith.evaluation.timing.sample import USUAL
+from warpsmith.evaluation.timing.sample import USUAL, Examine, TimedCall
+from warpsmith.languages import find_language
 from warpsmith.records import Case, Direction, Dtype, Family, Task, Trial, Twist
 from warpsmith.tasks.host import OpenTask
 from warpsmith.tasks.inputs import FAMILIES, SEED_BITS, families_of
@@ -31,7 +32,7 @@ class TimingSubject:
     task: Task
     direction: Direction
     artifact: Path
-    plain: bool
+    language: str
     launches: int  # a call's, as the virtual GPU counted them
     _turns: dict[Dtype, list[Family]] = field(default_factory=dict, compare=False, repr=False)
     _outlines: dict[str, Problem] = field(default_factory=dict, compare=False, repr=False)
@@ -39,6 +40,11 @@ class TimingSubject:
     def calls(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
         """Yield fresh calls of a case without end, to be timed: by turns one of each kind of input, in secret order."""
         return self._drawn(lambda: self._counted(case))
+
+    def timed_call(self, trial: Trial, problem: Problem, examine: Examine) -> TimedCall:
+        """Return a call with its kind of input and the results that the language passes."""
+        given = find_language(self.language).passed_results(problem.native)
+        return TimedCall(problem, examine, kind_of(trial), given)
 
     def kinds(self, case: Case) -> tuple[str, ...]:
         """Return the kinds of input that are timed, usual ones first. The slowest counts."""

@@ -3,6 +3,7 @@
 import time
 
 from warpsmith.evaluation.check import CheckSubject, look
+from warpsmith.languages import find_language
 from warpsmith.machines.virtual import Description
 from warpsmith.machines.worker import Session, Shown
 from warpsmith.records import StageResult, Trial, Verdict, VirtualFacts
@@ -13,7 +14,8 @@ STAGE = "virtual"
 def run_virtual(subject: CheckSubject, trial: Trial, session: Session, gpu: Description) -> StageResult:
     """PASS, or what is wrong; SKIP where the virtual GPU itself lacks an instruction."""
     problem, started = subject.solve(subject.direction, trial), time.perf_counter()
-    shown = session.call(problem.arguments, given=problem.native if subject.plain else ())
+    given = find_language(subject.language).passed_results(problem.native)
+    shown = session.call(problem.arguments, given=given)
     looked = look(shown, problem, subject.task, subject.direction, trial)
     fault = looked.fault
     return StageResult(

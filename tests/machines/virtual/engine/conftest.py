@@ -250,7 +250,7 @@ def nvcc() -> Any:
     toolchain = Toolchain.find()
 
     def compile_ptx(text: str, arch: str = "compute_90a", flags: tuple[str, ...] = ()) -> str:
-        target = Home.here().cache / "test-artifacts" / f"{digest(arch, text, *flags)}.ptx"
+        target = Home.locate().cache / "test-artifacts" / f"{digest(arch, text, *flags)}.ptx"
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             source = target.with_suffix(".cu")
