@@ -21,8 +21,12 @@ def lazy_members(package: str) -> Callable[[str], object]:
     def load(name: str) -> object:
         if name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found: object = getattr(importlib.import_module(homes()[name]), name)
-        setattr(sys.modules[package], name, found)
+        home = importlib.import_module(homes()[name])
+        # The import makes the submodule an attribute of the package. A member with the name of its submodule would be
+        # hidden by it, so all members of the submodule are set at once.
+        for member in (member for member, place in homes().items() if place == home.__name__):
+            setattr(sys.modules[package], member, getattr(home, member))
+        found: object = getattr(home, name)
         return found
 
     return load
