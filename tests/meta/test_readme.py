@@ -68,5 +68,5 @@ def test_every_line_works(workplace: Path, capsys: pytest.CaptureFixture[str]) -
         if out:
             Path(out).write_text(shown.out)
     names = {str(path.relative_to(workplace)) for path in workplace.rglob("*") if path.is_file()}
-    assert {"r.svg", "R.jsonl", "report.html", "DIR/ask.json", "PACKAGE/pyproject.toml"} <= names
+    assert {"R.jsonl", "report.html", "DIR/ask.json", "PACKAGE/pyproject.toml"} <= names
     assert re.search(r'"verdict":"pass"', Path("R.jsonl").read_text())
