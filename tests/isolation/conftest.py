@@ -1,4 +1,4 @@
-"""A child that tries one thing, confined by a judge of either kind: this process, and an ordinary user."""
+"""A child that tries one thing, started by this user, by an ordinary one, and by one with subordinate ids."""
 
 import errno
 import functools
@@ -8,15 +8,34 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.isolation import ordinary
 
 from warpsmith.base.native import build_native
-from warpsmith.isolation import ChildOutcome, Policy, ProcessLimits, child, probe_confinement, run
+from warpsmith.isolation import (
+    ChildOutcome,
+    Policy,
+    ProcessLimits,
+    child,
+    launcher as launcher_module,
+    probe_confinement,
+    run,
+)
 from warpsmith.isolation.launcher import launcher
+from warpsmith.isolation.subordinate import SubordinateIds
 
 PROGRAMS = Path(__file__).parent / "programs"
 ORDINARY_UID = 1000
+START = subprocess.Popen
+SUBORDINATE_IDS = SubordinateIds(
+    uid=ordinary.FIRST_SUBORDINATE,
+    gid=ordinary.FIRST_SUBORDINATE,
+    count=ordinary.SUBORDINATES,
+    newuidmap=Path("/usr/bin/newuidmap"),
+    newgidmap=Path("/usr/bin/newgidmap"),
+)
 Attempt = Callable[..., ChildOutcome]
 
 
@@ -38,16 +57,30 @@ def own_places() -> None:
         pytest.skip("without a mount namespace the modes of folders decide")
 
 
-@pytest.fixture(params=["own", "ordinary"])
-def judge(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, commons: Path) -> str:
-    """Children are started by this user, and, where it is root, by an ordinary one too."""
+@pytest.fixture(params=["own", "ordinary", "subordinate"])
+def judge(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, commons: Path) -> Iterator[str]:
+    """Start children as this user, and, if it is root, as an ordinary one without and with subordinate ids."""
     if request.param == "ordinary" and os.geteuid() == 0:
         if not _can_become(ORDINARY_UID):
             pytest.skip(f"this machine maps no uid {ORDINARY_UID}")
         popen = functools.partial(subprocess.Popen, user=ORDINARY_UID, group=ORDINARY_UID, extra_groups=[])
         monkeypatch.setattr(child.subprocess, "Popen", popen)
         monkeypatch.setattr(child, "launcher", lambda: commons / "launcher")
-    return str(request.param)
+    if request.param == "subordinate":
+        if reason := ordinary.reason_to_skip(with_subordinate_ids=True):
+            pytest.skip(reason)
+        with ordinary.prefix_of_ordinary_user(commons, with_subordinate_ids=True) as prefix:
+            monkeypatch.setattr(child.subprocess, "Popen", functools.partial(_start_after, prefix))
+            monkeypatch.setattr(child, "launcher", lambda: commons / "launcher")
+            monkeypatch.setattr(launcher_module, "find_subordinate_ids", lambda: SUBORDINATE_IDS)
+            yield request.param
+        return
+    yield request.param
+
+
+def _start_after(prefix: list[str], argv: list[str], **options: Any) -> "subprocess.Popen[bytes]":
+    """Start the launcher behind words that replace themselves by it, so that its parent is this process."""
+    return START([*prefix, *argv], **{**options, "env": {"PATH": os.environ["PATH"]}})
 
 
 def _can_become(uid: int) -> bool:
@@ -61,8 +94,9 @@ def _can_become(uid: int) -> bool:
 def workspace(judge: str) -> Iterator[Path]:
     """An empty folder that belongs to the judge."""
     folder = Path(tempfile.mkdtemp(prefix="warpsmith-test-"))
-    if judge == "ordinary" and os.geteuid() == 0:
-        os.chown(folder, ORDINARY_UID, ORDINARY_UID)
+    if judge != "own" and os.geteuid() == 0:
+        uid = ordinary.UID if judge == "subordinate" else ORDINARY_UID
+        os.chown(folder, uid, uid)
     yield folder
     shutil.rmtree(folder)
 

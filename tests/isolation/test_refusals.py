@@ -25,9 +25,9 @@ from warpsmith.isolation.launcher import launcher
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from warpsmith.isolation import Limits, Policy, run
+from warpsmith.isolation import Policy, ProcessLimits, run
 program, *read = sys.argv[1:]
-policy = Policy(read=tuple(map(Path, read)), limits=Limits(wall_s=10, memory_bytes=128 << 20))
+policy = Policy(read=tuple(map(Path, read)), limits=ProcessLimits(wall_s=10, memory_bytes=128 << 20))
 runs = [run([program, *words], policy) for words in
         (["leave_behind"], ["private_pages"], ["write", "mine"], ["write", "/usr/planted"], ["list", "/home"], ["tcp"])]
 print(json.dumps({

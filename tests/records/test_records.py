@@ -12,6 +12,7 @@ from warpsmith.records import (
     CheckFacts,
     CompileFacts,
     Confined,
+    ConfinementForm,
     Direction,
     Environment,
     Finding,
@@ -25,6 +26,7 @@ from warpsmith.records import (
     Task,
     Verdict,
 )
+from warpsmith.records.environment import FORMS
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = sorted((ROOT / "tests" / "golden").glob("*.json"))
@@ -143,8 +145,15 @@ def test_facts_are_told_apart_by_stage() -> None:
 
 
 def test_confinement_floor() -> None:
-    assert Confined(achieved=("landlock", "seccomp", "uid", "net_ns")).at_floor
+    assert Confined(achieved=("landlock", "seccomp", "uid", "net_ns")).form is ConfinementForm.OTHER_USER
     assert not Confined(achieved=("landlock", "seccomp"), missing=("uid: not permitted",)).at_floor
+
+
+@pytest.mark.parametrize("part", ["", *FORMS[ConfinementForm.NAMESPACES]])
+def test_without_another_user_every_namespace_is_needed(part: str) -> None:
+    achieved = Confined(achieved=tuple(FORMS[ConfinementForm.NAMESPACES] - {part}))
+    assert achieved.form is (None if part else ConfinementForm.NAMESPACES)
+    assert achieved.at_floor is not bool(part)
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.name)

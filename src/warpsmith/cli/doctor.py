@@ -86,15 +86,17 @@ def _compiler() -> ProbeResult:
 
 
 def _confinement() -> ProbeResult:
-    from warpsmith.isolation import probe_confinement
+    from warpsmith.isolation import find_raising_command, probe_confinement
 
     found = probe_confinement()
-    achieved, missing = ", ".join(found.achieved), "; ".join(found.missing)
+    achieved, missing = ", ".join(found.achieved) or "none", "; ".join(found.missing)
+    command = find_raising_command(found)
     if not found.at_floor:
         remedy = f"untrusted kernels are refused without --trust ({missing})"
-        return ProbeResult(PartState.MISSING, achieved or "none", remedy)
+        return ProbeResult(PartState.MISSING, achieved, f"{command}\n{remedy}" if command else remedy)
     state = PartState.PARTIAL if missing else PartState.OK
-    return ProbeResult(state, achieved, missing and f"refused here: {missing}")
+    remedies = [command and f"for the stronger form: {command}", missing and f"refused here: {missing}"]
+    return ProbeResult(state, f"{found.form}: {achieved}", "\n".join(one for one in remedies if one))
 
 
 def _profiler() -> ProbeResult:
@@ -163,5 +165,5 @@ def command(as_json: Json = False) -> None:
     out = console()
     for part in parts:
         out.print(coloured((f"{part.state:<7}", COLOURS[part.state]), f"  {part.name:<18}{part.found}"))
-        if part.remedy:
-            out.print(f"{'':27}→ {part.remedy}", style="dim")
+        for line in part.remedy.splitlines():
+            out.print(f"{'':27}→ {line}", style="dim")

@@ -272,7 +272,7 @@ def _fault(stage: str, error: Exception, started: float) -> StageResult:
 def _unconfined(record: Record) -> StageResult:
     missing = "; ".join(record.environment.confined.missing) or "nothing was achieved"
     detail = (
-        f"This machine does not give Landlock, seccomp and another uid ({missing}), so untrusted code is not run. "
-        "--trust runs it all the same."
+        f"This machine gives neither form of confinement that untrusted code needs ({missing}). "
+        "`warpsmith doctor` names the command that changes this; --trust runs the kernel all the same."
     )
     return StageResult(stage="confine", verdict=Verdict.FAULT, reason=Reason.UNCONFINED, detail=detail)

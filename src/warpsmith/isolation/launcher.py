@@ -9,6 +9,7 @@ from warpsmith.base import build_native
 from warpsmith.isolation.cgroup import divisible
 from warpsmith.isolation.paths import INHERITED, inherited_paths, view
 from warpsmith.isolation.policy import Policy
+from warpsmith.isolation.subordinate import SubordinateIds, find_subordinate_ids
 
 NATIVE = Path(__file__).parent / "native"
 ENVIRONMENT = {
@@ -58,8 +59,21 @@ def _pairs(argv: Sequence[str], policy: Policy, files: Sequence[int]) -> Iterato
     yield "seccomp", policy.seccomp
     yield "devices", str(int(policy.devices))
     yield "cgroup", str(divisible() or "")
+    yield from _subordinate_pairs(find_subordinate_ids())
     yield "judge", str(os.getpid())
     yield "wall_s", repr(float(limits.wall_s))
     yield "address_space", str(int(limits.address_space))
     for name in ("cpu_s", "memory_bytes", "processes", "open_files", "file_bytes", "output_bytes"):
         yield name, str(getattr(limits, name))
+
+
+def _subordinate_pairs(found: SubordinateIds | str) -> Iterator[tuple[str, str]]:
+    """Yield the user's subordinate ids, or why there are none."""
+    if isinstance(found, str):
+        yield "subordinate_refusal", found
+        return
+    yield "subordinate_uid", str(found.uid)
+    yield "subordinate_gid", str(found.gid)
+    yield "subordinate_count", str(found.count)
+    yield "newuidmap", str(found.newuidmap)
+    yield "newgidmap", str(found.newgidmap)

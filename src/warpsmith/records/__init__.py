@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from warpsmith.base.lazy import lazy_members
 from warpsmith.records.candidate import Candidate, Language
 from warpsmith.records.dtype import Dtype, Numbers
-from warpsmith.records.environment import Confined, Environment
+from warpsmith.records.environment import Confined, ConfinementForm, Environment
 from warpsmith.records.facts import (
     CaseCheck,
     CaseTiming,
@@ -81,6 +81,7 @@ __all__ = [
     "Checker",
     "CompileFacts",
     "Confined",
+    "ConfinementForm",
     "Direction",
     "Dtype",
     "Environment",

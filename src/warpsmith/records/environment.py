@@ -1,20 +1,44 @@
 """Where a record was made: hardware, software, and how well the candidate was confined."""
 
 from datetime import datetime
+from enum import StrEnum
 
 from warpsmith.records.model import Model, Name
 
 
+class ConfinementForm(StrEnum):
+    """A combination of parts that is enough for untrusted code (design/confinement.md)."""
+
+    OTHER_USER = "another user"
+    NAMESPACES = "namespaces of the same user"
+
+
+# In order of strength. Landlock and seccomp hold in both; the first form separates the child from its user's files and
+# processes by its user id, the second by what it can see and name.
+FORMS = {
+    ConfinementForm.OTHER_USER: {"landlock", "seccomp", "uid"},
+    ConfinementForm.NAMESPACES: {
+        *("landlock", "seccomp", "capabilities", "no_new_privs"),
+        *("user_ns", "pid_ns", "mount_ns", "ipc_ns", "readonly_root", "private_tmp"),
+    },
+}
+
+
 class Confined(Model):
-    """What confinement a child really got; `missing` says what the machine refused and why."""
+    """The parts of confinement that a child got, and those that the machine refused, with the reason."""
 
     achieved: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
     @property
+    def form(self) -> ConfinementForm | None:
+        """The strongest form that holds, or None if no form does."""
+        return next((form for form, parts in FORMS.items() if parts <= set(self.achieved)), None)
+
+    @property
     def at_floor(self) -> bool:
-        """Whether untrusted code may be graded: Landlock, seccomp and another uid."""
-        return {"landlock", "seccomp", "uid"} <= set(self.achieved)
+        """Whether untrusted code may be evaluated: one of the two forms holds."""
+        return self.form is not None
 
 
 class Environment(Model):

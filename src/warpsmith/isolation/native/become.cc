@@ -163,7 +163,7 @@ void become(const Spec& spec, const Owner& owner, const Place& place, Report rep
   report.part("rlimits", set_limits(spec, others), "setrlimit");
   const bool changed = owner.change && change_user(owner);
   if (owner.change) report.part("uid", changed, "setresuid");
-  else report.missing("uid", geteuid() ? "only root can become somebody else" : "no other uid is mapped");
+  else report.missing("uid", owner.refusal);
   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);  // after the change of user, which clears it
   if (!place.user_namespace) enter_user_namespace(owner, &report);

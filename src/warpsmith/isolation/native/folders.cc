@@ -18,6 +18,15 @@ int add_one(const char*, const struct stat* found, int, struct FTW*) {
   return found_bytes += 512 * static_cast<uint64_t>(found->st_blocks), 0;
 }
 
+Given returned;  // what `return_one` needs
+
+int return_one(const char* path, const struct stat* found, int type, struct FTW*) {
+  if (found->st_uid != returned.child) return 0;
+  (void)!lchown(path, returned.uid, returned.gid);
+  if (type == FTW_D || type == FTW_DNR) (void)!chmod(path, (found->st_mode & 07777) | S_IRWXU);
+  return 0;
+}
+
 uint64_t folder_bytes(const Spec& spec) {
   found_bytes = 0;
   for (const Bind& bind : spec.binds)
@@ -31,10 +40,11 @@ bool Folders::give(const Spec& spec, const Owner& owner, std::string* error) {
   before_bytes_ = folder_bytes(spec);
   for (const Bind& bind : spec.binds) {
     struct stat before;
-    if (!bind.write || !owner.change) continue;
-    if (lstat(bind.path.c_str(), &before) != 0 || lchown(bind.path.c_str(), owner.uid, owner.gid) != 0)
+    if (!bind.write) continue;
+    if (lstat(bind.path.c_str(), &before) != 0 ||
+        (owner.change && lchown(bind.path.c_str(), owner.uid, owner.gid) != 0))
       return *error = bind.path + " cannot be given to the child: " + strerror(errno), false;
-    given_.push_back({bind.path, before.st_uid, before.st_gid});
+    given_.push_back({bind.path, owner.uid, before.st_uid, before.st_gid});
   }
   return true;
 }
@@ -59,7 +69,11 @@ uint64_t Folders::written_bytes(const Spec& spec) const {
 }
 
 void Folders::take_back() {
-  for (const Given& one : given_) (void)!lchown(one.path.c_str(), one.uid, one.gid);
+  // With what the child made in them: an ordinary user could not delete a folder of a subordinate id, or a closed one.
+  for (const Given& one : given_) {
+    returned = one;
+    nftw(one.path.c_str(), return_one, 16, FTW_PHYS | FTW_MOUNT);
+  }
   if (!scratch_.empty()) nftw(scratch_.c_str(), remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 

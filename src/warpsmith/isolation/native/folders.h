@@ -9,6 +9,12 @@
 
 namespace warpsmith {
 
+// A folder that belongs to the child while it lives, and its owner before.
+struct Given {
+  std::string path;
+  unsigned int child = 0, uid = 0, gid = 0;
+};
+
 class Folders {
  public:
   // The writable folders become the child's; what lies in them stays whose it is.
@@ -17,14 +23,10 @@ class Folders {
   bool make_scratch(Spec* spec, const Owner& owner, std::string* error);
   // What the writable folders have grown by since the child got them.
   uint64_t written_bytes(const Spec& spec) const;
-  // Once nobody of the tree is left.
+  // Once no process of the tree is left: the folders and what the child made in them get the owner of before.
   void take_back();
 
  private:
-  struct Given {
-    std::string path;
-    unsigned int uid, gid;
-  };
   std::vector<Given> given_;
   std::string scratch_;
   uint64_t before_bytes_ = 0;

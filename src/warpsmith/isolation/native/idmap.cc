@@ -16,6 +16,7 @@
 namespace warpsmith {
 namespace {
 
+constexpr uint64_t kCopied_bytes = 32 << 20;  // of one path
 constexpr char kProc[] = "/new/proc/";  // our own, where our pids are numbered as we see them
 
 bool write_map(pid_t pid, const char* name, unsigned int on_disk, unsigned int shown) {
@@ -59,15 +60,15 @@ bool copy_one(const files::path& from, const files::path& to, const Owner& owner
 }
 
 // What lies under `from`, itself first, unless it is too much.
-bool list_tree(const files::path& from, uint64_t most_bytes, std::vector<files::path>* found) {
+bool list_tree(const files::path& from, std::vector<files::path>* found) {
   std::error_code error;
   uint64_t bytes = 0;
   found->push_back(from);
-  if (files::is_regular_file(from, error)) return files::file_size(from, error) <= most_bytes || (errno = EFBIG, false);
+  if (files::is_regular_file(from, error)) return files::file_size(from, error) <= kCopied_bytes || (errno = EFBIG, false);
   for (const auto& entry : files::recursive_directory_iterator(from, error)) {
     if (entry.is_regular_file(error) && !entry.is_symlink(error)) bytes += entry.file_size(error);
     bytes += 4096;
-    if (bytes > most_bytes) return errno = EFBIG, false;
+    if (bytes > kCopied_bytes) return errno = EFBIG, false;
     found->push_back(entry.path());
   }
   return !error || (errno = error.value(), false);
@@ -96,9 +97,14 @@ bool bind_as(const std::string& from, const std::string& to, const Owner& owner)
   return bound;
 }
 
-bool copy_as(const std::string& from, const std::string& to, const Owner& owner, uint64_t most_bytes) {
+bool is_copyable(const std::string& path) {
   std::vector<files::path> found;
-  if (!list_tree(from, most_bytes, &found)) return false;
+  return list_tree(path, &found);
+}
+
+bool copy_as(const std::string& from, const std::string& to, const Owner& owner) {
+  std::vector<files::path> found;
+  if (!list_tree(from, &found)) return false;
   for (const files::path& path : found) {
     const files::path below = path.lexically_relative(from);
     if (!copy_one(path, below == "." ? files::path(to) : to / below, owner)) return false;

@@ -1,6 +1,7 @@
 #include "init.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include "become.h"
 #include "folders.h"
 #include "frames.h"
+#include "namespaces.h"
 #include "watch.h"
 
 namespace warpsmith {
@@ -267,11 +269,18 @@ void Init::finish() {
 
 }  // namespace
 
-void run_init(Spec spec, const Owner& owner, int namespaces, const Cgroup& cgroup, const Lines& lines, Report report) {
+bool write_go(int fd, const Owner& owner) {
+  const std::string message = (owner.change ? "+" : "-") + owner.refusal.substr(0, PIPE_BUF - 1);
+  return write(fd, message.data(), message.size()) == static_cast<ssize_t>(message.size());
+}
+
+void run_init(Spec spec, Owner owner, int namespaces, const Cgroup& cgroup, const Lines& lines, Report report) {
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  char go;
-  if (read(lines.go, &go, 1) != 1) _exit(1);  // the launcher died before it could watch over us
+  char go[PIPE_BUF];  // one write of at most this size is read as a whole
+  const ssize_t told = read(lines.go, go, sizeof go);
+  if (told < 1) _exit(1);  // the launcher died before it could watch over us
+  if (owner.change && go[0] == '-') owner = own_user(std::string(go + 1, static_cast<size_t>(told - 1)));
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);         // the child, where it has our uid, can neither read nor trace us
   signal(SIGPIPE, SIG_IGN);
   if (namespaces & CLONE_NEWUTS) (void)!sethostname("confined", 8);

@@ -21,12 +21,16 @@ enum Stop : unsigned int {
 };
 
 struct Lines {
-  int go = -1;       // one byte from the launcher once our ids are mapped; its end: the judge is gone
+  int go = -1;       // a message from the launcher once our ids are mapped (`write_go`); its end: the judge is gone
   int control = -1;  // a byte from the judge: end it; its end: the judge is gone
   int status = -1;   // frames to the judge
 };
 
-[[noreturn]] void run_init(Spec spec, const Owner& owner, int namespaces, const Cgroup& cgroup, const Lines& lines,
+// The launcher's message to init: its ids are mapped, and for which user, since the map that was planned may have been
+// refused.
+bool write_go(int fd, const Owner& owner);
+
+[[noreturn]] void run_init(Spec spec, Owner owner, int namespaces, const Cgroup& cgroup, const Lines& lines,
                            Report report);
 
 }  // namespace warpsmith

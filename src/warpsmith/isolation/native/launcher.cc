@@ -31,6 +31,7 @@ constexpr long SYS_pidfd_open = 434;
 int open_process(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
 
 constexpr int kGrace_ms = 2000;
+constexpr int kMapped = CLONE_NEWUSER | CLONE_NEWNS;
 
 // Not a parent-death signal: that one fires when the *thread* that started us ends. When the judge is gone, the end of
 // `go` asks the init process to end its tree; only where it has a pid namespace would killing it at once do as well.
@@ -61,25 +62,28 @@ int main(int argc, char** argv) {
   if (getppid() != spec.judge) return 1;  // it died before we looked
   int go[2];
   if (pipe2(go, O_CLOEXEC) != 0) fail(lines.status, std::string("pipe: ") + strerror(errno));
-  const Owner owner = choose_owner();
+  Owner owner = choose_owner(spec);
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   Report report;
   const Cgroup cgroup(spec);
   const Born born = fork_into_namespaces(&report);
   if (born.pid < 0) fail(lines.status, std::string("clone: ") + strerror(errno));
+  // A subordinate id needs both: a user namespace that maps it, and a root of its own, since the user's folders may be
+  // closed to other users.
+  if (owner.subordinate && (born.flags & kMapped) != kMapped) owner = own_user("subordinate ids need user and mount namespaces");
   if (born.pid == 0) {
     close(go[1]);
     lines.go = go[0];
     run_init(spec, owner, born.flags, cgroup, lines, report);
   }
-  if ((born.flags & CLONE_NEWUSER) && !map_ids(born.pid, owner)) {
+  if ((born.flags & CLONE_NEWUSER) && !map_ids(born.pid, spec, &owner)) {
     kill(born.pid, SIGKILL);
     cgroup.remove();
     fail(lines.status, std::string("uid_map: ") + strerror(errno));
   }
   for (const int fd : {lines.status, lines.control, go[0], STDIN_FILENO}) close(fd);
   for (const int fd : spec.files) close(fd);
-  if (write(go[1], "g", 1) != 1) kill(born.pid, SIGKILL);
+  if (!write_go(go[1], owner)) kill(born.pid, SIGKILL);
   wait_for_either(judge, born.pid, go[1]);
   cgroup.remove();
   return 0;

@@ -15,7 +15,6 @@ namespace warpsmith {
 namespace {
 
 constexpr char kBase[] = "/tmp";  // covered by the tmpfs only inside the new mount namespace
-constexpr uint64_t kCopied_bytes = 32 << 20;  // of one path, where it can only be copied
 
 // Kernels before 5.12: flags of one mount only, keeping those that a user namespace may not clear.
 bool restrict_one(const std::string& path, uint64_t attributes) {
@@ -69,7 +68,7 @@ bool show_private(const std::string& path, const Owner& owner) {
   const std::string from = "/old" + path, to = "/new" + path;
   if (!place_for(path)) return false;
   if (bind_as(from, to, owner)) return restrict_mount(to, kReadOnly | kNoSuid | kNoDevices, true);
-  return copy_as(from, to, owner, kCopied_bytes);
+  return copy_as(from, to, owner);
 }
 
 // Twice the memory limit: the watch counts what lies here and names an overrun before the file system refuses.

@@ -8,10 +8,13 @@
 
 namespace warpsmith {
 
+// The user that the child runs as.
 struct Owner {
   unsigned int uid = 0;
   unsigned int gid = 0;
-  bool change = false;  // whether the child becomes somebody else
+  bool change = false;       // whether this is another user than the evaluator's
+  bool subordinate = false;  // whether newuidmap and newgidmap must map it
+  std::string refusal;       // why it is the evaluator's own user
 };
 
 // Runs in the new mount namespace with the privileges to mount. False with `error` when it broke half-way, so that

@@ -11,6 +11,8 @@
 
 #include <array>
 
+#include "idmap.h"
+
 namespace warpsmith {
 namespace {
 
@@ -76,16 +78,42 @@ bool write_map(pid_t pid, const char* name, const std::string& text) {
   return whole;
 }
 
+// Maps the user's own id and a subordinate one by newuidmap or newgidmap; returns why it was refused, or nothing.
+std::string map_with(const std::string& program, pid_t pid, unsigned int own, unsigned int other) {
+  const std::string process = std::to_string(pid), mine = std::to_string(own), theirs = std::to_string(other);
+  const pid_t helper = fork();
+  if (helper == 0) {
+    execl(program.c_str(), program.c_str(), process.c_str(), mine.c_str(), mine.c_str(), "1", theirs.c_str(),
+          theirs.c_str(), "1", static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  int status = 0;
+  while (helper > 0 && waitpid(helper, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (helper > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
+  return program + " refused to map " + theirs;
+}
+
 std::string identity(unsigned int id) { return std::to_string(id) + " " + std::to_string(id) + " 1\n"; }
 
 }  // namespace
 
-Owner choose_owner() {
-  if (geteuid() != 0) return {getuid(), getgid(), false};
-  const unsigned int unused = kUnusedUid + static_cast<unsigned int>(getpid());  // so no two children share one
-  if (mapped(unused)) return {unused, unused, true};
-  if (mapped(kNobody)) return {kNobody, kNobody, true};
-  return {getuid(), getgid(), false};
+Owner own_user(const std::string& refusal) { return {getuid(), getgid(), false, false, refusal}; }
+
+Owner choose_owner(const Spec& spec) {
+  const auto pid = static_cast<unsigned int>(getpid());  // in the id, so that no two children share one
+  if (geteuid() != 0) {
+    const Subordinate& ids = spec.subordinate;
+    if (ids.count == 0) return own_user(ids.refusal);
+    for (const Bind& bind : spec.binds)
+      if (!bind.write && is_private(bind.path) && !is_copyable(bind.path))
+        return own_user(bind.path + " is readable by its owner only (chmod o+rX would open it)");
+    return {ids.uid + pid % ids.count, ids.gid + pid % ids.count, true, true, ""};
+  }
+  const unsigned int unused = kUnusedUid + pid;
+  if (mapped(unused)) return {unused, unused, true, false, ""};
+  if (mapped(kNobody)) return {kNobody, kNobody, true, false, ""};
+  return own_user("no other uid is mapped");
 }
 
 Born fork_into_namespaces(Report* report) {
@@ -111,10 +139,22 @@ Born fork_into_namespaces(Report* report) {
   return born;
 }
 
-bool map_ids(pid_t pid, const Owner& owner) {
-  const std::string zero = owner.change ? identity(0) : "";
-  if (!owner.change) write_map(pid, "setgroups", "deny");  // the kernel's price for a map written without privilege
-  return write_map(pid, "uid_map", zero + identity(owner.uid)) && write_map(pid, "gid_map", zero + identity(owner.gid));
+bool map_ids(pid_t pid, const Spec& spec, Owner* owner) {
+  if (owner->subordinate) {
+    const Subordinate& ids = spec.subordinate;
+    std::string refusal = map_with(ids.newuidmap, pid, getuid(), owner->uid);
+    if (refusal.empty()) refusal = map_with(ids.newgidmap, pid, getgid(), owner->gid);
+    if (refusal.empty()) return true;
+    *owner = own_user(refusal);
+    // Either program may have written its map before the other failed; a map is written once only.
+    write_map(pid, "setgroups", "deny");
+    write_map(pid, "uid_map", identity(owner->uid));
+    write_map(pid, "gid_map", identity(owner->gid));
+    return true;
+  }
+  const std::string zero = owner->change ? identity(0) : "";
+  if (!owner->change) write_map(pid, "setgroups", "deny");  // the kernel's condition for a map written without privilege
+  return write_map(pid, "uid_map", zero + identity(owner->uid)) && write_map(pid, "gid_map", zero + identity(owner->gid));
 }
 
 }  // namespace warpsmith

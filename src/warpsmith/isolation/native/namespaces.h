@@ -5,6 +5,7 @@
 
 #include "mounts.h"
 #include "report.h"
+#include "spec.h"
 
 namespace warpsmith {
 
@@ -13,13 +14,18 @@ struct Born {
   int flags = 0;   // the CLONE_NEW* flags it got
 };
 
-// An unused high uid when we are root and the machine's uid map has it, else nobody, else ourselves.
-Owner choose_owner();
+// As root, an unused high uid if the machine's uid map has it, else nobody. As an ordinary user, a subordinate id if the
+// spec has some. Else the user itself.
+Owner choose_owner(const Spec& spec);
+
+// The user itself, with the reason for it.
+Owner own_user(const std::string& refusal);
 
 // Forks into as many of the namespaces as the machine grants; what it refused is in the report, in both processes.
 Born fork_into_namespaces(Report* report);
 
-// The parent's part, before the new process does anything: its uid and gid maps.
-bool map_ids(pid_t pid, const Owner& owner);
+// Writes the uid and gid maps of the new process before it does anything. If the subordinate ids are refused, maps the
+// user itself and changes `owner` to it. False with errno if nothing could be mapped.
+bool map_ids(pid_t pid, const Spec& spec, Owner* owner);
 
 }  // namespace warpsmith

@@ -20,7 +20,11 @@ enum StatusKind : unsigned short {
 class Report {
  public:
   void achieved(const std::string& part) { lines_ += "+" + part + "\n"; }
-  void missing(const std::string& part, const std::string& reason) { lines_ += "-" + part + ": " + reason + "\n"; }
+  void missing(const std::string& part, std::string reason) {
+    for (char& letter : reason)
+      if (letter == '\n') letter = ' ';  // a path in the reason must not begin a line of its own, which could name a part
+    lines_ += "-" + part + ": " + reason + "\n";
+  }
   // The usual case: a system call that worked or left its reason in errno.
   bool part(const std::string& name, bool worked, const char* call) {
     if (worked) return achieved(name), true;

@@ -30,6 +30,14 @@ struct Limits {
   bool address_space = false;  // bound what is asked for, not only what is resident
 };
 
+// The ids that /etc/subuid and /etc/subgid grant to an ordinary user, and the setuid programs that map them.
+struct Subordinate {
+  unsigned int uid = 0, gid = 0;
+  unsigned int count = 0;           // 0: none, for the reason in `refusal`
+  std::string newuidmap, newgidmap;
+  std::string refusal;
+};
+
 struct Spec {
   std::vector<std::string> arguments;
   std::vector<std::string> environment;
@@ -40,6 +48,7 @@ struct Spec {
   std::string folder = "/";
   std::string seccomp = "general";
   std::string cgroup;  // the cgroup to divide, if any
+  Subordinate subordinate;
   Limits limits;
   bool devices = false;
   pid_t judge = 0;
