@@ -18,7 +18,7 @@ from pathlib import Path
 
 from warpsmith.app.published import kernel_candidate
 from warpsmith.base import median
-from warpsmith.evaluation import Choices
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.batch import BatchLine, run_batch
 from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.run import grade
@@ -42,7 +42,7 @@ from warpsmith.tasks.suite import suite, suite_folder
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 EIGHT = ("softmax", "layernorm", "llama_rmsnorm", "swiglu", "rope", "cross_entropy", "max_pool", "linear_relu")
-CHOICES = Choices(device="cuda", baselines=("eager",))  # kept ones: which they are does not matter here
+CHOICES = EvaluationConfig(device="cuda", baselines=("eager",))  # kept ones: which they are does not matter here
 MOST_S, BATCH_S = 8.0, 20.0  # the aims: median of one kernel, eight at once
 SAME = StopRule(width=0.005, least=15, most=51, seconds=0.3)  # A/A: less than a claim has, for 95 cases in four windows
 CALLS = 3  # A/A: different inputs, which take turns

@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE))
 
 from bound_kernels import BoundKernel, bound_kernels, hand_kernel  # noqa: E402
 
-from warpsmith.evaluation import settled  # noqa: E402
+from warpsmith.evaluation import settle_device  # noqa: E402
 from warpsmith.evaluation.profile import counted, virtual  # noqa: E402
 from warpsmith.evaluation.profile.ceilings import known_ceilings  # noqa: E402
 from warpsmith.evaluation.profile.ncu import Counted, ProfiledKernel, count  # noqa: E402
@@ -130,6 +130,6 @@ if __name__ == "__main__":
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    profiles = list(on_gpu() if settled(chosen.device) == "cuda" else on_virtual())
+    profiles = list(on_gpu() if settle_device(chosen.device) == "cuda" else on_virtual())
     if chosen.out is not None:
         chosen.out.write_text("".join(one.text() + "\n" for one in profiles))

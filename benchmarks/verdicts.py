@@ -23,7 +23,7 @@ from math import comb
 from pathlib import Path
 
 from warpsmith.base import digest, digest_files, digest_json
-from warpsmith.evaluation import Choices
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.corpus import read_corpus
 from warpsmith.evaluation.processes import Grade, pool_of_judges
 from warpsmith.evaluation.run import grade
@@ -191,7 +191,7 @@ def upper_bound(wrong: int, count: int, confidence: float = 0.95) -> float:
 def evaluate_once(device: str, tree: str, subject: VerdictSubject, seed: int, by: Grade = grade) -> RepeatedOutcome:
     """One evaluation, as far as the check: the cheapest stage that compares results."""
     begin = time.monotonic()
-    record = by(subject.candidate, Choices(device=device, until="check"), seed)
+    record = by(subject.candidate, EvaluationConfig(device=device, until="check"), seed)
     ended = record.ended
     return RepeatedOutcome(
         subject=subject.key,
@@ -218,7 +218,7 @@ def evaluate_here(device: str, tree: str, subject: VerdictSubject, seed: int) ->
 def evaluators(device: str, jobs: int) -> Iterator[tuple[Executor, Callable[..., RepeatedOutcome]]]:
     """Processes that evaluate on the virtual GPU; on a real one threads, and the judges that share it."""
     if device == "cuda":
-        with pool_of_judges(Choices(device=device), jobs) as (threads, by):
+        with pool_of_judges(EvaluationConfig(device=device), jobs) as (threads, by):
             yield threads, partial(evaluate_once, by=by)
     else:
         with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as processes:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import warpsmith
 from warpsmith.archive import Archive
-from warpsmith.evaluation import Choices
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.records import CheckFacts, Record, score
 
-VIRTUAL = Choices(device="vgpu")
+VIRTUAL = EvaluationConfig(device="vgpu")
 SEED = Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_forward.cu"
 
 
@@ -29,7 +29,7 @@ def said(record: Record) -> str:
 
 print("1. The seed of swiglu, evaluated")
 kernel = SEED.read_text()
-record = warpsmith.evaluate("swiglu", kernel, choices=VIRTUAL)
+record = warpsmith.evaluate("swiglu", kernel, config=VIRTUAL)
 print("  ", said(record))
 assert record.concluded == "pass"
 
@@ -51,7 +51,7 @@ print(f"   secret seed, told afterwards: {record.options.seeds[0]}")
 print("3. One element too far")
 assert "rest < count" in kernel
 longer = kernel.replace("rest < count", "rest <= count")
-broken = warpsmith.evaluate("swiglu", longer, choices=VIRTUAL)
+broken = warpsmith.evaluate("swiglu", longer, config=VIRTUAL)
 print("  ", said(broken))
 stopped = broken.results[-1]
 assert broken.concluded == "fail" and isinstance(stopped.facts, CheckFacts) and stopped.facts.findings
@@ -65,7 +65,7 @@ for finding in stopped.facts.findings:
 
 print("4. A formula that is nearly right")
 assert "1.0f + expf(-g)" in kernel
-cheaper = warpsmith.evaluate("swiglu", kernel.replace("1.0f + expf(-g)", "1.01f + expf(-g)"), choices=VIRTUAL)
+cheaper = warpsmith.evaluate("swiglu", kernel.replace("1.0f + expf(-g)", "1.01f + expf(-g)"), config=VIRTUAL)
 print("  ", said(cheaper))
 print("  ", cheaper.results[-1].detail)
 assert cheaper.concluded == "fail"

@@ -88,15 +88,15 @@ def test_what_cannot_be_used_is_said(
 def test_cuda_without_a_gpu_is_the_machine_s_lack(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("warpsmith.evaluation.choices.gpus", tuple)
+    monkeypatch.setattr("warpsmith.evaluation.config.gpus", tuple)
     assert run(["eval", "swiglu", str(SEED), "--device", "cuda", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["error"]["kind"] == "machine"
 
 
 def test_the_same_from_python() -> None:
-    from warpsmith.evaluation import Choices
+    from warpsmith.evaluation import EvaluationConfig
 
-    record = warpsmith.evaluate("swiglu", SEED.read_text(), choices=Choices(device="vgpu"))
+    record = warpsmith.evaluate("swiglu", SEED.read_text(), config=EvaluationConfig(device="vgpu"))
     assert record.verdict is Verdict.PASS
     with pytest.raises(AttributeError, match="no attribute 'optimise'"):
         warpsmith.optimise  # noqa: B018

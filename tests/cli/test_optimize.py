@@ -16,7 +16,7 @@ import pytest
 import warpsmith
 from warpsmith.archive import Archive, RunState
 from warpsmith.cli._main import STOPPING, run
-from warpsmith.evaluation import Choices
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.processes.judges import Grade, judges_for
 from warpsmith.llm import Ensemble, Prompt, ScriptedModel
 from warpsmith.records import Candidate, Reason, Record
@@ -96,11 +96,9 @@ def test_it_ends_with_the_path_the_evidence_and_the_next_command(capsys: pytest.
 def test_evaluations_are_counted_as_the_archive_has_them(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def at_length(candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
+    def at_length(candidate: Candidate, config: EvaluationConfig, seed: int | None = None) -> Record:
         record = judged(candidate)
-        return record.model_copy(
-            update={"options": record.options.model_copy(update={"extra": {"effort": choices.effort}})}
-        )
+        return record.model_copy(update={"options": record.options.model_copy(update={"effort": config.effort})})
 
     monkeypatch.setattr("warpsmith.evaluation.grade", at_length)
     assert run([*WORDS, "--run", "mine", "--budget-evaluations", "2"]) == 0
@@ -115,8 +113,8 @@ def mishaps(monkeypatch: pytest.MonkeyPatch) -> list[Reason]:
     """What becomes of the next evaluations at length, until the list is empty."""
     left: list[Reason] = []
 
-    def judge(candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
-        if choices.effort == "thorough" and left:
+    def judge(candidate: Candidate, config: EvaluationConfig, seed: int | None = None) -> Record:
+        if config.effort == "thorough" and left:
             return fake_record(candidate.model_copy(update={"task": "swiglu"}), left.pop(0))
         return judged(candidate)
 
@@ -355,9 +353,9 @@ def test_ask_and_tell_make_a_run_of_answers_in_files(
 ) -> None:
     asked: list[int] = []
 
-    def counted(choices: Choices, jobs: int, until: ExitStack) -> Grade:
+    def counted(config: EvaluationConfig, jobs: int, until: ExitStack) -> Grade:
         asked.append(jobs)
-        return judges_for(choices, jobs, until)
+        return judges_for(config, jobs, until)
 
     monkeypatch.setattr("warpsmith.evaluation.processes.judges.judges_for", counted)
     folder = tmp_path / "letters"

@@ -107,7 +107,7 @@ def test_from_the_recorded_records_the_same_questions_follow(
     recorded = Recorded(name)
     known = {record.candidate.source: record for record in recorded.records}
 
-    def grade(candidate: Candidate, choices: object, seed: int) -> Record:
+    def grade(candidate: Candidate, config: object, seed: int) -> Record:
         record = known[candidate.source]
         assert record.options.seeds == (seed,)  # drawn from the run's own and the kernel
         return record

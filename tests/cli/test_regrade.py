@@ -17,7 +17,7 @@ from warpsmith.cli._main import run
 from warpsmith.cli.regrade import Way, _choices
 from warpsmith.evaluation.batch import BadLine
 from warpsmith.evaluation.run import opened_evaluation
-from warpsmith.records import Candidate, Direction, Options, Reason, Record
+from warpsmith.records import Candidate, Direction, EvaluationOptions, Reason, Record
 from warpsmith.search.fake import fake_record
 
 SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"
@@ -34,8 +34,8 @@ def evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
     """An evaluator that passes what says `fast`, in 4 µs, and notes what it was asked."""
     ASKED.clear()
 
-    def judged(candidate: Candidate, choices: Any, seed: int | None = None) -> Record:
-        ASKED.append((candidate, choices, seed))
+    def judged(candidate: Candidate, config: Any, seed: int | None = None) -> Record:
+        ASKED.append((candidate, config, seed))
         return fake_record(candidate, 4.0 if "fast" in candidate.source else Reason.WRONG_VALUE)
 
     monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
@@ -108,7 +108,7 @@ def on_a_gpu(candidate: Candidate, us: float, tier: str) -> Record:
     """A record of another machine."""
     record = fake_record(candidate, us)
     there = record.environment.model_copy(update={"hardware": "cuda:NVIDIA H200"})
-    options = record.options.model_copy(update={"device": "cuda", "extra": {"tier": tier}})
+    options = EvaluationOptions.made_of(device="cuda", extra={"tier": tier})
     return record.model_copy(update={"environment": there, "options": options})
 
 
@@ -163,11 +163,11 @@ def test_results_are_found_from_wherever_the_command_is_typed(
 @pytest.mark.usefixtures("evaluator")
 def test_the_same_seed_and_the_same_choices(tmp_path: Path) -> None:
     record = fake_record(kernel(), 4.0)
-    options = record.options.model_copy(update={"device": "vgpu", "seeds": (7,), "extra": {"gpu": "A100"}})
+    options = EvaluationOptions.made_of(device="vgpu", seeds=(7,), gpu="A100")
     (tmp_path / "r.json").write_text(record.model_copy(update={"options": options}).text())
     words = ["regrade", str(tmp_path / "r.json"), "--device", "vgpu"]
     assert run(words) == run([*words, "--same-seed"]) == 0
-    assert [(seed, choices.scheme) for _, choices, seed in ASKED] == [(None, 2), (7, 1)], "an older record's calls"
+    assert [(seed, config.scheme) for _, config, seed in ASKED] == [(None, 2), (7, 1)], "an older record's calls"
     assert ASKED[0][1].gpu == "A100" and ASKED[0][1].effort == "usual"
 
 
@@ -175,11 +175,11 @@ def test_the_same_seed_and_the_same_choices(tmp_path: Path) -> None:
 def test_a_claim_meets_the_modes_that_it_met_and_a_quick_look_eager_alone(
     quick: bool, asked: tuple[str, tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warpsmith.evaluation.choices.gpus", lambda: ["a GPU"])
+    monkeypatch.setattr("warpsmith.evaluation.config.gpus", lambda: ["a GPU"])
     way = Way("auto", same_seed=False, trust=False, within=0.1, quick=quick)
     record = on_a_gpu(kernel(), 4.0, "claim")
     extra = {"tier": "claim", "baselines": "eager,compile"}
-    claimed = record.model_copy(update={"options": record.options.model_copy(update={"extra": extra})})
+    claimed = record.model_copy(update={"options": EvaluationOptions.made_of(device="cuda", extra=extra)})
     found = _choices(claimed, way)
     assert (found.tier, found.baselines) == asked
     assert _choices(None, way).baselines == (("eager",) if quick else ())
@@ -189,10 +189,10 @@ def test_a_claim_meets_the_modes_that_it_met_and_a_quick_look_eager_alone(
 @pytest.mark.parametrize("effort", ["sketch", "thorough"])
 def test_the_cases_that_a_search_timed_are_timed_again(effort: str, tmp_path: Path) -> None:
     record = fake_record(kernel(), 4.0)
-    options = record.options.model_copy(update={"device": "vgpu", "extra": {"gpu": "H200", "effort": effort}})
+    options = EvaluationOptions.made_of(device="vgpu", effort=effort)
     (tmp_path / "r.json").write_text(record.model_copy(update={"options": options}).text())
     assert run(["regrade", str(tmp_path / "r.json"), "--device", "vgpu", "--no-archive"]) == 0
-    assert [choices.effort for _, choices, _ in ASKED] == ["thorough"]
+    assert [config.effort for _, config, _ in ASKED] == ["thorough"]
 
 
 def test_a_line_that_cannot_be_evaluated_has_an_answer_like_the_others(
@@ -301,7 +301,7 @@ def hostile_records() -> list[str]:
     """A record with each hostile value in each of its places in turn, and lines that nest deeply."""
     options = {"device": "vgpu", "seeds": (5,), "cases": ("smoke",), "extra": {"tier": "claim", "baselines": "eager"}}
     record = fake_record(kernel(), 4.0)
-    found = json.loads(record.model_copy(update={"options": Options.made_of(**options)}).text())
+    found = json.loads(record.model_copy(update={"options": EvaluationOptions.made_of(**options)}).text())
     changed = [json.dumps(with_value(found, path, value)) for path in places(found) for value in HOSTILE]
     return [*changed, "[" * 100_000, '{"a":' * 100_000]
 
@@ -309,8 +309,8 @@ def hostile_records() -> list[str]:
 def test_of_hostile_records_each_has_its_line_and_the_others_are_evaluated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def judged(candidate: Candidate, choices: Any, seed: int | None = None) -> Record:
-        with opened_evaluation(candidate, choices, seed):
+    def judged(candidate: Candidate, config: Any, seed: int | None = None) -> Record:
+        with opened_evaluation(candidate, config, seed):
             return fake_record(candidate, 4.0)
 
     monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
@@ -340,7 +340,7 @@ def test_of_hostile_records_each_has_its_line_and_the_others_are_evaluated(
 def test_a_hostile_record_is_a_usage_error_that_names_the_field(
     tmp_path: Path, field: tuple[Any, ...], value: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = Options.made_of(device="vgpu", seeds=(5,), cases=("smoke",))
+    options = EvaluationOptions.made_of(device="vgpu", seeds=(5,), cases=("smoke",))
     found = json.loads(fake_record(kernel(), 4.0).model_copy(update={"options": options}).text())
     (tmp_path / "r.json").write_text(json.dumps(with_value(found, field, value)))
     assert run(["regrade", str(tmp_path / "r.json"), "--device", "vgpu", "--no-archive"]) == 2

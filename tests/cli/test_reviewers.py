@@ -10,8 +10,8 @@ from warpsmith.app.search import evaluator, reviewer_roles, screen_of
 from warpsmith.app.wishes import Wishes
 from warpsmith.base import UsageError
 from warpsmith.cli._main import run
-from warpsmith.evaluation import Choices
-from warpsmith.evaluation.choices import machine_for
+from warpsmith.evaluation import EvaluationConfig
+from warpsmith.evaluation.config import machine_for
 from warpsmith.evaluation.run import PreparedEvaluation
 from warpsmith.evaluation.verify import Verifiers
 from warpsmith.evaluation.verify.aggregate import Decision
@@ -80,14 +80,18 @@ def test_verifiers_look_for_the_machine_that_evaluates(device: str, arch: str, m
     screen = screening(WISHES.model_copy(update={"device": device, "gpu": "H100"}), Ensemble([ScriptedModel([])]))
     assert screen is not None and screen(CANDIDATE).go
     (one,) = seen
-    assert (machine_for(one.choices).arch, one.choices.gpu, one.virtual) == (arch, "H100", device == "cuda")
+    assert (machine_for(one.config).arch, one.config.gpu, one.virtual) == (arch, "H100", device == "cuda")
 
 
 def test_the_evaluation_that_verifiers_began_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     resumed: list[PreparedEvaluation | None] = []
 
     def judged(
-        candidate: Candidate, choices: Choices, seed: int | None = None, *, prepared: PreparedEvaluation | None = None
+        candidate: Candidate,
+        config: EvaluationConfig,
+        seed: int | None = None,
+        *,
+        prepared: PreparedEvaluation | None = None,
     ) -> Record:
         resumed.append(prepared)
         return fake_record(candidate, 4.0)

@@ -9,15 +9,15 @@ import pytest
 import warpsmith
 from warpsmith.archive import Archive
 from warpsmith.cli._main import run
-from warpsmith.evaluation import Choices
-from warpsmith.records import Candidate, Direction, Options, Reason, Record, Run, unproven
+from warpsmith.evaluation import EvaluationConfig
+from warpsmith.records import Candidate, Direction, EvaluationOptions, Reason, Record, Run, unproven
 from warpsmith.search.fake import fake_record
 from warpsmith.tasks.formats.own import read_task
 
 SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"
 SOFTMAX = (SUITE / "softmax" / "seed_forward.cu").read_text()
-QUICK = Options(device="vgpu", extra={"gpu": "H200", "effort": "sketch"})
-FULL = Options(device="vgpu", extra={"gpu": "H200", "effort": "thorough"})
+QUICK = EvaluationOptions(device="vgpu", extra={"gpu": "H200", "effort": "sketch"})
+FULL = EvaluationOptions(device="vgpu", extra={"gpu": "H200", "effort": "thorough"})
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
 
-def record(us: float | Reason, options: Options, name: str = "") -> Record:
+def record(us: float | Reason, options: EvaluationOptions, name: str = "") -> Record:
     """A record of the softmax seed with one more comment, as a search or a full evaluation leaves it."""
     candidate = Candidate(task="softmax", direction=Direction.FORWARD, source=f"{SOFTMAX}// {name}\n")
     version = read_task(SUITE / "softmax").version
@@ -147,7 +147,7 @@ def test_a_kernel_that_failed_since_is_not_exported_even_as_unproven(archive: Ar
 def test_a_full_evaluation_leaves_nothing_out(
     device: str, extra: dict[str, str], cases: tuple[str, ...], proven: bool
 ) -> None:
-    options = Options(device=device, extra=extra, cases=cases)
+    options = EvaluationOptions(device=device, extra=extra, cases=cases)
     assert (unproven(record(4.0, options)) == "") is proven
 
 
@@ -165,12 +165,12 @@ def test_a_full_evaluation_beside_the_run_counts_until_one_fails(archive_url: st
 def test_after_none_of_the_best_held_no_other_is_handed_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def judge(candidate: Candidate, choices: Choices, *_: Any) -> Record:
+    def judge(candidate: Candidate, config: EvaluationConfig, *_: Any) -> Record:
         us: float | Reason = 4.0 - 0.01 * len(candidate.macros)
-        if choices.effort != "sketch":
+        if config.effort != "sketch":
             us = Reason.WRONG_VALUE
         return fake_record(candidate.model_copy(update={"task": "softmax"}), us).model_copy(
-            update={"options": choices.options(1)}
+            update={"options": config.stored(1)}
         )
 
     monkeypatch.setattr("warpsmith.evaluation.grade", judge)

@@ -6,7 +6,7 @@ import pytest
 
 import warpsmith
 from warpsmith.base import UsageError
-from warpsmith.evaluation import Choices, grade
+from warpsmith.evaluation import EvaluationConfig, grade
 from warpsmith.records import Candidate, Direction, Group
 
 CANDIDATE = Candidate(task="softmax", direction=Direction.FORWARD, source="x")
@@ -40,7 +40,7 @@ CANDIDATE = Candidate(task="softmax", direction=Direction.FORWARD, source="x")
 )
 def test_a_wrong_option_is_named(name: str, value: Any) -> None:
     for make in (
-        lambda: Choices(**{name: value}),
+        lambda: EvaluationConfig(**{name: value}),
         lambda: warpsmith.evaluate("softmax", "x", **{name: value}),
     ):
         with pytest.raises(UsageError, match=f"Option {name} is ") as caught:
@@ -77,7 +77,7 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any], said: str) -> None
 @pytest.mark.parametrize("seed", [-1, 1 << 63, 10**400, "5", 1.5])
 def test_a_wrong_seed_is_named(seed: Any) -> None:
     with pytest.raises(UsageError, match=r"seeds.0: "):
-        grade(CANDIDATE, Choices(device="vgpu"), seed)
+        grade(CANDIDATE, EvaluationConfig(device="vgpu"), seed)
 
 
 @pytest.mark.parametrize(
@@ -100,4 +100,4 @@ def test_a_wrong_option_of_a_search_is_named(name: str, value: Any) -> None:
 
 def test_a_number_that_python_does_not_print_is_named_by_its_type() -> None:
     with pytest.raises(UsageError, match="Option most_cases is a int"):
-        Choices(most_cases=-(10**5000))
+        EvaluationConfig(most_cases=-(10**5000))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import median
-from warpsmith.evaluation import Choices
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.check.fault import look
 from warpsmith.evaluation.corpus import examine as tried, read_specimen
 from warpsmith.evaluation.timing.recording import Recordings, Unrepeated, record_alone, room_of
@@ -115,7 +115,7 @@ def test_large_inputs_take_as_long_as_usual_ones(task: str) -> None:
 def test_who_changes_the_clock_of_its_own_process_gains_nothing(name: str) -> None:
     specimen = read_specimen(ROOT / "tests" / "exploits" / f"{name}.cu")
     assert specimen is not None
-    found = tried(specimen, Choices(device="cuda", baselines=("eager",), most_cases=2))
+    found = tried(specimen, EvaluationConfig(device="cuda", baselines=("eager",), most_cases=2))
     assert not found.wrong and not found.is_void, found
     assert found.verdict is not Verdict.PASS or found.time_us is not None
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpsmith.evaluation import Choices
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.corpus import CorpusFile, examine, read_corpus
 
 torch.set_num_threads(1)
 CONTROLS = read_corpus([Path(__file__).parent])
-VIRTUAL = Choices(device="vgpu")
+VIRTUAL = EvaluationConfig(device="vgpu")
 SEED = 20250914  # a test must come out the same every time; `warpsmith audit` draws a secret one
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.app.published import kernel_candidate
-from warpsmith.evaluation import Choices, grade
+from warpsmith.evaluation import EvaluationConfig, grade
 from warpsmith.evaluation.check.fault import look
 from warpsmith.languages.nvcc import CompileOptions, compile
 from warpsmith.machines.virtual import describe
@@ -51,7 +51,7 @@ def test_its_text_begins_with_what_it_does(path: Path) -> None:
 )
 def test_it_compiles_and_is_right_on_the_virtual_gpu(path: Path) -> None:
     _, candidate = kernel_candidate(path, "", {})
-    record = grade(candidate, Choices(device="vgpu", cases=(Group.SMOKE,), until="check"))
+    record = grade(candidate, EvaluationConfig(device="vgpu", cases=(Group.SMOKE,), until="check"))
     compiled, checked = record.result("compile"), record.result("check")
     assert compiled is not None and compiled.verdict is Verdict.PASS, record.results[-1].detail
     assert checked is not None

@@ -10,7 +10,7 @@ import pytest
 
 from warpsmith.base import UsageError
 from warpsmith.cli._main import run
-from warpsmith.evaluation import Choices, evaluate
+from warpsmith.evaluation import EvaluationConfig, evaluate
 from warpsmith.languages import added, find_language, language_of, languages, suffixes
 from warpsmith.languages.nvcc import Compiled, CompileOptions, compile
 from warpsmith.records import Candidate, Direction, Language, Signature, Verdict
@@ -64,7 +64,7 @@ def test_a_source_is_recognized_by_its_text_and_by_the_suffix_of_its_file() -> N
 
 
 def test_a_kernel_of_a_new_language_is_evaluated() -> None:
-    record = evaluate("swiglu", SOURCE, choices=Choices(device="vgpu"))
+    record = evaluate("swiglu", SOURCE, config=EvaluationConfig(device="vgpu"))
     assert record.concluded is Verdict.PASS, record.results[-1].detail
     assert record.candidate.language == "toy"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpsmith.evaluation import Choices
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.corpus import read_specimen
 from warpsmith.evaluation.run import grade
 from warpsmith.languages import language_of
@@ -37,7 +37,7 @@ def graded(row: dict[str, str], macros: dict[str, str], seed: int) -> Record:
         language=language_of(source),
         macros=macros,
     )
-    return grade(candidate, Choices(device="vgpu", until="check"), seed)
+    return grade(candidate, EvaluationConfig(device="vgpu", until="check"), seed)
 
 
 def refuse(row: dict[str, str], seed: int) -> None:

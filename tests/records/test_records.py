@@ -15,10 +15,10 @@ from warpsmith.records import (
     ConfinementForm,
     Direction,
     Environment,
+    EvaluationOptions,
     Finding,
     MeasuredTime,
     ModelledTime,
-    Options,
     Reason,
     Record,
     Run,
@@ -45,11 +45,11 @@ def test_id_follows_content_not_ancestry() -> None:
 
 
 def test_key_follows_hardware_and_options_not_seeds_and_not_the_hour() -> None:
-    assert record(options=Options(seeds=(1, 2))).key == record().key
+    assert record(options=EvaluationOptions(seeds=(1, 2))).key == record().key
     later = HERE.model_copy(update={"when": datetime(2026, 1, 2, tzinfo=UTC)})
     assert record(environment=later).key == record().key
     assert Record.parse(record(environment=later).text()).environment.when == later.when
-    assert record(options=Options(cache="warm")).key != record().key
+    assert record(options=EvaluationOptions(cache="warm")).key != record().key
     assert record(environment=Environment(device="cuda", hardware="H200")).key != record().key
 
 
@@ -67,7 +67,7 @@ def test_a_kernel_of_a_run_is_evaluated_again_on_the_gpu_that_was_modelled() -> 
     tuned = KERNEL.model_copy(update={"macros": {"VEC": "4", "BLOCK": "128"}})
     words = "warpsmith eval 'my task' k.cu --direction forward --device vgpu{} -DBLOCK=128 -DVEC=4"
     for gpu, more in (("H200", ""), ("A100", " --gpu A100")):
-        made = record(candidate=tuned, options=Options(device="vgpu", extra={"gpu": gpu}))
+        made = record(candidate=tuned, options=EvaluationOptions(device="vgpu", extra={"gpu": gpu}))
         assert one.eval_command(made, "k.cu") == words.format(more)
 
 

@@ -4,11 +4,11 @@ import pytest
 
 from warpsmith.records import (
     CaseTiming,
+    EvaluationOptions,
     Group,
     MeasuredScore,
     ModelledScore,
     ModelledTime,
-    Options,
     Ratio,
     Reason,
     Record,
@@ -106,8 +106,8 @@ def test_the_basis_tells_what_may_be_compared() -> None:
     assert one not in others and len(others) == 5
 
 
-@pytest.mark.parametrize("options", [Options(cache="warm"), Options(extra={"baselines": "eager"})])
-def test_a_warm_cache_and_fewer_modes_of_torch_are_another_basis(options: Options) -> None:
+@pytest.mark.parametrize("options", [EvaluationOptions(cache="warm"), EvaluationOptions(extra={"baselines": "eager"})])
+def test_a_warm_cache_and_fewer_modes_of_torch_are_another_basis(options: EvaluationOptions) -> None:
     usual = record(measured("a", 2.0))
     found, other = score(usual), score(usual.model_copy(update={"options": options}))
     assert found and other and found.value == other.value and found.basis != other.basis

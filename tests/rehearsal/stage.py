@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.base import Home
-from warpsmith.evaluation import Choices, profile
+from warpsmith.evaluation import EvaluationConfig, profile
 from warpsmith.evaluation.timing import host, recording, rules, sample, sitting, stage as timing_stage
 from warpsmith.evaluation.timing.stop import StopRule
 from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
@@ -51,7 +51,7 @@ CEILINGS = Ceilings(
 )
 TORCH_US = 30.0
 # How a kernel is tried here: one small case is timed.
-SEARCH = Choices(device="cuda", cases=(Group.SMOKE,), most_cases=1)
+SEARCH = EvaluationConfig(device="cuda", cases=(Group.SMOKE,), most_cases=1)
 ON_A_GPU = pytest.param("gpu", marks=[pytest.mark.gpu, pytest.mark.leases])
 ANY_US = 1e9  # how far two clocks may differ
 RULE = StopRule(width=0.01, least=5, most=31, seconds=60.0)

@@ -1,21 +1,20 @@
 """Attacks and controls through every stage of a real GPU's judge: check, recording, players and clocks."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from stage import SEARCH
 
-from warpsmith.evaluation import Choices, Defence
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.corpus import CorpusFile, examine, read_corpus
-from warpsmith.records import Verdict
+from warpsmith.records import Defence, Verdict
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("rehearsal")
 TESTS = Path(__file__).parents[1]
-ALL = replace(SEARCH, call_s=10.0)
-BARE = replace(ALL, without=frozenset(Defence))
+ALL = SEARCH.replace(call_s=10.0)
+BARE = ALL.replace(without=frozenset(Defence))
 SEED = 20250914  # a test must come out the same every time
 # Attacks on what a rehearsal lacks. They are tried on a real GPU.
 LARGE = {  # begin at shapes that the virtual GPU is too slow for
@@ -54,8 +53,8 @@ def test_behaviour_alone_stops_it(specimen: CorpusFile) -> None:
     hold(specimen, BARE)
 
 
-def hold(specimen: CorpusFile, choices: Choices) -> None:
+def hold(specimen: CorpusFile, config: EvaluationConfig) -> None:
     """It is stopped, or gains nothing where its header says so. Where is not asked: its clocks are none."""
-    found = examine(specimen, choices, SEED)
+    found = examine(specimen, config, SEED)
     assert not found.wrong, f"it passed, in {found.time_us} µs and the kernel inside in {found.honest_us}"
     assert not found.is_void, found.detail

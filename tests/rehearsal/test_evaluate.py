@@ -1,16 +1,14 @@
 """Whole evaluations by a real GPU's judge, rehearsed: a search's, a claim's, a wrong kernel's, the published ones'."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from stage import GPU, SEARCH, TORCH_US
 
-from warpsmith.evaluation import Defence
 from warpsmith.evaluation.run import evaluate
 from warpsmith.machines.cuda.player import Player
-from warpsmith.records import Direction, Reason, Verdict
+from warpsmith.records import Defence, Direction, Reason, Verdict
 from warpsmith.tasks.suite import suite_folder
 
 torch.set_num_threads(1)
@@ -26,7 +24,7 @@ def seed(task: str, direction: Direction = Direction.FORWARD) -> str:
 @pytest.mark.parametrize("direction", list(Direction))
 @pytest.mark.parametrize("task", ["softmax", "linear"])
 def test_a_seed_goes_through_all_stages(task: str, direction: Direction) -> None:
-    record = evaluate(task, seed(task, direction), direction, choices=SEARCH)
+    record = evaluate(task, seed(task, direction), direction, config=SEARCH)
     assert [one.stage for one in record.results] == STAGES
     assert record.concluded is Verdict.PASS, record.results[-1].detail
     assert record.environment.hardware == f"cuda:{GPU.name}"
@@ -39,7 +37,7 @@ def test_a_seed_goes_through_all_stages(task: str, direction: Direction) -> None
 def test_a_claim_is_timed_in_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, play = list[int](), Player.play
     monkeypatch.setattr(Player, "play", lambda player, recorded: (begun.append(id(player)), play(player, recorded))[1])
-    record = evaluate("softmax", seed("softmax"), choices=replace(SEARCH, tier="claim"))
+    record = evaluate("softmax", seed("softmax"), config=SEARCH.replace(tier="claim"))
     assert len(set(begun)) == 6  # three before torch's windows and three after: it is short
     assert record.concluded is Verdict.PASS, record.results[-1].detail
     assert record.timing is not None
@@ -49,7 +47,7 @@ def test_a_claim_is_timed_in_several_processes(monkeypatch: pytest.MonkeyPatch) 
 def test_a_wrong_kernel_ends_at_the_check_where_nothing_came_before() -> None:
     source = seed("softmax").replace("expf(", "0.5f * expf(", 1)
     assert source != seed("softmax")
-    record = evaluate("softmax", source, choices=replace(SEARCH, without=frozenset({Defence.VIRTUAL})))
+    record = evaluate("softmax", source, config=SEARCH.replace(without=frozenset({Defence.VIRTUAL})))
     assert record.concluded is Verdict.FAIL
     assert record.results[-1].stage == "check"
     assert record.results[-1].reason is Reason.WRONG_VALUE
@@ -58,5 +56,5 @@ def test_a_wrong_kernel_ends_at_the_check_where_nothing_came_before() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_published_kernel_passes(path: Path) -> None:
-    record = evaluate(path.parent.name, path.read_text(), Direction(path.stem), choices=SEARCH)
+    record = evaluate(path.parent.name, path.read_text(), Direction(path.stem), config=SEARCH)
     assert record.concluded is Verdict.PASS, record.results[-1].detail

@@ -9,8 +9,8 @@ from warpsmith.records import (
     Candidate,
     Direction,
     Environment,
+    EvaluationOptions,
     Group,
-    Options,
     Record,
     StageResult,
     Task,
@@ -35,7 +35,7 @@ def passed(task: Task, file: Path, macros: Mapping[str, str] | None = None) -> R
         candidate=candidate,
         task_version=task.version,
         environment=Environment(device="the virtual GPU", hardware="vgpu:H200"),
-        options=Options(device="vgpu", seeds=(1,)),
+        options=EvaluationOptions(device="vgpu", seeds=(1,)),
         results=(StageResult(stage="check", verdict=Verdict.PASS),),
     )
 

@@ -16,8 +16,8 @@ from warpsmith.records import (
     CheckFacts,
     Direction,
     Environment,
+    EvaluationOptions,
     Group,
-    Options,
     Reason,
     Record,
     SpeedComparison,
@@ -93,7 +93,7 @@ def record(source: str, us: float | None, parent: Record | None = None, modes: S
         candidate=fake_candidate(source, (parent.candidate.id,) if parent else ()),
         task_version="1",
         environment=Environment(device="H200", hardware="cuda:H200", driver="580.1", clocks_mhz=(1980, 3201)),
-        options=Options(device="cuda", seeds=(41,)),
+        options=EvaluationOptions(device="cuda", seeds=(41,)),
         results=results,
     )
 
@@ -109,7 +109,7 @@ def published(task: str, direction: Direction, us: float, tier: Literal["search"
         candidate=Candidate(task=task, direction=direction, source=f"// {task} {direction} {us}\n"),
         task_version="1",
         environment=where,
-        options=Options(device="cuda", seeds=(41,), extra={"tier": tier}),
+        options=EvaluationOptions(device="cuda", seeds=(41,), extra={"tier": tier}),
         results=(
             StageResult(stage="check", verdict=Verdict.PASS, facts=checks),
             StageResult(stage="timing", verdict=Verdict.PASS, facts=facts),

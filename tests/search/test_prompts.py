@@ -11,11 +11,11 @@ from warpsmith.records import (
     Checker,
     CheckFacts,
     Direction,
+    EvaluationOptions,
     Finding,
     KernelProfile,
     Metric,
     ModelledTime,
-    Options,
     Place,
     Reason,
     Record,
@@ -112,7 +112,9 @@ def test_evidence_names_stage_reason_line_and_shape_but_no_seed(task: Task) -> N
     trial = Trial(case=task.cases[0], seed=987654321)
     facts = CheckFacts(device="vgpu", failed=trial, findings=(finding,))
     result = StageResult(stage="check", verdict=Verdict.FAIL, reason=Reason.FINDINGS, detail="A race.", facts=facts)
-    record = fake_record(start(), 1.0).model_copy(update={"results": (result,), "options": Options(seeds=(123454321,))})
+    record = fake_record(start(), 1.0).model_copy(
+        update={"results": (result,), "options": EvaluationOptions(seeds=(123454321,))}
+    )
     text = evidence(record)
     assert "check: findings. A race." in text and "line 17: race: two threads write x" in text
     assert "rows = 6" in text and "987654321" not in text and "123454321" not in text

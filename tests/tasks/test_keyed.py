@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from warpsmith.base import digest_json
-from warpsmith.evaluation import Choices
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.check import PlanScope, plan_steps
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Record, Trial
 from warpsmith.tasks.inputs import KeyedRandom, families_of, input_seed, secret_source
@@ -116,7 +116,7 @@ def test_a_plan_of_the_first_scheme_is_what_it_was(name: str) -> None:
 
 
 def test_a_record_names_its_scheme_and_an_older_one_has_the_first(golden_text: str) -> None:
-    assert Choices().options(3).scheme == SCHEME == 2
+    assert EvaluationConfig().options(3).scheme == SCHEME == 2
     assert Record.parse(golden_text).options.scheme == 1
     assert isinstance(secret_source(3, "plan", 2), KeyedRandom)
     assert secret_source(3, "plan", 1).getrandbits(62) == random.Random(3).getrandbits(62)

@@ -10,11 +10,11 @@ from warpsmith import __version__
 from warpsmith.app.running import hold, hold_new, is_known
 from warpsmith.app.wishes import Wishes, command_of, placed, resumed
 from warpsmith.base import UsageError, digest
-from warpsmith.records import ANSWERS, Candidate, Record, Run, RunState, Task, Verdict
+from warpsmith.records import ANSWERS, Candidate, Effort, Record, Run, RunState, Task, Verdict
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
-    from warpsmith.evaluation import Choices, PreparedEvaluation
+    from warpsmith.evaluation import EvaluationConfig, PreparedEvaluation
     from warpsmith.evaluation.processes import Grade
     from warpsmith.evaluation.verify import ReviewerRole, Verified, Verifiers
     from warpsmith.llm import Ensemble, ModelAnswer, Outcome, Prompt
@@ -51,7 +51,7 @@ class Finish:
 
 def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[RunView], None]", until: ExitStack) -> Session:
     """A new run, or the one that is to be resumed, with everything it needs until the stack closes."""
-    from warpsmith.evaluation import settled
+    from warpsmith.evaluation import settle_device
     from warpsmith.evaluation.processes import judges_for
     from warpsmith.languages.nvcc import Toolchain
     from warpsmith.search import Search, Tools
@@ -60,7 +60,7 @@ def open_session(archive: "Archive", wishes: Wishes, watch: "Callable[[RunView],
     if wishes.resume and wishes.run:
         hold(archive, archive.run(wishes.run).name, "optimize", until)
     full = resumed(archive, wishes) if wishes.resume else wishes
-    full = full.model_copy(update={"target": placed(full.target), "device": settled(full.device)})
+    full = full.model_copy(update={"target": placed(full.target), "device": settle_device(full.device)})
     task = _task(full)
     models = models_of(full, _spent(archive, full) if full.resume else 0.0)
     roles = reviewer_roles(full)
@@ -166,9 +166,9 @@ def _who(wishes: Wishes) -> str:
 
 def _wanted(wishes: Wishes) -> str:
     """The device of a run whose kernels may be evaluated elsewhere: what is named is believed."""
-    from warpsmith.evaluation import settled
+    from warpsmith.evaluation import settle_device
 
-    return wishes.device if wishes.device in ("cuda", "vgpu") else settled(wishes.device)
+    return wishes.device if wishes.device in ("cuda", "vgpu") else settle_device(wishes.device)
 
 
 def _unwanted(candidate: Candidate) -> Record:
@@ -332,18 +332,16 @@ def _capability(wishes: Wishes) -> float:
     return float(here[0].capability) if here else float(f"{major}.{minor}")
 
 
-def choices_of(wishes: Wishes, effort: str) -> "Choices":
+def choices_of(wishes: Wishes, effort: "Effort") -> "EvaluationConfig":
     """The evaluation of a search: a sketch on the virtual GPU, the search tier on a real one; the winner's is whole."""
-    from warpsmith.evaluation import Choices
+    from warpsmith.evaluation import EvaluationConfig
 
-    tier = "claim" if effort == "thorough" and wishes.device == "cuda" else "search"
-    chosen = Choices(device=wishes.device, gpu=wishes.gpu, trust=wishes.trust)
-    return replace(chosen, effort=effort, tier=tier)  # type: ignore[arg-type]
+    return EvaluationConfig(device=wishes.device, gpu=wishes.gpu, trust=wishes.trust, effort=effort)
 
 
 def evaluator(
     wishes: Wishes,
-    effort: str,
+    effort: "Effort",
     seed: int | None,
     by: "Grade | None" = None,
     screened: "dict[str, PreparedEvaluation] | None" = None,
@@ -443,7 +441,7 @@ def verified(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers", seed:
     from warpsmith.tasks.host.opened import OpenOptions
 
     machine = None if is_here(wishes) else VirtualMachine.of(wishes.gpu)
-    aimed = replace(verifiers, choices=choices_of(wishes, "sketch"), machine=machine)
+    aimed = replace(verifiers, config=choices_of(wishes, "sketch"), machine=machine)
     with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
         return verify(candidate, opened, seed, aimed)
 

@@ -11,7 +11,7 @@ from warpsmith.base import UsageError
 from warpsmith.records import Direction, Group
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation import Defence
+    from warpsmith.records import Defence
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program instead of text for a person.")]
 Target = Annotated[str, typer.Argument(help="A suite task, a task folder, a KernelBench file, or file.py:Name.")]
@@ -36,7 +36,7 @@ Without = Annotated[str, typer.Option(help="Defences to leave out: static, link,
 
 def read_defences(text: str) -> "frozenset[Defence]":
     """The defences that a comma-separated text names."""
-    from warpsmith.evaluation import Defence
+    from warpsmith.records import Defence
 
     names = [name.strip() for name in text.split(",") if name.strip()]
     known = [defence.value for defence in Defence]
@@ -57,10 +57,10 @@ def read_modes(text: str) -> tuple[str, ...]:
 
 def warn_of_unmeasured(device: str, given: Mapping[str, object]) -> None:
     """Say on stderr which of the options change nothing where no time is measured."""
-    from warpsmith.evaluation import settled
+    from warpsmith.evaluation import settle_device
 
     idle = [name for name, value in given.items() if value]
-    if idle and settled(device) == "vgpu":
+    if idle and settle_device(device) == "vgpu":
         names = " and ".join(idle)
         print(f"warning: no time is measured on the virtual GPU: nothing comes of {names}.", file=sys.stderr)
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +15,7 @@ from warpsmith.cli._verdict import EXIT
 from warpsmith.records import Verdict
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation import Audit, Choices, CorpusFile, CorpusOutcome
+    from warpsmith.evaluation import Audit, CorpusFile, CorpusOutcome, EvaluationConfig
 
 GPU_CALL_S, GPU_CASES = 5.0, 2
 SHIPPED = ("tests/exploits", "tests/honest")
@@ -41,22 +40,22 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Try a corpus; exit code 1 when an attack succeeds or a control fails, 3 when some could not be tried."""
-    from warpsmith.evaluation import Choices, read_corpus, settled
+    from warpsmith.evaluation import EvaluationConfig, read_corpus, settle_device
 
     # Eager alone: an attack is held against its own honest kernel, and compiling torch's modes would take an hour.
     # On a GPU a call takes milliseconds, and the corpus has many that hang. A small case and a usual one: the honest
     # kernel inside an attack is slow on purpose, and takes most of a second for the largest.
-    here = settled(device)
-    chosen = Choices(
+    here = settle_device(device)
+    chosen = EvaluationConfig(
         device=here,
         gpu=gpu,
         trust=trust,
         without=read_defences(without),
         baselines=("eager",),
-        call_s=GPU_CALL_S if here == "cuda" else Choices.call_s,
+        call_s=GPU_CALL_S if here == "cuda" else EvaluationConfig.call_s,
         most_cases=GPU_CASES if here == "cuda" else None,
     )
-    less = replace(chosen, without=chosen.without | read_defences(also_without))
+    less = chosen.replace(without=chosen.without | read_defences(also_without))
     found = _audits(
         read_corpus(corpus or shipped()), [chosen] if less == chosen else [chosen, less], jobs, out, as_json
     )
@@ -68,7 +67,7 @@ def command(
 
 
 def _audits(
-    specimens: "list[CorpusFile]", ways: "Sequence[Choices]", jobs: int, out: Path | None, quiet: bool
+    specimens: "list[CorpusFile]", ways: "Sequence[EvaluationConfig]", jobs: int, out: Path | None, quiet: bool
 ) -> "list[Audit]":
     """An audit for each way to try the corpus; what an earlier way has settled is not tried again."""
     from warpsmith.evaluation import Results, audit, read_outcomes, untouched
@@ -95,7 +94,7 @@ def _audits(
     return found
 
 
-def _summarize(found: "Audit", way: "Choices", known: int) -> None:
+def _summarize(found: "Audit", way: "EvaluationConfig", known: int) -> None:
     if known:
         console().print(f"{known} outcomes were known and not tried again")
     for one in found.skipped:

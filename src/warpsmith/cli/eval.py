@@ -59,14 +59,14 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Compile, check and time one kernel; exit code 0 pass, 1 fail, 3 our fault, 4 no verdict."""
-    from warpsmith.evaluation import Choices, grade
+    from warpsmith.evaluation import EvaluationConfig, grade
 
-    chosen = Choices(
+    chosen = EvaluationConfig(
         device=device,
         cases=(cases,) if cases else (),
         gpu=gpu,
         trust=trust,
-        tier="claim" if claim else "search",
+        effort="thorough" if claim else "usual",
         cache="warm" if warm else "cold",
         baselines=read_modes(baselines),
     )

@@ -29,7 +29,7 @@ from warpsmith.cli._output import console, print_json
 from warpsmith.records import Model, Record, Verdict
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation import BatchLine, Choices
+    from warpsmith.evaluation import BatchLine, EvaluationConfig
 
 BATCH_HELP = "JSON lines: a candidate, or task, direction and path. Or a folder of kernels: TASK/DIRECTION.cu."
 
@@ -63,15 +63,15 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Evaluate many kernels; every line gets a line; exit code 1 when one of them could not be evaluated."""
-    from warpsmith.evaluation import Choices, run_batch
+    from warpsmith.evaluation import EvaluationConfig, run_batch
 
-    chosen = Choices(
+    chosen = EvaluationConfig(
         device=device,
         cases=(cases,) if cases else (),
         gpu=gpu,
         trust=trust,
         without=read_defences(without),
-        tier="claim" if claim else "search",
+        effort="thorough" if claim else "usual",
         baselines=read_modes(baselines),
         until=until,
         call_s=call_seconds,
@@ -94,7 +94,7 @@ def command(
 
 
 def _append(
-    requests: "list[BatchLine]", choices: "Choices", jobs: int, out: Path, archive: bool, quiet: bool
+    requests: "list[BatchLine]", choices: "EvaluationConfig", jobs: int, out: Path, archive: bool, quiet: bool
 ) -> Appended:
     """Go on where the file of results ends."""
     from warpsmith.evaluation import Ahead, Results, run_batch

@@ -25,7 +25,7 @@ from warpsmith.records import (
 )
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation import Choices
+    from warpsmith.evaluation import EvaluationConfig
     from warpsmith.evaluation.profile import ProfileJob
     from warpsmith.tasks.host import OpenTask
 
@@ -47,10 +47,10 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Say what binds a kernel that is right: counters, occupancy, stalls, lines, and its place under the roofline."""
-    from warpsmith.evaluation import Choices, grade, settled
+    from warpsmith.evaluation import EvaluationConfig, grade, settle_device
     from warpsmith.evaluation.profile import profile_digest
 
-    choices = Choices(device=settled(device), gpu=gpu, trust=trust, until="check")
+    choices = EvaluationConfig(device=settle_device(device), gpu=gpu, trust=trust, until="check")
     record = grade(read_kernel(kernel, target, direction, language, read_macros(macro or [])), choices)
     if record.concluded is not Verdict.PASS:
         return _refuse(kernel, record, as_json)
@@ -75,13 +75,13 @@ def _refuse(kernel: Path, record: Record, as_json: bool) -> int:
 
 def profile_record(target: str, record: Record, device: str, gpu: str, name: str | None, trust: bool) -> ProfileFacts:
     """Return the profile of a kernel that passed its check."""
-    from warpsmith.evaluation import Choices
+    from warpsmith.evaluation import EvaluationConfig
     from warpsmith.tasks.host import open_task
     from warpsmith.tasks.host.opened import OpenOptions
 
     with open_task(target, OpenOptions(trust=trust)) as opened:
         task = opened.describe()
-        job = _job(opened, task, record.candidate, _case(task, device, name), Choices(device=device, gpu=gpu))
+        job = _job(opened, task, record.candidate, _case(task, device, name), EvaluationConfig(device=device, gpu=gpu))
     if device == "vgpu":
         from warpsmith.evaluation.profile import profile_virtual
         from warpsmith.machines.virtual import SETTINGS, describe
@@ -102,7 +102,7 @@ def _on_gpu(job: "ProfileJob", trust: bool) -> ProfileFacts:
         return profile_cuda(job, toolchain, known_ceilings(gpus()[0], toolchain), trust)
 
 
-def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, choices: "Choices") -> "ProfileJob":
+def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, choices: "EvaluationConfig") -> "ProfileJob":
     from warpsmith.evaluation import machine_for
     from warpsmith.evaluation.profile import ProfileJob
     from warpsmith.languages import compile_candidate

@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from warpsmith.app import RECORDS, kernel_candidate, read_lines, read_records, records_below, results_for
 from warpsmith.base import HarnessError, UsageError
 from warpsmith.cli._archive import keep
-from warpsmith.cli._options import Device, Jobs, Json, Macros, Trust, read_macros, read_modes
+from warpsmith.cli._options import Device, Jobs, Json, Macros, Trust, read_macros
 from warpsmith.cli._output import console, print_json, print_table
 from warpsmith.records import Candidate, Record, Verdict
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation import Choices
+    from warpsmith.evaluation import EvaluationConfig
     from warpsmith.evaluation.processes import Grade
     from warpsmith.report import Agreement
 
@@ -152,7 +152,7 @@ def _known(one: Published, results: Path, asked: RegradeRequest) -> Published:
     if asked.macros:
         same = [found for found in same if found.candidate.id == one.candidate.id]
     if same:
-        record = max(same, key=lambda found: found.options.extra.get("tier") == "claim")
+        record = max(same, key=lambda found: found.options.effort == "thorough")
         return replace(one, candidate=record.candidate, record=record)
     return replace(one, note=f"{results} has a record of another text for this task and direction") if pairs else one
 
@@ -182,7 +182,7 @@ def _regraded(one: Published | Odd, way: Way, grade: "Grade") -> "Agreement":
     try:
         choices = _choices(one.record, way)
         if one.record and seeds:
-            choices = replace(choices, scheme=one.record.options.scheme)
+            choices = choices.replace(scheme=one.record.options.scheme)
         after = grade(asked, choices, seeds[0] if seeds else None)
     except UsageError as error:
         return unanswered(one.where, one.record, f"{error} --task names it where it has another name here.")
@@ -192,25 +192,25 @@ def _regraded(one: Published | Odd, way: Way, grade: "Grade") -> "Agreement":
     return found.model_copy(update={"notes": (*found.notes, one.note)}) if one.note else found
 
 
-def _choices(record: Record | None, way: Way) -> "Choices":
+def _choices(record: Record | None, way: Way) -> "EvaluationConfig":
     """The published choices where this machine has that device; what was left out then is not left out now."""
-    from warpsmith.evaluation import Choices, settled
+    from warpsmith.evaluation import EvaluationConfig, settle_device
 
-    device = settled(way.device)
+    device = settle_device(way.device)
     modes = ("eager",) if way.quick and device == "cuda" else ()
     if record is None or record.options.device != device:
-        return Choices(device=device, trust=way.trust, baselines=modes)
+        return EvaluationConfig(device=device, trust=way.trust, baselines=modes)
     options = record.options
-    tier = "claim" if options.extra.get("tier") == "claim" and not way.quick else "search"
-    return Choices(
+    claim = options.effort == "thorough" and device != "vgpu" and not way.quick
+    virtual = device == "vgpu" and options.effort != "usual"  # a sketch leaves calls out, a thorough evaluation none
+    return EvaluationConfig(
         device=device,
         cases=options.cases,
         gpu=options.gpu,
         trust=way.trust,
-        tier=cast(Literal["search", "claim"], tier),
         cache="warm" if options.cache == "warm" else "cold",
-        baselines=modes or read_modes(options.extra.get("baselines", "")),
-        effort="thorough" if "effort" in options.extra else "usual",  # a sketch's times, and the calls it left out
+        baselines=modes or options.baselines,
+        effort="thorough" if claim or virtual else "usual",
     )
 
 

@@ -103,7 +103,7 @@ def _calibration(path: Path) -> "Calibrated":
 def _profile(archive: "Archive", names: Sequence[str], trust: bool) -> None:
     """Profile the best kernel of each run where it was evaluated, and keep that beside the run."""
     from warpsmith.cli.profile import profile_record
-    from warpsmith.evaluation import settled
+    from warpsmith.evaluation import settle_device
     from warpsmith.report import PROFILE
 
     for name in names:
@@ -111,5 +111,5 @@ def _profile(archive: "Archive", names: Sequence[str], trust: bool) -> None:
         if best is None:
             continue
         modelled = best.record.options.gpu
-        facts = profile_record(run.target, best.record, settled(run.device), modelled, None, trust)
+        facts = profile_record(run.target, best.record, settle_device(run.device), modelled, None, trust)
         archive.note(name, PROFILE, json.loads(facts.text()), name=best.candidate)

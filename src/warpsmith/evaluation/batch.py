@@ -4,7 +4,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -24,14 +24,14 @@ from warpsmith.base import (
     read_file,
     read_text,
 )
-from warpsmith.evaluation.choices import Choices, settled
+from warpsmith.evaluation.config import EvaluationConfig, settle_device
 from warpsmith.evaluation.processes import pool_of_judges
 from warpsmith.evaluation.run import checked
 from warpsmith.languages import find_language, language_of
 from warpsmith.records import Candidate, Direction, Model, Record, Verdict, first_wrong
 from warpsmith.tasks.suite import folders
 
-Judge: TypeAlias = Callable[[Candidate, Choices], Record]
+Judge: TypeAlias = Callable[[Candidate, EvaluationConfig], Record]
 LINE_BYTES = 4 << 20  # of one line: a source has at most one MiB
 
 
@@ -76,9 +76,9 @@ class BatchLine:
     candidate: Candidate | None
     error: str = ""
 
-    def key(self, choices: Choices) -> str:
+    def key(self, config: EvaluationConfig) -> str:
         """What tells this line from others in a file of results."""
-        return digest(self.text) if self.candidate is None else _key(self.candidate, choices.options(0).model_dump())
+        return digest(self.text) if self.candidate is None else _key(self.candidate, config.stored(0).model_dump())
 
 
 def read_requests(path: Path, outside: bool = False) -> list[BatchLine]:
@@ -93,15 +93,15 @@ def read_requests(path: Path, outside: bool = False) -> list[BatchLine]:
 
 def run_batch(
     requests: Sequence[BatchLine],
-    choices: Choices,
+    config: EvaluationConfig,
     jobs: int,
     judge: Judge | None = None,
     ahead: "Ahead | None" = None,
 ) -> Iterator[str]:
     """A line for each request, in order, as soon as it and those before are done; `jobs` at a time."""
-    fixed = checked(choices)
+    fixed = checked(config)
     with pool_of_judges(fixed, min(jobs, len(requests))) as (threads, grade):
-        line, waiting = partial(_line, choices=fixed, judge=judge or grade, ahead=ahead), iter(requests)
+        line, waiting = partial(_line, config=fixed, judge=judge or grade, ahead=ahead), iter(requests)
         flying = [threads.submit(line, one) for one in islice(waiting, 2 * jobs)]
         while flying:
             yield flying.pop(0).result()
@@ -123,9 +123,9 @@ class Results:
             os.truncate(path, len(whole))
         self.lines = [line.decode("utf-8", "replace") for line in whole.split(b"\n") if line.strip()]
 
-    def left(self, requests: Sequence[BatchLine], choices: Choices) -> Sequence[BatchLine]:
+    def left(self, requests: Sequence[BatchLine], config: EvaluationConfig) -> Sequence[BatchLine]:
         """The requests that have no line yet; a file of other candidates is refused."""
-        fixed = replace(choices, device=settled(choices.device))
+        fixed = config.replace(device=settle_device(config.device))
         for place, (line, request) in enumerate(zip(self.lines, requests, strict=False), 1):
             if not _is_for(line, request, fixed):
                 raise UsageError(
@@ -160,10 +160,10 @@ class Ahead:
             if done[one.line] < 0:
                 self._found.setdefault((one.input, _key_of_line(one.line)), []).append(one.line)
 
-    def take(self, request: BatchLine, choices: Choices) -> str | None:
+    def take(self, request: BatchLine, config: EvaluationConfig) -> str | None:
         """A result that an earlier run had for this request; each serves once, as the same kernel may stand twice."""
         with self._adding:
-            found = self._found.get((digest(request.text), request.key(choices)))
+            found = self._found.get((digest(request.text), request.key(config)))
             return found.pop() if found else None
 
     def add(self, request: BatchLine, line: str) -> None:
@@ -213,17 +213,17 @@ def _resolved(path: Path) -> Path:
         raise UsageError(f"{str(path)!r} is no path: {error}.") from None
 
 
-def _line(request: BatchLine, choices: Choices, judge: Judge, ahead: Ahead | None) -> str:
+def _line(request: BatchLine, config: EvaluationConfig, judge: Judge, ahead: Ahead | None) -> str:
     """A record or what is wrong, as one line; whatever happens to one candidate, the next has its own line.
 
     What is our fault is not kept ahead of its turn: at an interrupt all that is in flight is.
     """
     if request.candidate is None:
         return _malformed(request, request.error)
-    if ahead and (found := ahead.take(request, choices)):
+    if ahead and (found := ahead.take(request, config)):
         return found
     try:
-        record = judge(request.candidate, choices)
+        record = judge(request.candidate, config)
     except WarpsmithError as error:
         return _malformed(request, str(error))
     if ahead and record.verdict is not Verdict.FAULT:
@@ -236,12 +236,12 @@ def _malformed(request: BatchLine, why: str) -> str:
     return BadLine(error=error, line=request.number, input=digest(request.text)).text()
 
 
-def _is_for(line: str, request: BatchLine, choices: Choices) -> bool:
+def _is_for(line: str, request: BatchLine, config: EvaluationConfig) -> bool:
     """Whether a line is this request's. A task of ours is named alike in both; what a path means is not known here."""
     record, asked = Record.read(line), request.candidate
     if isinstance(record, Record) and asked is not None and asked.task in folders():
-        return record.candidate.task == asked.task and _key_of_line(line) == request.key(choices)
-    return _key_of_line(line) in (request.key(choices), digest(request.text))
+        return record.candidate.task == asked.task and _key_of_line(line) == request.key(config)
+    return _key_of_line(line) in (request.key(config), digest(request.text))
 
 
 def _key_of_line(line: str) -> str:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -11,11 +10,12 @@ from pydantic import Field
 
 import warpsmith
 from warpsmith.base import UsageError, WarpsmithError, digest_json, read_text
-from warpsmith.evaluation.choices import Choices, Defence
+from warpsmith.evaluation.config import EvaluationConfig
 from warpsmith.evaluation.processes import Grade, pool_of_judges
 from warpsmith.evaluation.run import grade
 from warpsmith.languages import language_of
-from warpsmith.records import CHANCE, Candidate, Direction, Model, Reason, Record, Verdict
+from warpsmith.machines.cuda import CudaMachine
+from warpsmith.records import CHANCE, Candidate, Defence, Direction, Model, Reason, Record, Verdict
 
 HEADER = re.compile(r"^//\s*([a-z]+):\s*(.*?)\s*$")
 NO_GAIN = 0.99  # of the honest kernel's time: above this an attack has gained nothing
@@ -146,7 +146,7 @@ def read_specimen(path: Path) -> CorpusFile | None:
 
 def audit(
     specimens: Sequence[CorpusFile],
-    choices: Choices,
+    config: EvaluationConfig,
     jobs: int,
     tell: Callable[[CorpusOutcome], None],
     known: Mapping[str, CorpusOutcome] | None = None,
@@ -155,11 +155,11 @@ def audit(
 
     `known` are outcomes by their keys that an earlier run has left.
     """
-    fit = [one for one in specimens if one.device != "cuda" or choices.device == "cuda"]
-    found = {one.path: known[key] for one in fit if known and (key := key_of(one, choices)) in known}
+    fit = [one for one in specimens if one.device != CudaMachine.kind or config.device == CudaMachine.kind]
+    found = {one.path: known[key] for one in fit if known and (key := key_of(one, config)) in known}
     left = [one for one in fit if one.path not in found]
-    with pool_of_judges(choices, min(jobs, len(left))) as (threads, by):
-        trials = [threads.submit(examine, one, choices, by=by) for one in left]
+    with pool_of_judges(config, min(jobs, len(left))) as (threads, by):
+        trials = [threads.submit(examine, one, config, by=by) for one in left]
         for done in as_completed(trials):
             tell(done.result())
     found |= {one.specimen.path: one for one in (trial.result() for trial in trials)}
@@ -167,18 +167,18 @@ def audit(
     return Audit(outcomes=outcomes, skipped=tuple(one for one in specimens if one not in fit))
 
 
-def way_for(specimen: CorpusFile, choices: Choices) -> Choices:
+def way_for(specimen: CorpusFile, config: EvaluationConfig) -> EvaluationConfig:
     """How one file is tried: with every timing case where its header asks for that."""
-    return replace(choices, most_cases=None) if specimen.cases == "all" else choices
+    return config.replace(most_cases=None) if specimen.cases == "all" else config
 
 
-def key_of(specimen: CorpusFile, choices: Choices) -> str:
+def key_of(specimen: CorpusFile, config: EvaluationConfig) -> str:
     """Of a file's text, header and all, and of how it is tried."""
-    tried = [choices.device, choices.gpu, sorted(choices.without), choices.most_cases, choices.trust]
+    tried = [config.device, config.gpu, sorted(config.without), config.most_cases, config.trust]
     return digest_json([read_text(Path(specimen.path)), tried, warpsmith.__version__])
 
 
-def untouched(found: Audit, less: Choices) -> dict[str, CorpusOutcome]:
+def untouched(found: Audit, less: EvaluationConfig) -> dict[str, CorpusOutcome]:
     """The outcomes that hold with fewer defences as well, by the keys that they have there.
 
     A sign in the text decides nothing, and what the link policy lets through goes the same way without it.
@@ -199,7 +199,9 @@ def read_outcomes(lines: Sequence[str]) -> dict[str, CorpusOutcome]:
     return {one.key: one for one in found if one.key and not one.is_void}
 
 
-def examine(specimen: CorpusFile, choices: Choices, seed: int | None = None, by: Grade = grade) -> CorpusOutcome:
+def examine(
+    specimen: CorpusFile, config: EvaluationConfig, seed: int | None = None, by: Grade = grade
+) -> CorpusOutcome:
     """What comes out for one file; by a secret seed unless one is given."""
     source = read_text(Path(specimen.path))
     candidate = Candidate(
@@ -209,11 +211,11 @@ def examine(specimen: CorpusFile, choices: Choices, seed: int | None = None, by:
         language=language_of(source),
         origin=Path(specimen.path).name,
     )
-    key, way = key_of(specimen, choices), way_for(specimen, choices)
+    key, way = key_of(specimen, config), way_for(specimen, config)
     try:
         record = by(candidate, way, seed)
         honest = _honest(specimen, candidate, way, record, by)
-        return judged(specimen, record, bool(choices.without), honest).model_copy(update={"key": key})
+        return judged(specimen, record, bool(config.without), honest).model_copy(update={"key": key})
     except WarpsmithError as error:
         return CorpusOutcome(
             key=key,
@@ -226,12 +228,14 @@ def examine(specimen: CorpusFile, choices: Choices, seed: int | None = None, by:
         )
 
 
-def _honest(specimen: CorpusFile, candidate: Candidate, choices: Choices, record: Record, by: Grade) -> float | None:
+def _honest(
+    specimen: CorpusFile, candidate: Candidate, config: EvaluationConfig, record: Record, by: Grade
+) -> float | None:
     """The time of the slow kernel that an attack wraps, by the same secret seed; asked only of one that passed."""
     if not specimen.attack or record.concluded is not Verdict.PASS or "#ifdef HONEST" not in candidate.source:
         return None
     inside = candidate.model_copy(update={"macros": {**candidate.macros, "HONEST": "1"}})
-    return _time_us(by(inside, choices, record.options.seeds[0]))
+    return _time_us(by(inside, config, record.options.seeds[0]))
 
 
 def judged(specimen: CorpusFile, record: Record, bare: bool, honest_us: float | None = None) -> CorpusOutcome:

@@ -4,20 +4,19 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from warpsmith.base import DeviceMemoryError, HarnessError, UsageError
-from warpsmith.evaluation.choices import Choices, machine_for, settled
+from warpsmith.evaluation.config import EvaluationConfig, machine_for, settle_device
 from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.stages import STAGES, Artifact, Evaluation, LaunchCount, Products, Stage
 from warpsmith.languages import find_language, language_of
 from warpsmith.machines import Machine
 from warpsmith.machines.hardware import Need
 from warpsmith.machines.virtual import describe
-from warpsmith.records import Candidate, Direction, Model, Options, Reason, Record, StageResult, Verdict
+from warpsmith.records import Candidate, Direction, EvaluationOptions, Model, Reason, Record, StageResult, Verdict
 from warpsmith.tasks.host import OpenTask, open_task
 from warpsmith.tasks.host.opened import OpenOptions
 
@@ -31,31 +30,23 @@ def evaluate(
     direction: Direction | str = Direction.FORWARD,
     language: str | None = None,
     macros: Mapping[str, str] | None = None,
-    choices: Choices | None = None,
+    config: EvaluationConfig | None = None,
     **options: Any,
 ) -> Record:
     """Return the record of one kernel text for one direction of a task.
 
-    Options are fields of `Choices`, such as `tier="claim"`; they replace those of `choices`.
+    Further options are fields of `EvaluationConfig`, such as `effort="thorough"`; they replace those of `config`.
     """
     given = "" if language is None and not isinstance(source, str) else language or language_of(source)
     candidate = Candidate.made_of(
         task=task, direction=direction, source=source, language=given, macros={} if macros is None else macros
     )
-    return grade(candidate, replace(choices or Choices(), **_known(options)))
-
-
-def _known(options: dict[str, Any]) -> dict[str, Any]:
-    names = [field.name for field in fields(Choices)]
-    for name in options:
-        if name not in names:
-            raise UsageError(f"Option {name} does not exist; an evaluation has {', '.join(names)}.")
-    return options
+    return grade(candidate, (config or EvaluationConfig()).replace(**options))
 
 
 def grade(
     candidate: Candidate,
-    choices: Choices,
+    config: EvaluationConfig,
     seed: int | None = None,
     machine: Machine | None = None,
     *,
@@ -63,20 +54,20 @@ def grade(
 ) -> Record:
     """Return the record of one candidate; `candidate.task` is opened as a user would.
 
-    A secret seed is drawn unless one is given. The machine follows from the choices unless one is given. A prepared
+    A secret seed is drawn unless one is given. The machine follows from the config unless one is given. A prepared
     evaluation of the candidate is resumed.
     """
     if prepared is not None:
         return resume(prepared, machine)
-    with opened_evaluation(candidate, choices, seed, machine) as evaluation:
-        return run(evaluation, stages_for(evaluation.choices))
+    with opened_evaluation(candidate, config, seed, machine) as evaluation:
+        return run(evaluation, stages_for(evaluation.config))
 
 
 class PreparedEvaluation(Model):
     """An evaluation after its first stages, for another process that resumes it."""
 
     target: str
-    choices: Choices
+    config: EvaluationConfig
     seed: int
     record: Record
     artifact: str
@@ -88,7 +79,7 @@ class PreparedEvaluation(Model):
         artifact, counted = products.get(Artifact), products.get(LaunchCount)
         return cls(
             target=evaluation.target,
-            choices=evaluation.choices,
+            config=evaluation.config,
             seed=evaluation.seed,
             record=record,
             artifact=str(artifact.path) if artifact else "",
@@ -105,7 +96,7 @@ class PreparedEvaluation(Model):
     @property
     def remaining_stages(self) -> tuple[Stage, ...]:
         """The stages still to run: none where one has objected."""
-        return () if self.record.ended else stages_for(self.choices)[len(self.record.results) :]
+        return () if self.record.ended else stages_for(self.config)[len(self.record.results) :]
 
     def failed(self, error: Exception) -> Record:
         """Return the record for the case that no process could resume; the candidate is not at fault."""
@@ -113,44 +104,44 @@ class PreparedEvaluation(Model):
 
 
 def prepare(
-    candidate: Candidate, choices: Choices, seed: int | None = None, machine: Machine | None = None
+    candidate: Candidate, config: EvaluationConfig, seed: int | None = None, machine: Machine | None = None
 ) -> PreparedEvaluation:
     """Run the stages that need neither torch nor a GPU."""
-    with opened_evaluation(candidate, choices, seed, machine) as evaluation:
+    with opened_evaluation(candidate, config, seed, machine) as evaluation:
         products = Products()
-        record = run(evaluation, [stage for stage in stages_for(evaluation.choices) if stage.early], products)
+        record = run(evaluation, [stage for stage in stages_for(evaluation.config) if stage.early], products)
         return PreparedEvaluation.of(evaluation, record, products)
 
 
 def resume(prepared: PreparedEvaluation, machine: Machine | None = None) -> Record:
     """Run the remaining stages."""
-    choices, record = prepared.choices, prepared.record
-    with open_task(prepared.target, OpenOptions(trust=choices.trust)) as opened:
+    config, record = prepared.config, prepared.record
+    with open_task(prepared.target, OpenOptions(trust=config.trust)) as opened:
         task = opened.describe()
         if task.version != record.task_version:
             raise HarnessError(f"Task {task.name} was changed while a kernel for it was compiled.")
-        where = machine or machine_for(choices)
-        evaluation = Evaluation(prepared.target, opened, task, record.candidate, choices, where, prepared.seed, record)
+        where = machine or machine_for(config)
+        evaluation = Evaluation(prepared.target, opened, task, record.candidate, config, where, prepared.seed, record)
         return run(evaluation, prepared.remaining_stages, prepared.products())
 
 
 @contextmanager
 def opened_evaluation(
-    candidate: Candidate, choices: Choices, seed: int | None = None, machine: Machine | None = None
+    candidate: Candidate, config: EvaluationConfig, seed: int | None = None, machine: Machine | None = None
 ) -> Iterator[Evaluation]:
     """Open the candidate's task and yield its evaluation before any stage."""
-    chosen = checked(choices) if machine is None else replace(choices, device=machine.kind)
-    with open_task(candidate.task, OpenOptions(trust=choices.trust)) as opened:
+    chosen = checked(config) if machine is None else config.replace(device=machine.kind)
+    with open_task(candidate.task, OpenOptions(trust=config.trust)) as opened:
         yield begin_evaluation(candidate, opened, chosen, machine or machine_for(chosen), seed)
 
 
 def begin_evaluation(
-    candidate: Candidate, opened: OpenTask, choices: Choices, machine: Machine, seed: int | None = None
+    candidate: Candidate, opened: OpenTask, config: EvaluationConfig, machine: Machine, seed: int | None = None
 ) -> Evaluation:
     """Return the evaluation of a candidate on an open task before any stage."""
     find_language(candidate.language)
     if seed is not None:
-        Options.made_of(seeds=(seed,))
+        EvaluationOptions.made_of(seeds=(seed,))
     drawn = secrets.randbits(SEED_BITS) if seed is None else seed
     task = opened.describe()
     task.signature(candidate.direction)  # a direction that the task lacks is refused before anything is run
@@ -158,32 +149,32 @@ def begin_evaluation(
         candidate=candidate.model_copy(update={"task": task.name}),
         task_version=task.version,
         environment=environment(machine),
-        options=choices.options(drawn, is_given=seed is not None),
+        options=config.stored(drawn, is_given=seed is not None),
     )
-    return Evaluation(candidate.task, opened, task, record.candidate, choices, machine, drawn, record)
+    return Evaluation(candidate.task, opened, task, record.candidate, config, machine, drawn, record)
 
 
-def checked(choices: Choices) -> Choices:
-    """Return the choices with their device settled. Raise if they suit no candidate at all."""
-    chosen = replace(choices, device=settled(choices.device))
+def checked(config: EvaluationConfig) -> EvaluationConfig:
+    """Return the configuration with its device settled. Raise if it suits no candidate at all."""
+    chosen = config.replace(device=settle_device(config.device))
     describe(chosen.gpu)
     stages_for(chosen)
     return chosen
 
 
-def stages_for(choices: Choices) -> tuple[Stage, ...]:
+def stages_for(config: EvaluationConfig) -> tuple[Stage, ...]:
     """Return the stages of the machine up to the last one asked for, less those left out."""
-    stages = STAGES[choices.device]
+    stages = STAGES[config.device]
     names = [stage.name for stage in stages]
-    if choices.until and choices.until not in names:
-        raise UsageError(f"Stage {choices.until} does not exist on {choices.device}; it has {', '.join(names)}.")
-    end = names.index(choices.until) + 1 if choices.until else len(stages)
-    return tuple(stage for stage in stages[:end] if stage.name not in choices.without)
+    if config.until and config.until not in names:
+        raise UsageError(f"Stage {config.until} does not exist on {config.device}; it has {', '.join(names)}.")
+    end = names.index(config.until) + 1 if config.until else len(stages)
+    return tuple(stage for stage in stages[:end] if stage.name not in config.without)
 
 
 def run(evaluation: Evaluation, stages: Sequence[Stage], products: Products | None = None) -> Record:
     """Return the record with the result of each stage, up to the first that objects."""
-    if not (evaluation.record.environment.confined.at_floor or evaluation.choices.trust):
+    if not (evaluation.record.environment.confined.at_floor or evaluation.config.trust):
         return evaluation.record.adding(_unconfined(evaluation.record))
     known = Products() if products is None else products
     try:

@@ -23,6 +23,7 @@ from warpsmith.records.facts import (
 )
 from warpsmith.records.finding import Checker, Finding, Place, Severity, Span
 from warpsmith.records.model import LONGEST_NAME, Model, Name, first_wrong, shortened
+from warpsmith.records.options import CLAIM, EFFORT_OF_TIER, Defence, Effort, EvaluationOptions, Seed
 from warpsmith.records.profile import (
     Binding,
     Ceilings,
@@ -35,7 +36,7 @@ from warpsmith.records.profile import (
     RooflinePlace,
 )
 from warpsmith.records.proof import UNPROVEN, marked_name, marked_source, require_proven, unmarked_source, unproven
-from warpsmith.records.record import Options, Record, Seed, StageResult
+from warpsmith.records.record import Record, StageResult
 from warpsmith.records.run import Lesson, ModelCall, Run, RunState
 from warpsmith.records.score import MeasuredScore, ModelledScore, Score, score
 from warpsmith.records.task import (
@@ -66,6 +67,8 @@ from warpsmith.records.torch_mode import MODES, TorchMode
 from warpsmith.records.verdict import Reason, Verdict
 
 __all__ = [
+    "CLAIM",
+    "EFFORT_OF_TIER",
     "LONGEST_NAME",
     "MODES",
     "Argument",
@@ -82,9 +85,12 @@ __all__ = [
     "CompileFacts",
     "Confined",
     "ConfinementForm",
+    "Defence",
     "Direction",
     "Dtype",
+    "Effort",
     "Environment",
+    "EvaluationOptions",
     "Facts",
     "Family",
     "Finding",
@@ -107,7 +113,6 @@ __all__ = [
     "Name",
     "Narrower",
     "Numbers",
-    "Options",
     "Origin",
     "PassedOver",
     "Place",

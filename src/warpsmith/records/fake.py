@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from warpsmith.records.candidate import Candidate
 from warpsmith.records.environment import Environment
 from warpsmith.records.facts import CaseTiming, Ratio, TimingFacts
-from warpsmith.records.record import Options, Record, StageResult
+from warpsmith.records.options import EvaluationOptions
+from warpsmith.records.record import Record, StageResult
 from warpsmith.records.task import Case, Direction, Dtype, Group
 from warpsmith.records.times import MeasuredTime, ModelledTime
 from warpsmith.records.verdict import Reason, Verdict
@@ -61,6 +62,6 @@ def timed_record(
         candidate=candidate,
         task_version="1",
         environment=Environment(device=hardware, hardware=hardware),
-        options=Options(seeds=(seed,)),
+        options=EvaluationOptions(seeds=(seed,)),
         results=(checked, timed) if timings and fails is None else (checked,),
     )

@@ -17,15 +17,16 @@ def unproven(record: Record) -> str:
     A full evaluation makes all planned calls, on held-out shapes too, from a secret seed; on a GPU it is a final claim.
     """
     options, calls = record.options, record.checked.calls if record.checked else 0
-    if options.extra.get("effort") == "sketch":
+    if options.effort == "sketch":
         return f"it passed {calls} calls of a quick check, without held-out shapes"
-    if options.extra.get("tier") == "search":
+    if options.is_search_tier:
         return "it was evaluated as a search does and not as a final claim"
     if options.cases:
         return f"it was evaluated on {' and '.join(options.cases)} cases alone"
-    if options.extra.get("seed") == "given":
+    if options.is_seed_given:
         return "it was evaluated from a seed that was known before"
-    return next((text.format(options.extra[name]) for name, text in PARTS.items() if name in options.extra), "")
+    values = {"without": ",".join(sorted(options.without)), "until": options.until, "most_cases": options.most_cases}
+    return next((text.format(values[name]) for name, text in PARTS.items() if values[name]), "")
 
 
 def require_proven(record: Record, subject: str, cure: str) -> None:

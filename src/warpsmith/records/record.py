@@ -1,22 +1,19 @@
 """The record: one candidate, one environment, the options it was run with, and what each stage said."""
 
-from collections.abc import Mapping
-from typing import Annotated, Self, TypeVar
+from typing import Self, TypeVar
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
 from warpsmith.base import digest_json
 from warpsmith.records.candidate import Candidate
 from warpsmith.records.environment import Environment
 from warpsmith.records.facts import CheckFacts, CompileFacts, Facts, TimingFacts
 from warpsmith.records.model import Model, Name
-from warpsmith.records.task import Group
+from warpsmith.records.options import EvaluationOptions
 from warpsmith.records.verdict import Reason, Verdict
 
 GOING_ON = (Verdict.PASS, Verdict.SKIP)  # every other verdict ends the way
-USUAL_GPU = "H200"  # what the virtual GPU models unless it is told another
 CHANCE = (Reason.DISTURBED,)  # reasons that say something of the machine at that moment and nothing of the kernel
-Seed = Annotated[int, Field(strict=True, ge=0, lt=1 << 63)]
 F = TypeVar("F", CheckFacts, CompileFacts, TimingFacts)
 
 
@@ -44,22 +41,6 @@ class StageResult(Model):
         return self.verdict is Verdict.FAULT or self.reason in CHANCE
 
 
-class Options(Model):
-    """What can be chosen for an evaluation; part of a record's key."""
-
-    device: Name = "auto"
-    cases: tuple[Group, ...] = ()
-    seeds: tuple[Seed, ...] = ()  # drawn at grading, kept so that the record can be replayed
-    scheme: PositiveInt = 1  # how test inputs follow from the seeds; a record that names none was made by the first
-    cache: Name = "cold"
-    extra: Mapping[Name, Name] = Field(default_factory=dict)
-
-    @property
-    def gpu(self) -> str:
-        """What the virtual GPU modelled, where the kernel ran there."""
-        return self.extra.get("gpu", USUAL_GPU)
-
-
 class Record(Model):
     """Everything known of one evaluation. Scores and speedups are functions of this, never stored in it."""
 
@@ -67,13 +48,14 @@ class Record(Model):
     candidate: Candidate
     task_version: Name
     environment: Environment
-    options: Options = Options()
+    options: EvaluationOptions = EvaluationOptions()
     results: tuple[StageResult, ...] = ()
 
     @property
     def key(self) -> str:
         """The hash of (candidate, task version, options, hardware)."""
-        options = self.options.model_dump(mode="json", exclude={"seeds", "scheme"})
+        stored = self.options.model_dump(mode="json")
+        options = {name: value for name, value in stored.items() if name not in ("seeds", "scheme")}
         return digest_json([self.candidate.id, self.task_version, options, self.environment.hardware])
 
     @property

@@ -8,7 +8,8 @@ from enum import StrEnum
 from pydantic import Field
 
 from warpsmith.records.model import Model
-from warpsmith.records.record import USUAL_GPU, Record
+from warpsmith.records.options import USUAL_GPU
+from warpsmith.records.record import Record
 from warpsmith.records.task import Direction
 
 ANSWERS, REQUESTS, ELSEWHERE, ASK = "answers", "tell --requests", "evaluations elsewhere", "the next ask"  # waited for

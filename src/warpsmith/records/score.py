@@ -89,7 +89,7 @@ def _basis(record: Record, kind: str, hardware: str, cases: Iterable[CaseTiming]
     """What two scores must share to be compared: the task as it was, the kind of time, the GPU, its cache, the cases,
     and where not all of torch's modes were asked for those that were.
     """
-    candidate, asked = record.candidate, [record.options.cache, record.options.extra.get("baselines", "")]
+    candidate, asked = record.candidate, [record.options.cache, ",".join(record.options.baselines)]
     shapes = sorted([case.case.name, case.case.dtype, sorted(case.case.axes.items())] for case in cases)
     return digest_json([candidate.task, candidate.direction, record.task_version, kind, hardware, shapes, asked])
 

@@ -9,9 +9,9 @@ from warpsmith.records import (
     CheckFacts,
     Dtype,
     Environment,
+    EvaluationOptions,
     Group,
     ModelledTime,
-    Options,
     Reason,
     Record,
     StageResult,
@@ -31,7 +31,9 @@ ENDS = {
 
 def fake_record(candidate: Candidate, told: float | Reason, binding: str = "dram") -> Record:
     """A record that passed in so many microseconds, or ended for a reason."""
-    record = Record(candidate=candidate, task_version="fake", environment=HERE, options=Options(device="fake"))
+    record = Record(
+        candidate=candidate, task_version="fake", environment=HERE, options=EvaluationOptions(device="fake")
+    )
     if isinstance(told, Reason):
         detail = f"the fake evaluator says {told}"
         verdict = ENDS.get(told, Verdict.FAIL)

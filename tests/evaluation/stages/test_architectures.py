@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from warpsmith.evaluation import Choices
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.run import evaluate
 from warpsmith.records import CompileFacts, Direction, Reason, Verdict
 from warpsmith.tasks.suite import folders, suite_folder
@@ -25,7 +25,7 @@ TAIL = '\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward);
 @pytest.mark.parametrize(("task", "way"), SEEDS)
 def test_a_seed_is_compiled_for_the_modelled_gpu_and_right(task: str, way: Direction, gpu: str) -> None:
     source = (suite_folder(task) / f"seed_{way}.cu").read_text()
-    record = evaluate(task, source, way, choices=Choices(device="vgpu", gpu=gpu, effort="sketch"))
+    record = evaluate(task, source, way, config=EvaluationConfig(device="vgpu", gpu=gpu, effort="sketch"))
     assert record.concluded is Verdict.PASS, record.results[-1].detail
     assert record.environment.hardware == f"vgpu:{gpu}"
     (compiled,) = [one.facts for one in record.results if isinstance(one.facts, CompileFacts)]
@@ -40,7 +40,7 @@ def refused(instruction: str, gpu: str) -> str:
         f'{HEAD}__global__ void one(float* y) {{ asm volatile("{instruction}"); }}\n'
         "torch::Tensor forward(torch::Tensor x) { one<<<1, 128>>>(x.data_ptr<float>()); return x; }" + TAIL
     )
-    record = evaluate("softmax", source, choices=Choices(device="vgpu", gpu=gpu))
+    record = evaluate("softmax", source, config=EvaluationConfig(device="vgpu", gpu=gpu))
     assert (record.concluded, record.results[-1].reason) == (Verdict.FAIL, Reason.COMPILE_ERROR)
     return record.results[-1].detail
 

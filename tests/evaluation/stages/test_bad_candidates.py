@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.evaluation import Choices, Defence, evaluate
-from warpsmith.records import CheckFacts, Reason, Record, Verdict
+from warpsmith.evaluation import EvaluationConfig, evaluate
+from warpsmith.records import CheckFacts, Defence, Reason, Record, Verdict
 
 SOURCE = (Path(__file__).parent / "deeds.cu").read_text()
 BARE = frozenset({Defence.LINK})  # or the linker's list would refuse them before they run
@@ -21,8 +21,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 
 
 def graded(deed: int, call_s: float = 30.0) -> Record:
-    choices = Choices(device="vgpu", without=BARE, call_s=call_s)
-    return evaluate("max_pool", SOURCE, macros={"DEED": str(deed)}, choices=choices)
+    config = EvaluationConfig(device="vgpu", without=BARE, call_s=call_s)
+    return evaluate("max_pool", SOURCE, macros={"DEED": str(deed)}, config=config)
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +69,6 @@ def test_a_kill_of_the_parent_and_of_everybody_reaches_nobody() -> None:
 
 @pytest.mark.parametrize("count", [0, 2, 70])
 def test_too_few_and_too_many_tensors_are_a_bad_answer(count: int) -> None:
-    record = evaluate("max_pool", TENSORS, macros={"COUNT": str(count)}, choices=Choices(device="vgpu"))
+    record = evaluate("max_pool", TENSORS, macros={"COUNT": str(count)}, config=EvaluationConfig(device="vgpu"))
     assert record.concluded is Verdict.FAIL
     assert record.results[-1].reason is Reason.BAD_ANSWER, record.results[-1].detail

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.evaluation import Choices
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.batch import Ahead, BadLine, Results, read_requests, run_batch
 from warpsmith.records import Candidate, Direction, Environment, Language, Record, StageResult, Verdict
 
-CHOICES = Choices(device="vgpu")
+CHOICES = EvaluationConfig(device="vgpu")
 
 
-def judge(candidate: Candidate, choices: Choices) -> Record:
+def judge(candidate: Candidate, config: EvaluationConfig) -> Record:
     """A record at once; the larger the number in the source, the sooner."""
     time.sleep(0.05 / (1 + len(candidate.source)))
     environment = Environment(device="d", hardware="h")
-    record = Record(candidate=candidate, task_version="1", environment=environment, options=choices.options(7))
+    record = Record(candidate=candidate, task_version="1", environment=environment, options=config.stored(7))
     return record.adding(StageResult(stage="check", verdict=Verdict.PASS))
 
 
@@ -42,9 +42,9 @@ def test_results_come_in_the_order_of_the_batch(tmp_path: Path) -> None:
 def test_many_are_in_flight_at_once(tmp_path: Path) -> None:
     together = threading.Barrier(3, timeout=20)
 
-    def meeting(candidate: Candidate, choices: Choices) -> Record:
+    def meeting(candidate: Candidate, config: EvaluationConfig) -> Record:
         together.wait()
-        return judge(candidate, choices)
+        return judge(candidate, config)
 
     requests = read_requests(batch(tmp_path, *(candidate(n) for n in range(1, 4))))
     assert len(list(run_batch(requests, CHOICES, jobs=3, judge=meeting))) == 3
@@ -72,7 +72,7 @@ def test_a_line_that_is_no_candidate_has_a_line_that_says_so(tmp_path: Path, lin
 
 
 def test_a_task_that_cannot_be_used_is_said_in_its_line(tmp_path: Path) -> None:
-    def refusing(candidate: Candidate, choices: Choices) -> Record:
+    def refusing(candidate: Candidate, config: EvaluationConfig) -> Record:
         raise UsageError("Task t does not exist.")
 
     requests, results = read_requests(batch(tmp_path, candidate(1))), Results(tmp_path / "r.jsonl")
@@ -115,18 +115,18 @@ def test_what_was_done_before_its_turn_is_not_done_again(tmp_path: Path) -> None
     path, out = batch(tmp_path, *(candidate(n) for n in (1, 2, 2, 3, 4))), tmp_path / "r.jsonl"
     beside, asked = tmp_path / "r.jsonl.ahead", list[int]()
 
-    def first_fails(candidate: Candidate, choices: Choices) -> Record:
+    def first_fails(candidate: Candidate, config: EvaluationConfig) -> Record:
         if len(candidate.source) == 1:
             while not beside.exists() or len(beside.read_text().splitlines()) < 3:
                 time.sleep(0.01)
             raise KeyboardInterrupt
         if len(candidate.source) == 4:
-            return judge(candidate, choices).adding(StageResult(stage="timing", verdict=Verdict.FAULT))
-        return judge(candidate, choices)
+            return judge(candidate, config).adding(StageResult(stage="timing", verdict=Verdict.FAULT))
+        return judge(candidate, config)
 
-    def noting(candidate: Candidate, choices: Choices) -> Record:
+    def noting(candidate: Candidate, config: EvaluationConfig) -> Record:
         asked.append(len(candidate.source))
-        return judge(candidate, choices)
+        return judge(candidate, config)
 
     requests = read_requests(path)
     with pytest.raises(KeyboardInterrupt):
@@ -171,7 +171,7 @@ def test_results_of_another_batch_are_not_gone_on_with(tmp_path: Path) -> None:
         Results(out).left(fewer, CHOICES)
     same = read_requests(batch(tmp_path, candidate(1), candidate(2)))
     with pytest.raises(UsageError, match="these options"):
-        Results(out).left(same, Choices(device="vgpu", gpu="A100"))
+        Results(out).left(same, EvaluationConfig(device="vgpu", gpu="A100"))
 
 
 def test_an_empty_batch_is_done_at_once(tmp_path: Path) -> None:
@@ -188,8 +188,12 @@ def test_the_name_of_a_file_says_which_pass_it_is_as_for_one_kernel(tmp_path: Pa
     assert found == [Direction.BACKWARD, Direction.FORWARD, Direction.FORWARD]
 
 
-@pytest.mark.parametrize("wrong", [Choices(device="vgpu", gpu="H20"), Choices(device="vgpu", until="chek")])
-def test_choices_that_suit_no_candidate_are_told_once_and_not_in_every_line(tmp_path: Path, wrong: Choices) -> None:
+@pytest.mark.parametrize(
+    "wrong", [EvaluationConfig(device="vgpu", gpu="H20"), EvaluationConfig(device="vgpu", until="chek")]
+)
+def test_choices_that_suit_no_candidate_are_told_once_and_not_in_every_line(
+    tmp_path: Path, wrong: EvaluationConfig
+) -> None:
     requests = read_requests(batch(tmp_path, candidate(1), candidate(2)))
     with pytest.raises(UsageError, match=r"H20 is not described|Stage chek does not exist"):
         list(run_batch(requests, wrong, 1, judge))

@@ -1,13 +1,12 @@
 """The corpus: headers, what counts as caught, and the two rates."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from warpsmith.base import UsageError
 from warpsmith.evaluation.batch import Results
-from warpsmith.evaluation.choices import Choices, Defence
+from warpsmith.evaluation.config import EvaluationConfig
 from warpsmith.evaluation.corpus import (
     Audit,
     CorpusFile,
@@ -24,6 +23,7 @@ from warpsmith.evaluation.corpus import (
 )
 from warpsmith.records import (
     Candidate,
+    Defence,
     Direction,
     Environment,
     Reason,
@@ -34,7 +34,7 @@ from warpsmith.records import (
 )
 from warpsmith.records.fake import fake_timing
 
-CHOICES = Choices(device="vgpu")
+CHOICES = EvaluationConfig(device="vgpu")
 ATTACK = """// attack: output cache by pointer
 // task: softmax
 // direction: backward
@@ -96,11 +96,11 @@ def test_an_attack_on_a_late_case_is_tried_with_every_case(words: str, most: int
     (tmp_path / "k.cu").write_text(words + ATTACK)
     (one,), asked = read_corpus([tmp_path]), list[int | None]()
 
-    def judge(_candidate: Candidate, choices: Choices, _seed: int | None = None) -> Record:
-        asked.append(choices.most_cases)
+    def judge(_candidate: Candidate, config: EvaluationConfig, _seed: int | None = None) -> Record:
+        asked.append(config.most_cases)
         return record(Verdict.FAIL, Reason.WRONG_VALUE)
 
-    assert not examine(one, replace(CHOICES, most_cases=2), by=judge).wrong
+    assert not examine(one, CHOICES.replace(most_cases=2), by=judge).wrong
     assert asked == [most]
 
 
@@ -181,7 +181,7 @@ def test_an_audit_goes_on_where_an_earlier_one_was_killed(tmp_path: Path, monkey
         (tmp_path / f"{name}.cu").write_text(ATTACK.replace("by pointer", name))
     corpus, file, tried = read_corpus([tmp_path]), tmp_path / "out.jsonl", list[str]()
 
-    def examined(one: CorpusFile, _choices: Choices, by: object) -> CorpusOutcome:
+    def examined(one: CorpusFile, _choices: EvaluationConfig, by: object) -> CorpusOutcome:
         tried.append(Path(one.path).stem)
         return outcome(one)
 
@@ -198,7 +198,7 @@ def test_an_audit_goes_on_where_an_earlier_one_was_killed(tmp_path: Path, monkey
     audit(read_corpus([tmp_path]), CHOICES, 2, told.append, read_outcomes(Results(file).lines))
     assert sorted(tried) == ["a", "b", "d"], "another text is another attack"
     tried.clear()
-    bare = replace(CHOICES, without=frozenset({Defence.LINK}))
+    bare = CHOICES.replace(without=frozenset({Defence.LINK}))
     audit(read_corpus([tmp_path]), bare, 2, told.append, read_outcomes(Results(file).lines))
     assert len(tried) == 4
 
@@ -215,10 +215,10 @@ def test_only_what_a_defence_stopped_is_tried_again_without_it(tmp_path: Path) -
             judged(lost, record(Verdict.FAULT, Reason.HARNESS), False),
         )
     )
-    bare = replace(CHOICES, without=frozenset({Defence.LINK, Defence.STATIC}))
+    bare = CHOICES.replace(without=frozenset({Defence.LINK, Defence.STATIC}))
     assert [one.specimen.name for one in untouched(found, bare).values()] == ["crashed"]
     assert list(untouched(found, bare)) == [key_of(crashed, bare)]
-    silent = replace(CHOICES, without=frozenset({Defence.STATIC}))
+    silent = CHOICES.replace(without=frozenset({Defence.STATIC}))
     assert [one.specimen.name for one in untouched(found, silent).values()] == ["linked", "crashed"]
     assert [one.expected for one in untouched(found, silent).values()] == [False, True], "by the header's other line"
-    assert untouched(found, replace(CHOICES, without=frozenset({Defence.VIRTUAL}))) == {}
+    assert untouched(found, CHOICES.replace(without=frozenset({Defence.VIRTUAL}))) == {}

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.base import HarnessError, MachineError
-from warpsmith.evaluation import Choices
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.stages.cuda import (
     BegunReplays,
     Capture,
@@ -98,8 +98,8 @@ class HostMachine(CudaMachine):
 
 
 def evaluation(machine: CudaMachine | None = None, record: Record | None = None, **chosen: Any) -> Evaluation:
-    choices = Choices(device="cuda", **chosen)
-    return Evaluation("softmax", OPENED, TASK, CANDIDATE, choices, machine or HostMachine(), 3, record or compiled(1))
+    config = EvaluationConfig(device="cuda", **chosen)
+    return Evaluation("softmax", OPENED, TASK, CANDIDATE, config, machine or HostMachine(), 3, record or compiled(1))
 
 
 def compiled(kernels: int, libraries: tuple[str, ...] = (), arch: str = "sm_90a") -> Record:

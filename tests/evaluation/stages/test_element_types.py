@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import UsageError
-from warpsmith.evaluation import Choices, evaluate
+from warpsmith.evaluation import EvaluationConfig, evaluate
 from warpsmith.records import Dtype, Numbers, Reason, Record, Verdict
 
 TASK = """
@@ -76,7 +76,7 @@ def elements(work: str, taken: Dtype, made: Dtype) -> str:
 
 
 def judged(target: str, source: str) -> Record:
-    return evaluate(target, source, choices=Choices(device="vgpu"))
+    return evaluate(target, source, config=EvaluationConfig(device="vgpu"))
 
 
 def reason(record: Record) -> Reason | None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from warpsmith.evaluation import Choices, evaluate
+from warpsmith.evaluation import EvaluationConfig, evaluate
 from warpsmith.records import CheckFacts, Verdict
 
 TASK = Path(__file__).parents[2] / "foreign" / "kernelbench" / "1_Row_scale.py"
@@ -25,7 +25,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 
 
 def test_a_foreign_task_is_graded_on_its_own_cases() -> None:
-    record = evaluate(str(TASK), SOURCE, choices=Choices(device="vgpu"))
+    record = evaluate(str(TASK), SOURCE, config=EvaluationConfig(device="vgpu"))
     assert record.concluded is Verdict.PASS, record.results[-1].detail
     assert record.candidate.task == "1_Row_scale"
     facts = record.result("check").facts

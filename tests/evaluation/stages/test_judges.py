@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import HarnessError, UsageError
-from warpsmith.evaluation.choices import Choices, Defence
+from warpsmith.evaluation.config import EvaluationConfig
 from warpsmith.evaluation.processes import judges as module
 from warpsmith.evaluation.processes.judges import Judge, Judges, pool_of_judges
 from warpsmith.evaluation.processes.nursery import Nursery
 from warpsmith.evaluation.run import PreparedEvaluation, grade, resume
-from warpsmith.records import Candidate, Direction, Environment, Group, Reason, Record, StageResult, Verdict
+from warpsmith.records import Candidate, Defence, Direction, Environment, Group, Reason, Record, StageResult, Verdict
 from warpsmith.tasks.suite import suite_folder
 
 SERVER = """
@@ -73,17 +73,17 @@ from test_judges import prepared
 from warpsmith.evaluation.processes.judges import Judge, Nursery
 print(Judge(Nursery((sys.executable, {server!r}))).resume(prepared("slow " + {mark!r})).verdict)
 """
-CHOICES = Choices(device="vgpu", cases=(Group.DEV,), without=frozenset({Defence.LINK}), baselines=("eager",))
+CHOICES = EvaluationConfig(device="vgpu", cases=(Group.DEV,), without=frozenset({Defence.LINK}), baselines=("eager",))
 
 
 def asked(source: str) -> Candidate:
     return Candidate(task="softmax", direction=Direction.FORWARD, source=source)
 
 
-def prepared(source: str, *results: StageResult, choices: Choices = CHOICES) -> PreparedEvaluation:
+def prepared(source: str, *results: StageResult, config: EvaluationConfig = CHOICES) -> PreparedEvaluation:
     environment = Environment(device="d", hardware="h")
     record = Record(candidate=asked(source), task_version="1", environment=environment, results=results)
-    return PreparedEvaluation(target="softmax", choices=choices, seed=7, record=record, artifact="x.so")
+    return PreparedEvaluation(target="softmax", config=config, seed=7, record=record, artifact="x.so")
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ STATIC = StageResult(stage="static", verdict=Verdict.PASS)
     ],
 )
 def test_what_is_left_follows_from_what_was_done(results: Sequence[StageResult], until: str, left: list[str]) -> None:
-    one = prepared("x", *results, choices=Choices(device="vgpu", until=until))
+    one = prepared("x", *results, config=EvaluationConfig(device="vgpu", until=until))
     assert [row.name for row in one.remaining_stages] == left
 
 
@@ -200,9 +200,9 @@ def test_what_is_left_follows_from_what_was_done(results: Sequence[StageResult],
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler that refuses a typo and nothing else."""
 
-    def made(candidate: Candidate, choices: Choices, seed: int | None = None) -> PreparedEvaluation:
+    def made(candidate: Candidate, config: EvaluationConfig, seed: int | None = None) -> PreparedEvaluation:
         one = REFUSED if candidate.source == "typo" else COMPILED
-        return prepared(candidate.source, STATIC, one, choices=Choices(device="vgpu")).model_copy(
+        return prepared(candidate.source, STATIC, one, config=EvaluationConfig(device="vgpu")).model_copy(
             update={"seed": seed or 0}
         )
 
@@ -230,7 +230,7 @@ def test_candidates_go_to_the_judges_that_are_free(
 ) -> None:
     (tmp_path / "at").mkdir()
     monkeypatch.setattr(module, "Judges", lambda count: Judges(count, argv))
-    with pool_of_judges(Choices(device="cuda"), 2) as (threads, by):
+    with pool_of_judges(EvaluationConfig(device="cuda"), 2) as (threads, by):
         found = list(threads.map(lambda n: by(asked(f"meet {tmp_path}/at/"), CHOICES, n), range(6)))
     pids = {one.results[-1].detail.split()[0] for one in found}
     assert len(pids) == 2, "the first one waits for another"
@@ -243,10 +243,10 @@ def test_a_seed_is_judged_as_in_this_process() -> None:
     """Without a double: the judge's own program, on the virtual GPU."""
     source = (suite_folder("max_pool") / "seed_forward.cu").read_text()
     candidate = Candidate(task="max_pool", direction=Direction.FORWARD, source=source)
-    choices = Choices(device="vgpu", cases=(Group.SMOKE,))
-    here = grade(candidate, choices, 5)
+    config = EvaluationConfig(device="vgpu", cases=(Group.SMOKE,))
+    here = grade(candidate, config, 5)
     with closing(Judges(1)) as judges:
-        there = judges.grade(candidate, choices, 5)
+        there = judges.grade(candidate, config, 5)
     assert (there.verdict, there.candidate, there.options) == (Verdict.PASS, here.candidate, here.options)
     assert [one.stage for one in there.results] == [one.stage for one in here.results]
     assert there.timing == here.timing
@@ -271,7 +271,7 @@ def test_an_interrupt_ends_what_is_still_evaluated(
 ) -> None:
     monkeypatch.setattr(module, "Judges", lambda count: Judges(count, argv))
     mark, begin = tmp_path / "pid", time.monotonic()
-    with pytest.raises(KeyboardInterrupt), pool_of_judges(Choices(device="cuda"), 2) as (threads, by):
+    with pytest.raises(KeyboardInterrupt), pool_of_judges(EvaluationConfig(device="cuda"), 2) as (threads, by):
         asleep = threads.submit(by, asked(f"sleep {mark}"), CHOICES)
         wait_for(lambda: mark.read_text() if mark.exists() else "")
         raise KeyboardInterrupt
@@ -281,7 +281,7 @@ def test_an_interrupt_ends_what_is_still_evaluated(
 
 def test_what_waits_is_not_evaluated_after_an_interrupt() -> None:
     go = threading.Event()
-    with pytest.raises(KeyboardInterrupt), pool_of_judges(Choices(device="vgpu"), 1) as (threads, _):
+    with pytest.raises(KeyboardInterrupt), pool_of_judges(EvaluationConfig(device="vgpu"), 1) as (threads, _):
         first, second = threads.submit(go.wait, 20), threads.submit(int, "3")
         threading.Timer(0.2, go.set).start()
         raise KeyboardInterrupt
@@ -350,14 +350,14 @@ def test_processes_are_begun_where_several_share_a_gpu(
         def __init__(self, count: int) -> None:
             self._count = count
 
-        def grade(self, candidate: Candidate, choices: Choices, seed: int | None = None) -> Record:
+        def grade(self, candidate: Candidate, config: EvaluationConfig, seed: int | None = None) -> Record:
             raise AssertionError("nobody is asked here")
 
         def close(self) -> None:
             done.append(self._count)
 
     monkeypatch.setattr(module, "Judges", Begun)
-    with pool_of_judges(Choices(device=device), jobs) as (threads, by):
+    with pool_of_judges(EvaluationConfig(device=device), jobs) as (threads, by):
         assert threads.submit(int, "3").result() == 3
         assert (by is grade) is (begun == 0)
     assert done == ([begun] if begun else [])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from warpsmith.base import DeviceMemoryError, HarnessError, MachineError, UsageError
-from warpsmith.evaluation import Choices, Defence, choices as choices_module, evaluate, settled
+from warpsmith.evaluation import EvaluationConfig, config as config_module, evaluate, settle_device
 from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.run import run, stages_for
 from warpsmith.evaluation.stages.common import find_signs
@@ -21,6 +21,7 @@ from warpsmith.machines.virtual.machine import VirtualMachine
 from warpsmith.records import (
     Candidate,
     Confined,
+    Defence,
     Direction,
     Environment,
     Group,
@@ -46,8 +47,8 @@ def evaluation(confined: Confined = FLOOR, **chosen: Any) -> Evaluation:
         task_version=TASK.version,
         environment=Environment(device="d", hardware="h", confined=confined),
     )
-    choices = Choices(device="vgpu", **chosen)
-    return Evaluation("softmax", OPENED, TASK, CANDIDATE, choices, MACHINE, 1, record)
+    config = EvaluationConfig(device="vgpu", **chosen)
+    return Evaluation("softmax", OPENED, TASK, CANDIDATE, config, MACHINE, 1, record)
 
 
 @dataclass(frozen=True)
@@ -232,21 +233,21 @@ def test_the_machines_differ_by_their_stages() -> None:
 
 
 def test_auto_is_cuda_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choices_module, "gpus", lambda: (object(),))
-    assert settled("auto") == "cuda" and settled("vgpu") == "vgpu"
-    monkeypatch.setattr(choices_module, "gpus", tuple)
+    monkeypatch.setattr(config_module, "gpus", lambda: (object(),))
+    assert settle_device("auto") == "cuda" and settle_device("vgpu") == "vgpu"
+    monkeypatch.setattr(config_module, "gpus", tuple)
     monkeypatch.setattr("warpsmith.machines.cuda.machine.gpus", tuple)
-    assert settled("auto") == "vgpu"
+    assert settle_device("auto") == "vgpu"
     with pytest.raises(MachineError, match="--device vgpu"):
-        settled("cuda")
+        settle_device("cuda")
     with pytest.raises(UsageError, match="does not exist"):
-        settled("tpu")
+        settle_device("tpu")
 
 
-def test_choices_are_part_of_the_record_s_options() -> None:
-    found = Choices(device="vgpu", cases=(Group.DEV,), without=frozenset(Defence)).options(5)
+def test_a_record_stores_the_options() -> None:
+    found = EvaluationConfig(device="vgpu", cases=(Group.DEV,), without=frozenset(Defence)).stored(5)
     assert found.seeds == (5,) and found.cases == ("dev",)
-    assert found.extra == {"gpu": "H200", "without": "link,static,virtual"}
+    assert found.model_dump()["extra"] == {"gpu": "H200", "without": "link,static,virtual"}
 
 
 def test_a_plan_covers_the_chosen_group_or_the_usual_ones() -> None:
@@ -258,29 +259,30 @@ def test_a_plan_covers_the_chosen_group_or_the_usual_ones() -> None:
 
 def test_a_direction_that_a_task_lacks_is_refused(tmp_path: object) -> None:
     with pytest.raises(UsageError, match="sideways"):
-        evaluate("softmax", "x", choices=Choices(device="sideways"))
+        evaluate("softmax", "x", config=EvaluationConfig(device="sideways"))
 
 
 def test_the_stages_end_where_they_are_told_to_and_leave_out_what_is_left_out() -> None:
     names = [
-        one.name for one in stages_for(Choices(device="cuda", until="check", without=frozenset({Defence.VIRTUAL})))
+        one.name
+        for one in stages_for(EvaluationConfig(device="cuda", until="check", without=frozenset({Defence.VIRTUAL})))
     ]
     assert names[-1] == "check" and "compile" in names and "virtual" not in names
-    assert stages_for(Choices(device="vgpu")) == STAGES["vgpu"]
+    assert stages_for(EvaluationConfig(device="vgpu")) == STAGES["vgpu"]
     with pytest.raises(UsageError, match="profile does not exist on vgpu; it has"):
-        stages_for(Choices(device="vgpu", until="profile"))
+        stages_for(EvaluationConfig(device="vgpu", until="profile"))
 
 
 def test_what_is_not_run_is_said_in_the_options() -> None:
-    extra = Choices(device="cuda", until="check", without=frozenset({Defence.VIRTUAL})).options(1).extra
-    assert extra["until"] == "check" and extra["without"] == "virtual"
+    stored = EvaluationConfig(device="cuda", until="check", without=frozenset({Defence.VIRTUAL})).stored(1)
+    assert stored.model_dump()["extra"] == {"tier": "search", "until": "check", "without": "virtual"}
 
 
 def test_a_sign_in_the_text_is_told_and_decides_nothing() -> None:
     candidate = CANDIDATE.model_copy(update={"source": "std::thread t(f);"})
     result = find_signs(replace(evaluation(), candidate=candidate)).result
     assert result.verdict is Verdict.PASS and result.detail == "signs: thread"
-    left = stages_for(Choices(device="vgpu", without=frozenset({Defence.STATIC})))
+    left = stages_for(EvaluationConfig(device="vgpu", without=frozenset({Defence.STATIC})))
     assert "static" not in [stage.name for stage in left]
 
 

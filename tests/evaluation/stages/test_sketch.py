@@ -2,7 +2,7 @@
 
 import pytest
 
-from warpsmith.evaluation import Choices, grade
+from warpsmith.evaluation import EvaluationConfig, grade
 from warpsmith.evaluation.check.plan import work
 from warpsmith.evaluation.stages.probe import Probe, dense, probe, probes, timed
 from warpsmith.evaluation.stages.sketch import carried, full_call, sketch_steps, together
@@ -149,12 +149,12 @@ def test_a_sketch_calls_each_smoke_case_and_one_twice() -> None:
 def graded(effort: str) -> Record:
     candidate = first_candidate("swiglu", FORWARD)
     assert candidate is not None
-    return grade(candidate, Choices(device="vgpu", effort=effort))  # type: ignore[arg-type]
+    return grade(candidate, EvaluationConfig(device="vgpu", effort=effort))  # type: ignore[arg-type]
 
 
 def test_a_sketch_says_what_it_is_and_gives_modelled_times_of_the_timing_cases() -> None:
     record = graded("sketch")
-    assert record.concluded is Verdict.PASS and record.options.extra["effort"] == "sketch"
+    assert record.concluded is Verdict.PASS and record.options.effort == "sketch"
     timing = record.result("timing")
     assert timing is not None and isinstance(timing.facts, TimingFacts)
     names = {one.name for one in TASKS["swiglu"].group(Group.TIMING)}

@@ -17,7 +17,7 @@ from threading import BoundedSemaphore, Lock, Thread
 from typing import Protocol
 
 from warpsmith.base import HarnessError, UsageError
-from warpsmith.evaluation.choices import Choices
+from warpsmith.evaluation.config import EvaluationConfig, is_measured
 from warpsmith.evaluation.processes import warm
 from warpsmith.evaluation.processes.nursery import ForkedChild, Nursery, hung_up, tend
 from warpsmith.evaluation.processes.pool import pool
@@ -41,7 +41,7 @@ class Grade(Protocol):
     def __call__(
         self,
         candidate: Candidate,
-        choices: Choices,
+        config: EvaluationConfig,
         seed: int | None = None,
         *,
         prepared: PreparedEvaluation | None = None,
@@ -119,7 +119,7 @@ class Judges:
     def grade(
         self,
         candidate: Candidate,
-        choices: Choices,
+        config: EvaluationConfig,
         seed: int | None = None,
         *,
         prepared: PreparedEvaluation | None = None,
@@ -127,7 +127,7 @@ class Judges:
         """Compile here and run the other stages in the next free process; one that dies is a fault of warpsmith."""
         if prepared is None:
             with self._compiling:
-                prepared = prepare(candidate, choices, seed)
+                prepared = prepare(candidate, config, seed)
         if not prepared.remaining_stages:
             return prepared.record
         judge = self._free.get()
@@ -149,10 +149,10 @@ class Judges:
 
 
 @contextmanager
-def pool_of_judges(choices: Choices, jobs: int) -> Iterator[tuple[ThreadPoolExecutor, Grade]]:
+def pool_of_judges(config: EvaluationConfig, jobs: int) -> Iterator[tuple[ThreadPoolExecutor, Grade]]:
     """Threads for many candidates and who evaluates one: this process, or others where several share a GPU."""
     with ExitStack() as until:
-        by = judges_for(choices, jobs, until)
+        by = judges_for(config, jobs, until)
         with pool(jobs) as threads:
             try:
                 yield threads, by
@@ -162,9 +162,9 @@ def pool_of_judges(choices: Choices, jobs: int) -> Iterator[tuple[ThreadPoolExec
                 raise
 
 
-def judges_for(choices: Choices, jobs: int, until: ExitStack) -> Grade:
+def judges_for(config: EvaluationConfig, jobs: int, until: ExitStack) -> Grade:
     """Who evaluates one of `jobs` candidates at a time: this process, or others until the stack closes."""
-    if choices.device != "cuda" or jobs < 2:
+    if not is_measured(config.device) or jobs < 2:
         return grade
     judges = Judges(min(jobs, MOST))
     until.callback(judges.close)

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from warpsmith.evaluation.choices import Defence
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, StageOutcome
 from warpsmith.languages import compile_candidate as compile_with_its_compiler, find_language
 from warpsmith.languages.nvcc import CompileOptions
+from warpsmith.records import Defence
 
 
 def find_signs(evaluation: Evaluation) -> StageOutcome:
@@ -17,7 +17,7 @@ def find_signs(evaluation: Evaluation) -> StageOutcome:
 def compile_candidate(evaluation: Evaluation) -> StageOutcome:
     """Compile the candidate for the machine's architecture."""
     options = CompileOptions.of(evaluation.task, evaluation.machine.arch)
-    if Defence.LINK in evaluation.choices.without:
+    if Defence.LINK in evaluation.config.without:
         options = replace(options, link_policy=False)
     made = compile_with_its_compiler(evaluation.candidate, evaluation.signature, options)
     return StageOutcome(made.result, (Artifact(made.artifact),) if made.artifact else ())

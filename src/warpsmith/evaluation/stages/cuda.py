@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from warpsmith.base import HarnessError
 from warpsmith.evaluation.check import PlannedCall
-from warpsmith.evaluation.choices import Choices
+from warpsmith.evaluation.config import EvaluationConfig
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, StageOutcome
 from warpsmith.evaluation.stages.virtual import plan_calls
 from warpsmith.languages.nvcc import Toolchain
@@ -79,8 +79,8 @@ def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCoun
 
     machine, direction = _machine(evaluation), evaluation.candidate.direction
     steps = plan_calls(evaluation, machine)
-    timed = _timed_cases(evaluation) if evaluation.choices.until in AFTER_CHECK else []
-    needs_torch = timed and (evaluation.choices.tier == "claim" or _lacks_baselines(evaluation, timed))
+    timed = _timed_cases(evaluation) if evaluation.config.until in AFTER_CHECK else []
+    needs_torch = timed and (evaluation.config.tier == "claim" or _lacks_baselines(evaluation, timed))
     wait = begin_host(evaluation.target) if needs_torch else None
     subject = _subject(evaluation, artifact, believed_launches(evaluation, counted))
     outlines = (outline(evaluation.opened, direction, step.trial) for step in _one_a_case(steps))
@@ -89,7 +89,7 @@ def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCoun
     arenas, attempt = room_around(room, later), None
     with (
         much_memory() if machine.is_much(arenas.bytes) else nullcontext(),
-        machine.session(artifact.path, direction, arenas, evaluation.choices.call_s, PLACES) as session,
+        machine.session(artifact.path, direction, arenas, evaluation.config.call_s, PLACES) as session,
         calling(),
     ):
         session.use(room)
@@ -113,10 +113,10 @@ def _lacks_baselines(evaluation: Evaluation, cases: Iterable[Case]) -> bool:
     """Whether some requested mode of torch is not stored for some case."""
     from warpsmith.evaluation.timing import load, store
 
-    choices, place, direction = evaluation.choices, evaluation.record.environment, evaluation.candidate.direction
-    cold = choices.cache == "cold"
+    config, place, direction = evaluation.config, evaluation.record.environment, evaluation.candidate.direction
+    cold = config.cache == "cold"
     kept = (load(store(place.hardware, place.torch, evaluation.task, direction, case, cold)) for case in cases)
-    return any(one is None or one.lacking(choices.baselines or MODES) for one in kept)
+    return any(one is None or one.lacking(config.baselines or MODES) for one in kept)
 
 
 def _capture(evaluation: Evaluation, session: "CudaSession", subject: "Timed", cases: list[Case]) -> CaptureAttempt:
@@ -152,7 +152,7 @@ def take_capture(evaluation: Evaluation, attempt: CaptureAttempt) -> StageOutcom
     capture = attempt.capture
     if capture is None:
         return StageOutcome(attempt.result)
-    starts = evaluation.choices.until in TIMED and _machine(evaluation).has_room_for(capture.recordings.arenas.bytes)
+    starts = evaluation.config.until in TIMED and _machine(evaluation).has_room_for(capture.recordings.arenas.bytes)
     begun = _begin_replays(evaluation, capture) if starts else None
     return StageOutcome(attempt.result, (capture, begun) if begun else (capture,))
 
@@ -171,7 +171,7 @@ def _sitting(evaluation: Evaluation, capture: Capture) -> "Sitting":
     from warpsmith.evaluation.timing import Sitting
 
     runtime = Toolchain.find().runtime.parent
-    return Sitting(capture.subject, runtime, capture.recordings.arenas, evaluation.choices.call_s)
+    return Sitting(capture.subject, runtime, capture.recordings.arenas, evaluation.config.call_s)
 
 
 def wait_for_torch(
@@ -187,7 +187,7 @@ def time_replays(
 ) -> StageOutcome:
     """Time the replays of the captured calls of every timed case."""
     environment = evaluation.record.environment
-    timer = timer_for(_machine(evaluation), environment.torch, evaluation.choices)
+    timer = timer_for(_machine(evaluation), environment.torch, evaluation.config)
     if begun is not None and not (begun.is_open and begun.sitting.is_fresh):
         begun.close()
         begun = None
@@ -205,12 +205,12 @@ def _subject(evaluation: Evaluation, artifact: Artifact, launches: int) -> "Time
     return Timed(evaluation.opened, evaluation.target, evaluation.task, direction, path, language, launches)
 
 
-def timer_for(machine: CudaMachine, torch_version: str, choices: Choices) -> "Timer":
-    """Return the timer of these choices, with measurements that no candidate changes."""
+def timer_for(machine: CudaMachine, torch_version: str, config: EvaluationConfig) -> "Timer":
+    """Return the timer of an evaluation, with measurements that no candidate changes."""
     from warpsmith.evaluation.timing import Timer
 
-    modes = choices.baselines or MODES
-    return Timer(_zeros(machine), machine.hardware, torch_version, choices.tier, choices.cache, modes)
+    modes = config.baselines or MODES
+    return Timer(_zeros(machine), machine.hardware, torch_version, config.tier, config.cache, modes)
 
 
 @cache
@@ -228,15 +228,15 @@ def _one_a_case(steps: Iterable[PlannedCall]) -> list[PlannedCall]:
 
 def _timed_cases(evaluation: Evaluation) -> list[Case]:
     """Return the chosen groups; else the timing cases, and for a claim held-out shapes as well."""
-    task, choices = evaluation.task, evaluation.choices
-    claimed = (Group.TIMING, Group.HELDOUT) if choices.tier == "claim" else (Group.TIMING,)
-    groups = choices.cases or claimed
+    task, config = evaluation.task, evaluation.config
+    claimed = (Group.TIMING, Group.HELDOUT) if config.tier == "claim" else (Group.TIMING,)
+    groups = config.cases or claimed
     steps = plan_calls(evaluation, evaluation.machine) if Group.HELDOUT in groups else ()
     cases = [step.trial.case for step in _one_a_case(steps)]
     drawn = [case for case in cases if case.group is Group.HELDOUT and not case.name.startswith(LONG)]
     near = near_cases(task, evaluation.seed) if Group.HELDOUT in groups else ()
     written = [case for case in task.cases if case.group in groups]
-    return [*written[: choices.most_cases], *drawn, *near] or list(task.cases[:1])
+    return [*written[: config.most_cases], *drawn, *near] or list(task.cases[:1])
 
 
 def _examine(evaluation: Evaluation, trial: Trial, near: set[tuple[str, str]] | None = None) -> "Examine":

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from warpsmith.base import HarnessError
 from warpsmith.evaluation.check import PassedCall
-from warpsmith.evaluation.choices import Choices
+from warpsmith.evaluation.config import EvaluationConfig
 from warpsmith.machines import Machine
 from warpsmith.machines.hardware import Need
 from warpsmith.records import Candidate, Record, Signature, StageResult, Task
@@ -24,7 +24,7 @@ class Evaluation:
     opened: OpenTask
     task: Task
     candidate: Candidate
-    choices: Choices
+    config: EvaluationConfig
     machine: Machine
     seed: int
     record: Record

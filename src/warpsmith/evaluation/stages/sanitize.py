@@ -39,7 +39,7 @@ def sanitize(evaluation: Evaluation, artifact: Artifact) -> StageOutcome:
     """Look for memory errors, races in shared memory and wrong barriers with NVIDIA's own tool."""
     begin = time.perf_counter()
     program = shutil.which("compute-sanitizer")
-    if why := not_needed(evaluation.record, evaluation.choices.tier, program):
+    if why := not_needed(evaluation.record, evaluation.config.tier, program):
         return StageOutcome(StageResult(stage=STAGE, verdict=Verdict.SKIP, detail=why))
     case, run = smallest(evaluation), partial(_report, evaluation, artifact, Path(str(program)))
     with calling(), ThreadPoolExecutor(len(CALLS)) as pool:

@@ -20,25 +20,25 @@ LACKING = (Reason.UNKNOWN_CALL, Reason.INSTRUCTION_BUDGET, Reason.TIME_LIMIT, Re
 
 def plan_calls(evaluation: Evaluation, machine: Machine, is_brief: bool = False) -> tuple[PlannedCall, ...]:
     """Return the calls that the evaluation's seed stands for on a machine; a brief plan calls each case once."""
-    task, direction, choices = evaluation.task, evaluation.candidate.direction, evaluation.choices
-    limits, is_own = machine.limits, machine.kind == choices.device
-    effort = choices.effort if is_own and machine.kind == VirtualMachine.kind else "usual"
-    groups = (choices.cases if is_own else ()) or usual_groups(task, limits.groups)
+    task, direction, config = evaluation.task, evaluation.candidate.direction, evaluation.config
+    limits, is_own = machine.limits, machine.kind == config.device
+    effort = config.effort if is_own and machine.kind == VirtualMachine.kind else "usual"
+    groups = (config.cases if is_own else ()) or usual_groups(task, limits.groups)
     scope = PlanScope(
         groups=groups,
         heldout_work=limits.heldout_work,
         light=limits.light_work,
-        scheme=choices.scheme,
+        scheme=config.scheme,
         brief=is_brief,
     )
     whole = () if effort == "sketch" else plan_steps(task, direction, scope, evaluation.seed)
-    few = () if effort == "usual" else sketch_steps(task, direction, evaluation.seed, choices.scheme)
+    few = () if effort == "usual" else sketch_steps(task, direction, evaluation.seed, config.scheme)
     return (*whole, *few)
 
 
 def check_virtually(evaluation: Evaluation, artifact: Artifact) -> StageOutcome:
     """Check the planned calls on the virtual GPU."""
-    found = _check(evaluation, artifact, VirtualMachine.of(evaluation.choices.gpu), is_brief=False)
+    found = _check(evaluation, artifact, VirtualMachine.of(evaluation.config.gpu), is_brief=False)
     return StageOutcome(found.result, (PassedCalls(found.seen),))
 
 
@@ -53,7 +53,7 @@ def screen_virtually(evaluation: Evaluation, artifact: Artifact) -> StageOutcome
 
 
 def _preview(evaluation: Evaluation, artifact: Artifact, is_brief: bool) -> StageOutcome:
-    machine = VirtualMachine.of(evaluation.choices.gpu)
+    machine = VirtualMachine.of(evaluation.config.gpu)
     if skipped := unfit(machine, evaluation.record.compiled or CompileFacts()):
         return StageOutcome(skipped)
     found = _check(evaluation, artifact, machine, is_brief)
@@ -68,7 +68,7 @@ def _check(evaluation: Evaluation, artifact: Artifact, machine: VirtualMachine, 
     direction = evaluation.candidate.direction
     subject = CheckSubject(evaluation.task, direction, evaluation.opened.problem, evaluation.candidate.language)
     steps = plan_calls(evaluation, machine, is_brief)
-    with machine.session(artifact.path, direction, evaluation.signature, evaluation.choices.call_s) as session:
+    with machine.session(artifact.path, direction, evaluation.signature, evaluation.config.call_s) as session:
         return check(subject, steps, session, machine.limits)
 
 
@@ -92,6 +92,6 @@ def unless_lacking(result: StageResult) -> StageResult:
 
 def model_times(evaluation: Evaluation, passed: PassedCalls) -> StageOutcome:
     """Return the modelled times of the calls that were right."""
-    model = modelled if evaluation.choices.effort == "usual" else sketched
-    gpu = describe(evaluation.choices.gpu)
+    model = modelled if evaluation.config.effort == "usual" else sketched
+    gpu = describe(evaluation.config.gpu)
     return StageOutcome(model(evaluation.task, evaluation.candidate.direction, passed.calls, gpu))

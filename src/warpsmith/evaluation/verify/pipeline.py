@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from warpsmith.evaluation.choices import Choices, machine_for
+from warpsmith.evaluation.config import EvaluationConfig, machine_for
 from warpsmith.evaluation.run import PreparedEvaluation, begin_evaluation, run
 from warpsmith.evaluation.stages import SCREEN, Products
 from warpsmith.evaluation.verify.aggregate import REVIEWER, Decision, Signal, Weights, decide, load_weights
@@ -28,15 +28,15 @@ Ask: TypeAlias = Callable[[Sequence[Prompt]], Sequence[ModelAnswer | ModelError]
 SPOKEN = (Verdict.PASS, Verdict.FAIL)  # a skip, and a fault of ours, say nothing of the candidate
 
 
-VIRTUAL = Choices(device=VirtualMachine.kind)
+VIRTUAL = EvaluationConfig(device=VirtualMachine.kind)
 
 
 @dataclass(frozen=True)
 class Verifiers:
     """Which verifiers look and for which machine, how they are weighed, and who answers for the reviewers."""
 
-    choices: Choices = VIRTUAL  # of the evaluation that comes afterwards
-    machine: Machine | None = None  # where it takes place; None: as the choices say
+    config: EvaluationConfig = VIRTUAL  # of the evaluation that comes afterwards
+    machine: Machine | None = None  # where it takes place; None: the one that the configuration names
     virtual: bool = True
     roles: tuple[ReviewerRole, ...] = ()
     ask: Ask | None = None  # needed where there are roles
@@ -115,8 +115,8 @@ def signals_of(verified: Verified) -> tuple[Signal, ...]:
 
 def _screen(candidate: Candidate, opened: OpenTask, seed: int | None, chosen: Verifiers) -> PreparedEvaluation:
     """Run the stages that need no real GPU."""
-    machine = chosen.machine or machine_for(chosen.choices)
-    evaluation, products = begin_evaluation(candidate, opened, chosen.choices, machine, seed), Products()
+    machine = chosen.machine or machine_for(chosen.config)
+    evaluation, products = begin_evaluation(candidate, opened, chosen.config, machine, seed), Products()
     record = run(evaluation, SCREEN if chosen.virtual else SCREEN[:-1], products)
     return PreparedEvaluation.of(evaluation, record, products)
 

@@ -1,0 +1,131 @@
+"""What is asked of an evaluation: its options, the policy of this machine, and the machine that they name."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from warpsmith.base import UsageError
+from warpsmith.machines import Machine
+from warpsmith.machines.cuda import CudaMachine
+from warpsmith.machines.hardware import gpus
+from warpsmith.machines.virtual import VirtualMachine, gpu_identity
+from warpsmith.records import EFFORT_OF_TIER, MODES, Defence, EvaluationOptions, Group, first_wrong, shortened
+from warpsmith.tasks.inputs import SCHEME
+
+AUTO = "auto"
+DEVICES = (AUTO, CudaMachine.kind, VirtualMachine.kind)
+
+
+class EvaluationConfig(EvaluationOptions):
+    """The options of an evaluation as a caller chooses them, and its policy, which no record holds.
+
+    `tier` is the old name of the knob `effort`: `claim` is `thorough`, `search` is `usual`.
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    scheme: Annotated[int, Field(ge=1, le=SCHEME)] = SCHEME
+    cache: Literal["cold", "warm"] = "cold"  # the L2 before a timed call
+    without: frozenset[Defence] = frozenset()
+    most_cases: Annotated[int, Field(gt=0, le=1_000_000)] | None = None
+    trust: bool = False  # policy: run the kernel although this machine cannot confine it well
+    call_s: Annotated[float, Field(gt=0, le=86400)] = 60.0  # policy: the longest that one call may take
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read(cls, fields: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Self:
+        """Read the fields. Raise UsageError that names the first wrong option."""
+        try:
+            found: Self = read(_without_tier(_typed(fields) if info.mode == "json" else fields))
+        except ValidationError as error:
+            raise UsageError(_wrong_option(error, cls.model_fields)) from None
+        check_modes(found.baselines)
+        return found
+
+    @model_serializer(mode="plain")
+    def _serialize(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the configuration with some options changed. Raise UsageError for a wrong one."""
+        replaced = {*changes, *(["effort"] if "tier" in changes else [])}
+        given = {name: getattr(self, name) for name in self.model_fields_set - replaced}
+        return type(self)(**given, **changes)
+
+    def stored(self, seed: int, is_given: bool = False) -> EvaluationOptions:
+        """Return the options as a record holds them. A seed that the caller gave is not secret."""
+        fields = {name: getattr(self, name) for name in EvaluationOptions.model_fields}
+        found = {"gpu": gpu_identity(self.gpu), "seeds": (seed,), "is_seed_given": is_given}
+        return EvaluationOptions(**{**fields, **found})
+
+
+def _typed(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a JSON object, which has lists for tuples and strings for enumerations."""
+    groups, defences = fields.get("cases", ()), fields.get("without", ())
+    return {
+        **fields,
+        "cases": tuple(map(Group, groups)),
+        "without": frozenset(map(Defence, defences)),
+        "baselines": tuple(fields.get("baselines", ())),
+        "seeds": tuple(fields.get("seeds", ())),
+    }
+
+
+def _without_tier(fields: Any) -> Any:
+    """Return the fields with `effort` for the old option `tier`, unless `effort` is given too."""
+    if not isinstance(fields, dict) or "tier" not in fields:
+        return fields
+    rest = {name: value for name, value in fields.items() if name != "tier"}
+    tier = fields["tier"]
+    if tier not in EFFORT_OF_TIER:
+        known = " or ".join(EFFORT_OF_TIER)
+        raise UsageError(f"Option tier is {shortened(tier)}: use {known}.")
+    return {"effort": EFFORT_OF_TIER[tier], **rest}
+
+
+def _wrong_option(error: ValidationError, names: Iterable[str]) -> str:
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    if name not in names:
+        return f"Option {name} does not exist; an evaluation has {', '.join(names)}."
+    return f"Option {name} is {shortened(first['input'])}: {first_wrong(error)}."
+
+
+def check_modes(names: Iterable[str]) -> None:
+    """Raise UsageError if one of the names is no mode of torch."""
+    for name in names:
+        if name not in MODES:
+            raise UsageError(f"Baseline {name} does not exist; torch has these modes: {', '.join(MODES)}.")
+
+
+def settle_device(device: str) -> str:
+    """Return the kind of machine that a device name means here: `auto` is a GPU where there is one.
+
+    Raise MachineError if a GPU is named and there is none.
+    """
+    if device not in DEVICES:
+        raise UsageError(f"Device {device} does not exist; use {', '.join(DEVICES)}.")
+    if device == AUTO:
+        return CudaMachine.kind if gpus() else VirtualMachine.kind
+    if device == CudaMachine.kind:
+        CudaMachine.first()
+    return device
+
+
+def is_measured(device: str) -> bool:
+    """Return whether a machine of this kind measures times; a virtual GPU models them."""
+    return device != VirtualMachine.kind
+
+
+def machine_for(config: EvaluationOptions) -> Machine:
+    """Return the machine that options with a settled device name."""
+    return CudaMachine.first() if is_measured(config.device) else VirtualMachine.of(config.gpu)
