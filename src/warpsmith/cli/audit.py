@@ -40,7 +40,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Try a corpus; exit code 1 when an attack succeeds or a control fails, 3 when some could not be tried."""
-    from warpsmith.evaluation import EvaluationConfig, read_corpus, settle_device
+    from warpsmith.evaluation import EvaluationConfig, is_measured, read_corpus, settle_device
 
     # Eager alone: an attack is held against its own honest kernel, and compiling torch's modes would take an hour.
     # On a GPU a call takes milliseconds, and the corpus has many that hang. A small case and a usual one: the honest
@@ -52,8 +52,7 @@ def command(
         trust=trust,
         without=read_defences(without),
         baselines=("eager",),
-        call_s=GPU_CALL_S if here == "cuda" else EvaluationConfig.call_s,
-        most_cases=GPU_CASES if here == "cuda" else None,
+        **({"call_s": GPU_CALL_S, "most_cases": GPU_CASES} if is_measured(here) else {}),
     )
     less = chosen.replace(without=chosen.without | read_defences(also_without))
     found = _audits(
