@@ -52,8 +52,9 @@ def command(
         trust=trust,
         without=read_defences(without),
         baselines=("eager",),
-        **({"call_s": GPU_CALL_S, "most_cases": GPU_CASES} if is_measured(here) else {}),
     )
+    if is_measured(here):
+        chosen = chosen.replace(call_s=GPU_CALL_S, most_cases=GPU_CASES)
     less = chosen.replace(without=chosen.without | read_defences(also_without))
     found = _audits(
         read_corpus(corpus or shipped()), [chosen] if less == chosen else [chosen, less], jobs, out, as_json
