@@ -24,7 +24,7 @@ from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.run import grade
 from warpsmith.evaluation.stages.cuda import timer_for
 from warpsmith.evaluation.timing import rules
-from warpsmith.evaluation.timing.recording import Unrepeated, record_alone
+from warpsmith.evaluation.timing.recording import record_alone
 from warpsmith.evaluation.timing.sample import Manner, TimedCall, sample
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stage import FEWER, MORE, SHORT_US
@@ -33,9 +33,8 @@ from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.languages.nvcc import CompileOptions, compile
 from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.session import RepeatableCall
-from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.session import Shown
-from warpsmith.records import Candidate, Direction, Group, Record, SpeedComparison, Verdict
+from warpsmith.records import Candidate, Direction, Failure, Group, Record, SpeedComparison, Verdict
 from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite, suite_folder
@@ -138,7 +137,7 @@ def _pairs(subject: TimingSubject) -> Iterator[dict[str, object]]:
     timer = timer_for(machine, environment(machine).torch, CHOICES)
     runtime = timer.zeros.toolchain.runtime.parent
     recorded = record_alone(subject, runtime, cases, lambda _case: _unseen, CHOICES.call_s)
-    assert not isinstance(recorded, Trouble | Unrepeated), recorded
+    assert not isinstance(recorded, Failure), recorded
     with Sitting(subject, runtime, recorded.arenas, CHOICES.call_s) as sitting:
         for case in cases:
             drawn, one = [call for _, call in islice(subject.calls(case), CALLS)], recorded.calls[case.name]
@@ -170,7 +169,7 @@ def _window(sitting: Sitting, recorded: RepeatableCall, drawn: Sequence[Problem]
     for place in range(players):
         player = sitting.player(number * players + place, recorded)
         found = sample(player, (TimedCall(call, _unseen) for call in cycle(drawn)), Manner(FEWER if place else SAME))
-        if isinstance(found, Trouble):
+        if isinstance(found, Failure):
             return []
         times.append([clocks.event_us for clocks in found.kept().queued])
         if median(times[0]) >= SHORT_US:

@@ -109,7 +109,7 @@ def on_virtual() -> Iterator[KernelProfile]:
         artifact = kernel.artifact()
         begin = time.perf_counter()
         seen = VirtualSandbox(gpu, SETTINGS).run(artifact, "forward", (to_raw(kernel.argument()),))
-        assert seen.facts is not None, seen.trouble
+        assert seen.facts is not None, seen.failure
         one = virtual.kernels(seen.facts.kernels, gpu)[0]
         right += one.place is not None and one.place.binding is kernel.binding
         print(f"{kernel.name:<10} {time.perf_counter() - begin:5.1f} s  {line(kernel, one)}", flush=True)

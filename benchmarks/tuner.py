@@ -168,9 +168,9 @@ def median_us(
 ) -> float | str:
     """The median of a few queued calls, after one that is looked at; what is wrong with that one otherwise."""
     shown = session.call(call.arguments, mode=Mode.QUEUED)
-    if shown.trouble:
-        return shown.trouble.detail
-    if fault := look(shown, call, task, direction, trial).fault:
+    if shown.failure:
+        return shown.failure.detail
+    if fault := look(shown, call, task, direction, trial).failure:
         return fault.detail
     if shown.clocks is not None and shown.clocks.event_us > max(lost_us, LONG_US):
         return shown.clocks.event_us

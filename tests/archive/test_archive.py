@@ -152,7 +152,7 @@ def test_threads_share_an_archive(place: str, url: str, run: Run, make: Make) ->
     with Archive.open("sqlite://" if place == "memory" else url) as archive:
         if place == "memory":
             archive.start(run)
-        troubles: list[BaseException] = []
+        failures: list[BaseException] = []
 
         def work(number: int) -> None:
             try:
@@ -160,14 +160,14 @@ def test_threads_share_an_archive(place: str, url: str, run: Run, make: Make) ->
                     archive.add("first", make(f"{number} {turn}"))
                     assert any(entry.run == "first" for entry in archive.records("first", limit=3))
             except BaseException as error:  # noqa: BLE001 - shown by the test, which a thread cannot fail
-                troubles.append(error)
+                failures.append(error)
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert not troubles and archive.count("first") == 200
+        assert not failures and archive.count("first") == 200
 
 
 def test_the_default_is_a_file_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from warpsmith.base import median
 from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.check.fault import look
 from warpsmith.evaluation.corpus import examine as tried, read_specimen
-from warpsmith.evaluation.timing.recording import Recordings, Unrepeated, record_alone, room_of
+from warpsmith.evaluation.timing.recording import Recordings, record_alone, room_of
 from warpsmith.evaluation.timing.sample import Calls, Manner, sample
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stop import StopRule
@@ -22,9 +22,8 @@ from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.memory import give_back
 from warpsmith.machines.cuda.session import CALL_S, CudaSession
 from warpsmith.machines.hardware.lease import Need, lease, much_memory
-from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.session import Mode, Shown
-from warpsmith.records import Candidate, Case, Direction, Group, Trial, Verdict
+from warpsmith.records import Candidate, Case, Direction, Failure, Group, Trial, Verdict
 from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite
@@ -43,10 +42,10 @@ def subject_of(path: Path, task: str, direction: Direction) -> TimingSubject:
     return TimingSubject(opened, task, described, direction, made.artifact, language, launches=1)
 
 
-def examined(subject: TimingSubject, trial: Trial) -> Callable[[Problem, Shown], Trouble | None]:
-    def examine(call: Problem, shown: Shown) -> Trouble | None:
-        fault = look(shown, call, subject.task, subject.direction, trial).fault
-        return Trouble(fault.reason, fault.detail) if fault else None
+def examined(subject: TimingSubject, trial: Trial) -> Callable[[Problem, Shown], Failure | None]:
+    def examine(call: Problem, shown: Shown) -> Failure | None:
+        fault = look(shown, call, subject.task, subject.direction, trial).failure
+        return Failure(fault.reason, fault.detail) if fault else None
 
     return examine
 
@@ -61,7 +60,7 @@ def recordings(subject: TimingSubject, cases: Sequence[Case]) -> Recordings:
     with lease(Need.SHARED), much_memory() if CudaMachine.first().is_much(room.bytes) else nullcontext():
         found = record_alone(subject, runtime, cases, partial(examined, subject), CALL_S)
         give_back()
-    assert not isinstance(found, Trouble | Unrepeated), found
+    assert not isinstance(found, Failure), found
     return found
 
 
@@ -86,9 +85,9 @@ def compare_with_own_process(subject: TimingSubject, cases: Sequence[Case], reco
             player = sitting.player(0, recorded.calls[case.name])
             usual, others = (examined_calls(subject, drawn(case)) for drawn in (subject.calls, subject.others))
             repeated = sample(player, usual, Manner(RULE), others)
-            assert not isinstance(repeated, Trouble), f"{case.name}: {repeated.detail}"
+            assert not isinstance(repeated, Failure), f"{case.name}: {repeated.detail}"
             own = sample(worker, usual, Manner(RULE))
-            assert not isinstance(own, Trouble), f"{case.name}: {own.detail}"
+            assert not isinstance(own, Failure), f"{case.name}: {own.detail}"
             times = [median(found.events_us(Mode.QUEUED)) for found in (repeated, own)]
             assert abs(times[0] - times[1]) <= max(0.03 * times[1], 1.0), f"{case.name}: {times}"
 
@@ -105,7 +104,7 @@ def test_large_inputs_take_as_long_as_usual_ones(task: str) -> None:
             for is_usual in (True, False):
                 calls = (pair for pair in subject.calls(case) if (pair[0] == Trial(case=case)) is is_usual)
                 found = sample(player, examined_calls(subject, calls), Manner(RULE))
-                assert not isinstance(found, Trouble), f"{case.name}: {found.detail}"
+                assert not isinstance(found, Failure), f"{case.name}: {found.detail}"
                 times.append(median(found.events_us(Mode.QUEUED)))
             assert abs(times[0] - times[1]) <= max(0.02 * times[0], 0.5), f"{case.name}: {times}"
         give_back()
@@ -131,4 +130,4 @@ def test_controls_can_be_repeated(path: Path) -> None:
         manner = Manner(RULE)
         usual, others = (examined_calls(subject, drawn(case)) for drawn in (subject.calls, subject.others))
         found = sample(sitting.player(0, recorded.calls[case.name]), usual, manner, others)
-        assert not isinstance(found, Trouble), found.detail
+        assert not isinstance(found, Failure), found.detail

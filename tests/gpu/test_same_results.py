@@ -29,8 +29,8 @@ def test_the_gpu_and_the_virtual_gpu_agree(module: str, sample: Sample, cuda: Cu
     artifact(source(module))  # compiled while others have the GPU
     with lease(Need.SHARED):
         real = observe(source(module), sample.entry, sample.arguments, cuda)
-    assert real.trouble is None
+    assert real.failure is None
     assert sample.fault(tensors(real)) == ""
     modelled = observe(source(module), sample.entry, sample.arguments)
-    assert modelled.trouble is None
+    assert modelled.failure is None
     assert agreement(sample, tensors(real), tensors(modelled)) == ""

@@ -5,7 +5,7 @@ import torch
 
 from warpsmith.evaluation.profile import known_ceilings
 from warpsmith.evaluation.timing.host import begin_host
-from warpsmith.evaluation.timing.recording import Recordings, Unrepeated, record_alone
+from warpsmith.evaluation.timing.recording import Recordings, record_alone
 from warpsmith.evaluation.timing.rules import claim, ratio
 from warpsmith.evaluation.timing.sample import Examine, Manner, TimedCall
 from warpsmith.evaluation.timing.sitting import Sitting
@@ -17,13 +17,13 @@ from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.machines.cuda.session import CALL_S
 from warpsmith.machines.hardware import gpus
 from warpsmith.machines.hardware.lease import Need, lease
-from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.session import Mode, Shown
 from warpsmith.records import (
     Candidate,
     Case,
     Direction,
     Dtype,
+    Failure,
     Group,
     Language,
     Reason,
@@ -57,10 +57,10 @@ def subject() -> TimingSubject:
     return TimingSubject(opened, "softmax", task, Direction.FORWARD, made.artifact, language=Language.TORCH, launches=1)
 
 
-def close(call: Problem, shown: Shown) -> Trouble | None:
+def close(call: Problem, shown: Shown) -> Failure | None:
     if torch.allclose(shown.results[0].double(), call.expected[0], atol=1e-5):
         return None
-    return Trouble(Reason.WRONG_VALUE, "off")
+    return Failure(Reason.WRONG_VALUE, "off")
 
 
 def examine(_trial: Trial) -> Examine:
@@ -70,7 +70,7 @@ def examine(_trial: Trial) -> Examine:
 def recordings(timer: Timer, one: TimingSubject) -> Recordings:
     with lease(Need.SHARED):
         found = record_alone(one, timer.zeros.toolchain.runtime.parent, [CASE], examine, CALL_S)
-    assert not isinstance(found, Trouble | Unrepeated), found
+    assert not isinstance(found, Failure), found
     return found
 
 

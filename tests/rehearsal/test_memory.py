@@ -13,8 +13,7 @@ from warpsmith.machines.cuda.room import room_for
 from warpsmith.machines.cuda.session import CudaSession
 from warpsmith.machines.hardware import gpu_memory
 from warpsmith.machines.hardware.lease import Need, lease
-from warpsmith.machines.worker.observation import Trouble
-from warpsmith.records import Reason
+from warpsmith.records import Failure, Reason
 
 pytestmark = pytest.mark.usefixtures("rehearsal")
 X = torch.arange(1000, dtype=torch.float32)
@@ -32,13 +31,13 @@ def session(made: Path) -> CudaSession:
     return CudaSession(made, "forward", runtime, room, meter=lambda: gpu_memory(""))
 
 
-def called(source: str) -> Trouble | None:
+def called(source: str) -> Failure | None:
     """What a few calls of it come to; the watch has looked in between."""
     with session(artifact(source)) as opened:
         for _ in range(3):
             shown = opened.call((X,))
-            if shown.trouble is not None:
-                return shown.trouble
+            if shown.failure is not None:
+                return shown.failure
             assert opened._watch is not None
             opened._watch.look()
     return None
@@ -46,9 +45,9 @@ def called(source: str) -> Trouble | None:
 
 def test_a_worker_that_takes_all_memory_is_ended_at_its_share() -> None:
     with lease(Need.SHARED):
-        trouble = called(GREEDY)
-        assert trouble is not None and trouble.reason is Reason.MEMORY_LIMIT
-        assert f"its share is {SETTINGS.memory_bytes >> 24} MiB" in trouble.detail
+        failure = called(GREEDY)
+        assert failure is not None and failure.reason is Reason.MEMORY_LIMIT
+        assert f"its share is {SETTINGS.memory_bytes >> 24} MiB" in failure.detail
 
 
 def test_one_that_takes_little_is_not() -> None:
@@ -61,17 +60,17 @@ def test_where_processes_are_hidden_it_is_repeated_alone_and_then_ended(monkeypa
     with lease(Need.SHARED), pytest.raises(DeviceMemoryError):
         called(GREEDY)
     with lease(Need.ALONE):
-        trouble = called(GREEDY)
-    assert trouble is not None and trouble.reason is Reason.MEMORY_LIMIT
+        failure = called(GREEDY)
+    assert failure is not None and failure.reason is Reason.MEMORY_LIMIT
 
 
 def test_a_neighbour_of_one_that_took_all_memory_is_not_ended() -> None:
     """The counters name the processes, and it goes on when the other has ended."""
     with lease(Need.SHARED), session(artifact(MODEST)) as neighbour:
-        assert neighbour.call((X,)).trouble is None
+        assert neighbour.call((X,)).failure is None
         with session(artifact(GREEDY)) as greedy:
-            trouble = None
-            while trouble is None:
-                trouble = greedy.call((X,)).trouble
-            assert trouble.reason is Reason.MEMORY_LIMIT
-        assert neighbour.call((X,)).trouble is None
+            failure = None
+            while failure is None:
+                failure = greedy.call((X,)).failure
+            assert failure.reason is Reason.MEMORY_LIMIT
+        assert neighbour.call((X,)).failure is None

@@ -60,7 +60,7 @@ HONEST = f"auto y = torch::empty_like(x); {LAUNCH}(x.data_ptr<float>(), y.data_p
 @pytest.mark.parametrize("mode", list(Mode))
 def test_an_honest_kernel_shows_nothing_odd(mode: Mode) -> None:
     shown = one(HONEST, mode)
-    assert shown.trouble is None
+    assert shown.failure is None
     assert torch.equal(shown.results[0], 2 * X)
     assert (shown.changed, shown.aliased, shown.unwritten, shown.overrun) == ((), (), (), False)
     assert shown.settled
@@ -104,10 +104,10 @@ def test_a_static_workspace_lives_over_calls() -> None:
 
 def test_a_refusal_is_trouble_and_sticks() -> None:
     with opened('TORCH_CHECK(n == 3, "three elements only, not ", n); return x;') as session:
-        troubles = [session.call((X,)).trouble for _ in range(2)]
-    assert troubles[0] is not None
-    assert troubles[0].reason is Reason.CANDIDATE_ERROR
-    assert troubles[0] == troubles[1]
+        failures = [session.call((X,)).failure for _ in range(2)]
+    assert failures[0] is not None
+    assert failures[0].reason is Reason.CANDIDATE_ERROR
+    assert failures[0] == failures[1]
 
 
 @pytest.fixture
@@ -127,9 +127,9 @@ def healthy(where: None) -> Iterator[None]:
     ],
 )
 def test_a_fault_is_a_value(body: str, reason: Reason) -> None:
-    trouble = one(body).trouble
-    assert trouble is not None
-    assert trouble.reason is reason
+    failure = one(body).failure
+    assert failure is not None
+    assert failure.reason is reason
 
 
 def test_confinement_is_whole() -> None:

@@ -243,7 +243,7 @@ def test_one_model_that_fails_does_not_keep_the_other_from_answering(
     one = aim(task, start(kernel("1.0f")), Limits(generations=2), Shape(proposals=4))
     ending = search(archive, one, number_clock, [bad, good]).run()
     assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
-    assert ending.funnel["model_failed"] > 0 and str(error) in ending.troubles
+    assert ending.funnel["model_failed"] > 0 and str(error) in ending.failures
 
 
 def test_a_model_that_never_answers_is_given_up_and_the_tuner_goes_on(archive: Archive, task: Task) -> None:
@@ -252,7 +252,7 @@ def test_a_model_that_never_answers_is_given_up_and_the_tuner_goes_on(archive: A
 
     ending = search(archive, aim(task, start(), Limits(patience=None)), CLOCK, [ScriptedModel(fail, "m")]).run()
     assert ending.best is not None and ending.best.gain == pytest.approx(2.5)
-    assert any("timed out" in trouble for trouble in ending.troubles)
+    assert any("timed out" in failure for failure in ending.failures)
     assert ending.funnel["model_failed"] == 12
 
 

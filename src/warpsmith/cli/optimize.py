@@ -138,8 +138,8 @@ def _print(made: Optimized, session: "Session", ending: "Ending") -> None:
     funnel = ", ".join(f"{count} {word}" for word, count in sorted(ending.funnel.items(), key=lambda pair: -pair[1]))
     if funnel:
         out.print(f"  verdicts: {funnel}")
-    for trouble in ending.troubles:
-        out.print(f"  lost: {trouble}")
+    for failure in ending.failures:
+        out.print(f"  lost: {failure}")
     for better in made.unsettled:
         out.print(f"  not evaluated at length: {better}; --run {made.run.name} --resume tries again")
     if made.record is None:

@@ -21,7 +21,7 @@ from warpsmith.records.facts import (
     TimingFacts,
     VirtualFacts,
 )
-from warpsmith.records.finding import Checker, Finding, Place, Severity, Span
+from warpsmith.records.finding import Checker, Failure, Finding, Place, Severity, Span
 from warpsmith.records.model import LONGEST_NAME, Model, Name, first_wrong, shortened
 from warpsmith.records.options import CLAIM, EFFORT_OF_TIER, Defence, Effort, EvaluationOptions, Seed
 from warpsmith.records.profile import (
@@ -92,6 +92,7 @@ __all__ = [
     "Environment",
     "EvaluationOptions",
     "Facts",
+    "Failure",
     "Family",
     "Finding",
     "Group",

@@ -1,8 +1,10 @@
-"""A finding: one fault in a kernel, whoever saw it: the compiler, ptxas, the virtual GPU, the sanitizer, a rule."""
+"""Findings of the checkers in a kernel, and the failure of a kernel with its reason."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from warpsmith.records.model import Model
+from warpsmith.records.verdict import Reason
 
 
 class Severity(StrEnum):
@@ -58,3 +60,12 @@ class Finding(Model):
     thread: tuple[int, int, int] | None = None
     span: Span | None = None
     count: int = 1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The failure of a candidate: the reason, a sentence with the evidence, and the findings behind it."""
+
+    reason: Reason
+    detail: str
+    findings: tuple[Finding, ...] = ()

@@ -61,3 +61,27 @@ class Reason(StrEnum):
     # ours
     UNCONFINED = "unconfined"  # this machine cannot confine untrusted code; --trust says to go on
     HARNESS = "harness"
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of a stage that ends for this reason."""
+        if self in SKIPPED:
+            return Verdict.SKIP
+        if self in OURS:
+            return Verdict.FAULT
+        return Verdict.QUARANTINE if self in DOUBTFUL else Verdict.FAIL
+
+
+SKIPPED = frozenset({Reason.UNKNOWN_INSTRUCTION})  # the virtual GPU lacks it, whatever the kernel computes
+OURS = frozenset({Reason.UNCONFINED, Reason.HARNESS})
+# A time that nobody can trust does not prove that the kernel is wrong.
+DOUBTFUL = frozenset(
+    {
+        Reason.UNREPEATED,
+        Reason.HIDDEN_WORK,
+        Reason.CLOCKS_DISAGREE,
+        Reason.BELOW_FLOOR,
+        Reason.TOO_GOOD,
+        Reason.DISTURBED,
+    }
+)

@@ -222,7 +222,7 @@ class Search:
             usd=state.usd,
             minutes=self._minutes(),
             funnel=dict(state.funnel),
-            troubles=tuple(dict.fromkeys(state.failures)),
+            failures=tuple(dict.fromkeys(state.failures)),
             interrupted=interrupted,
         )
 

@@ -37,5 +37,5 @@ class Ending:
     usd: float = 0.0
     minutes: float = 0.0
     funnel: Mapping[str, int] = field(default_factory=dict)
-    troubles: tuple[str, ...] = ()  # what was lost on the way
+    failures: tuple[str, ...] = ()  # what was lost on the way
     interrupted: bool = False

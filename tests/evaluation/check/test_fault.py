@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from warpsmith.evaluation.check.fault import Looked, look
+from warpsmith.evaluation.check.compare import Comparison
+from warpsmith.evaluation.check.fault import look
 from warpsmith.evaluation.check.precision import resembles
 from warpsmith.machines.virtual import Facts, RawFinding
-from warpsmith.machines.worker import Trouble
 from warpsmith.machines.worker.session import Shown
 from warpsmith.records import (
     Argument,
@@ -19,6 +19,7 @@ from warpsmith.records import (
     Checker,
     Direction,
     Dtype,
+    Failure,
     Group,
     Origin,
     Precision,
@@ -65,18 +66,18 @@ RACE = RawFinding(
 )
 
 
-def looked(shown: Shown, task: Task = TASK) -> Looked:
+def looked(shown: Shown, task: Task = TASK) -> Comparison:
     return look(shown, PROBLEM, task, Direction.FORWARD, Trial(case=CASE))
 
 
 def reason(shown: Shown, task: Task = TASK) -> Reason | None:
-    fault = looked(shown, task).fault
+    fault = looked(shown, task).failure
     return fault.reason if fault else None
 
 
 def test_a_right_call_has_no_fault_and_says_how_near_it_came() -> None:
     found = looked(GOOD)
-    assert found.fault is None and found.worst is not None and 0 < found.worst < 1
+    assert found.failure is None and 0 < found.worst < 1
 
 
 WORSE_AND_WORSE = (
@@ -91,7 +92,7 @@ WORSE_AND_WORSE = (
     (Reason.WRONG_DTYPE, {"results": (Y.double(), Z.T.contiguous().T)}),
     (Reason.WRONG_SHAPE, {"results": (Y.double(), Z.reshape(3, 2))}),
     (Reason.BAD_ANSWER, {"results": (Y.double(),)}),
-    (Reason.CRASH, {"trouble": Trouble(Reason.CRASH, "SIGSEGV")}),
+    (Reason.CRASH, {"failure": Failure(Reason.CRASH, "SIGSEGV")}),
 )
 
 
@@ -117,22 +118,22 @@ def test_the_first_fault_decides() -> None:
     ],
 )
 def test_a_fault_carries_its_evidence(change: dict[str, object], evidence: str) -> None:
-    fault = looked(replace(GOOD, **change)).fault  # type: ignore[arg-type]
+    fault = looked(replace(GOOD, **change)).failure  # type: ignore[arg-type]
     assert fault is not None
     assert re.search(evidence, fault.detail), fault.detail
 
 
 def test_a_finding_is_told_rather_than_the_error_it_caused() -> None:
-    broken = replace(GOOD, results=(), trouble=Trouble(Reason.LAUNCH_ERROR, "700"), facts=Facts(findings=(RACE,)))
+    broken = replace(GOOD, results=(), failure=Failure(Reason.LAUNCH_ERROR, "700"), facts=Facts(findings=(RACE,)))
     assert reason(broken) is Reason.FINDINGS
-    assert reason(replace(broken, trouble=Trouble(Reason.TIME_LIMIT, "late"))) is Reason.TIME_LIMIT
+    assert reason(replace(broken, failure=Failure(Reason.TIME_LIMIT, "late"))) is Reason.TIME_LIMIT
 
 
 def test_what_the_virtual_gpu_lacks_is_a_skip_and_our_fault_is_a_fault() -> None:
-    lacking = looked(Shown(Trouble(Reason.UNKNOWN_INSTRUCTION, "wgmma"))).fault
-    ours = looked(Shown(Trouble(Reason.HARNESS, "gone"))).fault
-    assert lacking is not None and lacking.verdict is Verdict.SKIP
-    assert ours is not None and ours.verdict is Verdict.FAULT
+    lacking = looked(Shown(Failure(Reason.UNKNOWN_INSTRUCTION, "wgmma"))).failure
+    ours = looked(Shown(Failure(Reason.HARNESS, "gone"))).failure
+    assert lacking is not None and lacking.reason.verdict is Verdict.SKIP
+    assert ours is not None and ours.reason.verdict is Verdict.FAULT
 
 
 def test_torch_s_own_layout_is_as_good_as_a_contiguous_one() -> None:
@@ -140,7 +141,7 @@ def test_torch_s_own_layout_is_as_good_as_a_contiguous_one() -> None:
     problem = replace(PROBLEM, native=(turned, Z))
     for result in (turned, Y):
         shown = replace(GOOD, results=(result, Z))
-        assert look(shown, problem, TASK, Direction.FORWARD, Trial(case=CASE)).fault is None
+        assert look(shown, problem, TASK, Direction.FORWARD, Trial(case=CASE)).failure is None
 
 
 def narrowed(tensor: Tensor, bits: int) -> Tensor:
@@ -153,7 +154,7 @@ def narrowed(tensor: Tensor, bits: int) -> Tensor:
 @pytest.mark.parametrize(("bits", "name"), [(13, "TF32"), (16, "bfloat16")])
 def test_a_narrower_product_is_told_as_precision(bits: int, name: str) -> None:
     shown = replace(GOOD, results=(narrowed(A, bits) @ narrowed(B, bits), Z))
-    fault = looked(shown).fault
+    fault = looked(shown).failure
     assert fault is not None and fault.reason is Reason.PRECISION and name in fault.detail
     assert reason(shown, TASK.model_copy(update={"precision": Precision(tf32=True)})) is Reason.WRONG_VALUE
 

@@ -9,8 +9,7 @@ import pytest
 from warpsmith.evaluation.profile.metrics import TENSOR_FLOPS, asked
 from warpsmith.evaluation.profile.ncu import MOST_LAUNCHES, REPORT, Counted, ProfiledKernel, Refusal, count, why_nothing
 from warpsmith.machines.cuda.profiled import ProfiledCall, UnderTool, Walls
-from warpsmith.machines.worker.observation import Trouble
-from warpsmith.records import Reason
+from warpsmith.records import Failure, Reason
 
 CAPTURED = Path(__file__).parent / "captured"
 SUBJECT = ProfiledKernel(Path("/artifact.so"), "__global__ void k() {}", "forward", (), Path("/runtime"))
@@ -26,7 +25,7 @@ class FakeNcu:
 
     said: str = ""
     reports: bool = True
-    trouble: Trouble | None = None
+    failure: Failure | None = None
     lacks: str = ""
     works_in: Walls = Walls.FULL
     ran: list[tuple[Walls, Sequence[str]]] = field(default_factory=list)
@@ -40,7 +39,7 @@ class FakeNcu:
             return UnderTool(walls, 1, FORBIDDEN, 0.1)
         if self.reports:
             (made.folder / f"{REPORT}.ncu-rep").write_bytes(b"report")
-        return UnderTool(walls, 0, self.said, 0.1, self.trouble)
+        return UnderTool(walls, 0, self.said, 0.1, self.failure)
 
     def read(self, words: Sequence[str]) -> str:
         return (CAPTURED / ("ncu_source.csv" if "source" in words else "ncu_metrics.csv")).read_text()
@@ -124,7 +123,7 @@ def test_five_hundred_launches_are_said_to_be_the_first_few() -> None:
 
 
 def test_a_call_that_fails_under_ncu_is_told() -> None:
-    found = counting(FakeNcu(trouble=Trouble(Reason.LAUNCH_ERROR, "cudaErrorNoDevice")))
+    found = counting(FakeNcu(failure=Failure(Reason.LAUNCH_ERROR, "cudaErrorNoDevice")))
     assert found == Refusal("the call failed under ncu: cudaErrorNoDevice")
 
 

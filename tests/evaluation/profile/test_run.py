@@ -12,12 +12,13 @@ from warpsmith.evaluation.profile.ncu_table import read_launches
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.machines.cuda.profiled import Walls
 from warpsmith.machines.virtual import describe
-from warpsmith.machines.worker import FakeSandbox, Observation, Trouble, VirtualSandbox
+from warpsmith.machines.worker import FakeSandbox, Observation, VirtualSandbox
 from warpsmith.records import (
     Binding,
     Candidate,
     CompileFacts,
     Direction,
+    Failure,
     Group,
     KernelProfile,
     Language,
@@ -70,7 +71,7 @@ def test_a_plain_kernel_is_given_its_results() -> None:
 
 
 def test_what_the_virtual_gpu_lacks_leaves_the_compiler(job: ProfileJob) -> None:
-    lacking = FakeSandbox(Observation(Trouble(Reason.UNKNOWN_INSTRUCTION, "wgmma.mma_async")))
+    lacking = FakeSandbox(Observation(Failure(Reason.UNKNOWN_INSTRUCTION, "wgmma.mma_async")))
     facts = profile_virtual(job, GPU, lacking)
     assert facts.source is ProfileSource.PTXAS
     assert facts.passed_over[0].why == "wgmma.mma_async"

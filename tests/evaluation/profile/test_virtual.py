@@ -22,7 +22,7 @@ GPU = describe("H200")
 
 def run(kernel: BoundKernel) -> KernelProfile:
     seen = VirtualSandbox(GPU, SETTINGS).run(kernel.artifact(), "forward", (to_raw(kernel.argument()),))
-    assert seen.trouble is None
+    assert seen.failure is None
     assert seen.facts is not None
     (profile,) = kernels(seen.facts.kernels, GPU)
     return profile

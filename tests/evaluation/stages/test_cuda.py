@@ -31,7 +31,7 @@ from warpsmith.evaluation.stages.cuda import (
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Products, Stage, StageOutcome
 from warpsmith.evaluation.stages.virtual import plan_calls, preview_virtually
 from warpsmith.evaluation.timing.baselines import Baseline, Baselines
-from warpsmith.evaluation.timing.recording import Recordings, Unrepeated
+from warpsmith.evaluation.timing.recording import Recordings
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.machines.cuda.machine import LIMITS, CudaMachine
@@ -42,7 +42,6 @@ from warpsmith.machines.hardware import Gpu
 from warpsmith.machines.machine import CheckLimits
 from warpsmith.machines.virtual.machine import VirtualMachine
 from warpsmith.machines.worker.fake_session import FakeSession
-from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks, Shown
 from warpsmith.records import (
@@ -52,6 +51,7 @@ from warpsmith.records import (
     CompileFacts,
     Direction,
     Environment,
+    Failure,
     Group,
     Heldout,
     KernelResources,
@@ -329,13 +329,13 @@ def test_a_check_that_takes_much_memory_is_one_at_a_time(
 @pytest.mark.parametrize(
     ("found", "verdict", "reason"),
     [
-        (Trouble(Reason.WRONG_VALUE, "off"), Verdict.FAIL, Reason.WRONG_VALUE),
-        (Unrepeated("a texture"), Verdict.QUARANTINE, Reason.UNREPEATED),
+        (Failure(Reason.WRONG_VALUE, "off"), Verdict.FAIL, Reason.WRONG_VALUE),
+        (Failure(Reason.UNREPEATED, "a texture"), Verdict.QUARANTINE, Reason.UNREPEATED),
         (RECORDINGS, Verdict.PASS, None),
     ],
 )
 def test_what_cannot_be_repeated_is_in_quarantine(
-    found: Recordings | Trouble | Unrepeated, verdict: Verdict, reason: Reason | None, monkeypatch: pytest.MonkeyPatch
+    found: Recordings | Failure, verdict: Verdict, reason: Reason | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warpsmith.evaluation.timing.recording.record_calls", lambda *_given: found)
     one = evaluation(HostMachine(has_room=False))

@@ -7,7 +7,7 @@ import pytest
 
 from warpsmith.evaluation.check.sanitizer import SanitizerReport, read_sanitizer
 from warpsmith.evaluation.stages.sanitize import CALLS, DECIDING, MISSING, SPARED, concluded, not_needed, read_run
-from warpsmith.machines.worker import Observation, Trouble
+from warpsmith.machines.worker import Observation
 from warpsmith.machines.worker.protocol import Status, WorkerReply
 from warpsmith.machines.worker.run import call_repeatedly
 from warpsmith.machines.worker.worker import Conversation
@@ -18,6 +18,7 @@ from warpsmith.records import (
     Direction,
     Dtype,
     Environment,
+    Failure,
     Finding,
     Group,
     Reason,
@@ -76,7 +77,7 @@ def test_whatever_is_not_about_bounds_informs_and_decides_nothing(reports: dict[
 
 
 def test_bounds_are_watched_for_more_than_thirty_calls() -> None:
-    """A kernel may read out of bounds after some calls only. A call with trouble is the last."""
+    """A kernel may read out of bounds after some calls only. A call with failure is the last."""
     seen: list[bytes] = []
 
     class Talk:
@@ -111,7 +112,7 @@ def test_a_tool_that_did_not_end_proves_nothing(reports: dict[str, SanitizerRepo
 
 def test_a_summary_that_a_candidate_printed_before_a_flood_proves_nothing() -> None:
     forged = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n" + "x" * 100
-    stopped = Trouble(Reason.CRASH, "The candidate was stopped: it printed more than 1 MiB.")
+    stopped = Failure(Reason.CRASH, "The candidate was stopped: it printed more than 1 MiB.")
     assert read_run(Observation(None, output=forged)).errors == 0
     assert read_run(Observation(stopped, output=forged)).errors is None
     found = read_run(Observation(stopped, output=(CAPTURED / "memcheck_overrun.txt").read_text()))

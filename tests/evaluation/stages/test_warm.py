@@ -7,7 +7,8 @@ from threading import Event
 
 import pytest
 
-from warpsmith.evaluation.check.fault import Looked, look
+from warpsmith.evaluation.check.compare import Comparison
+from warpsmith.evaluation.check.fault import look
 from warpsmith.evaluation.processes import warm as module
 from warpsmith.evaluation.processes.nursery import ENVIRONMENT
 from warpsmith.evaluation.processes.warm import TASKS, get_ready, open_early, rehearse
@@ -74,7 +75,7 @@ def test_the_device_is_opened_beside_what_is_loaded_and_a_check_rehearsed_after(
 def test_a_check_is_rehearsed_both_ways_on_whatever_device(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, Direction]] = []
 
-    def looked(shown: Shown, call: Problem, task: Task, direction: Direction, trial: Trial) -> Looked:
+    def looked(shown: Shown, call: Problem, task: Task, direction: Direction, trial: Trial) -> Comparison:
         seen.append((task.name, direction))
         return look(shown, call, task, direction, trial)
 

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from warpsmith.machines.cuda.room import Room
-from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.session import Clocks, Mode, Shown
-from warpsmith.records import Confined
+from warpsmith.records import Confined, Failure
 from warpsmith.tasks.inputs.values import Values
 
 X = torch.ones(2)
@@ -26,7 +25,7 @@ class FakeSession:
 
     clocks: list[Clocks] | Callable[[Values], Clocks]
     queued: Clocks | None = None
-    trouble: Trouble | None = None
+    failure: Failure | None = None
     device: str = "cuda"
     confined: Confined = field(default_factory=Confined)
     calls: list[tuple[int, Mode, int]] = field(default_factory=list)
@@ -49,11 +48,11 @@ class FakeSession:
         self.calls.append((slot, mode, len(given)))
         self.colds.append(cold)
         if mode is Mode.QUEUED and self.queued is not None:
-            return Shown(self.trouble, (X,), clocks=self.queued)
+            return Shown(self.failure, (X,), clocks=self.queued)
         if callable(self.clocks):
-            return Shown(self.trouble, (X,), clocks=self.clocks(arguments))
+            return Shown(self.failure, (X,), clocks=self.clocks(arguments))
         made = sum(1 for _, earlier, _ in self.calls if self.queued is None or earlier is mode)
-        return Shown(self.trouble, (X,), clocks=self.clocks[(made - 1) % len(self.clocks)])
+        return Shown(self.failure, (X,), clocks=self.clocks[(made - 1) % len(self.clocks)])
 
     def __enter__(self) -> Self:
         return self

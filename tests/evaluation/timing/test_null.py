@@ -19,7 +19,7 @@ def test_it_has_the_launches_and_results_of_its_form(form: EmptyKernelForm) -> N
     call = call_of(form, "cpu")
     with VirtualSession(made.artifact, "forward", ONE, describe("H200")) as session:
         shown = session.call(call.arguments)
-    assert shown.trouble is None, shown.trouble
+    assert shown.failure is None, shown.failure
     assert len(shown.results) == form.results
     assert torch.equal(shown.results[0], torch.zeros(1))
     assert shown.facts is not None

@@ -27,9 +27,8 @@ from warpsmith.evaluation.timing.sample import (
 from warpsmith.evaluation.timing.stage import CLAIM, FEWER, SEARCH
 from warpsmith.evaluation.timing.stop import StopRule
 from warpsmith.evaluation.timing.window import Window
-from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.session import Clocks, Mode, Shown
-from warpsmith.records import Reason
+from warpsmith.records import Failure, Reason
 from warpsmith.tasks.inputs.values import Values, tensors
 from warpsmith.tasks.reference.program import Problem
 
@@ -42,7 +41,7 @@ def clocks(event_us: float = 10.0, flush_us: float = 400.0) -> Clocks:
     return Clocks(event_us=event_us, host_us=2.0, wall_us=40.0, flush_us=flush_us)
 
 
-def fine(_call: Problem, _shown: Shown) -> Trouble | None:
+def fine(_call: Problem, _shown: Shown) -> Failure | None:
     return None
 
 
@@ -115,14 +114,14 @@ def test_each_kind_of_input_has_as_many_samples_as_the_rule_asks_for(rule: StopR
 
 
 def test_trouble_ends_it() -> None:
-    crash = Trouble(Reason.CRASH, "it crashed")
-    assert sample(FakeSession([clocks()], trouble=crash), endless(), MANNER) is crash
+    crash = Failure(Reason.CRASH, "it crashed")
+    assert sample(FakeSession([clocks()], failure=crash), endless(), MANNER) is crash
 
 
 def test_a_wrong_output_of_a_timed_call_ends_it() -> None:
-    wrong, seen = Trouble(Reason.WRONG_VALUE, "off"), []
+    wrong, seen = Failure(Reason.WRONG_VALUE, "off"), []
 
-    def examine(_call: Problem, _shown: Shown) -> Trouble | None:
+    def examine(_call: Problem, _shown: Shown) -> Failure | None:
         seen.append(1)
         return wrong if len(seen) == 6 else None
 

@@ -13,15 +13,14 @@ from tests.evaluation.timing.faking import FakeSession
 from torch import Tensor
 
 from warpsmith.evaluation.timing import sitting as module
-from warpsmith.evaluation.timing.recording import BEFORE, Recordings, Unrepeated, record_calls, room_of
+from warpsmith.evaluation.timing.recording import BEFORE, Recordings, record_calls, room_of
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.machines.cuda.room import TAIL, Room as CudaRoom, room_for_all
 from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
-from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks, Mode, Shown
-from warpsmith.records import Case, Direction, Dtype, Group, Language, Reason, Trial
+from warpsmith.records import Case, Direction, Dtype, Failure, Group, Language, Reason, Trial
 from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.inputs.values import Values
 from warpsmith.tasks.reference.fresh import outline
@@ -33,7 +32,7 @@ CALL = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
 RECORDED = RepeatableCall(CapturedOperations("", (1, 2, 3), b"operations"), (), (), ())
 SUBJECT = TimingSubject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), Language.TORCH, 1)
 ARENAS = CudaRoom(1 << 20, 1 << 21, 1)
-WRONG = Trouble(Reason.WRONG_VALUE, "off")
+WRONG = Failure(Reason.WRONG_VALUE, "off")
 
 
 @dataclass
@@ -72,13 +71,13 @@ class FakePlayer:
 
     bases: tuple[int, ...]
     played: list[RepeatableCall] = field(default_factory=list)
-    trouble: Trouble | None = None
+    failure: Failure | None = None
     ended: bool = False
-    died: Trouble | None = None  # which nobody knows before it is asked something
+    died: Failure | None = None  # which nobody knows before it is asked something
 
     def play(self, recorded: RepeatableCall) -> None:
         self.played.append(recorded)
-        self.trouble = self.died
+        self.failure = self.died
 
     def __enter__(self) -> Self:
         return self
@@ -103,12 +102,10 @@ def sitting(room: Room) -> Iterator[Sitting]:
         yield found
 
 
-def recorded(
-    session: Recorder, monkeypatch: pytest.MonkeyPatch, wrong_at: int = -1
-) -> Recordings | Trouble | Unrepeated:
+def recorded(session: Recorder, monkeypatch: pytest.MonkeyPatch, wrong_at: int = -1) -> Recordings | Failure:
     seen: list[Problem] = []
 
-    def examine(call: Problem, _shown: Shown) -> Trouble | None:
+    def examine(call: Problem, _shown: Shown) -> Failure | None:
         seen.append(call)
         return WRONG if len(seen) == wrong_at else None
 
@@ -141,22 +138,22 @@ def test_a_wrong_result_in_any_of_them_is_the_candidate_s(wrong_at: int, monkeyp
 def test_what_cannot_be_repeated_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0)], told="a graph that nobody saw being made")
     found = recorded(session, monkeypatch)
-    assert isinstance(found, Unrepeated) and found == "a graph that nobody saw being made"
+    assert found == Failure(Reason.UNREPEATED, "a graph that nobody saw being made")
 
 
 def test_a_player_stays_for_many_recordings_and_one_in_trouble_is_replaced(sitting: Sitting, room: Room) -> None:
     first, other = sitting.player(0, RECORDED), sitting.player(1, RECORDED)
     assert sitting.player(0, RECORDED) is first and first is not other
     assert room.begun[0].bases == (1, 2, 3) and len(room.begun[0].played) == 2
-    room.begun[0].trouble = WRONG
+    room.begun[0].failure = WRONG
     assert sitting.player(0, RECORDED) is not first
     assert [one.ended for one in room.begun] == [True, False, False]
 
 
 def test_a_player_that_died_while_it_waited_is_replaced_and_a_new_one_is_believed(sitting: Sitting, room: Room) -> None:
     sitting.player(0, RECORDED)
-    room.begun[0].died = Trouble(Reason.TIME_LIMIT, "it ran longer than 600 s")
-    assert not sitting.player(0, RECORDED).trouble and len(room.begun) == 2
+    room.begun[0].died = Failure(Reason.TIME_LIMIT, "it ran longer than 600 s")
+    assert not sitting.player(0, RECORDED).failure and len(room.begun) == 2
     assert [one.ended for one in room.begun] == [True, False]
 
 
@@ -167,5 +164,5 @@ def test_a_player_that_may_not_live_through_another_window_is_replaced(
     sitting.player(0, RECORDED)
     later = time.monotonic() + module.AGED_S
     monkeypatch.setattr("warpsmith.evaluation.timing.sitting.time.monotonic", lambda: later)
-    assert not sitting.player(0, RECORDED).trouble and sitting.player(0, RECORDED)
+    assert not sitting.player(0, RECORDED).failure and sitting.player(0, RECORDED)
     assert [one.ended for one in room.begun] == [True, False]

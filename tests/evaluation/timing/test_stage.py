@@ -15,7 +15,7 @@ from warpsmith.base import HarnessError
 from warpsmith.evaluation.timing.baselines import Baseline, Baselines, keep, store
 from warpsmith.evaluation.timing.null import EmptyKernelForm
 from warpsmith.evaluation.timing.recording import PLACES, Recordings, room_of
-from warpsmith.evaluation.timing.rules import Doubt, Floor
+from warpsmith.evaluation.timing.rules import Floor
 from warpsmith.evaluation.timing.sample import Manner, Null, TimedCall
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stage import FEWER, SEARCH, Tier, Timer
@@ -26,7 +26,6 @@ from warpsmith.evaluation.timing.zeros import Zeros
 from warpsmith.machines.cuda.player import Player
 from warpsmith.machines.cuda.room import Room
 from warpsmith.machines.cuda.session import RepeatableCall
-from warpsmith.machines.worker.observation import Trouble
 from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks
 from warpsmith.records import (
@@ -34,6 +33,7 @@ from warpsmith.records import (
     Ceilings,
     Direction,
     Dtype,
+    Failure,
     Family,
     Group,
     Language,
@@ -73,9 +73,9 @@ class Zero:
 class Faked(Sitting):
     """Players with these clocks from an idle device, by their windows."""
 
-    def __init__(self, *idle: Clocks, trouble: Trouble | None = None) -> None:
+    def __init__(self, *idle: Clocks, failure: Failure | None = None) -> None:
         super().__init__(SUBJECT, Path(), ARENAS, 1.0)
-        self.fakes = [FakeSession([one], QUEUED, trouble) for one in idle]
+        self.fakes = [FakeSession([one], QUEUED, failure) for one in idle]
         self.begun: list[int] = []
 
     def player(self, number: int, recorded: RepeatableCall) -> Player:
@@ -90,7 +90,7 @@ def timed(
     monkeypatch: pytest.MonkeyPatch,
     recorded: RepeatableCall = RECORDED,
     case: Case = CASE,
-) -> Judged | Doubt:
+) -> Judged | Failure:
     monkeypatch.setenv("WARPSMITH_HOME", str(home))
     turns = [(trial, OUTLINE) for trial in SUBJECT._counted(case)]
     for drawn in ("calls", "others"):
@@ -107,7 +107,7 @@ def timed(
     return timer.time_case(SUBJECT, case, lambda _trial: lambda _call, _shown: None, sitting, recorded)
 
 
-def doubts(found: Judged | Doubt) -> set[Reason]:
+def doubts(found: Judged | Failure) -> set[Reason]:
     return found.reasons if isinstance(found, Judged) else {found.reason}
 
 
@@ -167,9 +167,9 @@ def test_no_process_of_a_claim_covers_for_another(where: int, tmp_path: Path, mo
 
 
 def test_what_comes_out_wrong_when_it_is_repeated_has_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sitting = Faked(HONEST, trouble=Trouble(Reason.WRONG_VALUE, "out[0] is 0"))
+    sitting = Faked(HONEST, failure=Failure(Reason.WRONG_VALUE, "out[0] is 0"))
     found = timed(sitting, "search", tmp_path, monkeypatch)
-    assert found == Doubt(Reason.UNREPEATED, "repeated without its host code, out[0] is 0")
+    assert found == Failure(Reason.UNREPEATED, "repeated without its host code, out[0] is 0")
 
 
 def test_memory_that_cannot_lie_where_it_is_said_to_is_no_fault_of_ours(
@@ -189,9 +189,9 @@ def test_a_doubt_is_a_quarantine_and_ends_the_stage(monkeypatch: pytest.MonkeyPa
     timer, asked = Timer(cast(Zeros, Zero()), "H200", "2"), list[str]()
 
     class Told(Timer):
-        def time_case(self, _subject: TimingSubject, case: Case, *_given: object) -> Doubt:
+        def time_case(self, _subject: TimingSubject, case: Case, *_given: object) -> Failure:
             asked.append(case.name)
-            return Doubt(Reason.UNREPEATED, "why")
+            return Failure(Reason.UNREPEATED, "why")
 
     told = Told(timer.zeros, "H200", "2")
     other, recorded = CASE.model_copy(update={"name": "d"}), Recordings(ARENAS, {"c": RECORDED, "d": RECORDED})
@@ -219,9 +219,9 @@ def test_other_inputs_come_between_those_that_are_timed() -> None:
         assert len(dozen) == 3 or len(seen) < 12
         places.add(dozen)
     assert len(places) > 10, "where, nobody knows"
-    wrong = Trouble(Reason.WRONG_VALUE, "off")
+    wrong = Failure(Reason.WRONG_VALUE, "off")
     found = replace(making, others=repeat(TimedCall(other, lambda _call, _shown: wrong))).window(0, OUTLINE)
-    assert found == Doubt(Reason.UNREPEATED, "repeated without its host code, off")
+    assert found == Failure(Reason.UNREPEATED, "repeated without its host code, off")
 
 
 @pytest.mark.parametrize("task", ["attention", "linear"])

@@ -8,7 +8,6 @@ import torch
 from warpsmith.evaluation.check.run import CheckSubject
 from warpsmith.evaluation.verify.virtual import run_virtual
 from warpsmith.machines.virtual import Facts, RawFinding, describe
-from warpsmith.machines.worker import Trouble
 from warpsmith.machines.worker.fake_session import FakeSession
 from warpsmith.machines.worker.session import Shown
 from warpsmith.records import (
@@ -18,6 +17,7 @@ from warpsmith.records import (
     Checker,
     Direction,
     Dtype,
+    Failure,
     Group,
     Origin,
     Reason,
@@ -67,8 +67,8 @@ def stage(shown: Shown) -> StageResult:
     return run_virtual(SUBJECT, Trial(case=CASE), FakeSession(lambda arguments: shown), describe("H200"))
 
 
-def seen(tensor: torch.Tensor | None = RIGHT, trouble: Trouble | None = None, *findings: RawFinding) -> Shown:
-    return Shown(trouble, () if tensor is None else (tensor,), facts=Facts(findings=findings))
+def seen(tensor: torch.Tensor | None = RIGHT, failure: Failure | None = None, *findings: RawFinding) -> Shown:
+    return Shown(failure, () if tensor is None else (tensor,), facts=Facts(findings=findings))
 
 
 def test_right_results_without_findings_pass() -> None:
@@ -89,10 +89,10 @@ def test_right_results_without_findings_pass() -> None:
         (replace(seen(), changed=(0,)), Reason.INPUT_CHANGED),
         (seen(None), Reason.BAD_ANSWER),
         (seen(RIGHT, None, RACE), Reason.FINDINGS),
-        (seen(None, Trouble(Reason.CRASH, "SIGSEGV")), Reason.CRASH),
-        (seen(None, Trouble(Reason.LAUNCH_ERROR, "700"), RACE), Reason.FINDINGS),
-        (seen(None, Trouble(Reason.TIME_LIMIT, "late"), RACE), Reason.TIME_LIMIT),
-        (seen(None, Trouble(Reason.UNKNOWN_CALL, "cudaMallocManaged")), Reason.UNKNOWN_CALL),
+        (seen(None, Failure(Reason.CRASH, "SIGSEGV")), Reason.CRASH),
+        (seen(None, Failure(Reason.LAUNCH_ERROR, "700"), RACE), Reason.FINDINGS),
+        (seen(None, Failure(Reason.TIME_LIMIT, "late"), RACE), Reason.TIME_LIMIT),
+        (seen(None, Failure(Reason.UNKNOWN_CALL, "cudaMallocManaged")), Reason.UNKNOWN_CALL),
     ],
 )
 def test_whatever_is_wrong_fails_with_its_reason(shown: Shown, reason: Reason) -> None:
@@ -107,7 +107,7 @@ def test_a_finding_is_told_with_its_line() -> None:
 
 
 def test_an_instruction_we_lack_is_a_skip_and_our_fault_is_a_fault() -> None:
-    lacking = stage(seen(None, Trouble(Reason.UNKNOWN_INSTRUCTION, "wgmma.mma_async")))
+    lacking = stage(seen(None, Failure(Reason.UNKNOWN_INSTRUCTION, "wgmma.mma_async")))
     assert lacking.verdict is Verdict.SKIP and "wgmma" in lacking.detail
-    ours = stage(Shown(Trouble(Reason.HARNESS, "the executor ended")))
+    ours = stage(Shown(Failure(Reason.HARNESS, "the executor ended")))
     assert ours.verdict is Verdict.FAULT

@@ -29,12 +29,11 @@ from warpsmith.languages.nvcc.bounds import (
 )
 from warpsmith.languages.nvcc.diagnose import read_diagnostics
 from warpsmith.languages.nvcc.elf import DYNSYM, HEADER, SECTION, SYMBOL, Elf
-from warpsmith.languages.nvcc.fault import Fault
 from warpsmith.languages.nvcc.options import ARTIFACT, DEPENDENCIES
 from warpsmith.languages.nvcc.ptxas import resource_rows
 from warpsmith.languages.nvcc.reader import read_compilation
 from warpsmith.languages.nvcc.reading import LIMITS, Reading, read_confined
-from warpsmith.records import Reason
+from warpsmith.records import Failure, Reason
 
 
 def elf(sections: int = 3, names: list[bytes] | None = None, tables: int = 1) -> bytes:
@@ -210,13 +209,13 @@ def test_an_artifact_beyond_its_bytes_is_not_read(tmp_path: Path) -> None:
 )
 def test_a_process_that_is_stopped_refuses_the_candidate(tmp_path: Path, limits: ProcessLimits, said: str) -> None:
     found = read_confined(in_folder(tmp_path, elf()), "x:1:\n" * 3_000_000, True, limits)
-    assert isinstance(found, Fault) and found.reason is Reason.COMPILE_LIMIT and said in found.detail
+    assert isinstance(found, Failure) and found.reason is Reason.COMPILE_LIMIT and said in found.detail
 
 
 def test_memory_that_is_used_up_refuses_the_candidate(tmp_path: Path) -> None:
     limits = ProcessLimits(cpu_s=60, memory_bytes=64 << 20, output_bytes=1 << 20)
     found = read_confined(in_folder(tmp_path, elf()), "a\n" * 8_000_000, True, limits)
-    fault = found if isinstance(found, Fault) else found.fault()
+    fault = found if isinstance(found, Failure) else found.fault()
     assert fault is not None and fault.reason is Reason.COMPILE_LIMIT and "memory" in fault.detail
 
 

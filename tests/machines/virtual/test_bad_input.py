@@ -50,16 +50,16 @@ def _source() -> str:
 @pytest.mark.parametrize(("entry", "reason", "word"), VERDICTS, ids=[entry for entry, _, _ in VERDICTS])
 def test_a_verdict_and_a_sentence(entry: str, reason: Reason, word: str) -> None:
     seen = observe(_source(), entry, (X,))
-    assert seen.trouble is not None
-    assert seen.trouble.reason is reason, seen.trouble
+    assert seen.failure is not None
+    assert seen.failure.reason is reason, seen.failure
     assert word in _said(seen)
     assert "Traceback" not in _said(seen)
 
 
 def _said(seen: Observation) -> str:
-    assert seen.trouble is not None
+    assert seen.failure is not None
     findings = seen.facts.findings if seen.facts else ()
-    return "\n".join([seen.trouble.detail, seen.output, *(finding.message for finding in findings)])
+    return "\n".join([seen.failure.detail, seen.output, *(finding.message for finding in findings)])
 
 
 def test_the_kernels_beside_them_run() -> None:
@@ -67,8 +67,8 @@ def test_the_kernels_beside_them_run() -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    trouble = observe(_source(), "forward", (X, 3)).trouble
-    assert trouble is not None and trouble.reason is Reason.WRONG_SIGNATURE
+    failure = observe(_source(), "forward", (X, 3)).failure
+    assert failure is not None and failure.reason is Reason.WRONG_SIGNATURE
 
 
 @pytest.mark.parametrize("entry", ["pointer_from_nowhere", "null_pointer", "host_pointer"])
@@ -82,7 +82,7 @@ def test_a_wild_pointer_is_named(entry: str) -> None:
 
 def test_division_by_zero_is_no_trap() -> None:
     seen = observe(_source(), "division_by_zero", (X,))
-    assert seen.trouble is None
+    assert seen.failure is None
     assert len(tensors(seen)) == 1
 
 
@@ -91,15 +91,15 @@ def test_two_gigabytes_of_printf_are_trimmed() -> None:
     seen = observe(
         _source(), "flood", (X,), replace(virtual(), settings=ExecutorSettings(instruction_budget=2_000_000_000))
     )
-    assert seen.trouble is None and seen.facts is not None
+    assert seen.failure is None and seen.facts is not None
     assert 1 << 20 <= len(seen.facts.log) < 2 << 20
     assert time.monotonic() - started < 60
 
 
 def test_host_code_that_loops_is_stopped() -> None:
     limits = ProcessLimits(wall_s=1.0, cpu_s=5, memory_bytes=4 << 30, processes=64)
-    trouble = observe(_source(), "host_loops", (X,), replace(virtual(), limits=limits)).trouble
-    assert trouble is not None and trouble.reason is Reason.TIME_LIMIT
+    failure = observe(_source(), "host_loops", (X,), replace(virtual(), limits=limits)).failure
+    assert failure is not None and failure.reason is Reason.TIME_LIMIT
 
 
 def test_half_a_request_is_told_of_the_candidate() -> None:
@@ -107,8 +107,8 @@ def test_half_a_request_is_told_of_the_candidate() -> None:
     sandbox = replace(
         virtual(), settings=ExecutorSettings(answer_s=2.0), limits=ProcessLimits(wall_s=20, memory_bytes=4 << 30)
     )
-    trouble = observe(_source(), "half_a_request", (X,), sandbox).trouble
-    assert trouble is not None and trouble.reason is Reason.TIME_LIMIT, trouble
+    failure = observe(_source(), "half_a_request", (X,), sandbox).failure
+    assert failure is not None and failure.reason is Reason.TIME_LIMIT, failure
 
 
 def test_an_executor_that_is_killed_is_our_fault() -> None:
@@ -117,10 +117,10 @@ def test_an_executor_that_is_killed_is_our_fault() -> None:
     observe(_source(), "forward", (X,))  # everything is built before the clock matters
     killer = threading.Thread(target=_kill_executor)
     killer.start()
-    trouble = observe(_source(), "endless", (X,), sandbox).trouble
+    failure = observe(_source(), "endless", (X,), sandbox).failure
     killer.join()
-    assert trouble is not None and trouble.reason is Reason.HARNESS
-    assert "executor" in trouble.detail
+    assert failure is not None and failure.reason is Reason.HARNESS
+    assert "executor" in failure.detail
 
 
 def _kill_executor() -> None:
@@ -189,13 +189,13 @@ def test_ptx_that_cannot_be_read_fails_the_candidate(
     tmp_path: Path, change: Callable[[bytes], bytes], word: str
 ) -> None:
     seen = _with_ptx(tmp_path, change)
-    assert seen.trouble is not None
-    assert seen.trouble.reason is Reason.LAUNCH_ERROR, seen.trouble
-    assert word in seen.trouble.detail
+    assert seen.failure is not None
+    assert seen.failure.reason is Reason.LAUNCH_ERROR, seen.failure
+    assert word in seen.failure.detail
 
 
 def test_ptx_that_uses_what_it_does_not_declare_gives_no_answer(tmp_path: Path) -> None:
-    trouble = _with_ptx(tmp_path, lambda text: text.replace(b"%f<", b"%q<")).trouble
-    assert trouble is not None
-    assert trouble.reason in (Reason.LAUNCH_ERROR, Reason.UNKNOWN_INSTRUCTION)
-    assert "twice" in trouble.detail
+    failure = _with_ptx(tmp_path, lambda text: text.replace(b"%f<", b"%q<")).failure
+    assert failure is not None
+    assert failure.reason in (Reason.LAUNCH_ERROR, Reason.UNKNOWN_INSTRUCTION)
+    assert "twice" in failure.detail

@@ -1,6 +1,6 @@
 """What the executor tells, as records."""
 
-from warpsmith.machines.virtual import Facts, Failure, describe
+from warpsmith.machines.virtual import ExecutorFailure, Facts, describe
 from warpsmith.records import Checker
 
 TEXT = """{"findings":[
@@ -26,7 +26,7 @@ def test_findings_keep_what_is_known_and_nothing_else() -> None:
 def test_the_record_has_counters_occupancy_and_a_modelled_time() -> None:
     facts = Facts.parse(TEXT)
     record = facts.record(describe("H200"), "smoke")
-    assert facts.failure is Failure.UNKNOWN_INSTRUCTION
+    assert facts.failure is ExecutorFailure.UNKNOWN_INSTRUCTION
     assert record.unknown == "wgmma.mma_async" and record.case == "smoke"
     (kernel,) = record.kernels
     assert kernel.occupancy == 0.75 and kernel.registers == 40 and kernel.unique_read_bytes == 64

@@ -48,7 +48,7 @@ def test_each_checker_has_at_least_five_faults() -> None:
 @ALL
 def test_the_fault_is_found_where_it_is(fault: Fault) -> None:
     seen = observe(text(fault.checker), fault.name, INPUT)
-    assert (seen.trouble.reason if seen.trouble else None) in REASONS.get(fault.checker, {None})
+    assert (seen.failure.reason if seen.failure else None) in REASONS.get(fault.checker, {None})
     found = _found(seen)
     own = [place for checker, place, _ in found if checker is fault.checker]
     assert own and all(_fits(fault, place) for place in own), found
@@ -58,7 +58,7 @@ def test_the_fault_is_found_where_it_is(fault: Fault) -> None:
 @ALL
 def test_its_twin_is_clean(fault: Fault) -> None:
     seen = observe(text(fault.checker), fault.twin, INPUT)
-    assert seen.trouble is None
+    assert seen.failure is None
     assert _found(seen) == []
 
 

@@ -25,7 +25,7 @@ from fuzz import (
 )
 from runs import artifact
 
-from warpsmith.machines.virtual import Failure
+from warpsmith.machines.virtual import ExecutorFailure
 from warpsmith.machines.virtual.control import MAGIC, REQUEST
 
 SOURCE = (Path(__file__).parent / "bad" / "module.cu").read_text()
@@ -126,7 +126,7 @@ def test_memory_that_is_not_there_is_refused() -> None:
     with Executor(memory_bytes=4 << 30, around=("prlimit", f"--as={66 << 30}")) as running:
         error, words, _ = running.ask(ALLOCATE, 2 << 30)
         assert (error, words[0]) == (2, 0)
-        assert running.facts().failure is Failure.MEMORY
+        assert running.facts().failure is ExecutorFailure.MEMORY
 
 
 def test_a_name_that_says_each_type_twice_stays_short() -> None:

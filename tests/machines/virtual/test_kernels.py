@@ -10,7 +10,7 @@ CASES = [(module, sample) for module in modules() for sample in samples(module)]
 @pytest.mark.parametrize(("module", "sample"), CASES, ids=[f"{module}-{sample.name}" for module, sample in CASES])
 def test_the_answer_is_right_and_nothing_is_found(module: str, sample: Sample) -> None:
     seen = observe(source(module), sample.entry, sample.arguments)
-    assert seen.trouble is None
+    assert seen.failure is None
     assert seen.facts is not None
     assert [(finding.checker, finding.line, finding.message) for finding in seen.facts.findings] == []
     assert sample.fault(tensors(seen)) == ""

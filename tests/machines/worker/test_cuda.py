@@ -44,7 +44,7 @@ def test_the_calls_give_what_they_give_on_the_virtual_gpu(
     sandbox: CudaSandbox, made: dict[str, Path], entry: str, expected: list[float]
 ) -> None:
     observation = sandbox.run(made["calls"], entry, [EIGHT])
-    assert observation.trouble is None, observation.trouble
+    assert observation.failure is None, observation.failure
     assert numbers(observation.results[0]) == expected
 
 
@@ -60,5 +60,5 @@ def test_the_calls_give_what_they_give_on_the_virtual_gpu(
 )
 def test_faults_have_reasons_there_too(sandbox: CudaSandbox, made: dict[str, Path], entry: str, reason: Reason) -> None:
     observation = sandbox.run(made["faults"], entry, [EIGHT])
-    assert observation.trouble is not None
-    assert observation.trouble.reason is reason
+    assert observation.failure is not None
+    assert observation.failure.reason is reason

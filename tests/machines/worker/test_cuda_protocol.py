@@ -47,7 +47,7 @@ def test_a_short_or_swollen_answer_is_malformed(payload: bytes) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_bytes_of_an_answer_are_changed_the_judge_goes_on(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is malformed, or trouble, or clean; what is kept is painted around before the next call."""
+    """It is malformed, or failure, or clean; what is kept is painted around before the next call."""
     monkeypatch.setattr(torch, "empty_strided", lambda *_given, **_options: torch.zeros(0))  # there is no GPU
     one, draw = session.CudaSession(Path(), "", Path(), Room(1024, 8192)), random.Random(seed)
     one._views = [torch.zeros(16384, dtype=torch.uint8) for _ in range(3)]

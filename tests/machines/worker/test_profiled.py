@@ -32,8 +32,8 @@ def made(folder: Path, env: dict[str, str] | None = None) -> ProfiledCall:
 def test_the_worker_answers_under_a_tool(folder: Path, walls: Walls) -> None:
     ended = run_under(["/usr/bin/env"], made(folder), walls, 20)
     assert (ended.walls, ended.exit_code, ended.stopped) == (walls, 0, "")
-    assert ended.trouble is not None  # there is no GPU here, and it says so
-    assert ended.trouble.reason is Reason.LAUNCH_ERROR
+    assert ended.failure is not None  # there is no GPU here, and it says so
+    assert ended.failure.reason is Reason.LAUNCH_ERROR
     assert (folder / REQUESTS).stat().st_size > 16
 
 
@@ -46,7 +46,7 @@ def test_a_tool_that_does_not_end_is_ended(tmp_path: Path, walls: Walls) -> None
 
 def test_what_a_tool_prints_is_kept(tmp_path: Path) -> None:
     ended = run_under(["/bin/sh", "-c", "echo counted; exit 3"], made(tmp_path), Walls.OPEN, 20)
-    assert (ended.output, ended.exit_code, ended.trouble) == ("counted\n", 3, None)
+    assert (ended.output, ended.exit_code, ended.failure) == ("counted\n", 3, None)
 
 
 def test_the_usher_takes_files_and_users_away(folder: Path) -> None:

@@ -53,7 +53,7 @@ def calls(opened: Open, entry: str, count: int = 1) -> list[Shown]:
 
 def clean(shown: Shown) -> bool:
     wrong = shown.changed or shown.aliased or shown.unwritten or shown.overrun or not shown.settled
-    return shown.trouble is None and not wrong and shown.facts is not None and not shown.facts.findings
+    return shown.failure is None and not wrong and shown.facts is not None and not shown.facts.findings
 
 
 def test_an_honest_call_is_clean_every_time(opened: Open) -> None:
@@ -102,7 +102,7 @@ def test_work_that_nobody_waits_for_is_late(opened: Open) -> None:
 
 def test_an_overrun_is_found_where_it_happens(opened: Open) -> None:
     (shown,) = calls(opened, "past_the_end")
-    assert shown.trouble is not None and shown.trouble.reason is Reason.FINDINGS
+    assert shown.failure is not None and shown.failure.reason is Reason.FINDINGS
     assert shown.facts is not None and shown.facts.findings[0].line > 0
 
 
@@ -116,8 +116,8 @@ def test_an_overrun_is_found_where_it_happens(opened: Open) -> None:
 )
 def test_trouble_stays(opened: Open, entry: str, reason: Reason) -> None:
     first, second = calls(opened, entry, 2)
-    assert first.trouble is not None and first.trouble.reason is reason
-    assert second.trouble == first.trouble
+    assert first.failure is not None and first.failure.reason is reason
+    assert second.failure == first.failure
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_the_judge_s_memory_taken_or_freed_between_calls_is_the_candidate_s_faul
 ) -> None:
     with opened(entry) as session:
         shown = [session.call((X,), slot=slot) for slot in (0, 1, 0)]
-    assert shown[0].trouble is None
-    assert shown[2].trouble is not None and shown[2].trouble.reason is reason
+    assert shown[0].failure is None
+    assert shown[2].failure is not None and shown[2].failure.reason is reason
 
 
 def test_a_case_that_does_not_fit_is_our_fault(opened: Open) -> None:
@@ -143,7 +143,7 @@ def test_views_that_are_together_more_than_all_memory_are_not_copied(
     read, taken = Control.read, list[int]()
     monkeypatch.setattr(Control, "read", lambda line, at, count: [taken.append(count), read(line, at, count)][1])
     (shown,) = calls(opened, "views_of_all")
-    assert shown.trouble is not None and "together" in shown.trouble.detail
+    assert shown.failure is not None and "together" in shown.failure.detail
     assert sum(taken) <= SMALL.memory_bytes
 
 
@@ -152,7 +152,7 @@ def test_a_call_that_hangs_is_ended(opened: Open) -> None:
     session.call_s = 2
     with session:
         shown = session.call((X,))
-    assert shown.trouble is not None and shown.trouble.reason is Reason.TIME_LIMIT
+    assert shown.failure is not None and shown.failure.reason is Reason.TIME_LIMIT
 
 
 def test_what_went_to_the_host_is_counted(opened: Open) -> None:
@@ -185,5 +185,5 @@ def test_a_plain_candidate_writes_where_it_is_told(skipped: str, unwritten: tupl
     with session:
         for _ in range(2):
             shown = session.call((X,), given=(X,))
-            assert shown.trouble is None and shown.aliased == () and shown.unwritten == unwritten
+            assert shown.failure is None and shown.aliased == () and shown.unwritten == unwritten
             assert torch.equal(shown.results[0][:-1], 2 * X[:-1])

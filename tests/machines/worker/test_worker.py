@@ -103,15 +103,15 @@ def test_junk_for_an_artifact_does_not_load(tmp_path: Path, content: bytes) -> N
     junk = tmp_path / "junk.so"
     junk.write_bytes(content)
     observation = SANDBOX.run(junk, "forward", [])
-    assert observation.trouble is not None
-    assert observation.trouble.reason is Reason.NO_ENTRY
+    assert observation.failure is not None
+    assert observation.failure.reason is Reason.NO_ENTRY
 
 
 def test_a_library_without_our_functions_has_no_entry() -> None:
     observation = SANDBOX.run(runtime(12), "forward", [])
-    assert observation.trouble is not None
-    assert observation.trouble.reason is Reason.NO_ENTRY
-    assert "warpsmith_call" in observation.trouble.detail
+    assert observation.failure is not None
+    assert observation.failure.reason is Reason.NO_ENTRY
+    assert "warpsmith_call" in observation.failure.detail
 
 
 def running(program: Path) -> set[int]:
@@ -140,8 +140,8 @@ def test_an_executor_that_is_killed_is_our_fault_and_no_traceback(tmp_path: Path
         os.kill(pid, signal.SIGKILL)
     thread.join(60)
     (observation,) = seen
-    assert observation.trouble is not None
-    assert observation.trouble.reason is Reason.HARNESS, observation.trouble
+    assert observation.failure is not None
+    assert observation.failure.reason is Reason.HARNESS, observation.failure
 
 
 def test_every_kind_of_argument_arrives() -> None:
@@ -149,7 +149,7 @@ def test_every_kind_of_argument_arrives() -> None:
     vector = Raw("float32", (2,), (1,), struct.pack("<2f", 1, 2))
     strided = Raw("int64", (2, 2), (3, 1), struct.pack("<5q", 1, 2, 0, 3, 4))
     observation = SANDBOX.run(made, "sum", [vector, None, (vector, vector), 0.5, 7, True, [10, 20], strided])
-    assert observation.trouble is None, observation.trouble
+    assert observation.failure is None, observation.failure
     assert numbers(observation.results[0]) == [1 + 2 + 2 * (1 + 2) + 0.5 + 7 + 1 + 30 + 3 + 4]
 
 

@@ -40,7 +40,7 @@ from torch.linalg import vector_norm
 from warpsmith.base import evaluate_formula
 from warpsmith.evaluation.check.sliced import NEAR, worst_slice
 from warpsmith.evaluation.check.terms import EASY_FACTOR, SliceRule
-from warpsmith.records import Case, Numbers, Reason, Tolerance
+from warpsmith.records import Case, Failure, Numbers, Reason, Tolerance
 from warpsmith.tasks.inputs import dtype_of
 from warpsmith.tasks.reference import Problem
 
@@ -54,17 +54,26 @@ EQUAL_SHARE = 8.0  # with the factor of 4 that is K/2; a plain sum of equal term
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the comparison found: the reason it failed, a sentence with the evidence, and how near the bound it came."""
+    """The failure of a call or None, and the largest error over its bound; infinite if no values were compared."""
 
-    reason: Reason | None
-    detail: str
+    failure: Failure | None
     worst: float  # largest error over its bound, over all results; above 1 is wrong
     near: bool = False  # whether a slice alone is beyond its bound, and by so little that more inputs are to decide
 
     @property
     def passed(self) -> bool:
         """Whether every result is right."""
-        return self.reason is None
+        return self.failure is None
+
+    @property
+    def reason(self) -> Reason | None:
+        """The reason of the failure, or None."""
+        return self.failure.reason if self.failure else None
+
+    @property
+    def detail(self) -> str:
+        """The sentence of the failure; empty without one."""
+        return self.failure.detail if self.failure else ""
 
 
 @dataclass(frozen=True)
@@ -138,7 +147,7 @@ def compare(
         if not outcome.passed:
             return outcome
         worst = max(worst, outcome.worst)
-    return Comparison(None, "", worst)
+    return Comparison(None, worst)
 
 
 def _sliced(
@@ -152,8 +161,8 @@ def _sliced(
 
     share, detail = worst_slice(found, problem.native[place], problem.expected[place], budget, sizes)
     if share <= 1:
-        return Comparison(None, "", share)
-    return Comparison(Reason.WRONG_VALUE, f"{name}{detail}", share, near=share < NEAR)
+        return Comparison(None, share)
+    return Comparison(Failure(Reason.WRONG_VALUE, f"{name}{detail}"), share, near=share < NEAR)
 
 
 def _exact(name: str, found: Tensor, native: Tensor, expected: Tensor, poison: bytes) -> Comparison:
@@ -161,12 +170,12 @@ def _exact(name: str, found: Tensor, native: Tensor, expected: Tensor, poison: b
     given, own, truth = (_whole(one.to(native.dtype)) for one in (found, native, expected))
     wrong = (given != own) & (given != truth)
     if not bool(wrong.any()):
-        return Comparison(None, "", 0.0)
+        return Comparison(None, 0.0)
     if _is_poison(given[wrong], poison):
-        return Comparison(Reason.UNWRITTEN, UNWRITTEN.format(name), inf)
+        return Comparison(Failure(Reason.UNWRITTEN, UNWRITTEN.format(name)), inf)
     place, first = _first(name, wrong)
     detail = f"{place} is {int(given[first])}; expected {int(truth[first])}; {_count(wrong)}"
-    return Comparison(Reason.WRONG_VALUE, detail, inf)
+    return Comparison(Failure(Reason.WRONG_VALUE, detail), inf)
 
 
 def _whole(tensor: Tensor) -> Tensor:
@@ -176,7 +185,7 @@ def _whole(tensor: Tensor) -> Tensor:
 def _stored(name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget, poison: bytes) -> Comparison:
     """The same for a type that numbers are only stored in."""
     if found.numel() == 0:
-        return Comparison(None, "", 0.0)
+        return Comparison(None, 0.0)
     info, given, own = torch.finfo(native.dtype), found.double(), native.double()
     truth = expected.double()
     held = truth.abs() <= info.max
@@ -193,15 +202,15 @@ def _stored(name: str, found: Tensor, native: Tensor, expected: Tensor, budget: 
     worst = float(ratio.max())
     if not worst <= 1:
         if _is_poison(found[ratio > 1], poison):
-            return Comparison(Reason.UNWRITTEN, UNWRITTEN.format(name), worst)
-        return Comparison(Reason.WRONG_VALUE, _evidence(name, given, truth, ratio), worst)
+            return Comparison(Failure(Reason.UNWRITTEN, UNWRITTEN.format(name)), worst)
+        return Comparison(Failure(Reason.WRONG_VALUE, _evidence(name, given, truth, ratio)), worst)
     error = float(torch.where(held, given - clean, 0.0).norm())
     size, least = float(clean.norm()), info.tiny * info.eps * sqrt(clean.numel())
     allowed = max(EASY_FACTOR * float(own_error.norm()), info.eps / 2 * size, least) + share * size
     if error > allowed:
         detail = f"{name}: the error's norm is {error / allowed:.3g} times what the tolerance allows"
-        return Comparison(Reason.WRONG_VALUE, detail, error / allowed)
-    return Comparison(None, "", max(worst, error / allowed))
+        return Comparison(Failure(Reason.WRONG_VALUE, detail), error / allowed)
+    return Comparison(None, max(worst, error / allowed))
 
 
 def _is_poison(elements: Tensor, poison: bytes) -> bool:
@@ -214,10 +223,10 @@ def _is_poison(elements: Tensor, poison: bytes) -> bool:
 
 def _one(name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> Comparison:
     if found.numel() == 0:
-        return Comparison(None, "", 0.0)
+        return Comparison(None, 0.0)
     worst, share = _quick(found, native, expected, budget)
     if worst <= 1 and share <= 1:
-        return Comparison(None, "", max(worst, share))
+        return Comparison(None, max(worst, share))
     return _slow(name, found, native, expected, budget)
 
 
@@ -249,12 +258,12 @@ def _slow(
     ratio = _element_ratio(found, native, expected, budget, sums)
     worst = float(ratio.max())
     if not worst <= 1:
-        return Comparison(Reason.WRONG_VALUE, _evidence(name, found, expected, ratio), worst)
+        return Comparison(Failure(Reason.WRONG_VALUE, _evidence(name, found, expected, ratio)), worst)
     share = _norm_ratio(found, native, expected, budget, sums)
     if not share <= 1:
         detail = f"{name}: the error's norm is {share:.3g} times what the tolerance allows"
-        return Comparison(Reason.WRONG_VALUE, detail, share)
-    return Comparison(None, "", max(worst, share))
+        return Comparison(Failure(Reason.WRONG_VALUE, detail), share)
+    return Comparison(None, max(worst, share))
 
 
 def _beyond(sizes: Tensor, expected: Tensor) -> Tensor:

@@ -1,51 +1,34 @@
-"""What one call showed, looked at in a fixed order: the first fault decides. Runs no candidate code."""
+"""What one call showed, looked at in a fixed order: the first failure decides. Runs no candidate code."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from math import inf
 
 from torch import Tensor
 
 from warpsmith.evaluation.check.compare import Budget, Comparison, compare
 from warpsmith.evaluation.check.precision import resembles
 from warpsmith.evaluation.check.terms import easy, equal_terms, lift, slice_rule
-from warpsmith.machines.worker import Shown, Trouble
-from warpsmith.records import Direction, Finding, Reason, Severity, Task, Trial, Verdict
+from warpsmith.machines.worker import Shown
+from warpsmith.records import Direction, Failure, Finding, Reason, Severity, Task, Trial
 from warpsmith.tasks.reference import Problem
 
 # A finding says more than the error that the candidate's host code saw because of it.
 EXPLAINED = (Reason.FINDINGS, Reason.LAUNCH_ERROR, Reason.CANDIDATE_ERROR, Reason.DEVICE_TRAP)
 
 
-@dataclass(frozen=True)
-class Fault:
-    """Why a call does not count, with the evidence in a sentence."""
-
-    verdict: Verdict
-    reason: Reason
-    detail: str
-
-
-@dataclass(frozen=True)
-class Looked:
-    """A fault or none, and how near the error came to its bound where values were compared."""
-
-    fault: Fault | None
-    worst: float | None = None
-    near: bool = False  # whether the fault is a slice's that is hardly beyond its bound: more inputs are to decide
-
-
-def look(shown: Shown, problem: Problem, task: Task, direction: Direction, trial: Trial) -> Looked:
-    """The first fault of a call: trouble, form, memory, findings, values."""
+def look(shown: Shown, problem: Problem, task: Task, direction: Direction, trial: Trial) -> Comparison:
+    """The first fault of a call: failure, form, memory, findings, values."""
     names = task.signature(direction).results
     arguments = [argument.name for argument in task.signature(direction).arguments]
-    fault = (
-        of_trouble(shown)
+    failure = (
+        of_failure(shown)
         or of_form(shown.results, problem.native, names)
         or of_memory(shown, names, arguments)
         or of_findings(shown)
     )
-    if fault is not None:
-        return Looked(fault)
+    if failure is not None:
+        return Comparison(failure, inf)
     budget = Budget.of(
         task.tolerance.of(direction),
         trial.case,
@@ -55,32 +38,32 @@ def look(shown: Shown, problem: Problem, task: Task, direction: Direction, trial
         slice_rule(task, direction, trial),
     )
     compared = compare(shown.results, problem, names, budget, shown.poison)
-    return Looked(of_values(compared, shown.results, problem, task), compared.worst, compared.near)
+    return replace(compared, failure=of_values(compared, shown.results, problem, task))
 
 
-def of_trouble(shown: Shown) -> Fault | None:
+def of_failure(shown: Shown) -> Failure | None:
     """Why there is no result; a finding is told instead where it is the cause."""
-    trouble, errors = shown.trouble, findings_of(shown)
-    if trouble is None:
+    failure, errors = shown.failure, findings_of(shown)
+    if failure is None:
         return None
-    if errors and trouble.reason in EXPLAINED:
-        return Fault(Verdict.FAIL, Reason.FINDINGS, sentence(errors))
-    return Fault(verdict_of(trouble), trouble.reason, trouble.detail)
+    if errors and failure.reason in EXPLAINED:
+        return Failure(Reason.FINDINGS, sentence(errors))
+    return failure
 
 
-def of_form(results: Sequence[Tensor], native: Sequence[Tensor], names: Sequence[str]) -> Fault | None:
+def of_form(results: Sequence[Tensor], native: Sequence[Tensor], names: Sequence[str]) -> Failure | None:
     """Count, shapes, element types and layouts, exactly."""
     if len(results) != len(native):
         detail = f"returned {len(results)} tensors; the task has {len(native)}: {', '.join(names)}"
-        return Fault(Verdict.FAIL, Reason.BAD_ANSWER, detail)
+        return Failure(Reason.BAD_ANSWER, detail)
     for reason, one in ((Reason.WRONG_SHAPE, _shape), (Reason.WRONG_DTYPE, _dtype), (Reason.WRONG_LAYOUT, _layout)):
         for name, found, like in zip(names, results, native, strict=True):
             if detail := one(found, like):
-                return Fault(Verdict.FAIL, reason, f"{name} {detail}")
+                return Failure(reason, f"{name} {detail}")
     return None
 
 
-def of_memory(shown: Shown, names: Sequence[str], arguments: Sequence[str]) -> Fault | None:
+def of_memory(shown: Shown, names: Sequence[str], arguments: Sequence[str]) -> Failure | None:
     """What the call did to memory that is not its own, and what it left undone in its own."""
     if shown.changed:
         return _failed(Reason.INPUT_CHANGED, "the call changed its argument {}", arguments, shown.changed)
@@ -92,41 +75,35 @@ def of_memory(shown: Shown, names: Sequence[str], arguments: Sequence[str]) -> F
         detail = (
             "the results changed after the call was over on its stream: work that nobody waits for was still to run"
         )
-        return Fault(Verdict.FAIL, Reason.LATE_WRITE, detail)
+        return Failure(Reason.LATE_WRITE, detail)
     if shown.unwritten:
         return _failed(Reason.UNWRITTEN, "{} holds memory that nobody wrote in this call", names, shown.unwritten)
     if shown.overrun:
-        return Fault(Verdict.FAIL, Reason.OVERRUN, "a guard zone beside a buffer was written")
+        return Failure(Reason.OVERRUN, "a guard zone beside a buffer was written")
     return None
 
 
-def of_findings(shown: Shown) -> Fault | None:
+def of_findings(shown: Shown) -> Failure | None:
     """What the virtual GPU found though the results came."""
     errors = findings_of(shown)
-    return Fault(Verdict.FAIL, Reason.FINDINGS, sentence(errors)) if errors else None
+    return Failure(Reason.FINDINGS, sentence(errors)) if errors else None
 
 
-def of_values(compared: Comparison, results: Sequence[Tensor], problem: Problem, task: Task) -> Fault | None:
+def of_values(compared: Comparison, results: Sequence[Tensor], problem: Problem, task: Task) -> Failure | None:
     """The comparison's reason; an error of the size that a narrower format makes is told as that."""
-    if compared.reason is None:
+    failure = compared.failure
+    if failure is None:
         return None
     narrower = None if task.precision.tf32 else resembles(results, problem)
-    if compared.reason is Reason.WRONG_VALUE and narrower is not None:
-        return Fault(Verdict.FAIL, Reason.PRECISION, f"{compared.detail}; the error has the size of {narrower}")
-    return Fault(Verdict.FAIL, compared.reason, compared.detail)
+    if failure.reason is Reason.WRONG_VALUE and narrower is not None:
+        return Failure(Reason.PRECISION, f"{failure.detail}; the error has the size of {narrower}")
+    return failure
 
 
 def findings_of(shown: Shown) -> list[Finding]:
     """The errors that the virtual GPU found."""
     found = [raw.finding() for raw in shown.facts.findings] if shown.facts else []
     return [finding for finding in found if finding.severity is Severity.ERROR]
-
-
-def verdict_of(trouble: Trouble) -> Verdict:
-    """Whose fault it is."""
-    if trouble.reason is Reason.UNKNOWN_INSTRUCTION:
-        return Verdict.SKIP
-    return Verdict.FAULT if trouble.reason is Reason.HARNESS else Verdict.FAIL
 
 
 def sentence(findings: Sequence[Finding]) -> str:
@@ -137,9 +114,9 @@ def sentence(findings: Sequence[Finding]) -> str:
     return f"{place}{first.checker}: {first.message}{more}"
 
 
-def _failed(reason: Reason, text: str, names: Sequence[str], positions: Sequence[int]) -> Fault:
+def _failed(reason: Reason, text: str, names: Sequence[str], positions: Sequence[int]) -> Failure:
     shown = ", ".join(names[place] if place < len(names) else str(place) for place in positions)
-    return Fault(Verdict.FAIL, reason, text.format(shown))
+    return Failure(reason, text.format(shown))
 
 
 def _shape(found: Tensor, like: Tensor) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from warpsmith.evaluation.check.fault import Fault, Looked, findings_of, look
+from warpsmith.evaluation.check.compare import Comparison
+from warpsmith.evaluation.check.fault import findings_of, look
 from warpsmith.evaluation.check.plan import PlannedCall
 from warpsmith.evaluation.check.seen import PassedCall, cases_of
 from warpsmith.evaluation.check.threads import one_thread
@@ -21,6 +22,7 @@ from warpsmith.records import (
     CaseCheck,
     CheckFacts,
     Direction,
+    Failure,
     Finding,
     Language,
     StageResult,
@@ -113,10 +115,10 @@ def _check(
         streak_s += time.monotonic() - begin if step.streak else 0.0
         if looked.near:
             step, shown, looked = _confirmed(subject, step, shown, looked, session)
-        if looked.fault is not None:
-            result = _failed(looked.fault, step, findings_of(shown), notes, session.device, started)
+        if looked.failure is not None:
+            result = _failed(looked.failure, step, findings_of(shown), notes, session.device, started)
             return Checked(result, tuple(notes.seen))
-        notes.take(step, shown, looked.worst or 0.0)
+        notes.take(step, shown, looked.worst)
     facts = CheckFacts(device=session.device, cases=_cases(notes))
     result = StageResult(
         stage=STAGE,
@@ -130,7 +132,7 @@ def _check(
 
 def _call(
     subject: CheckSubject, step: PlannedCall, problem: Problem, session: Session, number: int
-) -> tuple[Shown, Looked]:
+) -> tuple[Shown, Comparison]:
     """Make one call and look at it."""
     given = find_language(subject.language).passed_results(problem.native)
     mode = MODES[number % len(MODES)]  # by turns: a result that is late shows behind the gate alone
@@ -140,8 +142,8 @@ def _call(
 
 
 def _confirmed(
-    subject: CheckSubject, step: PlannedCall, shown: Shown, looked: Looked, session: Session
-) -> tuple[PlannedCall, Shown, Looked]:
+    subject: CheckSubject, step: PlannedCall, shown: Shown, looked: Comparison, session: Session
+) -> tuple[PlannedCall, Shown, Comparison]:
     """Return the first of three more secret inputs of a call's kind that is wrong as well; else the call, as right."""
     source = KeyedRandom(step.trial.seed, "confirm")
     for number in range(CONFIRMED_BY):
@@ -149,9 +151,9 @@ def _confirmed(
         other = replace(step, trial=trial, again=False, streak=False)
         problem = subject.solve(subject.direction, trial)
         again, found = _call(subject, other, problem, session, number)
-        if found.fault is not None:
+        if found.failure is not None:
             return other, again, found
-    return step, shown, replace(looked, fault=None)
+    return step, shown, replace(looked, failure=None)
 
 
 def _same(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
@@ -165,16 +167,16 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _failed(
-    fault: Fault, step: PlannedCall, findings: Sequence[Finding], notes: _Notes, device: str, started: float
+    failure: Failure, step: PlannedCall, findings: Sequence[Finding], notes: _Notes, device: str, started: float
 ) -> StageResult:
     trial = step.trial
     where = f"{trial.case.name}, {trial.draw}, call {len(notes.seen) + 1}"
     facts = CheckFacts(device=device, cases=_cases(notes), failed=trial, findings=tuple(findings))
     return StageResult(
         stage=STAGE,
-        verdict=fault.verdict,
-        reason=fault.reason,
-        detail=f"{fault.detail} ({where})",
+        verdict=failure.reason.verdict,
+        reason=failure.reason,
+        detail=f"{failure.detail} ({where})",
         facts=facts,
         seconds=time.perf_counter() - started,
     )

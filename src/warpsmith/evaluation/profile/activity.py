@@ -42,8 +42,8 @@ def activity(
     with tempfile.TemporaryDirectory(prefix="warpsmith-cupti-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         ended = run_under((), _call(subject, found, library, folder), walls, RUN_S)
-        if ended.trouble is not None:
-            return Refusal(f"the call failed under CUPTI: {ended.trouble.detail}")
+        if ended.failure is not None:
+            return Refusal(f"the call failed under CUPTI: {ended.failure.detail}")
         raw = collect_file(folder, RECORDS, MOST_BYTES)
     text = "" if isinstance(raw, Refused) else raw.decode("utf-8", "replace")
     return read_activity(text) or Refusal("CUPTI recorded no kernel")

@@ -110,8 +110,8 @@ def _count(subject: ProfiledKernel, ncu: InstalledTool, walls: Walls, run: Run, 
         (folder / SOURCE).write_text(subject.source)
         made = ProfiledCall(subject.artifact, subject.entry, subject.values, subject.runtime_folder, folder)
         ended = _run_known(ncu, made, walls, run)
-        if ended.trouble is not None:
-            return Refusal(f"the call failed under ncu: {ended.trouble.detail}")
+        if ended.failure is not None:
+            return Refusal(f"the call failed under ncu: {ended.failure.detail}")
         report = folder / f"{REPORT}.ncu-rep"
         if not report.is_file() or report.is_symlink():
             return Refusal(why_nothing(ended.output, ncu.version, ended.stopped))

@@ -90,8 +90,8 @@ def profile_virtual(job: ProfileJob, gpu: Description, sandbox: "Sandbox") -> Pr
     """On the virtual GPU; where it lacks an instruction, what the compiler knows."""
     ceilings = virtual.datasheet(gpu)
     seen = sandbox.run(job.artifact, job.direction.value, job.values())
-    if seen.facts is None or not seen.facts.kernels or seen.trouble is not None:
-        why = seen.trouble.detail if seen.trouble else "the call launched no kernel"
+    if seen.facts is None or not seen.facts.kernels or seen.failure is not None:
+        why = seen.failure.detail if seen.failure else "the call launched no kernel"
         return from_compiler(job, ceilings, (PassedOver(source=ProfileSource.VGPU, why=why),))
     rows = virtual.kernels(seen.facts.kernels, gpu)
     whole = seen.facts.time(gpu)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,8 @@ from warpsmith.evaluation.stages.virtual import plan_calls
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.cuda import CudaMachine
 from warpsmith.machines.hardware import calling, much_memory
-from warpsmith.machines.worker import Shown, Trouble
-from warpsmith.records import MODES, Case, Group, Reason, StageResult, Trial, Verdict
+from warpsmith.machines.worker import Shown
+from warpsmith.records import MODES, Case, Failure, Group, Reason, StageResult, Trial, Verdict
 from warpsmith.tasks.inputs import LONG, near_cases
 
 if TYPE_CHECKING:
@@ -121,16 +121,14 @@ def _lacks_baselines(evaluation: Evaluation, cases: Iterable[Case]) -> bool:
 
 def _capture(evaluation: Evaluation, session: "CudaSession", subject: "Timed", cases: list[Case]) -> CaptureAttempt:
     """Capture one call of every case that will be timed."""
-    from warpsmith.evaluation.timing import Unrepeated, record_calls
+    from warpsmith.evaluation.timing import record_calls
 
     begin = time.monotonic()
     found = record_calls(session, subject, cases, partial(_examine, evaluation, near=set()))
     result = partial(StageResult, stage="record", seconds=time.monotonic() - begin)
-    if isinstance(found, Trouble):
-        return CaptureAttempt(result(verdict=Verdict.FAIL, reason=found.reason, detail=found.detail))
-    if isinstance(found, Unrepeated):
-        detail = NOT_REPEATED.format(why=found)
-        return CaptureAttempt(result(verdict=Verdict.QUARANTINE, reason=Reason.UNREPEATED, detail=detail))
+    if isinstance(found, Failure):
+        detail = NOT_REPEATED.format(why=found.detail) if found.reason is Reason.UNREPEATED else found.detail
+        return CaptureAttempt(result(verdict=found.reason.verdict, reason=found.reason, detail=detail))
     return CaptureAttempt(result(verdict=Verdict.PASS), Capture(subject, found))
 
 
@@ -246,14 +244,14 @@ def _examine(evaluation: Evaluation, trial: Trial, near: set[tuple[str, str]] | 
     """
     from warpsmith.evaluation.check import look
 
-    def examine(call: "Problem", shown: Shown) -> Trouble | None:
+    def examine(call: "Problem", shown: Shown) -> Failure | None:
         looked = look(shown, call, evaluation.task, evaluation.candidate.direction, trial)
-        fault, kind = looked.fault, (trial.case.name, trial.family.value)
+        failure, kind = looked.failure, (trial.case.name, trial.family.value)
         if looked.near and near is not None and kind not in near:
             near.add(kind)
             return None
         where = f"{trial.case.name}: {trial.case.shape}"
-        return Trouble(fault.reason, f"{fault.detail} ({where}, {trial.draw})") if fault else None
+        return replace(failure, detail=f"{failure.detail} ({where}, {trial.draw})") if failure else None
 
     return examine
 

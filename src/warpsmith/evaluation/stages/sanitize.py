@@ -109,8 +109,8 @@ def _report(evaluation: Evaluation, artifact: Artifact, program: Path, tool: str
 
 
 def read_run(seen: Observation) -> SanitizerReport:
-    """The tool's report; without an end where the call had trouble. The candidate prints to the same place: it could
+    """The tool's report; without an end where the call had failure. The candidate prints to the same place: it could
     write a summary of its own there, and then so much that the tool's is cut off.
     """
     report = read_sanitizer(seen.output)
-    return report if seen.trouble is None else replace(report, errors=None)
+    return report if seen.failure is None else replace(report, errors=None)

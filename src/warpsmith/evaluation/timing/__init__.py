@@ -7,7 +7,7 @@ from warpsmith.base.lazy import lazy_members
 if TYPE_CHECKING:
     from warpsmith.evaluation.timing.baselines import Baselines, asked, believed, completed, keep, load, running, store
     from warpsmith.evaluation.timing.host import Host, Lasting, Resident, TorchHost, begin_host, host_for
-    from warpsmith.evaluation.timing.recording import PLACES, Recordings, Unrepeated, record_calls, room_of
+    from warpsmith.evaluation.timing.recording import PLACES, Recordings, record_calls, room_of
     from warpsmith.evaluation.timing.sample import Examine, usual_us
     from warpsmith.evaluation.timing.sitting import Sitting
     from warpsmith.evaluation.timing.stage import Timer

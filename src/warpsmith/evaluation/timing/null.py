@@ -11,8 +11,8 @@ from warpsmith.evaluation.timing.sample import Manner, Null, TimedCall, sample
 from warpsmith.evaluation.timing.stop import StopRule
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.machines.cuda import CudaSession, room_for_all
-from warpsmith.machines.worker import Mode, Trouble
-from warpsmith.records import Candidate, Direction
+from warpsmith.machines.worker import Mode
+from warpsmith.records import Candidate, Direction, Failure
 from warpsmith.tasks.reference import Problem
 
 RULE = StopRule(width=0.0, least=31, most=31, seconds=10.0)
@@ -57,7 +57,7 @@ def measure_nulls(toolchain: Toolchain, forms: Sequence[EmptyKernelForm]) -> dic
 
 def _null(session: CudaSession, call: Problem) -> Null:
     samples = sample(session, repeat(TimedCall(call, lambda _call, _shown: None)), Manner(RULE))
-    if isinstance(samples, Trouble):
+    if isinstance(samples, Failure):
         raise HarnessError(f"The null candidate does not run: {samples.detail}")
     kept = samples.kept()
     idle_us, queued_us = quantile(kept.events_us(Mode.IDLE), 0.25), median(kept.events_us(Mode.QUEUED))

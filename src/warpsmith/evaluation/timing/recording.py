@@ -8,8 +8,8 @@ from warpsmith.base import quantile
 from warpsmith.evaluation.timing.sample import Examine, one
 from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.machines.cuda import TAIL, CudaSession, RepeatableCall, Room, room_for_all
-from warpsmith.machines.worker import Mode, Trouble
-from warpsmith.records import Case, Trial
+from warpsmith.machines.worker import Mode
+from warpsmith.records import Case, Failure, Reason, Trial
 from warpsmith.tasks.reference import Problem
 
 # The calls before the one that is recorded, of other inputs. A first call may tune itself; behind a gate
@@ -29,10 +29,6 @@ class Recordings:
     calls: Mapping[str, RepeatableCall]
 
 
-class Unrepeated(str):
-    """Why a call cannot be asked for again."""
-
-
 def room_of(outlines: Iterable[Problem]) -> Room:
     """For the calls of several cases, one at a time: a repeated call has one place, and a tail that is watched."""
     room = room_for_all(outlines)
@@ -41,7 +37,7 @@ def room_of(outlines: Iterable[Problem]) -> Room:
 
 def record_calls(
     session: CudaSession, subject: TimingSubject, cases: Sequence[Case], examine: Callable[[Trial], Examine]
-) -> Recordings | Trouble | Unrepeated:
+) -> Recordings | Failure:
     """Of each case a call that can be repeated; else what is wrong with one, or why it cannot be.
 
     The session's arenas lie at `PLACES`, and have room for all of the cases.
@@ -58,7 +54,7 @@ def record_calls(
 
 def record_alone(
     subject: TimingSubject, runtime: Path, cases: Sequence[Case], examine: Callable[[Trial], Examine], call_s: float
-) -> Recordings | Trouble | Unrepeated:
+) -> Recordings | Failure:
     """The same in a process of its own, which is gone afterwards."""
     room, entry = room_of(subject.outline(case) for case in cases), subject.direction.value
     with CudaSession(subject.artifact, entry, runtime, room, call_s, PLACES) as session:
@@ -67,18 +63,18 @@ def record_alone(
 
 def _record(
     session: CudaSession, subject: TimingSubject, case: Case, examine: Callable[[Trial], Examine]
-) -> RepeatableCall | Trouble | Unrepeated:
+) -> RepeatableCall | Failure:
     hosts_us = []
     for mode, (trial, other) in zip(BEFORE, subject.others(case), strict=False):
         shown = one(session, subject.timed_call(trial, other, examine(trial)), mode)
-        if isinstance(shown, Trouble):
+        if isinstance(shown, Failure):
             return shown
         hosts_us += [shown.clocks.host_us] if shown.clocks and mode is Mode.IDLE else []
     trial, call = next(subject.calls(case))
     timed = subject.timed_call(trial, call, examine(trial))
     shown, recorded = session.record(call.arguments, timed.given)
-    if trouble := shown.trouble or timed.examine(call, shown):
-        return trouble
+    if failure := shown.failure or timed.examine(call, shown):
+        return failure
     if isinstance(recorded, str):
-        return Unrepeated(recorded)
+        return Failure(Reason.UNREPEATED, recorded)
     return replace(recorded, host_us=quantile(hosts_us, 0.25))  # whatever disturbs a host only adds

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import ceil, inf
 
 from warpsmith.base import CONFIDENCE, bootstrap_ratio, median, quantile
-from warpsmith.records import FASTER_ABOVE, Ceilings, MeasuredTime, Ratio, Reason, SpeedComparison
+from warpsmith.records import FASTER_ABOVE, Ceilings, Failure, MeasuredTime, Ratio, Reason, SpeedComparison
 
 APART_US = 1.0  # and the times must differ by this: one kernel of 4 µs in two processes was seen to differ by 0.67 µs
 SLACK_SHARE, SLACK_FLOOR_US = 0.05, 25.0  # how far times may differ where no host code of the candidate's runs
@@ -18,14 +18,6 @@ GOOD_LIMIT = 10.0  # times the best baseline, past which a second evaluation mus
 FLOOR_SLACK = 1.05  # the measured read ceiling may be passed by this much
 FLUSH_SHARE = 0.20  # how far the judge's own flush may stray before a call is called disturbed
 MOST_DISCARDED = 0.5
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Why a time is not believed: a quarantine, with its numbers in a sentence."""
-
-    reason: Reason
-    detail: str
 
 
 def measured(samples: Sequence[float]) -> MeasuredTime:
@@ -69,22 +61,22 @@ def claim(found: Ratio, windows: Sequence[float] = (), apart_us: float = inf) ->
     return said if alone and apart_us >= APART_US else SpeedComparison.INCONCLUSIVE
 
 
-def hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Doubt | None:
+def hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Failure | None:
     """A queued time may be shorter than the idle one by as much as a call that does nothing is, and no more."""
     if queued_us >= idle_us - gap_us - slack_us(idle_us):
         return None
-    return Doubt(
+    return Failure(
         Reason.HIDDEN_WORK,
         f"queued behind a gate the call takes {queued_us:.1f} µs, from an idle device {idle_us:.1f} µs; "
         f"its launches explain {gap_us:.1f} µs of the difference",
     )
 
 
-def clocks_disagree(confirmed: int, calls: int, beside_us: float, null_beside_us: float) -> Doubt | None:
+def clocks_disagree(confirmed: int, calls: int, beside_us: float, null_beside_us: float) -> Failure | None:
     """Of the calls from an idle device, enough must be such that the judge waited no longer than the claim explains."""
     if confirmed >= least_confirmed(calls):
         return None
-    return Doubt(
+    return Failure(
         Reason.CLOCKS_DISAGREE,
         f"the judge waited {beside_us:.1f} µs beside the worker's events, and {null_beside_us:.1f} µs for nothing; "
         f"its clock confirms {confirmed} of {calls} calls, and {least_confirmed(calls)} are needed",
@@ -116,18 +108,18 @@ class Floor:
         return max(memory_s * 1e6, self.null_us)
 
 
-def below_floor(time_us: float, floor: float) -> Doubt | None:
+def below_floor(time_us: float, floor: float) -> Failure | None:
     """Faster than the memory allows is not fast, it is wrong somewhere."""
     if time_us >= floor:
         return None
-    return Doubt(Reason.BELOW_FLOOR, f"{time_us:.2f} µs is below {floor:.2f} µs, what this GPU's memory allows")
+    return Failure(Reason.BELOW_FLOOR, f"{time_us:.2f} µs is below {floor:.2f} µs, what this GPU's memory allows")
 
 
-def too_good(found: Ratio, repeated: bool) -> Doubt | None:
+def too_good(found: Ratio, repeated: bool) -> Failure | None:
     """Past ten times the best baseline a number waits until a second evaluation repeats it."""
     if found.value <= GOOD_LIMIT or repeated:
         return None
-    return Doubt(
+    return Failure(
         Reason.TOO_GOOD,
         f"{found.value:.1f} times the best baseline; above {GOOD_LIMIT:g} a second evaluation must agree",
     )
@@ -139,32 +131,32 @@ def undisturbed(flushes_us: Sequence[float]) -> list[bool]:
     return [abs(flush - usual) <= FLUSH_SHARE * usual for flush in flushes_us]
 
 
-def held_back(slowed: Sequence[str]) -> Doubt | None:
+def held_back(slowed: Sequence[str]) -> Failure | None:
     """A GPU that is slowed down by heat or power tells nothing."""
     if not slowed:
         return None
-    return Doubt(Reason.DISTURBED, f"the GPU was held back by {', '.join(slowed)}; try again when it is cool")
+    return Failure(Reason.DISTURBED, f"the GPU was held back by {', '.join(slowed)}; try again when it is cool")
 
 
-def too_few(kinds: Mapping[str, int]) -> Doubt | None:
+def too_few(kinds: Mapping[str, int]) -> Failure | None:
     """Return a doubt if a median is of very few calls: it says little, and whoever disturbs calls chooses the rest.
 
     `kinds` has the number of undisturbed queued calls by the kind of their inputs.
     """
     queued, rarest = sum(kinds.values()), min(kinds, key=lambda kind: kinds[kind])
     if queued < LEAST_QUEUED:
-        return Doubt(Reason.DISTURBED, f"only {queued} queued calls were undisturbed; {LEAST_QUEUED} are needed")
+        return Failure(Reason.DISTURBED, f"only {queued} queued calls were undisturbed; {LEAST_QUEUED} are needed")
     if kinds[rarest] < LEAST_OF_KIND:
         detail = f"only {kinds[rarest]} queued calls of {rarest} inputs were undisturbed; {LEAST_OF_KIND} are needed"
-        return Doubt(Reason.DISTURBED, detail)
+        return Failure(Reason.DISTURBED, detail)
     return None
 
 
-def disturbed(kept: Sequence[bool]) -> Doubt | None:
+def disturbed(kept: Sequence[bool]) -> Failure | None:
     """When most calls were disturbed nothing can be said."""
     share = 1 - sum(kept) / len(kept)
     if share <= MOST_DISCARDED:
         return None
-    return Doubt(
+    return Failure(
         Reason.DISTURBED, f"{share:.0%} of {len(kept)} calls were disturbed; at most {MOST_DISCARDED:.0%} may be"
     )

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from warpsmith.base import median, quantile
-from warpsmith.evaluation.timing.rules import Doubt, hidden_work, least_confirmed, slack_us, undisturbed
+from warpsmith.evaluation.timing.rules import hidden_work, least_confirmed, slack_us, undisturbed
 from warpsmith.evaluation.timing.stop import StopRule
-from warpsmith.machines.worker import Clocks, Mode, Session, Shown, Trouble
+from warpsmith.machines.worker import Clocks, Mode, Session, Shown
+from warpsmith.records import Failure
 from warpsmith.tasks.reference import Problem
 
 # What is wrong with a call, if anything: the check room's judgement, passed in.
-Examine = Callable[[Problem, Shown], Trouble | None]
+Examine = Callable[[Problem, Shown], Failure | None]
 WARM_CALLS = 2  # not counted
 USUAL = "usual"  # the kind of inputs that every case has
 # Of every dozen calls three are of other inputs and not counted, at secret places: a kernel that is right for usual
@@ -113,7 +114,7 @@ class Samples:
         """
         return min(one.event_us for one in self.confirmed(null.beside_us) or self.idle)
 
-    def hidden(self, null: Null) -> Doubt | None:
+    def hidden(self, null: Null) -> Failure | None:
         """Whether the queued calls are shorter than those from an idle device allow."""
         return hidden_work(self.soonest_us(null), median(self.events_us(Mode.QUEUED)), null.gap_us)
 
@@ -156,7 +157,7 @@ class Manner:
         return (enough and elapsed_s >= PATIENCE * self.rule.seconds) or each >= MOST_TURNS * self.rule.most
 
 
-def sample(session: Session, calls: Calls, manner: Manner, others: Calls | None = None) -> Samples | Trouble:
+def sample(session: Session, calls: Calls, manner: Manner, others: Calls | None = None) -> Samples | Failure:
     """Call until it is enough; the first wrong output ends it."""
     samples, begin, number, turns, places = Samples(), time.monotonic(), 0, list[Mode](), _places(others is not None)
     while not manner.done(samples, time.monotonic() - begin):
@@ -164,7 +165,7 @@ def sample(session: Session, calls: Calls, manner: Manner, others: Calls | None 
         mode, is_other = turns[-1], next(places)
         call = next(others if others and is_other else calls)
         shown = one(session, call, mode, number, manner.cold)
-        if isinstance(shown, Trouble):
+        if isinstance(shown, Failure):
             return shown
         if not is_other:
             turns.pop()
@@ -181,7 +182,7 @@ def _places(wanted: bool) -> Iterator[bool]:
         yield from (place in chosen for place in range(DOZEN))
 
 
-def one(session: Session, call: TimedCall, mode: Mode, slot: int = 0, cold: bool = True) -> Shown | Trouble:
+def one(session: Session, call: TimedCall, mode: Mode, slot: int = 0, cold: bool = True) -> Shown | Failure:
     """Make and examine one call."""
     shown = session.call(call.problem.arguments, call.given, slot=slot, mode=mode, cold=cold)
-    return shown.trouble or call.examine(call.problem, shown) or shown
+    return shown.failure or call.examine(call.problem, shown) or shown

@@ -54,9 +54,9 @@ class Sitting:
         if known is not None:
             player, until, begin_s = known
             is_young = time.monotonic() - begin_s < AGED_S
-            if is_young and not player.trouble:
+            if is_young and not player.failure:
                 player.play(recorded)
-            if is_young and not player.trouble:
+            if is_young and not player.failure:
                 return player
             until.close()  # it may have died while it waited, by no fault of what it shall repeat
         until, bases = self._open.enter_context(ExitStack()), recorded.recording.bases

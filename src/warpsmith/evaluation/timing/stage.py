@@ -19,7 +19,6 @@ from warpsmith.evaluation.timing.baselines import (
 )
 from warpsmith.evaluation.timing.host import Host
 from warpsmith.evaluation.timing.recording import Recordings
-from warpsmith.evaluation.timing.rules import Doubt
 from warpsmith.evaluation.timing.sample import Examine, Manner
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stop import StopRule
@@ -28,7 +27,7 @@ from warpsmith.evaluation.timing.verdict import Judged, judged, least
 from warpsmith.evaluation.timing.window import Windows
 from warpsmith.evaluation.timing.zeros import Zeros
 from warpsmith.machines.cuda import RepeatableCall, give_back
-from warpsmith.records import MODES, Case, CaseTiming, Group, Reason, StageResult, TimingFacts, Trial, Verdict
+from warpsmith.records import MODES, Case, CaseTiming, Failure, Group, Reason, StageResult, TimingFacts, Trial, Verdict
 
 STAGE = "timing"
 Tier = Literal["search", "claim"]
@@ -68,7 +67,7 @@ class Timer:
         found: list[CaseTiming] = []
         for case in cases:
             outcome = self.time_case(subject, case, examine, sitting, recorded.calls[case.name])
-            if isinstance(outcome, Doubt):
+            if isinstance(outcome, Failure):
                 return self._result(begin, found, outcome)
             found.append(outcome.timing)
             if outcome.doubts:
@@ -82,7 +81,7 @@ class Timer:
         examine: Callable[[Trial], Examine],
         sitting: Sitting,
         recorded: RepeatableCall,
-    ) -> Judged | Doubt:
+    ) -> Judged | Failure:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
         outline = subject.outline(case)
         claimed = self.tier == "claim" and case.group is not Group.HELDOUT  # of those the gap is what matters
@@ -95,12 +94,12 @@ class Timer:
         making = Windows(sitting, self.zeros, usual, manner, recorded, others)
         several = replace(making, manner=replace(manner, rule=FEWER))
         first = making.windows([0], outline)
-        if isinstance(first, Doubt):
+        if isinstance(first, Failure):
             return first
         agrees = first[0].agrees
         short = claimed and agrees and first[0].us < SHORT_US
         before = several.windows(MORE[0] if short else (), outline, first)
-        if isinstance(before, Doubt):
+        if isinstance(before, Failure):
             return before
         baselines = self._baselines(subject, case, sitting, first[0].every.flush_us)
         bounds = least(subject.task, subject.direction, case, outline, self.zeros.floor)
@@ -109,8 +108,10 @@ class Timer:
             if not agrees or Reason.TOO_GOOD not in outcome.reasons:
                 return outcome
         again = making.windows([1], outline)
-        after = again if isinstance(again, Doubt) else several.windows(MORE[1] if short else (), outline, again)
-        return after if isinstance(after, Doubt) else judged(case, [before, after], baselines, bounds, subject.launches)
+        after = again if isinstance(again, Failure) else several.windows(MORE[1] if short else (), outline, again)
+        if isinstance(after, Failure):
+            return after
+        return judged(case, [before, after], baselines, bounds, subject.launches)
 
     def _baselines(self, subject: TimingSubject, case: Case, sitting: Sitting, flush_us: float) -> Baselines:
         """Those of an earlier day, unless the GPU has drifted since; for a claim two windows now of what came near.
@@ -129,10 +130,10 @@ class Timer:
         chosen = running(kept.only(self.modes), request)
         return chosen if self.tier == "search" else measure_again(_torch(sitting), request, chosen)
 
-    def _result(self, begin: float, cases: list[CaseTiming], why: Doubt | None) -> StageResult:
+    def _result(self, begin: float, cases: list[CaseTiming], why: Failure | None) -> StageResult:
         return StageResult(
             stage=STAGE,
-            verdict=Verdict.QUARANTINE if why else Verdict.PASS,
+            verdict=why.reason.verdict if why else Verdict.PASS,
             reason=why.reason if why else None,
             detail=why.detail if why else "",
             facts=TimingFacts(tier=self.tier, cache=self.cache, cases=tuple(cases)),

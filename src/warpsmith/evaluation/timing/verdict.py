@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from warpsmith.base import median
 from warpsmith.evaluation.timing import rules
 from warpsmith.evaluation.timing.baselines import Baselines
-from warpsmith.evaluation.timing.rules import Doubt, Floor
+from warpsmith.evaluation.timing.rules import Floor
 from warpsmith.evaluation.timing.sample import Samples
 from warpsmith.evaluation.timing.window import Window
 from warpsmith.machines.hardware import floor_us
-from warpsmith.records import Case, CaseTiming, Direction, Reason, Task, Work
+from warpsmith.records import Case, CaseTiming, Direction, Failure, Reason, Task, Work
 from warpsmith.tasks.reference import Problem
 
 
@@ -19,7 +19,7 @@ class Judged:
     """One case: what the record says, and why it may not be believed."""
 
     timing: CaseTiming
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[Failure, ...]
 
     @property
     def reasons(self) -> set[Reason]:

@@ -7,14 +7,13 @@ from functools import cached_property
 from warpsmith.base import HarnessError, median
 from warpsmith.evaluation.timing import rules
 from warpsmith.evaluation.timing.recording import PLACES, room_of
-from warpsmith.evaluation.timing.rules import Doubt
 from warpsmith.evaluation.timing.sample import USUAL, Calls, Manner, Null, Samples, sample
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.zeros import Zeros
 from warpsmith.machines.cuda import RepeatableCall
 from warpsmith.machines.hardware import gpu_state, gpus
-from warpsmith.machines.worker import Clocks, Trouble
-from warpsmith.records import Reason
+from warpsmith.machines.worker import Clocks
+from warpsmith.records import Failure, Reason
 from warpsmith.tasks.reference import Problem
 
 
@@ -52,7 +51,7 @@ class Window:
         """The time of a queued call of the slowest kind of input."""
         return max(map(median, self.queued_us.values()))
 
-    def doubts(self) -> Iterator[Doubt | None]:
+    def doubts(self) -> Iterator[Failure | None]:
         """What the clocks do not agree on: each process by itself, so that an honest one covers for none."""
         kept, confirmed = self.kept, len(self.confirmed)
         yield rules.held_back(self.slowed)
@@ -77,7 +76,7 @@ class Windows:
     recorded: RepeatableCall
     others: Calls | None = None  # calls of the same shapes: host code may have chosen by those it was recorded with
 
-    def window(self, number: int, outline: Problem) -> Window | Doubt:
+    def window(self, number: int, outline: Problem) -> Window | Failure:
         """Of calls that are repeated without the candidate's host code."""
         null = self.zeros.null(self.sitting.form(outline))
         try:
@@ -86,18 +85,18 @@ class Windows:
         except HarnessError as error:
             if self.recorded.recording.bases == PLACES:
                 raise
-            return Doubt(Reason.UNREPEATED, f"what it says of its memory cannot be: {error}")  # no fault of ours
+            return Failure(Reason.UNREPEATED, f"what it says of its memory cannot be: {error}")  # no fault of ours
         found = sample(player, self.calls, replace(self.manner, null=null), self.others)
-        if isinstance(found, Trouble):
-            return Doubt(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
+        if isinstance(found, Failure):
+            return Failure(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
         return Window(found, null, gpu_state(next((gpu.uuid for gpu in gpus()), "")).slowed, self.manner.kinds)
 
-    def windows(self, numbers: Sequence[int], outline: Problem, made: Sequence[Window] = ()) -> list[Window] | Doubt:
+    def windows(self, numbers: Sequence[int], outline: Problem, made: Sequence[Window] = ()) -> list[Window] | Failure:
         """Those that were made, and one in each of some players."""
         found = list(made)
         for number in numbers:
             one = self.window(number, outline)
-            if isinstance(one, Doubt):
+            if isinstance(one, Failure):
                 return one
             found.append(one)
         return found

@@ -1,6 +1,7 @@
 """The virtual stage: one call of a candidate on the virtual GPU, judged as the check does, with its counters."""
 
 import time
+from math import isfinite
 
 from warpsmith.evaluation.check import CheckSubject, look
 from warpsmith.languages import find_language
@@ -17,13 +18,13 @@ def run_virtual(subject: CheckSubject, trial: Trial, session: Session, gpu: Desc
     given = find_language(subject.language).passed_results(problem.native)
     shown = session.call(problem.arguments, given=given)
     looked = look(shown, problem, subject.task, subject.direction, trial)
-    fault = looked.fault
+    failure = looked.failure
     return StageResult(
         stage=STAGE,
-        verdict=fault.verdict if fault else Verdict.PASS,
-        reason=fault.reason if fault else None,
-        detail=fault.detail if fault else "",
-        facts=facts_of(shown, gpu, trial.case.name, looked.worst),
+        verdict=failure.reason.verdict if failure else Verdict.PASS,
+        reason=failure.reason if failure else None,
+        detail=failure.detail if failure else "",
+        facts=facts_of(shown, gpu, trial.case.name, looked.worst if isfinite(looked.worst) else None),
         seconds=time.perf_counter() - started,
     )
 

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from warpsmith.languages.nvcc.compiler import Compiled, NvccCompiler, compile, compile_many
     from warpsmith.languages.nvcc.diagnose import SOURCE
     from warpsmith.languages.nvcc.entries import EntryPoint, read_entries
-    from warpsmith.languages.nvcc.fault import Fault
     from warpsmith.languages.nvcc.options import DEFAULT_ARCH, DIALECT, EXTENDED_LAMBDA, HEADERS, CompileOptions
     from warpsmith.languages.nvcc.source import exported, unit
     from warpsmith.languages.nvcc.toolchain import Toolchain

@@ -12,7 +12,6 @@ from warpsmith.languages.nvcc.bounds import ARTIFACT_BYTES
 from warpsmith.languages.nvcc.classify import classify, forbidden, is_inside
 from warpsmith.languages.nvcc.diagnose import SOURCE, to_findings
 from warpsmith.languages.nvcc.entries import EntryPoint
-from warpsmith.languages.nvcc.fault import Fault
 from warpsmith.languages.nvcc.options import (
     ARTIFACT,
     DEPENDENCIES,
@@ -24,7 +23,7 @@ from warpsmith.languages.nvcc.options import (
 from warpsmith.languages.nvcc.policy import LinkPolicy
 from warpsmith.languages.nvcc.reading import Reading, read_confined
 from warpsmith.languages.nvcc.toolchain import Toolchain
-from warpsmith.records import CompileFacts
+from warpsmith.records import CompileFacts, Failure
 
 SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache")
 SYSTEM_INCLUDES = ("/usr/include", "/usr/lib", "/usr/lib64", "/usr/local/include", "/usr/share/gcc")
@@ -44,11 +43,11 @@ class CompileJob:
 
 @dataclass(frozen=True)
 class Built:
-    """What came out: facts always, and either the artifact's bytes or a fault."""
+    """What came out: facts always, and either the artifact's bytes or a failure."""
 
     facts: CompileFacts
     artifact: bytes | None = None
-    fault: Fault | None = None
+    failure: Failure | None = None
     entries: tuple[EntryPoint, ...] = ()
 
 
@@ -56,7 +55,7 @@ def build(job: CompileJob) -> Built:
     """Compile and look at the result; once more where nvcc says that a lambda for the device hides behind a macro."""
     lambdas = LAMBDA.search(job.unit) is not None
     built = _build(job, lambdas)
-    if lambdas or built.fault is None or not any(EXTENDED_LAMBDA in one.message for one in built.fault.findings):
+    if lambdas or built.failure is None or not any(EXTENDED_LAMBDA in one.message for one in built.failure.findings):
         return built
     return _build(job, lambdas=True)
 
@@ -102,19 +101,19 @@ def libraries(job: CompileJob) -> tuple[Path, ...]:
 def _look(job: CompileJob, folder: Path, outcome: ChildOutcome, facts: CompileFacts) -> Built:
     said, roots = _said(job, folder, outcome), _roots(job, folder)
     found = read_confined(folder, said, outcome.ok) if outcome.stopped is None else Reading()
-    if isinstance(found, Fault):
-        return Built(facts, fault=found)
+    if isinstance(found, Failure):
+        return Built(facts, failure=found)
     outside = next((path for path in found.files or () if not is_inside(path, roots)), None)
     if outside is not None or not outcome.ok:
-        fault = forbidden(outside) if outside else classify(outcome, said, found.diagnostics, job.options, roots)
-        return Built(facts.model_copy(update={"findings": fault.findings}), fault=fault)
+        failure = forbidden(outside) if outside else classify(outcome, said, found.diagnostics, job.options, roots)
+        return Built(facts.model_copy(update={"findings": failure.findings}), failure=failure)
     return _accepted(job, folder, found, facts)
 
 
 def _accepted(job: CompileJob, folder: Path, found: Reading, facts: CompileFacts) -> Built:
     """The artifact of a compilation that succeeded, unless its size or what it needs refuses it."""
-    if (fault := found.fault()) is not None:
-        return Built(facts, fault=fault)
+    if (failure := found.failure()) is not None:
+        return Built(facts, failure=failure)
     if found.files is None:
         raise MachineError(f"{job.toolchain.host} left no list of the files it read. Let nvcc use GCC.")
     facts = facts.model_copy(
@@ -129,7 +128,7 @@ def _accepted(job: CompileJob, folder: Path, found: Reading, facts: CompileFacts
     refused = LinkPolicy.load().check(symbols, job.options.libraries) if job.options.link_policy else None
     if refused is not None:
         findings = (*refused.findings, *facts.findings)
-        return Built(facts.model_copy(update={"findings": findings}), fault=refused)
+        return Built(facts.model_copy(update={"findings": findings}), failure=refused)
     artifact = collect_file(folder, ARTIFACT, ARTIFACT_BYTES)
     if isinstance(artifact, Refused):
         raise HarnessError(f"nvcc ended well, and its artifact cannot be taken: {artifact.reason}.")

@@ -6,11 +6,10 @@ from pathlib import Path
 from warpsmith.base import MachineError, UsageError
 from warpsmith.isolation import ChildOutcome, ProcessLimits
 from warpsmith.languages.nvcc.diagnose import Diagnostic, to_findings
-from warpsmith.languages.nvcc.fault import Fault
 from warpsmith.languages.nvcc.operators import called_operator, undeclared_library_name
 from warpsmith.languages.nvcc.options import CompileOptions
 from warpsmith.languages.nvcc.policy import LinkPolicy
-from warpsmith.records import Checker, Finding, Reason
+from warpsmith.records import Checker, Failure, Finding, Reason
 
 CRASHED = re.compile(
     r"died due to signal (?!9\b)|internal (?:compiler )?error|Segmentation fault|stack smashing|core dumped"
@@ -39,7 +38,7 @@ def classify(
     diagnostics: tuple[Diagnostic, ...],
     options: CompileOptions,
     roots: tuple[Path, ...],
-) -> Fault:
+) -> Failure:
     """The reason of a failed compilation, the most telling first."""
     _check_arch(said, options.arch)
     errors = tuple(one for one in diagnostics if one.is_error)
@@ -60,18 +59,18 @@ def _check_arch(said: str, arch: str) -> None:
         raise UsageError(f"Architecture {arch} is not one of this nvcc's; `nvcc --list-gpu-code` lists them.")
 
 
-def _limit(outcome: ChildOutcome, limits: ProcessLimits, said: str) -> Fault | None:
+def _limit(outcome: ChildOutcome, limits: ProcessLimits, said: str) -> Failure | None:
     if outcome.stopped is not None:
-        return Fault(Reason.COMPILE_LIMIT, f"The compiler was stopped: {outcome.stopped.sentence(limits)}.")
+        return Failure(Reason.COMPILE_LIMIT, f"The compiler was stopped: {outcome.stopped.sentence(limits)}.")
     if STARVED.search(said):
-        return Fault(
+        return Failure(
             Reason.COMPILE_LIMIT,
             f"The compiler was stopped: it needed more than {limits.memory_bytes} bytes of memory.",
         )
     return None
 
 
-def _forbidden_file(errors: tuple[Diagnostic, ...], roots: tuple[Path, ...]) -> Fault | None:
+def _forbidden_file(errors: tuple[Diagnostic, ...], roots: tuple[Path, ...]) -> Failure | None:
     for error in errors:
         shape = UNASSEMBLED if error.tool == "assembler" else UNREADABLE
         match = shape.match(error.text)
@@ -83,10 +82,10 @@ def _forbidden_file(errors: tuple[Diagnostic, ...], roots: tuple[Path, ...]) -> 
     return None
 
 
-def forbidden(path: str) -> Fault:
-    """The fault of a source that reads a file it may not."""
+def forbidden(path: str) -> Failure:
+    """The failure of a source that reads a file it may not."""
     detail = f"The source reads the file {path}, which is outside of the toolchain and its own text."
-    return Fault(Reason.FORBIDDEN_FILE, detail, (Finding(checker=Checker.COMPILER, message=detail),))
+    return Failure(Reason.FORBIDDEN_FILE, detail, (Finding(checker=Checker.COMPILER, message=detail),))
 
 
 def is_inside(path: str, roots: tuple[Path, ...]) -> bool:
@@ -95,15 +94,15 @@ def is_inside(path: str, roots: tuple[Path, ...]) -> bool:
     return any(real.is_relative_to(root) for root in roots)
 
 
-def _crash(outcome: ChildOutcome, said: str) -> Fault | None:
+def _crash(outcome: ChildOutcome, said: str) -> Failure | None:
     found = CRASHED.search(said)
     if found is None and outcome.signal is None:
         return None
     line = next((line for line in said.splitlines() if CRASHED.search(line)), f"signal {outcome.signal}")
-    return Fault(Reason.COMPILER_CRASH, f"The compiler crashed on this source: {line.strip()[:TAIL_CHARACTERS]}")
+    return Failure(Reason.COMPILER_CRASH, f"The compiler crashed on this source: {line.strip()[:TAIL_CHARACTERS]}")
 
 
-def _library(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Fault | None:
+def _library(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Failure | None:
     for error in sorted(errors, key=lambda error: error.file.startswith(OTHERS)):
         name = called_operator(error) or undeclared_library_name(error, libraries)
         if name is None:
@@ -114,41 +113,41 @@ def _library(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Faul
             )
         place = f" in line {error.line}" if error.line and not error.file.startswith(OTHERS) else ""
         detail = f"The source calls {name}{place}; a kernel computes by itself and calls no operator of a library."
-        return Fault(Reason.LIBRARY_CALL, detail, to_findings(errors))
+        return Failure(Reason.LIBRARY_CALL, detail, to_findings(errors))
     return None
 
 
-def _link(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Fault | None:
+def _link(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Failure | None:
     """A symbol that no library here has: refused by name where the policy knows it."""
     policy = LinkPolicy.load()
     for error in errors:
         match = UNLINKED.match(error.text) if error.tool == "linker" else None
         if match is None or not policy.names_known(match["symbol"]):
             continue
-        fault = policy.judge(match["symbol"], libraries)
-        if fault is None:
+        failure = policy.judge(match["symbol"], libraries)
+        if failure is None:
             raise MachineError(f"{match['symbol']} is allowed by the task, but its library is not on this machine.")
-        return Fault(fault.reason, fault.detail, to_findings(errors))
+        return Failure(failure.reason, failure.detail, to_findings(errors))
     return None
 
 
-def _misfit(errors: tuple[Diagnostic, ...]) -> Fault | None:
+def _misfit(errors: tuple[Diagnostic, ...]) -> Failure | None:
     """The first complaint is about the table of functions: one is not there, or its type is none of the ABI's."""
     if not errors or not errors[0].file.endswith(TABLE_FILES):
         return None
     said = errors[0].text
     if ABSENT.search(said):
-        return Fault(Reason.NO_ENTRY, f"The source exports no such function: {said}.", to_findings(errors))
+        return Failure(Reason.NO_ENTRY, f"The source exports no such function: {said}.", to_findings(errors))
     if errors[0].file.endswith(SHIM) or "static assertion failed" in said:
-        return Fault(Reason.WRONG_SIGNATURE, f"A function has a wrong type: {said}.", to_findings(errors))
+        return Failure(Reason.WRONG_SIGNATURE, f"A function has a wrong type: {said}.", to_findings(errors))
     return None
 
 
-def _plain_error(diagnostics: tuple[Diagnostic, ...], errors: tuple[Diagnostic, ...], said: str) -> Fault:
+def _plain_error(diagnostics: tuple[Diagnostic, ...], errors: tuple[Diagnostic, ...], said: str) -> Failure:
     if not errors:
         tail = said.strip()[-TAIL_CHARACTERS:] or "it said nothing"
-        return Fault(Reason.COMPILER_CRASH, f"The compiler failed without an error message: {tail}")
+        return Failure(Reason.COMPILER_CRASH, f"The compiler failed without an error message: {tail}")
     first = errors[0].finding()
     place = f"{first.place.file}:{first.place.line}: " if first.place else ""
     more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
-    return Fault(Reason.COMPILE_ERROR, f"{place}{first.message}{more}", to_findings(diagnostics))
+    return Failure(Reason.COMPILE_ERROR, f"{place}{first.message}{more}", to_findings(diagnostics))

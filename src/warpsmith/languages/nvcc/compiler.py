@@ -12,12 +12,11 @@ from warpsmith.base import Home, digest, digest_files
 from warpsmith.languages.nvcc.build import CompileJob, build
 from warpsmith.languages.nvcc.cache import Cache
 from warpsmith.languages.nvcc.entries import EntryPoint, check_entry
-from warpsmith.languages.nvcc.fault import Fault
 from warpsmith.languages.nvcc.options import HEADERS, CompileOptions
 from warpsmith.languages.nvcc.policy import DATA
 from warpsmith.languages.nvcc.source import check_bytes, check_files, check_macros, unit
 from warpsmith.languages.nvcc.toolchain import Toolchain
-from warpsmith.records import Candidate, CompileFacts, Reason, Signature, StageResult, Verdict
+from warpsmith.records import Candidate, CompileFacts, Failure, Reason, Signature, StageResult, Verdict
 
 STAGE = "compile"
 CACHE_BYTES = 4 << 30
@@ -52,7 +51,7 @@ def compile(
     started = time.perf_counter()
     options = options or CompileOptions()
     job = _job(candidate, options, toolchain or Toolchain.find())
-    if isinstance(job, Fault):
+    if isinstance(job, Failure):
         return Compiled(_failed(job, CompileFacts(arch=options.arch), started))
     return _finished(candidate, signature, _made(job), started)
 
@@ -79,13 +78,13 @@ def compile_many(
         return list(pool.map(lambda one: compile(one, signature, options, toolchain), candidates))
 
 
-def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) -> CompileJob | Fault:
+def _job(candidate: Candidate, options: CompileOptions, toolchain: Toolchain) -> CompileJob | Failure:
     raw = candidate.source.encode("utf-8", "surrogatepass")
-    fault = check_bytes(raw) or check_macros(candidate.macros) or check_files(candidate.source)
-    if fault is not None:
-        return fault
+    failure = check_bytes(raw) or check_macros(candidate.macros) or check_files(candidate.source)
+    if failure is not None:
+        return failure
     text = unit(candidate)
-    if isinstance(text, Fault):
+    if isinstance(text, Failure):
         return text
     return CompileJob(text, options, toolchain)
 
@@ -100,12 +99,12 @@ def _made(job: CompileJob) -> Compiled:
             return known
         started = time.perf_counter()
         built = build(job)
-        if built.fault is None and built.artifact is not None:
+        if built.failure is None and built.artifact is not None:
             facts = built.facts.model_copy(update={"artifact": digest(built.artifact)})
             result = StageResult(stage=STAGE, verdict=Verdict.PASS, facts=facts, seconds=time.perf_counter() - started)
             return Compiled(result, cache.store(key, result, built.artifact, built.entries)[1], built.entries)
-        assert built.fault is not None
-        result = _failed(built.fault, built.facts, started)
+        assert built.failure is not None
+        result = _failed(built.failure, built.facts, started)
         if result.reason not in UNSURE:
             cache.store(key, result, None)
         return Compiled(result)
@@ -137,21 +136,21 @@ def rules() -> str:
 def _finished(candidate: Candidate, signature: Signature | None, made: Compiled, started: float) -> Compiled:
     if not made.ok:
         return Compiled(_timed(made.result, started))
-    fault = check_entry(made.entries, candidate.direction, signature)
-    if fault is not None:
+    failure = check_entry(made.entries, candidate.direction, signature)
+    if failure is not None:
         assert isinstance(made.result.facts, CompileFacts)
-        return Compiled(_failed(fault, made.result.facts, started), entries=made.entries)
+        return Compiled(_failed(failure, made.result.facts, started), entries=made.entries)
     return replace(made, result=_timed(made.result, started))
 
 
-def _failed(fault: Fault, facts: CompileFacts, started: float) -> StageResult:
-    facts = facts.model_copy(update={"findings": fault.findings or facts.findings})
+def _failed(failure: Failure, facts: CompileFacts, started: float) -> StageResult:
+    facts = facts.model_copy(update={"findings": failure.findings or facts.findings})
     seconds = max(0.0, time.perf_counter() - started)
     return StageResult(
         stage=STAGE,
-        verdict=Verdict.FAIL,
-        reason=fault.reason,
-        detail=fault.detail[:MOST_DETAIL],
+        verdict=failure.reason.verdict,
+        reason=failure.reason,
+        detail=failure.detail[:MOST_DETAIL],
         facts=facts,
         seconds=seconds,
     )

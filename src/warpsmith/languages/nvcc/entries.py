@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from warpsmith.languages.nvcc.artifact import entry_texts
-from warpsmith.languages.nvcc.fault import Fault
-from warpsmith.records import ArgumentKind, Direction, Reason, Signature
+from warpsmith.records import ArgumentKind, Direction, Failure, Reason, Signature
 
 SHOWN = 8  # functions in a message
 
@@ -46,10 +45,10 @@ def _kinds(text: str) -> tuple[str, ...]:
     return tuple(kind for kind in text.split(",") if kind)
 
 
-def check_entry(entries: tuple[EntryPoint, ...], direction: Direction, signature: Signature | None) -> Fault | None:
+def check_entry(entries: tuple[EntryPoint, ...], direction: Direction, signature: Signature | None) -> Failure | None:
     """Whether the entry of a direction is there and takes what the task gives."""
     if not entries:
-        return Fault(
+        return Failure(
             Reason.NO_ENTRY,
             "The source exports no function. End it with PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) "
             f'{{ m.def("{direction}", &{direction}); }}, or write it in the plain style.',
@@ -57,14 +56,14 @@ def check_entry(entries: tuple[EntryPoint, ...], direction: Direction, signature
     entry = next((entry for entry in entries if entry.name == direction.value), None)
     if entry is None:
         names = ", ".join(entry.name for entry in entries[:SHOWN]) + (", …" if len(entries) > SHOWN else "")
-        return Fault(
+        return Failure(
             Reason.NO_ENTRY, f'The source exports {names}, but no `{direction}`. Name it so in m.def("{direction}", …).'
         )
     if signature is None or _fits(entry, signature):
         return None
     expected = f"{','.join(argument.kind for argument in signature.arguments)}->{_wanted(signature)}"
     names = ", ".join(argument.name for argument in signature.arguments)
-    return Fault(
+    return Failure(
         Reason.WRONG_SIGNATURE,
         f"`{direction}` has the wrong signature: expected {expected} for ({names}), found {entry.text[:400]}.",
     )

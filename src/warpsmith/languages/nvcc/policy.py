@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 from pathlib import Path
 
-from warpsmith.languages.nvcc.fault import Fault
-from warpsmith.records import Checker, Finding, Reason
+from warpsmith.records import Checker, Failure, Finding, Reason
 
 DATA = Path(__file__).parent / "data" / "link_policy.toml"
 SHOWN = 8
@@ -39,30 +38,31 @@ class LinkPolicy:
         tables = tomllib.loads(DATA.read_text())
         return cls(*(tuple(_group(row) for row in tables[key]) for key in ("refused", "library", "allowed")))
 
-    def check(self, symbols: tuple[str, ...], libraries: tuple[str, ...]) -> Fault | None:
+    def check(self, symbols: tuple[str, ...], libraries: tuple[str, ...]) -> Failure | None:
         """The first reason against these undefined symbols; every refused one is a finding."""
-        faults = [fault for symbol in symbols if (fault := self.judge(symbol, libraries)) is not None]
-        if not faults:
+        failures = [failure for symbol in symbols if (failure := self.judge(symbol, libraries)) is not None]
+        if not failures:
             return None
-        first = next((fault for fault in faults if fault.reason is Reason.FORBIDDEN_SYMBOL), faults[0])
-        findings = tuple(Finding(checker=Checker.LINK, message=fault.detail) for fault in faults[:SHOWN])
-        return Fault(first.reason, first.detail, findings)
+        first = next((failure for failure in failures if failure.reason is Reason.FORBIDDEN_SYMBOL), failures[0])
+        findings = tuple(Finding(checker=Checker.LINK, message=failure.detail) for failure in failures[:SHOWN])
+        return Failure(first.reason, first.detail, findings)
 
-    def judge(self, symbol: str, libraries: tuple[str, ...]) -> Fault | None:
+    def judge(self, symbol: str, libraries: tuple[str, ...]) -> Failure | None:
         """Why one symbol may not be used, or None."""
         shown = symbol if len(symbol) <= SHOWN_CHARACTERS else f"{symbol[:SHOWN_CHARACTERS]}…"
         if library := _first(self.libraries, symbol):
             if library.name in libraries:
                 return None
-            return Fault(
+            return Failure(
                 Reason.LIBRARY_CALL,
                 f"Symbol `{shown}` is a call of {library.name}, which the task does not allow.",
             )
         if refused := _first(self.refused, symbol):
-            return Fault(Reason.FORBIDDEN_SYMBOL, f"Symbol `{shown}` is refused ({refused.name}): {refused.reason}.")
+            return Failure(Reason.FORBIDDEN_SYMBOL, f"Symbol `{shown}` is refused ({refused.name}): {refused.reason}.")
         if _first(self.allowed, symbol):
             return None
-        return Fault(Reason.FORBIDDEN_SYMBOL, f"Symbol `{shown}` is refused: it is on no list of what a kernel needs.")
+        detail = f"Symbol `{shown}` is refused: it is on no list of what a kernel needs."
+        return Failure(Reason.FORBIDDEN_SYMBOL, detail)
 
     def names_known(self, symbol: str) -> bool:
         """Whether the policy refuses the symbol by name, so that a failed link is about that and no mere typo."""

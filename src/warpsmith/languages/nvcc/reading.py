@@ -11,9 +11,8 @@ from warpsmith.base import HarnessError
 from warpsmith.isolation import Policy, ProcessLimits, run, system_paths
 from warpsmith.languages.nvcc.diagnose import Diagnostic
 from warpsmith.languages.nvcc.entries import EntryPoint, to_entries
-from warpsmith.languages.nvcc.fault import Fault
 from warpsmith.languages.nvcc.options import ARTIFACT, DEPENDENCIES
-from warpsmith.records import KernelResources, Model, Reason
+from warpsmith.records import Failure, KernelResources, Model, Reason
 
 PACKAGES = Path(warpsmith.__file__).parents[1]
 START = "import sys; sys.path.append({!r}); from warpsmith.languages.nvcc.reader import main; main()"
@@ -46,17 +45,17 @@ class Reading(Model):
         """What ptxas says of each kernel."""
         return tuple(KernelResources(name=name, **row) for name, row in self.kernels.items())
 
-    def fault(self) -> Fault | None:
+    def failure(self) -> Failure | None:
         """Return why the candidate is refused for what it left, if it is."""
         if self.exceeded:
-            return Fault(Reason.COMPILE_LIMIT, f"The compilation's result is not read: {self.exceeded}.")
+            return Failure(Reason.COMPILE_LIMIT, f"The compilation's result is not read: {self.exceeded}.")
         if self.malformed:
             detail = f"The artifact is no library that can be read: {self.malformed}. Leave its tables to the linker."
-            return Fault(Reason.COMPILE_ERROR, detail)
+            return Failure(Reason.COMPILE_ERROR, detail)
         return None
 
 
-def read_confined(folder: Path, said: str, has_artifact: bool, limits: ProcessLimits = LIMITS) -> Reading | Fault:
+def read_confined(folder: Path, said: str, has_artifact: bool, limits: ProcessLimits = LIMITS) -> Reading | Failure:
     """Return what the compilation in a folder left, or why it was not read within the limits."""
     policy = Policy(read=(*system_paths(), folder), limits=limits, cwd=folder)
     words = [sys.executable, "-I", "-S", "-c", START.format(str(PACKAGES)), DEPENDENCIES]
@@ -67,6 +66,6 @@ def read_confined(folder: Path, said: str, has_artifact: bool, limits: ProcessLi
     if ended.stopped is None and ended.signal is None:  # it answers whatever it reads, so it did not come to that
         tail = ended.stderr.decode(errors="replace").strip()[-500:]
         raise HarnessError(f"The process that reads artifacts does not work here: {found or tail}")
-    return Fault(
+    return Failure(
         Reason.COMPILE_LIMIT, f"The compilation's result was not read within its limits: {ended.sentence(policy)}."
     )

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 
 from warpsmith.languages.cuda import code_of, line_of
 from warpsmith.languages.nvcc.diagnose import SOURCE
-from warpsmith.languages.nvcc.fault import Fault
-from warpsmith.records import Candidate, Direction, Language, Reason
+from warpsmith.records import Candidate, Direction, Failure, Language, Reason
 
 LIMIT_BYTES = 1 << 20
 MACRO_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
@@ -27,35 +26,35 @@ WARPSMITH_EXPORTS(warpsmith_fill)
 """
 
 
-def check_bytes(raw: bytes) -> Fault | None:
+def check_bytes(raw: bytes) -> Failure | None:
     """What keeps a file from being a source at all."""
     if not raw.strip():
-        return Fault(Reason.BAD_SOURCE, "The source is empty.")
+        return Failure(Reason.BAD_SOURCE, "The source is empty.")
     if len(raw) > LIMIT_BYTES:
-        return Fault(Reason.BAD_SOURCE, f"The source has {len(raw)} bytes; at most {LIMIT_BYTES} are compiled.")
+        return Failure(Reason.BAD_SOURCE, f"The source has {len(raw)} bytes; at most {LIMIT_BYTES} are compiled.")
     if (place := raw.find(b"\0")) >= 0:
-        return Fault(Reason.BAD_SOURCE, f"The source has a zero byte at {place}; it must be text.")
+        return Failure(Reason.BAD_SOURCE, f"The source has a zero byte at {place}; it must be text.")
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        return Fault(Reason.BAD_SOURCE, f"The source is not UTF-8 (byte {error.start}).")
+        return Failure(Reason.BAD_SOURCE, f"The source is not UTF-8 (byte {error.start}).")
     return None
 
 
-def check_files(source: str) -> Fault | None:
+def check_files(source: str) -> Failure | None:
     """A kernel has no reason for .incbin, whatever file it names; one that hides it meets the confinement."""
     code = code_of(source, strings=True)
     if (found := INCBIN.search(code)) is None:
         return None
     line = line_of(code, found.start())
-    return Fault(Reason.FORBIDDEN_FILE, f"The source reads the file {found[1]} by .incbin in line {line}.")
+    return Failure(Reason.FORBIDDEN_FILE, f"The source reads the file {found[1]} by .incbin in line {line}.")
 
 
-def check_macros(macros: Mapping[str, str]) -> Fault | None:
+def check_macros(macros: Mapping[str, str]) -> Failure | None:
     """A macro is one line of the translation unit, so its text is held to a small alphabet."""
     for name, value in macros.items():
         if not MACRO_NAME.fullmatch(name) or not MACRO_VALUE.fullmatch(value):
-            return Fault(
+            return Failure(
                 Reason.BAD_SOURCE,
                 f"Macro {name[:80]!r} = {value[:80]!r} cannot be defined: a name is an identifier, and a value has "
                 "letters, digits, spaces and .+-*/<>=(),: only.",
@@ -63,16 +62,16 @@ def check_macros(macros: Mapping[str, str]) -> Fault | None:
     return None
 
 
-def unit(candidate: Candidate) -> str | Fault:
+def unit(candidate: Candidate) -> str | Failure:
     """The text of the translation unit: our header, the macros, the source, the table of a plain source's functions.
 
     The macros come after the header, or a tunable called N would change the header's own names.
     """
     prefix = PREFIXES.get(candidate.language)
     if prefix is None:
-        return Fault(Reason.BAD_SOURCE, f"nvcc compiles {', '.join(PREFIXES)}, not {candidate.language}.")
+        return Failure(Reason.BAD_SOURCE, f"nvcc compiles {', '.join(PREFIXES)}, not {candidate.language}.")
     added = "" if candidate.language == Language.TORCH else _shim(candidate)
-    if isinstance(added, Fault):
+    if isinstance(added, Failure):
         return added
     macros = "".join(f"#define {name} {value}\n" for name, value in sorted(candidate.macros.items()))
     wide = "#define WARPSMITH_CUDA_HALF 1\n" if CUDA_HALF.search(candidate.source) else ""
@@ -80,10 +79,10 @@ def unit(candidate: Candidate) -> str | Fault:
     return f"{head}{candidate.source}\n{added}"
 
 
-def _shim(candidate: Candidate) -> str | Fault:
+def _shim(candidate: Candidate) -> str | Failure:
     names = exported(candidate.source)
     if candidate.direction.value not in names:
-        return Fault(
+        return Failure(
             Reason.NO_ENTRY,
             f'The source has no function `{candidate.direction}`; a plain kernel is extern "C" int '
             f"{candidate.direction}(…, cudaStream_t stream).",

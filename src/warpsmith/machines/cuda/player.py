@@ -56,7 +56,7 @@ class Player(CudaSession):
         All of it at once: what a kernel keeps in one place may have to agree with what it keeps in another. Before the
         cache is cleaned: what is written here would be warm for the call.
         """
-        if self._trouble is not None or self._recorded is None:
+        if self._failure is not None or self._recorded is None:
             return
         self._live = self._recorded.held
         for block, contents in zip(self._live, self._contents, strict=True):

@@ -33,14 +33,14 @@ from warpsmith.machines.worker import (
     EAGER,
     FrameKind,
     MalformedReply,
-    Trouble,
     Value,
     call,
     environment,
-    of_status,
     parse,
+    status_failure,
 )
 from warpsmith.machines.worker.worker import UNDER_TOOL, worker
+from warpsmith.records import Failure
 
 USHER = Path(__file__).parent / "usher"
 REQUESTS, ANSWERS = "requests", "answers"
@@ -72,13 +72,13 @@ class ProfiledCall:
 
 @dataclass(frozen=True)
 class UnderTool:
-    """How a run under a tool ended: what was printed, and the trouble of the call itself, if it had any."""
+    """How a run under a tool ended: what was printed, and the failure of the call itself, if it had any."""
 
     walls: Walls
     exit_code: int | None
     output: str
     seconds: float
-    trouble: Trouble | None = None
+    failure: Failure | None = None
     stopped: str = ""  # the limit that ended it, in words
 
 
@@ -203,8 +203,8 @@ def _with_answer(ended: UnderTool, folder: Path) -> UnderTool:
     raw = collect_file(folder, ANSWERS, ANSWER_BYTES)
     if isinstance(raw, Refused):
         return ended
-    trouble = next((found for payload in _payloads(raw) if (found := _trouble(payload))), None)
-    return UnderTool(ended.walls, ended.exit_code, ended.output, ended.seconds, trouble)
+    failure = next((found for payload in _payloads(raw) if (found := _failure(payload))), None)
+    return UnderTool(ended.walls, ended.exit_code, ended.output, ended.seconds, failure)
 
 
 def _payloads(raw: bytes) -> list[bytes]:
@@ -216,8 +216,8 @@ def _payloads(raw: bytes) -> list[bytes]:
     return found
 
 
-def _trouble(payload: bytes) -> Trouble | None:
+def _failure(payload: bytes) -> Failure | None:
     try:
-        return of_status(parse(payload))
+        return status_failure(parse(payload))
     except MalformedReply:
         return None

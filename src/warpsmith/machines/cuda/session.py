@@ -40,20 +40,19 @@ from warpsmith.machines.worker import (
     ReportedTensor,
     Shown,
     Timed,
-    Trouble,
     WorkerReply,
     call,
     end_silent,
+    ending_failure,
     go,
-    of_ending,
-    of_status,
     parse_recorded,
     parse_timed,
     share,
     start,
+    status_failure,
     worker_policy,
 )
-from warpsmith.records import Confined, Reason
+from warpsmith.records import Confined, Failure, Reason
 from warpsmith.tasks.inputs import Values, tensors
 
 ARGUMENTS, RESULTS = 0, 1  # arenas
@@ -100,7 +99,7 @@ class CudaSession:
         self._meter = meter
         self._watch: MemoryWatch | None = None
         self._open = ExitStack()
-        self._trouble: Trouble | None = None
+        self._failure: Failure | None = None
         self._live: tuple[tuple[int, int], ...] = ()
         self._claims: tuple[ReportedTensor, ...] = ()
 
@@ -128,8 +127,8 @@ class CudaSession:
         if isinstance(answer, WorkerReply) and lacks_memory(answer):
             raise DeviceMemoryError(f"A worker found no memory on the GPU: {answer.text}")
         self._settle(answer)
-        if self._trouble is not None:
-            raise HarnessError(f"The worker could not take the shared memory: {self._trouble.detail}")
+        if self._failure is not None:
+            raise HarnessError(f"The worker could not take the shared memory: {self._failure.detail}")
 
     def _load(self, opening: ExitStack) -> None:
         if self._meter is not None:
@@ -155,9 +154,9 @@ class CudaSession:
         return self._child.confined
 
     @property
-    def trouble(self) -> Trouble | None:
+    def failure(self) -> Failure | None:
         """Why no further call can be made, if so."""
-        return self._trouble
+        return self._failure
 
     def call(
         self,
@@ -176,12 +175,12 @@ class CudaSession:
         held = self._live
         contents = tuple(self._kept_bytes(block).cpu() for block in held if sum(size for _, size in held) <= MOST_KEPT)
         shown = self._call(arguments, given, 0, Mode.IDLE, cold=True, timed=True, recorded=True)
-        if shown.trouble or shown.clocks is None:
+        if shown.failure or shown.clocks is None:
             return shown, "the call failed"
         found = self._talk.exchange(Frame(FrameKind.RECORD), FrameKind.RECORDED, CAPTURED_BYTES)
         if isinstance(found, FrameError):
             self._settle(found)
-            return Shown(self._trouble), found.detail
+            return Shown(self._failure), found.detail
         try:
             recording = parse_recorded(found.payload)
         except struct.error:
@@ -210,8 +209,8 @@ class CudaSession:
         timed: bool,
         recorded: bool = False,
     ) -> Shown:
-        if self._trouble is not None:
-            return Shown(self._trouble)
+        if self._failure is not None:
+            return Shown(self._failure)
         poison = new_poison()
         placed = self._fill(slot, arguments, given, poison)
         flush_us = _quiet(cold)
@@ -219,11 +218,11 @@ class CudaSession:
         payload = call(self._entry, placed.raws, placed.address, awake=awake)
         ready = self._talk.ask(Frame(FrameKind.ARM, payload), FrameKind.READY)
         if not self._settle(ready):
-            return Shown(self._trouble)
+            return Shown(self._failure)
         exchanged = self._talk.timed(Frame(FrameKind.GO, go(mode is Mode.QUEUED, recorded)), FrameKind.TIMED)
         told = self._timed(exchanged.answer)
         if told is None:
-            return Shown(self._trouble)
+            return Shown(self._failure)
         clocks = Clocks(told.event_us, told.host_us, exchanged.seconds * 1e6, flush_us)
         return self._look(placed, told, poison, clocks, mode)
 
@@ -247,7 +246,7 @@ class CudaSession:
         return self._told(timed) if self._settle(timed.answer) else None
 
     def _settle(self, answer: WorkerReply | FrameError) -> bool:
-        """Whether the worker is well; else its trouble is kept, and every further call repeats it.
+        """Whether the worker is well; else its failure is kept, and every further call repeats it.
 
         Raise DeviceMemoryError if it lacks memory that others may hold.
         """
@@ -258,15 +257,15 @@ class CudaSession:
             )
         if watch is not None and watch.excess:
             self._child.kill()
-            self._trouble = Trouble(Reason.MEMORY_LIMIT, watch.excess)
+            self._failure = Failure(Reason.MEMORY_LIMIT, watch.excess)
         elif watch is not None and isinstance(answer, WorkerReply) and lacks_memory(answer) and watch.leaves_little:
             raise DeviceMemoryError("A call found no memory on the GPU, and its worker was below its share.")
         elif isinstance(answer, FrameError):
             ended = end_silent(self._child, answer)
-            self._trouble = of_ending(ended, ended.sentence(self._child.policy), answer)
+            self._failure = ending_failure(ended, ended.sentence(self._child.policy), answer)
         else:
-            self._trouble = of_status(answer)
-        return self._trouble is None
+            self._failure = status_failure(answer)
+        return self._failure is None
 
     def _fill(self, slot: int, arguments: Values, given: Sequence[Tensor], poison: int) -> Placed:
         """Fresh arguments between poisoned guard zones, and poison over whatever the candidate does not hold."""
@@ -293,8 +292,8 @@ class CudaSession:
     def _look(self, placed: Placed, timed: Timed, poison: int, clocks: Clocks, mode: Mode) -> Shown:
         found = [self._result(claim, placed) for claim in timed.answer.results]
         if said := self._nonsense(found, timed, placed):
-            self._trouble = Trouble(Reason.BAD_ANSWER, said)
-            return Shown(self._trouble)
+            self._failure = Failure(Reason.BAD_ANSWER, said)
+            return Shown(self._failure)
         results = [tensor for tensor in found if tensor is not None]
         self._live, self._claims = _kept(timed), timed.answer.results
         copies = tuple(tensor.clone() for tensor in results)  # first: what is late must not be in them
@@ -303,7 +302,7 @@ class CudaSession:
         seen = read_flags(placed.changed(), held, placed.overrun(), late)
         changed, unwritten, overrun, unsettled = seen
         return Shown(
-            trouble=None,
+            failure=None,
             results=copies,
             changed=tuple(
                 dict.fromkeys(position for position, yes in zip(placed.positions, changed, strict=True) if yes)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from warpsmith.machines.virtual.control import Control, Gone, Mute
     from warpsmith.machines.virtual.cost import LaunchCost, Transfers, modelled_cost, total
     from warpsmith.machines.virtual.description import Description, describe, descriptions, gpu_identity
-    from warpsmith.machines.virtual.facts import Facts, Failure, RawFinding
+    from warpsmith.machines.virtual.facts import ExecutorFailure, Facts, RawFinding
     from warpsmith.machines.virtual.machine import VirtualMachine
     from warpsmith.machines.virtual.native import driver, executor, runtime
     from warpsmith.machines.virtual.process import ExecutorSettings, VirtualGpu

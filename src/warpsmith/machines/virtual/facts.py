@@ -20,7 +20,7 @@ def plain_file(path: str) -> str:
     return "kernel.cu" if COMPILED.fullmatch(path) else path
 
 
-class Failure(StrEnum):
+class ExecutorFailure(StrEnum):
     """The first thing that went wrong on the virtual GPU, beyond findings."""
 
     NONE = ""
@@ -78,7 +78,7 @@ class Facts(Model):
     transferred_bytes: int = 0
     host_bytes: int = 0  # of those, what went to the host
     error: int = 0
-    failure: Failure = Failure.NONE
+    failure: ExecutorFailure = ExecutorFailure.NONE
     detail: str = ""
 
     @field_validator("log", "detail", mode="before")
@@ -94,7 +94,7 @@ class Facts(Model):
 
     def record(self, gpu: Description, case: str = "") -> VirtualFacts:
         """The facts of the virtual stage, with every kernel's modelled time on `gpu`."""
-        unknown = self.failure in (Failure.UNKNOWN_CALL, Failure.UNKNOWN_INSTRUCTION)
+        unknown = self.failure in (ExecutorFailure.UNKNOWN_CALL, ExecutorFailure.UNKNOWN_INSTRUCTION)
         return VirtualFacts(
             case=case,
             findings=tuple(raw.finding() for raw in self.findings),

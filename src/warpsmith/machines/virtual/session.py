@@ -17,9 +17,9 @@ from warpsmith.isolation import FrameError, ProcessLimits
 from warpsmith.machines.virtual import (
     Control,
     Description,
+    ExecutorFailure,
     ExecutorSettings,
     Facts,
-    Failure,
     Gone,
     VirtualGpu,
     describe,
@@ -35,19 +35,18 @@ from warpsmith.machines.worker import (
     Raw,
     ReportedTensor,
     Shown,
-    Trouble,
     Value,
     WorkerReply,
     call,
+    executor_failure,
     executor_gone,
     fetch,
-    of_failure,
-    of_status,
     start,
+    status_failure,
     without_answer,
     worker_policy,
 )
-from warpsmith.records import Checker, Confined, Dtype, Numbers, Reason, Signature
+from warpsmith.records import Checker, Confined, Dtype, Failure, Numbers, Reason, Signature
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,7 +66,7 @@ class _Taken(Exception):
     """Memory that the judge needs for a call was taken or freed by the candidate."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
-        self.trouble = Trouble(reason, detail)
+        self.failure = Failure(reason, detail)
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class VirtualSession:
 
     def __post_init__(self) -> None:
         self._open = ExitStack()
-        self._seen: Observation | None = None  # the trouble that ended it
+        self._seen: Observation | None = None  # the failure that ended it
         self._buffers: dict[tuple[int, int, int], int] = {}
         self._returned: dict[int, int] = {}  # start and bytes of what was ever returned
         self._handed_out: list[tuple[int, int]] = []  # every result of every call
@@ -148,16 +147,16 @@ class VirtualSession:
         except Gone as gone:
             self._seen = executor_gone(self._child, self._virtual, gone)
         except _Taken as taken:
-            self._seen = Observation(taken.trouble)
+            self._seen = Observation(taken.failure)
 
-        return Shown(self._seen.trouble, facts=self._seen.facts)
+        return Shown(self._seen.failure, facts=self._seen.facts)
 
     def _load(self) -> None:
         answer = self._talk.load(self.artifact)
         if isinstance(answer, FrameError):
             self._seen = without_answer(self._child, self._virtual, answer)
-        elif (trouble := of_status(answer)) is not None:
-            self._seen = Observation(trouble)
+        elif (failure := status_failure(answer)) is not None:
+            self._seen = Observation(failure)
 
     def _call(self, arguments: "Values", given: "Sequence[Tensor]", slot: int) -> Shown:
         from warpsmith.machines.worker import to_raw, to_values
@@ -172,31 +171,31 @@ class VirtualSession:
         answer = self._talk.call(payload)
         if isinstance(answer, FrameError):
             self._seen = without_answer(self._child, self._virtual, answer)
-            return Shown(self._seen.trouble, facts=self._seen.facts)
+            return Shown(self._seen.failure, facts=self._seen.facts)
         own = [place for place in places if place.position < len(values)]
         lent = {place.address for place in places if place.position >= len(values)}
         return self._look(answer, own, lent)
 
     def _look(self, answer: WorkerReply, arguments: Sequence[PlacedTensor], lent: set[int]) -> Shown:
         """What is there: results first as a caller sees them, then again when all work has run."""
-        control, claims = self._control, answer.results if of_status(answer) is None else ()
+        control, claims = self._control, answer.results if status_failure(answer) is None else ()
         during = control.facts(finish=False)
         found = fetch(control, claims, self.settings)
         after = control.facts(finish=True)
         facts = _joined(during, after)
-        trouble = of_failure(facts, of_status(answer) is None) or of_status(answer)
-        if trouble is None and None in found:
-            trouble = Trouble(Reason.BAD_ANSWER, NOT_THERE.format(number=found.index(None)))
-        if trouble is not None:
-            self._seen = Observation(trouble, facts=facts)
-            return Shown(trouble, facts=facts)
+        failure = executor_failure(facts, status_failure(answer) is None) or status_failure(answer)
+        if failure is None and None in found:
+            failure = Failure(Reason.BAD_ANSWER, NOT_THERE.format(number=found.index(None)))
+        if failure is not None:
+            self._seen = Observation(failure, facts=facts)
+            return Shown(failure, facts=facts)
         results = [raw for raw in found if raw is not None]
         for claim in claims:
             self._returned.pop(claim.address, None)
             self._returned[claim.address] = claim.tensor.span_bytes  # the youngest last
         unwritten = self._unwritten(claims, results, after)
         return Shown(
-            trouble=None,
+            failure=None,
             results=_to_tensors(results),
             changed=self._changed(arguments),
             aliased=self._aliased(claims, arguments, lent, unwritten),
@@ -322,7 +321,7 @@ def _holds(raw: Raw, poison: int) -> bool:
 
 def _joined(first: Facts, second: Facts) -> Facts:
     """The facts of two spans of time as those of one."""
-    failed = first if first.failure is not Failure.NONE else second
+    failed = first if first.failure is not ExecutorFailure.NONE else second
     return failed.model_copy(
         update={
             "findings": (*first.findings, *second.findings),

@@ -6,7 +6,7 @@ from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
     from warpsmith.machines.worker.ending import end_silent, executor_gone, without_answer
-    from warpsmith.machines.worker.observation import Observation, Trouble, of_ending, of_failure, of_status
+    from warpsmith.machines.worker.observation import Observation, ending_failure, executor_failure, status_failure
     from warpsmith.machines.worker.protocol import (
         CapturedOperations,
         FrameKind,

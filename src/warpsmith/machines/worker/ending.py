@@ -6,15 +6,14 @@ from warpsmith.machines.worker.observation import (
     EXECUTOR_GONE,
     SHOWN,
     Observation,
-    Trouble,
-    of_ending,
-    of_failure,
-    of_status,
+    ending_failure,
+    executor_failure,
+    status_failure,
 )
 from warpsmith.machines.worker.protocol import WorkerReply
 from warpsmith.machines.worker.values import Raw
 from warpsmith.machines.worker.worker import Conversation
-from warpsmith.records import Reason
+from warpsmith.records import Failure, Reason
 
 ENDING_S = 10.0  # from the last descriptor closed to the end: a process that holds a GPU is not gone at once
 MUTE = "What the candidate left with the virtual GPU keeps it from answering the judge: {why}."
@@ -25,29 +24,29 @@ def without_answer(child: Child, gpu: VirtualGpu, silence: FrameError) -> Observ
     ended = end_silent(child, silence)
     if ended.exit_code == EXECUTOR_GONE and not gpu.control.answers():  # else the candidate only says so
         return executor_gone(child, gpu)
-    trouble = of_ending(ended, ended.sentence(child.policy), silence)
-    if trouble.reason is Reason.TIME_LIMIT:
+    failure = ending_failure(ended, ended.sentence(child.policy), silence)
+    if failure.reason is Reason.TIME_LIMIT:
         gpu.kill()
-        return observation(trouble, (), None, silence, ended)
+        return observation(failure, (), None, silence, ended)
     facts = gpu.control.facts(finish=False)
-    return observation(of_failure(facts, False) or trouble, (), facts, silence, ended)
+    return observation(executor_failure(facts, False) or failure, (), facts, silence, ended)
 
 
 def executor_gone(child: Child, gpu: VirtualGpu, why: Gone | None = None) -> Observation:
-    """The executor is gone or mute: the worker goes too, and what stopped the executor is the trouble."""
+    """The executor is gone or mute: the worker goes too, and what stopped the executor is the failure."""
     child.kill()
     if isinstance(why, Mute):
         gpu.kill()
-        return observation(Trouble(Reason.TIME_LIMIT, MUTE.format(why=why)), (), None, None, child.wait())
+        return observation(Failure(Reason.TIME_LIMIT, MUTE.format(why=why)), (), None, None, child.wait())
     ended, executor = child.wait(), gpu.end()
     sentence = executor.sentence(gpu.policy)
     if executor.stopped is Limit.MEMORY:
-        trouble = Trouble(Reason.MEMORY_LIMIT, f"The virtual GPU ran out of memory: {sentence}.")
+        failure = Failure(Reason.MEMORY_LIMIT, f"The virtual GPU ran out of memory: {sentence}.")
     elif executor.stopped in (Limit.WALL, Limit.CPU):
-        trouble = Trouble(Reason.TIME_LIMIT, f"The virtual GPU was stopped: {sentence}.")
+        failure = Failure(Reason.TIME_LIMIT, f"The virtual GPU was stopped: {sentence}.")
     else:
-        trouble = Trouble(Reason.HARNESS, f"The executor of the virtual GPU ended early: {sentence}.")
-    return observation(trouble, (), None, None, ended)
+        failure = Failure(Reason.HARNESS, f"The executor of the virtual GPU ended early: {sentence}.")
+    return observation(failure, (), None, None, ended)
 
 
 def end(child: Child, talk: Conversation, answer: WorkerReply | FrameError) -> ChildOutcome:
@@ -67,20 +66,20 @@ def end_silent(child: Child, silence: FrameError) -> ChildOutcome:
     return child.wait()
 
 
-def trouble_of(answer: WorkerReply | FrameError, ended: ChildOutcome, child: Child) -> Trouble | None:
-    """The trouble of an answer and of what followed it: the end, and nothing more that is said."""
+def reply_failure(answer: WorkerReply | FrameError, ended: ChildOutcome, child: Child) -> Failure | None:
+    """The failure of an answer and of what followed it: the end, and nothing more that is said."""
     if isinstance(answer, FrameError):
-        return of_ending(ended, ended.sentence(child.policy), answer)
-    if (trouble := of_status(answer)) is not None:
-        return trouble
+        return ending_failure(ended, ended.sentence(child.policy), answer)
+    if (failure := status_failure(answer)) is not None:
+        return failure
     if not ended.ok:
-        return of_ending(ended, ended.sentence(child.policy), None)
+        return ending_failure(ended, ended.sentence(child.policy), None)
     surplus = child.surplus()
-    return None if surplus is None else Trouble(Reason.BAD_ANSWER, f"The worker said too much: {surplus.detail}.")
+    return None if surplus is None else Failure(Reason.BAD_ANSWER, f"The worker said too much: {surplus.detail}.")
 
 
 def observation(
-    trouble: Trouble | None,
+    failure: Failure | None,
     results: tuple[Raw, ...],
     facts: Facts | None,
     answer: WorkerReply | FrameError | None,
@@ -90,4 +89,4 @@ def observation(
     """What was seen, with what was printed."""
     printed = (ended.stdout + ended.stderr).decode("utf-8", "replace")
     seconds = answer.seconds if isinstance(answer, WorkerReply) else 0.0
-    return Observation(trouble, results, facts, seconds, printed[:shown], ended.confined)
+    return Observation(failure, results, facts, seconds, printed[:shown], ended.confined)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from warpsmith.isolation import ChildOutcome as Ended, Fault, FrameError, Limit
-from warpsmith.machines.virtual import Facts, Failure
+from warpsmith.machines.virtual import ExecutorFailure, Facts
 from warpsmith.machines.worker.protocol import Status, WorkerReply
 from warpsmith.machines.worker.values import Raw
-from warpsmith.records import Confined, Reason
+from warpsmith.records import Confined, Failure, Reason
 
 EXECUTOR_GONE = 86  # the worker's exit code when its executor is gone; cudart/link.cpp
 SHOWN = 4000  # characters of the candidate's output
@@ -26,14 +26,14 @@ STATUS_REASONS = {
 }
 # What the virtual GPU saw first explains whatever the candidate's host code made of it.
 FAILURE_REASONS = {
-    Failure.UNKNOWN_CALL: Reason.UNKNOWN_CALL,
-    Failure.UNKNOWN_INSTRUCTION: Reason.UNKNOWN_INSTRUCTION,
-    Failure.BAD_MODULE: Reason.LAUNCH_ERROR,
-    Failure.BUDGET: Reason.INSTRUCTION_BUDGET,
-    Failure.TRAP: Reason.DEVICE_TRAP,
-    Failure.ASSERT: Reason.DEVICE_TRAP,
-    Failure.FAULT: Reason.FINDINGS,
-    Failure.LAUNCH: Reason.LAUNCH_ERROR,
+    ExecutorFailure.UNKNOWN_CALL: Reason.UNKNOWN_CALL,
+    ExecutorFailure.UNKNOWN_INSTRUCTION: Reason.UNKNOWN_INSTRUCTION,
+    ExecutorFailure.BAD_MODULE: Reason.LAUNCH_ERROR,
+    ExecutorFailure.BUDGET: Reason.INSTRUCTION_BUDGET,
+    ExecutorFailure.TRAP: Reason.DEVICE_TRAP,
+    ExecutorFailure.ASSERT: Reason.DEVICE_TRAP,
+    ExecutorFailure.FAULT: Reason.FINDINGS,
+    ExecutorFailure.LAUNCH: Reason.LAUNCH_ERROR,
 }
 LIMIT_REASONS = {
     Limit.WALL: Reason.TIME_LIMIT,
@@ -43,18 +43,10 @@ LIMIT_REASONS = {
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """Why there is no result, with a sentence."""
-
-    reason: Reason
-    detail: str
-
-
-@dataclass(frozen=True)
 class Observation:
-    """One call: its results, or the trouble; what the virtual GPU saw; what was printed."""
+    """One call: its results, or the failure; what the virtual GPU saw; what was printed."""
 
-    trouble: Trouble | None
+    failure: Failure | None
     results: tuple[Raw, ...] = ()
     facts: Facts | None = None  # of the virtual GPU only
     seconds: float = 0.0
@@ -62,29 +54,29 @@ class Observation:
     confined: Confined = field(default_factory=Confined)
 
 
-def of_status(answer: WorkerReply) -> Trouble | None:
-    """The trouble that an answer itself tells of."""
+def status_failure(answer: WorkerReply) -> Failure | None:
+    """The failure that an answer itself tells of."""
     if answer.status is Status.DONE:
         return None
     text = answer.text.strip() or f"the worker answered {answer.status.name.lower()}"
-    return Trouble(STATUS_REASONS[answer.status], text)
+    return Failure(STATUS_REASONS[answer.status], text)
 
 
-def of_failure(facts: Facts, answered: bool) -> Trouble | None:
-    """The trouble that the virtual GPU saw; running out of memory counts only when the call did not get over it."""
-    if facts.failure is Failure.MEMORY and not answered:
-        return Trouble(Reason.MEMORY_LIMIT, facts.detail)
+def executor_failure(facts: Facts, answered: bool) -> Failure | None:
+    """The failure that the virtual GPU saw; running out of memory counts only when the call did not get over it."""
+    if facts.failure is ExecutorFailure.MEMORY and not answered:
+        return Failure(Reason.MEMORY_LIMIT, facts.detail)
     reason = FAILURE_REASONS.get(facts.failure)
-    return Trouble(reason, facts.detail or str(facts.failure)) if reason else None
+    return Failure(reason, facts.detail or str(facts.failure)) if reason else None
 
 
-def of_ending(ended: Ended, sentence: str, fault: FrameError | None) -> Trouble:
-    """The trouble of a worker that ended, or was ended, without a whole answer."""
+def ending_failure(ended: Ended, sentence: str, fault: FrameError | None) -> Failure:
+    """The failure of a worker that ended, or was ended, without a whole answer."""
     if ended.stopped is not None and ended.stopped is not Limit.KILLED:
-        return Trouble(LIMIT_REASONS.get(ended.stopped, Reason.CRASH), f"The candidate was stopped: {sentence}.")
+        return Failure(LIMIT_REASONS.get(ended.stopped, Reason.CRASH), f"The candidate was stopped: {sentence}.")
     if fault is not None and fault.fault is Fault.LATE:
-        return Trouble(Reason.TIME_LIMIT, f"No answer in time: {fault.detail}.")
+        return Failure(Reason.TIME_LIMIT, f"No answer in time: {fault.detail}.")
     if ended.signal is not None and ended.stopped is None:
-        return Trouble(Reason.CRASH, f"The candidate's host code crashed: {sentence}.")
+        return Failure(Reason.CRASH, f"The candidate's host code crashed: {sentence}.")
     answer = f" ({fault.fault}: {fault.detail})" if fault else ""
-    return Trouble(Reason.BAD_ANSWER, f"The worker gave no whole answer{answer}; {sentence}.")
+    return Failure(Reason.BAD_ANSWER, f"The worker gave no whole answer{answer}; {sentence}.")

@@ -7,12 +7,12 @@ from typing import Protocol
 
 from warpsmith.isolation import Child, FrameError, ProcessLimits, machine_paths
 from warpsmith.machines.virtual import Control, Description, ExecutorSettings, Gone, VirtualGpu, describe, runtime
-from warpsmith.machines.worker.ending import end, executor_gone, observation, trouble_of, without_answer
-from warpsmith.machines.worker.observation import SHOWN, Observation, Trouble, of_failure, of_status
+from warpsmith.machines.worker.ending import end, executor_gone, observation, reply_failure, without_answer
+from warpsmith.machines.worker.observation import SHOWN, Observation, executor_failure, status_failure
 from warpsmith.machines.worker.protocol import ReportedTensor, WorkerReply, call
 from warpsmith.machines.worker.values import Raw, Value
 from warpsmith.machines.worker.worker import UNDER_TOOL, Conversation, start, worker_policy
-from warpsmith.records import Reason
+from warpsmith.records import Failure, Reason
 
 SOCKET_VARIABLE, SOCKET_FD = "WARPSMITH_VGPU_FD", 5  # wire.h; the first descriptor after the frames
 WORKER_LIMITS = ProcessLimits(wall_s=120, cpu_s=120, memory_bytes=4 << 30, processes=64, output_bytes=1 << 20)
@@ -76,7 +76,7 @@ class CudaSandbox:
     tool_paths: tuple[Path, ...] = ()
 
     def run(self, artifact: Path, entry: str, arguments: Sequence[Value], calls: int = 1) -> Observation:
-        """Make some calls that are alike on the first GPU; return what the last one showed, or the first trouble."""
+        """Make some calls that are alike on the first GPU; return what the last one showed, or the first failure."""
         more = UNDER_TOOL if self.around else {}
         policy = worker_policy(artifact, self.runtime_folder, self.limits, more, devices=True)
         tools = (*machine_paths(), *self.tool_paths) if self.around else ()
@@ -85,18 +85,18 @@ class CudaSandbox:
             talk = Conversation(child, self.limits.wall_s, ANSWER_BYTES)
             answer = call_repeatedly(talk, artifact, call(entry, arguments, None), calls)
             ended = end(child, talk, answer)
-            trouble = trouble_of(answer, ended, child)
+            failure = reply_failure(answer, ended, child)
             results = (
-                () if trouble or isinstance(answer, FrameError) else tuple(claim.tensor for claim in answer.results)
+                () if failure or isinstance(answer, FrameError) else tuple(claim.tensor for claim in answer.results)
             )
-            return observation(trouble, results, None, answer, ended, TOOL_SHOWN if self.around else SHOWN)
+            return observation(failure, results, None, answer, ended, TOOL_SHOWN if self.around else SHOWN)
 
 
 def call_repeatedly(talk: Conversation, artifact: Path, payload: bytes, calls: int = 1) -> WorkerReply | FrameError:
-    """Load an artifact and make some calls that are alike; return the last answer, or the first that is trouble."""
+    """Load an artifact and make some calls that are alike; return the last answer, or the first that is failure."""
     answer = talk.load(artifact)
     for _ in range(calls):
-        if isinstance(answer, FrameError) or of_status(answer):
+        if isinstance(answer, FrameError) or status_failure(answer):
             break
         answer = talk.call(payload)
     return answer
@@ -110,15 +110,15 @@ def _observe_virtual(
     answer = call_repeatedly(talk, artifact, payload)
     if isinstance(answer, FrameError):
         return without_answer(child, gpu, answer)
-    claims = answer.results if of_status(answer) is None else ()
+    claims = answer.results if status_failure(answer) is None else ()
     found = fetch(gpu.control, claims, gpu.settings)
     facts = gpu.control.facts()
     ended = end(child, talk, answer)
-    trouble = of_failure(facts, of_status(answer) is None) or trouble_of(answer, ended, child)
+    failure = executor_failure(facts, status_failure(answer) is None) or reply_failure(answer, ended, child)
     results = tuple(raw for raw in found if raw is not None)
-    if trouble is None and len(results) < len(found):
-        trouble = Trouble(Reason.BAD_ANSWER, NOT_THERE.format(number=found.index(None)))
-    return observation(trouble, () if trouble else results, facts, answer, ended)
+    if failure is None and len(results) < len(found):
+        failure = Failure(Reason.BAD_ANSWER, NOT_THERE.format(number=found.index(None)))
+    return observation(failure, () if failure else results, facts, answer, ended)
 
 
 def _place(control: Control, raw: Raw) -> int:

@@ -11,8 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from warpsmith.machines.virtual import Facts
-from warpsmith.machines.worker.observation import Trouble
-from warpsmith.records import Confined
+from warpsmith.records import Confined, Failure
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,9 +44,9 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Shown:
-    """One call as the judge saw it: the results on the judge's device, or the trouble, and what else changed."""
+    """One call as the judge saw it: the results on the judge's device, or the failure, and what else changed."""
 
-    trouble: Trouble | None
+    failure: Failure | None
     results: tuple["Tensor", ...] = ()
     changed: tuple[int, ...] = ()  # positions of arguments whose bytes differ afterwards
     aliased: tuple[int, ...] = ()  # positions of results that overlap an argument or an earlier result
@@ -60,7 +59,7 @@ class Shown:
 
 
 class Session(Protocol):
-    """A loaded candidate. Its failures are values; after one with trouble every further call repeats that trouble."""
+    """A loaded candidate. Its failures are values; after one with failure every further call repeats that failure."""
 
     @property
     def device(self) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from warpsmith.base import UsageError
-from warpsmith.languages.nvcc import HEADERS, SOURCE, Fault, unit
-from warpsmith.records import Candidate, marked_name, marked_source
+from warpsmith.languages.nvcc import HEADERS, SOURCE, unit
+from warpsmith.records import Candidate, Failure, marked_name, marked_source
 
 
 def kernel_sources(candidate: Candidate, why: str = "") -> Mapping[str, str]:
@@ -13,7 +13,7 @@ def kernel_sources(candidate: Candidate, why: str = "") -> Mapping[str, str]:
     A kernel that is unproven says why in its name and in its first line.
     """
     text = unit(candidate)
-    if isinstance(text, Fault):
+    if isinstance(text, Failure):
         raise UsageError(f"The {candidate.direction} kernel cannot be compiled: {text.detail}")
     whole = f'#line 1 "{SOURCE}"\n{candidate.source}\n'
     name = f"{marked_name(candidate.direction, why)}.cu"

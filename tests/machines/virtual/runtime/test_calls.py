@@ -8,8 +8,8 @@ from warpsmith.records import Checker
 
 
 def clean(observation: Observation) -> list[float]:
-    """The first result of a call without trouble and without findings."""
-    assert observation.trouble is None, observation.trouble
+    """The first result of a call without failure and without findings."""
+    assert observation.failure is None, observation.failure
     assert observation.facts is not None
     assert not observation.facts.findings
     return numbers(observation.results[0])
@@ -57,7 +57,7 @@ def test_what_the_entry_did_wrong_on_purpose_is_found(
     calls: Run, entry: str, checker: Checker, expected: list[float]
 ) -> None:
     observation = calls(entry)
-    assert observation.trouble is None, observation.trouble
+    assert observation.failure is None, observation.failure
     assert observation.facts is not None
     assert [finding.checker for finding in observation.facts.findings] == [checker]
     assert numbers(observation.results[0]) == expected

@@ -40,9 +40,9 @@ from warpsmith.records import Checker, Reason
 )
 def test_every_fault_has_its_reason(faults: Run, entry: str, reason: Reason, words: str) -> None:
     observation = faults(entry)
-    assert observation.trouble is not None
-    assert observation.trouble.reason is reason, observation.trouble
-    assert words in observation.trouble.detail
+    assert observation.failure is not None
+    assert observation.failure.reason is reason, observation.failure
+    assert words in observation.failure.detail
     assert observation.results == ()
 
 
@@ -58,7 +58,7 @@ def test_an_overrun_is_found_with_its_line(faults: Run) -> None:
 
 def test_a_launch_that_failed_and_was_swallowed_leaves_a_finding(faults: Run) -> None:
     observation = faults("swallowed")
-    assert observation.trouble is None
+    assert observation.failure is None
     assert observation.facts is not None
     (finding,) = observation.facts.findings
     assert finding.checker is Checker.LAUNCH and "2048" in finding.message and "1024" in finding.message
@@ -67,15 +67,15 @@ def test_a_launch_that_failed_and_was_swallowed_leaves_a_finding(faults: Run) ->
 def test_an_endless_loop_is_stopped_at_the_budget() -> None:
     sandbox = VirtualSandbox(limits=LIMITS, settings=ExecutorSettings(instruction_budget=10_000_000))
     observation = sandbox.run(artifact(HERE / "faults.cu"), "endless", [EIGHT])
-    assert observation.trouble is not None
-    assert observation.trouble.reason is Reason.INSTRUCTION_BUDGET
-    assert "spin" in observation.trouble.detail
+    assert observation.failure is not None
+    assert observation.failure.reason is Reason.INSTRUCTION_BUDGET
+    assert "spin" in observation.failure.detail
 
 
 def test_gigabytes_of_printf_leave_a_trimmed_log() -> None:
     sandbox = VirtualSandbox(limits=LIMITS, settings=ExecutorSettings(print_limit_bytes=4096))
     observation = sandbox.run(artifact(HERE / "faults.cu"), "chatty", [EIGHT])
-    assert observation.trouble is None, observation.trouble
+    assert observation.failure is None, observation.failure
     assert observation.facts is not None
     assert "line 0 of thread 0" in observation.facts.log
     assert len(observation.facts.log) <= 4096
@@ -85,16 +85,16 @@ def test_gigabytes_of_printf_leave_a_trimmed_log() -> None:
 def test_a_host_that_hangs_is_ended_at_the_time_limit() -> None:
     limits = type(LIMITS)(wall_s=1.5, cpu_s=5, memory_bytes=1 << 30, processes=64)
     observation = VirtualSandbox(limits=limits).run(artifact(HERE / "faults.cu"), "hangs", [EIGHT])
-    assert observation.trouble is not None
-    assert observation.trouble.reason is Reason.TIME_LIMIT
+    assert observation.failure is not None
+    assert observation.failure.reason is Reason.TIME_LIMIT
 
 
 def test_a_device_without_memory_left_is_a_memory_limit() -> None:
     sandbox = VirtualSandbox(limits=LIMITS, settings=ExecutorSettings(memory_bytes=1 << 30))
     observation = sandbox.run(artifact(HERE / "faults.cu"), "device_bomb", [EIGHT])
-    assert observation.trouble is not None
-    assert observation.trouble.reason is Reason.MEMORY_LIMIT
-    assert "cudaMalloc of 268435456 bytes" in observation.trouble.detail
+    assert observation.failure is not None
+    assert observation.failure.reason is Reason.MEMORY_LIMIT
+    assert "cudaMalloc of 268435456 bytes" in observation.failure.detail
 
 
 def test_a_result_nobody_wrote_is_found(faults: Run) -> None:

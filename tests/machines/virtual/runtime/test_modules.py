@@ -33,9 +33,9 @@ def test_a_module_that_cannot_be_used_says_why(
     tmp_path: Path, old: bytes, new: bytes, reason: Reason, words: str
 ) -> None:
     observation = run(tmp_path, old, new)
-    assert observation.trouble is not None
-    assert observation.trouble.reason is reason, observation.trouble
-    assert words in observation.trouble.detail
+    assert observation.failure is not None
+    assert observation.failure.reason is reason, observation.failure
+    assert words in observation.failure.detail
 
 
 def test_ptx_that_is_cut_short_is_refused(tmp_path: Path) -> None:
@@ -46,13 +46,13 @@ def test_ptx_that_is_cut_short_is_refused(tmp_path: Path) -> None:
     changed = tmp_path / "short.so"
     changed.write_bytes(content[:middle] + b"\0" * (end - middle) + content[end:])
     observation = VirtualSandbox(limits=LIMITS).run(changed, "launch", [EIGHT])
-    assert observation.trouble is not None
-    assert observation.trouble.reason is Reason.LAUNCH_ERROR
-    assert observation.trouble.detail
+    assert observation.failure is not None
+    assert observation.failure.reason is Reason.LAUNCH_ERROR
+    assert observation.failure.detail
 
 
 def test_compressed_ptx_names_the_flag() -> None:
     squeezed = artifact(HERE / "calls.cu", compressed=True)
     observation = VirtualSandbox(limits=LIMITS).run(squeezed, "launch", [EIGHT])
-    assert observation.trouble is not None
-    assert "--no-compress" in observation.trouble.detail
+    assert observation.failure is not None
+    assert "--no-compress" in observation.failure.detail

@@ -14,10 +14,10 @@ MEASURED = Path(__file__).with_name("h200.txt").read_text().splitlines()
 
 
 def answers(sandbox: Sandbox) -> list[str]:
-    """The lines of the probe; it complains with them, and so ends in trouble."""
-    trouble = sandbox.run(artifact(HERE / "probe.cu"), "probe", [EIGHT]).trouble
-    assert trouble is not None
-    return trouble.detail.splitlines()
+    """The lines of the probe; it complains with them, and so ends in failure."""
+    failure = sandbox.run(artifact(HERE / "probe.cu"), "probe", [EIGHT]).failure
+    assert failure is not None
+    return failure.detail.splitlines()
 
 
 def test_the_virtual_gpu_answers_as_the_real_one_does() -> None:
