@@ -163,7 +163,7 @@ def test_the_confined_process_reads_what_a_compilation_left(tmp_path: Path) -> N
     raw = elf(names=[b"malloc"]) + entry(b"forward") + b"\n.extern .func vprintf\n"
     said = "kernel.cu(3): error: z\nptxas info    : Compiling entry function 'k' for 'sm_90a'\n"
     found = read_confined(in_folder(tmp_path, raw, "x.o: /usr/include/a.h \\\n /usr/include/b.h\n"), said, True)
-    assert isinstance(found, Reading) and found.fault() is None
+    assert isinstance(found, Reading) and found.failure() is None
     assert (found.undefined, found.externs, found.files) == (
         ("malloc",), ("vprintf",), ("/usr/include/a.h", "/usr/include/b.h"),
     )  # fmt: skip
@@ -187,7 +187,7 @@ def test_a_refusal_is_a_value_that_names_the_bound(
 ) -> None:
     found = read_confined(in_folder(tmp_path, artifact, files), "", True)
     assert isinstance(found, Reading)
-    fault = found.fault()
+    fault = found.failure()
     assert fault is not None and fault.reason is reason and said in fault.detail and len(fault.detail) < 1000
 
 
@@ -215,7 +215,7 @@ def test_a_process_that_is_stopped_refuses_the_candidate(tmp_path: Path, limits:
 def test_memory_that_is_used_up_refuses_the_candidate(tmp_path: Path) -> None:
     limits = ProcessLimits(cpu_s=60, memory_bytes=64 << 20, output_bytes=1 << 20)
     found = read_confined(in_folder(tmp_path, elf()), "a\n" * 8_000_000, True, limits)
-    fault = found if isinstance(found, Failure) else found.fault()
+    fault = found if isinstance(found, Failure) else found.failure()
     assert fault is not None and fault.reason is Reason.COMPILE_LIMIT and "memory" in fault.detail
 
 
@@ -270,7 +270,7 @@ def read_mutations(raw: bytes, folder: Path, seed: int, seconds: float, most: in
     while count < most and time.monotonic() < ends:
         path.write_bytes(mutated(raw, rng))
         found = Reading.model_validate(json.loads(json.dumps(read_compilation("", folder / "none", path))))
-        fault = found.fault()
+        fault = found.failure()
         assert fault is None or len(fault.detail) < 1000
         assert len(found.text()) < 2 << 20
         assert "Error" not in found.malformed, found.malformed  # no exception that nobody thought of
