@@ -295,10 +295,8 @@ def test_torch_is_loaded_while_a_kernel_is_checked_where_it_will_be_asked(
 ) -> None:
     begun: list[str] = []
     session, modes = Repeatable(softmax(3)), tuple(Baseline(mode=mode, idle_us=(9,), queued_us=(8,)) for mode in kept)
-    monkeypatch.setattr("warpsmith.evaluation.timing.host.begin_host", begun.append)
-    monkeypatch.setattr(
-        "warpsmith.evaluation.timing.baselines.load", lambda _path: Baselines(modes=modes) if modes else None
-    )
+    monkeypatch.setattr("warpsmith.evaluation.timing.begin_host", begun.append)
+    monkeypatch.setattr("warpsmith.evaluation.timing.load", lambda _path: Baselines(modes=modes) if modes else None)
     check_on_gpu(evaluation(HostMachine(fake=session), cases=(Group.SMOKE,), tier=tier, until=until), ARTIFACT, None)
     assert begun == (["softmax"] if is_loaded else [])
 
@@ -337,7 +335,7 @@ def test_a_check_that_takes_much_memory_is_one_at_a_time(
 def test_what_cannot_be_repeated_is_in_quarantine(
     found: Recordings | Failure, verdict: Verdict, reason: Reason | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warpsmith.evaluation.timing.recording.record_calls", lambda *_given: found)
+    monkeypatch.setattr("warpsmith.evaluation.timing.record_calls", lambda *_given: found)
     one = evaluation(HostMachine(has_room=False))
     attempt = _capture(one, cast(CudaSession, None), _subject(one, ARTIFACT, 1), [CASE])
     result = take_capture(one, attempt).result
