@@ -186,7 +186,7 @@ def test_captured_calls_are_timed_in_the_processes_that_were_started_unless_thos
     capture = captured(one).capture
     assert capture is not None
     monkeypatch.setattr("warpsmith.evaluation.stages.cuda.timer_for", lambda *_given: timer)
-    monkeypatch.setattr("warpsmith.evaluation.timing.sitting.Sitting", Sat)
+    monkeypatch.setattr("warpsmith.evaluation.timing.Sitting", Sat)
     early = Sat(capture.subject, Path(), RECORDINGS.arenas, 1.0) if begun else None
     now = time.monotonic()
     monkeypatch.setattr("warpsmith.evaluation.timing.sitting.time.monotonic", lambda: now + waited_s)
@@ -205,8 +205,8 @@ def test_a_stage_that_stands_before_one_whose_product_it_needs_is_a_fault_of_our
 @pytest.fixture
 def a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
-    monkeypatch.setattr("warpsmith.evaluation.timing.sitting.Sitting", Sat)
-    monkeypatch.setattr("warpsmith.evaluation.timing.host.begin_host", lambda _target: None)
+    monkeypatch.setattr("warpsmith.evaluation.timing.Sitting", Sat)
+    monkeypatch.setattr("warpsmith.evaluation.timing.begin_host", lambda _target: None)
 
 
 class Repeatable(FakeSession):
@@ -316,9 +316,7 @@ def test_a_check_that_takes_much_memory_is_one_at_a_time(
         yield
         held.clear()
 
-    monkeypatch.setattr(
-        "warpsmith.machines.cuda.room.room_around", lambda *_rooms: Room(1 << 30, results_bytes, 1, 1 << 30)
-    )
+    monkeypatch.setattr("warpsmith.machines.cuda.room_around", lambda *_rooms: Room(1 << 30, results_bytes, 1, 1 << 30))
     monkeypatch.setattr("warpsmith.evaluation.stages.cuda.much_memory", memory)
     check_on_gpu(evaluation(HostMachine(fake=session), cases=(Group.SMOKE,), until="check"), ARTIFACT, None)
     assert during and set(during) == {alone} and not held
@@ -388,7 +386,7 @@ def test_a_timed_call_is_examined_as_a_checked_one() -> None:
 def test_a_task_of_ours_is_solved_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(
-        "warpsmith.tasks.reference.program.problem", lambda program, direction, trial, device: asked.append(device)
+        "warpsmith.tasks.reference.problem", lambda program, direction, trial, device: asked.append(device)
     )
     CudaMachine(GPU).solve(OPENED, Direction.FORWARD, Trial(case=CASE))
     assert asked == ["cuda"]
@@ -418,7 +416,7 @@ def test_the_virtual_gpu_runs_no_library() -> None:
 )
 def test_after_a_fault_the_gpu_is_looked_at(reason: Reason, looked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
-    monkeypatch.setattr("warpsmith.machines.cuda.health.see_healthy", lambda: seen.append(True))
+    monkeypatch.setattr("warpsmith.machines.cuda.see_healthy", lambda: seen.append(True))
     failed = StageResult(stage="check", verdict=Verdict.FAIL, reason=reason, detail="d")
     assert _after(failed) == failed
     assert bool(seen) is looked
