@@ -13,7 +13,7 @@ DOCS := .venv-docs
 help:
 	@echo "make demo          set up and show what warpsmith does on this machine"
 	@echo "make test          the tests that need neither a GPU nor a browser"
-	@echo "make test-slow     the tests that take minutes"
+	@echo "make test-slow     the tests that take minutes; SHARD=2/12 runs a part, a second run goes on with the rest"
 	@echo "make test-gpu      the tests that need an NVIDIA GPU (uses the python on PATH)"
 	@echo "make test-browser  the tests that look at reports in Debian's Chromium"
 	@echo "make corpus        the verifiers on the whole labelled corpus (minutes)"
@@ -42,8 +42,10 @@ demo: setup
 test: setup
 	$(BIN)/pytest -m "not gpu and not browser and not slow" -n 2 --dist loadfile
 
+# SHARD=2/12: part 2 of 12. Tests that have passed with the files of now are not run again; build/shards remembers them.
+SHARD ?= 1/1
 test-slow: setup
-	$(BIN)/pytest -m "slow and not gpu and not browser"
+	$(BIN)/pytest -m "slow and not gpu and not browser" -n 2 --dist worksteal --shard $(SHARD)
 
 # JOBS=6: so many at once; the GPU is leased. pytest-benchmark, where it is installed, warns of that, and warnings are errors.
 test-gpu:
