@@ -2,11 +2,13 @@
 
 import hashlib
 import os
+import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -14,6 +16,7 @@ from warpsmith.machines.hardware.lease import Need, lease
 
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 120.0  # a bound on a hang, not a measurement: a loaded machine needs some of it
+CPU_S = 60.0
 SLOWEST = 10
 
 
@@ -50,6 +53,22 @@ def wait_until() -> Callable[[Callable[[], object]], None]:
             time.sleep(0.01)
 
     return wait
+
+
+@pytest.fixture
+def linear_time() -> Iterator[None]:
+    """Fail if the process uses a minute of processor time, as a quadratic algorithm does on a large input."""
+
+    def fail(_number: int, _frame: FrameType | None) -> None:
+        raise AssertionError(f"the test used {CPU_S:g} s of processor time")
+
+    before = signal.signal(signal.SIGPROF, fail)
+    signal.setitimer(signal.ITIMER_PROF, CPU_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,7 +1,6 @@
 """Archives of older versions are brought here, and ten thousand records are asked for a few."""
 
 import sqlite3
-import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -84,11 +83,9 @@ def test_many_records_are_asked_for_a_few(count: int, tmp_path: Path, run: Run, 
                 for place in range(start, start + 100):
                     archive.add("first", make(f"{text}{place}", 10.0 + place % 97))
         tracemalloc.start()
-        before = time.perf_counter()
         assert archive.best("first") is not None
         assert len(archive.elites("first", limit=20)) == 20
         assert archive.outcomes("first")[0].count == archive.count("first") == count
-        assert time.perf_counter() - before < 5.0  # seconds, for all of it, on a machine that is busy
         assert sum(len(entry.body) for entry in archive.records("first")) > count * len(text)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

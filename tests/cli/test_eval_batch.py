@@ -105,9 +105,9 @@ def _parents() -> Iterator[tuple[int, int]]:
 
 
 def wait_for(condition: object, what: str) -> None:
-    begin = time.monotonic()
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():  # type: ignore[operator]
-        assert time.monotonic() - begin < PATIENCE_S, what
+        assert time.monotonic() < deadline, what
         time.sleep(0.1)
 
 

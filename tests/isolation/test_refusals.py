@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,14 +114,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_no_orphan_survives_a_killed_judge_without_a_pid_namespace(
-    prepared: Path, policy: Policy, running: Callable[[], list[int]]
+    prepared: Path, policy: Policy, running: Callable[[], list[int]], wait_until: Callable[[Callable[[], object]], None]
 ) -> None:
     done = on_a_machine_without(ALL, prepared, JUDGE_SCRIPT, policy.read)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    deadline = time.monotonic() + 10
-    while running():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not running())
 
 
 CONTAINER_SCRIPT = """

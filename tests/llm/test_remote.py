@@ -3,7 +3,6 @@
 import asyncio
 import json
 import socket
-import time
 from typing import Any
 
 import pytest
@@ -160,18 +159,14 @@ def test_json_of_another_shape_is_malformed_or_empty(
 
 def test_a_server_that_hangs_times_out(dialect: Dialect, server: Provider, prompt: Prompt) -> None:
     server.script = [Reply(hang=True)]
-    start = time.perf_counter()
     error = outcome(opened(dialect, server, "timeout_s=0.5"), prompt)
     assert isinstance(error, TimedOut)
     assert "0.5 s" in str(error)
-    assert time.perf_counter() - start < 5
 
 
 def test_a_server_that_drips_times_out(server: Provider, prompt: Prompt) -> None:
     server.script = [reply(CHAT.stop, drip=True)]  # each byte comes in time, the whole never
-    start = time.perf_counter()
     assert isinstance(outcome(opened(CHAT, server, "timeout_s=0.5"), prompt), TimedOut)
-    assert time.perf_counter() - start < 5
 
 
 def test_nobody_listens(dialect: Dialect, server: Provider, prompt: Prompt) -> None:
@@ -195,12 +190,12 @@ def test_a_rejected_request_is_not_asked_again(dialect: Dialect, server: Provide
     assert len(server.requests) == 1
 
 
-def test_retry_after_is_waited_out(dialect: Dialect, server: Provider, prompt: Prompt) -> None:
-    server.script = [reply({}, 429, headers=(("retry-after", "1"),)), reply(dialect.stop)]
-    start = time.perf_counter()
-    answer = outcome(opened(dialect, server, patience=SOON), prompt)
-    assert isinstance(answer, ModelAnswer)
-    assert time.perf_counter() - start >= 1.0
+def test_a_retry_after_is_read(dialect: Dialect, server: Provider, prompt: Prompt) -> None:
+    """How long it is obeyed is in test_patience.py."""
+    server.script = [reply({}, 429, headers=(("retry-after", "1"),))]
+    error = outcome(opened(dialect, server), prompt)
+    assert isinstance(error, RequestFailed)
+    assert error.retry_after_s == 1.0
 
 
 def test_a_provider_has_so_many_places(dialect: Dialect, server: Provider, prompt: Prompt) -> None:

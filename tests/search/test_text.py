@@ -1,7 +1,5 @@
 """What is read from a kernel's text: tokens, likeness, novelty, technique tags, cells."""
 
-import time
-
 import pytest
 from evolving import KERNEL, kernel, start
 
@@ -116,8 +114,8 @@ def test_a_cell_tells_structure_strategy_and_what_binds_apart() -> None:
     assert plain == cell(KERNEL, {"BLOCK": "64"}, "dram")
 
 
+@pytest.mark.usefixtures("linear_time")
 @pytest.mark.parametrize("opening", ["/* ", '"\\', 'R"('])
 def test_an_answer_of_openings_keeps_nobody_busy(opening: str) -> None:
-    source, started = opening * ((1 << 18) // len(opening)), time.process_time()
+    source = opening * ((1 << 18) // len(opening))
     assert tags(source)[-1] == "one-launch" and normal_digest(source, {})
-    assert time.process_time() - started < 5

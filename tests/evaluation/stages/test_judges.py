@@ -21,6 +21,7 @@ from warpsmith.evaluation.run import PreparedEvaluation, grade, resume
 from warpsmith.records import Candidate, Defence, Direction, Environment, Group, Reason, Record, StageResult, Verdict
 from warpsmith.tasks.suite import suite_folder
 
+PATIENCE_S = 120.0  # a bound on a hang, not a measurement
 SERVER = """
 import os, threading, time
 from warpsmith.base import UsageError
@@ -261,7 +262,7 @@ def test_an_interrupt_at_the_terminal_is_not_for_judges(argv: tuple[str, ...], t
     ) as parent:
         wait_for(lambda: mark.read_text() if mark.exists() else "")
         os.killpg(parent.pid, signal.SIGINT)
-        said, _ = parent.communicate(timeout=20)
+        said, _ = parent.communicate(timeout=PATIENCE_S)
     assert said.split() == ["interrupted", "pass"]
 
 
@@ -270,13 +271,12 @@ def test_an_interrupt_ends_what_is_still_evaluated(
     argv: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "Judges", lambda count: Judges(count, argv))
-    mark, begin = tmp_path / "pid", time.monotonic()
+    mark = tmp_path / "pid"
     with pytest.raises(KeyboardInterrupt), pool_of_judges(EvaluationConfig(device="cuda"), 2) as (threads, by):
         asleep = threads.submit(by, asked(f"sleep {mark}"), CHOICES)
         wait_for(lambda: mark.read_text() if mark.exists() else "")
         raise KeyboardInterrupt
-    assert asleep.result().verdict is Verdict.FAULT
-    assert time.monotonic() - begin < 30, "it would sleep for a minute"
+    assert asleep.result().verdict is Verdict.FAULT, "it would sleep for a minute, and pass"
 
 
 def test_what_waits_is_not_evaluated_after_an_interrupt() -> None:
@@ -319,12 +319,12 @@ def test_it_dies_with_whoever_began_it(argv: tuple[str, ...], tmp_path: Path) ->
 
 
 def wait_for(look: Callable[[], str]) -> str:
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         if found := look():
             return found
         time.sleep(0.02)
-    raise AssertionError("it did not happen in 20 s")
+    raise AssertionError(f"it did not happen in {PATIENCE_S:g} s")
 
 
 def parent_of(pid: int) -> int:

@@ -80,26 +80,25 @@ def test_few_make_calls_at_once() -> None:
 
 
 def test_a_stream_of_checks_does_not_keep_a_clock_waiting() -> None:
-    stop, order = threading.Event(), list[str]()
+    stop, ended = threading.Event(), list[int]()
 
     def checks() -> None:
-        while not stop.is_set():
+        for _ in range(1000):
+            if stop.is_set():
+                return
             with lease(Need.SHARED):
                 time.sleep(0.03)
+        ended.append(1)
 
     threads = [threading.Thread(target=checks) for _ in range(4)]
     for thread in threads:
         thread.start()
     time.sleep(0.1)
-    begin = time.monotonic()
     with lease(Need.ALONE):
-        order.append("clock")
-        waited = time.monotonic() - begin
-    stop.set()
+        stop.set()
     for thread in threads:
         thread.join()
-    assert order == ["clock"]
-    assert waited < 2.0
+    assert not ended, "it had the GPU while checks still came"
 
 
 def test_a_killed_holder_frees_it() -> None:

@@ -1,6 +1,5 @@
 """Static rules: a sign for each trick, none for an honest kernel, and never a verdict."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -97,6 +96,7 @@ def test_the_stage_passes_whatever_it_sees() -> None:
     assert look_static(candidate.model_copy(update={"source": "int x;"})).detail == ""
 
 
+@pytest.mark.usefixtures("linear_time")
 @pytest.mark.parametrize(
     "text",
     [
@@ -115,6 +115,4 @@ def test_the_stage_passes_whatever_it_sees() -> None:
     ],
 )
 def test_a_flood_of_openings_keeps_nobody_busy(text: str) -> None:
-    started = time.process_time()
     list(signs(text * ((1 << 18) // len(text))))
-    assert time.process_time() - started < 10

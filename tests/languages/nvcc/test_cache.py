@@ -27,10 +27,9 @@ def cached(result: StageResult) -> bool:
     return result.facts.cached
 
 
-def test_a_second_compilation_is_a_hit_and_fast() -> None:
-    first, start = built(source(1), Language.PLAIN), time.perf_counter()
-    second = built(source(1), Language.PLAIN)
-    assert time.perf_counter() - start < 0.5 and not cached(first.result) and cached(second.result)
+def test_a_second_compilation_is_a_hit() -> None:
+    first, second = built(source(1), Language.PLAIN), built(source(1), Language.PLAIN)
+    assert not cached(first.result) and cached(second.result)
     assert first.artifact == second.artifact and first.entries == second.entries
 
 

@@ -1,7 +1,5 @@
 """What the text of a source says of files, comments aside."""
 
-import time
-
 import pytest
 
 from warpsmith.languages.nvcc.source import check_files, exported
@@ -24,8 +22,8 @@ def test_an_incbin_in_a_string_is_told_with_its_line() -> None:
     assert "line 3" in found.detail
 
 
+@pytest.mark.usefixtures("linear_time")
 @pytest.mark.parametrize("opening", ["/* ", '"\\', "// ", 'R"('])
 def test_a_megabyte_of_openings_keeps_nobody_busy(opening: str) -> None:
-    source, started = opening * ((1 << 20) // len(opening)), time.process_time()
+    source = opening * ((1 << 20) // len(opening))
     assert check_files(source) is None and exported(source) == ()
-    assert time.process_time() - started < 5

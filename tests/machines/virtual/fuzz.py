@@ -1,5 +1,6 @@
 """An executor without confinement, and mutants of what a candidate can send it. Knows no expectation."""
 
+import os
 import re
 import socket
 import struct
@@ -24,6 +25,7 @@ ELF_FIELDS = ((40, 8), (58, 2), (60, 2), (62, 2))
 SECTION_FIELDS = ((0, 4), (4, 4), (24, 8), (32, 8), (40, 4))
 PTX = re.compile(rb"\.version \d+\.\d+\n[^\0]+")
 READ_HOST = 2
+PATIENCE_S = 300.0  # a bound on a hang, not a measurement
 Reply = tuple[int, list[int], bytes]
 
 
@@ -49,7 +51,7 @@ class Executor:
             words, pass_fds=[theirs.fileno(), other.fileno()], stderr=self.said, env=environment
         )
         for line in (self.line, self.control):
-            line.settimeout(60)
+            line.settimeout(PATIENCE_S)
         theirs.close()
         other.close()
 
@@ -61,7 +63,7 @@ class Executor:
     ) -> None:
         self.line.close()
         self.control.close()
-        code = self.process.wait(60)
+        code = self.process.wait(PATIENCE_S)
         self.said.seek(0)
         said = self.said.read().decode(errors="replace")
         self.said.close()
@@ -89,6 +91,11 @@ class Executor:
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         assert found is not None
         return 1024 * int(found[1])
+
+    def processor_s(self) -> float:
+        """The processor time that it has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _reply(line: socket.socket) -> tuple[int, Reply]:

@@ -108,9 +108,9 @@ def test_sections_that_lie_over_one_another_cost_no_more_than_one(fatbin: bytes,
     elf = head + info + names + strings + row * (rows - 1)
     entry = struct.pack("<HHIQIIHHIIIQQQ", 2, 0x101, 64, len(elf), 0, 0, 7, 1, 90, 0, 0, 0, 0, 0)
     whole = with_field(fatbin + entry + elf, 8, "<Q", len(fatbin) - 16 + len(entry) + len(elf))
-    started = time.monotonic()
-    facts_of(whole, name)
-    assert time.monotonic() - started < 5
+    with Executor() as running:
+        running.ask(LOAD, data=whole)
+        assert running.processor_s() < 30
 
 
 def test_a_claim_alone_takes_no_memory() -> None:

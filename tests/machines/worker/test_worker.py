@@ -6,6 +6,7 @@ import signal
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -126,19 +127,19 @@ def running(program: Path) -> set[int]:
     return found
 
 
-def test_an_executor_that_is_killed_is_our_fault_and_no_traceback(tmp_path: Path) -> None:
+def test_an_executor_that_is_killed_is_our_fault_and_no_traceback(
+    tmp_path: Path, wait_until: Callable[[Callable[[], object]], None]
+) -> None:
     own, seen = tmp_path / "an-executor-of-this-test", list[Observation]()
     shutil.copy(executor(), own)
     sandbox = replace(SANDBOX, executor=own)
     thread = threading.Thread(target=lambda: seen.append(sandbox.run(artifact(HERE / "faults.cu"), "endless", [EIGHT])))
     thread.start()
-    deadline = time.monotonic() + 60
-    while not (pids := running(own)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(1.0)
-    for pid in pids:
+    wait_until(lambda: running(own))
+    time.sleep(1.0)  # it is killed while the kernel runs, or while it begins: our fault both times
+    for pid in running(own):
         os.kill(pid, signal.SIGKILL)
-    thread.join(60)
+    thread.join()
     (observation,) = seen
     assert observation.failure is not None
     assert observation.failure.reason is Reason.HARNESS, observation.failure

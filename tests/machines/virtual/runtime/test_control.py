@@ -1,7 +1,5 @@
 """The judge's own line to an executor, without a candidate."""
 
-import time
-
 import pytest
 from runtime_artifacts import LIMITS
 
@@ -42,9 +40,8 @@ def test_facts_of_nothing_are_empty() -> None:
 def test_an_executor_that_was_killed_is_gone() -> None:
     with VirtualGpu(describe("H200"), SMALL) as gpu:
         gpu.kill()
-        deadline = time.monotonic() + 20
         with pytest.raises(Gone):
-            while time.monotonic() < deadline:
+            for _ in range(1 << 20):  # ends at the latest where its memory does
                 gpu.control.allocate(64)
         assert gpu.end().signal is not None
 
