@@ -6,7 +6,7 @@ from warpsmith.base.lazy import lazy_members
 
 if TYPE_CHECKING:
     from warpsmith.app.api import optimize
-    from warpsmith.app.best import Best, best, best_entry, write_kernel
+    from warpsmith.app.best_kernel import Best, best, best_entry, write_kernel
     from warpsmith.app.kernel import read_kernel
     from warpsmith.app.published import (
         RECORDS,
