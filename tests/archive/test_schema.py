@@ -1,40 +1,47 @@
-"""Archives of older versions are brought here, and ten thousand records are asked for a few."""
+"""Migration of older archives, and queries of ten thousand records."""
 
 import sqlite3
 import tracemalloc
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, create_engine, inspect
+from tests.archive.conftest import NewUrl, run_sql
 
 from warpsmith.archive import Archive, Run, schema
 from warpsmith.archive.tables import METADATA
 from warpsmith.records import Record, score
 
 Make = Callable[..., Record]
-OLD = Path(__file__).with_name("v1.sql")
+FOLDER = Path(__file__).parent
 
 
-@pytest.fixture
-def old(tmp_path: Path) -> str:
-    """An archive as version 1 left it: without the index of scores."""
-    raw = sqlite3.connect(tmp_path / "old.sqlite")
-    raw.executescript(OLD.read_text())
-    raw.close()
-    return f"sqlite:///{tmp_path / 'old.sqlite'}"
+def restore(url: str, version: int) -> str:
+    """Fill an empty database with the archive of an older version."""
+    engine = create_engine(url)
+    if engine.dialect.name == "sqlite":
+        with closing(sqlite3.connect(str(engine.url.database))) as raw:
+            raw.executescript((FOLDER / f"v{version}.sql").read_text())
+    else:
+        run_sql(engine.url, (FOLDER / f"v{version}.postgresql.sql").read_text().replace(":", "\\:"))
+    engine.dispose()
+    return url
 
 
-def test_version_1_is_brought_here_with_all_it_holds(old: str) -> None:
+@pytest.fixture(params=[1, 2])
+def old(request: pytest.FixtureRequest, new_url: NewUrl) -> str:
+    """An archive of an older version: 1 has no index of scores, 2 has a table of parents."""
+    return restore(new_url(), request.param)
+
+
+def test_an_older_archive_is_migrated_with_all_its_rows(old: str) -> None:
     with Archive.open(old) as archive:
         assert archive.run("old").settings == {"generations": "3"}
-        assert [entry.record.candidate.source for entry in archive.records("old")] == [
-            "seed",
-            "faster",
-            "wrong",
-            "timed",
-        ]
-        assert all(entry.score == score(entry.record) for entry in archive.records("old"))
+        entries = list(archive.records("old"))
+        assert [entry.record.candidate.source for entry in entries] == ["seed", "faster", "wrong", "timed"]
+        assert all(entry.score == score(entry.record) for entry in entries)
         assert [ranking.kind for ranking in archive.rankings("old")] == ["measured", "modelled"]
         assert [note.body for note in archive.notes("old", "lesson")] == ["wide loads help"]
         assert archive.spent("old")[0].usd == 0.25
@@ -42,17 +49,25 @@ def test_version_1_is_brought_here_with_all_it_holds(old: str) -> None:
         assert again.count("old") == 4
 
 
-def test_an_archive_that_was_brought_here_has_the_tables_of_a_new_one(old: str, tmp_path: Path) -> None:
-    def shape(url: str) -> dict[str, set[str]]:
+def test_the_lineage_of_an_older_archive_stays(old: str) -> None:
+    with Archive.open(old) as archive:
+        child = archive.lineage(list(archive.records("old"))[1].candidate)
+        assert [entry.record.candidate.source for entry in child] == ["seed", "faster"]
+
+
+def test_a_migrated_archive_has_the_tables_of_a_new_one(old: str, tmp_path: Path) -> None:
+    def columns(url: str) -> dict[str, set[str]]:
         with Archive.open(url) as archive, archive._store.read_transaction() as connection:
             look = inspect(connection)
             return {name: {column["name"] for column in look.get_columns(name)} for name in look.get_table_names()}
 
-    assert shape(old) == shape(f"sqlite:///{tmp_path / 'new.sqlite'}")
-    assert set(shape(old)) == set(METADATA.tables)
+    assert columns(old) == columns(f"sqlite:///{tmp_path / 'new.sqlite'}")
+    assert set(columns(old)) == set(METADATA.tables)
 
 
-def test_a_step_that_breaks_off_leaves_the_old_version(old: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_breaks_off_leaves_the_old_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = restore(f"sqlite:///{tmp_path / 'old.sqlite'}", 1)
+
     def breaks(connection: Connection) -> None:
         schema.rebuild_scores(connection)
         raise RuntimeError("killed")

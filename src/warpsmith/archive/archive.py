@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from pydantic import JsonValue
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
@@ -30,10 +30,10 @@ from warpsmith.archive.entry import (
 )
 from warpsmith.archive.faults import translate_opening_errors
 from warpsmith.archive.holding import Holder, hold_run, is_held, refusal_message
-from warpsmith.archive.rows import parent_rows, record_row, score_row
+from warpsmith.archive.rows import record_row, score_row
 from warpsmith.archive.schema import migrate
 from warpsmith.archive.store import Store
-from warpsmith.archive.tables import calls, notes, parents, records, runs, scores
+from warpsmith.archive.tables import calls, notes, records, runs, scores
 from warpsmith.base import Home, UsageError, find_nearest
 from warpsmith.records import Direction, ModelCall, Record, Run, RunState, Verdict, unproven
 
@@ -174,8 +174,8 @@ class Archive:
         with self._store.write_transaction() as connection:
             statement = insert_new(connection, records).returning(records.c.id)
             number = connection.execute(statement, row).scalar()
-            if number is not None:
-                _add_dependent_rows(connection, number, record)
+            if number is not None and (scored := score_row(number, record)) is not None:
+                connection.execute(insert(scores), scored)
         return str(row["entry"])
 
     def records(
@@ -331,11 +331,3 @@ class Archive:
     def _entries(self, query: queries.Query) -> tuple[ArchivedEvaluation, ...]:
         with self._store.read_transaction() as connection:
             return tuple(read_entry(row) for row in connection.execute(query))
-
-
-def _add_dependent_rows(connection: Connection, number: int, record: Record) -> None:
-    """Add the rows of other tables that belong to row `number` of `records`."""
-    if (scored := score_row(number, record)) is not None:
-        connection.execute(insert(scores), scored)
-    if found := parent_rows(number, record):
-        connection.execute(insert(parents), found)

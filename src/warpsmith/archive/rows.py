@@ -47,8 +47,3 @@ def score_row(row: int, record: Record) -> Row | None:
         "cases": found.cases,
         "basis": found.basis,
     }
-
-
-def parent_rows(row: int, record: Record) -> list[Row]:
-    """The rows of table `parents`, in the order that the candidate names them."""
-    return [{"record": row, "place": place, "parent": name} for place, name in enumerate(record.candidate.parents)]

@@ -40,7 +40,15 @@ def rebuild_scores(connection: Connection) -> None:
             connection.execute(insert(scores), rows)
 
 
-STEPS = (Migration(2, "the index of scores", rebuild_scores),)
+def drop_parents(connection: Connection) -> None:
+    """Drop table `parents`: the candidate in a record's body names its parents already."""
+    connection.exec_driver_sql("DROP TABLE parents")
+
+
+STEPS = (
+    Migration(2, "the index of scores", rebuild_scores),
+    Migration(3, "no table of parents", drop_parents),
+)
 LATEST = STEPS[-1].version
 
 

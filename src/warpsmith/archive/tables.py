@@ -51,15 +51,6 @@ records = Table(
     Index("records_key", "key"),
 )
 
-parents = Table(
-    "parents",
-    METADATA,
-    Column("record", ForeignKey("records.id"), primary_key=True),
-    Column("place", Integer, primary_key=True),
-    Column("parent", HASH, nullable=False),
-    Index("parents_parent", "parent"),
-)
-
 # An index, not a second truth: `records.score` of each record that has one. `schema.rescore` makes it anew.
 scores = Table(
     "scores",
