@@ -1,7 +1,9 @@
 """The published kernels: each stands where its task and direction say, compiles, and is right on the virtual GPU."""
 
+import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -15,7 +17,8 @@ from warpsmith.records import Case, Direction, Dtype, Group, Trial, Verdict
 from warpsmith.tasks.host.find import open_task
 from warpsmith.tasks.suite import folders, suite
 
-KERNELS = Path(__file__).parents[2] / "kernels"
+ROOT = Path(__file__).parents[2]
+KERNELS = ROOT / "kernels"
 PATHS = sorted(KERNELS.rglob("*.cu"))
 QUICK = ("cross_entropy/forward.cu", "rope/backward.cu")  # of these every `make test` sees that they compile and run
 
@@ -88,3 +91,28 @@ def test_warp_groups_are_right_where_tiles_stand_over(name: str, direction: Dire
         shown = session.call(problem.arguments)
     assert shown.facts is not None and any("product_groups" in row.kernel for row in shown.facts.kernels)
     assert look(shown, problem, task.describe(), direction, trial).fault is None
+
+
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("scripts_join_kernels", ROOT / "scripts" / "join_kernels.py")
+    assert spec is not None and spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def test_published_matrix_products_are_joined_from_their_parts() -> None:
+    found = script().published()
+    assert {name_of(path).split("/")[0] for path in found} == {"linear", "linear_relu", "llama_ffw", "unet_linear"}
+    assert len(found) == 8
+    for path, text in found.items():
+        assert path.read_text() == text, f"{path} is out of date: run python scripts/join_kernels.py"
+
+
+def test_every_part_of_the_matrix_product_is_used() -> None:
+    folder = KERNELS / "matrix_product"
+    texts = [path.read_text() for path in folder.rglob("*.cuh")]
+    named = {name for text in texts for name in re.findall(r"^//: (?:part|let \w+) ([a-z]\w*)$", text, re.MULTILINE)}
+    composed = {"wgmma_160", "wgmma_192", "helper_sums_of_two", "helper_sums_of_eight"}
+    parts = {path.stem for path in (folder / "parts").iterdir()}
+    assert parts <= named | composed and composed <= parts

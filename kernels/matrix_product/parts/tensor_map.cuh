@@ -1,0 +1,1 @@
+#include <warpsmith/tensor_map.h>
