@@ -150,7 +150,7 @@ def seed_of(subject: VerdictSubject, tree: str, number: int) -> int:
 def honest_subjects() -> Iterator[VerdictSubject]:
     """Seeds, published kernels and controls."""
     for path in (*sorted(SUITE.glob("*/*.cu")), *sorted(KERNELS.glob("*/*.cu"))):
-        yield _subject(path, path.parent.name, Direction.named(path.stem))
+        yield _subject(path, path.parent.name, Direction.from_stem(path.stem))
     for one in read_corpus([HONEST]):
         if one.device != "cuda":
             yield _subject(Path(one.path), one.task, one.direction)

@@ -108,7 +108,7 @@ def on_a_gpu(candidate: Candidate, us: float, tier: str) -> Record:
     """A record of another machine."""
     record = fake_record(candidate, us)
     there = record.environment.model_copy(update={"hardware": "cuda:NVIDIA H200"})
-    options = EvaluationOptions.made_of(device="cuda", extra={"tier": tier})
+    options = EvaluationOptions.from_fields(device="cuda", extra={"tier": tier})
     return record.model_copy(update={"environment": there, "options": options})
 
 
@@ -163,7 +163,7 @@ def test_results_are_found_from_wherever_the_command_is_typed(
 @pytest.mark.usefixtures("evaluator")
 def test_the_same_seed_and_the_same_choices(tmp_path: Path) -> None:
     record = fake_record(kernel(), 4.0)
-    options = EvaluationOptions.made_of(device="vgpu", seeds=(7,), gpu="A100")
+    options = EvaluationOptions.from_fields(device="vgpu", seeds=(7,), gpu="A100")
     (tmp_path / "r.json").write_text(record.model_copy(update={"options": options}).text())
     words = ["regrade", str(tmp_path / "r.json"), "--device", "vgpu"]
     assert run(words) == run([*words, "--same-seed"]) == 0
@@ -179,7 +179,7 @@ def test_a_claim_meets_the_modes_that_it_met_and_a_quick_look_eager_alone(
     way = Way("auto", same_seed=False, trust=False, within=0.1, quick=quick)
     record = on_a_gpu(kernel(), 4.0, "claim")
     extra = {"tier": "claim", "baselines": "eager,compile"}
-    claimed = record.model_copy(update={"options": EvaluationOptions.made_of(device="cuda", extra=extra)})
+    claimed = record.model_copy(update={"options": EvaluationOptions.from_fields(device="cuda", extra=extra)})
     found = _choices(claimed, way)
     assert (found.tier, found.baselines) == asked
     assert _choices(None, way).baselines == (("eager",) if quick else ())
@@ -189,7 +189,7 @@ def test_a_claim_meets_the_modes_that_it_met_and_a_quick_look_eager_alone(
 @pytest.mark.parametrize("effort", ["sketch", "thorough"])
 def test_the_cases_that_a_search_timed_are_timed_again(effort: str, tmp_path: Path) -> None:
     record = fake_record(kernel(), 4.0)
-    options = EvaluationOptions.made_of(device="vgpu", effort=effort)
+    options = EvaluationOptions.from_fields(device="vgpu", effort=effort)
     (tmp_path / "r.json").write_text(record.model_copy(update={"options": options}).text())
     assert run(["regrade", str(tmp_path / "r.json"), "--device", "vgpu", "--no-archive"]) == 0
     assert [config.effort for _, config, _ in ASKED] == ["thorough"]
@@ -301,7 +301,7 @@ def hostile_records() -> list[str]:
     """A record with each hostile value in each of its places in turn, and lines that nest deeply."""
     options = {"device": "vgpu", "seeds": (5,), "cases": ("smoke",), "extra": {"tier": "claim", "baselines": "eager"}}
     record = fake_record(kernel(), 4.0)
-    found = json.loads(record.model_copy(update={"options": EvaluationOptions.made_of(**options)}).text())
+    found = json.loads(record.model_copy(update={"options": EvaluationOptions.from_fields(**options)}).text())
     changed = [json.dumps(with_value(found, path, value)) for path in places(found) for value in HOSTILE]
     return [*changed, "[" * 100_000, '{"a":' * 100_000]
 
@@ -340,7 +340,7 @@ def test_of_hostile_records_each_has_its_line_and_the_others_are_evaluated(
 def test_a_hostile_record_is_a_usage_error_that_names_the_field(
     tmp_path: Path, field: tuple[Any, ...], value: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = EvaluationOptions.made_of(device="vgpu", seeds=(5,), cases=("smoke",))
+    options = EvaluationOptions.from_fields(device="vgpu", seeds=(5,), cases=("smoke",))
     found = json.loads(fake_record(kernel(), 4.0).model_copy(update={"options": options}).text())
     (tmp_path / "r.json").write_text(json.dumps(with_value(found, field, value)))
     assert run(["regrade", str(tmp_path / "r.json"), "--device", "vgpu", "--no-archive"]) == 2

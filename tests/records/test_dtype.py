@@ -11,7 +11,7 @@ from warpsmith.records import Dtype, Numbers
 def test_a_row_is_what_torch_knows(dtype: Dtype) -> None:
     there: torch.dtype = getattr(torch, dtype)
     assert there.itemsize == dtype.bytes and there.is_floating_point == dtype.floating
-    assert Dtype.named(dtype.value) is dtype
+    assert Dtype.from_name(dtype.value) is dtype
 
 
 def test_no_two_types_cross_alike() -> None:
@@ -25,4 +25,4 @@ def test_no_two_types_cross_alike() -> None:
 
 def test_an_unknown_type_is_a_usage_error_that_names_it() -> None:
     with pytest.raises(UsageError, match="'complex64'"):
-        Dtype.named("complex64")
+        Dtype.from_name("complex64")

@@ -57,9 +57,9 @@ def test_verdict_is_the_first_that_stopped() -> None:
     passed = StageResult(stage="compile", verdict=Verdict.PASS)
     failed = StageResult(stage="virtual", verdict=Verdict.FAIL, reason=Reason.FINDINGS)
     assert record().verdict is Verdict.SKIP
-    assert record().adding(passed).verdict is Verdict.PASS
-    assert record().adding(passed).adding(failed).verdict is Verdict.FAIL
-    assert record().adding(failed).result("virtual") == failed
+    assert record().with_result(passed).verdict is Verdict.PASS
+    assert record().with_result(passed).with_result(failed).verdict is Verdict.FAIL
+    assert record().with_result(failed).result("virtual") == failed
 
 
 def test_a_kernel_of_a_run_is_evaluated_again_on_the_gpu_that_was_modelled() -> None:
@@ -85,7 +85,7 @@ def test_a_kernel_of_a_run_is_evaluated_again_on_the_gpu_that_was_modelled() -> 
 def test_a_kernel_is_not_blamed_for_us_nor_for_a_disturbed_gpu(
     verdict: Verdict, reason: Reason | None, blameless: bool
 ) -> None:
-    assert record().adding(StageResult(stage="timing", verdict=verdict, reason=reason)).blameless is blameless
+    assert record().with_result(StageResult(stage="timing", verdict=verdict, reason=reason)).blameless is blameless
 
 
 def test_what_ended_the_way_is_the_first_that_neither_passed_nor_skipped() -> None:
@@ -98,9 +98,9 @@ def test_what_ended_the_way_is_the_first_that_neither_passed_nor_skipped() -> No
 
 def test_facts_are_those_of_their_stage() -> None:
     made, checked = CompileFacts(arch="sm_90a"), CheckFacts(device="vgpu")
-    found = record().adding(StageResult(stage="compile", verdict=Verdict.PASS, facts=made))
+    found = record().with_result(StageResult(stage="compile", verdict=Verdict.PASS, facts=made))
     assert found.compiled == made and found.checked is None and found.timing is None
-    assert found.adding(StageResult(stage="check", verdict=Verdict.PASS, facts=checked)).checked == checked
+    assert found.with_result(StageResult(stage="check", verdict=Verdict.PASS, facts=checked)).checked == checked
 
 
 @pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.QUARANTINE, Verdict.FAULT])
@@ -116,7 +116,7 @@ def test_a_skip_without_sentence_does_not_construct() -> None:
 
 def test_a_fault_is_ours_and_never_a_pass() -> None:
     broken = StageResult(stage="virtual", verdict=Verdict.FAULT, reason=Reason.HARNESS, detail="the executor died")
-    assert record().adding(broken).verdict is Verdict.FAULT
+    assert record().with_result(broken).verdict is Verdict.FAULT
 
 
 def test_records_are_frozen_and_closed() -> None:

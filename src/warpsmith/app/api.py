@@ -30,7 +30,7 @@ def optimize(
 
     `Archive.open().best(run.name)` is the best kernel with its record. `watch` is called with each view of the run.
     """
-    wishes = Wishes.made_of(
+    wishes = Wishes.from_fields(
         target=task,
         direction=direction,
         device=device,

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpsmith.base import Home, write_atomic
-from warpsmith.records import Model, Record, Run, Score, marked_name, marked_source, require_proven, unproven
+from warpsmith.records import Model, Record, Run, Score, mark_name, mark_source, require_proven, unproven
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive, ArchivedEvaluation
@@ -24,7 +24,7 @@ class Best(Model):
     @property
     def source(self) -> str:
         """The text, with a first line where it is unproven."""
-        return marked_source(self.record.candidate.source, self.unproven)
+        return mark_source(self.record.candidate.source, self.unproven)
 
 
 def best(run: str, out: Path | None = None, *, allow_unproven: bool = False, is_written: bool = True) -> Best | None:
@@ -67,6 +67,6 @@ def _settling(run: Run, record: Record) -> str:
 def write_kernel(run: str, record: Record, out: Path | None = None) -> Path:
     """Write a kernel of a run, in the data folder unless a path is given, and return where."""
     why, path = unproven(record), out or Home.locate().data / "runs" / run / "best.cu"
-    path = path.with_name(f"{marked_name(path.stem, why)}{path.suffix}")
-    write_atomic(path, marked_source(record.candidate.source, why))
+    path = path.with_name(f"{mark_name(path.stem, why)}{path.suffix}")
+    write_atomic(path, mark_source(record.candidate.source, why))
     return path.absolute()

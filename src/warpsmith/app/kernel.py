@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from warpsmith.base import find_nearest, read_text
-from warpsmith.records import Candidate, Direction, unmarked_source
+from warpsmith.records import Candidate, Direction, unmark_source
 
 LOG = logging.getLogger(__name__)
 
@@ -23,11 +23,11 @@ def read_kernel(
 
     if language is not None:
         find_language(language)
-    source = unmarked_source(read_text(path))
+    source = unmark_source(read_text(path))
     _warn(path, source, macros or {})
     return Candidate(
         task=task,
-        direction=direction or Direction.named(path.stem),
+        direction=direction or Direction.from_stem(path.stem),
         source=source,
         language=language or language_of(source, path.suffix),
         macros=macros or {},

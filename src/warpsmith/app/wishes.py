@@ -58,7 +58,7 @@ class Wishes(Model):
     @classmethod
     def asked(cls, **options: object) -> "Wishes":
         """The wishes of a command's options: None is one that was not given."""
-        return cls.made_of(**{name: value for name, value in options.items() if value is not None})
+        return cls.from_fields(**{name: value for name, value in options.items() if value is not None})
 
     def settings(self) -> dict[str, str]:
         """What is kept with a run, as text; `model_validate` reads it again."""

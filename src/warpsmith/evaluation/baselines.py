@@ -123,7 +123,7 @@ def preparable(one: Wanted, modes: Sequence[str]) -> tuple[str, ...]:
     """
     if find(one.target).form is not TaskFormat.SUITE:
         return ()
-    compilers = {TorchMode.named(mode).compiler for mode in modes}
+    compilers = {TorchMode.from_name(mode).compiler for mode in modes}
     ahead = [mode for mode in TorchMode if mode.prepared and mode.compiler in compilers]
     return tuple(mode for mode in ahead if not (mode.picks_by_timing and multiplies(one.task)))
 

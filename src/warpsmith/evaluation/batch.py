@@ -28,7 +28,7 @@ from warpsmith.evaluation.config import EvaluationConfig, settle_device
 from warpsmith.evaluation.processes import pool_of_judges
 from warpsmith.evaluation.run import checked
 from warpsmith.languages import find_language, language_of
-from warpsmith.records import Candidate, Direction, Model, Record, Verdict, first_wrong
+from warpsmith.records import Candidate, Direction, Model, Record, Verdict, describe_error
 from warpsmith.tasks.suite import folders
 
 Judge: TypeAlias = Callable[[Candidate, EvaluationConfig], Record]
@@ -185,7 +185,7 @@ def _request(number: int, text: str, folder: Folder) -> BatchLine:
             return BatchLine(number, text, None, f"a {type(found).__name__}, not a JSON object")
         return BatchLine(number, text, Candidate.model_validate(_completed(found, folder)))
     except ValidationError as error:
-        return BatchLine(number, text, None, f"no candidate: {first_wrong(error)}")
+        return BatchLine(number, text, None, f"no candidate: {describe_error(error)}")
     except UsageError as error:
         return BatchLine(number, text, None, str(error))
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
@@ -202,7 +202,7 @@ def _completed(found: dict[str, Any], folder: Folder) -> dict[str, Any]:
     if isinstance(found.get("source"), str):
         suffix = Path(path).suffix if isinstance(path, str) else ""
         find_language(str(found.setdefault("language", language_of(found["source"], suffix))))
-    return {"direction": Direction.named(Path(path).stem if isinstance(path, str) else ""), **found}
+    return {"direction": Direction.from_stem(Path(path).stem if isinstance(path, str) else ""), **found}
 
 
 def _resolved(path: Path) -> Path:

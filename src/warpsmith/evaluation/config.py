@@ -18,7 +18,7 @@ from warpsmith.machines import Machine
 from warpsmith.machines.cuda import CudaMachine
 from warpsmith.machines.hardware import gpus
 from warpsmith.machines.virtual import VirtualMachine, gpu_identity
-from warpsmith.records import EFFORT_OF_TIER, MODES, Defence, EvaluationOptions, Group, first_wrong, shortened
+from warpsmith.records import EFFORT_OF_TIER, MODES, Defence, EvaluationOptions, Group, describe_error, shorten_value
 from warpsmith.tasks.inputs import SCHEME
 
 AUTO = "auto"
@@ -88,7 +88,7 @@ def _without_tier(fields: Any) -> Any:
     tier = fields["tier"]
     if tier not in EFFORT_OF_TIER:
         known = " or ".join(EFFORT_OF_TIER)
-        raise UsageError(f"Option tier is {shortened(tier)}: use {known}.")
+        raise UsageError(f"Option tier is {shorten_value(tier)}: use {known}.")
     return {"effort": EFFORT_OF_TIER[tier], **rest}
 
 
@@ -97,7 +97,7 @@ def _wrong_option(error: ValidationError, names: Iterable[str]) -> str:
     name = str(first["loc"][0]) if first["loc"] else ""
     if name not in names:
         return f"Option {name} does not exist; an evaluation has {', '.join(names)}."
-    return f"Option {name} is {shortened(first['input'])}: {first_wrong(error)}."
+    return f"Option {name} is {shorten_value(first['input'])}: {describe_error(error)}."
 
 
 def check_modes(names: Iterable[str]) -> None:

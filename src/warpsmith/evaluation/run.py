@@ -38,7 +38,7 @@ def evaluate(
     Further options are fields of `EvaluationConfig`, such as `effort="thorough"`; they replace those of `config`.
     """
     given = "" if language is None and not isinstance(source, str) else language or language_of(source)
-    candidate = Candidate.made_of(
+    candidate = Candidate.from_fields(
         task=task, direction=direction, source=source, language=given, macros={} if macros is None else macros
     )
     return grade(candidate, (config or EvaluationConfig()).replace(**options))
@@ -100,7 +100,7 @@ class PreparedEvaluation(Model):
 
     def failed(self, error: Exception) -> Record:
         """Return the record for the case that no process could resume; the candidate is not at fault."""
-        return self.record.adding(_fault(self.remaining_stages[0].name, error, time.perf_counter()))
+        return self.record.with_result(_fault(self.remaining_stages[0].name, error, time.perf_counter()))
 
 
 def prepare(
@@ -141,7 +141,7 @@ def begin_evaluation(
     """Return the evaluation of a candidate on an open task before any stage."""
     find_language(candidate.language)
     if seed is not None:
-        EvaluationOptions.made_of(seeds=(seed,))
+        EvaluationOptions.from_fields(seeds=(seed,))
     drawn = secrets.randbits(SEED_BITS) if seed is None else seed
     task = opened.describe()
     task.signature(candidate.direction)  # a direction that the task lacks is refused before anything is run
@@ -175,7 +175,7 @@ def stages_for(config: EvaluationConfig) -> tuple[Stage, ...]:
 def run(evaluation: Evaluation, stages: Sequence[Stage], products: Products | None = None) -> Record:
     """Return the record with the result of each stage, up to the first that objects."""
     if not (evaluation.record.environment.confined.at_floor or evaluation.config.trust):
-        return evaluation.record.adding(_unconfined(evaluation.record))
+        return evaluation.record.with_result(_unconfined(evaluation.record))
     known = Products() if products is None else products
     try:
         for need, group in groupby(stages, key=lambda stage: stage.gpu):
@@ -208,11 +208,11 @@ def _run_under_one_lease(evaluation: Evaluation, products: Products, need: Need,
             with evaluation.machine.lease(Need.ALONE):
                 evaluation, left = _run_while_memory_lasts(evaluation, products, left)
         if left:
-            evaluation = evaluation.adding(_without_memory(left[0].name, started))
+            evaluation = evaluation.with_result(_without_memory(left[0].name, started))
     except UsageError:
         raise
     except Exception as error:  # noqa: BLE001 - a fault of warpsmith, as below
-        return evaluation.adding(_fault(stages[0].name, error, started))
+        return evaluation.with_result(_fault(stages[0].name, error, started))
     return evaluation
 
 
@@ -222,7 +222,7 @@ def _run_while_memory_lasts(
     """Run stages until one objects; return those that are left where the GPU had no memory for one."""
     for place, stage in enumerate(stages):
         try:
-            evaluation = evaluation.adding(_run_one(stage, evaluation, products))
+            evaluation = evaluation.with_result(_run_one(stage, evaluation, products))
         except DeviceMemoryError:
             return evaluation, stages[place:]
         if evaluation.record.ended:

@@ -22,7 +22,7 @@ from warpsmith.records.facts import (
     VirtualFacts,
 )
 from warpsmith.records.finding import Checker, Failure, Finding, Place, Severity, Span
-from warpsmith.records.model import LONGEST_NAME, Model, Name, first_wrong, shortened
+from warpsmith.records.model import LONGEST_NAME, Model, Name, describe_error, shorten_value
 from warpsmith.records.options import CLAIM, EFFORT_OF_TIER, Defence, Effort, EvaluationOptions, Seed
 from warpsmith.records.profile import (
     Binding,
@@ -35,7 +35,7 @@ from warpsmith.records.profile import (
     ProfileSource,
     RooflinePlace,
 )
-from warpsmith.records.proof import UNPROVEN, marked_name, marked_source, require_proven, unmarked_source, unproven
+from warpsmith.records.proof import UNPROVEN, mark_name, mark_source, require_proven, unmark_source, unproven
 from warpsmith.records.record import Record, StageResult
 from warpsmith.records.run import Lesson, ModelCall, Run, RunState
 from warpsmith.records.score import MeasuredScore, ModelledScore, Score, score
@@ -147,9 +147,9 @@ __all__ = [
     "VirtualFacts",
     "Work",
     "WorkFormulas",
-    "first_wrong",
+    "describe_error",
     "score",
-    "shortened",
+    "shorten_value",
 ]
 
 if TYPE_CHECKING:

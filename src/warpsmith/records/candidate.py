@@ -1,4 +1,4 @@
-"""A kernel as it was written: the text, what it is for and where it came from."""
+"""Candidate: a kernel's text, task, direction, language and origin."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -11,14 +11,14 @@ from warpsmith.records.task import Direction
 
 
 class Language(StrEnum):
-    """The keys of the languages that come with the package; `warpsmith.languages` has the table of all."""
+    """Keys of the languages that come with the package."""
 
     TORCH = "torch"  # torch::Tensor functions and PYBIND11_MODULE, over our headers
     PLAIN = "plain"  # extern "C" functions over DLPack tensors and a stream
 
 
 class Candidate(Model):
-    """A kernel for one direction of one task. Its id is the hash of what decides its behaviour."""
+    """A kernel for one direction of one task."""
 
     task: Name
     direction: Direction
@@ -30,5 +30,7 @@ class Candidate(Model):
 
     @property
     def id(self) -> str:
-        """The hash of task, direction, language, macros and source; ancestry does not change a kernel."""
+        """Hash of task, direction, language, macros and source."""
+        # Parents and origin are left out: they do not change the kernel. Archives and published records hold ids, so
+        # the hashed list never changes (tests/golden).
         return digest_json([self.task, self.direction, str(self.language), dict(self.macros), self.source])

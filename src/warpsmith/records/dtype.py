@@ -1,4 +1,4 @@
-"""Element types of tensors: one row each."""
+"""Element types of tensors, one row each."""
 
 from enum import StrEnum
 from typing import Self
@@ -7,7 +7,7 @@ from warpsmith.base import UsageError
 
 
 class Numbers(StrEnum):
-    """How results of an element type are compared."""
+    """Rule that compares results of an element type."""
 
     ROUNDED = "rounded"  # a float that arithmetic is done in: by the error budget of the task
     STORED = "stored"  # a float that numbers are only kept in: by a step of the type itself
@@ -17,8 +17,8 @@ class Numbers(StrEnum):
 class Dtype(StrEnum):
     """An element type by torch's name.
 
-    The columns: name, bytes, DLPack's type code, how results are compared, and the share of the reference's norm that
-    an error may always have where a task names none: a few units of the last place.
+    The columns: name, bytes, DLPack's type code, the rule that compares results, and `norm_floor`: the error by norm,
+    as a share of the reference's norm, that a task without a floor of its own allows (a few units of the last place).
     """
 
     bytes: int
@@ -46,8 +46,8 @@ class Dtype(StrEnum):
         return one
 
     @classmethod
-    def named(cls, name: str) -> "Dtype":
-        """Return the element type of a name. Raise UsageError if there is none."""
+    def from_name(cls, name: str) -> "Dtype":
+        """Return the element type of a name. Raise UsageError if it is unknown."""
         found = {dtype.value: dtype for dtype in cls}.get(name)
         if found is None:
             raise UsageError(f"Element type '{name}' is not one that a kernel can take; known are {', '.join(cls)}.")
@@ -55,5 +55,5 @@ class Dtype(StrEnum):
 
     @property
     def floating(self) -> bool:
-        """Whether it holds numbers with a fraction."""
+        """Whether the type holds fractions."""
         return self.numbers is not Numbers.EXACT

@@ -1,4 +1,4 @@
-"""Where a record was made: hardware, software, and how well the candidate was confined."""
+"""Environment of a record: hardware, software and confinement."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -25,7 +25,7 @@ FORMS = {
 
 
 class Confined(Model):
-    """The parts of confinement that a child got, and those that the machine refused, with the reason."""
+    """Confinement that a child process got, and the refused parts with reasons."""
 
     achieved: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Confined(Model):
 
 
 class Environment(Model):
-    """The machine and its software at the moment of evaluation."""
+    """The machine and its software when an evaluation began."""
 
     device: Name
     hardware: Name  # part of a record's key: same hardware, comparable times

@@ -1,4 +1,7 @@
-"""What each stage learned, one model a stage, told apart by `stage`. Absent facts are None, never zero."""
+"""Facts of each stage, one model a stage, told apart by `stage`.
+
+Absent facts are None, never zero.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -15,7 +18,7 @@ from warpsmith.records.times import MeasuredTime, ModelledTime
 
 
 class KernelResources(Model):
-    """What ptxas says one `__global__` function needs."""
+    """Resources of one `__global__` function as ptxas reports them."""
 
     name: str
     registers: int
@@ -28,19 +31,19 @@ class KernelResources(Model):
 
     @property
     def spilled_bytes(self) -> int:
-        """To local memory and back."""
+        """Bytes spilled to local memory and back."""
         return self.spill_store_bytes + self.spill_load_bytes
 
 
 class StaticFacts(Model):
-    """The static stage: signs in the text. They explain; alone they decide nothing."""
+    """Facts of the static stage: findings in the text, which never fail a kernel."""
 
     stage: Literal["static"] = "static"
     findings: tuple[Finding, ...] = ()
 
 
 class CompileFacts(Model):
-    """The compile stage: what was run, how long it took, what came out."""
+    """Facts of the compile stage: command, toolchain, artifact, kernels and findings."""
 
     stage: Literal["compile"] = "compile"
     command: tuple[str, ...] = ()
@@ -55,7 +58,7 @@ class CompileFacts(Model):
 
 
 class KernelCounters(Model):
-    """What one kernel did on the virtual GPU, summed over its launches."""
+    """Counters of one kernel on the virtual GPU, summed over its launches."""
 
     name: str
     launches: int
@@ -82,7 +85,7 @@ class KernelCounters(Model):
 
 
 class VirtualFacts(Model):
-    """The virtual run: findings, counters, the modelled time of one call."""
+    """Facts of a virtual run: findings, counters, modelled time of one call."""
 
     stage: Literal["virtual"] = "virtual"
     case: str = ""
@@ -95,7 +98,7 @@ class VirtualFacts(Model):
 
 
 class CaseCheck(Model):
-    """One case that was checked: how many calls, with which draws, and how near the bound the worst one came."""
+    """Check of one case: calls, largest error over its bound, determinism."""
 
     case: Case
     calls: int
@@ -104,7 +107,7 @@ class CaseCheck(Model):
 
 
 class CheckFacts(Model):
-    """The check stage: every case it ran, the held-out ones among them, and the evidence where it failed."""
+    """Facts of the check stage: cases, and evidence of a failure."""
 
     stage: Literal["check"] = "check"
     device: str = ""
@@ -114,15 +117,15 @@ class CheckFacts(Model):
 
     @property
     def calls(self) -> int:
-        """Over all its cases."""
+        """Number of calls over all cases."""
         return sum(case.calls for case in self.cases)
 
 
-FASTER_ABOVE = 1.01  # what the interval of a ratio must clear before anyone says "faster", and its reciprocal "slower"
+FASTER_ABOVE = 1.01  # "faster" needs the whole interval above this ratio, "slower" below its reciprocal
 
 
 class SpeedComparison(StrEnum):
-    """What an interval lets one say."""
+    """Comparison that a confidence interval of a speedup supports."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -130,14 +133,14 @@ class SpeedComparison(StrEnum):
 
     @classmethod
     def of(cls, low: float, high: float) -> "SpeedComparison":
-        """Of the interval of a ratio."""
+        """Return the comparison for a ratio's interval."""
         if low > FASTER_ABOVE:
             return cls.FASTER
         return cls.SLOWER if high < 1 / FASTER_ABOVE else cls.INCONCLUSIVE
 
 
 class Ratio(Model):
-    """Baseline over candidate: above 1 the candidate is faster. The interval holds the ratio of medians."""
+    """Baseline time over candidate time, with the interval of the ratio of medians."""
 
     value: float
     low: float
@@ -146,7 +149,7 @@ class Ratio(Model):
 
 
 class CaseTiming(Model):
-    """One case that was timed. Every number is of single calls with fresh inputs whose outputs were checked."""
+    """Times of one case: single calls with fresh inputs and checked results."""
 
     case: Case
     time: MeasuredTime | ModelledTime  # device time, the headline
@@ -167,12 +170,12 @@ class CaseTiming(Model):
 
     @property
     def roofline_us(self) -> float:
-        """What the roofline allows: the size of a case in one number; 0 where nobody knows."""
+        """Least time that the roofline allows in µs; 0 if unknown."""
         return (self.roofline or 0.0) * self.time.us
 
 
 class TimingFacts(Model):
-    """The timing stage: tier `search` against cached baselines, tier `claim` against resident ones, A B B A."""
+    """Facts of the timing stage; `tier` says how baselines were measured."""
 
     stage: Literal["timing"] = "timing"
     tier: Literal["search", "claim", "modelled"]
@@ -181,12 +184,13 @@ class TimingFacts(Model):
 
     @property
     def seen(self) -> tuple[CaseTiming, ...]:
-        """Without held-out shapes: those are drawn anew for every record, so their times say nothing of two kernels."""
+        """Cases without held-out shapes."""
+        # Held-out shapes are drawn anew for each record, so their times do not compare two kernels.
         return tuple(case for case in self.cases if case.case.group is not Group.HELDOUT)
 
 
 class SanitizerFacts(Model):
-    """The sanitizer stage: the case, the tools that came to their end, and what they found."""
+    """Facts of the sanitizer stage: case, finished tools and findings."""
 
     stage: Literal["sanitizer"] = "sanitizer"
     case: str = ""

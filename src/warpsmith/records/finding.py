@@ -1,4 +1,4 @@
-"""Findings of the checkers in a kernel, and the failure of a kernel with its reason."""
+"""Findings of checkers, and the failure of a candidate."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,14 +8,14 @@ from warpsmith.records.verdict import Reason
 
 
 class Severity(StrEnum):
-    """An error makes the kernel wrong; a warning may."""
+    """Whether a finding makes the kernel wrong or possibly wrong."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Checker(StrEnum):
-    """Who looked, and for what."""
+    """The checker that found a fault."""
 
     COMPILER = "compiler"
     LINK = "link"
@@ -41,7 +41,7 @@ class Place(Model):
 
 
 class Span(Model):
-    """A range of addresses, and what it is part of (`global allocation 3`, `shared`)."""
+    """A range of addresses in a memory space, such as `global allocation 3`."""
 
     start: int
     bytes: int
@@ -49,7 +49,7 @@ class Span(Model):
 
 
 class Finding(Model):
-    """One fault, with everything known of where it happened and one sentence that says it."""
+    """One fault with its place and one sentence."""
 
     checker: Checker
     message: str

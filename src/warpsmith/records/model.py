@@ -1,4 +1,4 @@
-"""The root of every model here: frozen, closed to unknown keys, JSON in and out."""
+"""Base class of all models: frozen, closed to unknown keys, with a JSON form."""
 
 import reprlib
 from typing import Annotated, Self
@@ -14,48 +14,48 @@ Name = Annotated[str, StringConstraints(max_length=LONGEST_NAME)]
 
 
 class Model(BaseModel):
-    """A frozen value; `text()` and `parse()` are its JSON form."""
+    """A frozen value with a JSON form."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=True, ser_json_inf_nan="strings")
 
     def text(self) -> str:
-        """One line of JSON."""
+        """Return one line of JSON."""
         return self.model_dump_json()
 
     @classmethod
     def parse(cls, text: str | bytes) -> Self:
-        """The value a line of JSON holds; pydantic's `ValidationError` when it holds none."""
+        """Read a line of JSON. Raise pydantic's ValidationError if it is invalid."""
         return cls.model_validate_json(text)
 
     @classmethod
-    def made_of(cls, **fields: object) -> Self:
-        """Return the value of a caller's fields. Raise UsageError that names the first that is wrong."""
+    def from_fields(cls, **fields: object) -> Self:
+        """Return a value from a caller's fields. Raise UsageError for the first wrong field."""
         try:
             return cls.model_validate(fields)
         except ValidationError as error:
             raise UsageError(
-                f"{first_wrong(error)}; it is {shortened(error.errors(include_url=False)[0]['input'])}."
+                f"{describe_error(error)}; it is {shorten_value(error.errors(include_url=False)[0]['input'])}."
             ) from None
 
     @classmethod
     def read(cls, text: str | bytes) -> Self | str:
-        """The value a line of JSON holds, or what is wrong with it."""
+        """Read a line of JSON, or return a sentence about its first error."""
         try:
             return cls.parse(text)
         except ValidationError as error:
-            return first_wrong(error)
+            return describe_error(error)
 
 
-def first_wrong(error: ValidationError) -> str:
-    """The first thing that is wrong with a value, and where."""
+def describe_error(error: ValidationError) -> str:
+    """Return a sentence about the first error of a validation."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part)[:SHOWN] for part in first["loc"])
     said = first["msg"] if len(first["msg"]) <= MOST_SAID else f"{first['msg'][:MOST_SAID]}…"
     return f"{where}: {said}".removeprefix(": ")
 
 
-def shortened(value: object) -> str:
-    """Return the repr of a user's value, cut where it is longer than a message has room for."""
+def shorten_value(value: object) -> str:
+    """Return the repr of a user's value, cut to 80 characters."""
     cut = reprlib.Repr()
     cut.maxstring = cut.maxother = cut.maxlong = SHOWN
     try:

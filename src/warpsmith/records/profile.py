@@ -1,4 +1,4 @@
-"""Why a kernel takes its time: what one call's kernels did, their place under the roofline, what binds each."""
+"""Profiles: counters of a call's kernels, their roofline position, the binding resource."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -12,7 +12,7 @@ from warpsmith.records.times import MeasuredTime, ModelledTime
 
 
 class ProfileSource(StrEnum):
-    """Where a profile comes from, best first for a GPU; the virtual GPU is the only one without a GPU."""
+    """Source of a profile, best first for a GPU."""
 
     NCU = "ncu"  # hardware counters
     CUPTI = "cupti"  # names and times of kernels, no counters
@@ -21,7 +21,7 @@ class ProfileSource(StrEnum):
 
 
 class Binding(StrEnum):
-    """The resource that sets a kernel's time."""
+    """The resource that limits a kernel's time."""
 
     DRAM = "dram"
     L2 = "l2"
@@ -34,7 +34,7 @@ class Binding(StrEnum):
 
 
 class Metric(Model):
-    """A number with its name and unit; a share is told in percent."""
+    """A number with name and unit; a share is in percent."""
 
     name: str
     value: float
@@ -42,7 +42,7 @@ class Metric(Model):
 
 
 class HotLine(Model):
-    """A line of source and its share of what was sampled or counted."""
+    """A line of source with its share of samples or instructions."""
 
     place: Place
     share: float
@@ -51,7 +51,7 @@ class HotLine(Model):
 
 
 class RooflinePlace(Model):
-    """Where a kernel or a call stands: floor over time, what binds it, and the metrics that show it."""
+    """Roofline position of a kernel or call, with the metrics that show it."""
 
     fraction: float | None = None  # 1 is at the roofline
     floor_us: float | None = None
@@ -62,7 +62,7 @@ class RooflinePlace(Model):
 
 
 class KernelProfile(Model):
-    """One kernel with one launch shape; counters are means over the launches that were seen. Absent is None."""
+    """One kernel with one launch shape; counters are means over the launches."""
 
     name: str
     launches: int = Field(ge=1)
@@ -89,19 +89,19 @@ class KernelProfile(Model):
 
     @property
     def spent_us(self) -> float:
-        """Over all its launches; 0 where its time is not known."""
+        """Time of all launches in µs; 0 if unknown."""
         return self.time.us * self.launches if self.time else 0.0
 
 
 class PassedOver(Model):
-    """A better source that was not there, and why."""
+    """A better profile source that was unavailable, and the reason."""
 
     source: ProfileSource
     why: str
 
 
 class Ceilings(Model):
-    """What a GPU can do at most, for the whole of it; measured by probes, or from a datasheet."""
+    """Highest rates of a GPU, from probes or a data sheet."""
 
     gpu: str
     measured: bool
@@ -114,7 +114,7 @@ class Ceilings(Model):
 
 
 class ProfileFacts(Model):
-    """The profile stage: one call of a candidate on one case."""
+    """Facts of the profile stage: one call of one case."""
 
     stage: Literal["profile"] = "profile"
     source: ProfileSource

@@ -1,4 +1,4 @@
-"""What may be handed out: a kernel that was evaluated fully. The one rule for `best`, `show`, `report` and `export`."""
+"""The rule for handing out kernels: only fully evaluated ones, or marked ones."""
 
 from warpsmith.base import UnprovenError
 from warpsmith.records.record import Record
@@ -12,9 +12,9 @@ PARTS = {  # options that leave a part of the evaluation out, with what they do
 
 
 def unproven(record: Record) -> str:
-    """Return why a record is no full evaluation of its kernel; empty for one that is.
+    """Return the reason why a record is no full evaluation, or an empty text.
 
-    A full evaluation makes all planned calls, on held-out shapes too, from a secret seed; on a GPU it is a final claim.
+    A full evaluation makes all planned calls, held-out shapes included, from a secret seed. On a GPU it is final.
     """
     options, calls = record.options, record.checked.calls if record.checked else 0
     if options.effort == "sketch":
@@ -30,24 +30,24 @@ def unproven(record: Record) -> str:
 
 
 def require_proven(record: Record, subject: str, cure: str) -> None:
-    """Raise UnprovenError for the record of a kernel that was not evaluated fully."""
+    """Raise UnprovenError if the record is no full evaluation."""
     if why := unproven(record):
         raise UnprovenError(
             f"{subject} was not evaluated fully: {why}. {cure}; --unproven takes the kernel as it is, and marks it."
         )
 
 
-def marked_source(source: str, why: str, comment: str = "//") -> str:
-    """Return a kernel's text with a first line that says why it is unproven; as it is where nothing is to be said."""
+def mark_source(source: str, why: str, comment: str = "//") -> str:
+    """Return a kernel's text with the reason on its first line, if there is one."""
     return f"{comment} {UNPROVEN}: {why}.\n{source}" if why else source
 
 
-def unmarked_source(source: str, comment: str = "//") -> str:
-    """Return the text as it was evaluated: without the first line of `marked_source`."""
+def unmark_source(source: str, comment: str = "//") -> str:
+    """Return a kernel's text without the line that `mark_source` adds."""
     first, _, rest = source.partition("\n")
     return rest if first.startswith(f"{comment} {UNPROVEN}: ") else source
 
 
-def marked_name(stem: str, why: str) -> str:
-    """Return the stem of a kernel's file name, which says so where the kernel is unproven."""
+def mark_name(stem: str, why: str) -> str:
+    """Return a file name's stem, marked if the kernel is unproven."""
     return stem if not why or UNPROVEN.lower() in stem.lower() else f"{stem}-{UNPROVEN.lower()}"

@@ -1,4 +1,4 @@
-"""The record: one candidate, one environment, the options it was run with, and what each stage said."""
+"""Records: one candidate, one environment, the options and the stage results."""
 
 from typing import Self, TypeVar
 
@@ -12,13 +12,13 @@ from warpsmith.records.model import Model, Name
 from warpsmith.records.options import EvaluationOptions
 from warpsmith.records.verdict import Reason, Verdict
 
-GOING_ON = (Verdict.PASS, Verdict.SKIP)  # every other verdict ends the way
-CHANCE = (Reason.DISTURBED,)  # reasons that say something of the machine at that moment and nothing of the kernel
+GOING_ON = (Verdict.PASS, Verdict.SKIP)  # every other verdict ends the evaluation
+CHANCE = (Reason.DISTURBED,)  # reasons about the machine at that moment, not about the kernel
 F = TypeVar("F", CheckFacts, CompileFacts, TimingFacts)
 
 
 class StageResult(Model):
-    """What one stage said. A plain PASS has no reason; anything else has one and a sentence."""
+    """Result of one stage. Every verdict but PASS and SKIP needs a reason."""
 
     stage: Name
     verdict: Verdict
@@ -28,7 +28,8 @@ class StageResult(Model):
     seconds: float = Field(default=0.0, ge=0)
 
     @model_validator(mode="after")
-    def _reasoned(self) -> Self:
+    def _require_reason(self) -> Self:
+        """Raise ValueError for a missing reason or sentence."""
         if self.verdict not in GOING_ON and self.reason is None:
             raise ValueError(f"a {self.verdict} of stage {self.stage} needs a reason")
         if self.verdict is Verdict.SKIP and not self.detail:
@@ -37,12 +38,12 @@ class StageResult(Model):
 
     @property
     def blameless(self) -> bool:
-        """Whether the kernel is not to blame for it: a fault of ours, or a GPU that was disturbed."""
+        """Whether the kernel did not cause the result: a fault or a disturbed GPU."""
         return self.verdict is Verdict.FAULT or self.reason in CHANCE
 
 
 class Record(Model):
-    """Everything known of one evaluation. Scores and speedups are functions of this, never stored in it."""
+    """The complete result of one evaluation. Scores are computed from it, never stored."""
 
     version: int = 1
     candidate: Candidate
@@ -53,57 +54,60 @@ class Record(Model):
 
     @property
     def key(self) -> str:
-        """The hash of (candidate, task version, options, hardware)."""
+        """Hash of candidate, task version, options and hardware."""
+        # Seeds differ between evaluations that are compared, so they are left out. Archives hold keys, so the hashed
+        # list never changes (tests/golden).
         stored = self.options.model_dump(mode="json")
         options = {name: value for name, value in stored.items() if name not in ("seeds", "scheme")}
         return digest_json([self.candidate.id, self.task_version, options, self.environment.hardware])
 
     @property
     def ended(self) -> StageResult | None:
-        """What the stage said that ended the way; None where no stage objected."""
+        """The result that ended the evaluation, or None."""
         return next((r for r in self.results if r.verdict not in GOING_ON), None)
 
     @property
     def blameless(self) -> bool:
-        """Whether it ended by no fault of the kernel's: nobody is to learn from it, and it may be tried again."""
+        """Whether the evaluation ended without a fault of the kernel."""
         return self.ended is not None and self.ended.blameless
 
     @property
     def verdict(self) -> Verdict:
-        """The first verdict that ended the way, or PASS when no stage objected."""
+        """The verdict that ended the evaluation; PASS if all stages passed."""
         if self.ended is not None:
             return self.ended.verdict
         return Verdict.PASS if self.results else Verdict.SKIP
 
     @property
     def concluded(self) -> Verdict:
-        """The verdict; a candidate that was never checked has none, whatever else passed."""
+        """The verdict, or SKIP if the check did not run."""
+        # A kernel that compiled and was never checked has not passed anything.
         checked = self.result("check")
         if self.verdict is Verdict.PASS and (checked is None or checked.verdict is Verdict.SKIP):
             return Verdict.SKIP
         return self.verdict
 
-    def adding(self, result: StageResult) -> "Record":
-        """This record with one more result."""
+    def with_result(self, result: StageResult) -> "Record":
+        """Return the record with one more result."""
         return self.model_copy(update={"results": (*self.results, result)})
 
     def result(self, stage: str) -> StageResult | None:
-        """What a stage said, if it ran."""
+        """Return the result of a stage, or None if it did not run."""
         return next((r for r in self.results if r.stage == stage), None)
 
     @property
     def compiled(self) -> CompileFacts | None:
-        """What the compiler said, where it was asked."""
+        """Facts of the compile stage, or None."""
         return self._facts("compile", CompileFacts)
 
     @property
     def checked(self) -> CheckFacts | None:
-        """What was checked, where anything was."""
+        """Facts of the check stage, or None."""
         return self._facts("check", CheckFacts)
 
     @property
     def timing(self) -> TimingFacts | None:
-        """The times, where it was timed."""
+        """Facts of the timing stage, or None."""
         return self._facts("timing", TimingFacts)
 
     def _facts(self, stage: str, kind: type[F]) -> F | None:

@@ -1,4 +1,4 @@
-"""A run of the search: what it was asked, how it stands, what its models cost and what it learned. Knows no archive."""
+"""Runs of a search: settings, state, costs of models and lessons."""
 
 import shlex
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"  # a run's name is part of file name
 
 
 class RunState(StrEnum):
-    """How a run stands. One that a kill ended still says running; it goes on with `--resume`."""
+    """State of a run. A killed run still says `running`; `--resume` continues it."""
 
     RUNNING = "running"
     WAITING = "waiting"  # for somebody who goes on with `ask` and `tell`; `why` says for what
@@ -29,7 +29,7 @@ class RunState(StrEnum):
 
 
 class Run(Model):
-    """One search for a kernel, with everything that is needed to go on with it."""
+    """One search for a kernel, with all settings that resuming it needs."""
 
     name: str = Field(pattern=NAME)
     target: str  # the task as it was typed
@@ -47,12 +47,12 @@ class Run(Model):
 
     @property
     def waits(self) -> bool:
-        """Whether `ask` and `tell` go on with it; older archives have such runs as running."""
+        """Whether the run waits for `ask` or `tell`."""
         return self.state is RunState.WAITING or (self.state is RunState.RUNNING and "who" in self.settings)
 
     @property
     def stands(self) -> str:
-        """The state and why, in words that hold whether or not a process is at work on it."""
+        """The state and its reason, as a phrase."""
         if self.waits:
             return f"waiting for {self.why or ANSWERS}"
         if self.state is RunState.RUNNING:
@@ -61,7 +61,7 @@ class Run(Model):
 
     @property
     def go_on(self) -> str:
-        """The command that goes on with it."""
+        """The command that continues the run."""
         if not self.waits:
             words = ["optimize", self.target, "--run", self.name, "--resume"]
         elif self.why == ELSEWHERE:
@@ -71,14 +71,14 @@ class Run(Model):
         return shlex.join(["warpsmith", *words])
 
     def eval_command(self, record: Record, file: str) -> str:
-        """The command that evaluates a kernel of this run again, from a file with its text."""
+        """Return the command that evaluates a kernel of the run from a file."""
         words = ["warpsmith", "eval", self.target, file, "--direction", self.direction.value, "--device", self.device]
         words += ["--gpu", record.options.gpu] if record.options.gpu != USUAL_GPU else []
         return shlex.join([*words, *(f"-D{name}={value}" for name, value in sorted(record.candidate.macros.items()))])
 
 
 class ModelCall(Model):
-    """What one call of a model cost, or the sum of `calls` of them."""
+    """Cost of one model call, or the sum of `calls` of them."""
 
     model: str
     operator: str = ""
@@ -90,9 +90,9 @@ class ModelCall(Model):
 
 
 class Lesson(Model):
-    """One thing that was tried: on which task, what, and what came of it.
+    """A change that was tried on a task, and its effect.
 
-    `gain` is over the parent, or over the best kernel before it where it has none.
+    `gain` is the speedup over the parent, or over the best kernel so far if there is no parent.
     """
 
     task: str
@@ -101,7 +101,7 @@ class Lesson(Model):
     fault: str = ""
 
     def line(self, foreign: bool = False) -> str:
-        """The lesson as a line."""
+        """Return the lesson as one line; `foreign` adds the task's name."""
         where = f" (on {self.task})" if foreign else ""
         if self.gain is None:
             return f"failed: {self.what}: {self.fault}{where}"

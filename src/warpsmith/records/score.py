@@ -1,7 +1,7 @@
-"""The score of a record: one number that ranks kernels of one task, a function of the record and of nothing else.
+"""Scores: one number that ranks kernels of one task, computed from a record.
 
-A measured score is a speedup over torch's best mode, a modelled one the inverse of a time; they are different types,
-and `basis` says which scores may stand in one ranking.
+A measured score is a speedup over torch's best mode, a modelled score the inverse of a time. They are different types,
+and only scores of the same `basis` are compared.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,9 +16,9 @@ from warpsmith.records.verdict import Verdict
 
 
 class MeasuredScore(Model):
-    """The geometric mean over the timed cases of the speedup against the best baseline, and that of its bounds.
+    """Geometric mean of the speedups over the best baselines, with bounds.
 
-    Each case's interval holds with its own level, so `low` to `high` holds with 1 - cases * (1 - level) at least.
+    The interval of each case holds with its level, so `low` to `high` holds with at least 1 - cases * (1 - level).
     """
 
     kind: Literal["measured"] = "measured"
@@ -30,12 +30,12 @@ class MeasuredScore(Model):
 
     @property
     def words(self) -> str:
-        """A speedup with its interval."""
+        """The speedup with its interval, as text."""
         return f"{self.value:.3f}× ({self.low:.3f}–{self.high:.3f}) torch's best"
 
 
 class ModelledScore(Model):
-    """Calls a second by the geometric mean of the modelled times. Ranks kernels; never a claim, and has no interval."""
+    """Calls per second by the geometric mean of modelled times; ranks kernels only."""
 
     kind: Literal["modelled"] = "modelled"
     value: float
@@ -44,12 +44,12 @@ class ModelledScore(Model):
 
     @property
     def us(self) -> float:
-        """The geometric mean of the modelled times."""
+        """Geometric mean of the modelled times in µs."""
         return 1e6 / self.value
 
     @property
     def words(self) -> str:
-        """A time that was modelled."""
+        """The modelled time, as text."""
         return f"{self.us:.2f} µs modelled"
 
 
@@ -57,7 +57,7 @@ Score: TypeAlias = MeasuredScore | ModelledScore
 
 
 def score(record: Record) -> Score | None:
-    """The score of a kernel that was checked, found right and timed; None for every other record."""
+    """Return the score of a record, or None unless it passed and was timed."""
     if record.concluded is not Verdict.PASS or record.timing is None:
         return None
     return _measured(record, record.timing.seen) or _modelled(record, record.timing.seen)
@@ -86,9 +86,8 @@ def _modelled(record: Record, cases: Sequence[CaseTiming]) -> ModelledScore | No
 
 
 def _basis(record: Record, kind: str, hardware: str, cases: Iterable[CaseTiming]) -> str:
-    """What two scores must share to be compared: the task as it was, the kind of time, the GPU, its cache, the cases,
-    and where not all of torch's modes were asked for those that were.
-    """
+    """Return the hash that two comparable scores share."""
+    # Scores compare only for the same task version, kind of time, GPU, cache, cases and, if restricted, baselines.
     candidate, asked = record.candidate, [record.options.cache, ",".join(record.options.baselines)]
     shapes = sorted([case.case.name, case.case.dtype, sorted(case.case.axes.items())] for case in cases)
     return digest_json([candidate.task, candidate.direction, record.task_version, kind, hardware, shapes, asked])

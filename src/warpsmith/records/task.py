@@ -1,4 +1,4 @@
-"""A task as data: its signature, its cases, what counts as right, what it costs. Knows no torch."""
+"""Tasks as data: signatures, cases, tolerances and costs. Loads no torch."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -12,19 +12,19 @@ from warpsmith.records.model import Model
 
 
 class Direction(StrEnum):
-    """Which pass of a task a kernel implements."""
+    """The pass of a task that a kernel implements."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
 
     @classmethod
-    def named(cls, stem: str) -> "Direction":
-        """What the name of a kernel's file says; forward where it says nothing."""
+    def from_stem(cls, stem: str) -> "Direction":
+        """Return the direction that a file's stem names; forward by default."""
         return cls.BACKWARD if cls.BACKWARD in stem else cls.FORWARD
 
 
 class ArgumentKind(StrEnum):
-    """What an argument is to a kernel."""
+    """The type of a kernel's argument."""
 
     TENSOR = "tensor"
     OPTIONAL_TENSOR = "optional_tensor"
@@ -36,7 +36,7 @@ class ArgumentKind(StrEnum):
 
 
 class Role(StrEnum):
-    """Where an argument comes from, and so whether a gradient flows to it."""
+    """Origin of an argument, which decides whether it has a gradient."""
 
     INPUT = "input"
     PARAMETER = "parameter"
@@ -58,7 +58,7 @@ class Argument(Model):
 
     @property
     def multiplies(self) -> bool:
-        """Whether it is a tensor that a gradient flows to."""
+        """Whether the argument is a tensor with a gradient."""
         return self.kind in (ArgumentKind.TENSOR, ArgumentKind.OPTIONAL_TENSOR) and self.role in (
             Role.INPUT,
             Role.PARAMETER,
@@ -66,25 +66,25 @@ class Argument(Model):
 
 
 class Signature(Model):
-    """The arguments of one direction in order, and the names of the tensors it returns."""
+    """Arguments of one direction in order, and names of its results."""
 
     arguments: tuple[Argument, ...]
     results: tuple[str, ...]
 
     @property
     def is_product(self) -> bool:
-        """Whether forward can multiply tensors with each other: it takes two that a gradient flows to."""
+        """Whether forward takes two tensors with gradients, so that it can multiply them."""
         return sum(argument.multiplies for argument in self.arguments) >= PRODUCT_TENSORS
 
     @property
     def pairs_inputs(self) -> bool:
-        """Whether it can multiply inputs with each other."""
+        """Whether forward takes two inputs with gradients."""
         inputs = [one for one in self.arguments if one.multiplies and one.role is Role.INPUT]
         return len(inputs) >= PRODUCT_TENSORS
 
 
 class Group(StrEnum):
-    """What a case is for. Held-out cases are drawn from ranges with a secret seed."""
+    """Purpose of a case. Held-out cases are drawn with a secret seed."""
 
     SMOKE = "smoke"
     DEV = "dev"
@@ -96,7 +96,7 @@ MATRIX_OPERATIONS = 8  # a byte moved; a task that multiplies no matrices has 3.
 
 
 class Family(StrEnum):
-    """A distribution that inputs are drawn from; its row is in tasks/inputs/families.py."""
+    """A distribution of inputs; its row is in tasks/inputs/families.py."""
 
     NORMAL = "normal"
     UNIFORM = "uniform"
@@ -116,7 +116,7 @@ class Family(StrEnum):
 
 
 class Init(StrEnum):
-    """How parameters are drawn around their mean and spread."""
+    """A distribution of parameters around their mean and standard deviation."""
 
     DEFAULT = "default"  # mean + std * normal
     FRESH = "fresh"  # the mean everywhere: a module that was never trained
@@ -125,7 +125,7 @@ class Init(StrEnum):
 
 
 class Axis(Model):
-    """A named size, or a named number (stride, groups), and the largest value a case may give it."""
+    """A named size or number, with the largest value of a case."""
 
     name: str
     meaning: str
@@ -133,7 +133,7 @@ class Axis(Model):
 
 
 class Case(Model):
-    """One point in the space of a task: sizes, element type, and the inits and families to draw from."""
+    """One point of a task: sizes, element type, inits and families."""
 
     name: str
     group: Group
@@ -143,28 +143,30 @@ class Case(Model):
     families: tuple[Family, ...] = (Family.NORMAL,)
 
     def sizes(self, *names: str) -> tuple[int, ...]:
-        """The values of the named axes, in that order."""
+        """Return the sizes of the named axes in that order."""
         return tuple(self.axes[name] for name in names)
 
     def pick(self, values: Sequence[float]) -> float:
-        """One of the numbers, by shape and type: the same in every draw of a case, since a call that is recorded once
-        and repeated with other inputs keeps its numbers.
+        """Return one of the numbers by shape and type.
+
+        The choice is the same for every test input of a case: a captured call is replayed with other inputs and keeps
+        its numbers.
         """
         return values[crc32(self.shape.encode()) % len(values)]
 
     @property
     def shape(self) -> str:
-        """Its sizes and type, for people."""
+        """Sizes and element type as text."""
         return ", ".join([*(f"{name} = {size}" for name, size in self.axes.items()), self.dtype])
 
     @property
     def variables(self) -> dict[str, int]:
-        """What a task's formulas are written in: the axes, and the bytes of an element as `size`."""
+        """Variables of a task's formulas: the axes, and `size` for the bytes of an element."""
         return {**self.axes, "size": self.dtype.bytes}
 
 
 class Twist(StrEnum):
-    """What is done to drawn inputs, so that what a kernel remembers of other inputs shows."""
+    """A change of drawn inputs, which exposes kernels that remember other inputs."""
 
     NONE = "none"
     NUDGED = "nudged"  # one element of one tensor is another
@@ -175,12 +177,12 @@ class Twist(StrEnum):
 
     @property
     def enlarges(self) -> bool:
-        """Whether a constant is added or multiplied, so that results may be past their element type."""
+        """Whether results may exceed their element type."""
         return self in (Twist.RAISED, Twist.PEAKED, Twist.SCALED)
 
 
 class Trial(Model):
-    """One draw of inputs: a case, one of its inits, one of its families, a seed, and what is done to it."""
+    """One test input: case, init, family, seed and twist."""
 
     case: Case
     init: Init = Init.DEFAULT
@@ -190,13 +192,13 @@ class Trial(Model):
 
     @property
     def draw(self) -> str:
-        """What was drawn, in words."""
+        """The family, init and twist as text."""
         twist = "" if self.twist is Twist.NONE else f", {self.twist}"
         return f"{self.family} inputs, {self.init} parameters{twist}"
 
 
 class Reach(Model):
-    """The values an axis may take in a held-out case, both ends included, in steps of `multiple`."""
+    """Values of an axis in a held-out case: `low` to `high` in steps of `multiple`."""
 
     low: int
     high: int
@@ -204,7 +206,7 @@ class Reach(Model):
 
 
 class Heldout(Model):
-    """The ranges from which shapes are drawn when a kernel is graded."""
+    """Ranges of held-out shapes."""
 
     axes: Mapping[str, Reach]
     dtypes: tuple[Dtype, ...]
@@ -215,7 +217,10 @@ class Heldout(Model):
 
 
 class Narrower(Model):
-    """What of an error budget is narrower forward: gradients sum over other axes, and take differences of near ones."""
+    """Parts of an error budget that are narrower in forward.
+
+    Gradients sum over other axes and subtract close numbers, so backward needs the wider budget.
+    """
 
     norm_factor: float | None = Field(default=None, gt=0)
     norm_floor: Mapping[Dtype, float] = Field(default_factory=dict)  # of the element types that are named
@@ -223,7 +228,7 @@ class Narrower(Model):
 
 
 class Tolerance(Model):
-    """The error budget; the formulas stand where results are compared.
+    """The error budget; evaluation/check/compare.py has the formulas.
 
     elementwise: `factor` times the rounding of a value, of a sum of `reduction` terms, and torch's largest error
     by norm: `norm_factor` times torch's own error, or `norm_floor` times the reference's norm where that is more
@@ -236,7 +241,7 @@ class Tolerance(Model):
     forward: Narrower | None = None
 
     def of(self, direction: Direction) -> "Tolerance":
-        """The budget of one direction."""
+        """Return the error budget of one direction."""
         if self.forward is None or direction is not Direction.FORWARD:
             return self.model_copy(update={"forward": None})
         own = self.forward
@@ -249,33 +254,33 @@ class Tolerance(Model):
 
 
 class Precision(Model):
-    """What arithmetic the task lets a kernel use."""
+    """Arithmetic that a task allows."""
 
     tf32: bool = False
     fast_math: bool = False
     accumulate: Dtype = Dtype.FLOAT32
 
     def arithmetic(self, dtype: Dtype) -> str:
-        """The name of the ceiling that products of an element type are held against; TF32 stands for float32 alone."""
+        """Return the name of the arithmetic ceiling for an element type."""
         return "tf32" if self.tf32 and dtype is Dtype.FLOAT32 else dtype.value
 
 
 class WorkFormulas(Model):
-    """Formulas over the axes, with `size` the bytes of an element, for the work a direction must do."""
+    """Formulas of a direction's least work over the axes and `size`."""
 
     flops: str
     bytes: str
 
 
 class Work(Model):
-    """What one call of a case cannot do without, counted where nobody wrote formulas."""
+    """Least work of one call, counted for tasks without formulas."""
 
     flops: float = Field(ge=0)  # of products
     bytes: float = Field(ge=0)  # read and written
 
 
 class Origin(StrEnum):
-    """Whose format a task was written in."""
+    """The format that a task was written in."""
 
     SUITE = "suite"
     ROBUST_KBENCH = "robust_kbench"
@@ -284,7 +289,7 @@ class Origin(StrEnum):
 
 
 class Task(Model):
-    """A torch function to be replaced, as far as it can be said without running it."""
+    """A torch function to replace, as data."""
 
     name: str
     version: str
@@ -305,19 +310,19 @@ class Task(Model):
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The directions a kernel can be written for."""
+        """The directions that a kernel can implement."""
         return (Direction.FORWARD,) if self.backward is None else tuple(Direction)
 
     @property
     def shape_lines(self) -> tuple[str, ...]:
-        """The shapes of the cases' tensors for people; cases of the same shapes share a line."""
+        """Tensor shapes by case as lines; cases with equal shapes share a line."""
         found: dict[tuple[str, ...], list[str]] = {}
         for name, shapes in self.shapes.items():
             found.setdefault(shapes, []).append(name)
         return tuple(f"{', '.join(names)}: {' '.join(shapes)}" for shapes, names in found.items())
 
     def signature(self, direction: Direction) -> Signature:
-        """The signature of one direction; a `UsageError` where the task lacks it."""
+        """Return the signature of a direction. Raise UsageError if the task lacks it."""
         found = self.forward if direction is Direction.FORWARD else self.backward
         if found is None:
             raise UsageError(f"Task {self.name} has no {direction} direction; it has {', '.join(self.directions)}.")
@@ -325,33 +330,31 @@ class Task(Model):
 
     @property
     def multiplies_matrices(self) -> bool:
-        """Whether its results are sums of products, as its formulas say: it computes far more than it moves."""
+        """Whether the formulas say that results are sums of products."""
         if self.origin is not Origin.SUITE or not self.forward.is_product:
             return False
         works = [self.least(Direction.FORWARD, case) for case in self.group_or_first(Group.TIMING)]
         return any(one is not None and one.flops > MATRIX_OPERATIONS * one.bytes for one in works)
 
     def group(self, group: Group) -> tuple[Case, ...]:
-        """The cases written for one purpose."""
+        """Return the cases of a group."""
         return tuple(case for case in self.cases if case.group is group)
 
     def group_or_first(self, group: Group) -> tuple[Case, ...]:
-        """The cases written for one purpose; where there are none, the first of all."""
+        """Return the cases of a group, or the first case if it is empty."""
         return self.group(group) or self.cases[:1]
 
     def flops(self, direction: Direction, case: Case) -> float | None:
-        """The operations that a case cannot do without; None where the task has no formula."""
+        """Return the operations that a case needs, or None without a formula."""
         return float(evaluate_formula(self.cost[direction].flops, case.variables)) if direction in self.cost else None
 
     def bytes(self, direction: Direction, case: Case) -> float | None:
-        """The bytes that a case cannot do without, read and written; None where the task has no formula."""
+        """Return the bytes that a case must read and write, or None without a formula."""
         return float(evaluate_formula(self.cost[direction].bytes, case.variables)) if direction in self.cost else None
 
     def least(self, direction: Direction, case: Case) -> Work | None:
-        """What the roofline of a case is made of: by the formulas, else as counted; None where neither is known.
-
-        A count is of one draw of the smallest case, and so no proof: what a time is believed by are formulas alone.
-        """
+        """Return the least work of a case by formula, else as counted, or None."""
+        # A count comes from one test input of the smallest case and proves nothing: only formulas refuse a time.
         flops, moved = self.flops(direction, case), self.bytes(direction, case)
         if flops is not None and moved is not None:
             return Work(flops=flops, bytes=moved)

@@ -1,4 +1,4 @@
-"""Times as types: a measured one and a modelled one are never compared."""
+"""Measured and modelled times as different types."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from warpsmith.records.model import Model
 
 
 class ModelledTime(Model):
-    """A time computed by the virtual GPU's cost model. Never measured, never compared with a measured one."""
+    """A time from the virtual GPU's cost model, never compared with a measured time."""
 
     kind: Literal["modelled"] = "modelled"
     us: float
@@ -15,7 +15,7 @@ class ModelledTime(Model):
 
 
 class MeasuredTime(Model):
-    """A time read from a clock on a real GPU: the median and the samples' spread."""
+    """Median time on a real GPU with the interval of its samples."""
 
     kind: Literal["measured"] = "measured"
     us: float

@@ -1,4 +1,4 @@
-"""Torch's ways to run a function, as baselines are named: one row each."""
+"""Modes of torch that baselines measure, one row each."""
 
 from enum import StrEnum
 from typing import Self
@@ -7,8 +7,8 @@ from typing import Self
 class TorchMode(StrEnum):
     """A mode of torch.
 
-    The columns: name, the mode of torch.compile or "" where nothing is compiled, whether it runs under a CUDA graph of
-    ours, whether what it compiles can be prepared while others use the GPU, and whether it chooses kernels by timing.
+    The columns: name; the mode of torch.compile, or "" if nothing is compiled; whether it runs under a CUDA graph that
+    warpsmith captures; whether compilation can be prepared while others use the GPU; whether it times kernels.
     """
 
     compiler: str
@@ -29,8 +29,8 @@ class TorchMode(StrEnum):
         return one
 
     @classmethod
-    def named(cls, name: str) -> "TorchMode":
-        """Return the mode of a name that is one."""
+    def from_name(cls, name: str) -> "TorchMode":
+        """Return the mode of a known name."""
         return next(mode for mode in cls if mode == name)
 
 

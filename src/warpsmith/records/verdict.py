@@ -1,10 +1,13 @@
-"""What a stage can say of a candidate, and the closed list of reasons."""
+"""Verdicts of stages and the closed list of reasons."""
 
 from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """PASS; FAIL is the candidate's fault; QUARANTINE is too odd to believe; SKIP is not applicable; FAULT is ours."""
+    """Verdict of a stage. FAIL blames the candidate, FAULT warpsmith or the machine.
+
+    QUARANTINE: too odd to believe. SKIP: not applicable.
+    """
 
     PASS = "pass"
     FAIL = "fail"
@@ -14,7 +17,7 @@ class Verdict(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a verdict is not a plain PASS. Closed: each member is produced by at least one test."""
+    """Reason of a verdict other than PASS; a test produces each member."""
 
     # compile
     BAD_SOURCE = "bad_source"  # not UTF-8, empty, too long

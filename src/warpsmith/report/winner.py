@@ -19,8 +19,8 @@ from warpsmith.records import (
     Record,
     Run,
     SpeedComparison,
-    marked_name,
-    marked_source,
+    mark_name,
+    mark_source,
     unproven,
 )
 from warpsmith.report.page import BestKernel, CaseRow, CheckRow, Gap, Headline, Kind
@@ -199,7 +199,7 @@ def _gap_text(gap: Gap) -> str:
 def best_kernel(entry: ArchivedEvaluation, run: Run, profile: ProfileFacts | None) -> BestKernel:
     """The winner's text with the profile's lines, and the commands that grade it again."""
     record, why = entry.record, unproven(entry.record)
-    source = marked_source(record.candidate.source, why)
+    source = mark_source(record.candidate.source, why)
     return BestKernel(
         candidate=entry.candidate,
         language=record.candidate.language,
@@ -218,7 +218,7 @@ def regrading(run: Run, record: Record) -> tuple[str, ...]:
     again = ["warpsmith", "regrade", f"{run.name}.record.json", "--device", run.device]
     best = ["warpsmith", "best", run.name, "--out", file]
     if why := unproven(record):
-        file = f"{marked_name(run.name, why)}.cu"
+        file = f"{mark_name(run.name, why)}.cu"
         best.append("--unproven")
     return shlex.join(again), shlex.join(best), run.eval_command(record, file)
 

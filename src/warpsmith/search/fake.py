@@ -37,11 +37,11 @@ def fake_record(candidate: Candidate, told: float | Reason, binding: str = "dram
     if isinstance(told, Reason):
         detail = f"the fake evaluator says {told}"
         verdict = ENDS.get(told, Verdict.FAIL)
-        return record.adding(StageResult(stage="check", verdict=verdict, reason=told, detail=detail))
+        return record.with_result(StageResult(stage="check", verdict=verdict, reason=told, detail=detail))
     timing = CaseTiming(case=CASE, time=ModelledTime(us=told, gpu="fake", binding=binding), roofline=1.0 / told)
-    record = record.adding(StageResult(stage="check", verdict=Verdict.PASS, facts=CheckFacts(device="fake")))
+    record = record.with_result(StageResult(stage="check", verdict=Verdict.PASS, facts=CheckFacts(device="fake")))
     facts = TimingFacts(tier="modelled", cases=(timing,))
-    return record.adding(StageResult(stage="timing", verdict=Verdict.PASS, facts=facts))
+    return record.with_result(StageResult(stage="timing", verdict=Verdict.PASS, facts=facts))
 
 
 def fake_evaluator(clock: Clock) -> Callable[[Candidate], Record]:

@@ -20,7 +20,7 @@ def judge(candidate: Candidate, config: EvaluationConfig) -> Record:
     time.sleep(0.05 / (1 + len(candidate.source)))
     environment = Environment(device="d", hardware="h")
     record = Record(candidate=candidate, task_version="1", environment=environment, options=config.stored(7))
-    return record.adding(StageResult(stage="check", verdict=Verdict.PASS))
+    return record.with_result(StageResult(stage="check", verdict=Verdict.PASS))
 
 
 def batch(tmp_path: Path, *lines: object) -> Path:
@@ -121,7 +121,7 @@ def test_what_was_done_before_its_turn_is_not_done_again(tmp_path: Path) -> None
                 time.sleep(0.01)
             raise KeyboardInterrupt
         if len(candidate.source) == 4:
-            return judge(candidate, config).adding(StageResult(stage="timing", verdict=Verdict.FAULT))
+            return judge(candidate, config).with_result(StageResult(stage="timing", verdict=Verdict.FAULT))
         return judge(candidate, config)
 
     def noting(candidate: Candidate, config: EvaluationConfig) -> Record:

@@ -59,7 +59,7 @@ def record(verdict: Verdict, reason: Reason | None = None, stage: str = "check")
     candidate = Candidate(task="softmax", direction=Direction.FORWARD, source="x")
     empty = Record(candidate=candidate, task_version="1", environment=Environment(device="d", hardware="h"))
     first = StageResult(stage="compile", verdict=Verdict.PASS)
-    return empty.adding(first).adding(StageResult(stage=stage, verdict=verdict, reason=reason, detail="why"))
+    return empty.with_result(first).with_result(StageResult(stage=stage, verdict=verdict, reason=reason, detail="why"))
 
 
 def test_a_header_says_what_a_file_is(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_an_attack_that_passes_has_succeeded_unless_it_is_harmless_and_no_faster
     honest_us: float | None, wrong: bool
 ) -> None:
     facts = TimingFacts(tier="modelled", cases=(fake_timing(10.0),))
-    passed = record(Verdict.PASS).adding(StageResult(stage="timing", verdict=Verdict.PASS, facts=facts))
+    passed = record(Verdict.PASS).with_result(StageResult(stage="timing", verdict=Verdict.PASS, facts=facts))
     assert judged(specimen(harmless="a reason"), passed, False, honest_us).wrong is wrong
     assert judged(specimen(), passed, False, honest_us).wrong
 

@@ -106,7 +106,7 @@ def compiled(kernels: int, libraries: tuple[str, ...] = (), arch: str = "sm_90a"
     record = Record(candidate=CANDIDATE, task_version="1", environment=Environment(device="d", hardware="h"))
     resources = tuple(KernelResources(name=str(n), registers=8) for n in range(kernels))
     facts = CompileFacts(arch=arch, kernels=resources, libraries=libraries)
-    return record.adding(StageResult(stage="compile", verdict=Verdict.PASS, facts=facts))
+    return record.with_result(StageResult(stage="compile", verdict=Verdict.PASS, facts=facts))
 
 
 def captured(one: Evaluation) -> CaptureAttempt:

@@ -41,7 +41,7 @@ def one(begun):
     if word == "fault":
         detail = str(os.getpid())
         said = StageResult(stage="check", verdict=Verdict.FAULT, reason=Reason.HARNESS, detail=detail)
-        return begun.record.adding(said)
+        return begun.record.with_result(said)
     if word == "slow":
         open(rest, "w").write(str(os.getpid()))
         time.sleep(1)
@@ -54,7 +54,7 @@ def one(begun):
         time.sleep(60)
     assert prepared.wait(10)
     detail = f"{os.getpid()} {begun.seed} {begun.artifact}"
-    return begun.record.adding(StageResult(stage="timing", verdict=Verdict.PASS, detail=detail))
+    return begun.record.with_result(StageResult(stage="timing", verdict=Verdict.PASS, detail=detail))
 
 prepared = threading.Event()
 run(one, lambda: None, prepared.set)

@@ -37,7 +37,7 @@ CUT = SanitizerReport((), None, ("Unable to launch",))
 def record(virtual: Verdict | None) -> Record:
     candidate = Candidate(task="softmax", direction=Direction.FORWARD, source="x")
     empty = Record(candidate=candidate, task_version="1", environment=Environment(device="d", hardware="h"))
-    return empty if virtual is None else empty.adding(StageResult(stage="virtual", verdict=virtual, detail="d"))
+    return empty if virtual is None else empty.with_result(StageResult(stage="virtual", verdict=virtual, detail="d"))
 
 
 def test_a_search_spares_what_the_virtual_gpu_has_looked_at() -> None:

@@ -34,9 +34,9 @@ class Evaluation:
         """The direction's signature."""
         return self.task.signature(self.candidate.direction)
 
-    def adding(self, result: StageResult) -> "Evaluation":
+    def with_result(self, result: StageResult) -> "Evaluation":
         """Return the evaluation with one more stage in its record."""
-        return replace(self, record=self.record.adding(result))
+        return replace(self, record=self.record.with_result(result))
 
 
 @dataclass(frozen=True)

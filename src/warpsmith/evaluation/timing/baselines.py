@@ -142,7 +142,7 @@ def asked(target: str, task: Task, direction: Direction, case: Case, cold: bool 
 
 def uncompiled(modes: Sequence[str]) -> tuple[str, ...]:
     """Of some modes those that compile nothing; all of them when there is none."""
-    return tuple(mode for mode in modes if not TorchMode.named(mode).compiler) or tuple(modes)
+    return tuple(mode for mode in modes if not TorchMode.from_name(mode).compiler) or tuple(modes)
 
 
 def measure(host: Host, request: TorchRequest, modes: Sequence[str] = MODES) -> Baselines:
@@ -186,7 +186,7 @@ def measure_again(host: Host, request: TorchRequest, kept: Baselines) -> Baselin
 
 
 def _window(host: Host, request: TorchRequest, modes: Sequence[str]) -> Baselines:
-    replies = {mode: host.time(request.model_copy(update={"mode": TorchMode.named(mode)})) for mode in modes}
+    replies = {mode: host.time(request.model_copy(update={"mode": TorchMode.from_name(mode)})) for mode in modes}
     found = tuple(
         Baseline(mode=mode, idle_us=reply.idle_us, queued_us=reply.queued_us)
         for mode, reply in replies.items()

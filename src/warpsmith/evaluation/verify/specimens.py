@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from warpsmith.base import UsageError, read_text
-from warpsmith.records import Candidate, Model, Reason, Record, Verdict, first_wrong
+from warpsmith.records import Candidate, Model, Reason, Record, Verdict, describe_error
 
 REQUESTS, TRUTH = "requests.jsonl", "truth.jsonl"
 LIMIT_BYTES = 256 << 20
@@ -61,7 +61,7 @@ def read_candidates(folder: Path) -> list[Candidate]:
     try:
         return [Candidate.parse(line) for line in lines_of(folder / REQUESTS)]
     except ValidationError as error:
-        raise UsageError(f"{folder / REQUESTS} is no list of candidates: {first_wrong(error)}.") from None
+        raise UsageError(f"{folder / REQUESTS} is no list of candidates: {describe_error(error)}.") from None
 
 
 def read_specimens(folder: Path) -> list[LabelledKernel]:

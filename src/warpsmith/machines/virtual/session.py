@@ -311,7 +311,7 @@ def _holds(raw: Raw, poison: int) -> bool:
 
     from warpsmith.machines.worker import to_tensor
 
-    if not raw.data or Dtype.named(raw.dtype).numbers is not Numbers.ROUNDED:
+    if not raw.data or Dtype.from_name(raw.dtype).numbers is not Numbers.ROUNDED:
         return False
     tensor = to_tensor(raw)
     halves = tensor.contiguous().reshape(-1).view(torch.int16)

@@ -130,7 +130,7 @@ def _value(value: Value, placed: Placed | None) -> Iterable[bytes]:
 
 
 def _tensor(raw: Raw, placed: Placed | None) -> Iterable[bytes]:
-    dtype = Dtype.named(raw.dtype)
+    dtype = Dtype.from_name(raw.dtype)
     address = placed(raw) if placed else 0
     data = b"" if address else raw.data
     yield TENSOR.pack(dtype.dlpack_code, 8 * dtype.bytes, 1, len(raw.shape))

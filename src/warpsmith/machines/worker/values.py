@@ -23,17 +23,17 @@ class Raw:
         if 0 in self.shape:
             return 0
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
-        return (last + 1) * Dtype.named(self.dtype).bytes
+        return (last + 1) * Dtype.from_name(self.dtype).bytes
 
     @property
     def is_addressable(self) -> bool:
         """Whether torch can describe it: no product of its sizes and strides, in bytes, reaches 2^63."""
-        return fits_int64(self.shape, self.strides, Dtype.named(self.dtype).bytes)
+        return fits_int64(self.shape, self.strides, Dtype.from_name(self.dtype).bytes)
 
     @property
     def copied_bytes(self) -> int:
         """Bytes of a copy: more than it spans, where elements share memory."""
-        return prod(self.shape) * Dtype.named(self.dtype).bytes
+        return prod(self.shape) * Dtype.from_name(self.dtype).bytes
 
 
 Value: TypeAlias = Raw | tuple[Raw, ...] | list[int] | float | int | bool | None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from warpsmith.base import UsageError
 from warpsmith.languages.nvcc import HEADERS, SOURCE, unit
-from warpsmith.records import Candidate, Failure, marked_name, marked_source
+from warpsmith.records import Candidate, Failure, mark_name, mark_source
 
 
 def kernel_sources(candidate: Candidate, why: str = "") -> Mapping[str, str]:
@@ -16,10 +16,10 @@ def kernel_sources(candidate: Candidate, why: str = "") -> Mapping[str, str]:
     if isinstance(text, Failure):
         raise UsageError(f"The {candidate.direction} kernel cannot be compiled: {text.detail}")
     whole = f'#line 1 "{SOURCE}"\n{candidate.source}\n'
-    name = f"{marked_name(candidate.direction, why)}.cu"
+    name = f"{mark_name(candidate.direction, why)}.cu"
     included = text.replace(whole, f'#include "{name}"\n', 1)
     head = "// What is compiled: a header, the values that the tunables were evaluated with, the kernel.\n"
-    return {name: marked_source(candidate.source, why), f"{candidate.direction}_unit.cu": head + included}
+    return {name: mark_source(candidate.source, why), f"{candidate.direction}_unit.cu": head + included}
 
 
 def header_files() -> Mapping[str, str]:

@@ -99,7 +99,7 @@ class _Store:
             raise ValueError(f"element type '{slot.dtype}' does not exist")
         if len(slot.shape) != len(slot.strides) or len(slot.shape) > DIMS:
             raise ValueError(f"shape {slot.shape} with strides {slot.strides}")
-        dtype = TORCH[Dtype.named(slot.dtype)]
+        dtype = TORCH[Dtype.from_name(slot.dtype)]
         if not fits_int64(slot.shape, slot.strides, dtype.itemsize):
             raise ValueError("a tensor whose sizes and strides reach 2^63 bytes")
         count = slot.span * dtype.itemsize

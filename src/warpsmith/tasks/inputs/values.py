@@ -16,7 +16,7 @@ TORCH: dict[Dtype, torch.dtype] = {dtype: getattr(torch, dtype) for dtype in Dty
 
 def dtype_of(tensor: Tensor) -> Dtype:
     """Return a tensor's element type. Raise UsageError for one that no kernel can take."""
-    return Dtype.named(str(tensor.dtype).removeprefix("torch."))
+    return Dtype.from_name(str(tensor.dtype).removeprefix("torch."))
 
 
 def computable(tensor: Tensor) -> Tensor:
