@@ -10,7 +10,7 @@ import time
 from warpsmith.archive import Archive, Run
 from warpsmith.records import Direction, ModelCall, Reason, Record
 from warpsmith.records.fake import fake_candidate, fake_timing, timed_record
-from warpsmith.report import render_html, report, report_document
+from warpsmith.report import build_report, render_html, report_document
 
 LINES = [f"  out[{place}] = in[{place}] * scale + {place};  // a line of a kernel\n" for place in range(70)]
 
@@ -20,7 +20,7 @@ def main(records: int = 10_000) -> None:
     with Archive.open("sqlite://") as archive:
         fill(archive, "large", records)
         start = time.perf_counter()
-        text = render_html(report_document(report(archive, ["large"])))
+        text = render_html(report_document(build_report(archive, ["large"])))
         seconds = time.perf_counter() - start
     print(f"{records} records: {seconds:.2f} s, {len(text.encode()) / 1e6:.2f} MB")
 

@@ -4,7 +4,7 @@ import pytest
 
 from warpsmith.records import CaseTiming, Group, MeasuredTime, ModelledTime, Reason, Record, Verdict
 from warpsmith.records.fake import fake_candidate, fake_case, fake_time, timed_record
-from warpsmith.report.agreement import AgreementAnswer, agreement, same_times
+from warpsmith.report.agreement import AgreementAnswer, compare_records, time_ratios
 from warpsmith.search.fake import fake_record
 
 KERNEL = fake_candidate()
@@ -30,38 +30,38 @@ def timed(*times: MeasuredTime | ModelledTime, group: Group = Group.TIMING, hard
     ],
 )
 def test_verdicts_and_times(then: float | Reason, now: float | Reason, answer: AgreementAnswer) -> None:
-    found = agreement("k.cu", fake_record(KERNEL, then), fake_record(KERNEL, now), WITHIN)
+    found = compare_records("k.cu", fake_record(KERNEL, then), fake_record(KERNEL, now), WITHIN)
     assert found.answer is answer and found.where == "k.cu" and found.candidate == KERNEL.id
 
 
 def test_a_kernel_without_a_record_should_pass() -> None:
-    assert agreement("k.cu", None, fake_record(KERNEL, 4.0), WITHIN).answer is AgreementAnswer.AGREES
-    failed = agreement("k.cu", None, fake_record(KERNEL, Reason.CRASH), WITHIN)
+    assert compare_records("k.cu", None, fake_record(KERNEL, 4.0), WITHIN).answer is AgreementAnswer.AGREES
+    failed = compare_records("k.cu", None, fake_record(KERNEL, Reason.CRASH), WITHIN)
     assert failed.answer is AgreementAnswer.DISAGREES and failed.before is Verdict.PASS
 
 
 def test_what_was_not_checked_says_nothing() -> None:
     unchecked = fake_record(KERNEL, 4.0).model_copy(update={"results": ()})
-    assert agreement("k.cu", fake_record(KERNEL, 4.0), unchecked, WITHIN).answer is AgreementAnswer.NO_VERDICT
+    assert compare_records("k.cu", fake_record(KERNEL, 4.0), unchecked, WITHIN).answer is AgreementAnswer.NO_VERDICT
 
 
 def test_a_measured_time_is_never_compared_with_a_modelled_one() -> None:
     modelled = ModelledTime(us=2.0, gpu="H200")
-    assert same_times(timed(fake_time(4.0)), timed(modelled)) is None
-    assert same_times(timed(modelled), timed(ModelledTime(us=2.0, gpu="A100"))) is None
-    found = agreement("r.json", timed(fake_time(4.0)), timed(modelled, hardware="vgpu:H200"), WITHIN)
+    assert time_ratios(timed(fake_time(4.0)), timed(modelled)) is None
+    assert time_ratios(timed(modelled), timed(ModelledTime(us=2.0, gpu="A100"))) is None
+    found = compare_records("r.json", timed(fake_time(4.0)), timed(modelled, hardware="vgpu:H200"), WITHIN)
     assert found.answer is AgreementAnswer.AGREES and found.times is None
     assert found.notes == ("then on cuda:H200, now on vgpu:H200: times not compared",)
 
 
 def test_times_are_compared_case_by_case() -> None:
-    found = same_times(timed(fake_time(4.0), fake_time(1.0)), timed(fake_time(8.0), fake_time(2.0), fake_time(5.0)))
+    found = time_ratios(timed(fake_time(4.0), fake_time(1.0)), timed(fake_time(8.0), fake_time(2.0), fake_time(5.0)))
     assert found is not None and found.cases == 2 and found.kind == "measured" and found.ratio == pytest.approx(2.0)
 
 
 def test_held_out_shapes_and_changed_tasks_are_other_work() -> None:
     drawn = timed(fake_time(4.0), group=Group.HELDOUT)
-    assert same_times(drawn, drawn) is None
+    assert time_ratios(drawn, drawn) is None
     before, after = timed(fake_time(4.0)), timed(fake_time(4.0)).model_copy(update={"task_version": "2"})
-    assert same_times(before, after) is None
-    assert "the task has changed since" in agreement("r", before, after, WITHIN).notes
+    assert time_ratios(before, after) is None
+    assert "the task has changed since" in compare_records("r", before, after, WITHIN).notes

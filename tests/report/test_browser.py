@@ -8,7 +8,7 @@ import pytest
 from made import measured, saved, start
 
 from warpsmith.archive import Archive
-from warpsmith.report import render_html, report, report_document, suite_document, suite_page
+from warpsmith.report import build_report, render_html, report_document, suite_document, suite_page
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -33,7 +33,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     with Archive.open("sqlite://") as archive:
         names = {"saved": [saved(archive)], "measured": [measured(archive)], "empty": [start(archive, "empty")]}
         names["both"] = [*names["saved"], *names["measured"]]
-        texts = {kind: render_html(report_document(report(archive, runs))) for kind, runs in names.items()}
+        texts = {kind: render_html(report_document(build_report(archive, runs))) for kind, runs in names.items()}
         texts["suite"] = render_html(suite_document(suite_page(archive, "the archive", {"rope": ""})))
     for kind, text in texts.items():
         (folder / f"{kind}.html").write_text(text)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.archive import Archive
-from warpsmith.report import render_html, report, report_document
+from warpsmith.report import build_report, render_html, report_document
 from warpsmith.report.tree import MOST_NODES
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "report.py"
@@ -21,7 +21,7 @@ def test_ten_thousand_records_are_a_page_of_bounded_size() -> None:
     spec.loader.exec_module(benchmark)
     with Archive.open("sqlite://") as archive:
         benchmark.fill(archive, "large", RECORDS)
-        page = report(archive, ["large"])
+        page = build_report(archive, ["large"])
         text = render_html(report_document(page))
     assert len(text.encode()) <= MOST_BYTES
     assert page.runs[0].evaluations == RECORDS and len(page.runs[0].lineage) == MOST_NODES

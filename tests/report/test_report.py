@@ -15,29 +15,19 @@ from warpsmith.base import UsageError
 from warpsmith.records import HotLine, KernelProfile, Place, ProfileFacts, Record
 from warpsmith.report import (
     PROFILE,
-    Calibrated,
     ReportPage,
     RunPage,
+    build_report,
     render_html,
     render_markdown,
-    report,
     report_document,
 )
-from warpsmith.report.forest import MOST_DEPTH, Grown, grow
+from warpsmith.report.blocks import MOST_DEPTH, TreeNode, build_trees
 from warpsmith.report.page import Node
 from warpsmith.report.svg import Bar, Dot, bars_svg, progress_svg
-from warpsmith.report.tree import MOST_NODES, diff
+from warpsmith.report.tree import MOST_NODES, diff_candidates
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-CONFUSION = {
-    "verifier": "compile",
-    "caught": 9,
-    "missed": 1,
-    "alarms": 0,
-    "cleared": 5,
-    "gpu_saved_s": 77.0,
-    "extra": 1,
-}
 
 
 @pytest.fixture
@@ -47,7 +37,7 @@ def archive() -> Iterator[Archive]:
 
 
 def one(archive: Archive, name: str) -> RunPage:
-    return report(archive, [name]).runs[0]
+    return build_report(archive, [name]).runs[0]
 
 
 def test_a_measured_headline_has_its_interval_and_its_baseline(archive: Archive) -> None:
@@ -79,7 +69,7 @@ def test_a_modelled_headline_claims_nothing(archive: Archive) -> None:
 
 
 def test_modelled_times_are_called_so_in_every_view(archive: Archive) -> None:
-    made = report_document(report(archive, [saved(archive)]))
+    made = report_document(build_report(archive, [saved(archive)]))
     for line in render_markdown(made).splitlines():
         if " µs" in line and "Call:" not in line and not line.startswith(("1.", "  ")):
             assert "modelled" in line, line
@@ -129,24 +119,29 @@ def test_the_tree_leads_from_the_seed_to_the_best(archive: Archive) -> None:
 def test_a_diff_shows_macros() -> None:
     before, after = record("text\n", 1.0).candidate, record("text\n", 1.0).candidate
     after = after.model_copy(update={"macros": {"BLOCK": "512"}})
-    assert "+// compiled with -DBLOCK=512" in diff(before, after)
-    assert diff(before, before) == "the same text"
+    assert "+// compiled with -DBLOCK=512" in diff_candidates(before, after)
+    assert diff_candidates(before, before) == "the same text"
 
 
 def test_long_texts_are_cut_or_not_compared() -> None:
     short, long = record("a\n", 1.0).candidate, record("b\n" * 15_000, 1.0).candidate
-    assert diff(short, long).endswith("characters more were left out") and len(diff(short, long)) < 21_000
-    assert diff(short, record("b\n" * 150_000, 1.0).candidate).startswith("not compared: a text of 300000 characters")
+    assert (
+        diff_candidates(short, long).endswith("characters more were left out")
+        and len(diff_candidates(short, long)) < 21_000
+    )
+    assert diff_candidates(short, record("b\n" * 150_000, 1.0).candidate).startswith(
+        "not compared: a text of 300000 characters"
+    )
 
 
 def test_a_form_feed_ends_no_line(archive: Archive) -> None:
     archive.add(start(archive), record("one\ftwo\nthree\n", 12.0))
-    made = render_html(report_document(report(archive, ["measured"])))
+    made = render_html(report_document(build_report(archive, ["measured"])))
     assert "Source, 2 lines" in made and "<i>2</i>three" in made
 
 
 def test_costs_are_by_model_and_operator(archive: Archive) -> None:
-    page = report(archive, [measured(archive)])
+    page = build_report(archive, [measured(archive)])
     assert page.runs[0].usd == 1.0 and {call.model for call in page.runs[0].calls} == {"m", "n"}
     assert "| m | improve | 1 | 900 | 300 |" in render_markdown(report_document(page))
 
@@ -159,7 +154,7 @@ def test_lines_of_the_profile_are_marked_where_they_are_the_kernel_s(archive: Ar
     hot = tuple(HotLine(place=Place(file=f, line=n), share=0.5, of="stall samples", code=c) for f, n, c in lines)
     kernel = KernelProfile(name="k", launches=1, lines=hot)
     archive.note(name, PROFILE, json.loads(ProfileFacts(source="ncu", kernels=(kernel,)).text()), best.candidate)
-    page = report(archive, [name])
+    page = build_report(archive, [name])
     assert page.runs[0].best is not None and [line.place.line for line in page.runs[0].best.hot] == [2]
     assert "__global__ void k() {}<b>50% of stall samples</b>" in render_html(report_document(page))
     assert "__global__ void k() {}  // <- 50% of stall samples" in render_markdown(report_document(page))
@@ -173,7 +168,7 @@ def test_the_best_kernel_has_its_environment_and_commands(archive: Archive) -> N
 
 
 def test_the_page_carries_the_record_that_regrade_reads(archive: Archive) -> None:
-    page = report(archive, [saved(archive)])
+    page = build_report(archive, [saved(archive)])
     best = archive.best("layernorm-tuned")
     made = render_html(report_document(page))
     inside = made.partition('download="layernorm-tuned.record.json" href="data:application/json;base64,')[2]
@@ -183,7 +178,7 @@ def test_the_page_carries_the_record_that_regrade_reads(archive: Archive) -> Non
 
 
 def test_an_empty_run_is_a_page(archive: Archive) -> None:
-    page = report(archive, [start(archive)])
+    page = build_report(archive, [start(archive)])
     assert page.runs[0].headline.sentence == "No kernel was right and timed." and page.runs[0].best is None
     assert "Nothing was evaluated yet" in render_html(report_document(page)) and "--resume" in render_markdown(
         report_document(page)
@@ -192,7 +187,7 @@ def test_an_empty_run_is_a_page(archive: Archive) -> None:
 
 def test_a_run_without_a_right_kernel_says_how_they_ended(archive: Archive) -> None:
     archive.add(start(archive), record("wrong", None))
-    page = report(archive, ["measured"])
+    page = build_report(archive, ["measured"])
     assert page.runs[0].best is None and "wrong\\_value" in render_markdown(report_document(page))
     assert "wrong_value" in render_html(report_document(page))
 
@@ -201,7 +196,7 @@ def test_an_older_record_is_a_page(archive: Archive) -> None:
     start(archive)
     for path in GOLDEN.glob("*.json"):
         archive.add("measured", Record.parse(path.read_text()))
-    page = report(archive, ["measured"])
+    page = build_report(archive, ["measured"])
     assert page.runs[0].evaluations == len(list(GOLDEN.glob("*.json"))) > 0
     assert render_html(report_document(page)).endswith("</html>\n")
 
@@ -227,7 +222,7 @@ class _Tags(HTMLParser):
 
 
 def test_kernel_text_with_markup_stays_text(archive: Archive) -> None:
-    made = render_html(report_document(report(archive, [measured(archive)])))
+    made = render_html(report_document(build_report(archive, [measured(archive)])))
     tags = _Tags()
     tags.feed(made)
     assert tags.open == [] and tags.seen.count("script") == 1 and "img" not in tags.seen
@@ -235,7 +230,7 @@ def test_kernel_text_with_markup_stays_text(archive: Archive) -> None:
 
 
 def test_nothing_is_fetched(archive: Archive) -> None:
-    made = render_html(report_document(report(archive, [saved(archive)])))
+    made = render_html(report_document(build_report(archive, [saved(archive)])))
     assert "default-src 'none'" in made
     for word in ('src="http', 'href="http', "@import", "url(http"):
         assert word not in made
@@ -243,28 +238,20 @@ def test_nothing_is_fetched(archive: Archive) -> None:
 
 def test_markdown_fences_hold_backticks(archive: Archive) -> None:
     archive.add(start(archive), record("// ```\nnot the end\n", 12.0))
-    text = render_markdown(report_document(report(archive, ["measured"])))
+    text = render_markdown(report_document(build_report(archive, ["measured"])))
     assert "````\n// ```\nnot the end\n````" in text
 
 
 def test_the_json_is_the_page(archive: Archive) -> None:
-    page = report(archive, [saved(archive), measured(archive)])
+    page = build_report(archive, [saved(archive), measured(archive)])
     assert ReportPage.parse(page.text()) == page
     assert [run["run"]["name"] for run in json.loads(page.text())["runs"]] == ["layernorm-tuned", "measured"]
     assert '<nav><a href="#s0">layernorm-tuned</a>' in render_html(report_document(page))
 
 
-def test_a_calibration_is_told(archive: Archive) -> None:
-    known = Calibrated.parse(
-        json.dumps({"right": 5, "wrong": 10, "verifiers": [CONFUSION], "together": CONFUSION, "weights": {}})
-    )
-    text = render_markdown(report_document(report(archive, [measured(archive)], known)))
-    assert "10 wrong and 5 right kernels" in text and "| compile | 9 | 1 | 0 | 5 | 77 |" in text
-
-
 def test_a_run_that_is_not_there_is_usage(archive: Archive) -> None:
     with pytest.raises(UsageError, match="Did you mean measured"):
-        report(archive, [start(archive), "measurd"])
+        build_report(archive, [start(archive), "measurd"])
 
 
 def test_an_ancestor_of_itself_ends_nothing(archive: Archive) -> None:
@@ -273,21 +260,21 @@ def test_an_ancestor_of_itself_ends_nothing(archive: Archive) -> None:
     own = loop.candidate.model_copy(update={"parents": (loop.candidate.id,)})
     archive.add("measured", loop.model_copy(update={"candidate": own}))
     assert [node.candidate for node in one(archive, "measured").lineage] == [loop.candidate.id]
-    assert "★" in render_html(report_document(report(archive, ["measured"])))
+    assert "★" in render_html(report_document(build_report(archive, ["measured"])))
 
 
 def test_a_deep_chain_is_cut_and_stays_whole() -> None:
     names = [f"k{place}" for place in range(MOST_NODES)]
     nodes = [Node(candidate=name, parent=parent) for parent, name in zip(["", *names], names, strict=False)]
-    roots = grow(nodes)
+    roots = build_trees(nodes)
     assert depth(roots) == MOST_DEPTH + 1 and size(roots) == MOST_NODES
 
 
-def depth(roots: list[Grown]) -> int:
+def depth(roots: list[TreeNode]) -> int:
     return 1 + max((depth(root.children) for root in roots), default=-1) if roots else 0
 
 
-def size(roots: list[Grown]) -> int:
+def size(roots: list[TreeNode]) -> int:
     return sum(1 + size(root.children) for root in roots)
 
 

@@ -11,7 +11,7 @@ from warpsmith.base import UsageError
 from warpsmith.records import MODES, Direction, Group, Record, SpeedComparison
 from warpsmith.records.fake import fake_case
 from warpsmith.report import SuitePage, load_folder, render_html, render_markdown, suite_document, suite_page
-from warpsmith.report.winner import gap_of
+from warpsmith.report.winner import generalization_gap
 
 
 def test_rows_have_speedups_against_each_mode() -> None:
@@ -83,13 +83,13 @@ def test_a_row_has_times_limits_checks_and_the_gap(tmp_path: Path) -> None:
 def test_the_gap_is_that_of_held_out_cases_over_those_that_they_are_like(share: float) -> None:
     record = published("softmax", Direction.FORWARD, 12.0)
     timing = record.timing
-    assert timing is not None and gap_of(record).ratio == approx(0.8)
+    assert timing is not None and generalization_gap(record).ratio == approx(0.8)
     faster = timed(fake_case("large", Group.TIMING, 4096), 40.0, scale=4.0)
     near = timed(fake_case("near_large", Group.HELDOUT, 4000), 40.0 / share, scale=4.0)
     others = [one for one in timing.cases if one.case.name != "large"]
     facts = timing.model_copy(update={"cases": (*others, faster, near)})
     more = record.results[-1].model_copy(update={"facts": facts})
-    found = gap_of(record.model_copy(update={"results": (*record.results[:-1], more)}))
+    found = generalization_gap(record.model_copy(update={"results": (*record.results[:-1], more)}))
     assert found.ratio == approx(share) and found.checked == 1
 
 

@@ -172,11 +172,10 @@ def _again(published: Sequence[Published | Odd], way: Way, jobs: int) -> "Iterat
 
 def _regraded(one: Published | Odd, way: Way, grade: "Grade") -> "Agreement":
     """What a second evaluation says; a task that is not known here costs the others nothing."""
-    from warpsmith.report import unanswered
-    from warpsmith.report.agreement import agreement
+    from warpsmith.report import compare_records, without_verdict
 
     if isinstance(one, Odd):
-        return unanswered(one.where, None, one.why)
+        return without_verdict(one.where, None, one.why)
     seeds = one.record.options.seeds if one.record and way.same_seed else ()
     asked = one.candidate.model_copy(update={"task": one.target})
     try:
@@ -185,10 +184,10 @@ def _regraded(one: Published | Odd, way: Way, grade: "Grade") -> "Agreement":
             choices = choices.replace(scheme=one.record.options.scheme)
         after = grade(asked, choices, seeds[0] if seeds else None)
     except UsageError as error:
-        return unanswered(one.where, one.record, f"{error} --task names it where it has another name here.")
+        return without_verdict(one.where, one.record, f"{error} --task names it where it has another name here.")
     except HarnessError as error:  # our fault in one evaluation; the others go on
-        return unanswered(one.where, one.record, str(error)).model_copy(update={"after": Verdict.FAULT})
-    found = agreement(one.where, one.record, after, way.within)
+        return without_verdict(one.where, one.record, str(error)).model_copy(update={"after": Verdict.FAULT})
+    found = compare_records(one.where, one.record, after, way.within)
     return found.model_copy(update={"notes": (*found.notes, one.note)}) if one.note else found
 
 

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from warpsmith.base import UsageError, check_writable, read_text, shell_line, write_atomic
+from warpsmith.base import UsageError, check_writable, shell_line, write_atomic
 from warpsmith.cli._options import Json, Trust
 from warpsmith.cli._output import console, print_json
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive
-    from warpsmith.report import Calibrated, Document, ReportPage, SuitePage
-
-CALIBRATION_BYTES = 64 << 20
+    from warpsmith.report import Document, ReportPage, SuitePage
 
 
 def command(
@@ -28,13 +26,12 @@ def command(
     profile: Annotated[
         bool, typer.Option("--profile", help="Profile each run's best kernel first, and keep that.")
     ] = False,
-    calibration: Annotated[Path | None, typer.Option(help="What warpsmith calibrate --json wrote.")] = None,
     trust: Trust = False,
     as_json: Json = False,
 ) -> int:
     """Write a report, or print it as markdown when no file is named; exit code 4 when no kernel was right."""
     from warpsmith.archive import Archive
-    from warpsmith.report import report, report_document, suite_document
+    from warpsmith.report import build_report, report_document, suite_document
 
     for path in filter(None, (html, md)):
         check_writable(path)
@@ -42,12 +39,11 @@ def command(
         board = _board(names or [])
         _put(board, suite_document(board), html, md, as_json)
         return 0 if any(row.kind != "none" for row in board.rows) else 4
-    known = _calibration(calibration) if calibration else None
     with Archive.open() as archive:
         chosen = names or _latest(archive)
         if profile:
             _profile(archive, chosen, trust)
-        page = report(archive, chosen, known)
+        page = build_report(archive, chosen)
     _put(page, report_document(page), html, md, as_json)
     return 0 if any(one.best for one in page.runs) else 4
 
@@ -89,15 +85,6 @@ def _board(folders: Sequence[str]) -> "SuitePage":
         source = ", ".join(Path(folder).name for folder in folders)
         page = suite_page(archive, source, tasks, left_out, loaded=True)
     return page.model_copy(update={"command": shell_line("warpsmith", "report", "--suite", *folders)})
-
-
-def _calibration(path: Path) -> "Calibrated":
-    from warpsmith.report import Calibrated
-
-    found = Calibrated.read(read_text(path, CALIBRATION_BYTES))
-    if isinstance(found, str):
-        raise UsageError(f"{path} holds no calibration ({found}). warpsmith calibrate --json writes one.")
-    return found
 
 
 def _profile(archive: "Archive", names: Sequence[str], trust: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a second evaluation says of a first: verdicts, and times where the hardware is the same. Evaluates nothing."""
+"""Comparison of two evaluations of one kernel: verdicts, and times on equal hardware."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -19,7 +19,7 @@ SETTLED = (Verdict.PASS, Verdict.FAIL)
 
 
 class AgreementAnswer(StrEnum):
-    """Whether two evaluations say the same; one without a verdict says nothing."""
+    """Whether two evaluations agree; without a verdict, neither yes nor no."""
 
     AGREES = "agrees"
     DISAGREES = "disagrees"
@@ -27,7 +27,7 @@ class AgreementAnswer(StrEnum):
 
 
 class TimeRatios(Model):
-    """Times of the same cases, now over then: above 1 it is slower now. Both measured, or both modelled."""
+    """The geometric mean of new time over old time; above 1, the kernel is slower now."""
 
     kind: str
     ratio: float  # the geometric mean over the cases
@@ -35,9 +35,10 @@ class TimeRatios(Model):
 
 
 class Agreement(Model):
-    """One kernel that was evaluated again. A kernel without a record is published as one that passes.
+    """One kernel that was evaluated again.
 
-    What could not be evaluated again has no record, and notes say why.
+    A kernel without a published record counts as published with a pass. If the second evaluation was not possible,
+    `record` is None and `notes` say why.
     """
 
     where: str  # the file, with the line where there are several
@@ -52,10 +53,10 @@ class Agreement(Model):
     record: Record | None = None
 
 
-def agreement(where: str, before: Record | None, after: Record, within: float) -> Agreement:
-    """The answer of a second evaluation; times may differ by the share `within`."""
+def compare_records(where: str, before: Record | None, after: Record, within: float) -> Agreement:
+    """Compare a second evaluation with the first; `within` is the tolerated share between times."""
     published = Verdict.PASS if before is None else before.concluded
-    times = None if before is None else same_times(before, after)
+    times = None if before is None else time_ratios(before, after)
     candidate: Candidate = after.candidate
     return Agreement(
         where=where,
@@ -64,15 +65,15 @@ def agreement(where: str, before: Record | None, after: Record, within: float) -
         candidate=candidate.id,
         before=published,
         after=after.concluded,
-        answer=_answer(published, after.concluded, times, within),
+        answer=_decide(published, after.concluded, times, within),
         times=times,
         notes=_notes(before, after, times),
         record=after,
     )
 
 
-def unanswered(where: str, before: Record | None, why: str) -> Agreement:
-    """What is said of a line that is no record, or of one that cannot be evaluated here."""
+def without_verdict(where: str, before: Record | None, why: str) -> Agreement:
+    """Return the answer for a line that is no record or cannot be evaluated here."""
     nothing = Agreement(where=where, answer=AgreementAnswer.NO_VERDICT, notes=(why,))
     if before is None:
         return nothing
@@ -81,12 +82,12 @@ def unanswered(where: str, before: Record | None, why: str) -> Agreement:
     return nothing.model_copy(update=update)
 
 
-def same_times(before: Record, after: Record) -> TimeRatios | None:
-    """The ratio of times of one kind on one hardware over the cases that both have; None where nothing compares."""
+def time_ratios(before: Record, after: Record) -> TimeRatios | None:
+    """Return the ratio of times over the cases of both records; None if nothing is comparable."""
     if before.environment.hardware != after.environment.hardware or before.task_version != after.task_version:
         return None
-    then = {case.case.name: case for case in _timed(before)}
-    pairs = [(then[case.case.name], case) for case in _timed(after) if case.case.name in then]
+    then = {case.case.name: case for case in _timed_cases(before)}
+    pairs = [(then[case.case.name], case) for case in _timed_cases(after) if case.case.name in then]
     alike = [(old, new) for old, new in pairs if _kind(old) == _kind(new) and old.case.axes == new.case.axes]
     ratios = [new.time.us / old.time.us for old, new in alike if 0 < old.time.us < inf and 0 < new.time.us < inf]
     ratios = [ratio for ratio in ratios if 0 < ratio < inf]  # of what others publish: 1e-300 over 1e300 is 0
@@ -95,17 +96,18 @@ def same_times(before: Record, after: Record) -> TimeRatios | None:
     return TimeRatios(kind=alike[0][1].time.kind, ratio=geomean(ratios), cases=len(ratios))
 
 
-def _timed(record: Record) -> Sequence[CaseTiming]:
-    """Held-out shapes are drawn anew for every record, so their times are of other work."""
+def _timed_cases(record: Record) -> Sequence[CaseTiming]:
+    """Return the timed cases without held-out ones, whose shapes differ in every record."""
     return record.timing.seen if record.timing else ()
 
 
 def _kind(case: CaseTiming) -> tuple[str, str]:
-    """Measured, or modelled on one GPU: never one with the other."""
+    """Return whether a time is measured, or on which GPU it is modelled."""
     return case.time.kind, case.time.gpu if isinstance(case.time, ModelledTime) else ""
 
 
-def _answer(before: Verdict, after: Verdict, times: TimeRatios | None, within: float) -> AgreementAnswer:
+def _decide(before: Verdict, after: Verdict, times: TimeRatios | None, within: float) -> AgreementAnswer:
+    """Compare two verdicts and, for equal verdicts, the ratio of times."""
     if before not in SETTLED or after not in SETTLED:
         return AgreementAnswer.NO_VERDICT
     if before is not after:
@@ -115,7 +117,7 @@ def _answer(before: Verdict, after: Verdict, times: TimeRatios | None, within: f
 
 
 def _notes(before: Record | None, after: Record, times: TimeRatios | None) -> tuple[str, ...]:
-    """Why less was compared than could have been."""
+    """Return the reasons why less was compared than two records allow."""
     if before is None:
         return ("published without a record: it should pass",)
     notes = []
@@ -123,7 +125,7 @@ def _notes(before: Record | None, after: Record, times: TimeRatios | None) -> tu
         notes.append("the task has changed since")
     if before.environment.hardware != after.environment.hardware:
         notes.append(f"then on {before.environment.hardware}, now on {after.environment.hardware}: times not compared")
-    elif times is None and _timed(before):
+    elif times is None and _timed_cases(before):
         notes.append("no case was timed both times")
     stopped = after.ended
     if stopped is not None and after.concluded is not before.concluded:

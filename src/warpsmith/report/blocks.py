@@ -1,10 +1,12 @@
-"""What a document is made of. Views render these and nothing else, so text and HTML say the same."""
+"""The elements of a document. Every view renders the same elements."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from warpsmith.report.page import Node
+
+MOST_DEPTH = 40  # browsers give up at some hundred nested elements
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows of text; columns whose name stands in `numbers` are set to the right."""
+    """A table of text; columns named in `numbers` are aligned right."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -26,7 +28,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot and the sentence that says what is to be seen; `wide` ones scroll on a small screen."""
+    """A plot with its caption; a `wide` figure scrolls on a small screen."""
 
     svg: str
     caption: str
@@ -35,7 +37,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Code:
-    """Text as it is, with marks beside lines (from 1); `numbered` shows the numbers."""
+    """Literal text, with marks beside lines (from 1) and optional line numbers."""
 
     text: str
     marks: Mapping[int, str] = field(default_factory=dict)
@@ -45,7 +47,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Attachment:
-    """A file that the page carries with it."""
+    """A file that the page contains."""
 
     name: str
     text: str
@@ -53,7 +55,7 @@ class Attachment:
 
 @dataclass(frozen=True)
 class Tree:
-    """Kernels by their parents."""
+    """Kernels under their parents."""
 
     nodes: tuple[Node, ...]
 
@@ -63,7 +65,7 @@ Block: TypeAlias = Paragraph | Table | Figure | Code | Attachment | Tree
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it; `level` 1 is a run, 2 a part of it."""
+    """A heading with its blocks; level 1 is a run, level 2 a part of a run."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -72,8 +74,42 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A whole report, ready to be rendered."""
+    """A complete report, ready to be rendered."""
 
     title: str
     sections: tuple[Section, ...]
     foot: str = ""
+
+
+@dataclass
+class TreeNode:
+    """A kernel with its children, oldest first."""
+
+    node: Node
+    children: list["TreeNode"] = field(default_factory=list)
+
+
+def build_trees(nodes: Sequence[Node]) -> list[TreeNode]:
+    """Build trees from a list in which every parent precedes its children.
+
+    Below `MOST_DEPTH`, a child is placed beside its parent instead of under it.
+    """
+    known: dict[str, tuple[TreeNode, int, list[TreeNode]]] = {}  # the node, its depth, and the list that it stands in
+    roots: list[TreeNode] = []
+    for node in nodes:
+        parent = known.get(node.parent)
+        if parent is None:
+            depth, beside = 0, roots
+        elif parent[1] >= MOST_DEPTH:
+            depth, beside = parent[1], parent[2]
+        else:
+            depth, beside = parent[1] + 1, parent[0].children
+        grown = TreeNode(node)
+        beside.append(grown)
+        known[node.candidate] = (grown, depth, beside)
+    return roots
+
+
+def count_descendants(grown: TreeNode) -> int:
+    """Count the kernels below a node."""
+    return sum(1 + count_descendants(child) for child in grown.children)

@@ -1,13 +1,21 @@
-"""The leaderboard as a document: the suite in two tables, then the cases of every kernel. Knows no markup."""
+"""The leaderboard as a document: two tables of the suite, then the cases of every kernel."""
 
 from collections.abc import Iterator, Sequence
 
 from warpsmith.base import geomean, pluralize
 from warpsmith.records import MODES, SpeedComparison
 from warpsmith.report.blocks import Block, Code, Document, Paragraph, Section, Table
-from warpsmith.report.cases import case_table
+from warpsmith.report.document import case_table
 from warpsmith.report.page import SuitePage, SuiteRow
-from warpsmith.report.words import error, foot, interval, macro_words, micro, percent, speedup
+from warpsmith.report.words import (
+    format_error,
+    format_interval,
+    format_percent,
+    format_speedup,
+    format_us,
+    macro_flags,
+    page_footer,
+)
 
 SPEEDS = (
     "Speedups are measured against torch, geometric means over the timing cases: with its interval the one that "
@@ -28,14 +36,14 @@ CASES = "Times are medians, with the 5th to the 95th percentile of single calls;
 
 
 def suite_document(page: SuitePage) -> Document:
-    """The leaderboard."""
+    """Build the document of the leaderboard."""
     filled = [row for row in page.rows if row.kind != "none"]
     sections = [Section("Suite", tuple(_speeds(page, filled)), level=1)]
     if filled:
         sections.append(Section("Times, roofline, held-out shapes", (Paragraph(LIMITS), _limits(filled))))
         sections.append(Section("Times a case", (Paragraph(CASES),)))
     sections += [Section(f"{row.task} {row.direction}", tuple(_kernel(row)), level=3) for row in filled]
-    return Document("warpsmith: suite", tuple(sections), foot(page.made, page.package))
+    return Document("warpsmith: suite", tuple(sections), page_footer(page.made, page.package))
 
 
 def _speeds(page: SuitePage, filled: Sequence[SuiteRow]) -> Iterator[Block]:
@@ -43,7 +51,7 @@ def _speeds(page: SuitePage, filled: Sequence[SuiteRow]) -> Iterator[Block]:
     yield Paragraph(f"{there} in {page.source}. {SPEEDS}")
     yield from (Paragraph(text, "strong") for text in _means(filled))
     yield _speed_table(page.rows)
-    yield from (Paragraph(text) for text in _doubts(filled))
+    yield from (Paragraph(text) for text in _list_reservations(filled))
     yield from (Paragraph(text, "soft") for text in page.left_out)
     if page.command:
         yield Paragraph("Made by this command, from the records alone:")
@@ -51,27 +59,27 @@ def _speeds(page: SuitePage, filled: Sequence[SuiteRow]) -> Iterator[Block]:
 
 
 def _means(rows: Sequence[SuiteRow]) -> Iterator[str]:
-    """One number a direction."""
+    """Yield one sentence per direction with the geometric mean of all speedups."""
     for direction in dict.fromkeys(row.direction for row in rows):
         some = [row for row in rows if row.direction == direction and row.best]
         if some:
-            kernels, every = pluralize(len(some), "kernel"), all(_whole(row) for row in some)
+            kernels, every = pluralize(len(some), "kernel"), all(_is_complete(row) for row in some)
             best = "torch's best mode" if every else "the best of the modes of torch that were measured"
             mean = geomean([row.best for row in some if row.best])
             yield f"{direction}: {mean:.3f}× {best}, the geometric mean of {kernels}."
 
 
-def _whole(row: SuiteRow) -> bool:
-    """Whether it was held against every mode of torch."""
+def _is_complete(row: SuiteRow) -> bool:
+    """Return whether the kernel was compared with every mode of torch."""
     return not set(MODES) - set(row.against)
 
 
-def _doubts(rows: Sequence[SuiteRow]) -> Iterator[str]:
-    """Where torch still wins, where nothing is sure, and what was measured less well than a claim."""
+def _list_reservations(rows: Sequence[SuiteRow]) -> Iterator[str]:
+    """Yield the kernels that torch beats, that are inconclusive, or that were measured incompletely."""
     measured = [row for row in rows if row.kind == "measured"]
     slower = [row for row in measured if row.claim is SpeedComparison.SLOWER]
     unsure = [row for row in measured if row.claim is SpeedComparison.INCONCLUSIVE]
-    partly = [row for row in measured if not _whole(row)]
+    partly = [row for row in measured if not _is_complete(row)]
     search = [row for row in measured if row.tier == "search"]
     older = [row for row in measured if row.older]
     for text, which in (
@@ -97,9 +105,9 @@ def _speed_table(rows: Sequence[SuiteRow]) -> Table:
 
 
 def _speed_row(row: SuiteRow, modes: Sequence[str], modelled: bool, several: bool) -> tuple[str, ...]:
-    best = f"{interval(row.best, row.low, row.high)} {row.claim or ''}".strip()
-    torch = tuple(speedup(row.against.get(mode)) for mode in modes)
-    model = (micro(row.us) if row.kind == "modelled" else "–",) if modelled else ()
+    best = f"{format_interval(row.best, row.low, row.high)} {row.claim or ''}".strip()
+    torch = tuple(format_speedup(row.against.get(mode)) for mode in modes)
+    model = (format_us(row.us) if row.kind == "modelled" else "–",) if modelled else ()
     where = (row.environment.device if row.environment else "–",) if several else ()
     kernel = f"{row.kernel} {row.run}".strip() or row.score
     return row.task, row.direction, kernel, best, *torch, *model, *where, _date(row)
@@ -114,19 +122,19 @@ def _limits(rows: Sequence[SuiteRow]) -> Table:
 def _limit_row(row: SuiteRow) -> tuple[str, ...]:
     word = " modelled" if row.kind == "modelled" else ""
     gap = row.gap
-    show = speedup if gap and gap.unit == "speedup" else percent
+    show = format_speedup if gap and gap.unit == "speedup" else format_percent
     heldout = show(gap.heldout) if gap else "–"
     ratio = f"{gap.ratio:.2f}" if gap and gap.ratio else "–"
-    largest = f"{percent(row.largest)} {row.largest_case}".strip() if row.largest else "–"
-    times = (f"{micro(row.us)}{word}", micro(row.call_us), percent(row.roofline), largest)
+    largest = f"{format_percent(row.largest)} {row.largest_case}".strip() if row.largest else "–"
+    times = (f"{format_us(row.us)}{word}", format_us(row.call_us), format_percent(row.roofline), largest)
     return row.task, row.direction, *times, _checked(row, secret=False), _checked(row, secret=True), heldout, ratio
 
 
 def _checked(row: SuiteRow, secret: bool) -> str:
-    """How many cases of the search's own, or drawn at grading, were right, and how near its bound the worst came."""
+    """Return how many cases were right and the worst error over its bound."""
     found = [one for one in row.checks if (one.group == "heldout") is secret]
     worst = max((one.worst for one in found if one.worst is not None), default=None)
-    return f"{pluralize(sum(one.cases for one in found), 'case')}, {error(worst)}" if found else "–"
+    return f"{pluralize(sum(one.cases for one in found), 'case')}, {format_error(worst)}" if found else "–"
 
 
 def _kernel(row: SuiteRow) -> Iterator[Block]:
@@ -143,9 +151,9 @@ def _kernel(row: SuiteRow) -> Iterator[Block]:
 
 
 def _origin(row: SuiteRow) -> str:
-    """Which kernel, and where and when it was evaluated."""
+    """Return the kernel's id, and where and when it was evaluated."""
     where = row.environment
-    parts = [f"Kernel {row.kernel}", macro_words(row.macros), f"tier {row.tier}" if row.tier else ""]
+    parts = [f"Kernel {row.kernel}", macro_flags(row.macros), f"tier {row.tier}" if row.tier else ""]
     if where:
         versions = (("driver", where.driver), ("CUDA", where.toolchain), ("torch", where.torch))
         parts += [where.device, *(f"{name} {version}" for name, version in versions if version)]

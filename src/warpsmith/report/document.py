@@ -1,28 +1,37 @@
-"""The page as a document: which sections there are and what each says. Knows no markup."""
+"""The page of a report as a document: its sections and their text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from warpsmith.base import pluralize
 from warpsmith.records import Run
 from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Paragraph, Section, Table, Tree
-from warpsmith.report.cases import case_table
-from warpsmith.report.page import BestKernel, Calibrated, CaseRow, ReportPage, RunPage, StageCount
+from warpsmith.report.page import BestKernel, CaseRow, ReportPage, RunPage, StageCount
 from warpsmith.report.roofline import Mark, roofline_svg
 from warpsmith.report.svg import Bar, Dot, bars_svg, progress_svg
-from warpsmith.report.words import SHORT, error, foot, lines_of, macro_words, percent, speedup
+from warpsmith.report.words import (
+    SHORT,
+    format_error,
+    format_interval,
+    format_percent,
+    format_speedup,
+    format_us,
+    lines_of,
+    macro_flags,
+    page_footer,
+)
 
 KINDS = {"pass": "good", "fail": "bad", "quarantine": "odd", "fault": "odd"}
 MOST_BARS = 24
 
 
 def report_document(page: ReportPage) -> Document:
-    """A report on runs."""
+    """Build the document of a report on runs."""
     names = ", ".join(one.run.name for one in page.runs)
-    sections = [section for one in page.runs for section in _run(one, page.calibration)]
-    return Document(f"warpsmith: {names}", tuple(sections), foot(page.made, page.package))
+    sections = [section for one in page.runs for section in _run(one)]
+    return Document(f"warpsmith: {names}", tuple(sections), page_footer(page.made, page.package))
 
 
-def _run(page: RunPage, calibration: Calibrated | None) -> Iterator[Section]:
+def _run(page: RunPage) -> Iterator[Section]:
     yield Section(page.run.name, tuple(_head(page)), level=1)
     if page.progress.points:
         yield Section("Progress", tuple(_progress(page)))
@@ -33,7 +42,7 @@ def _run(page: RunPage, calibration: Calibrated | None) -> Iterator[Section]:
         yield Section("Roofline", tuple(_roofline(page)))
     if page.lineage:
         yield Section("Lineage", (Paragraph(_tree_words(page)), Tree(page.lineage)))
-    yield Section("Verifiers", tuple(_verifiers(page, calibration)))
+    yield Section("Verifiers", tuple(_verifiers(page)))
     yield Section("Costs", tuple(_costs(page)))
     if page.lessons:
         yield Section("Lessons", (_lessons(page),))
@@ -78,7 +87,7 @@ def _progress(page: RunPage) -> Iterator[Block]:
 
 
 def _steps(page: RunPage, paid: bool) -> Table:
-    """Each evaluation that was better than all before it; the last ones where they are many."""
+    """Return a table of the evaluations that improved on all before, the last ones if there are many."""
     unit, steps = page.progress.unit, [point for point in page.progress.points if point.better]
     rows = [
         (str(p.evaluation), *([f"{p.usd:.3f}"] if paid else []), f"{p.value:.4g}", p.kernel, p.operator) for p in steps
@@ -108,7 +117,7 @@ def _cases(page: RunPage) -> Iterator[Block]:
     yield case_table(page.cases)
     yield Figure(_case_bars(page), _bars_caption(page.cases))
     if page.checks:
-        rows = tuple((row.group, str(row.cases), str(row.calls), error(row.worst)) for row in page.checks)
+        rows = tuple((row.group, str(row.cases), str(row.calls), format_error(row.worst)) for row in page.checks)
         yield Paragraph("Results that were checked, by what the cases are for:", "soft")
         columns = ("cases for", "cases", "calls", "worst error / bound")
         yield Table(columns, rows, frozenset(columns[1:]))
@@ -117,13 +126,13 @@ def _cases(page: RunPage) -> Iterator[Block]:
 
 
 def _case_bars(page: RunPage) -> str:
-    """Speedups where they were measured, else shares of the roofline; held-out cases in another colour."""
+    """Draw measured speedups, or shares of the roofline if times are modelled; held-out cases differ in colour."""
     measured = any(case.speedup for case in page.cases)
     values = [
         (case, case.speedup.value if case.speedup else 0.0) if measured else (case, case.roofline or 0.0)
         for case in page.cases
     ]
-    show = speedup if measured else percent
+    show = format_speedup if measured else format_percent
     bars = [Bar(case.name, value, show(value), "odd" if case.group == "heldout" else "good") for case, value in values]
     return bars_svg(bars[:MOST_BARS], "cases", None if measured else 1.0)
 
@@ -159,7 +168,7 @@ def _tree_words(page: RunPage) -> str:
     )
 
 
-def _verifiers(page: RunPage, calibration: Calibrated | None) -> Iterator[Block]:
+def _verifiers(page: RunPage) -> Iterator[Block]:
     found = page.verifiers
     saved = f", about {found.saved_s:.0f} s of evaluation saved" if found.saved_s else ""
     yield Paragraph(
@@ -176,18 +185,6 @@ def _verifiers(page: RunPage, calibration: Calibrated | None) -> Iterator[Block]
             for row in page.stages
         )
         yield Table(columns, rows, frozenset(columns[1:]))
-    if calibration:
-        yield from _calibration(calibration)
-
-
-def _calibration(found: Calibrated) -> Iterator[Block]:
-    yield Paragraph(f"On the labelled corpus of {found.wrong} wrong and {found.right} right kernels:")
-    columns = ("verifier", "caught", "missed", "false alarms", "cleared", "GPU seconds saved")
-    rows = tuple(
-        (one.verifier, str(one.caught), str(one.missed), str(one.alarms), str(one.cleared), f"{one.gpu_saved_s:.0f}")
-        for one in (*found.verifiers, found.together)
-    )
-    yield Table(columns, rows, frozenset(columns[1:]))
 
 
 def _costs(page: RunPage) -> Iterator[Block]:
@@ -215,7 +212,7 @@ def _lessons(page: RunPage) -> Table:
 
 
 def _kernel(best: BestKernel) -> Iterator[Block]:
-    macros = f", compiled with {macro_words(best.macros)}" if best.macros else ""
+    macros = f", compiled with {macro_flags(best.macros)}" if best.macros else ""
     yield Paragraph(f"{best.candidate[:SHORT]}, {best.language} style{macros}.")
     if best.profile:
         yield Code(best.profile)
@@ -261,3 +258,31 @@ def _settings(page: RunPage) -> Iterator[Block]:
     rows = [*{"seed": str(run.seed), **run.settings}.items(), ("started", f"{run.started:%Y-%m-%d %H:%M:%S} UTC")]
     rows += [("finished", f"{run.finished:%Y-%m-%d %H:%M:%S} UTC")] if run.finished else []
     yield Table(("setting", "value"), tuple(rows))
+
+
+def case_table(cases: Sequence[CaseRow]) -> Table:
+    """Build a table with a row per case and a column per measured mode of torch."""
+    modes = tuple(dict.fromkeys(mode for case in cases for mode in case.baselines))
+    calls = any(case.call_us is not None for case in cases)
+    head, told = ("case", "for", "shape", "type"), ("speedup", "of roofline")
+    columns = (*head, "time", *(("call",) if calls else ()), *told, *modes, "error / bound")
+    rows = tuple(_case_row(case, modes, calls) for case in cases)
+    return Table(columns, rows, frozenset(columns[len(head) :]))
+
+
+def _case_row(case: CaseRow, modes: Sequence[str], calls: bool) -> tuple[str, ...]:
+    ratio = case.speedup
+    fast = f"{format_interval(ratio.value, ratio.low, ratio.high)} {case.claim or ''}".strip() if ratio else "–"
+    call = (format_us(case.call_us),) if calls else ()
+    torch = tuple(format_us(case.baselines.get(mode)) for mode in modes)
+    head = (case.name, case.group, case.shape, case.dtype, _case_time(case))
+    return *head, *call, fast, format_percent(case.roofline), *torch, format_error(case.error)
+
+
+def _case_time(case: CaseRow) -> str:
+    """Return the median with its spread; a modelled time has no spread."""
+    if case.kind == "modelled":
+        return f"{format_us(case.us)} modelled"
+    if case.low_us is None or case.high_us is None:
+        return format_us(case.us)
+    return f"{format_us(case.us)} ({case.low_us:.4g}–{case.high_us:.4g})"

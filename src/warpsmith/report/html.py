@@ -1,4 +1,4 @@
-"""A document as one self-contained HTML file: no network, light and dark, wide and narrow. Every text is escaped."""
+"""A document as one self-contained HTML file without network access. Every text is escaped."""
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
@@ -7,10 +7,22 @@ from html import escape
 from pathlib import Path
 
 from warpsmith.base import pluralize
-from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Paragraph, Section, Table, Tree
-from warpsmith.report.forest import Grown, count, grow
+from warpsmith.report.blocks import (
+    Attachment,
+    Block,
+    Code,
+    Document,
+    Figure,
+    Paragraph,
+    Section,
+    Table,
+    Tree,
+    TreeNode,
+    build_trees,
+    count_descendants,
+)
 from warpsmith.report.page import Node
-from warpsmith.report.words import SHORT, lines_of, macro_words
+from warpsmith.report.words import SHORT, lines_of, macro_flags
 
 STYLE = Path(__file__).parent / "style.css"
 SCRIPT = Path(__file__).parent / "script.js"
@@ -18,7 +30,7 @@ ICON = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'/>"  # else a 
 
 
 def render_html(document: Document) -> str:
-    """The whole file."""
+    """Render the complete HTML file."""
     script = SCRIPT.read_text()
     body = "\n".join(_section(place, section) for place, section in enumerate(document.sections))
     return (
@@ -32,13 +44,16 @@ def render_html(document: Document) -> str:
 
 
 def _policy(script: str) -> str:
-    """Our own script by its hash and nothing else: what a kernel's text smuggled in could not run or fetch."""
+    """Return a content policy that allows our own script alone, by its hash.
+
+    A script in a kernel's text could neither run nor load anything.
+    """
     known = b64encode(sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{known}'"
 
 
 def _contents(document: Document) -> str:
-    """Links to the runs, where there are several."""
+    """Return links to the runs; empty for a single run."""
     runs = [(place, section) for place, section in enumerate(document.sections) if section.level == 1]
     if len(runs) < 2:
         return ""
@@ -69,7 +84,7 @@ def _block(block: Block) -> str:
                 f'<p><a download="{escape(name)}" href="data:application/json;base64,{inside}">{escape(name)}</a></p>'
             )
         case Tree(nodes=nodes):
-            return f'<ul class="tree">{"".join(_branch(root) for root in grow(nodes))}</ul>'
+            return f'<ul class="tree">{"".join(_branch(root) for root in build_trees(nodes))}</ul>'
 
 
 def _table(table: Table) -> str:
@@ -96,8 +111,8 @@ def _lines(text: str, marks: Mapping[int, str]) -> Iterator[str]:
         yield f"<span{kind}><i>{place}</i>{escape(line)}{mark}\n</span>"
 
 
-def _branch(grown: Grown) -> str:
-    node, below = grown.node, count(grown)
+def _branch(grown: TreeNode) -> str:
+    node, below = grown.node, count_descendants(grown)
     inside = _diff(node) + (f"<ul>{''.join(map(_branch, grown.children))}</ul>" if grown.children else "")
     kind = "line" if node.line else "right" if node.right else "wrong"
     head = _node(node) + (f' <span class="soft">{pluralize(below, "kernel")} below</span>' if below else "")
@@ -109,7 +124,7 @@ def _branch(grown: Grown) -> str:
 def _node(node: Node) -> str:
     star = "★ " if node.line else ""
     who = " by ".join(word for word in (node.operator, node.model) if word)
-    macros = "".join(f" <code>{escape(flag)}</code>" for flag in macro_words(node.macros).split())
+    macros = "".join(f" <code>{escape(flag)}</code>" for flag in macro_flags(node.macros).split())
     born = f" · generation {node.generation}"
     return (
         f"{star}<code>{escape(node.candidate[:SHORT])}</code> {escape(who)}{born}{macros} "
@@ -118,7 +133,7 @@ def _node(node: Node) -> str:
 
 
 def _diff(node: Node) -> str:
-    """Folded; the script colours it when it is opened, and without one it is still there to be read."""
+    """Return the folded diff of a node; the script adds colours when a reader opens it."""
     if node.note:
         return f'<p class="soft">{escape(node.note)}</p>'
     if not node.diff:

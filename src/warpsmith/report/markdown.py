@@ -1,18 +1,29 @@
-"""A document as markdown; figures are their captions, the tree a list. What kernels say is fenced, never markup."""
+"""A document as markdown: figures become captions, trees become lists, and kernel text is fenced."""
 
 import re
 from collections.abc import Iterator, Mapping
 
 from warpsmith.base import escape_controls
-from warpsmith.report.blocks import Attachment, Block, Code, Document, Figure, Paragraph, Section, Table, Tree
-from warpsmith.report.forest import Grown, grow
-from warpsmith.report.words import SHORT, lines_of, macro_words
+from warpsmith.report.blocks import (
+    Attachment,
+    Block,
+    Code,
+    Document,
+    Figure,
+    Paragraph,
+    Section,
+    Table,
+    Tree,
+    TreeNode,
+    build_trees,
+)
+from warpsmith.report.words import SHORT, lines_of, macro_flags
 
 MOST_DEPTH = 12  # of the list: deeper ones stay at this depth
 
 
 def render_markdown(document: Document) -> str:
-    """The whole text."""
+    """Render the complete markdown text."""
     parts = [f"# {_plain(document.title)}", *(_section(section) for section in document.sections)]
     return escape_controls("\n\n".join([*parts, f"*{_plain(document.foot)}*"]) + "\n")
 
@@ -37,7 +48,7 @@ def _block(block: Block) -> str:
         case Attachment(name=name):
             return f"{_plain(name)}: the record, which the JSON and the HTML view of this report carry."
         case Tree(nodes=nodes):
-            return "\n".join(line for root in grow(nodes) for line in _branch(root, 0))
+            return "\n".join(line for root in build_trees(nodes) for line in _branch(root, 0))
 
 
 def _table(table: Table) -> str:
@@ -53,23 +64,23 @@ def _marked(text: str, marks: Mapping[int, str]) -> str:
     return "\n".join(f"{line}  // <- {marks[place]}" if place in marks else line for place, line in enumerate(lines, 1))
 
 
-def _branch(grown: Grown, depth: int) -> Iterator[str]:
+def _branch(grown: TreeNode, depth: int) -> Iterator[str]:
     node = grown.node
     star = "★ " if node.line else ""
     who = " by ".join(word for word in (node.operator, node.model) if word)
-    words = f"{star}`{node.candidate[:SHORT]}` {who} {macro_words(node.macros)}".rstrip()
+    words = f"{star}`{node.candidate[:SHORT]}` {who} {macro_flags(node.macros)}".rstrip()
     yield f"{'  ' * min(depth, MOST_DEPTH)}- {words}: {_plain(node.outcome)}"
     for child in grown.children:
         yield from _branch(child, depth + 1)
 
 
 def _fenced(text: str) -> str:
-    """A fence longer than any run of backticks in the text."""
+    """Fence text with more backticks than any run inside it has."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text.rstrip()}\n{fence}"
 
 
 def _plain(text: str) -> str:
-    """Text that markdown shows as it is, on one line."""
+    """Escape markdown characters and join lines."""
     return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(text.split()))

@@ -1,10 +1,10 @@
-"""The report as data: one frozen page; text, markdown, HTML and JSON are views of it. Knows no archive and no file."""
+"""The data of a report as frozen models; text, markdown, HTML and JSON are views of it."""
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from warpsmith.records import (
     Environment,
@@ -23,7 +23,7 @@ Kind = Literal["measured", "modelled", "none"]
 
 
 class Headline(Model):
-    """What the run found, in a sentence and in numbers. A modelled time has no interval and is held against nothing."""
+    """The result of a run as a sentence and as numbers. A modelled time has no interval and no baseline."""
 
     kind: Kind
     sentence: str
@@ -36,7 +36,7 @@ class Headline(Model):
 
 
 class Point(Model):
-    """One evaluation that has a score."""
+    """One evaluation with a score."""
 
     evaluation: int  # its place in the run, from 1
     usd: float  # spent up to then
@@ -47,7 +47,7 @@ class Point(Model):
 
 
 class ScoreHistory(Model):
-    """The scores of one ranking in the order of evaluation; of too many, all that were better and a share."""
+    """The scores of one ranking in evaluation order; long histories keep every improvement and a share of the rest."""
 
     kind: Kind = "none"
     unit: str = ""
@@ -56,7 +56,7 @@ class ScoreHistory(Model):
 
 
 class StageCount(Model):
-    """How many proposals or evaluations ended so."""
+    """The number of proposals or evaluations that ended at one stage for one reason."""
 
     stage: str
     verdict: str
@@ -65,7 +65,7 @@ class StageCount(Model):
 
 
 class StageRow(Model):
-    """What one stage said over the whole run, and how long it took."""
+    """Verdict counts and total seconds of one stage over a run."""
 
     stage: str
     passed: int = 0
@@ -77,12 +77,12 @@ class StageRow(Model):
 
     @property
     def seen(self) -> int:
-        """Evaluations that reached it."""
+        """Return the number of evaluations that reached the stage."""
         return self.passed + self.failed + self.quarantined + self.skipped + self.faults
 
 
 class VerifierSummary(Model):
-    """What was stopped before the hard check, what slipped through, and what that saved."""
+    """Candidates stopped before the check, candidates that failed the check, and seconds saved."""
 
     stopped: int = 0
     reached: int = 0  # came to the check
@@ -91,34 +91,8 @@ class VerifierSummary(Model):
     saved_s: float | None = None
 
 
-class Confusion(Model):
-    """One verifier on the labelled corpus, as `warpsmith calibrate --json` writes it."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    verifier: str
-    caught: int = 0
-    missed: int = 0
-    alarms: int = 0
-    cleared: int = 0
-    survivors: int = 0
-    usd: float = 0.0
-    gpu_saved_s: float = 0.0
-
-
-class Calibrated(Model):
-    """A calibration, as far as a report tells it."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    right: int
-    wrong: int
-    verifiers: tuple[Confusion, ...]
-    together: Confusion
-
-
 class Node(Model):
-    """A kernel of the lineage: where it came from, what became of it, how it differs from its parent."""
+    """A kernel of the lineage: its parents, its outcome, and its difference from the first parent."""
 
     candidate: str
     parent: str = ""
@@ -135,7 +109,7 @@ class Node(Model):
 
 
 class CaseRow(Model):
-    """One case of the best kernel: its time, torch's times, and how near the error bound it came."""
+    """One timed case of the best kernel: its time, torch's times, and its worst error over the bound."""
 
     name: str
     group: str
@@ -157,7 +131,7 @@ class CaseRow(Model):
 
 
 class CheckRow(Model):
-    """The cases of one purpose whose results were checked: calls, and the largest error over its bound."""
+    """Checked cases of one group: number of calls and worst error over the bound."""
 
     group: str
     cases: int
@@ -166,7 +140,7 @@ class CheckRow(Model):
 
 
 class Gap(Model):
-    """What the search saw against what was drawn at grading. Near 1: the gain is not of the seen shapes only."""
+    """The mean on cases that the search saw, against the mean on held-out cases."""
 
     unit: str
     seen: float | None = None
@@ -176,12 +150,12 @@ class Gap(Model):
 
     @property
     def ratio(self) -> float | None:
-        """Held-out over seen; below 1 the kernel does worse where nobody looked."""
+        """Return held-out over seen; below 1, the kernel is slower on shapes that the search never saw."""
         return self.heldout / self.seen if self.seen and self.heldout else None
 
 
 class BestKernel(Model):
-    """The winner: its text, the lines where its time goes, and how to grade it again."""
+    """The best kernel: text, lines that take most time, and commands that evaluate it again."""
 
     candidate: str
     language: str
@@ -194,7 +168,7 @@ class BestKernel(Model):
 
 
 class RunPage(Model):
-    """One run: everything that a report says of it."""
+    """Everything that a report shows of one run."""
 
     run: Run
     evaluations: int
@@ -216,16 +190,15 @@ class RunPage(Model):
 
 
 class ReportPage(Model):
-    """A report over one run or more."""
+    """A report on one or more runs."""
 
     made: datetime
     package: str
     runs: tuple[RunPage, ...]
-    calibration: Calibrated | None = None
 
 
 class SuiteRow(Model):
-    """One direction of one task: its best kernel, or none. Means are geometric, over the timing cases."""
+    """The best kernel of one task and direction, or none. Means are geometric over the timing cases."""
 
     task: str
     direction: str
@@ -255,7 +228,7 @@ class SuiteRow(Model):
 
 
 class SuitePage(Model):
-    """The leaderboard: every task by direction."""
+    """The leaderboard: one row per task and direction."""
 
     made: datetime
     package: str

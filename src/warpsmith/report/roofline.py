@@ -1,4 +1,4 @@
-"""The roofline as an SVG: ceilings as lines, the call, its kernels and the baselines as points. Light and dark."""
+"""The roofline plot as SVG: ceilings as lines; the call, its kernels and the baselines as points."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ DARK = {
 
 @dataclass(frozen=True)
 class Mark:
-    """A baseline of the same call, by its time."""
+    """A baseline of the same call, placed by its time."""
 
     name: str
     us: float
@@ -49,7 +49,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class _Point:
-    """A place on the plot with its sign and its words."""
+    """A labelled point of the plot."""
 
     kind: str
     label: str
@@ -58,7 +58,7 @@ class _Point:
 
 
 def roofline_svg(facts: ProfileFacts, marks: Sequence[Mark] = (), title: str = "") -> str:
-    """The picture; without a place for the call or a kernel, the ceilings alone."""
+    """Draw the roofline plot; without known points, draw the ceilings alone."""
     ceilings = facts.ceilings
     if ceilings is None:
         raise ValueError("a profile without ceilings has no roofline")
@@ -85,7 +85,7 @@ def _subtitle(facts: ProfileFacts, ceilings: Ceilings) -> str:
 
 @dataclass(frozen=True)
 class _Axes:
-    """Both logarithmic, from one power of ten to another."""
+    """Two logarithmic axes between powers of ten."""
 
     x0: int
     x1: int
@@ -111,16 +111,16 @@ class _Axes:
 def _points(facts: ProfileFacts, marks: Sequence[Mark]) -> Iterator[_Point]:
     if facts.time is not None and facts.place is not None:
         text = f"the call: {_time(facts.time)}, {share(facts.place.fraction)} of the roofline"
-        yield from _placed("call", f"{text}{_bound(facts.place)}", facts.place)
+        yield from _point_at("call", f"{text}{_bound(facts.place)}", facts.place)
         yield from _baselines(facts, marks)
     for kernel in sorted(facts.kernels, key=lambda one: -(one.time.us if one.time else 0.0))[:MOST_KERNELS]:
         if kernel.place is not None and kernel.time is not None:
             words = f"{short_name(kernel.name)}: {_time(kernel.time)}{_bound(kernel.place)}"
-            yield from _placed("kernel", words, kernel.place)
+            yield from _point_at("kernel", words, kernel.place)
 
 
 def _baselines(facts: ProfileFacts, marks: Sequence[Mark]) -> Iterator[_Point]:
-    """The same work in another time: the same intensity, another height."""
+    """Yield baselines: equal work in another time has equal intensity at another rate."""
     place, time = facts.place, facts.time
     if place is None or time is None or not place.intensity or not place.flops_per_s:
         return
@@ -129,7 +129,7 @@ def _baselines(facts: ProfileFacts, marks: Sequence[Mark]) -> Iterator[_Point]:
         yield _Point("mark", f"{mark.name}: {microseconds(mark.us)}", place.intensity, rate)
 
 
-def _placed(kind: str, label: str, place: RooflinePlace) -> Iterator[_Point]:
+def _point_at(kind: str, label: str, place: RooflinePlace) -> Iterator[_Point]:
     if place.intensity and place.flops_per_s:
         yield _Point(kind, label, place.intensity, place.flops_per_s)
 
@@ -161,14 +161,14 @@ def _ceilings(axes: _Axes, ceilings: Ceilings) -> Iterator[str]:
         yield from _slope(axes, ceilings.l2_bytes_per_s, top, "l2", f"L2 {scaled(ceilings.l2_bytes_per_s, 'B/s')}")
     rate = ceilings.read_bytes_per_s
     yield from _slope(axes, rate, top, "dram", f"DRAM {scaled(rate, 'B/s')}")
-    for rates, names in _flat(ceilings):
+    for rates, names in _group_rates(ceilings):
         y, start = axes.y(rates), max(axes.x(rates / rate), LEFT)
         yield f'<line x1="{start:.1f}" y1="{y:.1f}" x2="{RIGHT}" y2="{y:.1f}" class="flops line"/>'
         yield f'<text x="{RIGHT - 4}" y="{y - 5:.1f}" class="flops-text end">{names} {scaled(rates, "FLOP/s")}</text>'
 
 
-def _flat(ceilings: Ceilings) -> Iterator[tuple[float, str]]:
-    """Rates of products; those within a tenth of each other are one line."""
+def _group_rates(ceilings: Ceilings) -> Iterator[tuple[float, str]]:
+    """Yield matrix product rates; rates within 10 % of each other share a line."""
     left = sorted(ceilings.matmul_flops_per_s.items(), key=lambda pair: -pair[1])
     while left:
         near = [pair for pair in left if pair[1] > 0.9 * left[0][1]]
@@ -177,7 +177,7 @@ def _flat(ceilings: Ceilings) -> Iterator[tuple[float, str]]:
 
 
 def _slope(axes: _Axes, rate: float, top: float, kind: str, label: str) -> Iterator[str]:
-    """A line of constant bytes a second, from the edge of the plot to the highest flat ceiling."""
+    """Draw a line of constant bandwidth up to the highest compute ceiling."""
     start = max(10.0**axes.x0, 10.0**axes.y0 / rate)
     end = min(top / rate, 10.0**axes.x1)
     x1, y1, x2, y2 = axes.x(start), axes.y(start * rate), axes.x(end), axes.y(end * rate)
@@ -191,12 +191,12 @@ def _slope(axes: _Axes, rate: float, top: float, kind: str, label: str) -> Itera
 
 
 def _signs(axes: _Axes, points: Sequence[_Point]) -> Iterator[str]:
-    """Each at its place, or beside it with a line to it where another one stands; signs cover lines."""
+    """Draw the points above all lines; a point that would cover another moves right, with a line to its place."""
     taken: list[tuple[float, float]] = []
     signs: list[str] = []
     for number, point in enumerate(points, 1):
         x, y = axes.x(point.intensity), axes.y(point.flops_per_s)
-        aside = _aside(x, y, taken)
+        aside = _free_x(x, y, taken)
         taken.append((aside, y))
         signs.append(_sign(point.kind, aside, y, number))
         if aside != x:
@@ -204,8 +204,8 @@ def _signs(axes: _Axes, points: Sequence[_Point]) -> Iterator[str]:
     yield from signs
 
 
-def _aside(x: float, y: float, taken: Sequence[tuple[float, float]]) -> float:
-    """The nearest free place to the right on the same height."""
+def _free_x(x: float, y: float, taken: Sequence[tuple[float, float]]) -> float:
+    """Return the nearest free position to the right at the same height."""
     while any(abs(x - other) < NEAR and abs(y - height) < NEAR for other, height in taken):
         x += STEP
     return x

@@ -1,4 +1,4 @@
-"""The leaderboard: the best kernel of every task by direction, over an archive or a folder of records."""
+"""The leaderboard: the best kernel of every task and direction in an archive or in folders of records."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,8 +10,8 @@ from warpsmith.archive import Archive, ArchivedEvaluation
 from warpsmith.base import RECORDS_BYTES, UsageError, read_file
 from warpsmith.records import MODES, CaseTiming, Direction, MeasuredScore, Record, SpeedComparison
 from warpsmith.report.page import SuitePage, SuiteRow
-from warpsmith.report.winner import case_rows, check_rows, gap_of, headline
-from warpsmith.report.words import SHORT, mean_of, score_words
+from warpsmith.report.winner import case_rows, check_rows, generalization_gap, write_headline
+from warpsmith.report.words import SHORT, describe_score, positive_geomean
 
 Pair = tuple[str, Direction]
 NO_TASKS: Mapping[str, str] = MappingProxyType({})
@@ -25,12 +25,12 @@ def suite_page(
     *,
     loaded: bool = False,
 ) -> SuitePage:
-    """The best of each task and direction that has a record, and a row without one for every other of `tasks`.
+    """Build the leaderboard, with an empty row for each of `tasks` without a record.
 
-    `tasks` have their versions of today, so that a record of an earlier one is told. `loaded`: the archive was filled
-    from files just now, so its dates are not those of the records.
+    `tasks` maps names to present versions, so that records of earlier versions are marked. With `loaded`, the archive
+    was just filled from files, and its dates are not those of the records.
     """
-    last = {(entry.task, entry.direction): _ended(entry) for entry in archive.records()}
+    last = {(entry.task, entry.direction): _describe_end(entry) for entry in archive.records()}
     named = {(task, direction) for task in tasks for direction in Direction}
     order = {direction: place for place, direction in enumerate(Direction)}
     pairs = sorted(named | set(last), key=lambda pair: (pair[0], order[pair[1]]))
@@ -40,7 +40,7 @@ def suite_page(
 
 
 def load_folder(archive: Archive, folder: Path) -> list[str]:
-    """Add every record of the folder's .jsonl and .json files; what is no record is told, never dropped in silence."""
+    """Add every record of a folder's .jsonl and .json files. Return a sentence for each file with unreadable lines."""
     if not folder.is_dir():
         raise UsageError(f"Folder {folder} does not exist. Name one that holds records as .jsonl or .json files.")
     paths = sorted((*folder.rglob("*.jsonl"), *folder.rglob("*.json")))
@@ -51,7 +51,7 @@ def load_folder(archive: Archive, folder: Path) -> list[str]:
 
 
 def _load(archive: Archive, path: Path) -> str:
-    """Add one file; a sentence when some of its lines are no records."""
+    """Add one file. Return a sentence if some of its lines are no records."""
     raw = read_file(path, RECORDS_BYTES)
     lines = [line.strip() for line in raw.removesuffix(b"\n").split(b"\n")] if path.suffix == ".jsonl" else [raw]
     bad = 0
@@ -64,8 +64,8 @@ def _load(archive: Archive, path: Path) -> str:
     return f"{path.name}: {bad} of {len(lines)} lines hold no record and were passed over." if bad else ""
 
 
-def _ended(entry: ArchivedEvaluation) -> str:
-    """What a record without a score says."""
+def _describe_end(entry: ArchivedEvaluation) -> str:
+    """Return how a record without a score ended."""
     reason = f" ({entry.reason})" if entry.reason else ""
     return f"{entry.verdict} at {entry.stage}{reason}" if entry.stage else entry.verdict.value
 
@@ -92,8 +92,8 @@ def _filled(entry: ArchivedEvaluation, version: str, created: datetime | None) -
         kernel=entry.candidate[:SHORT],
         macros=record.candidate.macros,
         run=entry.run,
-        score=score_words(score),
-        sentence=headline(entry, None).sentence,
+        score=describe_score(score),
+        sentence=write_headline(entry, None).sentence,
         against={mode: mean for mode in MODES if (mean := _against(cases, mode)) is not None},
         best=measured.value if measured else None,
         low=measured.low if measured else None,
@@ -101,13 +101,13 @@ def _filled(entry: ArchivedEvaluation, version: str, created: datetime | None) -
         claim=SpeedComparison.of(measured.low, measured.high) if measured else None,
         tier=record.timing.tier if record.timing else "",
         older=version not in ("", record.task_version),
-        us=mean_of(one.time.us for one in cases),
-        call_us=mean_of(one.call.us for one in cases if one.call),
-        roofline=mean_of(one.roofline for one in cases if one.roofline),
+        us=positive_geomean(one.time.us for one in cases),
+        call_us=positive_geomean(one.call.us for one in cases if one.call),
+        roofline=positive_geomean(one.roofline for one in cases if one.roofline),
         largest=largest.roofline if largest else None,
         largest_case=largest.case.name if largest else "",
         checks=check_rows(record),
-        gap=gap_of(record),
+        gap=generalization_gap(record),
         cases=case_rows(record),
         environment=record.environment,
         date=record.environment.when or created,
@@ -115,6 +115,6 @@ def _filled(entry: ArchivedEvaluation, version: str, created: datetime | None) -
 
 
 def _against(cases: Sequence[CaseTiming], mode: str) -> float | None:
-    """The mean speedup against one mode of torch, where every case has its time."""
+    """Return the mean speedup against one mode of torch; None unless every case has its time."""
     ratios = [one.baselines[mode].us / one.time.us for one in cases if mode in one.baselines and one.time.us]
-    return mean_of(ratios) if ratios and len(ratios) == len(cases) else None
+    return positive_geomean(ratios) if ratios and len(ratios) == len(cases) else None

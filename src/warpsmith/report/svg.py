@@ -1,4 +1,4 @@
-"""Small plots as inline SVG: points with the best so far, and bars. Colours are classes of the page's style."""
+"""Small plots as inline SVG: score charts and bars. Colours are classes of the page's style sheet."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ LABEL_CHARACTERS = 23
 
 @dataclass(frozen=True)
 class Dot:
-    """A point with what it is in words; `better` ones are joined by the line of the best so far."""
+    """A point with its tooltip; `better` points are joined by the line of the best so far."""
 
     x: float
     y: float
@@ -24,7 +24,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar with its name, its length, the number as text, and its kind (good, bad, odd, plain)."""
+    """A bar with its name, length, number as text, and kind (good, bad, odd, plain)."""
 
     name: str
     value: float
@@ -34,7 +34,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to places, linear or logarithmic."""
+    """A linear or logarithmic map from values to positions."""
 
     low: float
     high: float
@@ -43,17 +43,17 @@ class Scale:
     end: float
 
     def at(self, value: float) -> float:
-        """The place of a value."""
+        """Return the position of a value."""
         low, high, here = (log10(v) if self.log else v for v in (self.low, self.high, value))
         return self.start + (here - low) / ((high - low) or 1.0) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """A handful of round values in the range."""
+        """Return a few round values inside the range."""
         return _log_ticks(self.low, self.high) if self.log else _linear_ticks(self.low, self.high)
 
 
 def progress_svg(dots: Sequence[Dot], x_label: str, y_label: str) -> str:
-    """Every score as a point, the best so far as a line; the words of a point stand in its tooltip."""
+    """Draw every score as a point and the best so far as a line; each point has a tooltip."""
     x = _scale([dot.x for dot in dots], LEFT, RIGHT, zero=True)
     y = _scale([dot.y for dot in dots], BOTTOM, TOP)
     parts = [*_axes(x, y, x_label, y_label), _best_line(dots, x, y)]
@@ -65,13 +65,13 @@ def progress_svg(dots: Sequence[Dot], x_label: str, y_label: str) -> str:
 
 
 def bars_svg(bars: Sequence[Bar], label: str, most: float | None = None) -> str:
-    """Horizontal bars from zero; `most` is the value of a full one."""
+    """Draw horizontal bars from zero; `most` is the value of a full bar."""
     full = most or max((bar.value for bar in bars), default=1.0) or 1.0
     parts: list[str] = []
     for place, bar in enumerate(bars):
         y = 8 + place * BAR
         length = max(1.0, min(bar.value / full, 1.0) * (BAR_RIGHT - BAR_LEFT))
-        parts.append(f'<text x="{BAR_LEFT - 8}" y="{y + 13}" class="w-label w-end">{escape(_cut(bar.name))}</text>')
+        parts.append(f'<text x="{BAR_LEFT - 8}" y="{y + 13}" class="w-label w-end">{escape(_shorten(bar.name))}</text>')
         size = f'x="{BAR_LEFT}" y="{y}" width="{length:.1f}" height="17" rx="2"'
         parts.append(f'<rect {size} class="w-{bar.kind}"><title>{escape(f"{bar.name}: {bar.text}")}</title></rect>')
         parts.append(f'<text x="{BAR_LEFT + length + 6:.1f}" y="{y + 13}" class="w-label">{escape(bar.text)}</text>')
@@ -79,7 +79,7 @@ def bars_svg(bars: Sequence[Bar], label: str, most: float | None = None) -> str:
 
 
 def _best_line(dots: Sequence[Dot], x: Scale, y: Scale) -> str:
-    """Steps: what was best stays so until something better comes, and to the end."""
+    """Return the path of the best score so far, as steps to the last evaluation."""
     best = [dot for dot in dots if dot.better]
     if not best:
         return ""
@@ -129,7 +129,7 @@ def _number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= LABEL_CHARACTERS else f"{text[: LABEL_CHARACTERS - 1]}…"
 
 

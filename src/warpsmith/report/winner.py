@@ -1,4 +1,4 @@
-"""The best kernel of a run: the headline with its interval, the times a case, the generalization gap, its text."""
+"""The best kernel of a run: headline, times by case, generalization gap, text."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from warpsmith.records import (
     unproven,
 )
 from warpsmith.report.page import BestKernel, CaseRow, CheckRow, Gap, Headline, Kind
-from warpsmith.report.words import lines_of, mean_of, micro, percent, shape_words, speedup
+from warpsmith.report.words import describe_shape, format_percent, format_speedup, format_us, lines_of, positive_geomean
 from warpsmith.tasks.inputs import NEAR
 
 CLAIMS = {
@@ -34,37 +34,37 @@ CLAIMS = {
 }
 
 
-def headline(entry: ArchivedEvaluation | None, gain: float | None) -> Headline:
-    """What was found, held against what, how surely. Nothing right is a headline too."""
+def write_headline(entry: ArchivedEvaluation | None, gain: float | None) -> Headline:
+    """Write the result, its baseline and its interval; say so if no kernel was right."""
     score = entry.score if entry else None
     if entry is None or score is None:
         return Headline(kind="none", sentence="No kernel was right and timed.")
     if isinstance(score, ModelledScore):
-        return _modelled(entry, score, gain)
-    return _measured(entry, score, gain)
+        return _modelled_headline(entry, score, gain)
+    return _measured_headline(entry, score, gain)
 
 
-def _modelled(entry: ArchivedEvaluation, score: ModelledScore, gain: float | None) -> Headline:
-    than = f", {speedup(gain)} the speed of the kernel it began with" if gain else ""
+def _modelled_headline(entry: ArchivedEvaluation, score: ModelledScore, gain: float | None) -> Headline:
+    than = f", {format_speedup(gain)} the speed of the kernel it began with" if gain else ""
     text = (
-        f"{micro(score.us)} modelled (never measured) for {entry.task} {entry.direction}, the geometric mean over "
+        f"{format_us(score.us)} modelled (never measured) for {entry.task} {entry.direction}, the geometric mean over "
         f"{pluralize(score.cases, 'case')}{than}. Modelled times rank kernels; they claim no speedup over torch."
-        f"{_doubt(entry.record)}"
+        f"{_reservation(entry.record)}"
     )
     return Headline(kind="modelled", sentence=text, value=score.us, against="", gain=gain)
 
 
-def _measured(entry: ArchivedEvaluation, score: MeasuredScore, gain: float | None) -> Headline:
+def _measured_headline(entry: ArchivedEvaluation, score: MeasuredScore, gain: float | None) -> Headline:
     cases = entry.record.timing.seen if entry.record.timing else ()
     against = _against(cases)
     level = max((one.speedup.level for one in cases if one.speedup), default=None)
-    than = f"; {speedup(gain)} the speed of the kernel it began with" if gain else ""
+    than = f"; {format_speedup(gain)} the speed of the kernel it began with" if gain else ""
     sure = f"{level:.1%} interval a case" if level else "interval"
     claim = CLAIMS[SpeedComparison.of(score.low, score.high)]
     text = (
         f"{score.value:.3f}× ({score.low:.3f}–{score.high:.3f}, {sure}): {claim} {against} "
         f"for {entry.task} {entry.direction} on {entry.record.environment.device} over "
-        f"{pluralize(score.cases, 'case')}{than}.{_doubt(entry.record)}"
+        f"{pluralize(score.cases, 'case')}{than}.{_reservation(entry.record)}"
     )
     return Headline(
         kind="measured",
@@ -79,7 +79,7 @@ def _measured(entry: ArchivedEvaluation, score: MeasuredScore, gain: float | Non
 
 
 def _against(cases: Sequence[CaseTiming]) -> str:
-    """The modes that were the best of a case; and those that nobody measured, since one of them may be faster."""
+    """Return the modes that were best in some case, and those that were not measured."""
     best = ", ".join(sorted({one.best for one in cases if one.best})) or "not said which"
     missing = [mode for mode in MODES if any(mode not in one.baselines for one in cases)]
     if not missing:
@@ -87,22 +87,22 @@ def _against(cases: Sequence[CaseTiming]) -> str:
     return f"the best of torch's modes that were measured ({best}; without {', '.join(missing)})"
 
 
-def _doubt(record: Record) -> str:
+def _reservation(record: Record) -> str:
     if record.timing and record.timing.tier == "search":
         return " Measured as a search does, against baselines that may be of another hour; --claim settles it."
     why = unproven(record)
     return f" Unproven: {why}." if why else ""
 
 
-def _timings(record: Record) -> Sequence[CaseTiming]:
-    """The timed cases of a record."""
+def _timed_cases(record: Record) -> Sequence[CaseTiming]:
+    """Return the timed cases of a record."""
     return record.timing.cases if record.timing else ()
 
 
 def case_rows(record: Record) -> tuple[CaseRow, ...]:
-    """Every case that was timed."""
-    errors = _errors(record)
-    return tuple(_case(one, errors.get(one.case.name)) for one in _timings(record))
+    """Return a row for every timed case."""
+    errors = _worst_errors(record)
+    return tuple(_case(one, errors.get(one.case.name)) for one in _timed_cases(record))
 
 
 def _case(one: CaseTiming, error: float | None) -> CaseRow:
@@ -111,7 +111,7 @@ def _case(one: CaseTiming, error: float | None) -> CaseRow:
     return CaseRow(
         name=one.case.name,
         group=one.case.group.value,
-        shape=shape_words(one.case),
+        shape=describe_shape(one.case),
         dtype=one.case.dtype.value,
         kind=kind,
         us=one.time.us,
@@ -129,38 +129,41 @@ def _case(one: CaseTiming, error: float | None) -> CaseRow:
     )
 
 
-def _errors(record: Record) -> dict[str, float]:
+def _worst_errors(record: Record) -> dict[str, float]:
     return {one.case.name: one.worst for one in _checked(record) if one.worst is not None}
 
 
 def _checked(record: Record) -> Sequence[CaseCheck]:
-    """The checked cases of a record."""
+    """Return the checked cases of a record."""
     return record.checked.cases if record.checked else ()
 
 
 def check_rows(record: Record) -> tuple[CheckRow, ...]:
-    """What was checked, by purpose."""
+    """Return a row per group of checked cases."""
     cases = _checked(record)
     groups = dict.fromkeys(one.case.group for one in cases)
-    return tuple(_checks(group.value, [one for one in cases if one.case.group is group]) for group in groups)
+    return tuple(_check_row(group.value, [one for one in cases if one.case.group is group]) for group in groups)
 
 
-def _checks(group: str, cases: Sequence[CaseCheck]) -> CheckRow:
+def _check_row(group: str, cases: Sequence[CaseCheck]) -> CheckRow:
     worst = max((one.worst for one in cases if one.worst is not None), default=None)
     return CheckRow(group=group, cases=len(cases), calls=sum(one.calls for one in cases), worst=worst)
 
 
-def gap_of(record: Record) -> Gap:
-    """Seen against held-out: by speedup where it was measured, else by the share of the roofline."""
+def generalization_gap(record: Record) -> Gap:
+    """Compare seen with held-out cases by measured speedup, or else by share of the roofline."""
     secret = sum(one.case.group is Group.HELDOUT for one in _checked(record))
-    unit, seen, heldout = _sides(_timings(record))
+    unit, seen, heldout = _means_by_group(_timed_cases(record))
     gap = Gap(unit=unit, seen=seen, heldout=heldout, checked=secret)
-    return gap.model_copy(update={"sentence": _gap_text(gap)})
+    return gap.model_copy(update={"sentence": _describe_gap(gap)})
 
 
-def _sides(every: Sequence[CaseTiming]) -> tuple[str, float | None, float | None]:
-    """Held-out shapes are new each time and meet fewer modes of torch: both sides by the modes that all have."""
-    cases = _alike(every)
+def _means_by_group(every: Sequence[CaseTiming]) -> tuple[str, float | None, float | None]:
+    """Return the unit and the means of seen and held-out cases.
+
+    Held-out shapes are measured against fewer modes of torch, so both means use the modes that all cases have.
+    """
+    cases = _comparable_cases(every)
     shared = [mode for mode in MODES if cases and all(mode in one.baselines for one in cases)]
     fast = [
         (one.case.group is Group.HELDOUT, min(one.baselines[mode].us for mode in shared) / one.time.us)
@@ -169,13 +172,17 @@ def _sides(every: Sequence[CaseTiming]) -> tuple[str, float | None, float | None
     ]
     limits = [(one.case.group is Group.HELDOUT, one.roofline) for one in cases if one.roofline]
     unit, values = ("speedup", fast) if fast else ("share of the roofline", limits)
-    return unit, mean_of(v for secret, v in values if not secret), mean_of(v for secret, v in values if secret)
+    return (
+        unit,
+        positive_geomean(v for secret, v in values if not secret),
+        positive_geomean(v for secret, v in values if secret),
+    )
 
 
-def _alike(every: Sequence[CaseTiming]) -> Sequence[CaseTiming]:
-    """Where held-out shapes are like a timing case but for their sizes, those and the cases that they are like.
+def _comparable_cases(every: Sequence[CaseTiming]) -> Sequence[CaseTiming]:
+    """Return the held-out cases near a timing case with those timing cases; all cases if there are none near.
 
-    Of a few numbers many a kernel is many times faster, and that is no gap in generalization.
+    Tiny shapes can be many times faster than torch, which says nothing about generalization.
     """
     near = [one for one in every if one.case.group is Group.HELDOUT and one.case.name.startswith(NEAR)]
     like = {one.case.name.removeprefix(NEAR) for one in near}
@@ -183,13 +190,13 @@ def _alike(every: Sequence[CaseTiming]) -> Sequence[CaseTiming]:
     return [*pairs, *near] if near else every
 
 
-def _gap_text(gap: Gap) -> str:
+def _describe_gap(gap: Gap) -> str:
     right = f"Results were right on {pluralize(gap.checked, 'held-out case')}, drawn at grading from a secret seed."
     if not gap.checked:
         right = "No held-out case was checked."
     if gap.seen is None or gap.heldout is None or gap.ratio is None:
         return f"{right} Held-out shapes were not timed, so the gap in speed is not known."
-    show = speedup if gap.unit == "speedup" else percent
+    show = format_speedup if gap.unit == "speedup" else format_percent
     return (
         f"{right} Geometric mean of the {gap.unit}: {show(gap.seen)} on cases that the search saw, "
         f"{show(gap.heldout)} on shapes that it did not; held-out over seen {gap.ratio:.2f}."
@@ -197,7 +204,7 @@ def _gap_text(gap: Gap) -> str:
 
 
 def best_kernel(entry: ArchivedEvaluation, run: Run, profile: ProfileFacts | None) -> BestKernel:
-    """The winner's text with the profile's lines, and the commands that grade it again."""
+    """Return the best kernel's text with profiled lines, and commands that evaluate it again."""
     record, why = entry.record, unproven(entry.record)
     source = mark_source(record.candidate.source, why)
     return BestKernel(
@@ -205,15 +212,15 @@ def best_kernel(entry: ArchivedEvaluation, run: Run, profile: ProfileFacts | Non
         language=record.candidate.language,
         macros=record.candidate.macros,
         source=source,
-        hot=tuple(_hot(profile, record.candidate.source, 1 if why else 0)) if profile else (),
+        hot=tuple(_hot_lines(profile, record.candidate.source, 1 if why else 0)) if profile else (),
         profile=profile_digest(profile) if profile else "",
-        commands=regrading(run, record),
+        commands=regrade_commands(run, record),
         record=record,
     )
 
 
-def regrading(run: Run, record: Record) -> tuple[str, ...]:
-    """From the record that the page carries; or from the archive, as a file of its own."""
+def regrade_commands(run: Run, record: Record) -> tuple[str, ...]:
+    """Return the commands that evaluate a kernel again, from the page's record or from the archive."""
     file = f"{run.name}.cu"
     again = ["warpsmith", "regrade", f"{run.name}.record.json", "--device", run.device]
     best = ["warpsmith", "best", run.name, "--out", file]
@@ -223,8 +230,8 @@ def regrading(run: Run, record: Record) -> tuple[str, ...]:
     return shlex.join(again), shlex.join(best), run.eval_command(record, file)
 
 
-def _hot(profile: ProfileFacts, source: str, shift: int) -> Iterator[HotLine]:
-    """The profile's lines that are lines of this text, which is shown below a few more; those of a header are not."""
+def _hot_lines(profile: ProfileFacts, source: str, shift: int) -> Iterator[HotLine]:
+    """Yield profiled lines of this text, shifted by an added first line; lines of headers are left out."""
     lines = lines_of(source)
     for hot in (line for kernel in profile.kernels for line in kernel.lines):
         if 0 < hot.place.line <= len(lines) and hot.code.strip() in lines[hot.place.line - 1]:

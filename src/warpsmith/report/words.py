@@ -1,4 +1,4 @@
-"""Numbers and scores as the report says them. A modelled time is called modelled wherever it stands."""
+"""Numbers and scores as text. A modelled time is always marked as modelled."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -9,63 +9,63 @@ from warpsmith.records import Case, MeasuredScore, Score
 SHORT = 12  # digits of an id that are shown
 
 
-def speedup(value: float | None) -> str:
-    """A ratio of times."""
+def format_speedup(value: float | None) -> str:
+    """Format a ratio of times."""
     return "–" if value is None else f"{value:.3g}×"
 
 
-def micro(value: float | None) -> str:
-    """A time in µs."""
+def format_us(value: float | None) -> str:
+    """Format a time in µs."""
     return "–" if value is None else f"{value:.4g} µs"
 
 
-def interval(value: float | None, low: float | None, high: float | None) -> str:
-    """A ratio of times with its bounds."""
+def format_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """Format a ratio of times with its bounds."""
     if value is None or low is None or high is None:
         return "–"
     return f"{value:.3f}× ({low:.3f}–{high:.3f})"
 
 
-def percent(value: float | None) -> str:
-    """A share."""
+def format_percent(value: float | None) -> str:
+    """Format a share."""
     return "–" if value is None else f"{value:.0%}"
 
 
-def error(value: float | None) -> str:
-    """An error over its bound."""
+def format_error(value: float | None) -> str:
+    """Format an error over its bound."""
     return "–" if value is None else f"{value:.2g}"
 
 
-def foot(made: datetime, package: str) -> str:
-    """When and by what a page was made."""
+def page_footer(made: datetime, package: str) -> str:
+    """Return when and by which version a page was made."""
     return f"made {made:%Y-%m-%d %H:%M} UTC by warpsmith {package}"
 
 
-def score_words(score: Score | None) -> str:
-    """A speedup with its interval, or a modelled time."""
+def describe_score(score: Score | None) -> str:
+    """Format a speedup with its interval, or a modelled time."""
     if score is None:
         return "–"
     if isinstance(score, MeasuredScore):
-        return interval(score.value, score.low, score.high)
+        return format_interval(score.value, score.low, score.high)
     return f"{score.us:.4g} µs modelled"
 
 
-def macro_words(macros: Mapping[str, str]) -> str:
-    """Macros as a compiler's flags."""
+def macro_flags(macros: Mapping[str, str]) -> str:
+    """Format macros as compiler flags."""
     return " ".join(f"-D{name}={value}" for name, value in sorted(macros.items()))
 
 
-def shape_words(case: Case) -> str:
-    """The axes of a case."""
+def describe_shape(case: Case) -> str:
+    """Format the axes of a case."""
     return " ".join(f"{name}={value}" for name, value in case.axes.items())
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines as a compiler counts them; Python's own `splitlines` also ends one at a form feed."""
+    """Split lines as a compiler does; Python's `splitlines` also splits at a form feed."""
     return text.removesuffix("\n").split("\n")
 
 
-def mean_of(values: Iterable[float]) -> float | None:
-    """The geometric mean of those above zero; None of nothing."""
+def positive_geomean(values: Iterable[float]) -> float | None:
+    """Return the geometric mean of the values above zero; None without any."""
     positive = [value for value in values if value > 0]
     return geomean(positive) if positive else None

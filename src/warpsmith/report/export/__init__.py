@@ -1,4 +1,4 @@
-"""Packages that a user installs: a kernel as a PyTorch operator."""
+"""Installable Python packages that contain a kernel as a PyTorch operator."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The text of an exported package's operators: schema, shapes without running, autograd. Knows no files."""
+"""The text of an exported package's operators: schema, fake implementation, autograd."""
 
 import keyword
 from collections.abc import Iterable, Mapping, Sequence
@@ -80,13 +80,13 @@ forward.register_autograd(_gradient, setup_context=_setup)
 
 
 def python_names(signature: Signature) -> Signature:
-    """The signature with names that Python accepts."""
+    """Return the signature with names that Python accepts."""
     arguments = [a.model_copy(update={"name": _name(a.name)}) for a in signature.arguments]
     return Signature(arguments=tuple(arguments), results=tuple(_name(name) for name in signature.results))
 
 
 def operators(name: str, task: Task, languages: Mapping[Direction, str]) -> str:
-    """The module that registers an operator a direction, and their bond where both are there."""
+    """Return the module that registers one operator per direction, and autograd if both exist."""
     parts = [
         HEAD.format(summary=one_line(task.description), name=name, names=[d.value for d in Direction if d in languages])
     ]
@@ -101,12 +101,12 @@ def _operator(name: str, task: Task, direction: Direction, language: str) -> str
     signature = python_names(task.signature(direction))
     single = len(signature.results) == 1
     form = FORWARD if direction is Direction.FORWARD else BACKWARD
-    likes = "" if direction is Direction.FORWARD else ", ".join(_likes(signature))
+    likes = "" if direction is Direction.FORWARD else ", ".join(_gradient_shapes(signature))
     return form.format(
         name=name,
         summary=one_line(task.description),
         parameters=", ".join(f"{a.name}: {TYPES[a.kind]}" for a in signature.arguments),
-        arguments=_listed(a.name for a in signature.arguments),
+        arguments=_join_names(a.name for a in signature.arguments),
         returns="Tensor" if single else f"tuple[{', '.join('Tensor' for _ in signature.results)}]",
         given="_results[0]" if single else "tuple(_results)",
         results=", ".join(signature.results),
@@ -116,7 +116,7 @@ def _operator(name: str, task: Task, direction: Direction, language: str) -> str
 
 
 def _call(direction: Direction, language: str, likes: str, names: Sequence[str]) -> str:
-    """A torch-style kernel makes its results; a plain one writes into what it is given."""
+    """Return the call of a kernel; a plain kernel gets its result tensors as arguments."""
     if not find_language(language).results_preallocated:
         return f'    _results = _building.flat(_building.call("{direction}", _given))'
     function = "_reference.forward"
@@ -125,8 +125,8 @@ def _call(direction: Direction, language: str, likes: str, names: Sequence[str])
     return f'    _results = _building.empty({function}, _given)\n    _building.call("{direction}", _given, _results)'
 
 
-def _likes(signature: Signature) -> Iterable[str]:
-    """What each gradient is shaped like."""
+def _gradient_shapes(signature: Signature) -> Iterable[str]:
+    """Yield the argument whose shape each gradient has. Raise UsageError if there is none."""
     names = {a.name: a for a in signature.arguments}
     for result in signature.results:
         like = names.get(result.removeprefix("grad_"))
@@ -149,27 +149,29 @@ def _autograd(task: Task) -> str:
     kept = [a.name for a in backward.arguments if a.role is Role.SAVED]
     grads = [a.name for a in backward.arguments if a.role is Role.GRAD]
     local = {name: f"_saved_{name}" for name in kept}
-    constants = _listed(a.name for a in others)
+    constants = _join_names(a.name for a in others)
     return AUTOGRAD.format(
-        arguments=_listed(a.name for a in forward.arguments),
-        kept=_kept(forward, kept, local),
+        arguments=_join_names(a.name for a in forward.arguments),
+        kept=_saved_tensors(forward, kept, local),
         saved=", ".join([*(a.name for a in tensors), *local.values()]),
         constants=f"{constants}," if constants else "",
         constants_back=f"    {constants}, = _ctx.constants\n" if constants else "",
         grads=", ".join(grads),
-        backward_arguments=_listed(
+        backward_arguments=_join_names(
             local.get(a.name, a.name) if a.role is Role.SAVED else a.name for a in backward.arguments
         ),
         gradients=f"({', '.join(_gradients(forward.arguments, backward.results))},)",
     )
 
 
-def _kept(forward: Signature, kept: Sequence[str], local: Mapping[str, str]) -> str:
-    """Where each saved tensor comes from: forward's own result where it is one, torch's operators where not."""
+def _saved_tensors(forward: Signature, kept: Sequence[str], local: Mapping[str, str]) -> str:
+    """Return the lines that take each saved tensor from forward's results or from torch's operators."""
     outputs = {name: f"_results[{i}]" for i, name in enumerate(forward.results)}
     lines = []
     if any(name not in outputs for name in kept):
-        lines.append(f"    _kept = _building.flat(_reference.saved({_listed(a.name for a in forward.arguments)}))\n")
+        lines.append(
+            f"    _kept = _building.flat(_reference.saved({_join_names(a.name for a in forward.arguments)}))\n"
+        )
     lines += [f"    {local[name]} = {outputs.get(name, f'_kept[{i}]')}\n" for i, name in enumerate(kept)]
     return "".join(lines)
 
@@ -181,11 +183,11 @@ def _gradients(arguments: Sequence[Argument], results: Sequence[str]) -> Iterabl
 
 
 def one_line(text: str) -> str:
-    """A description that can stand in quotes."""
+    """Return a description that fits between quotes on one line."""
     return " ".join(text.replace("\\", "/").replace('"', "'").split())
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 

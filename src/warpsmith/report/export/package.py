@@ -1,4 +1,4 @@
-"""A kernel as an installable Python package: from records and their task to the files, by name. Writes none of them."""
+"""A kernel as an installable Python package: file contents by path. Writes no file."""
 
 import json
 import re
@@ -11,23 +11,25 @@ from typing import TYPE_CHECKING
 
 from warpsmith import __version__
 from warpsmith.base import UsageError, digest
-from warpsmith.languages.nvcc import DIALECT, EXTENDED_LAMBDA
+from warpsmith.languages.nvcc import DIALECT, EXTENDED_LAMBDA, HEADERS, SOURCE, unit
 from warpsmith.records import (
     UNPROVEN,
     Candidate,
     Direction,
+    Failure,
     MeasuredScore,
     Record,
     Role,
     Task,
     Verdict,
+    mark_name,
+    mark_source,
     require_proven,
     score,
     unproven,
 )
 from warpsmith.report.export.operator import one_line, operators, python_names
 from warpsmith.report.export.reference import examples, reference
-from warpsmith.report.export.sources import header_files, kernel_sources
 
 if TYPE_CHECKING:
     from warpsmith.report.export.reference import Value
@@ -41,7 +43,7 @@ LINKED = {"cublas": "-lcublas", "cublaslt": "-lcublasLt", "cudnn": "-lcudnn"}
 
 @dataclass(frozen=True)
 class Package:
-    """What goes into a package: its name, the task, a record a direction, and arguments to test it on."""
+    """The content of a package: its name, the task, a record per direction, and arguments for its test."""
 
     name: str
     task: Task
@@ -54,7 +56,7 @@ class Package:
         if not NAME.fullmatch(self.name):
             raise UsageError(f"Package name {self.name!r} is none: lower-case letters, digits and _ after a letter.")
         for direction, record in self.records.items():
-            _believed(record, direction, self.task)
+            _require_passed(record, direction, self.task)
             if not self.allow_unproven:
                 claim = " --claim" if record.environment.hardware.startswith("cuda") else ""
                 cure = f"`warpsmith eval {self.task.name} KERNEL{claim}` evaluates one fully"
@@ -62,27 +64,27 @@ class Package:
 
     @property
     def unproven(self) -> Mapping[Direction, str]:
-        """Why each kernel is no kernel to rely on; empty for one that was evaluated fully."""
+        """Return why each kernel is unproven; empty for a fully evaluated kernel."""
         return {direction: unproven(record) for direction, record in self.records.items()}
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """The kernels, forward first."""
+        """Return the kernels, forward first."""
         return tuple(self.records[direction].candidate for direction in Direction if direction in self.records)
 
 
 def default_name(task: str) -> str:
-    """The name of a task's package: one that Python can import."""
+    """Return a package name for a task that Python can import."""
     plain = re.sub(r"[^a-z0-9_]", "_", task.lower()).strip("_")
     return f"{plain}_kernel"[:60] if plain[:1].isalpha() else f"kernel_{plain}"[:60]
 
 
 def package_files(package: Package) -> dict[str, str]:
-    """Every file of the package by its path in it."""
+    """Return every file of the package by its path."""
     inside = f"src/{package.name}"
     files = {
         "pyproject.toml": _filled("pyproject.toml.in", package),
-        "README.md": _doubts(package) + _filled("README.md.in", package),
+        "README.md": _unproven_lines(package) + _filled("README.md.in", package),
         "LICENSE": (FORMS / "LICENSE").read_text(),
         "tests/test_against_reference.py": _filled("test_against_reference.py.in", package),
         "tests/examples.json": _json(examples(package.task, tuple(package.records), package.arguments)),
@@ -101,14 +103,14 @@ def package_files(package: Package) -> dict[str, str]:
     return files
 
 
-def _doubts(package: Package) -> str:
-    """The first lines of the README where a kernel is unproven."""
+def _unproven_lines(package: Package) -> str:
+    """Return the first lines of the README for unproven kernels."""
     lines = [f"**{UNPROVEN}: the {direction} kernel: {why}.**" for direction, why in package.unproven.items() if why]
     return "".join(f"{line}\n\n" for line in lines)
 
 
-def _believed(record: Record, direction: Direction, task: Task) -> None:
-    """Only what was checked and found right leaves as a package."""
+def _require_passed(record: Record, direction: Direction, task: Task) -> None:
+    """Raise UsageError unless the record is of this task, up to date and a pass."""
     found = record.candidate
     if (found.task, found.direction) != (task.name, direction):
         raise UsageError(f"The record is of {found.task}, {found.direction}; expected {task.name}, {direction}.")
@@ -178,7 +180,7 @@ def _gradient(package: Package) -> str:
 
 
 def _evidence(record: Record) -> str:
-    """What the record says, in a line: what was checked and how fast it was, measured or modelled."""
+    """Return one line about a record: checked calls and speed, measured or modelled."""
     candidate, checked, scored = record.candidate, record.checked, score(record)
     parts = [f"- {candidate.direction} on {record.environment.device}"]
     if checked is not None:
@@ -196,3 +198,24 @@ def _evidence(record: Record) -> str:
 
 def _json(value: object) -> str:
     return json.dumps(value, indent=1) + "\n"
+
+
+def kernel_sources(candidate: Candidate, why: str = "") -> Mapping[str, str]:
+    """Return the files of one direction: the kernel and the unit that includes it.
+
+    An unproven kernel has the reason in its file name and its first line.
+    """
+    text = unit(candidate)
+    if isinstance(text, Failure):
+        raise UsageError(f"The {candidate.direction} kernel cannot be compiled: {text.detail}")
+    whole = f'#line 1 "{SOURCE}"\n{candidate.source}\n'
+    name = f"{mark_name(candidate.direction, why)}.cu"
+    included = text.replace(whole, f'#include "{name}"\n', 1)
+    head = "// What is compiled: a header, the values that the tunables were evaluated with, the kernel.\n"
+    return {name: mark_source(candidate.source, why), f"{candidate.direction}_unit.cu": head + included}
+
+
+def header_files() -> Mapping[str, str]:
+    """Return the headers that kernels are evaluated with, by path in the folder of kernels."""
+    paths = [path for path in sorted(HEADERS.rglob("*")) if path.is_file()]
+    return {f"include/{path.relative_to(HEADERS)}": path.read_text() for path in paths}

@@ -1,4 +1,4 @@
-"""The torch function of a task as a file of its own, and examples of its arguments. Runs none of it."""
+"""The torch function of a task as a separate file, and examples of its arguments. Runs no task code."""
 
 import ast
 from collections.abc import Mapping, Sequence
@@ -41,10 +41,10 @@ def forward(*arguments):
 
 
 def reference(task: Task, name: str = "") -> str:
-    """The text of the torch function; `name` is what a file of modules calls it."""
+    """Return the text of the torch function; `name` is its name in a file of modules."""
     match task.origin:
         case Origin.SUITE:
-            return _own(task.source)
+            return _strip_suite_source(task.source)
         case Origin.KERNELBENCH | Origin.MODULE:
             return _module(task, name or "Model")
     raise UsageError(
@@ -53,8 +53,8 @@ def reference(task: Task, name: str = "") -> str:
     )
 
 
-def _own(source: str) -> str:
-    """A task's own file without what imports warpsmith and without the drawing of inputs."""
+def _strip_suite_source(source: str) -> str:
+    """Remove imports of warpsmith and the function that draws inputs from a task's file."""
     tree, lines = ast.parse(source), source.splitlines(keepends=True)
     for node in reversed(tree.body):
         ours = isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "warpsmith"
@@ -62,7 +62,7 @@ def _own(source: str) -> str:
             del lines[node.lineno - 1 : node.end_lineno]
     first = tree.body[0]
     start = (first.end_lineno or 1) if ast.get_docstring(tree) else 0
-    return _tidied("".join([*lines[:start], "\n", LAZY, *lines[start:]]))
+    return _collapse_blank_lines("".join([*lines[:start], "\n", LAZY, *lines[start:]]))
 
 
 def _module(task: Task, name: str) -> str:
@@ -75,8 +75,8 @@ def _module(task: Task, name: str) -> str:
     return f"{task.source.rstrip()}\n\nimport torch  # noqa: E402\n{MODULE.format(made=made)}"
 
 
-def _tidied(text: str) -> str:
-    """At most two empty lines together, none at the end."""
+def _collapse_blank_lines(text: str) -> str:
+    """Keep at most two blank lines in a row and none at the end."""
     while "\n\n\n\n" in text:
         text = text.replace("\n\n\n\n", "\n\n\n")
     return text.rstrip() + "\n"
@@ -85,7 +85,7 @@ def _tidied(text: str) -> str:
 def examples(
     task: Task, directions: Sequence[Direction], drawn: "Mapping[str, Sequence[Value]]"
 ) -> dict[str, JsonValue]:
-    """What the exported test needs to know: arguments by case, which have gradients, how near is right."""
+    """Return the data of the exported test: arguments by case, differentiable arguments, tolerance."""
     floors: dict[str, JsonValue] = {dtype.value: floor for dtype, floor in task.tolerance.norm_floor.items()}
     return {
         "directions": [direction.value for direction in directions],
@@ -97,13 +97,17 @@ def examples(
 
 
 def _example(value: "Value") -> JsonValue:
-    """A tensor as its shape, element type and spread; anything else as it is."""
+    """Return a tensor as its shape, element type and distribution; other values unchanged."""
     if value is None or isinstance(value, bool | int | float):
         return value
-    return [_example(part) for part in value] if isinstance(value, list | tuple) else _spread(cast("Tensor", value))
+    return (
+        [_example(part) for part in value]
+        if isinstance(value, list | tuple)
+        else _summarize_tensor(cast("Tensor", value))
+    )
 
 
-def _spread(tensor: "Tensor") -> JsonValue:
+def _summarize_tensor(tensor: "Tensor") -> JsonValue:
     wide = tensor.double()
     seen: dict[str, JsonValue] = {"shape": list(tensor.shape), "dtype": str(tensor.dtype).removeprefix("torch.")}
     low, high = wide.min().item(), wide.max().item()
