@@ -35,7 +35,7 @@ from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.cuda.session import RepeatableCall
 from warpsmith.machines.worker.session import Shown
 from warpsmith.records import Candidate, Direction, Failure, Group, Record, SpeedComparison, Verdict
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite, suite_folder
 

@@ -33,7 +33,7 @@ from warpsmith.machines.virtual.machine import LIMITS
 from warpsmith.machines.virtual.session import VirtualSession
 from warpsmith.records import Candidate, Record, Trial
 from warpsmith.search.start import first_candidate
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 
 NUMBERED = re.compile(r"\n// \d+\s*\Z")  # how a source is told from others of its kind, for a new evaluation
 ORDER = ("first", "second", "third", "fourth", "fifth")

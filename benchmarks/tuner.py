@@ -34,7 +34,7 @@ from warpsmith.machines.cuda.session import CudaSession
 from warpsmith.machines.worker.session import Mode
 from warpsmith.records import Candidate, Direction, Group, Model, Task, Trial
 from warpsmith.search.start import first_candidate
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.reference.fresh import problems
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite

@@ -78,7 +78,7 @@ def run_us(row: dict[str, Any], source: Path, gpu: Description) -> float | None:
     from warpsmith.languages.nvcc import CompileOptions, compile
     from warpsmith.machines.virtual.session import VirtualSession
     from warpsmith.records import Candidate, Trial, VirtualFacts
-    from warpsmith.tasks.host.find import open_task
+    from warpsmith.tasks.host import open_task
 
     direction = Direction(row.get("direction", "forward"))
     with open_task(row["task"]) as opened:

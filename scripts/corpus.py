@@ -40,7 +40,7 @@ from warpsmith.languages.cuda.mutation_operators import OPERATORS
 from warpsmith.languages.cuda.rewrites import REWRITES, rewritten
 from warpsmith.languages.cuda.text import code_of
 from warpsmith.records import Candidate, Direction
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 
 ROOT = Path(__file__).parents[1]
 SEED, ASK_SEED = 20251115, 20251116

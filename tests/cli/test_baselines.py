@@ -10,8 +10,8 @@ import pytest
 
 from warpsmith.cli._main import run
 from warpsmith.evaluation import baselines as bench
-from warpsmith.evaluation.timing import host as timing
-from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
+from warpsmith.evaluation.timing import baseline_process as timing
+from warpsmith.evaluation.timing.baseline_server import TorchReply, TorchRequest
 from warpsmith.machines.hardware import Gpu
 
 ARGV = ["baselines", "softmax", "--direction", "forward", "--baselines", "eager,compile,max-autotune", "-j", "2"]
@@ -37,9 +37,7 @@ class Torch:
 
     is_alive = True
 
-    def forget(self, within_s: float = 30.0) -> None: ...
-
-    def rest(self) -> None: ...
+    def release_memory(self, within_s: float = 30.0) -> None: ...
 
     @contextmanager
     def hosted(self, _target: str, _compilers: int) -> Iterator["Torch"]:
@@ -52,11 +50,12 @@ def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Torch:
     fake = Torch()
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     gpu = Gpu(name="H200", driver="580", memory_mib=1, capability="9.0")
-    monkeypatch.setattr("warpsmith.machines.hardware.gpus", lambda: (gpu,))
+    for user in ("hardware", "cuda.machine"):
+        monkeypatch.setattr(f"warpsmith.machines.{user}.gpus", lambda: (gpu,))
     monkeypatch.setattr(bench, "usual_flush_us", lambda: 400.0)
     monkeypatch.setattr(bench, "environment", lambda *_: Named())
-    monkeypatch.setattr(timing, "TorchHost", fake.hosted)
-    monkeypatch.setattr(timing, "_of_suite", lambda: fake)
+    monkeypatch.setattr("warpsmith.evaluation.timing.BaselineProcess", fake.hosted)
+    monkeypatch.setattr(timing, "_suite_host", lambda: fake)
     return fake
 
 

@@ -12,7 +12,7 @@ from warpsmith.languages import skeleton
 from warpsmith.records import Candidate, Direction, Record
 from warpsmith.search.fake import fake_record
 from warpsmith.tasks.formats.own import read_task
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 
 SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"
 FORWARD, BACKWARD = (SUITE / "softmax" / f"seed_{direction}.cu" for direction in Direction)

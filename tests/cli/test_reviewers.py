@@ -22,7 +22,7 @@ from warpsmith.machines.hardware import Gpu
 from warpsmith.records import Candidate, Direction, Record
 from warpsmith.search import Screen
 from warpsmith.search.fake import fake_record
-from warpsmith.tasks.host.opened import OpenTask
+from warpsmith.tasks.host import OpenTask
 
 SEED = (Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_forward.cu").read_text()
 CANDIDATE = Candidate(task="swiglu", direction=Direction.FORWARD, source=SEED)

@@ -7,7 +7,7 @@ import pytest
 
 from warpsmith.base import Home
 from warpsmith.evaluation.baselines import BaselineScope, measure_each, prepare, usual_flush_us, wanted
-from warpsmith.evaluation.timing.host import LOAD_S, Host, TorchHost
+from warpsmith.evaluation.timing.baseline_process import LOAD_S, BaselineHost, BaselineProcess
 from warpsmith.machines.hardware.lease import Need, lease
 from warpsmith.records import MODES, Direction
 
@@ -24,7 +24,7 @@ def test_a_case_is_prepared_measured_and_left(tmp_path: Path, monkeypatch: pytes
     for user in ("baselines", "compiled"):
         monkeypatch.setattr(f"warpsmith.evaluation.timing.{user}.Home", found)
     one = wanted(["softmax"], Direction.FORWARD)[1]
-    (prepared,) = prepare([one], MODES, lambda: TorchHost("softmax", 2), jobs=1)
+    (prepared,) = prepare([one], MODES, lambda: BaselineProcess("softmax", 2), jobs=1)
     assert dict(prepared.failed) == {}
     assert list(tmp_path.glob("cache/inductor/torch-*/fxgraph/*")), "what torch compiled was not kept"
     assert picks(tmp_path) == 0
@@ -32,10 +32,10 @@ def test_a_case_is_prepared_measured_and_left(tmp_path: Path, monkeypatch: pytes
     with lease(Need.ALONE):
         flush_us = usual_flush_us()
     place = BaselineScope.here()
-    with TorchHost("softmax") as host:
-        host.forget(LOAD_S)  # it has loaded before anybody has the GPU alone
+    with BaselineProcess("softmax") as host:
+        host.release_memory(LOAD_S)  # it has loaded before anybody has the GPU alone
 
-        def hosts(_target: str, _until: object) -> Host:
+        def hosts(_target: str, _until: object) -> BaselineHost:
             return host
 
         (row,) = measure_each([one], place, flush_us, usual_flush_us, hosts)

@@ -24,7 +24,7 @@ from warpsmith.machines.cuda.session import CALL_S, CudaSession
 from warpsmith.machines.hardware.lease import Need, lease, much_memory
 from warpsmith.machines.worker.session import Mode, Shown
 from warpsmith.records import Candidate, Case, Direction, Failure, Group, Trial, Verdict
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite
 

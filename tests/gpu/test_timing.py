@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from warpsmith.evaluation.profile import known_ceilings
-from warpsmith.evaluation.timing.host import begin_host
+from warpsmith.evaluation.timing.baseline_process import preload_torch
 from warpsmith.evaluation.timing.recording import Recordings, record_alone
 from warpsmith.evaluation.timing.rules import claim, ratio
 from warpsmith.evaluation.timing.sample import Examine, Manner, TimedCall
@@ -32,7 +32,7 @@ from warpsmith.records import (
     Trial,
     Verdict,
 )
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite_folder
 
@@ -75,7 +75,7 @@ def recordings(timer: Timer, one: TimingSubject) -> Recordings:
 
 
 def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
-    one, wait_for_torch = subject(), begin_host("softmax")
+    one, wait_for_torch = subject(), preload_torch("softmax")
     recorded = recordings(timer, one)
     assert wait_for_torch is not None
     wait_for_torch()

@@ -16,7 +16,7 @@ from warpsmith.machines.worker.run import _place, worker_policy
 from warpsmith.machines.worker.tensors import to_raw, to_values
 from warpsmith.machines.worker.worker import Conversation, start
 from warpsmith.records import Candidate, Direction, Group, Language, Trial
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 
 torch.set_num_threads(1)
 CONTROLS = sorted(Path(__file__).parent.glob("*.cu"))

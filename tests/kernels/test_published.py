@@ -14,7 +14,7 @@ from warpsmith.languages.nvcc import CompileOptions, compile
 from warpsmith.machines.virtual import describe
 from warpsmith.machines.virtual.session import VirtualSession
 from warpsmith.records import Case, Direction, Dtype, Group, Trial, Verdict
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.suite import folders, suite
 
 ROOT = Path(__file__).parents[2]

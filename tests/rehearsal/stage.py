@@ -22,9 +22,9 @@ from torch import Tensor
 
 from warpsmith.base import Home
 from warpsmith.evaluation import EvaluationConfig, profile
-from warpsmith.evaluation.timing import host, recording, rules, sample, sitting, stage as timing_stage
+from warpsmith.evaluation.timing import recording, rules, sample, sitting, stage as timing_stage
+from warpsmith.evaluation.timing.baseline_server import TorchReply, TorchRequest
 from warpsmith.evaluation.timing.stop import StopRule
-from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
 from warpsmith.isolation import Child, ProcessLimits
 from warpsmith.machines.cuda import flush, room as cuda_room, session as cuda_session
 from warpsmith.machines.cuda.machine import CudaMachine
@@ -160,8 +160,8 @@ def _lend_memory(patch: pytest.MonkeyPatch) -> None:
 
 def _without_clocks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(profile, "known_ceilings", lambda *_where: CEILINGS)
-    patch.setattr(sitting, "host_for", lambda *_which: Torch())
-    patch.setattr(host, "begin_host", lambda *_which: None)
+    patch.setattr(sitting, "open_baseline_host", lambda *_which: Torch())
+    patch.setattr("warpsmith.evaluation.timing.preload_torch", lambda *_which: None)
     patch.setattr(timing_stage, "SEARCH", RULE)
     patch.setattr(sample, "undisturbed", lambda flushes_us: [True] * len(flushes_us))
     for module in (rules, sample):

@@ -18,7 +18,7 @@ from warpsmith.records import (
     Verdict,
 )
 from warpsmith.report.export.package import Package, package_files
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 
 SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"
 BOTH = ("seed_forward.cu", "seed_backward.cu")

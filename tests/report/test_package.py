@@ -16,7 +16,7 @@ from warpsmith.base import UsageError
 from warpsmith.records import Direction, Origin, Reason, Record, StageResult, Task, Verdict
 from warpsmith.report.export.package import FORMS, Package, package_files
 from warpsmith.report.export.reference import reference
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.suite import folders
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def test_only_what_passed_leaves() -> None:
 
 
 def described(target: Path | str) -> Task:
-    from warpsmith.tasks.host.find import OpenOptions
+    from warpsmith.tasks.host import OpenOptions
 
     with open_task(str(target), OpenOptions(trust=True)) as opened:
         return opened.describe()

@@ -9,9 +9,8 @@ import torch
 from warpsmith.base import UsageError
 from warpsmith.records import Direction, Trial
 from warpsmith.tasks.formats.target import TaskFormat, TaskTarget, find
-from warpsmith.tasks.host.client import TaskClient, policy, visible
-from warpsmith.tasks.host.find import OpenOptions, open_task
-from warpsmith.tasks.host.opened import LocalTask
+from warpsmith.tasks.host import LocalTask, OpenOptions, TaskClient, open_task
+from warpsmith.tasks.host.client import task_files, task_policy
 from warpsmith.tasks.suite import suite_folder
 
 FOREIGN = Path(__file__).parent.parent / "foreign"
@@ -119,7 +118,7 @@ def test_a_module_beside_the_file_can_be_imported_and_data_cannot_be_read(tmp_pa
     path = tmp_path / "fine.py"
     model = MODEL.replace("x * 2", "(x * 2).argmax(-1)")
     path.write_text(f"from near import WIDTH\n{model}def get_inputs(): return [torch.rand(4, WIDTH)]\n")
-    shown = visible(TaskTarget(TaskFormat.KERNELBENCH, path))
+    shown = task_files(TaskTarget(TaskFormat.KERNELBENCH, path))
     assert tmp_path / "near.py" in shown
     assert tmp_path / "diary.txt" not in shown
     with open_task(str(path)) as task:
@@ -173,6 +172,6 @@ def test_packages_on_the_judges_path_are_seen(tmp_path: Path, monkeypatch: pytes
     bundle.mkdir()
     task.mkdir()
     monkeypatch.setenv("PYTHONPATH", str(bundle))
-    shown = policy(TaskTarget(TaskFormat.OWN, task), OpenOptions())
+    shown = task_policy(TaskTarget(TaskFormat.OWN, task), OpenOptions())
     assert str(bundle) in shown.env["PYTHONPATH"].split(":")
     assert {bundle, task} <= set(shown.read)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from warpsmith.records import Direction, Group, Trial, Twist
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.inputs.values import tensors
 from warpsmith.tasks.reference.fresh import outline, problems
 from warpsmith.tasks.reference.program import Problem

@@ -7,7 +7,7 @@ import pytest
 from warpsmith.records import Direction, Task, Trial
 from warpsmith.tasks.formats.target import TaskFormat
 from warpsmith.tasks.host.requests import Opening, TaskReply, TaskRequest, Verb
-from warpsmith.tasks.host.server import Host, respond
+from warpsmith.tasks.host.server import TaskServer
 from warpsmith.tasks.host.wire import decode
 
 MODEL = (
@@ -16,10 +16,10 @@ MODEL = (
 DESCRIBE = TaskRequest(verb=Verb.DESCRIBE, seconds=60)
 
 
-def host_of(folder: Path, text: str) -> Host:
+def server_of(folder: Path, text: str) -> TaskServer:
     path = folder / "broken.py"
     path.write_text(text)
-    return Host(Opening(form=TaskFormat.KERNELBENCH, path=str(path), name="", shapes=(), memory_bytes=1 << 30))
+    return TaskServer(Opening(form=TaskFormat.KERNELBENCH, path=str(path), name="", shapes=(), memory_bytes=1 << 30))
 
 
 def inputs(*lines: str) -> str:
@@ -46,7 +46,7 @@ def inputs(*lines: str) -> str:
     ],
 )
 def test_a_broken_file_gives_one_clear_error(tmp_path: Path, text: str, said: str) -> None:
-    answer = respond(host_of(tmp_path, text), DESCRIBE)
+    answer = server_of(tmp_path, text).respond(DESCRIBE)
     found = answer.payload.decode()
     assert answer.kind == TaskReply.REFUSED
     assert found.startswith(str(tmp_path / "broken.py"))
@@ -55,17 +55,17 @@ def test_a_broken_file_gives_one_clear_error(tmp_path: Path, text: str, said: st
 
 
 def test_a_good_file_answers_every_request(tmp_path: Path) -> None:
-    host = host_of(tmp_path, inputs("return [torch.rand(4, 3)]"))
-    described = respond(host, DESCRIBE)
+    server = server_of(tmp_path, inputs("return [torch.rand(4, 3)]"))
+    described = server.respond(DESCRIBE)
     assert described.kind == TaskReply.DONE
     task = Task.parse(described.payload)
     trial = Trial(case=task.cases[0], seed=3)
     request = TaskRequest(verb=Verb.PROBLEM, seconds=60, direction=Direction.BACKWARD, trial=trial)
-    assert decode(respond(host, request).payload).expected[0].shape == (4, 3)
-    assert respond(host, TaskRequest(verb=Verb.FILTER, seconds=60)).kind == TaskReply.DONE
+    assert decode(server.respond(request).payload).expected[0].shape == (4, 3)
+    assert server.respond(TaskRequest(verb=Verb.FILTER, seconds=60)).kind == TaskReply.DONE
 
 
 def test_the_process_stays_where_it_was(tmp_path: Path) -> None:
     before = Path.cwd()
-    respond(host_of(tmp_path, inputs("return [torch.rand(2)]")), DESCRIBE)
+    server_of(tmp_path, inputs("return [torch.rand(2)]")).respond(DESCRIBE)
     assert Path.cwd() == before

@@ -5,15 +5,15 @@ import sys
 from pathlib import Path
 
 from warpsmith.records import Direction, Trial
-from warpsmith.tasks.host.find import OpenOptions, open_task, read_shape
-from warpsmith.tasks.host.opened import LocalTask
+from warpsmith.tasks.host import LocalTask, OpenOptions, open_task
+from warpsmith.tasks.inputs import read_shape
 
 FILE = Path(__file__).parent.parent / "foreign" / "modules" / "mine.py"
 
 
 def test_describing_a_suite_task_loads_no_torch() -> None:
     code = (
-        "import sys\nfrom warpsmith.tasks.host.find import open_task\n"
+        "import sys\nfrom warpsmith.tasks.host import open_task\n"
         "from warpsmith.languages import skeleton\n"
         "from warpsmith.records import Direction\n"
         "task = open_task('softmax').describe()\nassert skeleton(task, Direction.FORWARD)\n"

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.records import Direction, Dtype, Group, Trial, Twist
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.inputs.twist import HIGH, PEAK, SCALE, SHARE, _raised
 from warpsmith.tasks.inputs.values import tensors
 from warpsmith.tasks.reference.program import problem

@@ -222,8 +222,7 @@ def _known_final(session: Session, candidate: str) -> Record | None:
 
 
 def _task(wishes: Wishes) -> Task:
-    from warpsmith.tasks.host import open_task
-    from warpsmith.tasks.host.opened import OpenOptions
+    from warpsmith.tasks.host import OpenOptions, open_task
 
     with open_task(wishes.target, OpenOptions(trust=wishes.trust)) as opened:
         task = opened.describe()
@@ -437,8 +436,7 @@ def verified(candidate: Candidate, wishes: Wishes, verifiers: "Verifiers", seed:
     """Return what verifiers say of a candidate, for the machine that evaluates it afterwards."""
     from warpsmith.evaluation.verify import verify
     from warpsmith.machines.virtual import VirtualMachine
-    from warpsmith.tasks.host import open_task
-    from warpsmith.tasks.host.opened import OpenOptions
+    from warpsmith.tasks.host import OpenOptions, open_task
 
     machine = None if is_here(wishes) else VirtualMachine.of(wishes.gpu)
     aimed = replace(verifiers, config=choices_of(wishes, "sketch"), machine=machine)

@@ -62,12 +62,12 @@ def line(row: "BaselineRow") -> str:
 def _prepare(every: "list[Wanted]", modes: tuple[str, ...], jobs: int, quiet: bool) -> None:
     """Compile what can be compiled beside others; what fails here is compiled again when it is timed."""
     from warpsmith.evaluation import preparable, prepare
-    from warpsmith.evaluation.timing import TorchHost
+    from warpsmith.evaluation.timing import BaselineProcess
     from warpsmith.tasks.suite import folders
 
     some = [one for one in every if preparable(one, modes)]
     ours, compilers = next(iter(folders())), max(2, CORES // jobs)
-    for number, found in enumerate(prepare(some, modes, lambda: TorchHost(ours, compilers), jobs), 1):
+    for number, found in enumerate(prepare(some, modes, lambda: BaselineProcess(ours, compilers), jobs), 1):
         if not quiet:
             console().print(f"compiled {number} of {len(some)}: {prepared_line(found)}")
 

@@ -111,8 +111,8 @@ def _of_kernel(path: Path, task: str, macros: dict[str, str]) -> Found:
 
 def _package(found: list[Found], name: str, allow_unproven: bool) -> "Package":
     from warpsmith.report.export import Package, default_name
+    from warpsmith.tasks.formats import find
     from warpsmith.tasks.host import open_task
-    from warpsmith.tasks.host.find import find
 
     records = {one.record.candidate.direction: one.record for one in found}
     if len(records) != len(found):

@@ -76,8 +76,7 @@ def _refuse(kernel: Path, record: Record, as_json: bool) -> int:
 def profile_record(target: str, record: Record, device: str, gpu: str, name: str | None, trust: bool) -> ProfileFacts:
     """Return the profile of a kernel that passed its check."""
     from warpsmith.evaluation import EvaluationConfig
-    from warpsmith.tasks.host import open_task
-    from warpsmith.tasks.host.opened import OpenOptions
+    from warpsmith.tasks.host import OpenOptions, open_task
 
     with open_task(target, OpenOptions(trust=trust)) as opened:
         task = opened.describe()

@@ -63,8 +63,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """One task: its function, signatures, cases, tolerance; or a kernel file to start from."""
-    from warpsmith.tasks.host import open_task, read_shape
-    from warpsmith.tasks.host.find import OpenOptions
+    from warpsmith.tasks.host import OpenOptions, open_task
+    from warpsmith.tasks.inputs import read_shape
 
     options = OpenOptions(shapes=tuple(read_shape(text) for text in inputs or []))
     with open_task(target, options) as opened:

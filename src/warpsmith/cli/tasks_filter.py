@@ -27,8 +27,9 @@ from warpsmith.tasks.filters import (
     opinion_prompt,
     parse_opinion,
 )
-from warpsmith.tasks.host import TaskTarget, find_all, open_task, read_shape
-from warpsmith.tasks.host.find import OpenOptions
+from warpsmith.tasks.formats import TaskTarget, find_all
+from warpsmith.tasks.host import OpenOptions, open_task
+from warpsmith.tasks.inputs import read_shape
 
 SIGNS = {Sense.AT_LEAST: "≥", Sense.AT_MOST: "≤", Sense.ABOVE: ">"}
 COLOURS = {"pass": "green", "fail": "red", "error": "yellow", "fault": "magenta", "skip": "dim"}

@@ -12,15 +12,15 @@ from threading import Thread
 from warpsmith.base import HarnessError
 from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.timing import (
+    BaselineHost,
     Baselines,
-    Host,
-    Lasting,
-    Resident,
+    LongLivedHost,
+    ResidentHost,
     asked,
     believed,
     completed,
-    host_for,
     keep,
+    open_baseline_host,
     running,
     store,
 )
@@ -35,8 +35,8 @@ from warpsmith.tasks.suite import folders
 FLUSHES = 25
 INTENSE = 8.0  # operations a byte: norms and gates stay below, products of matrices and convolutions do not
 
-Start = Callable[[], AbstractContextManager[Lasting]]
-HostFor = Callable[[str, ExitStack], Host]
+Start = Callable[[], AbstractContextManager[LongLivedHost]]
+HostFor = Callable[[str, ExitStack], BaselineHost]
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def measure_each(
     place: BaselineScope,
     believed_us: float | None,
     flush_us: Callable[[], float],
-    hosts: HostFor = host_for,
+    hosts: HostFor = open_baseline_host,
 ) -> Iterator[BaselineRow]:
     """Time each case alone on the GPU and keep it; a row as each is done.
 
@@ -204,14 +204,14 @@ def _work(
 ) -> None:
     """One process's share; the None at the end says that no more will come, whatever happened."""
     try:
-        with closing(Resident(start)) as host:
+        with closing(ResidentHost(start)) as host:
             for one in iter(waiting.get, None):
                 done.put(_prepared(one, host, modes))
     finally:
         done.put(None)
 
 
-def _prepared(one: Wanted, host: Host, modes: Sequence[str]) -> Prepared:
+def _prepared(one: Wanted, host: BaselineHost, modes: Sequence[str]) -> Prepared:
     request = asked(one.target, one.task, one.direction, one.case).model_copy(update={"samples": 0})
     failed: dict[str, str] = {}
     with lease(Need.SHARED):
@@ -227,7 +227,7 @@ def _prepared(one: Wanted, host: Host, modes: Sequence[str]) -> Prepared:
 
 
 def _measured(
-    one: Wanted, place: BaselineScope, host: Host, kept: Baselines | None, flush_us: Callable[[], float]
+    one: Wanted, place: BaselineScope, host: BaselineHost, kept: Baselines | None, flush_us: Callable[[], float]
 ) -> BaselineRow:
     request = asked(one.target, one.task, one.direction, one.case)
     try:

@@ -17,8 +17,7 @@ from warpsmith.machines import Machine
 from warpsmith.machines.hardware import Need
 from warpsmith.machines.virtual import describe
 from warpsmith.records import Candidate, Direction, EvaluationOptions, Model, Reason, Record, StageResult, Verdict
-from warpsmith.tasks.host import OpenTask, open_task
-from warpsmith.tasks.host.opened import OpenOptions
+from warpsmith.tasks.host import OpenOptions, OpenTask, open_task
 
 SEED_BITS = 62
 OUT_OF_MEMORY = "out of memory"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from warpsmith.isolation.paths import library_paths, machine_paths, system_paths
     from warpsmith.isolation.policy import Limit, Policy, ProcessLimits, readable_bytes
     from warpsmith.isolation.probe import probe_confinement
+    from warpsmith.isolation.python_host import PythonHost, answer_requests, take_channel
     from warpsmith.isolation.raising import find_raising_command
 
 __getattr__ = lazy_members(__name__)

@@ -13,7 +13,7 @@ from warpsmith.machines.virtual.machine import LIMITS
 from warpsmith.machines.worker.fake_session import FakeSession
 from warpsmith.machines.worker.session import Shown
 from warpsmith.records import CheckFacts, Direction, Family, Reason, Verdict
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.inputs.values import Values
 
 torch.set_num_threads(1)

@@ -17,7 +17,7 @@ from warpsmith.machines.virtual.machine import LIMITS
 from warpsmith.machines.worker.fake_session import FakeSession
 from warpsmith.machines.worker.session import Shown
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Origin, Reason, Trial, Twist, Verdict
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.inputs.values import Values
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite_program

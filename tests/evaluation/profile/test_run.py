@@ -28,7 +28,7 @@ from warpsmith.records import (
     Reason,
     Trial,
 )
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.suite import suite_folder
 
 GPU = describe("H200")

@@ -10,10 +10,10 @@ import pytest
 
 from warpsmith.base import HarnessError, Home, UsageError
 from warpsmith.evaluation.baselines import BaselineScope, Wanted, measure_each, multiplies, preparable, prepare, wanted
-from warpsmith.evaluation.timing.host import Host, Lasting, Resident
-from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
+from warpsmith.evaluation.timing.baseline_process import BaselineHost, LongLivedHost, ResidentHost
+from warpsmith.evaluation.timing.baseline_server import TorchReply, TorchRequest
 from warpsmith.records import MODES, Direction, Group
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.suite import suite
 
 PLACE = BaselineScope("cuda:H200", "2.11", ("eager", "compile"))
@@ -50,18 +50,18 @@ class Torch:
     def is_alive(self) -> bool:
         return True
 
-    def forget(self, within_s: float = 30.0) -> None: ...
+    def release_memory(self, within_s: float = 30.0) -> None: ...
 
-    def start(self) -> AbstractContextManager[Lasting]:
+    def start(self) -> AbstractContextManager[LongLivedHost]:
         return self._open()
 
     @contextmanager
-    def _open(self) -> Iterator[Lasting]:
+    def _open(self) -> Iterator[LongLivedHost]:
         self.begun += 1
         yield self
 
-    def host_for(self, _target: str, until: ExitStack) -> Host:
-        resident = Resident(self.start)
+    def host_for(self, _target: str, until: ExitStack) -> BaselineHost:
+        resident = ResidentHost(self.start)
         until.callback(resident.close)
         return resident
 
@@ -128,7 +128,7 @@ def test_preparing_times_nothing_and_survives_a_death() -> None:
 
 
 def test_a_process_that_cannot_begin_is_said_for_each_case() -> None:
-    def start() -> AbstractContextManager[Host]:
+    def start() -> AbstractContextManager[BaselineHost]:
         raise HarnessError("no memory")
 
     every = wanted(["softmax"], Direction.FORWARD)

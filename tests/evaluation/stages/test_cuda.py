@@ -61,7 +61,7 @@ from warpsmith.records import (
     Trial,
     Verdict,
 )
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.inputs.heldout import NEAR, NEAR_CASES
 from warpsmith.tasks.inputs.values import Values
 from warpsmith.tasks.reference.fresh import problems
@@ -206,7 +206,7 @@ def test_a_stage_that_stands_before_one_whose_product_it_needs_is_a_fault_of_our
 def a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     monkeypatch.setattr("warpsmith.evaluation.timing.Sitting", Sat)
-    monkeypatch.setattr("warpsmith.evaluation.timing.begin_host", lambda _target: None)
+    monkeypatch.setattr("warpsmith.evaluation.timing.preload_torch", lambda _target: None)
 
 
 class Repeatable(FakeSession):
@@ -295,7 +295,7 @@ def test_torch_is_loaded_while_a_kernel_is_checked_where_it_will_be_asked(
 ) -> None:
     begun: list[str] = []
     session, modes = Repeatable(softmax(3)), tuple(Baseline(mode=mode, idle_us=(9,), queued_us=(8,)) for mode in kept)
-    monkeypatch.setattr("warpsmith.evaluation.timing.begin_host", begun.append)
+    monkeypatch.setattr("warpsmith.evaluation.timing.preload_torch", begun.append)
     monkeypatch.setattr("warpsmith.evaluation.timing.load", lambda _path: Baselines(modes=modes) if modes else None)
     check_on_gpu(evaluation(HostMachine(fake=session), cases=(Group.SMOKE,), tier=tier, until=until), ARTIFACT, None)
     assert begun == (["softmax"] if is_loaded else [])

@@ -30,7 +30,7 @@ from warpsmith.records import (
     StageResult,
     Verdict,
 )
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 
 FLOOR = Confined(achieved=("landlock", "seccomp", "uid"))
 OPENED = open_task("softmax")

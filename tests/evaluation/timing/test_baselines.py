@@ -9,16 +9,16 @@ from typing import cast
 import pytest
 
 from warpsmith.base import HarnessError
+from warpsmith.evaluation.timing.baseline_process import baseline_policy
+from warpsmith.evaluation.timing.baseline_server import TorchReply, TorchRequest
 from warpsmith.evaluation.timing.baselines import Baseline, Baselines, asked, keep, load, measure_again, store
-from warpsmith.evaluation.timing.host import host_policy
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stage import Tier, Timer
 from warpsmith.evaluation.timing.subject import TimingSubject
-from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
 from warpsmith.evaluation.timing.zeros import Zeros
 from warpsmith.machines.hardware import Gpu
 from warpsmith.records import MODES, Case, Direction, Dtype, Group, Language
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.suite import suite_folder
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 8192}, dtype=Dtype.FLOAT32)
@@ -188,5 +188,5 @@ def test_of_the_kept_modes_only_those_count_that_were_asked_for() -> None:
 
 
 def test_the_compilers_of_a_baseline_process_can_be_few() -> None:
-    assert host_policy("softmax", compilers=2).env["TORCHINDUCTOR_COMPILE_THREADS"] == "2"
-    assert "TORCHINDUCTOR_COMPILE_THREADS" not in host_policy("softmax").env
+    assert baseline_policy("softmax", compilers=2).env["TORCHINDUCTOR_COMPILE_THREADS"] == "2"
+    assert "TORCHINDUCTOR_COMPILE_THREADS" not in baseline_policy("softmax").env

@@ -21,7 +21,7 @@ from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
 from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks, Mode, Shown
 from warpsmith.records import Case, Direction, Dtype, Failure, Group, Language, Reason, Trial
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.inputs.values import Values
 from warpsmith.tasks.reference.fresh import outline
 from warpsmith.tasks.reference.program import Problem
@@ -162,7 +162,7 @@ def test_a_player_that_may_not_live_through_another_window_is_replaced(
 ) -> None:
     """Its end in the middle of one would be told of the candidate."""
     sitting.player(0, RECORDED)
-    later = time.monotonic() + module.AGED_S
+    later = time.monotonic() + module.OLD_S
     monkeypatch.setattr("warpsmith.evaluation.timing.sitting.time.monotonic", lambda: later)
     assert not sitting.player(0, RECORDED).failure and sitting.player(0, RECORDED)
     assert [one.ended for one in room.begun] == [True, False]

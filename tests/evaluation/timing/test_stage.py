@@ -42,7 +42,7 @@ from warpsmith.records import (
     Twist,
     Verdict,
 )
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 from warpsmith.tasks.inputs import FAMILIES, families_of, tensors
 from warpsmith.tasks.reference.fresh import outline, problems
 from warpsmith.tasks.reference.program import Problem
@@ -201,7 +201,7 @@ def test_a_doubt_is_a_quarantine_and_ends_the_stage(monkeypatch: pytest.MonkeyPa
 
 
 def test_other_inputs_come_between_those_that_are_timed() -> None:
-    """Host code may have chosen by the inputs that it was recorded with, and a kernel may count its calls."""
+    """BaselineHost code may have chosen by the inputs that it was recorded with, and a kernel may count its calls."""
     other, places = outline(OPENED, Direction.FORWARD, Trial(case=CASE)), set[tuple[int, ...]]()
     making = Windows(
         Faked(HONEST),

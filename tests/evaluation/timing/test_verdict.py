@@ -10,20 +10,20 @@ import pytest
 import torch
 
 from warpsmith.base import HarnessError
-from warpsmith.evaluation.timing.baselines import Baseline, Baselines, keep, load, measure, store
-from warpsmith.evaluation.timing.host import (
-    AGED_S,
-    FORGET_S,
+from warpsmith.evaluation.timing.baseline_process import (
     LOAD_S,
-    Resident,
-    TorchHost,
-    begin_host,
-    host_for,
-    host_policy,
+    OLD_S,
+    RELEASE_S,
+    BaselineProcess,
+    ResidentHost,
+    baseline_policy,
+    open_baseline_host,
+    preload_torch,
 )
+from warpsmith.evaluation.timing.baseline_server import TorchReply, TorchRequest
+from warpsmith.evaluation.timing.baselines import Baseline, Baselines, keep, load, measure, store
 from warpsmith.evaluation.timing.rules import Floor
 from warpsmith.evaluation.timing.sample import Null, Samples
-from warpsmith.evaluation.timing.torch_host import TorchReply, TorchRequest
 from warpsmith.evaluation.timing.verdict import Judged, Least, judged, least
 from warpsmith.evaluation.timing.window import Window
 from warpsmith.machines.worker.session import Clocks
@@ -255,9 +255,9 @@ def test_the_baselines_of_somebody_elses_task_leave_nothing_behind(
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     foreign = tmp_path / "problem.py"
     foreign.write_text("class Model: ...")
-    assert host_policy("softmax").write != ()
-    assert host_policy(f"{foreign}:Model").write == ()
-    assert host_policy(f"{foreign}:Model").devices
+    assert baseline_policy("softmax").write != ()
+    assert baseline_policy(f"{foreign}:Model").write == ()
+    assert baseline_policy(f"{foreign}:Model").devices
 
 
 class Mortal:
@@ -267,7 +267,7 @@ class Mortal:
         self.answers, self.loses, self.ended = answers, loses, False
         self.is_alive, self.forgot, self.within_s = True, 0, 0.0
 
-    def forget(self, within_s: float = FORGET_S) -> None:
+    def release_memory(self, within_s: float = RELEASE_S) -> None:
         self.forgot += 1
         self.within_s = within_s
 
@@ -283,8 +283,8 @@ class Mortal:
 def test_a_baseline_process_lets_go_and_answers_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real one; without a GPU its answer is why there is no time."""
     monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
-    with TorchHost("softmax") as host:
-        host.forget()
+    with BaselineProcess("softmax") as host:
+        host.release_memory()
         answer = host.time(REQUEST.model_copy(update={"mode": TorchMode.EAGER}))
         assert answer.error or answer.queued_us
         assert host.is_alive
@@ -292,25 +292,25 @@ def test_a_baseline_process_lets_go_and_answers_again(tmp_path: Path, monkeypatc
 
 def test_the_resident_process_of_the_suite_rests_when_a_candidate_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Mortal(2, False)
-    resident = Resident(lambda: nullcontext(one))
-    monkeypatch.setattr("warpsmith.evaluation.timing.host._of_suite", lambda: resident)
+    resident = ResidentHost(lambda: nullcontext(one))
+    monkeypatch.setattr("warpsmith.evaluation.timing.baseline_process._suite_host", lambda: resident)
     with ExitStack() as until:
-        assert host_for("softmax", until).time(REQUEST).queued_us
+        assert open_baseline_host("softmax", until).time(REQUEST).queued_us
         assert one.forgot == 0
     assert one.forgot == 1
 
 
 def test_whoever_begins_it_can_wait_until_it_has_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     one = Mortal(2, False)
-    monkeypatch.setattr("warpsmith.evaluation.timing.host._of_suite", lambda: resident)
-    resident = Resident(lambda: nullcontext(one))
-    loaded = begin_host("softmax")
+    monkeypatch.setattr("warpsmith.evaluation.timing.baseline_process._suite_host", lambda: resident)
+    resident = ResidentHost(lambda: nullcontext(one))
+    loaded = preload_torch("softmax")
     assert loaded is not None and one.forgot == 0
     loaded()
     assert (one.forgot, one.within_s) == (1, LOAD_S), "as long as torch may take, since it answers only then"
     foreign = tmp_path / "problem.py"
     foreign.write_text("class Model: ...")
-    assert begin_host(f"{foreign}:Model") is None
+    assert preload_torch(f"{foreign}:Model") is None
 
 
 @pytest.mark.parametrize("error", [HarnessError, KeyboardInterrupt])
@@ -323,15 +323,15 @@ def test_one_that_does_not_let_go_is_ended(error: type[BaseException]) -> None:
         yield begun[-1]
         begun[-1].ended = True
 
-    def stuck(within_s: float = FORGET_S) -> None:
+    def stuck(within_s: float = RELEASE_S) -> None:
         raise error("no answer")
 
-    resident = Resident(start)
+    resident = ResidentHost(start)
     resident.time(REQUEST)
     monkey = begun[0]
-    monkey.forget = stuck  # type: ignore[method-assign]
+    monkey.release_memory = stuck  # type: ignore[method-assign]
     with nullcontext() if error is HarnessError else pytest.raises(error):
-        resident.rest()
+        resident.release_memory()
     assert monkey.ended
 
 
@@ -345,11 +345,11 @@ def test_one_that_may_not_live_through_another_question_is_begun_anew(monkeypatc
         yield begun[-1]
         begun[-1].ended = True
 
-    resident = Resident(start)
+    resident = ResidentHost(start)
     assert resident.time(REQUEST).queued_us
-    later = time.monotonic() + AGED_S
-    monkeypatch.setattr("warpsmith.evaluation.timing.host.time.monotonic", lambda: later)
-    assert resident.time(REQUEST).queued_us and resident.begin()
+    later = time.monotonic() + OLD_S
+    monkeypatch.setattr("warpsmith.evaluation.timing.baseline_process.time.monotonic", lambda: later)
+    assert resident.time(REQUEST).queued_us and resident.start()
     assert [one.ended for one in begun] == [True, False]
 
 
@@ -364,8 +364,8 @@ def test_the_resident_process_is_begun_once_and_again_after_its_end(loses: bool)
         yield one
         one.ended = True
 
-    resident, asked = Resident(start), REQUEST
-    resident.begin()
+    resident, asked = ResidentHost(start), REQUEST
+    resident.start()
     assert len(begun) == 1, "before anything is asked"
     assert [resident.time(asked).queued_us for _ in range(2)] == [(1.0,)] * 2
     assert len(begun) == 1
@@ -373,7 +373,7 @@ def test_the_resident_process_is_begun_once_and_again_after_its_end(loses: bool)
         assert resident.time(asked).lost
     assert begun[0].ended
     assert resident.time(asked).queued_us and len(begun) == 2
-    resident.rest()
+    resident.release_memory()
     assert begun[1].forgot == 1
     begun[1].is_alive = False
     assert resident.time(asked).queued_us and len(begun) == 3, "one that ended by itself costs nobody anything"

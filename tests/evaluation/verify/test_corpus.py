@@ -16,7 +16,7 @@ from warpsmith.evaluation.verify.specimens import Label, SpecimenOrigin, kind_of
 from warpsmith.languages.cuda.mutation_operators import OPERATORS
 from warpsmith.languages.cuda.rewrites import REWRITES
 from warpsmith.records import Candidate
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 
 torch.set_num_threads(1)
 ROOT = Path(__file__).parents[3]

@@ -16,7 +16,7 @@ from warpsmith.llm import FinishReason, ModelAnswer, ModelError, Prompt
 from warpsmith.machines.cuda.machine import CudaMachine
 from warpsmith.machines.hardware import Gpu
 from warpsmith.records import Candidate, CompileFacts, Direction, Language, Reason, Verdict
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 
 torch.set_num_threads(1)
 SEED = 20250914

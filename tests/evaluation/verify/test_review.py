@@ -24,7 +24,7 @@ from warpsmith.records import (
     StaticFacts,
     Verdict,
 )
-from warpsmith.tasks.host.find import open_task
+from warpsmith.tasks.host import open_task
 
 TASK = open_task("layernorm").describe()
 CANDIDATE = Candidate(task="layernorm", direction=Direction.FORWARD, source="int a;\nint b;\n", macros={"BLOCK": "128"})

@@ -73,7 +73,7 @@ class BegunReplays:
 def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCount | None) -> StageOutcome:
     """Check the planned calls on the GPU, and capture those that will be timed in the same session."""
     from warpsmith.evaluation.check import CheckSubject, check
-    from warpsmith.evaluation.timing import PLACES, begin_host, room_of
+    from warpsmith.evaluation.timing import PLACES, preload_torch, room_of
     from warpsmith.machines.cuda import room_around, room_for_all
     from warpsmith.tasks.reference import outline
 
@@ -81,7 +81,7 @@ def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCoun
     steps = plan_calls(evaluation, machine)
     timed = _timed_cases(evaluation) if evaluation.config.until in AFTER_CHECK else []
     needs_torch = timed and (evaluation.config.tier == "claim" or _lacks_baselines(evaluation, timed))
-    wait = begin_host(evaluation.target) if needs_torch else None
+    wait = preload_torch(evaluation.target) if needs_torch else None
     subject = _subject(evaluation, artifact, believed_launches(evaluation, counted))
     outlines = (outline(evaluation.opened, direction, step.trial) for step in _one_a_case(steps))
     room = room_for_all(outlines)

@@ -6,8 +6,8 @@ from pathlib import Path
 from pydantic import Field
 
 from warpsmith.base import HarnessError, Home, digest_json, median, write_atomic
-from warpsmith.evaluation.timing.host import Host
-from warpsmith.evaluation.timing.torch_host import TorchRequest
+from warpsmith.evaluation.timing.baseline_process import BaselineHost
+from warpsmith.evaluation.timing.baseline_server import TorchRequest
 from warpsmith.machines.hardware import gpus
 from warpsmith.records import MODES, Case, Direction, Model, Task, TorchMode
 from warpsmith.tasks.formats import find
@@ -145,13 +145,13 @@ def uncompiled(modes: Sequence[str]) -> tuple[str, ...]:
     return tuple(mode for mode in modes if not TorchMode.from_name(mode).compiler) or tuple(modes)
 
 
-def measure(host: Host, request: TorchRequest, modes: Sequence[str] = MODES) -> Baselines:
+def measure(host: BaselineHost, request: TorchRequest, modes: Sequence[str] = MODES) -> Baselines:
     """Time every mode on the request's case."""
     return running(_window(host, request, modes), request)
 
 
 def completed(
-    host: Host, request: TorchRequest, kept: Baselines | None, modes: Sequence[str], flush_us: float
+    host: BaselineHost, request: TorchRequest, kept: Baselines | None, modes: Sequence[str], flush_us: float
 ) -> Baselines:
     """What is kept, and of the modes that are asked for those that are not, measured now."""
     lacking = tuple(modes) if kept is None else kept.lacking(modes)
@@ -171,7 +171,7 @@ def running(found: Baselines, request: TorchRequest) -> Baselines:
     return found
 
 
-def measure_again(host: Host, request: TorchRequest, kept: Baselines) -> Baselines:
+def measure_again(host: BaselineHost, request: TorchRequest, kept: Baselines) -> Baselines:
     """Two windows now of the modes that came near the best when all were kept, beside the others of then.
 
     Should one of the others be the best after all, every mode is measured: nobody is held against a time of then.
@@ -185,7 +185,7 @@ def measure_again(host: Host, request: TorchRequest, kept: Baselines) -> Baselin
     return measure(host, request, every).joined(measure(host, request, every))
 
 
-def _window(host: Host, request: TorchRequest, modes: Sequence[str]) -> Baselines:
+def _window(host: BaselineHost, request: TorchRequest, modes: Sequence[str]) -> Baselines:
     replies = {mode: host.time(request.model_copy(update={"mode": TorchMode.from_name(mode)})) for mode in modes}
     found = tuple(
         Baseline(mode=mode, idle_us=reply.idle_us, queued_us=reply.queued_us)

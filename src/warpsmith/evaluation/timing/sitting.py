@@ -7,14 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from warpsmith.evaluation.timing.host import Host, host_for
+from warpsmith.evaluation.timing.baseline_process import BaselineHost, open_baseline_host
 from warpsmith.evaluation.timing.null import EmptyKernelForm
 from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.machines.cuda import LIMITS, Buffers, Player, RepeatableCall, Room
 from warpsmith.tasks.reference import Problem
 
 WAITED_S = 120.0  # for the clock, at most
-AGED_S = LIMITS.wall_s - 600.0  # from which on a process may not live through another window
+OLD_S = LIMITS.wall_s - 600.0  # from which on a process may not live through another window
 
 
 class Sitting:
@@ -53,7 +53,7 @@ class Sitting:
         known = self._players.get(number)
         if known is not None:
             player, until, begin_s = known
-            is_young = time.monotonic() - begin_s < AGED_S
+            is_young = time.monotonic() - begin_s < OLD_S
             if is_young and not player.failure:
                 player.play(recorded)
             if is_young and not player.failure:
@@ -74,6 +74,6 @@ class Sitting:
         return EmptyKernelForm(self._subject.launches, len(outline.native))
 
     @cached_property
-    def torch(self) -> Host:
+    def torch(self) -> BaselineHost:
         """The resident baselines."""
-        return host_for(self._subject.target, self._open)
+        return open_baseline_host(self._subject.target, self._open)

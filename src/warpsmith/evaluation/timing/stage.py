@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from warpsmith.evaluation.timing.baseline_process import BaselineHost
 from warpsmith.evaluation.timing.baselines import (
     Baselines,
     asked,
@@ -17,7 +18,6 @@ from warpsmith.evaluation.timing.baselines import (
     store,
     uncompiled,
 )
-from warpsmith.evaluation.timing.host import Host
 from warpsmith.evaluation.timing.recording import Recordings
 from warpsmith.evaluation.timing.sample import Examine, Manner
 from warpsmith.evaluation.timing.sitting import Sitting
@@ -141,7 +141,7 @@ class Timer:
         )
 
 
-def _torch(sitting: Sitting) -> Host:
+def _torch(sitting: Sitting) -> BaselineHost:
     """Torch's process, which may need the memory that references took in this one."""
     give_back()
     return sitting.torch

@@ -1,9 +1,11 @@
-"""The judge's side of a confined task: asks, waits no longer than the limit, believes nothing that does not fit."""
+"""Open a task, and the evaluator process's side of a task process.
+
+Every reply is untrusted: it must come in time, parse, and fit the task.
+"""
 
 import os
 import re
 import site
-import sys
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -11,11 +13,11 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 import warpsmith
 from warpsmith.base import HarnessError, UsageError
-from warpsmith.isolation import Child, Fault, Frame, FrameError, Policy, ProcessLimits, spawn, system_paths
+from warpsmith.isolation import Fault, Frame, FrameError, Policy, ProcessLimits, PythonHost, system_paths
 from warpsmith.records import Confined, Direction, Task, Trial
 from warpsmith.tasks.filters import FilterReport
-from warpsmith.tasks.formats import ORIGINS, TaskFormat, TaskTarget, read_task, version_of
-from warpsmith.tasks.host.opened import OpenOptions
+from warpsmith.tasks.formats import ORIGINS, TaskFormat, TaskTarget, find, read_task, version_of
+from warpsmith.tasks.host.opened import LocalTask, OpenOptions, OpenTask
 from warpsmith.tasks.host.requests import REQUEST, Opening, TaskReply, TaskRequest, Verb
 
 if TYPE_CHECKING:
@@ -23,11 +25,22 @@ if TYPE_CHECKING:
 
 START_S = 120.0  # importing torch on a busy machine
 LIFE_S = 24 * 3600.0
-TORCH_BYTES = 1 << 30  # the interpreter with torch, beside what the task's code may use
-BESIDE = 200  # files beside a task file that it may import
-LONGEST = 2000  # characters of a child's sentence
+TORCH_BYTES = 1 << 30  # the interpreter with torch, beside the memory that the task's code may use
+MOST_BESIDE = 200  # files beside a task file that it may import
+SHOWN_CHARACTERS = 2000  # of a sentence that a task process wrote
 NAME = re.compile(r"\w{1,200}", re.ASCII)
 STACK = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>\S+)', re.M)
+
+
+def open_task(target: str | TaskTarget, options: OpenOptions | None = None) -> OpenTask:
+    """Return an open task; use it in a `with` block. Code that is neither ours nor trusted runs confined."""
+    chosen = options or OpenOptions()
+    found = find(target) if isinstance(target, str) else target
+    if chosen.shapes and found.form is not TaskFormat.MODULE:
+        raise UsageError(f"Task {found.label} has inputs of its own; --input is for file.py:Name alone.")
+    if found.form is TaskFormat.SUITE or chosen.trust:
+        return LocalTask(found, chosen.shapes)
+    return TaskClient(found, chosen)
 
 
 class TaskClient:
@@ -36,104 +49,102 @@ class TaskClient:
     def __init__(self, target: TaskTarget, options: OpenOptions) -> None:
         self._target = target
         self._options = options
-        self._child: Child | None = None
+        self._host: PythonHost | None = None
 
     def describe(self) -> Task:
-        """The task as data."""
+        """Return the task's description. Raise UsageError if the task process sends another task's."""
         return self._task
 
     @cached_property
     def _task(self) -> Task:
         if self._target.form in (TaskFormat.SUITE, TaskFormat.OWN):
-            return read_task(self._target.path)  # described by its text; nothing of it needs to run
-        found = Task.read(self._ask(TaskRequest(verb=Verb.DESCRIBE, seconds=self._options.seconds)))
+            return read_task(self._target.path)  # read from its text; no code needs to run
+        found = Task.read(self._request(TaskRequest(verb=Verb.DESCRIBE, seconds=self._options.seconds)))
         if isinstance(found, str):
-            self._nonsense(found)
+            self._reject(found)
         version = version_of(self._target, self._options.shapes)
         if not NAME.fullmatch(found.name) or (found.version, found.origin) != (version, ORIGINS[self._target.form]):
-            self._nonsense("a name, version or origin that is not its own")
+            self._reject("a name, version or origin that is not its own")
         return found
 
     def problem(self, direction: Direction, trial: Trial) -> "Problem":
-        """One call with its reference; arguments that do not fit the signature are refused."""
+        """Return one test input with its reference. Raise UsageError if the arguments do not fit the signature."""
         from warpsmith.tasks.host.wire import decode, same_signature
 
         signature, seconds = self._task.signature(direction), self._options.seconds
-        payload = self._ask(TaskRequest(verb=Verb.PROBLEM, seconds=seconds, direction=direction, trial=trial))
+        payload = self._request(TaskRequest(verb=Verb.PROBLEM, seconds=seconds, direction=direction, trial=trial))
         try:
             found = decode(payload)
         except ValueError as error:
-            self._nonsense(str(error))
+            self._reject(str(error))
         if not same_signature([argument.kind for argument in signature.arguments], found.arguments):
-            self._nonsense("arguments of other kinds than its signature's")
+            self._reject("arguments of other kinds than its signature's")
         return found
 
     def filter(self) -> FilterReport:
-        """All filters on it, run beside its code: a task that lies here lies about itself."""
-        found = FilterReport.read(self._ask(TaskRequest(verb=Verb.FILTER, seconds=self._options.seconds)))
+        """Run all task filters in the task process and return their report.
+
+        The report is the task's own statement: a task that forges the report misleads its own user only.
+        """
+        found = FilterReport.read(self._request(TaskRequest(verb=Verb.FILTER, seconds=self._options.seconds)))
         if isinstance(found, str):
-            self._nonsense(found)
+            self._reject(found)
         return found
 
     @property
     def confined(self) -> Confined:
-        """What confinement its code runs under."""
-        return self._started().confined
+        """The confinement of the task process, which is started if it does not run."""
+        return self._start().child.confined
 
-    def _ask(self, request: TaskRequest) -> bytes:
-        child = self._started()
-        sent = child.send(Frame(REQUEST, request.text().encode()))
-        found = sent or child.receive(request.seconds, limit_bytes=self._options.memory_bytes)
+    def _request(self, request: TaskRequest) -> bytes:
+        """Return the payload of the answer. Raise UsageError for a refusal, a death or a wrong frame."""
+        frame = Frame(REQUEST, request.text().encode())
+        found = self._start().request(frame, request.seconds, limit_bytes=self._options.memory_bytes)
         if isinstance(found, FrameError):
-            self._blame(found, request)
+            self._raise_failure(found, request)
         if found.kind == TaskReply.REFUSED:
             raise UsageError(_printable(found.payload.decode(errors="replace")))
         if found.kind != TaskReply.DONE:
-            self._nonsense(f"a frame of kind {found.kind}")
+            self._reject(f"a frame of kind {found.kind}")
         return found.payload
 
-    def _started(self) -> Child:
-        if self._child is None:
-            argv = [sys.executable, "-P", "-m", "warpsmith.tasks.host.server", self._opening().text()]
-            self._child = spawn(argv, policy(self._target, self._options))
-            ready = self._child.receive(START_S, TaskReply.READY)
+    def _start(self) -> PythonHost:
+        """Return the task process, started and with torch loaded."""
+        if self._host is None:
+            options, target = self._options, self._target
+            opening = Opening(
+                form=target.form,
+                path=str(target.path),
+                name=target.name,
+                shapes=options.shapes,
+                memory_bytes=options.memory_bytes,
+            )
+            self._host = PythonHost("warpsmith.tasks.host.server", task_policy(target, options), opening.text())
+            ready = self._host.child.receive(START_S, TaskReply.READY)
             if isinstance(ready, FrameError):
-                raise HarnessError(f"The process for a task's code did not start: {self._ended()}.")
-        return self._child
+                raise HarnessError(f"The process for a task's code did not start: {_printable(self._host.kill())}.")
+        return self._host
 
-    def _opening(self) -> Opening:
-        return Opening(
-            form=self._target.form,
-            path=str(self._target.path),
-            name=self._target.name,
-            shapes=self._options.shapes,
-            memory_bytes=self._options.memory_bytes,
-        )
-
-    def _ended(self) -> str:
-        assert self._child is not None  # asked only of one that was started
-        self._child.kill()
-        outcome = self._child.wait()
-        return f"{outcome.sentence(self._child.policy)}; {_printable(outcome.stderr.decode(errors='replace')[-500:])}"
-
-    def _blame(self, error: FrameError, request: TaskRequest) -> NoReturn:
-        assert self._child is not None  # a frame came from it, or failed to
+    def _raise_failure(self, error: FrameError, request: TaskRequest) -> NoReturn:
+        """Raise UsageError for a request that failed: late, no answer, or a damaged answer."""
+        assert self._host is not None  # a frame came from it, or failed to
         if error.fault not in (Fault.LATE, Fault.MISSING, Fault.SHORT):
-            self._nonsense(error.detail)
-        late = error.fault is Fault.LATE
+            self._reject(error.detail)
+        child, late = self._host.child, error.fault is Fault.LATE
         if late:
-            self._child.kill()
-        outcome = self._child.wait()
-        where = _last_line(outcome.stderr, self._target.folder) or str(self._target.path)
+            child.kill()
+        outcome = child.wait()
+        where = _find_task_line(outcome.stderr, self._target.folder) or str(self._target.path)
         if late:
             raise UsageError(
                 f"{where}: {request.verb} took longer than {request.seconds:g} s. Make the task smaller or raise "
                 "the limit."
             )
-        how = outcome.sentence(self._child.policy)
+        how = outcome.sentence(child.policy)
         raise UsageError(f"{where}: the process that ran this task ended at {request.verb}: {how}.")
 
-    def _nonsense(self, detail: str) -> NoReturn:
+    def _reject(self, detail: str) -> NoReturn:
+        """Raise UsageError for an answer that the task process cannot have computed honestly."""
         raise UsageError(
             f"{self._target.path}: its code wrote on the channel that carries its answers, or changed them: "
             f"{_printable(detail)}."
@@ -145,13 +156,13 @@ class TaskClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._child is not None:
-            self._child.__exit__(kind, error, trace)
-            self._child = None
+        if self._host is not None:
+            self._host.close()
+            self._host = None
 
 
-def policy(target: TaskTarget, options: OpenOptions) -> Policy:
-    """What a task's code may see and use: python, the packages, its own files; no network."""
+def task_policy(target: TaskTarget, options: OpenOptions) -> Policy:
+    """Return the policy for a task's code: it sees python, the packages and its own files, and no network."""
     packages = [str(path) for path in package_paths()]
     env = {"PYTHONPATH": os.pathsep.join(packages), "PYTHONDONTWRITEBYTECODE": "1"}
     threads = options.threads or min(os.cpu_count() or 1, 16)
@@ -161,29 +172,29 @@ def policy(target: TaskTarget, options: OpenOptions) -> Policy:
         cpu_s=int(LIFE_S),
         memory_bytes=options.memory_bytes + TORCH_BYTES,
         processes=512,
-        address_space=False,  # the host bounds itself, so that Python can say which line asked for too much
+        address_space=False,  # the task process limits itself, so that Python can name the line that asks for too much
     )
-    return Policy(read=(*system_paths(), *package_paths()[1:], *visible(target)), limits=limits, env=env)
+    return Policy(read=(*system_paths(), *package_paths()[1:], *task_files(target)), limits=limits, env=env)
 
 
 def package_paths() -> list[Path]:
-    """Where packages lie that no environment variable of the child would find: ours, PYTHONPATH's, the user's."""
+    """Return the folders of packages that the child must be told of: ours, PYTHONPATH's, the user's."""
     named = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     own = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
     found = [Path(warpsmith.__file__).parent.parent, *(Path(entry).absolute() for entry in (*named, *own))]
     return [path for path in dict.fromkeys(found) if path.exists()]
 
 
-def visible(target: TaskTarget) -> tuple[Path, ...]:
-    """A task's own files: its folder, or its file with the Python files and packages beside it."""
+def task_files(target: TaskTarget) -> tuple[Path, ...]:
+    """Return a task's own files: its folder, or its file with the Python files and packages beside it."""
     if target.path.is_dir():
         return (target.path,)
     beside = [p for p in sorted(target.path.parent.iterdir()) if p.suffix == ".py" or (p / "__init__.py").is_file()]
-    return (target.path, *beside[:BESIDE])
+    return (target.path, *beside[:MOST_BESIDE])
 
 
-def _last_line(stderr: bytes, folder: Path) -> str | None:
-    """Where the code was, from the stack that a dying or hanging interpreter writes: its first line of the task's."""
+def _find_task_line(stderr: bytes, folder: Path) -> str | None:
+    """Return the task's first line in the stack that a dying or hanging interpreter wrote, or None."""
     for match in STACK.finditer(stderr.decode(errors="replace")):
         if Path(match["file"]).is_relative_to(folder):
             return f"{_printable(match['file'])}:{match['line']}"
@@ -191,5 +202,6 @@ def _last_line(stderr: bytes, folder: Path) -> str | None:
 
 
 def _printable(text: str) -> str:
-    shown = "".join(char if char.isprintable() else " " for char in text[:LONGEST])
-    return shown + ("…" if len(text) > LONGEST else "")
+    """Return foreign text without control characters, shortened."""
+    shown = "".join(char if char.isprintable() else " " for char in text[:SHOWN_CHARACTERS])
+    return shown + ("…" if len(text) > SHOWN_CHARACTERS else "")

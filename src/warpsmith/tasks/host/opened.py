@@ -1,4 +1,4 @@
-"""A task that was opened: one interface, whether its code is ours and runs here or is not and runs confined."""
+"""The interface of an open task, and a trusted task that runs in this process."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,28 +18,28 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class OpenOptions:
-    """What a task's code may use. `seconds` is for one request; `trust` runs it in this process, unconfined."""
+    """Limits of a task's code. `seconds` bounds one request; `trust` runs the code in this process, unconfined."""
 
     seconds: float = 120.0
     memory_bytes: int = 8 * GIB
-    threads: int = 0  # of torch; 0 leaves it to torch
-    shapes: tuple[ExampleShape, ...] = ()
+    threads: int = 0  # of torch; 0: one a core, at most 16
+    shapes: tuple[ExampleShape, ...] = ()  # example inputs of a module that has none
     trust: bool = False
 
 
 class OpenTask(Protocol):
-    """What the rest of warpsmith asks of a task."""
+    """A task that was opened, in this process or in a confined child. Use it in a `with` block."""
 
     def describe(self) -> Task:
-        """The task as data."""
+        """Return the task's description: cases, tolerances, formulas."""
         ...
 
     def problem(self, direction: Direction, trial: Trial) -> "Problem":
-        """One call with its reference."""
+        """Return the arguments of one test input with their reference results."""
         ...
 
     def filter(self) -> filters.FilterReport:
-        """All filters on it."""
+        """Run all task filters and return their report."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -50,31 +50,31 @@ class OpenTask(Protocol):
 
 
 class LocalTask:
-    """A trusted task, run in this process. Describing one of our own format runs nothing and loads no torch."""
+    """A trusted task in this process. To describe a suite task runs none of its code and loads no torch."""
 
     def __init__(self, target: TaskTarget, shapes: tuple[ExampleShape, ...] = ()) -> None:
         self._target = target
         self._shapes = shapes
 
     def describe(self) -> Task:
-        """The task as data."""
+        """Return the task's description: cases, tolerances, formulas."""
         if self._target.form in (TaskFormat.SUITE, TaskFormat.OWN):
             return read_task(self._target.path)
         return self.program.task
 
     def problem(self, direction: Direction, trial: Trial) -> "Problem":
-        """One call with its reference."""
+        """Return the arguments of one test input with their reference results."""
         from warpsmith.tasks.reference import problem
 
         return problem(self.program, direction, trial)
 
     def filter(self) -> filters.FilterReport:
-        """All filters on it."""
+        """Run all task filters and return their report."""
         return filters.apply_filters(self.program)
 
     @cached_property
     def program(self) -> "TaskProgram":
-        """The task as something to run."""
+        """The task's code, loaded."""
         return program_for(self._target, self._shapes)
 
     def __enter__(self) -> Self:
@@ -83,4 +83,4 @@ class LocalTask:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing to end."""
+        """Do nothing: no process was started."""

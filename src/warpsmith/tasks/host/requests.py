@@ -1,4 +1,4 @@
-"""What the judge and a confined task say to each other. Knows no torch."""
+"""Requests and replies between the evaluator process and the task process. Loads no torch."""
 
 from enum import IntEnum, StrEnum
 from pathlib import Path
@@ -7,19 +7,19 @@ from warpsmith.records import Direction, Model, Trial
 from warpsmith.tasks.formats import TaskFormat, TaskTarget
 from warpsmith.tasks.inputs import ExampleShape
 
-REQUEST = 1  # the kind of every frame to the child
+REQUEST = 1  # the kind of every frame to the task process
 
 
 class TaskReply(IntEnum):
-    """The kind of a frame from the child."""
+    """The kind of a frame from the task process."""
 
     DONE = 1
     REFUSED = 2  # the payload is one sentence for the user
-    READY = 3  # once, when torch is loaded and no code of the task has run
+    READY = 3  # sent once: torch is loaded, and no code of the task has run
 
 
 class Verb(StrEnum):
-    """What is asked."""
+    """The operation that a request asks for."""
 
     DESCRIBE = "describe"
     PROBLEM = "problem"
@@ -27,7 +27,7 @@ class Verb(StrEnum):
 
 
 class TaskRequest(Model):
-    """One question; `seconds` is when the judge stops waiting."""
+    """One request; after `seconds` the evaluator process ends the task process."""
 
     verb: Verb
     seconds: float
@@ -36,7 +36,7 @@ class TaskRequest(Model):
 
 
 class Opening(Model):
-    """The task that a child is started for."""
+    """The command-line argument of a task process: its task and its memory limit."""
 
     form: TaskFormat
     path: str
@@ -46,5 +46,5 @@ class Opening(Model):
 
     @property
     def target(self) -> TaskTarget:
-        """As the finder gave it."""
+        """The task's target."""
         return TaskTarget(self.form, Path(self.path), self.name)

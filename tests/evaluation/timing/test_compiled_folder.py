@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from warpsmith.base import Home
-from warpsmith.evaluation.timing.compiled import compiled_folder, open_up
-from warpsmith.evaluation.timing.host import host_policy
+from warpsmith.evaluation.timing.baseline_process import baseline_policy, compiled_folder, open_to_everybody
 from warpsmith.isolation import ChildOutcome, run
 
 WRITE = """
@@ -28,12 +27,12 @@ folder.mkdir(exist_ok=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of this test, but for the confinement: building it anew takes half a minute."""
     found = Home(tmp_path / "data", tmp_path / "cache")
-    monkeypatch.setattr("warpsmith.evaluation.timing.compiled.Home", SimpleNamespace(locate=lambda: found))
+    monkeypatch.setattr("warpsmith.evaluation.timing.baseline_process.Home", SimpleNamespace(locate=lambda: found))
     return tmp_path
 
 
 def written(name: str) -> ChildOutcome:
-    return run([sys.executable, "-c", WRITE, name], replace(host_policy("softmax"), devices=False))
+    return run([sys.executable, "-c", WRITE, name], replace(baseline_policy("softmax"), devices=False))
 
 
 def test_a_second_process_goes_on_where_the_first_one_wrote() -> None:
@@ -45,7 +44,7 @@ def test_a_second_process_goes_on_where_the_first_one_wrote() -> None:
 
 def test_processes_at_the_same_time_share_it() -> None:
     open_handed = "import os; os.umask(0)\n" + WRITE + "import time; time.sleep(float(sys.argv[2]))"
-    policy = replace(host_policy("softmax"), devices=False)
+    policy = replace(baseline_policy("softmax"), devices=False)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(run, [sys.executable, "-c", open_handed, "first", "3"], policy)
         time.sleep(1.5)
@@ -76,6 +75,6 @@ def test_links_are_left_alone(tmp_path: Path) -> None:
     (inside / "link").symlink_to(outside)
     (inside / "tool").write_text("x")
     (inside / "tool").chmod(0o744)
-    open_up(inside)
+    open_to_everybody(inside)
     assert outside.stat().st_mode & 0o777 == 0o600
     assert (inside / "tool").stat().st_mode & 0o777 == 0o766

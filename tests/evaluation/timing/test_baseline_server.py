@@ -7,7 +7,7 @@ import pytest
 from torch._inductor.fx_passes import pad_mm
 from torch._inductor.runtime.autotune_cache import AutotuneCache
 
-from warpsmith.evaluation.timing.torch_host import disbelieve
+from warpsmith.evaluation.timing.baseline_server import refuse_timed_choices
 
 CONFIG = SimpleNamespace(kwargs={"XBLOCK": 128}, num_warps=4, num_stages=1)
 
@@ -32,7 +32,7 @@ def test_choices_by_timing_are_forgotten_or_refused(monkeypatch: pytest.MonkeyPa
     for owner, name in ((AutotuneCache, "save"), (pad_mm, "get_do_bench")):
         monkeypatch.setattr(owner, name, getattr(owner, name))  # given back after the test
     assert saved() == ["key.best_config"]
-    disbelieve()
+    refuse_timed_choices()
     assert saved() == []
     with pytest.raises(RuntimeError, match="the GPU is shared"):
         pad_mm.get_do_bench()(lambda: None)
