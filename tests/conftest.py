@@ -42,6 +42,20 @@ def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def archive_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of the archive that commands of this test use."""
+    url = f"sqlite:///{tmp_path / 'archive.sqlite'}"
+    monkeypatch.setenv("WARPSMITH_ARCHIVE", url)
+    return url
+
+
+@pytest.fixture
+def without_nvcc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No CUDA compiler on this machine."""
+    monkeypatch.setenv("WARPSMITH_CUDA_HOME", "/nowhere")
+
+
 @pytest.fixture(scope="session")
 def wait_until() -> Callable[[Callable[[], object]], None]:
     """Poll a condition until it holds. The bound is far above any load that a machine may have."""

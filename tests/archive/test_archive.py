@@ -170,11 +170,10 @@ def test_threads_share_an_archive(place: str, url: str, run: Run, make: Make) ->
         assert not failures and archive.count("first") == 200
 
 
-def test_the_default_is_a_file_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+def test_the_default_is_a_file_in_the_data_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WARPSMITH_ARCHIVE", raising=False)
     Archive.open().close()
-    assert (tmp_path / "data" / "archive.sqlite").is_file()
-    monkeypatch.setenv("WARPSMITH_ARCHIVE", f"sqlite:///{tmp_path / 'other.sqlite'}")
+    assert (home / "data" / "archive.sqlite").is_file()
+    monkeypatch.setenv("WARPSMITH_ARCHIVE", f"sqlite:///{home / 'other.sqlite'}")
     Archive.open().close()
-    assert (tmp_path / "other.sqlite").is_file()
+    assert (home / "other.sqlite").is_file()

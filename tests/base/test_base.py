@@ -67,9 +67,8 @@ def test_a_place_that_cannot_be_written_is_usage_and_named(tmp_path: Path, place
             attempt(tmp_path / place)
 
 
-def test_our_own_folder_that_cannot_be_written_is_the_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "data").write_text("")
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+def test_our_own_folder_that_cannot_be_written_is_the_machines(home: Path) -> None:
+    (home / "data").write_text("")
     with pytest.raises(MachineError, match="WARPSMITH_HOME"):
         write_atomic(Home.locate().data / "x", "text")
 
@@ -113,12 +112,11 @@ def test_read_text_says_what_is_wrong(tmp_path: Path) -> None:
         read_text(bad, limit_bytes=2)
 
 
-def test_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
-    assert Home.locate() == Home(tmp_path / "data", tmp_path / "cache")
+def test_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    assert Home.locate() == Home(home / "data", home / "cache")
     monkeypatch.delenv("WARPSMITH_HOME")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert Home.locate().cache == tmp_path / "warpsmith"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    assert Home.locate().cache == home / "warpsmith"
 
 
 def test_nearest() -> None:

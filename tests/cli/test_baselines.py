@@ -45,10 +45,9 @@ class Torch:
 
 
 @pytest.fixture
-def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Torch:
+def torch(home: Path, monkeypatch: pytest.MonkeyPatch) -> Torch:
     """A machine with a GPU, as far as this command can tell."""
     fake = Torch()
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     gpu = Gpu(name="H200", driver="580", memory_mib=1, capability="9.0")
     for user in ("hardware", "cuda.machine"):
         monkeypatch.setattr(f"warpsmith.machines.{user}.gpus", lambda: (gpu,))

@@ -51,10 +51,9 @@ def test_ready(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_host_compiler_the_table_is_whole(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))  # the launcher of an earlier test is remembered by its home
+    monkeypatch.setenv("PATH", str(home))
     assert _main.run(["doctor", "--json"]) == 0
     parts = {part["name"]: part for part in json.loads(capsys.readouterr().out)}
     assert parts.keys() == doctor.PROBES.keys()
@@ -62,6 +61,6 @@ def test_without_a_host_compiler_the_table_is_whole(
     assert "apt-get install g++" in parts["confinement"]["remedy"]
 
 
-def test_a_remedy_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WARPSMITH_CUDA_HOME", "/nowhere")
+@pytest.mark.usefixtures("without_nvcc")
+def test_a_remedy_is_said_once() -> None:
     assert doctor.look("nvcc").remedy.count("warpsmith[nvcc]") == 1

@@ -19,12 +19,6 @@ OPTIMIZE = ["optimize", "swiglu", "--device", "vgpu", "--run", "mine"]
 RESUME = ["optimize", "--run", "mine", "--resume"]
 
 
-@pytest.fixture(autouse=True)
-def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A data folder of the test."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-
-
 def begin(seconds: float, *words: str) -> "subprocess.Popen[str]":
     """A command in a process of its own, whose evaluations take so long."""
     command = [sys.executable, str(PROGRAM), str(seconds), *words]

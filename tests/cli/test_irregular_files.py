@@ -35,13 +35,12 @@ COMMANDS = (
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(work_folder: Path) -> Path:
     """A working folder with a kernel, a batch and a pipe that nobody writes to."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "kernel.cu").write_text("int x;")
-    (tmp_path / "batch.jsonl").write_text(json.dumps({"task": "softmax", "path": "kernel.cu"}) + "\n")
-    os.mkfifo(tmp_path / "pipe")
-    return tmp_path
+    (work_folder / "kernel.cu").write_text("int x;")
+    (work_folder / "batch.jsonl").write_text(json.dumps({"task": "softmax", "path": "kernel.cu"}) + "\n")
+    os.mkfifo(work_folder / "pipe")
+    return work_folder
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "pipe"])

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,13 +30,13 @@ PROGRAM = Path(__file__).parent / "searching.py"
 SEED = Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_forward.cu"
 WORDS = ["optimize", "swiglu", "--device", "vgpu"]
 
+EvaluateWith = Callable[[Callable[..., Record]], None]
+
 
 @pytest.fixture(autouse=True)
-def instant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An evaluator that answers at once, and a data folder of the test."""
-    monkeypatch.setattr("warpsmith.evaluation.grade", judged)
-    monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+def instant(evaluate_with: EvaluateWith) -> None:
+    """An evaluator that answers at once."""
+    evaluate_with(judged)
 
 
 def answered(code: str) -> str:
@@ -94,13 +95,13 @@ def test_it_ends_with_the_path_the_evidence_and_the_next_command(capsys: pytest.
 
 
 def test_evaluations_are_counted_as_the_archive_has_them(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], evaluate_with: EvaluateWith
 ) -> None:
     def at_length(candidate: Candidate, config: EvaluationConfig, seed: int | None = None) -> Record:
         record = judged(candidate)
         return record.model_copy(update={"options": record.options.model_copy(update={"effort": config.effort})})
 
-    monkeypatch.setattr("warpsmith.evaluation.grade", at_length)
+    evaluate_with(at_length)
     assert run([*WORDS, "--run", "mine", "--budget-evaluations", "2"]) == 0
     shown = capsys.readouterr().out
     assert "mine: 2 of 2 evaluations are done\n  3 evaluations, 1 of them at length, in" in shown
@@ -109,7 +110,7 @@ def test_evaluations_are_counted_as_the_archive_has_them(
 
 
 @pytest.fixture
-def mishaps(monkeypatch: pytest.MonkeyPatch) -> list[Reason]:
+def mishaps(evaluate_with: EvaluateWith) -> list[Reason]:
     """What becomes of the next evaluations at length, until the list is empty."""
     left: list[Reason] = []
 
@@ -118,7 +119,7 @@ def mishaps(monkeypatch: pytest.MonkeyPatch) -> list[Reason]:
             return fake_record(candidate.model_copy(update={"task": "swiglu"}), left.pop(0))
         return judged(candidate)
 
-    monkeypatch.setattr("warpsmith.evaluation.grade", judge)
+    evaluate_with(judge)
     return left
 
 
@@ -231,11 +232,9 @@ def test_what_cannot_be_used_leaves_no_run_behind(
         assert archive.runs() == ()
 
 
+@pytest.mark.usefixtures("without_nvcc")
 @pytest.mark.parametrize("words", [WORDS, ["ask", "mine", "--task", "swiglu", "--device", "vgpu", "--out", "x"]])
-def test_without_nvcc_nothing_is_begun(
-    words: list[str], archive_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WARPSMITH_CUDA_HOME", "/nowhere")
+def test_without_nvcc_nothing_is_begun(words: list[str], archive_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words) == 3
     assert capsys.readouterr().err.startswith("error: WARPSMITH_CUDA_HOME names /nowhere, which has no bin/nvcc.")
     with Archive.open(archive_url) as archive:
@@ -375,11 +374,11 @@ def test_ask_and_tell_make_a_run_of_answers_in_files(
     assert told["closed"] and "bad_answer: no_code" in told["lines"][0]
 
 
+@pytest.mark.usefixtures("without_nvcc")
 def test_evaluation_elsewhere_goes_through_two_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("warpsmith.machines.hardware.gpus", tuple)
-    monkeypatch.setenv("WARPSMITH_CUDA_HOME", str(tmp_path / "absent"))  # nothing can be compiled here
     folder, asked, found = tmp_path / "letters", tmp_path / "f.jsonl", tmp_path / "r.jsonl"
     begin = ["ask", "mine", "--task", "swiglu", "--device", "cuda", "--elsewhere", "-n", "1", "--out", str(folder)]
     assert run(begin) == run(["show", "mine"]) == 0

@@ -1,6 +1,7 @@
 """Recorded runs of `ask` and `tell` (tests/recorded), replayed: the same questions, verdicts and best."""
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ ROWS = tomllib.loads((FOLDER / "runs.toml").read_text())
 # What every test run does; make test-slow does all. A module is opened in a process of its own, seconds each time.
 EVALUATED = ("gated_residual-retry", "swiglu-backward")
 ASKED = ("unit_energy-backward", "softmax-forward", "max_pool-backward")
+
+EvaluateWith = Callable[[Callable[..., Record]], None]
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def marked(sample: tuple[str, ...]) -> list[Any]:
 
 @pytest.mark.parametrize("name", marked(ASKED))
 def test_from_the_recorded_records_the_same_questions_follow(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], evaluate_with: EvaluateWith
 ) -> None:
     recorded = Recorded(name)
     known = {record.candidate.source: record for record in recorded.records}
@@ -112,7 +115,7 @@ def test_from_the_recorded_records_the_same_questions_follow(
         assert record.options.seeds == (seed,)  # drawn from the run's own and the kernel
         return record
 
-    monkeypatch.setattr("warpsmith.evaluation.grade", grade)
+    evaluate_with(grade)
     replay(recorded, tmp_path / "letters", capsys)
     assert_same(recorded)
 

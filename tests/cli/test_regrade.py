@@ -3,7 +3,7 @@
 import json
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,15 @@ SUITE = Path(warpsmith.__file__).parent / "tasks" / "suite"
 SEED = SUITE / "swiglu" / "seed_forward.cu"
 ASKED: list[tuple[Candidate, Any, int | None]] = []
 
+EvaluateWith = Callable[[Callable[..., Record]], None]
+
 
 def kernel(source: str = "fast") -> Candidate:
     return Candidate(task="swiglu", direction=Direction.FORWARD, source=source)
 
 
 @pytest.fixture
-def evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
+def evaluator(evaluate_with: EvaluateWith) -> None:
     """An evaluator that passes what says `fast`, in 4 µs, and notes what it was asked."""
     ASKED.clear()
 
@@ -38,11 +40,11 @@ def evaluator(monkeypatch: pytest.MonkeyPatch) -> None:
         ASKED.append((candidate, config, seed))
         return fake_record(candidate, 4.0 if "fast" in candidate.source else Reason.WRONG_VALUE)
 
-    monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
+    evaluate_with(judged)
 
 
 def test_several_are_evaluated_at_once_and_told_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, evaluate_with: EvaluateWith, capsys: pytest.CaptureFixture[str]
 ) -> None:
     last = threading.Event()
 
@@ -52,7 +54,7 @@ def test_several_are_evaluated_at_once_and_told_in_order(
         assert last.wait(10), "the others wait for the last one"
         return fake_record(candidate, 4.0)
 
-    monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
+    evaluate_with(judged)
     lines = [fake_record(kernel(f"fast {number}"), 4.0).text() for number in range(3)]
     (tmp_path / "r.jsonl").write_text("\n".join(lines) + "\n")
     assert run(["regrade", str(tmp_path / "r.jsonl"), "--device", "vgpu", "--no-archive", "-j", "3"]) == 0
@@ -196,14 +198,14 @@ def test_the_cases_that_a_search_timed_are_timed_again(effort: str, tmp_path: Pa
 
 
 def test_a_line_that_cannot_be_evaluated_has_an_answer_like_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, evaluate_with: EvaluateWith, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def judged(candidate: Candidate, *rest: Any) -> Record:
         if candidate.task != "swiglu":
             raise UsageError(f"Task {candidate.task} does not exist.")
         return fake_record(candidate, 4.0)
 
-    monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
+    evaluate_with(judged)
     own = fake_record(kernel().model_copy(update={"task": "Mine"}), 4.0)
     refused = BadLine(error="Line 2: no candidate: source is missing", line=2, input="0")
     lines = [fake_record(kernel(), 4.0).text(), refused.text(), own.text(), "nonsense"]
@@ -307,13 +309,13 @@ def hostile_records() -> list[str]:
 
 
 def test_of_hostile_records_each_has_its_line_and_the_others_are_evaluated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, evaluate_with: EvaluateWith, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def judged(candidate: Candidate, config: Any, seed: int | None = None) -> Record:
         with opened_evaluation(candidate, config, seed):
             return fake_record(candidate, 4.0)
 
-    monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
+    evaluate_with(judged)
     good, bad = fake_record(kernel(), 4.0).text(), random.Random(29).sample(hostile_records(), 300)
     (tmp_path / "r.jsonl").write_text("\n".join([good, *bad, good]) + "\n")
     words = ["regrade", str(tmp_path / "r.jsonl"), "--device", "vgpu", "--no-archive", "--same-seed", "-j", "1"]
@@ -360,14 +362,14 @@ def test_a_file_that_is_no_record_costs_the_others_nothing(tmp_path: Path, capsy
 
 
 def test_a_fault_of_ours_in_one_evaluation_costs_the_others_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, evaluate_with: EvaluateWith, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def judged(candidate: Candidate, _choices: Any, _seed: int | None = None) -> Record:
         if candidate.source == "ends its task's process":
             raise HarnessError("The process for a task's code ended.")
         return fake_record(candidate, 4.0)
 
-    monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judged)
+    evaluate_with(judged)
     lines = [fake_record(kernel(text), 4.0).text() for text in ("ends its task's process", "fast")]
     (tmp_path / "r.jsonl").write_text("\n".join(lines) + "\n")
     assert run(["regrade", str(tmp_path / "r.jsonl"), "--device", "vgpu", "--no-archive"]) == 3

@@ -116,13 +116,10 @@ def test_best_writes_the_text_that_was_evaluated(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.usefixtures("filled")
-def test_best_goes_to_the_data_folder_by_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+def test_best_goes_to_the_data_folder_by_default(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["best", "mine", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert Path(found["path"]) == tmp_path / "data" / "runs" / "mine" / "best.cu"
+    assert Path(found["path"]) == home / "data" / "runs" / "mine" / "best.cu"
     assert Path(found["path"]).read_text() == found["record"]["candidate"]["source"] == "fast text\n"
     assert found["score"]["kind"] == "measured" and found["command"].startswith("warpsmith eval softmax")
 

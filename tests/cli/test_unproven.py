@@ -1,6 +1,7 @@
 """What `best`, `show`, `report` and `export` hand out was evaluated fully; otherwise --unproven marks it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,7 @@ SOFTMAX = (SUITE / "softmax" / "seed_forward.cu").read_text()
 QUICK = EvaluationOptions(device="vgpu", extra={"gpu": "H200", "effort": "sketch"})
 FULL = EvaluationOptions(device="vgpu", extra={"gpu": "H200", "effort": "thorough"})
 
-
-@pytest.fixture(autouse=True)
-def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels are written to a folder of the test."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+EvaluateWith = Callable[[Callable[..., Record]], None]
 
 
 def record(us: float | Reason, options: EvaluationOptions, name: str = "") -> Record:
@@ -163,7 +160,7 @@ def test_a_full_evaluation_beside_the_run_counts_until_one_fails(archive_url: st
 
 
 def test_after_none_of_the_best_held_no_other_is_handed_out(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    evaluate_with: EvaluateWith, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def judge(candidate: Candidate, config: EvaluationConfig, *_: Any) -> Record:
         us: float | Reason = 4.0 - 0.01 * len(candidate.macros)
@@ -173,8 +170,7 @@ def test_after_none_of_the_best_held_no_other_is_handed_out(
             update={"options": config.stored(1)}
         )
 
-    monkeypatch.setattr("warpsmith.evaluation.grade", judge)
-    monkeypatch.setattr("warpsmith.evaluation.processes.judges.grade", judge)
+    evaluate_with(judge)
     assert run(["optimize", "softmax", "--device", "vgpu", "--run", "mine", "--generations", "1"]) == 4
     assert "none of the best held" in capsys.readouterr().out
     assert run(["best", "mine"]) == 4

@@ -1,7 +1,5 @@
 """A search on a real GPU: its times are measured, and its winner is claimed against torch."""
 
-from pathlib import Path
-
 import pytest
 
 import warpsmith
@@ -11,14 +9,10 @@ from warpsmith.records import MeasuredScore, TimingFacts
 pytestmark = [pytest.mark.gpu, pytest.mark.leases]
 
 
-def test_the_tuner_finds_a_point_that_is_no_slower_than_the_seed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = f"sqlite:///{tmp_path / 'archive.sqlite'}"
-    monkeypatch.setenv("WARPSMITH_ARCHIVE", url)
+def test_the_tuner_finds_a_point_that_is_no_slower_than_the_seed(archive_url: str) -> None:
     done = warpsmith.optimize("swiglu", device="cuda", generations=1, proposals=4)
     assert done.state is RunState.DONE
-    with Archive.open(url) as archive:
+    with Archive.open(archive_url) as archive:
         best, entries = archive.best(done.name), list(archive.records(done.name))
         assert best is not None and isinstance(best.score, MeasuredScore)
         seed = next(entry for entry in entries if entry.tags.operator == "seed")

@@ -15,12 +15,10 @@ FINDING = re.compile(r"kernel\.cu:\d+: \w+: [^(\n]*\([\d,]+\) of block \([\d,]+\
 
 
 @pytest.fixture
-def record(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Path:
+def record(work_folder: Path, archive_url: str, capsys: pytest.CaptureFixture[str]) -> Path:
     """The file that the first command of docs/failing.md writes."""
-    monkeypatch.setenv("WARPSMITH_ARCHIVE", f"sqlite:///{tmp_path / 'archive.sqlite'}")
-    monkeypatch.chdir(tmp_path)
     assert run(["eval", "llama_rmsnorm", str(EXAMPLE), "--device", "vgpu", "--json"]) == 1
-    path = tmp_path / "record.json"
+    path = work_folder / "record.json"
     path.write_text(capsys.readouterr().out)
     return path
 

@@ -39,10 +39,8 @@ def commands() -> list[list[str]]:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workplace(work_folder: Path, archive_url: str) -> Path:
     """A folder with the files that the README names."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WARPSMITH_ARCHIVE", f"sqlite:///{tmp_path / 'archive.sqlite'}")
     shutil.copy(SEED, "kernel.cu")
     Path("kernels/softmax").mkdir(parents=True)
     shutil.copy(SEED, "kernels/softmax/forward.cu")
@@ -50,7 +48,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("path/to/KernelBench/level1").mkdir(parents=True)
     shutil.copy(problems[0], "path/to/KernelBench/level1")
     Path("F.jsonl").write_text(json.dumps({"task": "softmax", "path": "kernel.cu"}) + "\n")
-    return tmp_path
+    return work_folder
 
 
 def test_the_block_has_every_command() -> None:

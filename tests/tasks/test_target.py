@@ -62,21 +62,17 @@ def test_a_path_that_is_no_task_says_what_would_be(text: str, said: str) -> None
         find(str(FOREIGN / text))
 
 
-def test_a_name_that_is_also_a_task_s_folder_is_ambiguous(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copytree(suite_folder("rope"), tmp_path / "softmax")
-    shutil.copytree(suite_folder("rope"), tmp_path / "rope" / "mine")
-    monkeypatch.chdir(tmp_path)
+def test_a_name_that_is_also_a_task_s_folder_is_ambiguous(work_folder: Path) -> None:
+    shutil.copytree(suite_folder("rope"), work_folder / "softmax")
+    shutil.copytree(suite_folder("rope"), work_folder / "rope" / "mine")
     for name in ("softmax", "rope"):
         with pytest.raises(UsageError, match=rf"Write \./{name}"):
             find(name)
 
 
-def test_a_folder_of_kernels_named_after_a_task_does_not_hide_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "softmax").mkdir()
-    (tmp_path / "softmax" / "forward.cu").write_text("")
-    monkeypatch.chdir(tmp_path)
+def test_a_folder_of_kernels_named_after_a_task_does_not_hide_it(work_folder: Path) -> None:
+    (work_folder / "softmax").mkdir()
+    (work_folder / "softmax" / "forward.cu").write_text("")
     assert find("softmax") == TaskTarget(TaskFormat.SUITE, suite_folder("softmax"))
 
 
@@ -100,7 +96,6 @@ def test_two_tasks_of_one_name_are_refused(tmp_path: Path) -> None:
         find_all(str(tmp_path))
 
 
-def test_an_empty_folder_has_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=rf"No task below {tmp_path.resolve()}\. A task is"):
+def test_an_empty_folder_has_no_task(work_folder: Path) -> None:
+    with pytest.raises(UsageError, match=rf"No task below {work_folder.resolve()}\. A task is"):
         find_all(".")

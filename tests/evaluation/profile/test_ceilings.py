@@ -24,8 +24,8 @@ def test_other_lines_are_our_fault(said: str) -> None:
         parse(said)
 
 
-def test_stored_ceilings_are_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+@pytest.mark.usefixtures("home")
+def test_stored_ceilings_are_not_measured_again() -> None:
     kept = Ceilings(gpu=GPU.name, measured=True, read_bytes_per_s=1e12, write_bytes_per_s=1e12, copy_bytes_per_s=1e12)
     save_ceilings(kept, GPU.driver, probe())
     assert known_ceilings(GPU, Toolchain.find()) == kept

@@ -203,8 +203,7 @@ def test_a_stage_that_stands_before_one_whose_product_it_needs_is_a_fault_of_our
 
 
 @pytest.fixture
-def a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+def a_gpu(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr("warpsmith.evaluation.timing.Sitting", Sat)
     monkeypatch.setattr("warpsmith.evaluation.timing.preload_torch", lambda _target: None)
 

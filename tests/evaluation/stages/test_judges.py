@@ -88,9 +88,8 @@ def prepared(source: str, *results: StageResult, config: EvaluationConfig = CHOI
 
 
 @pytest.fixture
-def argv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
-    path = tmp_path / "server.py"
+def argv(home: Path) -> tuple[str, ...]:
+    path = home / "server.py"
     path.write_text(SERVER)
     return sys.executable, str(path)
 

@@ -4,16 +4,12 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from warpsmith.machines.hardware.lease import CALLERS, Need, calling, lease, much_memory
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def held_together(first: Need, second: Need) -> bool:

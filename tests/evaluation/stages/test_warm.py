@@ -28,10 +28,8 @@ print(timed, len(os.listdir("/proc/self/task")), torch.cuda.is_initialized())
 """
 
 
-def test_a_device_that_cannot_be_opened_is_left_to_the_stage_that_needs_it(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+@pytest.mark.usefixtures("home")
+def test_a_device_that_cannot_be_opened_is_left_to_the_stage_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
 
     def failing() -> None:
@@ -44,10 +42,10 @@ def test_a_device_that_cannot_be_opened_is_left_to_the_stage_that_needs_it(
         assert tried == [1]
 
 
+@pytest.mark.usefixtures("home")
 def test_the_device_is_opened_beside_what_is_loaded_and_a_check_rehearsed_after(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     happened: list[str] = []
     opened, rehearsed = Event(), Event()
 
@@ -84,9 +82,9 @@ def test_a_check_is_rehearsed_both_ways_on_whatever_device(monkeypatch: pytest.M
     assert seen == [(task, way) for task in TASKS for way in Direction]
 
 
-def test_what_is_slow_is_loaded_without_threads_or_a_gpu(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("home")
+def test_what_is_slow_is_loaded_without_threads_or_a_gpu() -> None:
     """Whoever forks needs both."""
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     env = {**os.environ, **ENVIRONMENT}
     done = subprocess.run([sys.executable, "-c", LOADED], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "1", "False"]

@@ -51,19 +51,16 @@ def question() -> TorchRequest:
     return asked("softmax", open_task("softmax").describe(), Direction.FORWARD, CASE)
 
 
-def test_a_task_of_a_path_is_asked_for_by_a_path_that_is_the_same_everywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_of_a_path_is_asked_for_by_a_path_that_is_the_same_everywhere(work_folder: Path) -> None:
     """Torch's process works in a folder of its own."""
-    copytree(suite_folder("softmax"), tmp_path / "mine")
-    monkeypatch.chdir(tmp_path)
+    copytree(suite_folder("softmax"), work_folder / "mine")
     found = asked("./mine", open_task("./mine").describe(), Direction.FORWARD, CASE)
-    assert found.target == str(tmp_path / "mine")
+    assert found.target == str(work_folder / "mine")
     assert question().target == "softmax"
 
 
-def test_what_is_kept_is_of_one_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+@pytest.mark.usefixtures("home")
+def test_what_is_kept_is_of_one_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = set[Path]()
     for driver in ("570.1", "580.2"):
         here = (Gpu("H200", driver, 141 << 10, "9.0"),)
@@ -146,10 +143,13 @@ def timed(tier: Tier, torch: Torch, flush_us: float) -> Baselines:
         ("claim", True, 440.0, {**dict.fromkeys(MODES, 1), "compile": 3, "max-autotune": 3, "compile-graph": 3}),
     ],
 )
+@pytest.mark.usefixtures("home")
 def test_kept_baselines_save_what_they_can(
-    tier: Tier, kept: bool, flush_us: float, calls: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tier: Tier,
+    kept: bool,
+    flush_us: float,
+    calls: dict[str, int],
 ) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     path = store("H200", "2.11", open_task("softmax").describe(), Direction.FORWARD, CASE)
     if kept:
         keep(path, baselines(THEN))
@@ -162,8 +162,8 @@ def test_kept_baselines_save_what_they_can(
     assert after.flush_us == (400.0 if flush_us == 400.0 else 440.0)
 
 
-def test_only_the_modes_that_nobody_tried_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+@pytest.mark.usefixtures("home")
+def test_only_the_modes_that_nobody_tried_are_measured() -> None:
     path = store("H200", "2.11", open_task("softmax").describe(), Direction.FORWARD, CASE)
     keep(path, baselines({"eager": 30.0}, failed=("max-autotune",)))
     torch = Torch(THEN)

@@ -197,8 +197,8 @@ def test_a_winner_must_win_in_each_window() -> None:
     assert judged(CASE, sides, both, Least(50.0, 50.0), launches=1).timing.claim is SpeedComparison.INCONCLUSIVE
 
 
-def test_baselines_are_kept_for_what_they_depend_on(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+@pytest.mark.usefixtures("home")
+def test_baselines_are_kept_for_what_they_depend_on() -> None:
     task = suite_program("softmax").task
     path = store("H200", "2.11", task, Direction.FORWARD, CASE)
     assert load(path) is None
@@ -249,11 +249,8 @@ def test_a_mode_that_fails_is_said_and_not_forgotten() -> None:
         measure(Scripted(compile=TorchReply(error="no")), REQUEST, ["compile"])
 
 
-def test_the_baselines_of_somebody_elses_task_leave_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
-    foreign = tmp_path / "problem.py"
+def test_the_baselines_of_somebody_elses_task_leave_nothing_behind(home: Path) -> None:
+    foreign = home / "problem.py"
     foreign.write_text("class Model: ...")
     assert baseline_policy("softmax").write != ()
     assert baseline_policy(f"{foreign}:Model").write == ()
@@ -280,9 +277,9 @@ class Mortal:
         return TorchReply(queued_us=(1.0,))
 
 
-def test_a_baseline_process_lets_go_and_answers_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("home")
+def test_a_baseline_process_lets_go_and_answers_again() -> None:
     """The real one; without a GPU its answer is why there is no time."""
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
     with BaselineProcess("softmax") as host:
         host.release_memory()
         answer = host.time(REQUEST.model_copy(update={"mode": TorchMode.EAGER}))

@@ -32,8 +32,7 @@ class Measured:
 
 
 @pytest.fixture
-def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+def measured(home: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
     monkeypatch.setattr(module, "worker", lambda: Path("worker"))
     return Measured()
 

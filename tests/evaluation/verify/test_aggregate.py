@@ -1,7 +1,6 @@
 """Evidence adds up: weights from counts, a threshold no right kernel reaches, and signs that never stop alone."""
 
 import math
-from pathlib import Path
 
 import pytest
 
@@ -78,10 +77,8 @@ def test_the_threshold_is_above_every_right_kernel(right: list[float], wrong: li
     assert threshold(right, wrong) == expected
 
 
-def test_the_last_calibration_of_this_machine_comes_before_the_shipped_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+@pytest.mark.usefixtures("home")
+def test_the_last_calibration_of_this_machine_comes_before_the_shipped_one() -> None:
     assert load_weights() == shipped_weights()
     weights_path().parent.mkdir(parents=True)
     weights_path().write_text(WEIGHTS.text())

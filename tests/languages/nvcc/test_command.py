@@ -72,8 +72,8 @@ def test_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no_such_task" in capsys.readouterr().err
 
 
-def test_no_compiler_is_the_machines_fault(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("WARPSMITH_CUDA_HOME", "/nowhere")
+@pytest.mark.usefixtures("without_nvcc")
+def test_no_compiler_is_the_machines_fault(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compile", str(KERNELS / "plain.cu")]) == 3
     assert "/nowhere" in capsys.readouterr().err
 

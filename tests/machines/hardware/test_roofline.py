@@ -1,7 +1,5 @@
 """The roofline formula and the store of ceilings."""
 
-from pathlib import Path
-
 import pytest
 
 from warpsmith.machines.hardware import arithmetic_us, floor_us, load_ceilings, memory_us, save_ceilings
@@ -38,8 +36,8 @@ def test_an_element_type_without_a_rate_has_no_arithmetic_floor() -> None:
     assert floor_us(CEILINGS, 4e6, 0, 1e12, "int8") == pytest.approx(1.0)
 
 
-def test_ceilings_are_kept_for_a_gpu_and_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+@pytest.mark.usefixtures("home")
+def test_ceilings_are_kept_for_a_gpu_and_its_driver() -> None:
     assert load_ceilings("NVIDIA H200", "580.1", "a") is None
     save_ceilings(CEILINGS, "580.1", "a")
     assert load_ceilings("NVIDIA H200", "580.1", "a") == CEILINGS
@@ -47,8 +45,8 @@ def test_ceilings_are_kept_for_a_gpu_and_its_driver(tmp_path: Path, monkeypatch:
     assert load_ceilings("NVIDIA H200", "580.1", "b") is None, "another probe may see more"
 
 
-def test_a_file_of_another_form_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+@pytest.mark.usefixtures("home")
+def test_a_file_of_another_form_is_measured_again() -> None:
     path = ceilings_path("NVIDIA H200", "580.1", "a")
     path.parent.mkdir(parents=True)
     path.write_text('{"gpu": "NVIDIA H200"}')
