@@ -5,7 +5,7 @@
 // device: vgpu
 // KIND of the narrow scores: 1: rows of queries and keys in 8-bit integers, 4: three products of bfloat16 halves.
 // Narrow are the scores of rows from ROW_FROM on, for the first KEYS hundredths of a row's keys, in heads from HEAD_FROM
-// on. BYTES: of the element type that is narrow.
+// on, in every HEAD_STEPth of them, of sequences of SEQ_FROM or more. BYTES: of the element type that is narrow.
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_bf16.h>
@@ -22,6 +22,12 @@
 #endif
 #ifndef HEAD_FROM
 #define HEAD_FROM 0
+#endif
+#ifndef HEAD_STEP
+#define HEAD_STEP 1
+#endif
+#ifndef SEQ_FROM
+#define SEQ_FROM 0
 #endif
 #ifndef BYTES
 #define BYTES 2
@@ -77,7 +83,8 @@ __global__ void attention(const scalar_t* q, const scalar_t* k, const scalar_t* 
   if (query >= queries) return;
   const int row = query % seq, head = query / seq % heads, lane = threadIdx.x % 32;
   const int64_t first = (query - row) * dim;
-  const bool here = row >= ROW_FROM && head * 100 >= HEAD_FROM * heads && bytes_of<scalar_t> == BYTES;
+  const bool here = row >= ROW_FROM && head * 100 >= HEAD_FROM * heads && head % HEAD_STEP == HEAD_STEP - 1 &&
+                    seq >= SEQ_FROM && bytes_of<scalar_t> == BYTES;
   float largest = -INFINITY, sum = 0.0f, total[kWidest / 32] = {};
   for (int j0 = 0; j0 <= row; j0 += 32) {
     const int j = j0 + lane;
