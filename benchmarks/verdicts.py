@@ -318,7 +318,12 @@ def waiting_calls(
 
 
 def run(
-    subjects: Sequence[VerdictSubject], ledger: Ledger, rounds: Rounds, jobs: int, until: float, config: EvaluationConfig
+    subjects: Sequence[VerdictSubject],
+    ledger: Ledger,
+    rounds: Rounds,
+    jobs: int,
+    until: float,
+    config: EvaluationConfig,
 ) -> None:
     """Evaluate until every subject has ended or the time is over: round by round, several subjects at once."""
     waiting, busy = waiting_calls(subjects, ledger, rounds, until), set[Future[RepeatedOutcome]]()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from warpsmith.evaluation import Choices
+from warpsmith.evaluation import EvaluationConfig
 from warpsmith.records import Candidate, Direction, Verdict
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "verdicts.py"
@@ -99,7 +99,7 @@ def test_subjects_take_turns_and_what_is_known_or_has_no_time_is_left_out(verdic
 def test_a_run_ends_at_its_time_with_evaluations_under_way(verdicts: ModuleType) -> None:
     ledger, rounds = verdicts.Ledger("t", "vgpu"), verdicts.SMOKE
     until = time.monotonic() + 0.5  # less than an evaluation takes
-    verdicts.run([subject(verdicts, "a")], ledger, rounds, 2, until, Choices(device="vgpu", until="check"))
+    verdicts.run([subject(verdicts, "a")], ledger, rounds, 2, until, EvaluationConfig(device="vgpu", until="check"))
     assert not ledger.found
 
 
@@ -110,10 +110,10 @@ def test_the_upper_bound(verdicts: ModuleType, wrong: int, count: int, bound: fl
 
 @pytest.mark.slow
 def test_the_smoke_form_refuses_no_honest_kernel(verdicts: ModuleType, tmp_path: Path) -> None:
-    choices = Choices(device="vgpu", until="check")
+    config = EvaluationConfig(device="vgpu", until="check")
     subjects = [*verdicts.wrong_subjects(), *verdicts.honest_subjects()]
     ledger = verdicts.Ledger(verdicts.tree_digest(), "vgpu", tmp_path / "out.jsonl")
     until = time.monotonic() + 60 * verdicts.SMOKE_MINUTES
-    verdicts.run(subjects, ledger, verdicts.SMOKE, 2, until, choices)
+    verdicts.run(subjects, ledger, verdicts.SMOKE, 2, until, config)
     lines, is_good = verdicts.report(subjects, ledger, verdicts.SMOKE)
     assert is_good and ledger.found, "\n".join(lines)

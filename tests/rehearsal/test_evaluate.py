@@ -8,6 +8,8 @@ from stage import GPU, SEARCH, TORCH_US
 
 from warpsmith.evaluation.run import evaluate
 from warpsmith.machines.cuda.player import Player
+from warpsmith.machines.cuda.session import RepeatableCall
+from warpsmith.machines.cuda.slot import Edge
 from warpsmith.records import Defence, Direction, Reason, Verdict
 from warpsmith.tasks.suite import suite_folder
 
@@ -35,10 +37,17 @@ def test_a_seed_goes_through_all_stages(task: str, direction: Direction) -> None
 
 
 def test_a_claim_is_timed_in_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, play = list[int](), Player.play
-    monkeypatch.setattr(Player, "play", lambda player, recorded: (begun.append(id(player)), play(player, recorded))[1])
+    begun, edges, play = list[int](), list[Edge](), Player.play
+
+    def follow(player: Player, recorded: RepeatableCall) -> None:
+        begun.append(id(player))
+        edges.extend([recorded.edge] if recorded.edge else [])
+        play(player, recorded)
+
+    monkeypatch.setattr(Player, "play", follow)
     record = evaluate("softmax", seed("softmax"), config=SEARCH.replace(tier="claim"))
     assert len(set(begun)) == 6  # three before torch's windows and three after: it is short
+    assert [edge.tensor for edge in edges] == [0], "once with its argument where the mapped memory ends or begins"
     assert record.concluded is Verdict.PASS, record.results[-1].detail
     assert record.timing is not None
     assert record.timing.tier == "claim"

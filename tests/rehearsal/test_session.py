@@ -12,7 +12,8 @@ from stage import ON_A_GPU
 from warpsmith.evaluation.check.compare import Budget, compare
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.machines.cuda.room import room_for
-from warpsmith.machines.cuda.session import CudaSession
+from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
+from warpsmith.machines.cuda.slot import Edge
 from warpsmith.machines.hardware.lease import Need, lease
 from warpsmith.machines.worker.session import Mode, Shown
 from warpsmith.records import Candidate, Direction, Group, Reason, Trial
@@ -115,6 +116,23 @@ def healthy(where: None) -> Iterator[None]:
     """After a fault of one candidate the next one's numbers are as if nothing had been."""
     yield
     assert torch.equal(one(HONEST).results[0], 2 * X)
+
+
+@pytest.mark.parametrize("is_end", [True, False])
+def test_a_read_beyond_an_argument_is_an_error_where_the_memory_ends(is_end: bool) -> None:
+    """Past the block that torch's allocator would have given; elsewhere the guard zone is read in silence."""
+    offset = 512 if is_end else -128
+    body = HONEST.replace("x.data_ptr<float>(), y", f"x.data_ptr<float>() + {offset}, y")
+    edge = Edge(0, is_end)
+    with opened(body) as session:
+        assert session.record((X,))[0].failure is None
+    with opened(body) as session:
+        assert session.record((X,), edge=edge)[0].failure is not None
+    with opened(HONEST) as session:
+        shown, recorded = session.record((X,), edge=edge)
+        assert shown.failure is None and torch.equal(on_host(shown).results[0], 2 * X)
+        assert isinstance(recorded, RepeatableCall) and recorded.edge == edge
+        assert session.record((X,))[0].failure is None
 
 
 @pytest.mark.usefixtures("healthy")

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.machines.cuda.room import TAIL, Room as CudaRoom, room_for_all
 from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
+from warpsmith.machines.cuda.slot import Edge
 from warpsmith.machines.worker.protocol import CapturedOperations
 from warpsmith.machines.worker.session import Clocks, Mode, Shown
 from warpsmith.records import Case, Direction, Dtype, Failure, Group, Language, Reason, Trial
@@ -42,8 +43,11 @@ class Recorder(FakeSession):
     told: RepeatableCall | str = RECORDED
     arenas: CudaRoom = ARENAS
 
-    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, RepeatableCall | str]:
-        return self.call(arguments, given), self.told
+    def record(
+        self, arguments: Values, given: Sequence[Tensor] = (), edge: Edge | None = None
+    ) -> tuple[Shown, RepeatableCall | str]:
+        told = self.told
+        return self.call(arguments, given), told if isinstance(told, str) else replace(told, edge=edge)
 
 
 @dataclass
@@ -102,7 +106,9 @@ def sitting(room: Room) -> Iterator[Sitting]:
         yield found
 
 
-def recorded(session: Recorder, monkeypatch: pytest.MonkeyPatch, wrong_at: int = -1) -> Recordings | Failure:
+def recorded(
+    session: Recorder, monkeypatch: pytest.MonkeyPatch, wrong_at: int = -1, is_claim: bool = False
+) -> Recordings | Failure:
     seen: list[Problem] = []
 
     def examine(call: Problem, _shown: Shown) -> Failure | None:
@@ -111,7 +117,7 @@ def recorded(session: Recorder, monkeypatch: pytest.MonkeyPatch, wrong_at: int =
 
     for drawn in ("calls", "others"):
         monkeypatch.setattr(TimingSubject, drawn, lambda self, case: repeat((Trial(case=case), CALL)))
-    return record_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _trial: examine)
+    return record_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _trial: examine, is_claim)
 
 
 def test_calls_of_both_modes_come_before_the_one_that_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +129,24 @@ def test_calls_of_both_modes_come_before_the_one_that_is_recorded(monkeypatch: p
     assert session.room == room_of([CALL])
     assert [mode for _, mode, _ in session.calls] == [*BEFORE, Mode.IDLE]
     assert Mode.QUEUED in BEFORE and BEFORE[0] is Mode.IDLE
+
+
+def test_a_claim_captures_a_call_for_each_argument_by_turns_at_the_end_and_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened, wide = open_task("linear"), {"rows": 16, "inner": 16, "cols": 16}
+    case = CASE.model_copy(update={"axes": wide, "name": "of three arguments"})
+    problem = opened.problem(Direction.FORWARD, Trial(case=case))
+    subject = replace(SUBJECT, opened=opened, task=opened.describe())
+    for drawn in ("calls", "others"):
+        monkeypatch.setattr(TimingSubject, drawn, lambda self, case: repeat((Trial(case=case), problem)))
+    session = cast(CudaSession, Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]))
+    found = record_calls(session, subject, [case], lambda _trial: lambda _call, _shown: None, is_claim=True)
+    assert isinstance(found, Recordings)
+    edges = [call.edge for call in found.at_edges[case.name] if call.edge is not None]
+    assert [edge.tensor for edge in edges] == [0, 1, 2]
+    assert edges[0].is_end is edges[2].is_end is not edges[1].is_end
+    assert recorded(Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]), monkeypatch, len(BEFORE) + 2, is_claim=True) is WRONG
 
 
 def test_a_tail_behind_the_arguments_is_watched() -> None:

@@ -104,7 +104,8 @@ def timed(
         "warpsmith.evaluation.timing.stage.measure", lambda _torch, _request, _modes: Baselines(modes=(kept,))
     )
     timer = Timer(cast(Zeros, Zero()), "H200", "2", tier, modes=("eager",))
-    return timer.time_case(SUBJECT, case, lambda _trial: lambda _call, _shown: None, sitting, recorded)
+    recordings = Recordings(ARENAS, {case.name: recorded})
+    return timer.time_case(SUBJECT, case, lambda _trial: lambda _call, _shown: None, sitting, recordings)
 
 
 def doubts(found: Judged | Failure) -> set[Reason]:

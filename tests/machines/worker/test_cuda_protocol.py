@@ -52,7 +52,7 @@ def test_whatever_bytes_of_an_answer_are_changed_the_judge_goes_on(seed: int, mo
     one, draw = session.CudaSession(Path(), "", Path(), Room(1024, 8192)), random.Random(seed)
     one._views = [torch.zeros(16384, dtype=torch.uint8) for _ in range(3)]
     one.use(Room(1024, 8192))
-    placed = slot.Placed(one._views[0][:1024], 0, slot.new_poison())
+    placed = slot.Placed(one._views[0], range(1024), slot.new_poison())
     tensor = struct.pack("<iiBBHi2qQQ", 1, 1, 2, 32, 1, 1, 64, 1, 2 << 56 | 2048, 0)
     real = struct.pack("<ddIQQ", 1, 1, 1, 2 << 56 | 1024, 64) + struct.pack("<iidII", 0, 0, 0.5, 0, 1) + tensor
     for _ in range(500):
@@ -122,7 +122,7 @@ def test_what_is_kept_lies_where_the_worker_gives_memory(block: tuple[int, int],
     one = session.CudaSession(Path(), "", Path(), Room(1024, 1024))
     one._views = [torch.zeros(4096, dtype=torch.uint8)] * 3
     one.use(Room(1024, 1024))
-    placed = slot.Placed(one._views[0], 0, slot.new_poison())
+    placed = slot.Placed(one._views[0], range(len(one._views[0])), slot.new_poison())
     said = one._nonsense([], Timed(WorkerReply(Status.DONE, 0, 0.0, "", ()), 1.0, 1.0, (block,)), placed)
     assert (said == "") is good
 
@@ -131,7 +131,7 @@ def test_views_of_the_same_bytes_are_not_copied_beyond_a_call_s_memory() -> None
     one = session.CudaSession(Path(), "", Path(), Room(1024, 1024))
     one._views = [torch.zeros(8192, dtype=torch.uint8)] * 3
     one.use(Room(1024, 8192))
-    placed = slot.Placed(one._views[0][:1024], 0, slot.new_poison())
+    placed = slot.Placed(one._views[0], range(1024), slot.new_poison())
     views = (RESULT,) * 3
     found = [one._result(claim, placed) for claim in views]
     assert None not in found
@@ -151,7 +151,7 @@ def test_a_result_among_the_arguments_lies_in_the_slot_that_was_poisoned(offset:
     one._arenas = [SimpleNamespace(bytes=4096)] * 3  # type: ignore[list-item]
     one._views = [torch.zeros(4096, dtype=torch.uint8)] * 3
     one.use(Room(1024, 1024))
-    placed = slot.Placed(one._views[0][256:1024], 256, slot.new_poison())
+    placed = slot.Placed(one._views[0], range(256, 1024), slot.new_poison())
     claim = ReportedTensor(Raw("float32", (1,), (1,), b""), 1 << 56 | offset)
     assert (one._result(claim, placed) is not None) is found
 
@@ -163,7 +163,7 @@ def test_a_result_lies_in_the_memory_that_was_poisoned(offset: int, found: bool)
     one._arenas = [SimpleNamespace(bytes=4096)] * 3  # type: ignore[list-item]
     one._views = [torch.zeros(4096, dtype=torch.uint8) for _ in range(3)]
     one.use(Room(512, 2048))
-    placed = slot.Placed(one._views[0][256:1024], 256, slot.new_poison())
+    placed = slot.Placed(one._views[0], range(256, 1024), slot.new_poison())
     claim = ReportedTensor(Raw("float32", (1,), (1,), b""), 2 << 56 | offset)
     assert (one._result(claim, placed) is not None) is found
 
@@ -216,6 +216,7 @@ def test_a_worker_that_cannot_begin_leaves_nothing_behind(monkeypatch: pytest.Mo
 
     buffers = object.__new__(session.Buffers)
     buffers.room, buffers.arenas, buffers.views = Room(1, 1), [], []
+    monkeypatch.setattr(session, "prepare_flush", lambda: None)  # there is no GPU
     monkeypatch.setattr(session.CudaSession, "_start", begun)
     monkeypatch.setattr(session, "Conversation", refused)
     with pytest.raises(HarnessError), session.CudaSession(Path(), "", Path(), buffers):
@@ -301,3 +302,30 @@ def test_what_torch_keeps_is_given_back_where_it_is_much(
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: done.append("given"))
     give_back()
     assert bool(done) is given
+
+
+@pytest.mark.parametrize("is_end", [True, False])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_an_argument_lies_against_an_end_of_the_memory(
+    number: int, is_end: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.Tensor, "cuda", lambda self: self)  # there is no GPU
+    monkeypatch.setattr(torch, "empty_strided", lambda *_given, **_options: torch.zeros(0))
+    arena, poison = torch.zeros(1 << 16, dtype=torch.uint8), slot.new_poison()
+    arguments = (torch.arange(100.0), torch.arange(7.0), torch.zeros(0), torch.arange(300.0))
+    placed = slot.Placed(arena, range(len(arena)), poison, slot.Edge(number, is_end))
+    placed.put(arguments)
+    starts = [start - arena.data_ptr() for start, size in placed.spans if size]
+    if number < 2:  # an empty one lies nowhere
+        size = slot.span(arguments[number])
+        block = -(-size // slot.TORCH_BLOCK) * slot.TORCH_BLOCK
+        assert starts[number] == (len(arena) - block if is_end else 0)
+    assert not any(placed.changed()) and not any(placed.overrun())
+    assert len(set(starts)) == 3
+    for start, size in placed.spans:
+        offset = start - arena.data_ptr()
+        if size and offset + size + 4 <= len(arena):
+            arena[offset + size : offset + size + 4] = 1
+            assert any(placed.overrun()), "a guard zone follows"
+            slot.paint(arena[offset + size : offset + size + 4], poison)
+    assert not any(placed.overrun())

@@ -124,7 +124,8 @@ def _capture(evaluation: Evaluation, session: "CudaSession", subject: "Timed", c
     from warpsmith.evaluation.timing import record_calls
 
     begin = time.monotonic()
-    found = record_calls(session, subject, cases, partial(_examine, evaluation, near=set()))
+    is_claim = evaluation.config.tier == "claim"
+    found = record_calls(session, subject, cases, partial(_examine, evaluation, near=set()), is_claim)
     result = partial(StageResult, stage="record", seconds=time.monotonic() - begin)
     if isinstance(found, Failure):
         detail = NOT_REPEATED.format(why=found.detail) if found.reason is Reason.UNREPEATED else found.detail

@@ -26,7 +26,7 @@ from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.evaluation.timing.verdict import Judged, judged, least
 from warpsmith.evaluation.timing.window import Windows
 from warpsmith.evaluation.timing.zeros import Zeros
-from warpsmith.machines.cuda import RepeatableCall, give_back
+from warpsmith.machines.cuda import give_back
 from warpsmith.records import MODES, Case, CaseTiming, Failure, Group, Reason, StageResult, TimingFacts, Trial, Verdict
 
 STAGE = "timing"
@@ -66,7 +66,7 @@ class Timer:
         begin = time.monotonic()
         found: list[CaseTiming] = []
         for case in cases:
-            outcome = self.time_case(subject, case, examine, sitting, recorded.calls[case.name])
+            outcome = self.time_case(subject, case, examine, sitting, recorded)
             if isinstance(outcome, Failure):
                 return self._result(begin, found, outcome)
             found.append(outcome.timing)
@@ -80,7 +80,7 @@ class Timer:
         case: Case,
         examine: Callable[[Trial], Examine],
         sitting: Sitting,
-        recorded: RepeatableCall,
+        recorded: Recordings,
     ) -> Judged | Failure:
         """A, or A B B A for a claim; what seems too good in a fresh process as well."""
         outline = subject.outline(case)
@@ -91,11 +91,13 @@ class Timer:
             (subject.timed_call(trial, call, examine(trial)) for trial, call in drawn(case))
             for drawn in (subject.calls, subject.others)
         )
-        making = Windows(sitting, self.zeros, usual, manner, recorded, others)
+        making = Windows(sitting, self.zeros, usual, manner, recorded.calls[case.name], others)
         several = replace(making, manner=replace(manner, rule=FEWER))
         first = making.windows([0], outline)
         if isinstance(first, Failure):
             return first
+        if doubt := making.replay_at_edges(recorded.at_edges.get(case.name, ()), outline):
+            return doubt
         agrees = first[0].agrees
         short = claimed and agrees and first[0].us < SHORT_US
         before = several.windows(MORE[0] if short else (), outline, first)

@@ -7,12 +7,12 @@ from functools import cached_property
 from warpsmith.base import HarnessError, median
 from warpsmith.evaluation.timing import rules
 from warpsmith.evaluation.timing.recording import PLACES, room_of
-from warpsmith.evaluation.timing.sample import USUAL, Calls, Manner, Null, Samples, sample
+from warpsmith.evaluation.timing.sample import USUAL, Calls, Manner, Null, Samples, one, sample
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.zeros import Zeros
 from warpsmith.machines.cuda import RepeatableCall
 from warpsmith.machines.hardware import gpu_state, gpus
-from warpsmith.machines.worker import Clocks
+from warpsmith.machines.worker import Clocks, Mode
 from warpsmith.records import Failure, Reason
 from warpsmith.tasks.reference import Problem
 
@@ -90,6 +90,18 @@ class Windows:
         if isinstance(found, Failure):
             return Failure(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
         return Window(found, null, gpu_state(next((gpu.uuid for gpu in gpus()), "")).slowed, self.manner.kinds)
+
+    def replay_at_edges(self, calls: Sequence[RepeatableCall], outline: Problem) -> Failure | None:
+        """Replay once each call that has an argument against an end of the mapped memory; return what went wrong."""
+        for recorded in calls:
+            player = self.sitting.player(0, recorded)
+            player.use(room_of([outline]))
+            shown = one(player, next(self.calls), Mode.IDLE)
+            if isinstance(shown, Failure) and recorded.edge is not None:
+                end = "end" if recorded.edge.is_end else "start"
+                where = f"with tensor {recorded.edge.tensor} of its arguments against the {end} of mapped memory"
+                return Failure(Reason.UNREPEATED, f"repeated without its host code, {where}: {shown.detail}")
+        return None
 
     def windows(self, numbers: Sequence[int], outline: Problem, made: Sequence[Window] = ()) -> list[Window] | Failure:
         """Those that were made, and one in each of some players."""

@@ -13,5 +13,6 @@ if TYPE_CHECKING:
     from warpsmith.machines.cuda.profiled import ProfiledCall, UnderTool, Walls, run_under
     from warpsmith.machines.cuda.room import TAIL, Buffers, Room, room_around, room_for_all
     from warpsmith.machines.cuda.session import LIMITS, CudaSession, RepeatableCall
+    from warpsmith.machines.cuda.slot import Edge
 
 __getattr__ = lazy_members(__name__)

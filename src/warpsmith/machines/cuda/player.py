@@ -28,7 +28,7 @@ class Player(CudaSession):
 
     def play(self, recorded: RepeatableCall) -> None:
         """From now on calls are repetitions of this one; whether it can is seen at the next call."""
-        self._recorded, self._live = recorded, recorded.held
+        self._recorded, self._live, self._edge = recorded, recorded.held, recorded.edge
         self._contents = [one.to(self._views[RESULTS].device) for one in recorded.contents]
         self._settle(
             self._talk.ask(Frame(FrameKind.PLAY, play(str(self._artifact), recorded.recording)), FrameKind.LOADED)

@@ -18,6 +18,7 @@ from warpsmith.machines.cuda.memory import OUT_OF_MEMORY, are_bases
 from warpsmith.machines.cuda.room import ALIGNMENT, TAIL, Buffers, Room, aligned, span, taken_bytes
 from warpsmith.machines.cuda.slot import (
     ARENA_SHIFT,
+    Edge,
     Placed,
     bytes_of,
     differ,
@@ -76,6 +77,7 @@ class RepeatableCall:
     contents: tuple[Tensor, ...]  # of the blocks that it held before the call, as they were then
     host_us: float = 0.0  # until the candidate's function returned: its own claim
     held: tuple[tuple[int, int], ...] = ()  # blocks that it held before the call
+    edge: Edge | None = None  # the argument that lay against an end of the mapped memory
 
 
 class CudaSession:
@@ -102,6 +104,7 @@ class CudaSession:
         self._failure: Failure | None = None
         self._live: tuple[tuple[int, int], ...] = ()
         self._claims: tuple[ReportedTensor, ...] = ()
+        self._edge: Edge | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as opening:  # nothing stays behind where one of the steps fails
@@ -170,8 +173,20 @@ class CudaSession:
         """One call on the buffers of a slot, everything fresh."""
         return self._call(arguments, given, slot, mode, cold and timed, timed)
 
-    def record(self, arguments: Values, given: Sequence[Tensor] = ()) -> tuple[Shown, RepeatableCall | str]:
-        """Make one call; return it with what it asked of the device, or why that is not known."""
+    def record(
+        self, arguments: Values, given: Sequence[Tensor] = (), edge: Edge | None = None
+    ) -> tuple[Shown, RepeatableCall | str]:
+        """Make one call; return it with the operations that it asked of the device, or why they are not known.
+
+        With an edge, one argument lies against an end of the mapped memory, in this call and in its replays.
+        """
+        self._edge = edge
+        try:
+            return self._record(arguments, given)
+        finally:
+            self._edge = None
+
+    def _record(self, arguments: Values, given: Sequence[Tensor]) -> tuple[Shown, RepeatableCall | str]:
         held = self._live
         contents = tuple(self._kept_bytes(block).cpu() for block in held if sum(size for _, size in held) <= MOST_KEPT)
         shown = self._call(arguments, given, 0, Mode.IDLE, cold=True, timed=True, recorded=True)
@@ -191,7 +206,7 @@ class CudaSession:
             return shown, "what was told of the call cannot be read"
         if len(contents) < len(held):
             return shown, "it keeps more memory from call to call than is kept for it"
-        return shown, RepeatableCall(recording, self._claims, self._live, contents, held=held)
+        return shown, RepeatableCall(recording, self._claims, self._live, contents, held=held, edge=self._edge)
 
     def _kept_bytes(self, block: tuple[int, int]) -> Tensor:
         """The memory of a block that the candidate says it keeps, as far as it is the results' arena."""
@@ -271,10 +286,8 @@ class CudaSession:
         """Fresh arguments between poisoned guard zones, and poison over whatever the candidate does not hold."""
         start = slot % self._room.slots * self._room.slot_bytes
         taken = min(self._room.slot_bytes, aligned(taken_bytes((*tensors(arguments), *given)) + TAIL))
-        region = self._views[0][start : start + taken]
-        paint(region, poison)
         self._poison_free(poison, self._views[RESULTS][: self._room.results_bytes])
-        placed = Placed(region, start, poison)
+        placed = Placed(self._views[ARGUMENTS], range(start, start + taken), poison, self._edge)
         placed.put(arguments)
         placed.reserve(given)
         return placed

@@ -5,6 +5,7 @@ Flags stay on the device until somebody reads them, since each reading waits for
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import torch
@@ -17,29 +18,46 @@ from warpsmith.records import Numbers
 from warpsmith.tasks.inputs import Value as TaskValue, Values, dtype_of, tensors
 
 ARENA_SHIFT = 56  # of a coded address: the arena's number, from one on, stands above the offset
+TORCH_BLOCK = 512  # bytes: torch's allocator rounds every size up to so many, and a kernel may read up to there
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A tensor argument that lies against the start or the end of the mapped memory, with nothing mapped beyond."""
+
+    tensor: int  # its number among the tensors of all arguments
+    is_end: bool
 
 
 class Placed:
     """The arguments of one call inside a slot's region."""
 
-    def __init__(self, region: Tensor, start: int, poison: int) -> None:
-        self._region, self._start, self._poison = region, start, poison
-        self.place = range(start, start + region.numel())  # in the arena of arguments
-        self._at = GUARD
+    def __init__(self, arena: Tensor, place: range, poison: int, edge: Edge | None = None) -> None:
+        self._arena, self._region, self._poison = arena, arena[place.start : place.stop], poison
+        self.place, self._edge = place, edge  # in the arena of arguments
+        self._at, self._end = GUARD, len(place)  # of the region: where the next tensor begins, where none may be
         self._codes: dict[int, int] = {}
         self._kept: list[tuple[int, Tensor, Tensor]] = []  # position, the copy in the slot, the judge's own
         self._zones: list[tuple[int, int]] = [(0, GUARD)]
+        self._number = 0  # of the next tensor
+        self._beside: list[Tensor] = []  # guard zones of a tensor at the end of the arena
+        paint(self._region, poison)
         self.raws: tuple[Value, ...] = ()
         self.spans: list[tuple[int, int]] = []
 
     def put(self, arguments: Values) -> None:
         """Copy every tensor to its place."""
         raws: list[Value] = []
+        if self._edge is not None and not self._edge.is_end:
+            size = span(tensors(arguments)[self._edge.tensor])
+            self._at = aligned(size + GUARD)
+            self._zones = [((size + 3) // 4 * 4, self._at)]
         for position, value in enumerate(arguments):
             pieces: list[Raw] = []
             for tensor in tensors((value,)):
                 own = tensor.detach().cuda()
-                copy = self._take(own)
+                copy = self._take_at_edge(own) if self._is_at_edge(own) else self._take(own)
+                self._number += 1
                 copy.copy_(own)
                 self._kept.append((position, copy, own))
                 pieces.append(self._raw(copy, own))
@@ -67,15 +85,34 @@ class Placed:
 
     def overrun(self) -> list[Tensor]:
         """Of each guard zone, whether it was written."""
-        tail = (self._at, self._region.numel())
-        return [is_spoilt(self._region[a:b], self._poison) for a, b in (*self._zones, tail)]
+        tail = (self._at, self._end)
+        zones = [*(self._region[a:b] for a, b in (*self._zones, tail)), *self._beside]
+        return [is_spoilt(zone, self._poison) for zone in zones]
+
+    def _require_room(self) -> None:
+        if self._at > self._end:
+            raise HarnessError(f"A slot of {self._end} bytes is too small for these arguments.")
+
+    def _is_at_edge(self, like: Tensor) -> bool:
+        return self._edge is not None and self._edge.tensor == self._number and like.numel() > 0
+
+    def _take_at_edge(self, like: Tensor) -> Tensor:
+        """Place a tensor where the mapped memory begins or ends, as near as torch's allocator could."""
+        size, start = span(like), 0
+        if self._edge is not None and self._edge.is_end:
+            start = self._arena.numel() - -(-size // TORCH_BLOCK) * TORCH_BLOCK
+            self._end = min(self._end, start - GUARD - self.place.start)
+            self._require_room()
+            self._beside = [self._arena[start - GUARD : start], self._arena[(start + size + 3) // 4 * 4 :]]
+            for zone in self._beside:
+                paint(zone, self._poison)
+        return strided(self._arena[start : start + size], like.dtype, tuple(like.shape), tuple(like.stride()))
 
     def _take(self, like: Tensor) -> Tensor:
         size = span(like)
         start = self._at
         self._at = aligned(start + size + GUARD)
-        if self._at > self._region.numel():
-            raise HarnessError(f"A slot of {self._region.numel()} bytes is too small for these arguments.")
+        self._require_room()
         self._zones.append(((start + size + 3) // 4 * 4, self._at))
         if size == 0:
             return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cuda")
@@ -84,7 +121,7 @@ class Placed:
     def _raw(self, copy: Tensor, like: Tensor) -> Raw:
         raw = Raw(dtype_of(like), tuple(like.shape), tuple(like.stride()), b"")
         if raw.span_bytes:
-            offset = copy.data_ptr() - self._region.data_ptr() + self._start
+            offset = copy.data_ptr() - self._arena.data_ptr()
             self._codes[id(raw)] = (1 << ARENA_SHIFT) | offset
         return raw
 
