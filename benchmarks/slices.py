@@ -42,11 +42,11 @@ EULER = 0.5772156649
 ALLOWED = 1e-4  # honest evaluations of which one slice or more is refused
 
 
-class InOrder(TorchDispatchMode):
+class InOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Run torch's products and sums in order, a few terms at a time, as a simple kernel does."""
 
     def __init__(self, rounded_to: torch.dtype | None = None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._rounded_to = rounded_to
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
