@@ -27,7 +27,7 @@ from warpsmith.app.wishes import Wishes
 from warpsmith.archive import Archive
 from warpsmith.base import geomean, median
 from warpsmith.evaluation.check.fault import look
-from warpsmith.languages.cuda.tunables import read_space, said, tuned
+from warpsmith.languages.cuda.tunables import format_macros, read_space, with_macros
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.machines.cuda.room import room_for_all
 from warpsmith.machines.cuda.session import CudaSession
@@ -90,7 +90,7 @@ def pick(out: Path, tasks: list[str], direction: Direction) -> None:
 
 def show(one: Pick) -> None:
     where = f"{one.tried} of {one.points} points in {one.seconds:.0f} s"
-    print(f"{one.task:16s} {one.gain:6.2f}× modelled  {said(one.macros):44s} {where}", flush=True)
+    print(f"{one.task:16s} {one.gain:6.2f}× modelled  {format_macros(one.macros):44s} {where}", flush=True)
 
 
 def read(path: Path) -> list[Pick]:
@@ -101,7 +101,7 @@ def points(one: Pick) -> list[Candidate]:
     """All of the kernel's space, the pick among them."""
     first = first_candidate(one.task, one.direction)
     assert first is not None
-    return [tuned(first, point) for point in read_space(first.source).points()]
+    return [with_macros(first, point) for point in read_space(first.source).points()]
 
 
 class Timed(Model):
@@ -201,7 +201,7 @@ def compare(picks: Path, measured: Path) -> None:
         ratio, gained = picked / times[best], times.get((), float("nan")) / picked
         good += ratio <= GOOD
         print(
-            f"{one.task:16s} pick {picked:9.2f} µs, {ratio:5.2f} × the best ({said(dict(best))}); "
+            f"{one.task:16s} pick {picked:9.2f} µs, {ratio:5.2f} × the best ({format_macros(dict(best))}); "
             f"{gained:5.2f}× over the defaults measured, {one.gain:5.2f}× modelled; {len(times)} of {len(own)} points"
         )
     print(f"{good} of {len(read(picks))} within {GOOD}")

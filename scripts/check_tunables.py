@@ -16,7 +16,7 @@ from pathlib import Path
 from warpsmith.base import evaluate_formula
 from warpsmith.evaluation.check.run import CheckSubject
 from warpsmith.evaluation.verify.virtual import run_virtual
-from warpsmith.languages.cuda.tunables import Space, read_space, said
+from warpsmith.languages.cuda.tunables import Space, format_macros, read_space
 from warpsmith.languages.nvcc import compile
 from warpsmith.machines.virtual import describe
 from warpsmith.machines.virtual.session import VirtualSession
@@ -120,7 +120,7 @@ def main() -> int:
         for seed in (one for one in seeds() if not options.seeds or one.name in options.seeds):
             chosen = sampled(seed, options.sample)
             found = list(zip(chosen, pool.map(partial(complaint, seed), chosen), strict=True))
-            bad = [f"  {said(point)}: {text}" for point, text in found if text]
+            bad = [f"  {format_macros(point)}: {text}" for point, text in found if text]
             sys.stdout.write("\n".join([f"{seed.name}: {len(found)} points, {len(bad)} wrong", *bad]) + "\n")
             sys.stdout.flush()
             wrong += len(bad)

@@ -37,7 +37,7 @@ from warpsmith.evaluation.verify.specimens import (
 from warpsmith.languages import language_of
 from warpsmith.languages.cuda.mutants import Harm, MutationOperator, mutants
 from warpsmith.languages.cuda.mutation_operators import OPERATORS
-from warpsmith.languages.cuda.rewrites import REWRITES, rewritten
+from warpsmith.languages.cuda.rewrites import REWRITES, apply_rewrite
 from warpsmith.languages.cuda.text import code_of
 from warpsmith.records import Candidate, Direction
 from warpsmith.tasks.host import open_task
@@ -198,7 +198,7 @@ def honest_variants(bases: list[Candidate], draw: random.Random) -> Iterator[Can
     """A few seeds after each rewrite, those with the fewest variants first."""
     used: Counter[str] = Counter()
     for rewrite in REWRITES:
-        fit = [(base, text) for base in bases if (text := rewritten(base.source, rewrite)) is not None]
+        fit = [(base, text) for base in bases if (text := apply_rewrite(base.source, rewrite)) is not None]
         draw.shuffle(fit)
         for base, text in sorted(fit, key=lambda pair: used[pair[0].id])[:A_REWRITE]:
             used[base.id] += 1

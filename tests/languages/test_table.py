@@ -11,7 +11,7 @@ import pytest
 from warpsmith.base import UsageError
 from warpsmith.cli._main import run
 from warpsmith.evaluation import EvaluationConfig, evaluate
-from warpsmith.languages import added, find_language, language_of, languages, suffixes
+from warpsmith.languages import add_language, find_language, language_of, languages, suffixes
 from warpsmith.languages.nvcc import Compiled, CompileOptions, compile
 from warpsmith.records import Candidate, Direction, Language, Signature, Verdict
 from warpsmith.search.proposals.answer import Draft, UnusableProposal, read_answer
@@ -51,7 +51,7 @@ SOURCE = "toy\n# a kernel\n" + PLAIN_SEED
 
 @pytest.fixture(autouse=True)
 def toy() -> Iterator[None]:
-    with added(TOY):
+    with add_language(TOY):
         yield
 
 
@@ -93,6 +93,6 @@ def test_a_search_begins_with_its_files_and_reads_its_answers(tmp_path: Path) ->
 def test_an_unknown_language_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match=r"Language 'tory' does not exist\. Did you mean"):
         evaluate("swiglu", SOURCE, language="tory")
-    with pytest.raises(UsageError, match="exists already"), added(TOY):
+    with pytest.raises(UsageError, match="exists already"), add_language(TOY):
         pass
     assert list(languages()) == ["torch", "plain", "toy"]

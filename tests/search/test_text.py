@@ -40,7 +40,7 @@ def test_other_names_of_variables_change_nothing_but_other_types_and_functions_d
 def test_one_changed_constant_in_a_long_kernel_is_new() -> None:
     seen, long = Novelty(), KERNEL + "\n".join(f"int f{n}(int a) {{ return a + {n}; }}" for n in range(40))
     seen.add(long, {})
-    assert seen.why_not(long.replace("2.0f", "3.0f"), {}) == ""
+    assert seen.duplicate_reason(long.replace("2.0f", "3.0f"), {}) == ""
 
 
 def test_similarity_runs_from_nothing_to_one() -> None:
@@ -52,31 +52,31 @@ def test_similarity_runs_from_nothing_to_one() -> None:
 def test_what_was_proposed_before_is_not_new() -> None:
     seen = Novelty()
     seen.add(KERNEL, {})
-    assert "proposed before" in seen.why_not(KERNEL.replace("\n", "\n\n"), {})
-    assert seen.why_not(KERNEL, {"VEC": "2"}) == ""
-    assert seen.why_not(kernel("x[i] + x[i]"), {}) == ""
+    assert "proposed before" in seen.duplicate_reason(KERNEL.replace("\n", "\n\n"), {})
+    assert seen.duplicate_reason(KERNEL, {"VEC": "2"}) == ""
+    assert seen.duplicate_reason(kernel("x[i] + x[i]"), {}) == ""
 
 
 def test_nearly_the_same_is_not_new_and_says_how_near() -> None:
     seen = Novelty(near=0.9)
     seen.add(KERNEL, {})
-    assert "counts as the same" in seen.why_not(KERNEL.replace("2.0f", "3.0f"), {})
+    assert "counts as the same" in seen.duplicate_reason(KERNEL.replace("2.0f", "3.0f"), {})
 
 
 def test_a_kernel_without_a_verdict_may_be_proposed_once_more() -> None:
     novelty = Novelty()
-    novelty.doubt(KERNEL, {})
-    assert novelty.why_not(KERNEL, {}) == ""
-    novelty.doubt(KERNEL, {})
-    assert "before" in novelty.why_not(KERNEL, {})
+    novelty.add_undecided(KERNEL, {})
+    assert novelty.duplicate_reason(KERNEL, {}) == ""
+    novelty.add_undecided(KERNEL, {})
+    assert "before" in novelty.duplicate_reason(KERNEL, {})
 
 
 def test_novelty_forgets_the_oldest_first() -> None:
     seen = Novelty(near=0.9, room=1, digests=2)
     for value in ("1.0f", "x[i] / 7 + 3", "fabsf(x[i])"):
         seen.add(kernel(value), {})
-    assert seen.why_not(kernel("1.0f"), {}) == ""
-    assert seen.why_not(kernel("fabsf(x[i])"), {}) != ""
+    assert seen.duplicate_reason(kernel("1.0f"), {}) == ""
+    assert seen.duplicate_reason(kernel("fabsf(x[i])"), {}) != ""
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 from evolving import KERNEL, start
 
-from warpsmith.languages.cuda.tunables import read_space, tuned
+from warpsmith.languages.cuda.tunables import read_space, with_macros
 
 
 def guarded(line: str, name: str = "B") -> str:
@@ -56,11 +56,11 @@ def test_a_bad_declaration_leaves_the_others() -> None:
 
 def test_a_tuned_candidate_descends_from_the_one_it_tunes() -> None:
     first = start()
-    child = tuned(first, {"VEC": "4"})
+    child = with_macros(first, {"VEC": "4"})
     assert child.parents == (first.id,) and child.macros == {"VEC": "4"} and child.id != first.id
 
 
 def test_a_child_begins_where_its_parent_was_tuned_as_far_as_it_has_the_same_choices() -> None:
     space = read_space(KERNEL)
-    assert space.kept({"BLOCK": "512", "VEC": "8", "OTHER": "1"}) == {"BLOCK": "512"}
-    assert space.kept({"BLOCK": "256"}) == {}
+    assert space.restrict_macros({"BLOCK": "512", "VEC": "8", "OTHER": "1"}) == {"BLOCK": "512"}
+    assert space.restrict_macros({"BLOCK": "256"}) == {}

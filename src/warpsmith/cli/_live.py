@@ -108,11 +108,11 @@ def summary(view: "RunView", busy: int | None) -> list[str]:
 def best_lines(best: "RankedKernel | None", lineage: tuple[str, ...] = ()) -> list[str]:
     """The best kernel so far, with its interval where it was measured."""
     from warpsmith.cli._archive import score_text
-    from warpsmith.languages.cuda import said
+    from warpsmith.languages.cuda import format_macros
 
     if best is None:
         return ["no correct kernel yet"]
     macros = best.record.candidate.macros
-    tuned = f" with {said(macros)}" if macros and best.name != said(macros) else ""
+    tuned = f" with {format_macros(macros)}" if macros and best.name != format_macros(macros) else ""
     line = f"best: {best.gain:.2f}× the first kernel, {score_text(best.fitness.score)}: {best.name}{tuned}"
     return [line, *([f"lineage: {' → '.join(lineage)}"] if len(lineage) > 1 else [])]

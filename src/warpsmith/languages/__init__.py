@@ -1,4 +1,4 @@
-"""How a kernel is written and compiled: one folder a language, and `nvcc`, the compiler of CUDA C++."""
+"""Languages: one folder each for how a kernel is written and compiled; `nvcc` compiles CUDA C++."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ from warpsmith.base import lazy_members
 if TYPE_CHECKING:
     from warpsmith.languages.spec import Compiler, LanguageSpec
     from warpsmith.languages.table import (
-        added,
+        add_language,
         compile_candidate,
         find_language,
         language_of,

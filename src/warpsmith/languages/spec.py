@@ -1,4 +1,4 @@
-"""A language: everything that is particular to how a kernel is written and compiled, as one value."""
+"""The description of one language as a value."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -13,23 +13,24 @@ T = TypeVar("T")
 
 
 class Compiler(Protocol):
-    """Compiles candidates of one language."""
+    """A compiler of one language's candidates."""
 
     def compile(
         self, candidate: Candidate, signature: Signature | None = None, options: CompileOptions | None = None
     ) -> Compiled:
-        """Return the result and the artifact; a defect of the candidate is a FAIL with a reason, never an exception.
+        """Compile a candidate; a defect of the candidate is a FAIL, never an exception.
 
-        With a signature, the entry point of the candidate's direction must take and return what the task says.
+        With a signature, the entry point of the candidate's direction must take and return the task's values.
         """
         ...
 
 
 @dataclass(frozen=True)
 class LanguageSpec:
-    """One language. `key` is what candidates and records hold; `suffix` is that of its files.
+    """One language.
 
-    `results_preallocated`: the caller makes the result tensors and passes them after the arguments.
+    Records hold `key`; files end with `suffix`. With `results_preallocated` the caller passes result tensors after the
+    arguments.
     """
 
     key: str

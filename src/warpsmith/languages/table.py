@@ -1,4 +1,4 @@
-"""The table of languages. A new language is a folder, and one line here."""
+"""The table of languages. A new language is a folder and one line here."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ def find_language(key: str) -> LanguageSpec:
 
 
 def language_of(source: str, suffix: str = "") -> str:
-    """Return the key of the language that a source is written in, as far as its text and its file's suffix tell."""
+    """Return the key of a source's language, from its text and file suffix."""
     fitting = [one for one in _LANGUAGES.values() if suffix in ("", one.suffix)] or list(_LANGUAGES.values())
     return next((one.key for one in fitting[::-1] if one.recognizes(source)), fitting[0].key)
 
@@ -46,12 +46,12 @@ def compile_candidate(
 
 
 def skeleton(task: Task, direction: Direction, key: str = torch_cuda.LANGUAGE.key) -> str:
-    """Return a file with the exact signature of a task, which compiles as it is."""
+    """Return a file with a task's exact signature that compiles unchanged."""
     return find_language(key).skeleton(task, direction)
 
 
 @contextmanager
-def added(spec: LanguageSpec) -> Iterator[None]:
+def add_language(spec: LanguageSpec) -> Iterator[None]:
     """Add a language until the block ends."""
     if spec.key in _LANGUAGES:
         raise UsageError(f"Language {spec.key!r} exists already.")

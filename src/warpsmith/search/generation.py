@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 
-from warpsmith.languages.cuda import normal_key, said
+from warpsmith.languages.cuda import format_macros, normal_key
 from warpsmith.llm import Ensemble, LanguageModel, ModelAnswer, ModelError, Prompt
 from warpsmith.records import Candidate, Record
 from warpsmith.search.ledger import RunLedger
@@ -167,7 +167,7 @@ def words(result: Result) -> str:
     """A finished slot in a line."""
     slot, record = result.slot, result.record
     who = f"{slot.operator} by {slot.model}" if slot.model else slot.operator
-    point = f" {said(slot.macros)}" if slot.operator == "tune" else ""
+    point = f" {format_macros(slot.macros)}" if slot.operator == "tune" else ""
     called = f" '{result.proposal.name}'" if slot.model and result.proposal.name else ""
     detail = f": {result.proposal.detail}" if record is None and result.proposal.detail else ""
     return f"{slot.name} {who}{point}{called}: {verdict_word(result)}{detail}"

@@ -100,7 +100,7 @@ class SearchState:
             self.novelty.add(candidate.source, candidate.macros)
             self.broken.pop(one.slot.broken, None)  # its repair stands for it, right or wrong
         else:
-            self.novelty.doubt(candidate.source, candidate.macros)
+            self.novelty.add_undecided(candidate.source, candidate.macros)
         member = self.population.add(record, one.slot.generation, one.proposal.name)
         self._trial(record, member)
         return member

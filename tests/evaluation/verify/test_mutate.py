@@ -7,8 +7,8 @@ import pytest
 from warpsmith.evaluation.verify.specimens import read_candidates
 from warpsmith.languages.cuda.mutants import Harm, MutationOperator, mutants
 from warpsmith.languages.cuda.mutation_operators import OPERATORS
-from warpsmith.languages.cuda.rewrites import REWRITES, Rewrite, rewritten
-from warpsmith.languages.cuda.text import closing, code_of, line_of
+from warpsmith.languages.cuda.rewrites import REWRITES, Rewrite, apply_rewrite
+from warpsmith.languages.cuda.text import code_of, find_closing, line_of
 
 CORPUS = read_candidates(Path(__file__).parents[3] / "corpus")
 SEEDS = [one.source for one in CORPUS if one.origin.startswith("honest seed")]
@@ -63,9 +63,9 @@ def test_what_stands_in_a_comment_is_no_place() -> None:
 
 @pytest.mark.parametrize("row", REWRITES, ids=lambda row: row.name)
 def test_a_rewrite_changes_code_and_no_comment(row: Rewrite) -> None:
-    changed = [text for source in SEEDS if (text := rewritten(source, row)) is not None]
+    changed = [text for source in SEEDS if (text := apply_rewrite(source, row)) is not None]
     assert changed
-    assert rewritten("// kThreads\n", row) is None
+    assert apply_rewrite("// kThreads\n", row) is None
 
 
 def test_code_keeps_places_and_lines() -> None:
@@ -78,5 +78,5 @@ def test_code_keeps_places_and_lines() -> None:
 
 
 def test_a_bracket_is_closed_where_it_closes() -> None:
-    assert closing("f(a(b)c)d", 1) == 7
-    assert closing("f(a", 1) == 3
+    assert find_closing("f(a(b)c)d", 1) == 7
+    assert find_closing("f(a", 1) == 3

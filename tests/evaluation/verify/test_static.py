@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import warpsmith
-from warpsmith.languages.cuda.static_rules import look_static, rules, signs
+from warpsmith.languages.cuda.static_rules import load_rules, match_rules, run_static_rules
 from warpsmith.records import Candidate, Checker, Direction, Severity, StaticFacts, Verdict
 
 ROOT = Path(__file__).parents[3]
@@ -49,10 +49,10 @@ EXAMPLES = {
 
 
 def found(source: str, **options: object) -> set[str]:
-    return {sign.message.partition(":")[0] for sign in signs(source, **options)}  # type: ignore[arg-type]
+    return {sign.message.partition(":")[0] for sign in match_rules(source, **options)}  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.id)
+@pytest.mark.parametrize("rule", load_rules(), ids=lambda rule: rule.id)
 def test_each_rule_sees_its_example(rule: object) -> None:
     name = str(rule.id)  # type: ignore[attr-defined]
     assert name in found(EXAMPLES[name])
@@ -69,7 +69,7 @@ def test_most_attacks_on_the_harness_show_a_sign() -> None:
 
 
 def test_a_sign_has_its_line_and_is_a_warning() -> None:
-    (sign,) = signs("int a;\n// std::thread\nstd::thread one;\nstd::thread two;\n")
+    (sign,) = match_rules("int a;\n// std::thread\nstd::thread one;\nstd::thread two;\n")
     assert sign.checker is Checker.RULE and sign.severity is Severity.WARNING
     assert sign.place is not None and sign.place.line == 3 and sign.count == 2
 
@@ -90,10 +90,10 @@ def test_a_joined_stream_and_an_allowed_library_are_fine() -> None:
 
 def test_the_stage_passes_whatever_it_sees() -> None:
     candidate = Candidate(task="t", direction=Direction.FORWARD, source="fork();\n")
-    result = look_static(candidate)
+    result = run_static_rules(candidate)
     assert result.verdict is Verdict.PASS and result.detail == "signs: process"
     assert isinstance(result.facts, StaticFacts) and len(result.facts.findings) == 1
-    assert look_static(candidate.model_copy(update={"source": "int x;"})).detail == ""
+    assert run_static_rules(candidate.model_copy(update={"source": "int x;"})).detail == ""
 
 
 @pytest.mark.usefixtures("linear_time")
@@ -115,4 +115,4 @@ def test_the_stage_passes_whatever_it_sees() -> None:
     ],
 )
 def test_a_flood_of_openings_keeps_nobody_busy(text: str) -> None:
-    list(signs(text * ((1 << 18) // len(text))))
+    list(match_rules(text * ((1 << 18) // len(text))))

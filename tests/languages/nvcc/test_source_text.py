@@ -2,7 +2,7 @@
 
 import pytest
 
-from warpsmith.languages.nvcc.source import check_files, exported
+from warpsmith.languages.nvcc.source import check_files, exported_directions
 from warpsmith.records import Reason
 
 
@@ -26,4 +26,4 @@ def test_an_incbin_in_a_string_is_told_with_its_line() -> None:
 @pytest.mark.parametrize("opening", ["/* ", '"\\', "// ", 'R"('])
 def test_a_megabyte_of_openings_keeps_nobody_busy(opening: str) -> None:
     source = opening * ((1 << 20) // len(opening))
-    assert check_files(source) is None and exported(source) == ()
+    assert check_files(source) is None and exported_directions(source) == ()

@@ -1,4 +1,4 @@
-"""What both CUDA C++ languages share: comments, tokens, tunables, skeletons, static rules, mutation operators."""
+"""Shared parts of both CUDA C++ languages: comments, tokens, tunables, skeletons, static rules, mutations."""
 
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
     from warpsmith.languages.cuda.tags import cell
     from warpsmith.languages.cuda.text import code_of, line_of
     from warpsmith.languages.cuda.tokens import Novelty, normal_key
-    from warpsmith.languages.cuda.tunables import Space, Tunable, read_space, said, tuned
+    from warpsmith.languages.cuda.tunables import Space, Tunable, format_macros, read_space, with_macros
 
 __getattr__ = lazy_members(__name__)

@@ -1,4 +1,7 @@
-"""Mutants of a kernel: one small change at one place, by an operator. Whether a mutant is wrong is not known here."""
+"""Mutants: a kernel's source with one small change by an operator.
+
+Whether a mutant is wrong is unknown here; the corpus decides that by evaluation.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -6,14 +9,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from warpsmith.languages.cuda.text import closing, code_of, line_of
+from warpsmith.languages.cuda.text import code_of, find_closing, line_of
 
 ON_DEVICE = re.compile(r"\b__(?:global|device)__\b[^;{]*\{")
 Change: TypeAlias = str | Callable[[re.Match[str]], str]
 
 
 class Harm(StrEnum):
-    """What an operator mostly breaks, and so which reviewer should see it."""
+    """The kind of defect that an operator causes; selects the reviewer."""
 
     BUILD = "build"
     MEMORY = "memory"
@@ -21,7 +24,7 @@ class Harm(StrEnum):
 
 
 class Where(StrEnum):
-    """The part of a source that an operator looks at."""
+    """The part of a source that an operator changes."""
 
     DEVICE = "device"
     HOST = "host"
@@ -30,7 +33,7 @@ class Where(StrEnum):
 
 @dataclass(frozen=True)
 class MutationOperator:
-    """A kind of change: patterns over the code and what stands there afterwards; every match is a place."""
+    """A kind of change: patterns and replacements; every match is a place."""
 
     name: str
     sentence: str
@@ -42,7 +45,7 @@ class MutationOperator:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed source, the operator, and the line of the change."""
+    """A changed source with its operator and line."""
 
     operator: str
     line: int
@@ -50,13 +53,14 @@ class Mutant:
 
 
 def mutants(source: str, operator: MutationOperator) -> list[Mutant]:
-    """Every mutant that an operator makes of a source, from the first place to the last."""
-    found = {place.start(): (place, change) for place, change in _places(source, operator)}
-    made = (_changed(source, operator.name, *found[start]) for start in sorted(found))
+    """Return all mutants of a source by one operator, in text order."""
+    found = {place.start(): (place, change) for place, change in _find_places(source, operator)}
+    made = (_apply_change(source, operator.name, *found[start]) for start in sorted(found))
     return [mutant for mutant in made if mutant.source != source]
 
 
-def _places(source: str, operator: MutationOperator) -> Iterator[tuple[re.Match[str], Change]]:
+def _find_places(source: str, operator: MutationOperator) -> Iterator[tuple[re.Match[str], Change]]:
+    """Yield each match of the operator's patterns in its part of the source."""
     code = code_of(source)
     inside = list(_device_spans(code)) if operator.where is not Where.ANY else []
     for pattern, change in operator.changes:
@@ -66,7 +70,8 @@ def _places(source: str, operator: MutationOperator) -> Iterator[tuple[re.Match[
                 yield place, change
 
 
-def _changed(source: str, operator: str, place: re.Match[str], change: Change) -> Mutant:
+def _apply_change(source: str, operator: str, place: re.Match[str], change: Change) -> Mutant:
+    """Return the mutant of one match."""
     text = place.expand(change) if isinstance(change, str) else change(place)
     shared = len(place[0]) - len(place[0].lstrip())  # a match may begin on the line before
     return Mutant(
@@ -75,6 +80,6 @@ def _changed(source: str, operator: str, place: re.Match[str], change: Change) -
 
 
 def _device_spans(code: str) -> Iterator[tuple[int, int]]:
-    """The bodies of functions that run on the device."""
+    """Yield start and end of each device function."""
     for head in ON_DEVICE.finditer(code):
-        yield head.start(), closing(code, head.end() - 1)
+        yield head.start(), find_closing(code, head.end() - 1)

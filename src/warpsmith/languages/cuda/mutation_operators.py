@@ -1,4 +1,4 @@
-"""The mutation operators as rows: what people and models get wrong in kernels. Adding one is adding a row."""
+"""Mutation operators, one row each: frequent mistakes in kernels."""
 
 import re
 
@@ -13,10 +13,12 @@ FOR = r"(for \([^;{}]*;\s*\w+)"
 
 
 def _renamed_entry(place: re.Match[str]) -> str:
+    """Return an entry point under another name."""
     return 'm.def("run"' if place[0].startswith("m.") else "int run("
 
 
 def _other_function(place: re.Match[str]) -> str:
+    """Return a call of a related function."""
     return f"{OTHER_FUNCTION[place[1]]}("
 
 

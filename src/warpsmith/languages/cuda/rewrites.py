@@ -1,4 +1,4 @@
-"""Changes of a kernel that keep it correct: other block sizes, loop orders, hints. Honest variety for a corpus."""
+"""Rewrites that keep a kernel correct, for variety in the corpus."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from warpsmith.languages.cuda.text import code_of
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A pattern over the code and what stands there afterwards, at every place at once."""
+    """A pattern with its replacement at every match."""
 
     name: str
     sentence: str
@@ -54,8 +54,8 @@ REWRITES = (
 )  # fmt: skip
 
 
-def rewritten(source: str, rewrite: Rewrite) -> str | None:
-    """The source after a rewrite; None where it has no place for it."""
+def apply_rewrite(source: str, rewrite: Rewrite) -> str | None:
+    """Return the rewritten source, or None if nothing matches."""
     code = code_of(source)
     made, last = [], 0
     for place in re.finditer(rewrite.pattern, code):

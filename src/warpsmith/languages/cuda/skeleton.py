@@ -1,4 +1,4 @@
-"""A kernel file to start from: the exact signature of a task in either style, compiling as it is. Knows no torch."""
+"""Skeletons: kernel files with a task's exact signature that compile unchanged."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -38,12 +38,13 @@ def plain_skeleton(task: Task, direction: Direction) -> str:
 
 
 def _skeleton(task: Task, direction: Direction, body: Callable[[Task, Direction, Signature], list[str]]) -> str:
-    signature = _renamed(task.signature(direction))
+    """Return the comment and the body for a signature."""
+    signature = _with_valid_names(task.signature(direction))
     return "\n".join([*_comment(task, direction, signature), *body(task, direction, signature), ""])
 
 
-def _renamed(signature: Signature) -> Signature:
-    """The signature with names that C++ accepts, results and arguments all different."""
+def _with_valid_names(signature: Signature) -> Signature:
+    """Return the signature with distinct names that C++ accepts."""
     names = identifiers([*(argument.name for argument in signature.arguments), *signature.results])
     count = len(signature.arguments)
     arguments = [a.model_copy(update={"name": n}) for a, n in zip(signature.arguments, names, strict=False)]
@@ -51,6 +52,7 @@ def _renamed(signature: Signature) -> Signature:
 
 
 def _comment(task: Task, direction: Direction, signature: Signature) -> list[str]:
+    """Return the comment that describes task, arguments, sizes and cases."""
     taken = ", ".join(argument.name for argument in signature.arguments)
     lines = [
         f"{task.name}, {direction}: {task.description}",
@@ -69,12 +71,12 @@ def _comment(task: Task, direction: Direction, signature: Signature) -> list[str
         lines.append(f"  {case.name} ({case.group}): {' '.join([*sizes, case.dtype])}")
     if task.shapes:
         lines += ["", "Shapes:", *(f"  {line}" for line in task.shape_lines)]
-    folded = [part for line in lines for part in _folded(line)]
+    folded = [part for line in lines for part in _fold_line(line)]
     return [f"// {line}".rstrip() for line in folded]
 
 
-def _folded(line: str) -> list[str]:
-    """A comment in lines that fit, none of which can end the comment or continue onto the code below."""
+def _fold_line(line: str) -> list[str]:
+    """Return a comment line in parts that fit, without comment ends and line continuations."""
     clean = " ".join(line.replace("\\", "/").splitlines())
     indent = re.match(r" *", clean)
     lead = indent.group() if indent else ""
@@ -89,10 +91,11 @@ def _folded(line: str) -> list[str]:
 
 
 def _torch(task: Task, direction: Direction, signature: Signature) -> list[str]:
+    """Return the body of a PyTorch extension."""
     name = _kernel_name(task, direction)
     taken = [f"{TORCH_TYPES[argument.kind]} {argument.name}" for argument in signature.arguments]
     single = len(signature.results) == 1
-    made = [line for result in signature.results for line in _made(result, signature)]
+    made = [line for result in signature.results for line in _result_lines(result, signature)]
     given = signature.results[0] if single else f"{{{', '.join(signature.results)}}}"
     return [
         "#include <torch/extension.h>",
@@ -105,7 +108,7 @@ def _torch(task: Task, direction: Direction, signature: Signature) -> list[str]:
         "",
         *_stub(name),
         "",
-        *_declared(f"{'torch::Tensor' if single else 'std::vector<torch::Tensor>'} {direction}(", taken),
+        *_function_head(f"{'torch::Tensor' if single else 'std::vector<torch::Tensor>'} {direction}(", taken),
         *made,
         f"  {name}<<<1, 32, 0, at::cuda::getCurrentCUDAStream()>>>();",
         f"  return {given};",
@@ -118,6 +121,7 @@ def _torch(task: Task, direction: Direction, signature: Signature) -> list[str]:
 
 
 def _plain(task: Task, direction: Direction, signature: Signature) -> list[str]:
+    """Return the body of an `extern "C"` file."""
     name = _kernel_name(task, direction)
     taken = [PLAIN_TYPES[argument.kind].format(argument.name) for argument in signature.arguments]
     results = [f"DLTensor* {result}" for result in signature.results]
@@ -128,7 +132,7 @@ def _plain(task: Task, direction: Direction, signature: Signature) -> list[str]:
         *_stub(name),
         "",
         "// Results come with their memory: write every element. Return 0 when fine.",
-        *_declared(f'extern "C" int {direction}(', [*taken, *results, "cudaStream_t stream"]),
+        *_function_head(f'extern "C" int {direction}(', [*taken, *results, "cudaStream_t stream"]),
         f"  {name}<<<1, 32, 0, stream>>>();",
         "  return cudaGetLastError() == cudaSuccess ? 0 : 1;",
         "}",
@@ -136,16 +140,18 @@ def _plain(task: Task, direction: Direction, signature: Signature) -> list[str]:
 
 
 def _kernel_name(task: Task, direction: Direction) -> str:
+    """Return a name for the `__global__` function."""
     name = identifier(task.name)
     return f"task{name}_{direction}_kernel" if name.startswith("_") else f"{name}_{direction}_kernel"
 
 
 def _stub(name: str) -> list[str]:
+    """Return an empty `__global__` function."""
     return [f"__global__ void {name}() {{", "  // The work goes here; give it the pointers and sizes it needs.", "}"]
 
 
-def _declared(start: str, parameters: Sequence[str]) -> list[str]:
-    """The head of a function, on one line where it fits."""
+def _function_head(start: str, parameters: Sequence[str]) -> list[str]:
+    """Return a function's head, on one line if it fits."""
     line = f"{start}{', '.join(parameters)}) {{"
     if len(line) <= WIDTH:
         return [line]
@@ -155,8 +161,8 @@ def _declared(start: str, parameters: Sequence[str]) -> list[str]:
     return [start, *rows]
 
 
-def _made(result: str, signature: Signature) -> list[str]:
-    """How a result is made: a gradient is like what it is of, anything else is given its shape by the author."""
+def _result_lines(result: str, signature: Signature) -> list[str]:
+    """Return the lines that allocate a result."""
     like = _gradient_of(result, signature.arguments)
     if like:
         return [f"  auto {result} = torch::empty_like({like});"]
@@ -166,6 +172,7 @@ def _made(result: str, signature: Signature) -> list[str]:
 
 
 def _gradient_of(result: str, arguments: Sequence[Argument]) -> str | None:
+    """Return the argument whose gradient a result is, or None."""
     name = result.removeprefix("grad_")
     if name == result:
         return None
@@ -178,6 +185,7 @@ def _gradient_of(result: str, arguments: Sequence[Argument]) -> str | None:
 
 
 def _tensor(argument: Argument) -> str | None:
+    """Return an expression for an argument's tensor, or None."""
     match argument.kind:
         case ArgumentKind.TENSOR:
             return argument.name

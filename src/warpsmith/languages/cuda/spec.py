@@ -1,10 +1,10 @@
-"""The values that both CUDA C++ languages share."""
+"""Fields of LanguageSpec that both CUDA C++ languages share."""
 
 import re
 from functools import partial
 
 from warpsmith.languages.cuda.mutation_operators import OPERATORS
-from warpsmith.languages.cuda.static_rules import look_static
+from warpsmith.languages.cuda.static_rules import run_static_rules
 from warpsmith.languages.cuda.tags import tags
 from warpsmith.languages.cuda.tokens import tokens
 from warpsmith.languages.cuda.tunables import read_space
@@ -23,6 +23,6 @@ cuda_language: partial[LanguageSpec] = partial(
     read_space=read_space,
     tokens=tokens,
     tags=tags,
-    find_signs=look_static,
+    find_signs=run_static_rules,
     mutation_operators=OPERATORS,
 )

@@ -1,4 +1,4 @@
-"""Static rules: signs in a kernel's text that something else than the work is going on. A sign is never a verdict."""
+"""Static rules: patterns in a kernel's text that are suspicious, never a verdict."""
 
 import re
 import time
@@ -16,12 +16,12 @@ STAGE = "static"
 RULES = Path(__file__).parent / "static_rules.toml"
 OBJECT = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+((?:[^\n\\]|\\\n)+)$", re.MULTILINE)
 ROUNDS = 3  # of expanding macros in macros
-LIMIT = 1 << 18  # characters that are looked at: the judge reads them, and must not be kept busy by a bad one
+LIMIT = 1 << 18  # characters; more would let a candidate keep the evaluator process busy
 NAME = re.compile(r"\b[A-Za-z_]\w*")
 
 
 class Rule(Model):
-    """One sign: a pattern over the code, a sentence, and what silences it."""
+    """One rule: a pattern over the code, a sentence, and a pattern that silences it."""
 
     id: str
     message: str
@@ -31,10 +31,10 @@ class Rule(Model):
     allowed_by: str = ""
 
 
-def look_static(candidate: Candidate, libraries: Sequence[str] = ()) -> StageResult:
-    """PASS always; the facts hold the signs, for whoever explains a later failure or ranks candidates."""
+def run_static_rules(candidate: Candidate, libraries: Sequence[str] = ()) -> StageResult:
+    """Return a PASS whose facts hold the rules' findings."""
     started = time.perf_counter()
-    findings = tuple(signs(candidate.source, candidate.macros, libraries))
+    findings = tuple(match_rules(candidate.source, candidate.macros, libraries))
     said = ", ".join(dict.fromkeys(finding.message.partition(":")[0] for finding in findings))
     return StageResult(
         stage=STAGE,
@@ -45,10 +45,12 @@ def look_static(candidate: Candidate, libraries: Sequence[str] = ()) -> StageRes
     )
 
 
-def signs(source: str, macros: Mapping[str, str] | None = None, libraries: Sequence[str] = ()) -> Iterator[Finding]:
-    """One finding for each rule that has a place, at its first one, in the order of the rules."""
-    texts = {strings: expanded(code_of(source[:LIMIT], strings), macros or {}) for strings in (False, True)}
-    for rule in rules():
+def match_rules(
+    source: str, macros: Mapping[str, str] | None = None, libraries: Sequence[str] = ()
+) -> Iterator[Finding]:
+    """Yield one finding per matching rule, at its first match."""
+    texts = {strings: expand_macros(code_of(source[:LIMIT], strings), macros or {}) for strings in (False, True)}
+    for rule in load_rules():
         code = texts[rule.strings]
         if rule.allowed_by in libraries or (rule.unless and re.search(rule.unless, code)):
             continue
@@ -58,16 +60,17 @@ def signs(source: str, macros: Mapping[str, str] | None = None, libraries: Seque
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
-    """The rules of the file, in its order."""
+def load_rules() -> tuple[Rule, ...]:
+    """Load the rules of static_rules.toml in order."""
     found: Mapping[str, Any] = tomllib.loads(RULES.read_text())
     return tuple(Rule.model_validate(row) for row in found["rule"])
 
 
-def expanded(code: str, macros: Mapping[str, str]) -> str:
-    """The code with names that stand for other text replaced, lines kept; a cheap preprocessor, not a whole one."""
+def expand_macros(code: str, macros: Mapping[str, str]) -> str:
+    """Return code with object-like macros replaced; lines stay in place."""
     known = {name: " ".join(text.replace("\\\n", " ").split()) for name, text in OBJECT.findall(code)}
     known = {name: text for name, text in {**known, **macros}.items() if text}
+    # Not a preprocessor: a few rounds resolve names that stand for calls, which is how calls are hidden.
     for _ in range(ROUNDS if known else 0):
         if len(code) + sum(len(known.get(name[0], "")) for name in NAME.finditer(code)) > LIMIT:
             break
@@ -76,6 +79,7 @@ def expanded(code: str, macros: Mapping[str, str]) -> str:
 
 
 def _finding(rule: Rule, line: int, count: int) -> Finding:
+    """Return the finding of a rule."""
     return Finding(
         checker=Checker.RULE,
         message=f"{rule.id}: {rule.message}",

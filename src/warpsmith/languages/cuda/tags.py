@@ -1,4 +1,4 @@
-"""Techniques that a kernel's text shows, as tags, and the cell of the search they put it in. Runs nothing."""
+"""Technique tags of a kernel's text, and the cell that they put a kernel in."""
 
 import re
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _COMPILED = {name: re.compile(rule) for name, rule in RULES.items()}
 
 @lru_cache(maxsize=64)
 def tags(source: str) -> tuple[str, ...]:
-    """The tags in the order of the table, and whether there is one launch or there are more."""
+    """Return the technique tags of a source, and one-launch or many-launches."""
     code = code_of(source, strings=True)
     found = [name for name, rule in _COMPILED.items() if rule.search(code)]
     launches = len(LAUNCH.findall(code))
@@ -44,7 +44,7 @@ def tags(source: str) -> tuple[str, ...]:
 
 
 def cell(source: str, macros: Mapping[str, str], binding: str) -> str:
-    """The niche of a kernel: its structure, a tuned strategy where it has one, and what binds it."""
+    """Return a kernel's cell: structural tags, tuned strategy, binding resource."""
     strategy = "".join(f"+{name}={value}" for name, value in sorted(macros.items()) if "STRATEGY" in name)
     shown = [tag for tag in tags(source) if tag in STRUCTURAL or tag.endswith(("launch", "launches"))]
     return f"{','.join(shown)}{strategy}|{binding or 'unknown'}"

@@ -1,8 +1,9 @@
-"""A kernel's text as code: comments and the insides of strings blanked, so that places stay where they are."""
+"""Source text with blanked comments and strings; character positions stay the same."""
 
 import re
 
-# What nobody closes ends with the text or the line: else a megabyte of openings is searched once for each of them.
+# An unclosed comment or string ends with the text or the line. Otherwise each of a million openings would search the
+# rest of the text.
 TOKENS = re.compile(
     r'//[^\n]*|/\*.*?(?:\*/|\Z)|R"(?P<mark>[^()\s\\]{0,16})\(.*?(?:\)(?P=mark)"|\Z)'
     r'|"(?:\\.|[^"\\\n])*"?|\'(?:\\.|[^\'\\\n]){1,12}\'',
@@ -13,17 +14,17 @@ PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
 def code_of(source: str, strings: bool = False) -> str:
-    """The text with the same length and lines, without comments; what is in strings stays only when asked."""
-    return TOKENS.sub(_uncommented if strings else _blanked, source)
+    """Return the source with blank comments, and blank strings unless `strings` is set."""
+    return TOKENS.sub(_blank_comment if strings else _blank_text, source)
 
 
 def line_of(source: str, place: int) -> int:
-    """The line of a place in a text, from 1."""
+    """Return the line number of a position, from 1."""
     return source.count("\n", 0, place) + 1
 
 
-def closing(code: str, opening: int) -> int:
-    """The place of the bracket that closes the one at `opening`, or the end of the text."""
+def find_closing(code: str, opening: int) -> int:
+    """Return the position of the matching bracket, or the text's end."""
     close, depth = PAIRS[code[opening]], 0
     for place in range(opening, len(code)):
         if code[place] == code[opening]:
@@ -35,12 +36,13 @@ def closing(code: str, opening: int) -> int:
     return len(code)
 
 
-def _uncommented(found: re.Match[str]) -> str:
+def _blank_comment(found: re.Match[str]) -> str:
+    """Return a comment as spaces, and any other match unchanged."""
     return PRINTABLE.sub(" ", found[0]) if found[0].startswith("/") else found[0]
 
 
-def _blanked(found: re.Match[str]) -> str:
-    """A comment as spaces; a string as its quotes around spaces, so that it is still one expression."""
+def _blank_text(found: re.Match[str]) -> str:
+    """Return a comment as spaces, and a string as quotes around spaces."""
     text = found[0]
     if text.startswith("/"):
         return PRINTABLE.sub(" ", text)

@@ -1,6 +1,6 @@
-"""Tunables: `// tune: BLOCK = 256 [64, 128, 256]` lines of a source, the space they span. Knows no compiler.
+"""Tunables: `// tune: BLOCK = 256 [64, 128, 256]` lines of a source, and their space.
 
-A value reaches the source as a macro, so the source guards its own default: `#ifndef BLOCK`, `#define BLOCK 256`.
+A value reaches the source as a macro, so the source guards its default: `#ifndef BLOCK`, `#define BLOCK 256`.
 """
 
 import re
@@ -20,7 +20,7 @@ MOST_TUNABLES = 16
 
 @dataclass(frozen=True)
 class Tunable:
-    """One declaration: a macro, the value it has by itself, and all it may have."""
+    """One declaration: a macro with its default and its choices."""
 
     name: str
     default: str
@@ -30,7 +30,7 @@ class Tunable:
 
 @dataclass(frozen=True)
 class BadTune:
-    """A declaration that cannot be read: its line and what is wrong."""
+    """A declaration that cannot be read, with its line and the error."""
 
     line: int
     message: str
@@ -38,46 +38,47 @@ class BadTune:
 
 @dataclass(frozen=True)
 class Space:
-    """The tunables of a source, and the declarations that are none."""
+    """The tunables of a source, and its invalid declarations."""
 
     tunables: tuple[Tunable, ...] = ()
     bad: tuple[BadTune, ...] = ()
 
     @property
     def size(self) -> int:
-        """How many points there are; one when nothing can be tuned."""
+        """Number of points; 1 without tunables."""
         return prod(len(one.choices) for one in self.tunables)
 
     def points(self) -> Iterator[Mapping[str, str]]:
-        """Every point as the macros that differ from the defaults, the default point first."""
+        """Yield each point as macros that differ from the defaults, the default first."""
         yield {}
         for values in product(*(one.choices for one in self.tunables)):
             if point := self.macros(dict(zip((one.name for one in self.tunables), values, strict=True))):
                 yield point
 
     def macros(self, values: Mapping[str, str]) -> Mapping[str, str]:
-        """Values as macros in normal form: what is as declared is not said, so that equal kernels have one id."""
+        """Return values as macros in normal form, so that equal kernels have one id."""
+        # Defaults are left out: macros are hashed into a candidate's id.
         return {one.name: values[one.name] for one in self.tunables if values.get(one.name, one.default) != one.default}
 
-    def kept(self, macros: Mapping[str, str]) -> Mapping[str, str]:
-        """Of another kernel's macros those that are a choice here too: a child begins where its parent was tuned."""
+    def restrict_macros(self, macros: Mapping[str, str]) -> Mapping[str, str]:
+        """Return those macros of another kernel that are choices here too."""
         allowed = {one.name: one.choices for one in self.tunables}
         return self.macros({name: value for name, value in macros.items() if value in allowed.get(name, ())})
 
     def values(self, macros: Mapping[str, str]) -> Mapping[str, str]:
-        """The value of every tunable under some macros."""
+        """Return the value of every tunable under some macros."""
         return {one.name: macros.get(one.name, one.default) for one in self.tunables}
 
 
 def read_space(source: str) -> Space:
-    """The space that a source declares; a bad declaration leaves the others as they are."""
+    """Read the space that a source declares."""
     found: dict[str, Tunable] = {}
     bad: list[BadTune] = []
     for number, line in enumerate(source.splitlines(), 1):
         mark = MARK.match(line)
         if mark is None:
             continue
-        one = _read(mark["rest"], number, source, found)
+        one = _read_declaration(mark["rest"], number, source, found)
         if isinstance(one, BadTune):
             bad.append(one)
         else:
@@ -85,17 +86,21 @@ def read_space(source: str) -> Space:
     return Space(tuple(found.values()), tuple(bad))
 
 
-def _read(rest: str, line: int, source: str, known: Mapping[str, Tunable]) -> Tunable | BadTune:
+def _read_declaration(rest: str, line: int, source: str, known: Mapping[str, Tunable]) -> Tunable | BadTune:
+    """Read one declaration."""
     form = FORM.fullmatch(rest)
     if form is None:
         return BadTune(line, f"'{rest.strip()[:80]}' is not NAME = DEFAULT [CHOICE, CHOICE, …]")
     name, default = form["name"], form["default"]
     choices = tuple(dict.fromkeys(part.strip() for part in form["choices"].split(",")))
-    fault = _fault(name, default, choices, source, known)
+    fault = _describe_error(name, default, choices, source, known)
     return BadTune(line, fault) if fault else Tunable(name, default, choices, line)
 
 
-def _fault(name: str, default: str, choices: tuple[str, ...], source: str, known: Mapping[str, Tunable]) -> str:
+def _describe_error(
+    name: str, default: str, choices: tuple[str, ...], source: str, known: Mapping[str, Tunable]
+) -> str:
+    """Return the error of a declaration, or an empty text."""
     odd = [choice for choice in choices if not VALUE.fullmatch(choice)]
     if odd:
         return f"choice '{odd[0][:40]}' of {name} is no number and no name"
@@ -112,12 +117,12 @@ def _fault(name: str, default: str, choices: tuple[str, ...], source: str, known
     return ""
 
 
-def tuned(candidate: Candidate, macros: Mapping[str, str]) -> Candidate:
-    """A candidate at another point of its space."""
+def with_macros(candidate: Candidate, macros: Mapping[str, str]) -> Candidate:
+    """Return a candidate at another point of its space."""
     update = {"macros": dict(macros), "parents": (candidate.id,), "origin": "tuner"}
     return candidate.model_copy(update=update)
 
 
-def said(macros: Mapping[str, str]) -> str:
-    """A point in words."""
+def format_macros(macros: Mapping[str, str]) -> str:
+    """Return a point as text."""
     return " ".join(f"{name}={value}" for name, value in sorted(macros.items())) or "defaults"

@@ -1,4 +1,4 @@
-"""Source to artifact: our headers of torch's names, the toolchain, the cache, the link policy. Runs nothing of it."""
+"""Compilation by nvcc: torch-compatible headers, toolchain, cache, link policy. Runs no artifact."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from warpsmith.languages.nvcc.diagnose import SOURCE
     from warpsmith.languages.nvcc.entries import EntryPoint, read_entries
     from warpsmith.languages.nvcc.options import DEFAULT_ARCH, DIALECT, EXTENDED_LAMBDA, HEADERS, CompileOptions
-    from warpsmith.languages.nvcc.source import exported, unit
+    from warpsmith.languages.nvcc.source import exported_directions, translation_unit
     from warpsmith.languages.nvcc.toolchain import Toolchain
 
 __getattr__ = lazy_members(__name__)

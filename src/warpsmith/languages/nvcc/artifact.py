@@ -1,11 +1,11 @@
-"""The parts of an artifact that are text: functions that its PTX expects from elsewhere, and those that it offers."""
+"""Text inside an artifact: external functions of its PTX, and exported signatures."""
 
 import re
 
 from warpsmith.languages.nvcc.bounds import ENTRIES, NAME_BYTES, NAMES, check_count, check_names
 
-# Each start is followed by its own text only, so the time is linear in the bytes: no part of it crosses another start's
-# bracket, and what was taken is not given back (`++`).
+# Possessive quantifiers (`++`) never give characters back, and no part crosses the bracket of another match, so the
+# time is linear in the bytes.
 PTX_EXTERN = re.compile(rb"^\.extern \.func\s++(?:\([^()]*+\)\s*+)?([\w$]{1,%d})" % (NAME_BYTES + 1), re.MULTILINE)
 MARK = b"\x7fWARPSMITH-ENTRY\x7f"
 RECORD = re.compile(re.escape(MARK) + rb"([^\0]{1,200})\0([^\0]{0,4000})\0")

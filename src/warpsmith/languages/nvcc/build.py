@@ -1,4 +1,4 @@
-"""One compilation from text to artifact: the confined run of nvcc and the looks at what came out. Knows no cache."""
+"""One compilation: the confined run of nvcc and the checks of its output."""
 
 import re
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 from warpsmith.base import HarnessError, MachineError
 from warpsmith.isolation import ChildOutcome, Policy, Refused, collect_file, run
 from warpsmith.languages.nvcc.bounds import ARTIFACT_BYTES
-from warpsmith.languages.nvcc.classify import classify, forbidden, is_inside
+from warpsmith.languages.nvcc.classify import classify, forbidden_file, is_inside
 from warpsmith.languages.nvcc.diagnose import SOURCE, to_findings
 from warpsmith.languages.nvcc.entries import EntryPoint
 from warpsmith.languages.nvcc.options import (
@@ -34,7 +34,7 @@ RUNTIME_SONAMES = ("libcudart.so", "libstdc++.so", "libgcc_s.so", "libc.so", "li
 
 @dataclass(frozen=True)
 class CompileJob:
-    """Everything a compilation depends on."""
+    """Everything that a compilation depends on."""
 
     unit: str
     options: CompileOptions
@@ -43,7 +43,7 @@ class CompileJob:
 
 @dataclass(frozen=True)
 class Built:
-    """What came out: facts always, and either the artifact's bytes or a failure."""
+    """Output of a compilation: facts, and either an artifact or a failure."""
 
     facts: CompileFacts
     artifact: bytes | None = None
@@ -52,16 +52,18 @@ class Built:
 
 
 def build(job: CompileJob) -> Built:
-    """Compile and look at the result; once more where nvcc says that a lambda for the device hides behind a macro."""
+    """Compile a job; repeat it with --extended-lambda if nvcc asks for that option."""
+    # --extended-lambda costs a fifth of a small kernel's compile time, so only sources that need it get the option. A
+    # macro can hide such a lambda from the pattern; nvcc's message then names the option.
     lambdas = LAMBDA.search(job.unit) is not None
-    built = _build(job, lambdas)
+    built = _build_once(job, lambdas)
     if lambdas or built.failure is None or not any(EXTENDED_LAMBDA in one.message for one in built.failure.findings):
         return built
-    return _build(job, lambdas=True)
+    return _build_once(job, lambdas=True)
 
 
-def _build(job: CompileJob, lambdas: bool) -> Built:
-    """In a folder of its own, with nothing left behind."""
+def _build_once(job: CompileJob, lambdas: bool) -> Built:
+    """Compile in a temporary folder."""
     folder = Path(tempfile.mkdtemp(prefix="warpsmith-compile-")).resolve()
     try:
         (folder / SOURCE).write_text(job.unit)
@@ -72,13 +74,13 @@ def _build(job: CompileJob, lambdas: bool) -> Built:
             toolchain=job.toolchain.version,
             arch=job.options.arch,
         )
-        return _look(job, folder, outcome, facts)
+        return _read_result(job, folder, outcome, facts)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def policy(job: CompileJob, folder: Path) -> Policy:
-    """The compiler reads its own files, the system's headers and libraries, and ours; it writes its folder only."""
+    """Return the compiler's confinement: it reads toolchain and headers, and writes its folder."""
     system = tuple(path for name in SYSTEM if (path := Path(name)).exists())
     host = job.toolchain.host
     prefix = () if host.is_relative_to("/usr") else (host.parent.parent,)
@@ -93,25 +95,26 @@ def policy(job: CompileJob, folder: Path) -> Policy:
 
 
 def libraries(job: CompileJob) -> tuple[Path, ...]:
-    """The libraries that the task allows and this machine has; linked only where they are used."""
+    """Return the paths of allowed libraries that this machine has."""
     wanted = (LIBRARY_FILES[name] for name in job.options.libraries if name in LIBRARY_FILES)
     return tuple(path for stem in wanted if (path := job.toolchain.library(stem)) is not None)
 
 
-def _look(job: CompileJob, folder: Path, outcome: ChildOutcome, facts: CompileFacts) -> Built:
-    said, roots = _said(job, folder, outcome), _roots(job, folder)
+def _read_result(job: CompileJob, folder: Path, outcome: ChildOutcome, facts: CompileFacts) -> Built:
+    """Return the output of a finished compiler run."""
+    said, roots = _tool_output(job, folder, outcome), _readable_roots(job, folder)
     found = read_confined(folder, said, outcome.ok) if outcome.stopped is None else Reading()
     if isinstance(found, Failure):
         return Built(facts, failure=found)
     outside = next((path for path in found.files or () if not is_inside(path, roots)), None)
     if outside is not None or not outcome.ok:
-        failure = forbidden(outside) if outside else classify(outcome, said, found.diagnostics, job.options, roots)
+        failure = forbidden_file(outside) if outside else classify(outcome, said, found.diagnostics, job.options, roots)
         return Built(facts.model_copy(update={"findings": failure.findings}), failure=failure)
-    return _accepted(job, folder, found, facts)
+    return _accept_artifact(job, folder, found, facts)
 
 
-def _accepted(job: CompileJob, folder: Path, found: Reading, facts: CompileFacts) -> Built:
-    """The artifact of a compilation that succeeded, unless its size or what it needs refuses it."""
+def _accept_artifact(job: CompileJob, folder: Path, found: Reading, facts: CompileFacts) -> Built:
+    """Return the artifact, or a failure if its size or symbols refuse it."""
     if (failure := found.failure()) is not None:
         return Built(facts, failure=failure)
     if found.files is None:
@@ -135,16 +138,18 @@ def _accepted(job: CompileJob, folder: Path, found: Reading, facts: CompileFacts
     return Built(facts, artifact, entries=found.entry_points)
 
 
-def _said(job: CompileJob, folder: Path, outcome: ChildOutcome) -> str:
-    """The tools' words without the paths of this machine: they are noise to a reader and differ between machines."""
+def _tool_output(job: CompileJob, folder: Path, outcome: ChildOutcome) -> str:
+    """Return the tools' output without paths of this machine."""
     said = (outcome.stderr + outcome.stdout).decode(errors="replace")
+    # Paths of this machine differ between machines and would change what models read.
     cuda = str(job.toolchain.root)
     for path, name in ((f"{folder}/", ""), (str(HEADERS), "include"), (f"{cuda}/bin/..", "cuda"), (cuda, "cuda")):
         said = said.replace(path, name)
     return said
 
 
-def _roots(job: CompileJob, folder: Path) -> tuple[Path, ...]:
+def _readable_roots(job: CompileJob, folder: Path) -> tuple[Path, ...]:
+    """Return the folders that a source may include files from."""
     host = job.toolchain.host.parent.parent
     system = [path for name in SYSTEM_INCLUDES if (path := Path(name)).exists()]
     own = [host / "lib", host / "include"] if not host.is_relative_to("/usr") else []

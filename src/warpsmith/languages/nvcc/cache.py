@@ -1,4 +1,4 @@
-"""The content-addressed store of artifacts: whole or absent, checked when read, bounded in size."""
+"""Cache of artifacts by content hash: whole entries, checked when read, bounded in size."""
 
 import os
 import shutil
@@ -16,11 +16,11 @@ from warpsmith.languages.nvcc.entries import EntryPoint
 from warpsmith.records import Model, StageResult
 
 KEPT = "result.json"
-YOUNG_S = 600  # an entry in use moments ago is not evicted: somebody may be about to load it
+YOUNG_S = 600  # a younger entry stays: another process may be about to load its artifact
 
 
 class CachedCompilation(Model):
-    """What is stored beside an artifact: the result, and the digest of the artifact's bytes ("" when there is none)."""
+    """Metadata beside an artifact: the result, entry points, and the artifact's digest."""
 
     result: StageResult
     artifact: str
@@ -29,15 +29,16 @@ class CachedCompilation(Model):
 
 @dataclass(frozen=True)
 class Cache:
-    """Entries are folders named by key. A reader takes no lock; a writer holds the key's."""
+    """Cache of folders named by key. Readers take no lock; a writer holds the key's lock."""
 
     root: Path
     limit_bytes: int
 
     def load(self, key: str) -> tuple[CachedCompilation, Path | None] | None:
-        """A whole entry, or None; a damaged one is as good as none."""
+        """Load a whole entry, or return None for a missing or damaged one."""
         folder = self.root / key
         try:
+            # The first line is the digest of the rest, so a file that a kill or a full disk cut off does not match.
             seal, _, text = (folder / KEPT).read_text().partition("\n")
             kept = CachedCompilation.parse(text)
             path = folder / f"{kept.artifact}.so" if kept.artifact else None
@@ -49,8 +50,8 @@ class Cache:
         return (kept, path) if whole else None
 
     @contextmanager
-    def writing(self, key: str) -> Iterator[None]:
-        """Hold a key, so that two processes do not make the same entry at once."""
+    def lock_entry(self, key: str) -> Iterator[None]:
+        """Hold the lock of a key while making its entry."""
         lock = self.root / ".locks" / key
         with explain_write_errors(lock):
             lock.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +61,7 @@ class Cache:
     def store(
         self, key: str, result: StageResult, artifact: bytes | None, entries: tuple[EntryPoint, ...] = ()
     ) -> tuple[CachedCompilation, Path | None]:
-        """Put an entry in place by one rename, over a damaged one if there is one."""
+        """Store an entry by one rename, in place of a damaged one."""
         name = digest(artifact) if artifact is not None else ""
         kept = CachedCompilation(result=result, artifact=name, entries=entries)
         text = kept.text()
@@ -71,13 +72,14 @@ class Cache:
             (scratch / KEPT).write_text(f"{digest(text)}\n{text}")
             if artifact is not None:
                 (scratch / f"{kept.artifact}.so").write_bytes(artifact)
+            # A rename is atomic: a reader finds no folder or a whole one, never a part.
             shutil.rmtree(folder, ignore_errors=True)
             scratch.rename(folder)
         self.trim()
         return kept, folder / f"{kept.artifact}.so" if artifact is not None else None
 
     def trim(self) -> None:
-        """Drop the entries that were used longest ago until the rest fits."""
+        """Delete the least recently used entries beyond the limit."""
         entries = sorted(self._entries(), reverse=True)
         now, total = time.time(), 0
         for used, size, folder in entries:
@@ -88,6 +90,7 @@ class Cache:
                     (self.root / ".locks" / folder.name).unlink()
 
     def _entries(self) -> Iterator[tuple[float, int, Path]]:
+        """Yield time of use, size and folder of each entry."""
         for entry in os.scandir(self.root):
             with suppress(OSError):  # another process may drop it while we look
                 if entry.name != ".locks" and entry.is_dir():

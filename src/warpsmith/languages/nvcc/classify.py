@@ -1,4 +1,4 @@
-"""Why a run of the compiler failed: from how it ended and what it said, to one reason."""
+"""Classification of failed compilations: from the compiler's end and output to one reason."""
 
 import re
 from pathlib import Path
@@ -39,27 +39,28 @@ def classify(
     options: CompileOptions,
     roots: tuple[Path, ...],
 ) -> Failure:
-    """The reason of a failed compilation, the most telling first."""
+    """Return the failure of a compilation, the most specific reason first."""
     _check_arch(said, options.arch)
     errors = tuple(one for one in diagnostics if one.is_error)
     return (
-        _limit(outcome, options.limits, said)
-        or _forbidden_file(errors, roots)
-        or _crash(outcome, said)
-        or _library(errors, options.libraries)
-        or _link(errors, options.libraries)
-        or _misfit(errors)
-        or _plain_error(diagnostics, errors, said)
+        _limit_failure(outcome, options.limits, said)
+        or _forbidden_file_failure(errors, roots)
+        or _crash_failure(outcome, said)
+        or _library_failure(errors, options.libraries)
+        or _link_failure(errors, options.libraries)
+        or _entry_failure(errors)
+        or _error_failure(diagnostics, errors, said)
     )
 
 
 def _check_arch(said: str, arch: str) -> None:
-    """Refuse an architecture that nvcc refused: it says so first and alone, before it has read the source."""
+    """Raise UsageError if nvcc refused the architecture."""
     if UNKNOWN_ARCH.fullmatch(said):
         raise UsageError(f"Architecture {arch} is not one of this nvcc's; `nvcc --list-gpu-code` lists them.")
 
 
-def _limit(outcome: ChildOutcome, limits: ProcessLimits, said: str) -> Failure | None:
+def _limit_failure(outcome: ChildOutcome, limits: ProcessLimits, said: str) -> Failure | None:
+    """Return a failure if the compiler reached a limit."""
     if outcome.stopped is not None:
         return Failure(Reason.COMPILE_LIMIT, f"The compiler was stopped: {outcome.stopped.sentence(limits)}.")
     if STARVED.search(said):
@@ -70,7 +71,8 @@ def _limit(outcome: ChildOutcome, limits: ProcessLimits, said: str) -> Failure |
     return None
 
 
-def _forbidden_file(errors: tuple[Diagnostic, ...], roots: tuple[Path, ...]) -> Failure | None:
+def _forbidden_file_failure(errors: tuple[Diagnostic, ...], roots: tuple[Path, ...]) -> Failure | None:
+    """Return a failure if the source reads a file outside the allowed folders."""
     for error in errors:
         shape = UNASSEMBLED if error.tool == "assembler" else UNREADABLE
         match = shape.match(error.text)
@@ -78,23 +80,24 @@ def _forbidden_file(errors: tuple[Diagnostic, ...], roots: tuple[Path, ...]) -> 
         outside = error.included and error.file.startswith(("/", "..")) and not is_inside(error.file, roots)
         if match is not None or (outside and error.tool == "compiler"):
             path = match["path"].strip() if match else error.file
-            return forbidden(path)
+            return forbidden_file(path)
     return None
 
 
-def forbidden(path: str) -> Failure:
-    """The failure of a source that reads a file it may not."""
+def forbidden_file(path: str) -> Failure:
+    """Return the failure for reading a forbidden file."""
     detail = f"The source reads the file {path}, which is outside of the toolchain and its own text."
     return Failure(Reason.FORBIDDEN_FILE, detail, (Finding(checker=Checker.COMPILER, message=detail),))
 
 
 def is_inside(path: str, roots: tuple[Path, ...]) -> bool:
-    """Whether a path lies under one of the folders that a compilation may read, links resolved."""
+    """Whether a path, links resolved, is inside one of the folders."""
     real = Path(path).resolve()
     return any(real.is_relative_to(root) for root in roots)
 
 
-def _crash(outcome: ChildOutcome, said: str) -> Failure | None:
+def _crash_failure(outcome: ChildOutcome, said: str) -> Failure | None:
+    """Return a failure if the compiler crashed."""
     found = CRASHED.search(said)
     if found is None and outcome.signal is None:
         return None
@@ -102,7 +105,8 @@ def _crash(outcome: ChildOutcome, said: str) -> Failure | None:
     return Failure(Reason.COMPILER_CRASH, f"The compiler crashed on this source: {line.strip()[:TAIL_CHARACTERS]}")
 
 
-def _library(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Failure | None:
+def _library_failure(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Failure | None:
+    """Return a failure if the source calls a library or an ATen operator."""
     for error in sorted(errors, key=lambda error: error.file.startswith(OTHERS)):
         name = called_operator(error) or undeclared_library_name(error, libraries)
         if name is None:
@@ -117,8 +121,8 @@ def _library(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Fail
     return None
 
 
-def _link(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Failure | None:
-    """A symbol that no library here has: refused by name where the policy knows it."""
+def _link_failure(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Failure | None:
+    """Return a failure for an undefined symbol that the link policy knows."""
     policy = LinkPolicy.load()
     for error in errors:
         match = UNLINKED.match(error.text) if error.tool == "linker" else None
@@ -131,8 +135,8 @@ def _link(errors: tuple[Diagnostic, ...], libraries: tuple[str, ...]) -> Failure
     return None
 
 
-def _misfit(errors: tuple[Diagnostic, ...]) -> Failure | None:
-    """The first complaint is about the table of functions: one is not there, or its type is none of the ABI's."""
+def _entry_failure(errors: tuple[Diagnostic, ...]) -> Failure | None:
+    """Return a failure if the first error is about the table of functions."""
     if not errors or not errors[0].file.endswith(TABLE_FILES):
         return None
     said = errors[0].text
@@ -143,7 +147,8 @@ def _misfit(errors: tuple[Diagnostic, ...]) -> Failure | None:
     return None
 
 
-def _plain_error(diagnostics: tuple[Diagnostic, ...], errors: tuple[Diagnostic, ...], said: str) -> Failure:
+def _error_failure(diagnostics: tuple[Diagnostic, ...], errors: tuple[Diagnostic, ...], said: str) -> Failure:
+    """Return the failure for ordinary compile errors."""
     if not errors:
         tail = said.strip()[-TAIL_CHARACTERS:] or "it said nothing"
         return Failure(Reason.COMPILER_CRASH, f"The compiler failed without an error message: {tail}")

@@ -1,4 +1,4 @@
-"""The compiler's output as findings, trimmed for a model to read. Knows the wording of nvcc, gcc, ptxas, as and ld."""
+"""Compiler output as findings, shortened for models. Parses nvcc, gcc, ptxas, as and ld."""
 
 import re
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ GCC = re.compile(
 GCC_BARE = re.compile(rf"^(?P<file>g\+\+|cc1plus|gcc|[^\s:]+): (?P<level>{LEVELS}): (?P<text>.*)$")
 PTXAS = re.compile(r"^ptxas (?P<file>[^,\s]+), line (?P<line>\d{1,9}); (?P<level>error|warning)\s*: (?P<text>.*)$")
 PTXAS_BARE = re.compile(r"^ptxas (?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
-# Its only word that matrix instructions of a warp group wait for each other, which can halve a kernel's speed.
+# The only hint that matrix instructions of a warp group wait for each other, which can halve a kernel's speed.
 PTXAS_LOSS = re.compile(r"^ptxas (?P<level>info)\s*: \(C\d+\) (?P<text>Potential Performance Loss: .*)$")
 NVCC = re.compile(r"^(?:nvcc|nvlink) (?P<level>fatal|error|warning)\s*: (?P<text>.*)$")
 ASSEMBLER = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d{1,9}): (?P<level>Error|Warning): (?P<text>.*)$")
@@ -35,7 +35,7 @@ CARET = re.compile(r"^\s*\^\s*$")
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One complaint of a tool, with the line of source it pointed at."""
+    """One message of a tool with its place in the source."""
 
     level: str
     text: str
@@ -47,11 +47,11 @@ class Diagnostic:
 
     @property
     def is_error(self) -> bool:
-        """Whether it kept the artifact from being made."""
+        """Whether the message is an error."""
         return self.level not in ("warning", "info")
 
     def finding(self) -> "Finding":
-        """As a finding; a place in a temporary file of the tools is no place."""
+        """Return the message as a finding; places in temporary files are dropped."""
         from warpsmith.records import Checker, Finding, Place, Severity
 
         name = PurePosixPath(self.file).name
@@ -66,12 +66,13 @@ class Diagnostic:
 
 
 def _short(path: str) -> str:
-    """The last parts of a header's path: enough to know it, nothing of this machine."""
+    """Return the last two parts of a header's path."""
     return "/".join(PurePosixPath(path).parts[-2:])[:FILE_CHARACTERS]
 
 
 def read_diagnostics(said: str) -> tuple[Diagnostic, ...]:
-    """The first complaints in order, each once: the host and the device pass see the same source."""
+    """Read the first messages of the output in order, without duplicates."""
+    # The host pass and the device pass report the same error: the text and place identify it.
     found: dict[tuple[str, str, int], Diagnostic] = {}
     lines = [line[:LINE_CHARACTERS] for line in said.splitlines()]
     for index, line in enumerate(lines):
@@ -88,6 +89,7 @@ def read_diagnostics(said: str) -> tuple[Diagnostic, ...]:
 
 
 def _diagnostic(match: re.Match[str], shape: re.Pattern[str], following: list[str]) -> Diagnostic:
+    """Return the diagnostic of one match."""
     part = match.groupdict()
     text, column = part["text"].strip()[:TEXT_CHARACTERS], int(part.get("column") or 0)
     if shape is LINKER:
@@ -102,7 +104,8 @@ def _diagnostic(match: re.Match[str], shape: re.Pattern[str], following: list[st
 
 
 def _edg_details(text: str, following: list[str]) -> tuple[str, int]:
-    """EDG continues a message on deeper indented lines, then shows the source line and a caret under the column."""
+    """Return an EDG message with its continuation lines, and the caret's column."""
+    # EDG continues a message on indented lines, then prints the source line and a caret below the column.
     for index, line in enumerate(following):
         if CARET.match(line):
             continued = [part.strip() for part in following[: max(index - 1, 0)] if part.startswith("   ")]
@@ -113,7 +116,7 @@ def _edg_details(text: str, following: list[str]) -> tuple[str, int]:
 
 
 def to_findings(diagnostics: tuple[Diagnostic, ...]) -> "tuple[Finding, ...]":
-    """The first errors, what costs speed, and the first warnings about the candidate's own text; never a flood."""
+    """Return findings of the first errors, performance losses and own warnings."""
     errors = [one for one in diagnostics if one.is_error]
     others = [one for one in diagnostics if not one.is_error]
     losses = [one for one in others if one.level == "info"]

@@ -1,4 +1,4 @@
-"""A reader of the few parts of an ELF shared library that say what it needs. Knows nothing of CUDA."""
+"""Reader of the dynamic tables of an ELF shared library."""
 
 import struct
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ UNDEFINED = 0  # st_shndx
 
 @dataclass(frozen=True)
 class Section:
-    """Where a section's bytes lie, and the section its strings lie in."""
+    """A section's kind, place and size, and the section of its strings."""
 
     kind: int
     offset: int
@@ -28,7 +28,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Elf:
-    """A 64-bit little-endian shared library; a `ValueError` when the bytes are none."""
+    """A 64-bit little-endian shared library. Raise ValueError if the bytes are not."""
 
     raw: bytes
 
@@ -50,7 +50,9 @@ class Elf:
 
     @cached_property
     def undefined(self) -> tuple[str, ...]:
-        """The names of the symbols that other libraries must provide, in order of the alphabet."""
+        """Sorted names of symbols that other libraries must provide."""
+        # Assembly can give any section any type. All sections of the type are read, so that one placed before the
+        # linker's own table hides no symbol.
         tables = self._of(DYNSYM)
         rows = ((table.link, row) for table in tables for row in self._rows(table, SYMBOL))
         places = {(link, row[0]) for link, row in rows if row[3] == UNDEFINED and row[0]}
@@ -58,36 +60,39 @@ class Elf:
 
     @cached_property
     def needed(self) -> tuple[str, ...]:
-        """The sonames of the libraries it asks the loader for."""
+        """Sonames of the libraries that the loader must load."""
         tables = self._of(DYNAMIC_SECTION)
         rows = ((table.link, row) for table in tables for row in self._rows(table, DYNAMIC))
         return self._names({(link, value): None for link, (tag, value) in rows if tag == NEEDED}, "libraries")
 
     def _of(self, kind: int) -> list[Section]:
-        """All of a kind: assembly gives any section any kind, and one before the linker's own hides nothing."""
+        """Return all sections of a kind, within the bound of table bytes."""
         found = [section for section in self.sections if section.kind == kind]
         check_count(sum(section.size for section in found), TABLE_BYTES, "bytes of tables")
         return found
 
     def _rows(self, section: Section, row: struct.Struct) -> Iterator[tuple[int, ...]]:
+        """Yield the rows of a table."""
         if section.offset + section.size > len(self.raw):
             raise ValueError(f"a section of {section.size} bytes ends beyond the file's {len(self.raw)}")
         raw = self.raw[section.offset : section.offset + section.size]
         return row.iter_unpack(raw[: len(raw) - len(raw) % row.size])
 
-    def _names(self, places: Iterable[tuple[int, int]], what: str) -> tuple[str, ...]:
-        """The strings at places, each once; more than is read is refused before it is kept."""
+    def _names(self, places: Iterable[tuple[int, int]], plural: str) -> tuple[str, ...]:
+        """Return the distinct strings at these places. Raise Exceeded beyond a bound."""
         names: dict[str, None] = {}
         total = 0
+        # The bounds are checked for each name, before all names are in memory.
         for link, offset in places:
             name = self._string(link, offset)
             total += 0 if name in names else len(name)
             names[name] = None
-            check_count(len(names), NAMES, what)
-            check_count(total, NAMES_BYTES, f"bytes in the names of its {what}")
+            check_count(len(names), NAMES, plural)
+            check_count(total, NAMES_BYTES, f"bytes in the names of its {plural}")
         return tuple(names)
 
     def _string(self, section: int, offset: int) -> str:
+        """Return the string at an offset of a string section."""
         if section >= len(self.sections):
             raise ValueError(f"strings in section {section} of {len(self.sections)}")
         start = self.sections[section].offset + offset

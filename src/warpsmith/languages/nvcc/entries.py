@@ -1,4 +1,4 @@
-"""The functions an artifact offers, read from the file without running it, and whether a task's call fits one."""
+"""Entry points of an artifact, read without running it, and their fit to a task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,10 @@ ACCEPTS = {
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """One function: its name, the kinds of its arguments and of its results; the caller gives a `&tensor`."""
+    """One function: its name and the kinds of its arguments and results.
+
+    A kind `&tensor` is a result that the caller passes.
+    """
 
     name: str
     arguments: tuple[str, ...]
@@ -26,12 +29,12 @@ class EntryPoint:
 
     @property
     def text(self) -> str:
-        """As in `WsEntry.signature`."""
+        """The signature as in `WsEntry.signature`."""
         return f"{','.join(self.arguments)}->{','.join(self.results)}"
 
 
 def read_entries(artifact: bytes) -> tuple[EntryPoint, ...]:
-    """The entries in the file, each once."""
+    """Return the entry points of an artifact."""
     return to_entries(entry_texts(artifact))
 
 
@@ -42,11 +45,12 @@ def to_entries(texts: Mapping[str, str]) -> tuple[EntryPoint, ...]:
 
 
 def _kinds(text: str) -> tuple[str, ...]:
+    """Return the kinds in a comma-separated list."""
     return tuple(kind for kind in text.split(",") if kind)
 
 
 def check_entry(entries: tuple[EntryPoint, ...], direction: Direction, signature: Signature | None) -> Failure | None:
-    """Whether the entry of a direction is there and takes what the task gives."""
+    """Return a failure if the direction's entry point is missing or does not fit the task."""
     if not entries:
         return Failure(
             Reason.NO_ENTRY,
@@ -59,9 +63,9 @@ def check_entry(entries: tuple[EntryPoint, ...], direction: Direction, signature
         return Failure(
             Reason.NO_ENTRY, f'The source exports {names}, but no `{direction}`. Name it so in m.def("{direction}", …).'
         )
-    if signature is None or _fits(entry, signature):
+    if signature is None or _accepts(entry, signature):
         return None
-    expected = f"{','.join(argument.kind for argument in signature.arguments)}->{_wanted(signature)}"
+    expected = f"{','.join(argument.kind for argument in signature.arguments)}->{_expected_results(signature)}"
     names = ", ".join(argument.name for argument in signature.arguments)
     return Failure(
         Reason.WRONG_SIGNATURE,
@@ -69,20 +73,22 @@ def check_entry(entries: tuple[EntryPoint, ...], direction: Direction, signature
     )
 
 
-def _wanted(signature: Signature) -> str:
+def _expected_results(signature: Signature) -> str:
+    """Return the kinds of a signature's results."""
     return ",".join("tensor" for _ in signature.results)
 
 
-def _fits(entry: EntryPoint, signature: Signature) -> bool:
+def _accepts(entry: EntryPoint, signature: Signature) -> bool:
+    """Whether an entry point accepts a task's arguments and returns its results."""
     kinds = [argument.kind for argument in signature.arguments]
     if len(kinds) != len(entry.arguments):
         return False
     taken = all(given in ACCEPTS.get(found, (found,)) for found, given in zip(entry.arguments, kinds, strict=True))
-    return taken and _returns(entry.results, len(signature.results))
+    return taken and _returns_count(entry.results, len(signature.results))
 
 
-def _returns(results: tuple[str, ...], count: int) -> bool:
-    """A vector's length is known when it runs; everything else must be that many tensors."""
+def _returns_count(results: tuple[str, ...], count: int) -> bool:
+    """Whether an entry point returns `count` tensors; a vector's length is unknown here."""
     if results == ("tensors",):
         return True
     return len(results) == count and all(kind in ("tensor", "&tensor", "optional_tensor") for kind in results)

@@ -1,4 +1,4 @@
-"""Calls of real ATen operators, told from typos by the list of their names."""
+"""Calls of ATen operators, told from typing errors by a list of names."""
 
 import functools
 import re
@@ -44,12 +44,12 @@ SIGNS = {
 
 @functools.cache
 def operator_names() -> frozenset[str]:
-    """The names of ATen's operators, methods and in-place forms."""
+    """Return the names of ATen's operators, methods and in-place forms."""
     return frozenset(NAMES.read_text().split())
 
 
 def called_operator(diagnostic: Diagnostic) -> str | None:
-    """The operator or library that a complaint is about, or None when it is about something else."""
+    """Return the operator or library that a message is about, or None."""
     text = diagnostic.text
     if match := IN_NAMESPACE.match(text):
         return _in_namespace(match["where"], match["name"])
@@ -63,7 +63,7 @@ def called_operator(diagnostic: Diagnostic) -> str | None:
 
 
 def undeclared_library_name(diagnostic: Diagnostic, libraries: tuple[str, ...]) -> str | None:
-    """Return the undeclared name of a library that the task does not allow, if a complaint is about one."""
+    """Return the undeclared name of a forbidden library, or None."""
     match = UNDECLARED.match(diagnostic.text)
     if match is None or (match["library"] or match["constants"]).lower() in libraries:
         return None
@@ -71,6 +71,7 @@ def undeclared_library_name(diagnostic: Diagnostic, libraries: tuple[str, ...]) 
 
 
 def _in_namespace(where: str, name: str) -> str | None:
+    """Return the name of an operator or library in a namespace, or None."""
     if name == "getCurrentCUDABlasHandle":
         return "cublas"
     inside = any(where == library or where.startswith(library + "::") for library in LIBRARIES)

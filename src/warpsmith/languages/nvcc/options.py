@@ -1,4 +1,4 @@
-"""What can be chosen for a compilation, and the command line it becomes. The rest of the flags are fixed."""
+"""Options of a compilation, and its command line."""
 
 import re
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ EXTENDED_LAMBDA = "--extended-lambda"  # a fifth of a small kernel's compile tim
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """The device's architecture, the task's licence (fast math, libraries), and the compiler's own limits."""
+    """Architecture, permissions of the task (fast math, libraries), and the compiler's limits."""
 
     arch: str = DEFAULT_ARCH
     fast_math: bool = False
@@ -49,11 +49,11 @@ class CompileOptions:
 
     @classmethod
     def of(cls, task: Task, arch: str = DEFAULT_ARCH) -> "CompileOptions":
-        """What a task allows."""
+        """Return the options that a task allows."""
         return cls(arch=arch, fast_math=task.precision.fast_math, libraries=task.libraries)
 
     def flags(self) -> tuple[str, ...]:
-        """The flags that decide what comes out; paths are not among them."""
+        """Return the flags that decide the result; paths are not among them."""
         number = self.arch.removeprefix("sm_")
         code = f"-gencode=arch=compute_{number},code=[compute_{number},sm_{number}]"
         fast = ("--use_fast_math",) if self.fast_math else ()
@@ -64,7 +64,7 @@ class CompileOptions:
 def command(
     toolchain: Toolchain, options: CompileOptions, libraries: tuple[Path, ...], extra: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """The whole command line, run in the folder that holds the source."""
+    """Return the command line, to be run in the source's folder."""
     linked = [f"-Xlinker={path}" for path in (*libraries, toolchain.runtime)]
     return (
         str(toolchain.nvcc),

@@ -1,4 +1,4 @@
-"""The link policy: which undefined symbols an artifact may have, and why. The list is data; it is not the wall."""
+"""The link policy: which undefined symbols an artifact may have. It is a filter, not the confinement."""
 
 import functools
 import re
@@ -16,7 +16,7 @@ SHOWN_CHARACTERS = 200  # of a symbol in a message
 
 @dataclass(frozen=True)
 class SymbolGroup:
-    """A set of symbol names that are allowed or refused for one reason."""
+    """Symbol names that are allowed or refused for one reason."""
 
     name: str
     reason: str
@@ -25,7 +25,7 @@ class SymbolGroup:
 
 @dataclass(frozen=True)
 class LinkPolicy:
-    """Refused first, then libraries, then allowed; what is in none is refused as unlisted."""
+    """Lists in order of precedence: libraries, refused, allowed; other symbols are refused."""
 
     refused: tuple[SymbolGroup, ...]
     libraries: tuple[SymbolGroup, ...]
@@ -34,22 +34,24 @@ class LinkPolicy:
     @classmethod
     @functools.cache
     def load(cls) -> "LinkPolicy":
-        """The list that comes with the package."""
+        """Load the list of the package."""
         tables = tomllib.loads(DATA.read_text())
         return cls(*(tuple(_group(row) for row in tables[key]) for key in ("refused", "library", "allowed")))
 
     def check(self, symbols: tuple[str, ...], libraries: tuple[str, ...]) -> Failure | None:
-        """The first reason against these undefined symbols; every refused one is a finding."""
+        """Return a failure for the refused symbols, or None."""
         failures = [failure for symbol in symbols if (failure := self.judge(symbol, libraries)) is not None]
         if not failures:
             return None
+        # A forbidden symbol is the stronger evidence, so its reason wins over a library call.
         first = next((failure for failure in failures if failure.reason is Reason.FORBIDDEN_SYMBOL), failures[0])
         findings = tuple(Finding(checker=Checker.LINK, message=failure.detail) for failure in failures[:SHOWN])
         return Failure(first.reason, first.detail, findings)
 
     def judge(self, symbol: str, libraries: tuple[str, ...]) -> Failure | None:
-        """Why one symbol may not be used, or None."""
+        """Return the failure of one symbol, or None if it is allowed."""
         shown = symbol if len(symbol) <= SHOWN_CHARACTERS else f"{symbol[:SHOWN_CHARACTERS]}…"
+        # Libraries come first because a task may allow them; no task allows a refused symbol.
         if library := _first(self.libraries, symbol):
             if library.name in libraries:
                 return None
@@ -65,14 +67,16 @@ class LinkPolicy:
         return Failure(Reason.FORBIDDEN_SYMBOL, detail)
 
     def names_known(self, symbol: str) -> bool:
-        """Whether the policy refuses the symbol by name, so that a failed link is about that and no mere typo."""
+        """Whether the policy refuses a symbol by name."""
         return _first(self.libraries, symbol) is not None or _first(self.refused, symbol) is not None
 
 
 def _group(row: dict[str, str | list[str]]) -> SymbolGroup:
+    """Return the group of a row."""
     pattern = re.compile("|".join(translate(name) for name in row["names"]))
     return SymbolGroup(str(row.get("group", row.get("name"))), str(row.get("reason", "")), pattern)
 
 
 def _first(groups: tuple[SymbolGroup, ...], symbol: str) -> SymbolGroup | None:
+    """Return the first group that contains a symbol, or None."""
     return next((group for group in groups if group.pattern.fullmatch(symbol)), None)

@@ -1,4 +1,4 @@
-"""What `ptxas -v` says of each kernel, as resources. Knows nothing else of the compiler's output."""
+"""Resources of kernels in the output of `ptxas -v`."""
 
 import re
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ FIELDS = {
 
 
 def read_resources(said: str) -> "tuple[KernelResources, ...]":
-    """One row a kernel; kernels keep the order of their names, so that a record does not depend on ptxas's order."""
+    """Return the resources of each kernel, sorted by name."""
     from warpsmith.records import KernelResources
 
     return tuple(KernelResources(name=name, **row) for name, row in resource_rows(said).items())
@@ -33,16 +33,18 @@ def resource_rows(said: str) -> dict[str, dict[str, int]]:
     rows: dict[str, dict[str, int]] = {}
     for name, text in zip(pieces[::2], pieces[1::2], strict=True):
         found = _resources(text)
-        rows[name] = _worse(rows.get(name, found), found)
+        rows[name] = _maxima(rows.get(name, found), found)
     return dict(sorted(rows.items()))
 
 
-def _worse(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
-    """The most of each: ptxas tells of a kernel once, and a source can have the compiler print what looks like it."""
+def _maxima(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    """Return the larger value of each field."""
+    # ptxas reports a kernel once; a source can make the compiler print lines that look like a report.
     return {field: max(count, other[field]) for field, count in one.items()}
 
 
 def _resources(text: str) -> dict[str, int]:
+    """Return the resources in ptxas's text about one kernel."""
     stack = STACK.search(text)
     frame, stores, loads = (int(value) for value in stack.groups()) if stack else (0, 0, 0)
     counts = {field: sum(int(value) for value in pattern.findall(text)) for field, pattern in FIELDS.items()}

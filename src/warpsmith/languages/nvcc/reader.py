@@ -1,6 +1,6 @@
-"""Reads what a compilation left: a program that runs confined, in the folder of the compilation, without site packages.
+"""Program that reads a compilation's files in a confined process without site packages.
 
-The tools' words come in on stdin; one JSON document goes out, the fields of `reading.Reading`.
+Standard input is the tools' output; standard output is one JSON document with the fields of `reading.Reading`.
 """
 
 import json
@@ -16,7 +16,7 @@ from warpsmith.languages.nvcc.ptxas import resource_rows
 
 
 def read_compilation(said: str, dependencies: Path, artifact: Path | None) -> dict[str, object]:
-    """Return what the tools' words and the files of a compilation hold."""
+    """Return the parsed output of the tools and files of a compilation."""
     found: dict[str, object] = {}
     try:
         found["diagnostics"] = [asdict(one) for one in read_diagnostics(said)]
@@ -33,6 +33,7 @@ def read_compilation(said: str, dependencies: Path, artifact: Path | None) -> di
 
 
 def _artifact(path: Path) -> dict[str, object]:
+    """Return symbols, libraries and entry points of an artifact."""
     check_count(path.stat().st_size, ARTIFACT_BYTES, "bytes")
     raw = path.read_bytes()
     elf = Elf(raw)
@@ -41,7 +42,7 @@ def _artifact(path: Path) -> dict[str, object]:
 
 
 def _files(path: Path) -> list[str] | None:
-    """The files that the preprocessor opened, each once, by the list that it appends to at every pass."""
+    """Return the files that the preprocessor opened, each once."""
     if path.is_symlink() or not path.is_file():
         return None
     check_count(path.stat().st_size, LIST_BYTES, "bytes in the list of the files that it reads")
@@ -53,7 +54,7 @@ def _files(path: Path) -> list[str] | None:
 
 
 def main() -> None:
-    """Read the compilation in this folder."""
+    """Read the compilation in the current folder."""
     dependencies, *artifact = map(Path, sys.argv[1:])
     said = sys.stdin.buffer.read().decode(errors="replace")
     sys.stdout.write(json.dumps(read_compilation(said, dependencies, artifact[0] if artifact else None)))

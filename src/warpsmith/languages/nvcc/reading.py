@@ -1,4 +1,4 @@
-"""What a compilation left, read by a confined process: nothing that a candidate wrote is parsed in this one."""
+"""Reading of a compilation by a confined process, because a candidate may have shaped the bytes."""
 
 import sys
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ LIMITS = ProcessLimits(
 
 
 class Reading(Model):
-    """What was read; `exceeded` and `malformed` say why the rest was not."""
+    """Parsed output of a compilation; `exceeded` or `malformed` says why parsing ended."""
 
     diagnostics: tuple[Diagnostic, ...] = ()
     files: tuple[str, ...] | None = None
@@ -37,12 +37,12 @@ class Reading(Model):
 
     @property
     def entry_points(self) -> tuple[EntryPoint, ...]:
-        """The functions that the artifact offers."""
+        """Entry points of the artifact."""
         return to_entries(self.entries)
 
     @property
     def resources(self) -> tuple[KernelResources, ...]:
-        """What ptxas says of each kernel."""
+        """Resources of each kernel from ptxas."""
         return tuple(KernelResources(name=name, **row) for name, row in self.kernels.items())
 
     def failure(self) -> Failure | None:
@@ -56,7 +56,7 @@ class Reading(Model):
 
 
 def read_confined(folder: Path, said: str, has_artifact: bool, limits: ProcessLimits = LIMITS) -> Reading | Failure:
-    """Return what the compilation in a folder left, or why it was not read within the limits."""
+    """Return the reading of a compilation, or a failure beyond the limits."""
     policy = Policy(read=(*system_paths(), folder), limits=limits, cwd=folder)
     words = [sys.executable, "-I", "-S", "-c", START.format(str(PACKAGES)), DEPENDENCIES]
     ended = run([*words, *([ARTIFACT] if has_artifact else [])], policy, stdin=said.encode(errors="replace"))

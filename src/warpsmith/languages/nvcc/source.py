@@ -1,4 +1,4 @@
-"""The text that is compiled: whether it can be, and what is added to it. Knows nothing of nvcc."""
+"""The compiled text: checks of a source, and our additions to it."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ MACRO_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 MACRO_VALUE = re.compile(r"[\w.+\-*/<>=(),: ]{0,100}")
 PREFIXES: Mapping[str, str] = {Language.TORCH: "warpsmith/torch/all.h", Language.PLAIN: "warpsmith/plain.h"}
 INCBIN = re.compile(r"""\.incbin\s*\\?["']?([^"'\\\s]*)""")
-# What of CUDA's 16-bit headers a source may use without including them, as torch's headers bring them along.
+# Names of CUDA's 16-bit headers, which a source may use without including them because torch's headers do.
 CUDA_HALF = re.compile(
     r"half|bfloat|gpuAtomicAdd|cuda_fp16|cuda_bf16|\b__h(?!ost__)[a-z]+\w*\b|\b__(?:low|high)s?2\w+\b"
     r"|\bh2?(?:exp|log|sqrt|rsqrt|rcp|sin|cos|tanh|ceil|floor|rint|trunc|div)\w*\b"
@@ -27,7 +27,7 @@ WARPSMITH_EXPORTS(warpsmith_fill)
 
 
 def check_bytes(raw: bytes) -> Failure | None:
-    """What keeps a file from being a source at all."""
+    """Return a failure if a file cannot be a source."""
     if not raw.strip():
         return Failure(Reason.BAD_SOURCE, "The source is empty.")
     if len(raw) > LIMIT_BYTES:
@@ -42,7 +42,8 @@ def check_bytes(raw: bytes) -> Failure | None:
 
 
 def check_files(source: str) -> Failure | None:
-    """A kernel has no reason for .incbin, whatever file it names; one that hides it meets the confinement."""
+    """Return a failure if the source uses .incbin."""
+    # A source that hides .incbin from this pattern meets the confinement: the compiler cannot open other files.
     code = code_of(source, strings=True)
     if (found := INCBIN.search(code)) is None:
         return None
@@ -51,7 +52,8 @@ def check_files(source: str) -> Failure | None:
 
 
 def check_macros(macros: Mapping[str, str]) -> Failure | None:
-    """A macro is one line of the translation unit, so its text is held to a small alphabet."""
+    """Return a failure for a macro that is no single plain line."""
+    # A macro becomes one line of the translation unit: newlines, comments and quotes are refused.
     for name, value in macros.items():
         if not MACRO_NAME.fullmatch(name) or not MACRO_VALUE.fullmatch(value):
             return Failure(
@@ -62,17 +64,15 @@ def check_macros(macros: Mapping[str, str]) -> Failure | None:
     return None
 
 
-def unit(candidate: Candidate) -> str | Failure:
-    """The text of the translation unit: our header, the macros, the source, the table of a plain source's functions.
-
-    The macros come after the header, or a tunable called N would change the header's own names.
-    """
+def translation_unit(candidate: Candidate) -> str | Failure:
+    """Return our header, the macros, the source and the table of its functions."""
     prefix = PREFIXES.get(candidate.language)
     if prefix is None:
         return Failure(Reason.BAD_SOURCE, f"nvcc compiles {', '.join(PREFIXES)}, not {candidate.language}.")
     added = "" if candidate.language == Language.TORCH else _shim(candidate)
     if isinstance(added, Failure):
         return added
+    # The macros come after the header: a tunable called N would change names in the header.
     macros = "".join(f"#define {name} {value}\n" for name, value in sorted(candidate.macros.items()))
     wide = "#define WARPSMITH_CUDA_HALF 1\n" if CUDA_HALF.search(candidate.source) else ""
     head = f'{wide}#include <{prefix}>\n{macros}#line 1 "{SOURCE}"\n'
@@ -80,7 +80,8 @@ def unit(candidate: Candidate) -> str | Failure:
 
 
 def _shim(candidate: Candidate) -> str | Failure:
-    names = exported(candidate.source)
+    """Return the table of a plain source's functions, or a failure."""
+    names = exported_directions(candidate.source)
     if candidate.direction.value not in names:
         return Failure(
             Reason.NO_ENTRY,
@@ -91,7 +92,7 @@ def _shim(candidate: Candidate) -> str | Failure:
     return SHIM.format(adds=adds)
 
 
-def exported(source: str) -> tuple[str, ...]:
-    """The directions that a plain source has a function for, as far as its text tells."""
+def exported_directions(source: str) -> tuple[str, ...]:
+    """Return the directions that a plain source has a function for."""
     code = code_of(source)
     return tuple(name.value for name in Direction if re.search(rf"\bint\s+{name.value}\s*\(", code))

@@ -1,4 +1,4 @@
-"""Which nvcc compiles, found in three places in order, and what its files are. Knows nothing of kernels."""
+"""The CUDA toolchain and its files."""
 
 import functools
 import os
@@ -22,7 +22,7 @@ HOW = (
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A CUDA compiler with its headers and runtime, and the host compiler it drives."""
+    """A CUDA compiler with headers and runtime, and its host compiler."""
 
     nvcc: Path
     root: Path
@@ -33,35 +33,36 @@ class Toolchain:
 
     @classmethod
     def find(cls) -> "Toolchain":
-        """`WARPSMITH_CUDA_HOME`, then nvcc on PATH, then the PyPI wheels of this environment."""
+        """Find nvcc by `WARPSMITH_CUDA_HOME`, then PATH, then the PyPI wheels."""
         if home := os.environ.get(HOME_VARIABLE):
-            return _at(Path(home).absolute(), HOME_VARIABLE)
+            return _toolchain_at(Path(home).absolute(), HOME_VARIABLE)
         if found := shutil.which("nvcc"):
-            return _at(root_of(Path(found)), "PATH")
+            return _toolchain_at(root_of(Path(found)), "PATH")
         wheels = Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13"
         if (wheels / "bin" / "nvcc").exists():
-            return _at(wheels, "PyPI wheels")
+            return _toolchain_at(wheels, "PyPI wheels")
         raise MachineError(HOW)
 
     @property
     def key(self) -> str:
-        """What stands for this toolchain in a cache key: versions, and the host compiler's file."""
+        """Hash of versions and host compiler, for cache keys."""
         stamp = self.host.stat()
         return digest(self.version, str(self.host), str(stamp.st_size), str(stamp.st_mtime_ns), str(self.nvcc))
 
     def header(self, name: str) -> Path | None:
-        """A header of the toolkit, if it has it."""
+        """Return the path of a header, or None."""
         path = self.root / "include" / name
         return path if path.exists() else None
 
     def library(self, stem: str) -> Path | None:
-        """A shared library of the toolkit by the start of its name, newest first."""
+        """Return the path of a shared library by its name's start, or None."""
         found = (path for folder in _library_folders(self.root) for path in sorted(folder.glob(f"{stem}.so*")))
         return next(found, None)
 
 
 @functools.cache
-def _at(root: Path, origin: str) -> Toolchain:
+def _toolchain_at(root: Path, origin: str) -> Toolchain:
+    """Return the toolchain of a folder. Raise MachineError if a part is missing."""
     nvcc = root / "bin" / "nvcc"
     if not nvcc.exists():
         raise MachineError(f"{origin} names {root}, which has no bin/nvcc. {HOW.partition('. ')[2]}")
@@ -75,16 +76,18 @@ def _at(root: Path, origin: str) -> Toolchain:
 
 
 def _library_folders(root: Path) -> tuple[Path, ...]:
+    """Return the folders of the toolkit's libraries."""
     return tuple(folder for folder in (root / "lib64", root / "lib") if folder.is_dir())
 
 
 def root_of(nvcc: Path) -> Path:
-    """The toolkit that an nvcc on PATH belongs to; a script is asked, since it may start another one."""
+    """Return the toolkit folder of an nvcc on PATH, which may be a script."""
     real = nvcc.resolve()
     with real.open("rb") as opened:
         if opened.read(4) == ELF_MAGIC:
             return real.parent.parent
-    said = _ask(nvcc, "--dryrun", "-x", "cu", "-E", "/dev/null")
+    # A distribution's script may start another nvcc; the dry run prints the folder of the one it starts.
+    said = _run_nvcc(nvcc, "--dryrun", "-x", "cu", "-E", "/dev/null")
     here = re.search(r"^#\$ _HERE_=(.+)$", said, re.MULTILINE)
     if here is None:
         raise MachineError(f"{nvcc} is a script that starts no nvcc. Set {HOME_VARIABLE} to the CUDA toolkit.")
@@ -92,13 +95,15 @@ def root_of(nvcc: Path) -> Path:
 
 
 def _version(nvcc: Path) -> str:
-    found = re.search(r"\bV(\d+\.\d+\.\d+)", _ask(nvcc, "--version"))
+    """Return nvcc's version."""
+    found = re.search(r"\bV(\d+\.\d+\.\d+)", _run_nvcc(nvcc, "--version"))
     if found is None:
         raise MachineError(f"{nvcc} --version names no version. {HOW.partition('. ')[2]}")
     return f"nvcc {found.group(1)}"
 
 
-def _ask(nvcc: Path, *words: str) -> str:
+def _run_nvcc(nvcc: Path, *words: str) -> str:
+    """Run nvcc and return its output."""
     try:
         done = subprocess.run(
             [nvcc, *words], capture_output=True, text=True, errors="replace", timeout=ASK_S, stdin=subprocess.DEVNULL

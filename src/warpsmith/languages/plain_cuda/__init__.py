@@ -1,7 +1,7 @@
-"""CUDA C++ as `extern "C"` functions over DLPack tensors and a stream; the caller makes the results."""
+"""CUDA C++ as `extern "C"` functions over DLPack tensors; the caller passes results."""
 
 from warpsmith.languages.cuda import cuda_language, plain_skeleton
-from warpsmith.languages.nvcc import exported
+from warpsmith.languages.nvcc import exported_directions
 from warpsmith.records import Language
 
 RULES = """\
@@ -11,8 +11,8 @@ RULES = """\
 
 
 def is_plain(source: str) -> bool:
-    """Whether a source exports `extern "C"` functions, as far as its text tells."""
-    return "PYBIND11_MODULE" not in source and bool(exported(source))
+    """Whether a source exports `extern "C"` functions."""
+    return "PYBIND11_MODULE" not in source and bool(exported_directions(source))
 
 
 LANGUAGE = cuda_language(

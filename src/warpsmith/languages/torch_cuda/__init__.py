@@ -1,7 +1,7 @@
-"""CUDA C++ in the form of PyTorch extensions: functions over `torch::Tensor` and PYBIND11_MODULE."""
+"""CUDA C++ as a PyTorch extension: functions over `torch::Tensor` and PYBIND11_MODULE."""
 
 from warpsmith.languages.cuda import cuda_language, torch_skeleton
-from warpsmith.languages.nvcc import exported
+from warpsmith.languages.nvcc import exported_directions
 from warpsmith.records import Language
 
 RULES = """\
@@ -11,8 +11,8 @@ RULES = """\
 
 
 def is_torch(source: str) -> bool:
-    """Whether a source exports its functions as a PyTorch extension, as far as its text tells."""
-    return "PYBIND11_MODULE" in source or not exported(source)
+    """Whether a source exports functions as a PyTorch extension."""
+    return "PYBIND11_MODULE" in source or not exported_directions(source)
 
 
 LANGUAGE = cuda_language(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from warpsmith import __version__
 from warpsmith.base import UsageError, digest
-from warpsmith.languages.nvcc import DIALECT, EXTENDED_LAMBDA, HEADERS, SOURCE, unit
+from warpsmith.languages.nvcc import DIALECT, EXTENDED_LAMBDA, HEADERS, SOURCE, translation_unit
 from warpsmith.records import (
     UNPROVEN,
     Candidate,
@@ -205,7 +205,7 @@ def kernel_sources(candidate: Candidate, why: str = "") -> Mapping[str, str]:
 
     An unproven kernel has the reason in its file name and its first line.
     """
-    text = unit(candidate)
+    text = translation_unit(candidate)
     if isinstance(text, Failure):
         raise UsageError(f"The {candidate.direction} kernel cannot be compiled: {text.detail}")
     whole = f'#line 1 "{SOURCE}"\n{candidate.source}\n'

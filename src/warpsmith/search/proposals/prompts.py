@@ -9,7 +9,7 @@ from string import Template
 
 from warpsmith.evaluation.check import EASY_FACTOR, EASY_ROUNDOFFS
 from warpsmith.languages import LanguageSpec, find_language, language_of
-from warpsmith.languages.cuda import said
+from warpsmith.languages.cuda import format_macros
 from warpsmith.llm import Prompt
 from warpsmith.records import Direction, Language, Task
 from warpsmith.search.proposals.evidence import digest_profile
@@ -126,7 +126,7 @@ def tolerance(task: Task, direction: Direction) -> str:
 
 def _kernel(number: int, member: RankedKernel) -> str:
     candidate = member.record.candidate
-    macros = f", tuned to {said(candidate.macros)}" if candidate.macros else ""
+    macros = f", tuned to {format_macros(candidate.macros)}" if candidate.macros else ""
     title = f"{member.name or 'kernel'}, {member.gain:.2f}× the first kernel{_over_torch(member)}{macros}"
     return _fill("kernel", number=str(number), title=title, source=_shown(candidate.source))
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsmith.languages import language_of
-from warpsmith.languages.cuda import read_space, said, tuned
+from warpsmith.languages.cuda import format_macros, read_space, with_macros
 from warpsmith.llm import BudgetSpent, ModelAnswer, ModelError, Prompt, ReplayMismatch
 from warpsmith.records import Candidate
 from warpsmith.search.planner import draw_for
@@ -52,8 +52,8 @@ class Proposer:
         parent = self._member(slot.parents[0])
         if parent is None:
             return Proposal(slot=slot, outcome=SlotOutcome.DUPLICATE, detail="its parent is no longer among the best")
-        made = tuned(parent, slot.macros).model_copy(update={"task": self.target})
-        return self._new(Made(made, _done(slot, name=said(slot.macros))))
+        made = with_macros(parent, slot.macros).model_copy(update={"task": self.target})
+        return self._new(Made(made, _done(slot, name=format_macros(slot.macros))))
 
     async def _asked(self, slot: Slot, ask: Ask) -> Made | Proposal:
         paid: list[ModelAnswer] = []
@@ -82,14 +82,14 @@ class Proposer:
             direction=self.subject.direction,
             source=draft.code,
             language=language_of(draft.code),
-            macros=read_space(draft.code).kept(parent.macros) if parent else {},
+            macros=read_space(draft.code).restrict_macros(parent.macros) if parent else {},
             parents=slot.parents,
             origin=slot.model,
         )
         return self._new(Made(candidate, done.model_copy(update={"name": draft.name, "thought": draft.thought})))
 
     def _new(self, made: Made) -> Made | Proposal:
-        why = self.state.novelty.why_not(made.candidate.source, made.candidate.macros)
+        why = self.state.novelty.duplicate_reason(made.candidate.source, made.candidate.macros)
         if not why:
             return made
         return made.proposal.model_copy(update={"outcome": SlotOutcome.DUPLICATE, "detail": why})
