@@ -8,7 +8,7 @@ import torch
 from warpsmith.base import UsageError
 from warpsmith.records import ArgumentKind, Direction, Family, Group, Init, Role, Trial
 from warpsmith.tasks.formats.foreign import ForeignProgram
-from warpsmith.tasks.formats.kernelbench import built, kernelbench
+from warpsmith.tasks.formats.kernelbench import build_model, kernelbench
 from warpsmith.tasks.reference.program import problem
 
 FILES = Path(__file__).parent.parent / "foreign" / "kernelbench"
@@ -118,8 +118,8 @@ def test_a_family_replaces_inputs_and_an_init_scales_parameters(normed: ForeignP
 
 
 def test_init_inputs_in_the_older_form() -> None:
-    assert built(lambda a, b=0: (a, b), [[1], {"b": 2}]) == (1, 2)
-    assert built(lambda a, b: (a, b), [1, 2]) == (1, 2)
+    assert build_model(lambda a, b=0: (a, b), [[1], {"b": 2}]) == (1, 2)
+    assert build_model(lambda a, b: (a, b), [1, 2]) == (1, 2)
 
 
 @pytest.mark.parametrize(

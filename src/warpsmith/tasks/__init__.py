@@ -1,1 +1,1 @@
-"""Tasks of four formats, inputs from a seed, references, filters, the confined host. Loads torch only to run one."""
+"""Tasks: formats, inputs from a seed, references, filters, and the process for foreign code."""

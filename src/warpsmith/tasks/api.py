@@ -1,4 +1,4 @@
-"""What a task file imports: the marks for its arguments, the case and the source of randomness."""
+"""Names that a task file imports: argument marks, the case and the source of randomness."""
 
 from typing import TypeAlias
 

@@ -1,4 +1,4 @@
-"""Task formats: our own, robust-kbench, KernelBench and modules of a user."""
+"""Task formats: our own, robust-kbench, KernelBench and a user's modules."""
 
 from typing import TYPE_CHECKING
 

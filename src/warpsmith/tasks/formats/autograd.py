@@ -1,4 +1,4 @@
-"""What an autograd function passes to its `backward_fn`, seen by giving it one that records. Knows no task format."""
+"""The call from an autograd function's `backward` to its `backward_fn`, observed by a substitute."""
 
 import ast
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class CapturedArguments(BaseException):
-    """Carries the arguments of a recorded call out of code that may catch every `Exception`."""
+    """Carries call arguments out of code that may catch every `Exception`."""
 
     def __init__(self, arguments: tuple[Any, ...], keywords: tuple[str, ...]) -> None:
         super().__init__()
@@ -17,13 +17,13 @@ class CapturedArguments(BaseException):
         self.keywords = keywords
 
 
-def recorder(*arguments: Any, **keywords: Any) -> Any:
-    """A function that keeps what it is called with and returns nothing, ever."""
+def raise_arguments(*arguments: Any, **keywords: Any) -> Any:
+    """Raise CapturedArguments with all arguments, in place of a kernel."""
     raise CapturedArguments((*arguments, *keywords.values()), tuple(keywords))
 
 
-def recorded(call: Callable[[], Any]) -> CapturedArguments | None:
-    """What the recorder was called with inside `call`; nothing when it never was."""
+def capture_arguments(call: Callable[[], Any]) -> CapturedArguments | None:
+    """Return the arguments of the substitute's call inside `call`, or None."""
     try:
         call()
     except CapturedArguments as caught:
@@ -32,28 +32,28 @@ def recorded(call: Callable[[], Any]) -> CapturedArguments | None:
 
 
 class Context:
-    """The stand-in for autograd's context: keeps what forward saves, takes any attribute."""
+    """Substitute for autograd's context: keeps saved tensors, accepts any attribute."""
 
     def __init__(self, arguments: Sequence[Any]) -> None:
         self.saved_tensors: tuple[Any, ...] = ()
         self.needs_input_grad = tuple(isinstance(a, Tensor) and a.is_floating_point() for a in arguments)
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep the tensors themselves, so that they can be recognised."""
+        """Keep the tensors themselves, to recognize them later."""
         self.saved_tensors = tensors
 
     def mark_non_differentiable(self, *_: Any) -> None:
-        """Means nothing here."""
+        """Ignore the tensors."""
 
     def mark_dirty(self, *_: Any) -> None:
-        """Means nothing here."""
+        """Ignore the tensors."""
 
     def set_materialize_grads(self, _: bool) -> None:
-        """Means nothing here."""
+        """Ignore the setting."""
 
 
 def forward_context(function: Any, arguments: Sequence[Any]) -> Context:
-    """The context after forward ran, in either of the two spellings torch knows."""
+    """Return the context after forward, in either form that torch accepts."""
     context = Context(arguments)
     with torch.no_grad():
         if function.setup_context is not torch.autograd.Function.setup_context:
@@ -64,17 +64,17 @@ def forward_context(function: Any, arguments: Sequence[Any]) -> Context:
 
 
 def backward_call(function: Any, arguments: Sequence[Any], grads: Sequence[Tensor]) -> CapturedArguments | None:
-    """What `backward` passes to `backward_fn` after a forward on these arguments."""
+    """Return the arguments that `backward` passes to `backward_fn`, or None."""
     context = forward_context(function, arguments)
-    function.backward_fn = staticmethod(recorder)
+    function.backward_fn = staticmethod(raise_arguments)
     with torch.no_grad():
-        return recorded(lambda: function.backward(context, *grads))
+        return capture_arguments(lambda: function.backward(context, *grads))
 
 
 def gradient_places(function: Any, arguments: Sequence[Any], grads: Sequence[Tensor]) -> list[int] | None:
-    """For each result of `backward_fn`, the forward argument whose gradient it is; nothing when it cannot be told.
+    """Return the forward argument of each gradient, or None if it stays unknown.
 
-    Marked tensors are handed back in growing number until `backward` accepts them, and are looked for in its answer.
+    Marked tensors are returned in growing number until `backward` accepts them, and are then found in its result.
     """
     for count in range(1, len(arguments) + 1):
         marks = [torch.zeros(()) for _ in range(count)]
@@ -89,6 +89,7 @@ def gradient_places(function: Any, arguments: Sequence[Any], grads: Sequence[Ten
 def _places(
     function: Any, arguments: Sequence[Any], grads: Sequence[Tensor], answer: Any, marks: list[Tensor]
 ) -> list[int] | None:
+    """Return the positions of the marked tensors in the result of `backward`, or None."""
     function.backward_fn = staticmethod(lambda *_, **__: answer)
     try:
         with torch.no_grad():
@@ -101,7 +102,7 @@ def _places(
 
 
 def written_names(text: str, called: str) -> list[str]:
-    """The names in the first call of `….called(a, b)` in a file; empty when an argument is more than a name."""
+    """Return the argument names of the first call `….called(a, b)`, or nothing for expressions."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == called:
             names = [argument.id for argument in node.args if isinstance(argument, ast.Name)]

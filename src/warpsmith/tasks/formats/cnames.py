@@ -1,4 +1,4 @@
-"""Names that C++ accepts, made from names that Python accepts."""
+"""C++ identifiers from Python names."""
 
 import re
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ TAKEN = frozenset(WORDS.split())
 
 
 def identifier(name: str) -> str:
-    """The name with everything that C++ refuses replaced: `conv.weight` is `conv_weight`, `default` is `default_`."""
+    """Return a C++ identifier: `conv.weight` becomes `conv_weight`, `default` becomes `default_`."""
     plain = re.sub(r"[^0-9A-Za-z_]", "_", name) or "value"
     plain = f"_{plain}" if plain[0].isdigit() else plain
     return f"{plain}_" if plain in TAKEN else plain
 
 
 def identifiers(names: Iterable[str]) -> list[str]:
-    """The names made acceptable and different from one another, in order."""
+    """Return distinct C++ identifiers in order."""
     made: list[str] = []
     for name in names:
         plain = base = identifier(name)

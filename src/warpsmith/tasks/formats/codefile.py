@@ -1,4 +1,4 @@
-"""A user's Python file as a module, and the seeds its code draws from. Knows no task format."""
+"""A user's Python file as a module, and the random generators that it uses."""
 
 import importlib.util
 import random
@@ -16,7 +16,7 @@ SALT = 0x9E3779B9  # keeps parameters and inputs of one trial from being the sam
 
 
 def load(path: Path) -> ModuleType:
-    """The file, executed. Files beside it can be imported, as when it is run from its folder."""
+    """Execute a file and return the module. It can import its neighbours."""
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
     name = f"warpsmith_foreign_{path.stem}"
@@ -29,20 +29,20 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def wanted(module: ModuleType, path: Path, name: str, way_out: str) -> Any:
-    """What the module defines under a name, or a `UsageError` that says it is missing."""
+def require_attribute(module: ModuleType, path: Path, name: str, way_out: str) -> Any:
+    """Return an attribute of a module. Raise UsageError if it is missing."""
     if not hasattr(module, name):
         raise UsageError(f"{path}: no '{name}' in it. {way_out}")
     return getattr(module, name)
 
 
 def first_function(module: ModuleType, names: tuple[str, ...]) -> Callable[..., Any] | None:
-    """The first of the named functions that the module defines."""
+    """Return the first of the named functions that a module defines, or None."""
     return next((getattr(module, name) for name in names if callable(getattr(module, name, None))), None)
 
 
 def seed(value: int) -> None:
-    """Seed every generator that task code draws from: torch, random, and numpy when it is loaded."""
+    """Seed torch, random and, if loaded, numpy."""
     torch.manual_seed(value)
     random.seed(value)
     if numpy := sys.modules.get("numpy"):

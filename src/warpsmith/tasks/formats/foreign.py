@@ -1,4 +1,4 @@
-"""What every foreign format becomes: a `Program` over a `Source`. Nothing above knows which format it was."""
+"""A program over a source, which every foreign format becomes."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -20,7 +20,7 @@ from warpsmith.tasks.inspection import (
 
 
 class ForeignProgram:
-    """A foreign task that can be run. Forward works on copies, so a function that writes its inputs harms nothing."""
+    """A foreign task that can run. Forward gets copies, so it may write its inputs."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -28,14 +28,14 @@ class ForeignProgram:
             self.task = describe_task(source)
 
     def arguments(self, trial: Trial) -> Values:
-        """The task's own draw from the trial's seed; families and inits beyond the default replace or scale it."""
+        """Draw the task's own inputs; other families and inits replace or scale them."""
         with run_on_device(), torch.no_grad():
             found = self._source.bind(trial.case, trial.seed)
             draw = Draw(trial)
-            return tuple(_restyled(argument, trial, draw) for argument in found)
+            return tuple(_apply_trial(argument, trial, draw) for argument in found)
 
     def forward(self, arguments: Values) -> tuple[Tensor, ...]:
-        """The torch function; in float64 throughout where the arguments are."""
+        """Run the torch function, in float64 throughout if the arguments are."""
         native = TORCH[self.task.cases[0].dtype]
         widths = {tensor.dtype for tensor in tensors(arguments) if tensor.is_floating_point()}
         wide = widths == {torch.float64} and native is not torch.float64
@@ -43,16 +43,18 @@ class ForeignProgram:
             return call_on_copies(self._source, arguments)
 
     def backward_arguments(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
-        """What the format passes to a backward kernel."""
+        """Return the arguments that the format passes to a backward kernel."""
         with run_on_device(_device(arguments)), torch.no_grad():
             return self._source.backward_values(arguments, grads)
 
 
 def _device(arguments: Values) -> torch.device:
+    """Return the device of the first tensor."""
     return next((tensor.device for tensor in tensors(arguments)), CPU)
 
 
-def _restyled(argument: BoundArgument, trial: Trial, draw: Draw) -> Value:
+def _apply_trial(argument: BoundArgument, trial: Trial, draw: Draw) -> Value:
+    """Return an argument changed by the trial's family or init."""
     value = argument.value
     if argument.role is Role.INPUT and trial.family is not Family.NORMAL:
         return mapped([value], lambda t: draw.input(*t.shape).to(t.dtype) if t.is_floating_point() else t)[0]

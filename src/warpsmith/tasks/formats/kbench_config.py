@@ -1,4 +1,4 @@
-"""robust-kbench's `config_*.json`: the settings of a task's cases. Runs no code and loads no torch."""
+"""robust-kbench's `config_*.json` files. Runs no code and loads no torch."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ KINDS = ("single", "multi")
 
 @dataclass(frozen=True)
 class Setting:
-    """The keywords of `Model(...)` and of `get_inputs(...)` for one case."""
+    """Keyword arguments of `Model(...)` and `get_inputs(...)` for one case."""
 
     name: str
     init: Mapping[str, Any]
@@ -22,12 +22,12 @@ class Setting:
 
     @property
     def same(self) -> tuple[str, str]:
-        """What two settings have in common when they mean the same case, whatever their names."""
+        """Key that settings with the same meaning share, whatever their names."""
         return json.dumps(self.init, sort_keys=True), json.dumps(self.input, sort_keys=True)
 
 
 def read_settings(path: Path) -> list[Setting]:
-    """Every setting of a file: each product of init, input and shared settings, `single` ones first, no two alike."""
+    """Return all distinct settings of a file: products of init, input and shared lists."""
     config = _parsed(path)
     found = [setting for kind in KINDS for setting in _products(path, config, kind)]
     first: dict[tuple[str, str], Setting] = {}
@@ -42,6 +42,7 @@ def read_settings(path: Path) -> list[Setting]:
 
 
 def _parsed(path: Path) -> Mapping[str, Any]:
+    """Return the JSON object of a file. Raise UsageError with the line if it is invalid."""
     text = read_text(path)
     try:
         config = json.loads(text)
@@ -55,6 +56,7 @@ def _parsed(path: Path) -> Mapping[str, Any]:
 
 
 def _products(path: Path, config: Mapping[str, Any], kind: str) -> list[Setting]:
+    """Return the settings of one kind, `single` or `multi`."""
     if not any(f"{kind}_{part}_configs" in config for part in ("init", "input", "shared")):
         return []
     inits, inputs, shared = (_list(path, config, f"{kind}_{part}_configs") for part in ("init", "input", "shared"))
@@ -64,6 +66,7 @@ def _products(path: Path, config: Mapping[str, Any], kind: str) -> list[Setting]
 
 
 def _list(path: Path, config: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+    """Return the list under a key. Raise UsageError for entries that are no objects."""
     found = config.get(key, [{}])
     entries = found if isinstance(found, list) else [found]
     for entry in entries:

@@ -1,4 +1,4 @@
-"""KernelBench's problems: one file with `Model`, `get_inputs` and `get_init_inputs`, read as they are."""
+"""KernelBench problems: one file with `Model`, `get_inputs` and `get_init_inputs`."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,9 @@ from torch import nn
 from warpsmith.base import UsageError, read_text
 from warpsmith.records import Origin
 from warpsmith.tasks.formats.cnames import identifier
-from warpsmith.tasks.formats.codefile import load, wanted
+from warpsmith.tasks.formats.codefile import load, require_attribute
 from warpsmith.tasks.formats.foreign import ForeignProgram
-from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, listed
+from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, to_sequence
 from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
 from warpsmith.tasks.formats.versions import version_of
 from warpsmith.tasks.inspection import TaskHead
@@ -19,28 +19,28 @@ FORM = "A KernelBench problem defines class Model, get_inputs() and get_init_inp
 
 
 def kernelbench(path: Path) -> ForeignProgram:
-    """The problem in a file, run here: the caller decides where here is."""
+    """Return the program of a problem; its code runs in this process."""
     code = load(path)
-    model, get_inputs = wanted(code, path, "Model", FORM), wanted(code, path, "get_inputs", FORM)
+    model, get_inputs = require_attribute(code, path, "Model", FORM), require_attribute(code, path, "get_inputs", FORM)
     if not (isinstance(model, type) and issubclass(model, nn.Module)):
         raise UsageError(f"{path}: Model is a {type(model).__name__}, not a class of torch.nn.Module. {FORM}")
     get_init = getattr(code, "get_init_inputs", list)
     sizes = globals_read(code, get_inputs)
     free = frozenset(sizes) - frozenset(globals_read(code, get_init))
-    inputs = Inputs(lambda _: listed(get_inputs()), sizes, free)
+    inputs = Inputs(lambda _: to_sequence(get_inputs()), sizes, free)
     head = TaskHead(
         name=identifier(path.stem).lstrip("_"),
         version=version_of(TaskTarget(TaskFormat.KERNELBENCH, path)),
         origin=Origin.KERNELBENCH,
-        description=described_by(model, f"The KernelBench problem {path.stem}."),
+        description=describe_object(model, f"The KernelBench problem {path.stem}."),
         text=read_text(path),
         path=path,
     )
-    return ForeignProgram(ModuleSource(head, code, inputs, lambda: built(model, get_init())))
+    return ForeignProgram(ModuleSource(head, code, inputs, lambda: build_model(model, get_init())))
 
 
-def built(model: Any, init: Any) -> Any:
-    """The model made from its init inputs: a list of arguments, or the older `[[arguments], {keywords}]`."""
+def build_model(model: Any, init: Any) -> Any:
+    """Return the model for its init inputs, in either form that KernelBench uses."""
     match init:
         case [list() | tuple() as arguments, dict() as keywords]:
             return model(*arguments, **keywords)
@@ -49,8 +49,8 @@ def built(model: Any, init: Any) -> Any:
     return model(*init)
 
 
-def described_by(thing: Any, otherwise: str) -> str:
-    """The first paragraph of a docstring on one line, or another sentence where there is none."""
+def describe_object(thing: Any, otherwise: str) -> str:
+    """Return the first paragraph of a docstring on one line, or the default."""
     text = (getattr(thing, "__doc__", None) or "").strip().split("\n\n")[0]
     line = " ".join(text.split())
     return line if len(line) >= 10 else otherwise

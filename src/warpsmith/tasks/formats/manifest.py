@@ -1,4 +1,4 @@
-"""`task.toml` as data: what a task of our own format says of itself. Runs no code and loads no torch."""
+"""`task.toml` as data. Runs no code and loads no torch."""
 
 import re
 import tomllib
@@ -29,14 +29,14 @@ ELEMENTS = 1 << 33  # product of a case's axes past which no GPU of today holds 
 
 
 class AxisEntry(Model):
-    """An axis as the file writes it; its name is the key."""
+    """An axis of the file; its name is the key."""
 
     meaning: str
     maximum: int = Field(gt=0)
 
 
 class CaseEntry(Model):
-    """A case as the file writes it; several element types make several cases."""
+    """A case of the file; several element types make several cases."""
 
     name: str = Field(min_length=1)
     group: Group
@@ -46,7 +46,7 @@ class CaseEntry(Model):
     families: tuple[Family, ...] = (Family.NORMAL,)
 
     def cases(self) -> tuple[Case, ...]:
-        """One case an element type, with the families that fit it; the type joins the name when there are several."""
+        """Return one case per element type, with the families that fit the type."""
         shared = {"group": self.group, "axes": self.axes, "inits": self.inits}
         names = {d: f"{self.name}-{d}" if len(self.dtypes) > 1 else self.name for d in self.dtypes}
         fit = {d: [family for family in self.families if FAMILIES[family].fits(d)] for d in self.dtypes}
@@ -56,7 +56,7 @@ class CaseEntry(Model):
 
 
 class HeldoutEntry(Model):
-    """Held-out ranges as the file writes them: `rows = [1, 4096]`, or `[low, high, multiple]`."""
+    """Held-out ranges of the file: `rows = [1, 4096]`, or `[low, high, multiple]`."""
 
     axes: Mapping[str, tuple[int, int] | tuple[int, int, int]]
     dtypes: tuple[Dtype, ...] = (Dtype.FLOAT32,)
@@ -66,7 +66,7 @@ class HeldoutEntry(Model):
     count: int = Field(default=5, gt=0)
 
     def heldout(self) -> Heldout:
-        """The ranges in the form that a task carries."""
+        """Return the ranges as a task holds them."""
         reaches = {
             name: Reach(low=span[0], high=span[1], multiple=span[2] if len(span) == 3 else 1)
             for name, span in self.axes.items()
@@ -90,16 +90,16 @@ class Manifest(Model):
     heldout: HeldoutEntry | None = None
 
     def every_case(self) -> tuple[Case, ...]:
-        """The cases, one an element type."""
+        """Return the cases of all element types."""
         return tuple(case for entry in self.cases for case in entry.cases())
 
     def every_axis(self) -> tuple[Axis, ...]:
-        """The axes with their names."""
+        """Return the axes with their names."""
         return tuple(Axis(name=name, **entry.model_dump()) for name, entry in self.axes.items())
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest in a file; a `UsageError` gives the file, the line and the key."""
+    """Read a manifest. Raise UsageError with file, line and key if it is invalid."""
     text = read_text(path)
     try:
         manifest = Manifest.model_validate(tomllib.loads(text))
@@ -114,6 +114,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _explained(path: Path, text: str, error: ValidationError) -> str:
+    """Return the message of the first error."""
     first = error.errors()[0]
     given = f" (given {first['input']!r})" if first["type"] != "missing" else ""
     key = ".".join(str(part) for part in first["loc"])
@@ -121,7 +122,7 @@ def _explained(path: Path, text: str, error: ValidationError) -> str:
 
 
 def _line(text: str, keys: tuple[str | int, ...]) -> int:
-    """The line of the deepest key that the text shows, each looked for below the one above it."""
+    """Return the line of the deepest key that the text contains."""
     lines, at = text.splitlines(), 0
     for key, after in zip(keys, (*keys[1:], ""), strict=True):
         word = re.compile(rf"(^|[\s\[{{.,\"]){re.escape(str(key))}\s*(=|\]|\.)")
@@ -132,6 +133,7 @@ def _line(text: str, keys: tuple[str | int, ...]) -> int:
 
 
 def _check_case(where: str, manifest: Manifest, case: CaseEntry) -> None:
+    """Raise UsageError for unknown axes, sizes or element types of a case."""
     for name, size in case.axes.items():
         if name not in manifest.axes:
             near = find_nearest(name, manifest.axes)
@@ -146,6 +148,7 @@ def _check_case(where: str, manifest: Manifest, case: CaseEntry) -> None:
 
 
 def _check_formulas(path: Path, manifest: Manifest) -> None:
+    """Raise UsageError for a formula that cannot be evaluated."""
     case = manifest.every_case()[0]
     names = case.variables
     formulas = [part for cost in manifest.cost.values() for part in (cost.flops, cost.bytes)]

@@ -1,4 +1,4 @@
-"""Modules and functions as tasks: inputs, then parameters, then buffers. For KernelBench's files and a user's."""
+"""Modules and functions as tasks: inputs, then parameters, then buffers."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Inputs:
-    """Where example inputs come from: a function of a case's sizes, the sizes as given, and those free to change."""
+    """Source of example inputs: a function of sizes, the sizes, and the variable ones."""
 
     make: Callable[[Sizes], Sequence[Any]]
     sizes: Sizes
@@ -37,7 +37,7 @@ class Inputs:
 
 
 class ModuleSource:
-    """A module made by `build` (or a plain function, which needs none) with its example inputs."""
+    """A module or function with example inputs; `build` returns the module."""
 
     def __init__(self, head: TaskHead, code: ModuleType, inputs: Inputs, build: Callable[[], Any]) -> None:
         self.head = head
@@ -49,7 +49,7 @@ class ModuleSource:
         self._taken = 0
 
     def cases(self) -> tuple[Case, ...]:
-        """The sizes as given, for the search and for timing, and a smaller one for the virtual GPU."""
+        """Return the given sizes for search and timing, and smaller ones for the virtual GPU."""
         given = Case(name="given", group=Group.DEV, axes=self._inputs.sizes, dtype=Dtype.FLOAT32)
         options = [
             given.model_copy(update={"axes": axes}) for axes in smaller_axes(self._inputs.sizes, self._inputs.free)
@@ -58,7 +58,7 @@ class ModuleSource:
         return smoke_case(self, given, options), given, timing
 
     def bind(self, case: Case, seed_: int) -> tuple[BoundArgument, ...]:
-        """A new module and new inputs from the seed, at the sizes of the case."""
+        """Return a new module's and new inputs' values at a case's sizes."""
         sizes = {name: size for name, size in case.axes.items() if name in self._inputs.sizes}
         with override_names(
             vars(self._code), {name: size for name, size in sizes.items() if hasattr(self._code, name)}
@@ -78,7 +78,7 @@ class ModuleSource:
         return with_valid_names([*parts, *(bind_argument(name, value, role, where) for name, value, role in states)])
 
     def call(self, arguments: Values) -> Any:
-        """The module with the arguments in the place of its own state."""
+        """Call the module with the arguments in place of its state."""
         inputs, states = arguments[: self._taken], arguments[self._taken :]
         if not isinstance(self._target, nn.Module):
             return self._target(*inputs)
@@ -86,20 +86,21 @@ class ModuleSource:
         return functional_call(self._target, state, tuple(inputs))
 
     def backward(self, forward: Signature, smallest: Sequence[BoundArgument]) -> Signature:
-        """Upstream gradients, then forward's arguments."""
+        """Return the signature: upstream gradients, then forward's arguments."""
         return default_backward(forward, smallest)
 
     def backward_values(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
-        """Upstream gradients, then forward's arguments."""
+        """Return upstream gradients, then forward's arguments."""
         return (*grads, *arguments)
 
     def _names(self, given: Sequence[Any]) -> list[str]:
+        """Return the names of the inputs."""
         named = parameters(self._target)[: len(given)]
         return named + [f"input_{i}" for i in range(len(named), len(given))]
 
 
 def _states(module: nn.Module) -> list[tuple[str, Tensor, Role]]:
-    """Parameters and buffers in torch's order; tensors kept as plain attributes become buffers first."""
+    """Return parameters and buffers in torch's order; tensor attributes become buffers first."""
     for owner in module.modules():
         for name in [key for key, value in vars(owner).items() if isinstance(value, Tensor)]:
             owner.register_buffer(name, vars(owner).pop(name).detach(), persistent=False)
@@ -108,7 +109,7 @@ def _states(module: nn.Module) -> list[tuple[str, Tensor, Role]]:
 
 
 def parameters(thing: Any) -> list[str]:
-    """The names that a module, a class of modules or a function gives to its arguments, as far as they can be read."""
+    """Return the argument names of a module or function, as far as Python can read them."""
     is_class = isinstance(thing, type) and issubclass(thing, nn.Module)
     function = thing.forward if is_class or isinstance(thing, nn.Module) else thing
     try:
@@ -119,12 +120,12 @@ def parameters(thing: Any) -> list[str]:
 
 
 def globals_read(code: ModuleType, function: Callable[..., Any]) -> dict[str, int]:
-    """The whole numbers of the file that a function reads: the sizes it makes its tensors from."""
+    """Return the positive integers of the file that a function reads."""
     names = getattr(getattr(function, "__code__", None), "co_names", ())
     numbers = {name: getattr(code, name, None) for name in names}
     return {name: n for name, n in numbers.items() if isinstance(n, int) and not isinstance(n, bool) and n > 0}
 
 
-def listed(result: Any) -> Sequence[Any]:
-    """What an inputs function gave as a sequence: one tensor alone is one input."""
+def to_sequence(result: Any) -> Sequence[Any]:
+    """Return inputs as a sequence; a single tensor is one input."""
     return tuple(result) if isinstance(result, list | tuple) else (result,)

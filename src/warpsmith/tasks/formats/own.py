@@ -1,4 +1,4 @@
-"""Tasks of our own format: a folder with `task.toml` and `task.py`. Described without running; run as a `Program`."""
+"""Tasks of our own format: a folder with `task.toml` and `task.py`."""
 
 import importlib.util
 import sys
@@ -22,7 +22,7 @@ MANIFEST, CODE = "task.toml", "task.py"
 
 
 def read_task(folder: Path) -> Task:
-    """The task a folder describes; nothing in it is executed."""
+    """Return the task of a folder without executing its code."""
     manifest = read_manifest(folder / MANIFEST)
     text = read_text(folder / CODE)
     forward = read_signature(folder / CODE, text, manifest.outputs)
@@ -46,6 +46,7 @@ def read_task(folder: Path) -> Task:
 
 
 def _require(path: Path, text: str, manifest: Manifest) -> None:
+    """Raise UsageError if the code lacks a function that the manifest needs."""
     wanted = ["inputs", *(["saved"] if manifest.saved else [])]
     for name in wanted:
         if not has_function(text, name):
@@ -53,14 +54,14 @@ def _require(path: Path, text: str, manifest: Manifest) -> None:
 
 
 class OwnProgram:
-    """A folder's `task.py`, imported. The code is trusted or the process is confined: this class does not decide."""
+    """A folder's `task.py`, imported; the caller trusts or confines it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.task = read_task(folder)
 
     def arguments(self, trial: Trial) -> "Values":
-        """What `inputs(case, draw)` gives for a trial."""
+        """Return the result of `inputs(case, draw)` for a trial."""
         from warpsmith.tasks.inputs import Draw  # torch comes with it
         from warpsmith.tasks.reference import checked
 
@@ -68,33 +69,36 @@ class OwnProgram:
         return checked(self.task.forward, given if isinstance(given, tuple) else (given,))
 
     def forward(self, arguments: "Values") -> "tuple[Tensor, ...]":
-        """What `forward` gives, at the precision of the arguments."""
+        """Return the results of `forward`, at the precision of the arguments."""
         from warpsmith.tasks.inputs import outputs
 
         return outputs(self._call("forward", *arguments))
 
     def chosen(self, arguments: "Values", kept: "Values") -> "tuple[Tensor, ...]":
-        """What `chosen(..., *saved)` gives where the task defines it; a forward without choices is its own truth."""
+        """Return the results of `chosen(..., *saved)`, or of `forward` without `chosen`."""
         from warpsmith.tasks.inputs import outputs
 
         return outputs(self._call("chosen", *arguments, *kept)) if self._has("chosen") else self.forward(arguments)
 
     def backward_arguments(self, arguments: "Values", grads: "Sequence[Tensor]") -> "Values":
-        """The upstream gradients, forward's arguments, and what `saved(...)` gives for them."""
+        """Return upstream gradients, forward's arguments and the results of `saved(...)`."""
         from warpsmith.tasks.inputs import outputs
 
         kept = outputs(self._call("saved", *arguments)) if self._has("saved") else ()
         return (*grads, *arguments, *kept)
 
     def _has(self, name: str) -> bool:
+        """Whether the task defines a function."""
         return hasattr(self._module, name)
 
     def _call(self, name: str, *arguments: Any) -> Any:
+        """Call a function of the task."""
         function: Callable[..., Any] = getattr(self._module, name)
         return function(*arguments)
 
     @cached_property
     def _module(self) -> ModuleType:
+        """The imported module."""
         name = f"warpsmith_task_{self.task.name}"
         spec = importlib.util.spec_from_file_location(name, self.folder / CODE)
         assert spec and spec.loader  # a .py path always has both

@@ -1,4 +1,4 @@
-"""A found task as a program, run in this process: the caller has confined it or trusts the task."""
+"""Programs of task targets, which run in this process."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def program_for(target: TaskTarget, shapes: Sequence[ExampleShape] = ()) -> "TaskProgram":
-    """The program of a target, by its format. Torch comes with the foreign ones."""
+    """Return the program of a target by its format. Foreign formats load torch."""
     match target.form:
         case TaskFormat.SUITE | TaskFormat.OWN:
             return OwnProgram(target.path)

@@ -1,4 +1,4 @@
-"""robust-kbench's task folders: `func_forward.py`, `func_backward.py` and their configs, read as they are."""
+"""robust-kbench's task folders: `func_forward.py`, `func_backward.py` and their configs."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -12,16 +12,16 @@ from warpsmith.records import Argument, Case, Direction, Dtype, Group, Origin, R
 from warpsmith.tasks.formats.autograd import (
     CapturedArguments,
     backward_call,
+    capture_arguments,
     gradient_places,
-    recorded,
-    recorder,
+    raise_arguments,
     written_names,
 )
 from warpsmith.tasks.formats.cnames import identifier, identifiers
-from warpsmith.tasks.formats.codefile import SALT, load, seed, wanted
+from warpsmith.tasks.formats.codefile import SALT, load, require_attribute, seed
 from warpsmith.tasks.formats.foreign import ForeignProgram
 from warpsmith.tasks.formats.kbench_config import Setting, read_settings
-from warpsmith.tasks.formats.kernelbench import described_by
+from warpsmith.tasks.formats.kernelbench import describe_object
 from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
 from warpsmith.tasks.formats.versions import kbench_files, version_of
 from warpsmith.tasks.inputs import Values
@@ -45,7 +45,7 @@ FORM = "A robust-kbench task defines forward_fn, class Model with forward(..., f
 
 
 class KbenchProgram:
-    """A folder as a program: forward from its one file, backward from its other, over the cases of both."""
+    """A folder as a program: forward from one file, backward from the other."""
 
     def __init__(self, folder: Path) -> None:
         settings = _settings(folder)
@@ -59,61 +59,62 @@ class KbenchProgram:
         self.task: Task = self._forward.task.model_copy(update={"backward": backward, "work": work})
 
     def side(self, direction: Direction) -> ForeignProgram:
-        """The file that a direction was written in."""
+        """Return the program of a direction's file."""
         if direction is Direction.BACKWARD and self._backward is not None:
             return self._backward
         return self._forward
 
     def arguments(self, trial: Trial) -> Values:
-        """Forward's arguments."""
+        """Return forward's arguments."""
         return self._forward.arguments(trial)
 
     def forward(self, arguments: Values) -> tuple[Tensor, ...]:
-        """The forward file's torch function."""
+        """Run the torch function of the forward file."""
         return self._forward.forward(arguments)
 
     def backward_arguments(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
-        """What the backward file passes on, given arguments of its own forward."""
+        """Return the arguments that the backward file passes on."""
         return self.side(Direction.BACKWARD).backward_arguments(arguments, grads)
 
 
 class KbenchSource:
-    """One of the two files. A kernel's arguments are what `Model.forward` passes to its `fn`."""
+    """One of the two files; `Model.forward` passes a kernel's arguments to its `fn`."""
 
     def __init__(self, folder: Path, file: str, settings: Sequence[Setting]) -> None:
         self._path = folder / file
         self._code = load(self._path)
         self._settings = {setting.name: setting for setting in settings}
-        self._function: Callable[..., Any] = wanted(self._code, self._path, "forward_fn", FORM)
-        self._model: Callable[..., Any] = wanted(self._code, self._path, "Model", FORM)
-        self._get_inputs: Callable[..., Any] = wanted(self._code, self._path, "get_inputs", FORM)
+        self._function: Callable[..., Any] = require_attribute(self._code, self._path, "forward_fn", FORM)
+        self._model: Callable[..., Any] = require_attribute(self._code, self._path, "Model", FORM)
+        self._get_inputs: Callable[..., Any] = require_attribute(self._code, self._path, "get_inputs", FORM)
         self._keywords: tuple[str, ...] = ()
         self._autograd = self._autograd_function() if file == BACKWARD else None
-        self.head = self._headed(folder, file)
+        self.head = self._read_head(folder, file)
 
     @property
     def takes(self) -> frozenset[str]:
-        """The settings that its two functions take; with `**` in one of them, any."""
+        """Names of settings that `Model` and `get_inputs` accept; `**` means any."""
         return _parameters(self._model) | _parameters(self._get_inputs)
 
-    def _headed(self, folder: Path, file: str) -> TaskHead:
+    def _read_head(self, folder: Path, file: str) -> TaskHead:
+        """Return name, version and description of the task."""
         texts = [f"# {path.name}\n{read_text(path)}" for path in kbench_files(folder) if path.suffix == ".py"]
         return TaskHead(
             name=identifier(folder.name).lstrip("_"),
             version=version_of(TaskTarget(TaskFormat.ROBUST_KBENCH, folder)),
             origin=Origin.ROBUST_KBENCH,
-            description=described_by(self._function, f"The robust-kbench task {folder.name}."),
+            description=describe_object(self._function, f"The robust-kbench task {folder.name}."),
             text="\n\n".join(texts),
             path=folder / file,
         )
 
     def cases(self) -> tuple[Case, ...]:
-        """Every setting as a case, the first of them for timing, and a smaller one for the virtual GPU."""
+        """Return a case per setting, one for timing, and a smaller one for the virtual GPU."""
         given = [_case(setting) for setting in self._settings.values()]
         first = next(iter(self._settings.values()))
         free = frozenset(_sizes(first.input)) - frozenset(first.init)
         cuts = [{**first.input, **cut} for cut in smaller_axes(_sizes(first.input), free)]
-        options = [self._added(Setting(f"smoke_{i}", first.init, cut)) for i, cut in enumerate(cuts)]
+        options = [self._add_setting(Setting(f"smoke_{i}", first.init, cut)) for i, cut in enumerate(cuts)]
         small = smoke_case(self, given[0], options)
         axes = next((s for s in self._settings.values() if _case(s).axes == small.axes), first)
         self._settings["smoke"] = Setting("smoke", axes.init, axes.input)
@@ -121,37 +122,40 @@ class KbenchSource:
         self._settings["timing"] = Setting("timing", first.init, first.input)
         return small, *given, timing
 
-    def _added(self, setting: Setting) -> Case:
+    def _add_setting(self, setting: Setting) -> Case:
+        """Add a setting and return its case."""
         self._settings[setting.name] = setting
         return _case(setting)
 
     def bind(self, case: Case, seed_: int) -> tuple[BoundArgument, ...]:
-        """What the model of a case passes to `fn` for inputs from the seed."""
+        """Return the values that a case's model passes to `fn`."""
         setting = self._settings[case.name]
         seed(seed_ ^ SALT)
-        model = self._model(**accepted(self._model, setting.init))
+        model = self._model(**accepted_settings(self._model, setting.init))
         seed(seed_)
-        inputs = self._get_inputs(**accepted(self._get_inputs, setting.input))
+        inputs = self._get_inputs(**accepted_settings(self._get_inputs, setting.input))
         if not inputs:
             raise UsageError(f"{self._path}: get_inputs() gives no inputs; a task takes at least one tensor.")
-        call = recorded(lambda: model(*inputs, fn=recorder))
+        call = capture_arguments(lambda: model(*inputs, fn=raise_arguments))
         if call is None:
             raise UsageError(f"{self._path}: Model.forward never calls its fn, so there is nothing to replace. {FORM}")
         self._keywords = call.keywords
-        return self._bound(call, inputs, frozenset(map(id, model.buffers())))
+        return self._bind_call(call, inputs, frozenset(map(id, model.buffers())))
 
-    def _bound(
+    def _bind_call(
         self, call: CapturedArguments, inputs: Sequence[Any], buffers: frozenset[int]
     ) -> tuple[BoundArgument, ...]:
+        """Return the arguments of a captured call with their roles."""
         given = {id(value) for value in inputs}
         found = []
-        for name, note, value in self._named(call):
+        for name, note, value in self._name_arguments(call):
             trained = isinstance(value, Tensor) and id(value) not in buffers and value.requires_grad
             role = Role.INPUT if id(value) in given else Role.PARAMETER if trained or value is None else Role.FIXED
             found.append(bind_argument(name, value, role, str(self._path), note))
         return with_valid_names(found)
 
-    def _named(self, call: CapturedArguments) -> list[tuple[str, str, Any]]:
+    def _name_arguments(self, call: CapturedArguments) -> list[tuple[str, str, Any]]:
+        """Return name, annotation and value of each argument of a captured call."""
         parameters = list(inspect.signature(self._function).parameters.values())
         plain = len(call.arguments) - len(call.keywords)
         names = [p.name for p in parameters[:plain]] + [f"argument_{i}" for i in range(len(parameters), plain)]
@@ -160,18 +164,21 @@ class KbenchSource:
         return [(n, notes.get(n, ""), value) for n, value in zip(names, call.arguments, strict=True)]
 
     def call(self, arguments: Values) -> Any:
-        """`forward_fn` itself."""
+        """Call `forward_fn`."""
         plain = len(arguments) - len(self._keywords)
         return self._function(*arguments[:plain], **dict(zip(self._keywords, arguments[plain:], strict=True)))
 
     def _autograd_function(self) -> Any:
-        function = wanted(self._code, self._path, "AutogradFunction", f"{BACKWARD} defines class AutogradFunction.")
+        """Return the file's AutogradFunction with its `forward_fn`."""
+        function = require_attribute(
+            self._code, self._path, "AutogradFunction", f"{BACKWARD} defines class AutogradFunction."
+        )
         if getattr(function, "forward_fn", self._function) is None:
             function.forward_fn = staticmethod(self._function)
         return function
 
     def backward(self, forward: Signature, smallest: Sequence[BoundArgument]) -> Signature | None:
-        """What `AutogradFunction.backward` passes to `backward_fn`, and whose gradients it takes from it."""
+        """Return the arguments of `backward_fn`, and the gradients that it returns."""
         if self._autograd is None:
             return None
         given = argument_values(smallest)
@@ -186,11 +193,12 @@ class KbenchSource:
                 "which gradient is which. Return them as they are."
             )
         results = tuple(f"grad_{forward.arguments[place].name}" for place in places)
-        return Signature(arguments=self._passed(call, forward, given, grads), results=results)
+        return Signature(arguments=self._backward_arguments(call, forward, given, grads), results=results)
 
-    def _passed(
+    def _backward_arguments(
         self, call: CapturedArguments, forward: Signature, given: Values, grads: Sequence[Tensor]
     ) -> tuple[Argument, ...]:
+        """Return the named arguments of `backward_fn`."""
         known = {id(v): (a.name, a.role) for v, a in zip(given, forward.arguments, strict=True) if v is not None}
         for name, grad in zip(forward.results, grads, strict=True):
             known[id(grad)] = (f"grad_{name}", Role.GRAD)
@@ -206,14 +214,14 @@ class KbenchSource:
         return tuple(Argument(name=n, kind=kind, role=role) for n, (_, kind, role) in zip(names, found, strict=True))
 
     def backward_values(self, arguments: Values, grads: Sequence[Tensor]) -> Values:
-        """The recorded arguments of `backward_fn` for a forward on these."""
+        """Return the values that `backward_fn` gets after a forward."""
         call = backward_call(self._autograd, arguments, grads)
         assert call is not None  # the signature could not have been learnt otherwise
         return tuple(bind_argument("", value, Role.SAVED, str(self._path)).value for value in call.arguments)
 
 
 def _settings(folder: Path) -> list[Setting]:
-    """The settings of both configs, each once; those of backward alone keep their file in the name."""
+    """Return the distinct settings of both configs; backward's own have a prefix."""
     found = read_settings(folder / CONFIGS[FORWARD])
     if (folder / CONFIGS[BACKWARD]).exists():
         known = {setting.same for setting in found}
@@ -222,19 +230,20 @@ def _settings(folder: Path) -> list[Setting]:
     return found
 
 
-def accepted(function: Callable[..., Any], settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings that a function takes: shared ones are written once for two functions, not always for both."""
+def accepted_settings(function: Callable[..., Any], settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings that a function accepts."""
     names = _parameters(function)
     return {name: value for name, value in settings.items() if name in names or ANY in names}
 
 
 def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    """Return the parameter names of a function, with `**` for any."""
     found = inspect.signature(function).parameters.values()
     return frozenset(ANY if p.kind is p.VAR_KEYWORD else p.name for p in found)
 
 
 def _check_settings(folder: Path, settings: Sequence[Setting], taken: frozenset[str]) -> None:
-    """A setting that nothing takes is a slip of the pen, not a case."""
+    """Raise UsageError for a setting that no function accepts."""
     for setting in settings:
         for name in {**setting.init, **setting.input}:
             if name not in taken and ANY not in taken:
@@ -246,9 +255,11 @@ def _check_settings(folder: Path, settings: Sequence[Setting], taken: frozenset[
 
 
 def _sizes(settings: Mapping[str, Any]) -> dict[str, int]:
+    """Return the integer settings."""
     return {name: n for name, n in settings.items() if isinstance(n, int) and not isinstance(n, bool)}
 
 
 def _case(setting: Setting) -> Case:
+    """Return a setting as a case."""
     axes = {**_sizes(setting.init), **_sizes(setting.input)}
     return Case(name=setting.name, group=Group.DEV, axes=axes, dtype=Dtype.FLOAT32)

@@ -1,4 +1,4 @@
-"""The signature of a `forward` function read from its text: no code is run to learn what a kernel looks like."""
+"""Signatures read from the text of a task file, without running it."""
 
 import ast
 from pathlib import Path
@@ -16,7 +16,7 @@ NUMBERS = {
 
 
 def read_signature(path: Path, text: str, results: tuple[str, ...]) -> Signature:
-    """The signature of `forward` in a task file, from its annotations."""
+    """Return the signature of `forward` from its annotations."""
     forward = _function(path, text, "forward")
     extra = [*forward.args.posonlyargs, *forward.args.kwonlyargs]
     if extra or forward.args.vararg or forward.args.kwarg:
@@ -25,7 +25,7 @@ def read_signature(path: Path, text: str, results: tuple[str, ...]) -> Signature
 
 
 def backward_signature(forward: Signature, saved: tuple[str, ...]) -> Signature:
-    """The contract of backward: the upstream gradients, forward's arguments, what forward saved; gradients out."""
+    """Return backward's signature: upstream gradients, forward's arguments, saved tensors."""
     grads = tuple(Argument(name=f"grad_{name}", kind=ArgumentKind.TENSOR, role=Role.GRAD) for name in forward.results)
     kept = tuple(Argument(name=name, kind=ArgumentKind.TENSOR, role=Role.SAVED) for name in saved)
     wanted = [a.name for a in forward.arguments if a.role in (Role.INPUT, Role.PARAMETER)]
@@ -33,11 +33,12 @@ def backward_signature(forward: Signature, saved: tuple[str, ...]) -> Signature:
 
 
 def has_function(text: str, name: str) -> bool:
-    """Whether the text defines a function of that name at its top level."""
+    """Whether the text defines a top-level function."""
     return any(isinstance(node, ast.FunctionDef) and node.name == name for node in ast.parse(text).body)
 
 
 def _function(path: Path, text: str, name: str) -> ast.FunctionDef:
+    """Return a top-level function. Raise UsageError if it is missing."""
     try:
         body = ast.parse(text).body
     except SyntaxError as error:
@@ -49,6 +50,7 @@ def _function(path: Path, text: str, name: str) -> ast.FunctionDef:
 
 
 def _argument(path: Path, arg: ast.arg) -> Argument:
+    """Return an argument from its annotation. Raise UsageError for other annotations."""
     note = ast.unparse(arg.annotation) if arg.annotation else ""
     if note in NUMBERS:
         return Argument(name=arg.arg, kind=NUMBERS[note], role=Role.CONSTANT)

@@ -1,4 +1,4 @@
-"""What a user means by TASK: a suite name, a folder, a file, `file.py:Name`. Looks at names and text, runs nothing."""
+"""Resolution of a user's TASK: a suite name, folder, file or `file.py:Name`. Runs no code."""
 
 import re
 import tomllib
@@ -19,7 +19,7 @@ MOST = 10_000  # files looked at below one folder
 
 
 class TaskFormat(StrEnum):
-    """Whose format a task is written in, and so how it is opened."""
+    """Format of a task, which decides how it is opened."""
 
     SUITE = "suite"
     OWN = "own"
@@ -30,7 +30,7 @@ class TaskFormat(StrEnum):
 
 @dataclass(frozen=True)
 class TaskTarget:
-    """One task, found: its format, its folder or file, and the name inside the file where there is one."""
+    """A located task: format, path, and the name inside a file."""
 
     form: TaskFormat
     path: Path
@@ -38,19 +38,19 @@ class TaskTarget:
 
     @property
     def label(self) -> str:
-        """The words that name it again."""
+        """Text that finds the task again."""
         if self.form is TaskFormat.SUITE:
             return self.path.name
         return f"{self.path}:{self.name}" if self.name else str(self.path)
 
     @property
     def folder(self) -> Path:
-        """The folder its code lies in."""
+        """The folder of the task's code."""
         return self.path if self.path.is_dir() else self.path.parent
 
 
 def find(text: str) -> TaskTarget:
-    """The one task that a text means; a `UsageError` says what it could have meant."""
+    """Return the task that a text names. Raise UsageError with near matches."""
     _check_name(text)
     try:
         return _find(text)
@@ -59,30 +59,32 @@ def find(text: str) -> TaskTarget:
 
 
 def _check_name(text: str) -> None:
+    """Raise UsageError for a name that is too long."""
     if len(text) > LONGEST_NAME:
         raise UsageError(f"The task's name has {len(text)} characters; at most {LONGEST_NAME} are read.")
 
 
 def _find(text: str) -> TaskTarget:
+    """Return the task that a text names."""
     file, colon, name = text.rpartition(":")
     if colon and file.endswith(".py"):
-        return _named(Path(file), name)
+        return _find_in_file(Path(file), name)
     path = Path(text)
     if text in folders():
-        if path.is_dir() and next(_holds(path.resolve()), None):  # a folder of a task's kernels is not meant
+        if path.is_dir() and next(_tasks_in(path.resolve()), None):  # a folder of a task's kernels is not meant
             raise UsageError(f"'{text}' is a task of the suite and a path here. Write ./{text} for the path.")
         return TaskTarget(TaskFormat.SUITE, suite_folder(text))
     if path.is_dir():
-        return _folder(path.resolve())
+        return _find_folder(path.resolve())
     if path.is_file():
-        return _file(path.resolve())
+        return _find_file(path.resolve())
     if "/" in text or text.endswith((".py", ".toml")):
-        raise UsageError(f"Path '{text}' does not exist.{_beside(path)}")
+        raise UsageError(f"Path '{text}' does not exist.{_near_paths(path)}")
     return TaskTarget(TaskFormat.SUITE, suite_folder(text))
 
 
 def find_all(text: str) -> tuple[TaskTarget, ...]:
-    """The tasks that a text means: every one below a folder that is not a task itself, else the one."""
+    """Return every task below a folder, or the one task that a text names."""
     _check_name(text)
     path = Path(text)
     try:
@@ -92,20 +94,22 @@ def find_all(text: str) -> tuple[TaskTarget, ...]:
     except OSError as error:
         raise UsageError(f"Folder '{text[:SHOWN]}' cannot be searched: {error.strerror}.") from None
     if not found:
-        raise UsageError(f"No task below {path.resolve()}. {_what_is()}")
+        raise UsageError(f"No task below {path.resolve()}. {_describe_forms()}")
     _check_names(found)
     return found
 
 
-def _named(path: Path, name: str) -> TaskTarget:
+def _find_in_file(path: Path, name: str) -> TaskTarget:
+    """Return the target of `file.py:Name`."""
     if not path.is_file():
-        raise UsageError(f"File '{path}' does not exist.{_beside(path)}")
+        raise UsageError(f"File '{path}' does not exist.{_near_paths(path)}")
     if not name.isidentifier():
         raise UsageError(f"'{name}' after {path}: is not a name. Write file.py:Name, a module or a function in it.")
     return TaskTarget(TaskFormat.MODULE, path.resolve(), name)
 
 
-def _folder(path: Path) -> TaskTarget:
+def _find_folder(path: Path) -> TaskTarget:
+    """Return the task in a folder. Raise UsageError for none or several."""
     form = _form(path)
     if form:
         return TaskTarget(form, path)
@@ -113,37 +117,41 @@ def _folder(path: Path) -> TaskTarget:
     if inside:
         shown = ", ".join(inside[:3]) + (", …" if len(inside) > 3 else "")
         raise UsageError(f"Folder {path} holds {len(inside)} tasks; name one: {shown}.")
-    raise UsageError(f"No task in {path}. {_what_is()}")
+    raise UsageError(f"No task in {path}. {_describe_forms()}")
 
 
-def _holds(folder: Path) -> Iterator[TaskTarget]:
-    """The tasks that a folder is or has."""
+def _tasks_in(folder: Path) -> Iterator[TaskTarget]:
+    """Yield the task that a folder is, or the tasks below it."""
     form = _form(folder)
     yield from (TaskTarget(form, folder),) if form else _below(folder)
 
 
 def _form(folder: Path) -> TaskFormat | None:
+    """Return the format of a task folder, or None."""
     if (folder / MANIFEST).is_file():
         return TaskFormat.SUITE if folder.parent == root().resolve() else TaskFormat.OWN
     return TaskFormat.ROBUST_KBENCH if (folder / FUNCTION).is_file() else None
 
 
-def _file(path: Path) -> TaskTarget:
+def _find_file(path: Path) -> TaskTarget:
+    """Return the task of a file."""
     if path.name in (MANIFEST, FUNCTION):
-        return _folder(path.parent)
+        return _find_folder(path.parent)
     if path.suffix != ".py":
-        raise UsageError(f"File {path} is no task. {_what_is()}")
+        raise UsageError(f"File {path} is no task. {_describe_forms()}")
     if not _is_kernelbench(path):
         raise UsageError(f"{path}: no class Model with get_inputs(). Write {path.name}:Name for a module or function.")
     return TaskTarget(TaskFormat.KERNELBENCH, path)
 
 
 def _is_kernelbench(path: Path) -> bool:
+    """Whether a file defines `Model` and `get_inputs`."""
     text = read_text(path)
     return all(part.search(text) for part in KERNELBENCH)
 
 
 def _below(folder: Path) -> Iterator[TaskTarget]:
+    """Yield the tasks below a folder, nearest folders first."""
     seen, waiting = 0, [folder]
     while waiting:
         here = waiting.pop(0)
@@ -164,11 +172,12 @@ def _below(folder: Path) -> Iterator[TaskTarget]:
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """Names in the order people number them: 2 before 10."""
+    """Return a sort key that puts 2 before 10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
 def _check_names(found: tuple[TaskTarget, ...]) -> None:
+    """Raise UsageError if two tasks have one name."""
     places: dict[str, Path] = {}
     for target in found:
         if target.form is TaskFormat.OWN:
@@ -179,22 +188,23 @@ def _check_names(found: tuple[TaskTarget, ...]) -> None:
 
 
 def _own_name(folder: Path) -> str:
-    """The name in a manifest; a malformed one is told when the task is opened, not while looking."""
+    """Return the name in a manifest; an invalid manifest is reported when opened."""
     try:
         return str(tomllib.loads(read_text(folder / MANIFEST)).get("name", folder.name))
     except tomllib.TOMLDecodeError:
         return folder.name
 
 
-def _beside(path: Path) -> str:
-    """The nearest names in the folder that the path would be in."""
+def _near_paths(path: Path) -> str:
+    """Return a hint with similar names in the path's folder."""
     if not path.parent.is_dir():
         return ""
     near = find_nearest(path.name, (other.name for other in path.parent.iterdir()))
     return f" Did you mean {' or '.join(str(path.parent / name) for name in near)}?" if near else ""
 
 
-def _what_is() -> str:
+def _describe_forms() -> str:
+    """Return a sentence that lists the forms of a task."""
     return (
         f"A task is a name of the suite, a folder with {MANIFEST} or {FUNCTION}, a file with class Model and "
         "get_inputs(), or file.py:Name."

@@ -1,4 +1,4 @@
-"""`file.py:Name` of a user: a module class, a module or a function, with example inputs."""
+"""`file.py:Name` of a user: a module class, a module or a function."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,8 +13,8 @@ from warpsmith.records import Origin
 from warpsmith.tasks.formats.cnames import identifier
 from warpsmith.tasks.formats.codefile import first_function, load
 from warpsmith.tasks.formats.foreign import ForeignProgram
-from warpsmith.tasks.formats.kernelbench import built, described_by
-from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, listed, parameters
+from warpsmith.tasks.formats.kernelbench import build_model, describe_object
+from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, parameters, to_sequence
 from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
 from warpsmith.tasks.formats.versions import version_of
 from warpsmith.tasks.inputs import ExampleShape
@@ -25,9 +25,9 @@ EXAMPLES = ("inputs", "example_inputs", "get_inputs")
 
 
 def user_program(path: Path, name: str, shapes: Sequence[ExampleShape] = ()) -> ForeignProgram:
-    """What a user's file defines under a name, run here: the caller decides where here is."""
+    """Return the program of a name in a user's file; its code runs in this process."""
     code = load(path)
-    thing = _thing(code, path, name)
+    thing = _find_object(code, path, name)
     make_init = getattr(code, "get_init_inputs", list)
     is_class = isinstance(thing, type) and issubclass(thing, nn.Module)
     _check_names(shapes, parameters(thing), path, name)
@@ -35,15 +35,18 @@ def user_program(path: Path, name: str, shapes: Sequence[ExampleShape] = ()) -> 
         name=identifier(f"{path.stem}_{name}"),
         version=version_of(TaskTarget(TaskFormat.MODULE, path, name), shapes),
         origin=Origin.MODULE,
-        description=described_by(thing, f"{name} of {path.name}."),
+        description=describe_object(thing, f"{name} of {path.name}."),
         text=read_text(path),
         path=path,
     )
-    inputs = _shaped(shapes) if shapes else _from_file(code, path, name)
-    return ForeignProgram(ModuleSource(head, code, inputs, lambda: built(thing, make_init()) if is_class else thing))
+    inputs = _inputs_from_shapes(shapes) if shapes else _inputs_from_file(code, path, name)
+    return ForeignProgram(
+        ModuleSource(head, code, inputs, lambda: build_model(thing, make_init()) if is_class else thing)
+    )
 
 
-def _thing(code: ModuleType, path: Path, name: str) -> Any:
+def _find_object(code: ModuleType, path: Path, name: str) -> Any:
+    """Return the module or function of a name. Raise UsageError otherwise."""
     thing = getattr(code, name, None)
     if isinstance(thing, nn.Module) or (callable(thing) and not _is_other_class(thing)):
         return thing
@@ -54,7 +57,7 @@ def _thing(code: ModuleType, path: Path, name: str) -> Any:
 
 
 def _check_names(shapes: Sequence[ExampleShape], known: Sequence[str], path: Path, name: str) -> None:
-    """Refuse a named input at the place of another argument: inputs are given in the order of the arguments."""
+    """Raise UsageError for a named input at another argument's position."""
     for place, shape in enumerate(shapes):
         if shape.name and known and [shape.name] != [*known[place : place + 1]]:
             raise UsageError(
@@ -64,10 +67,12 @@ def _check_names(shapes: Sequence[ExampleShape], known: Sequence[str], path: Pat
 
 
 def _is_other_class(thing: Any) -> bool:
+    """Whether an object is a class but no module class."""
     return isinstance(thing, type) and not issubclass(thing, nn.Module)
 
 
-def _from_file(code: ModuleType, path: Path, name: str) -> Inputs:
+def _inputs_from_file(code: ModuleType, path: Path, name: str) -> Inputs:
+    """Return the example inputs that the file defines."""
     function = first_function(code, EXAMPLES)
     if function is None:
         raise UsageError(
@@ -76,28 +81,30 @@ def _from_file(code: ModuleType, path: Path, name: str) -> Inputs:
         )
     sizes = globals_read(code, function)
     free = frozenset(sizes) - frozenset(globals_read(code, getattr(code, "get_init_inputs", list)))
-    return Inputs(lambda _: listed(function()), sizes, free)
+    return Inputs(lambda _: to_sequence(function()), sizes, free)
 
 
-def _shaped(shapes: Sequence[ExampleShape]) -> Inputs:
+def _inputs_from_shapes(shapes: Sequence[ExampleShape]) -> Inputs:
+    """Return random inputs of the shapes that a user gave."""
     named = [(_labels(i, shape, shapes[0]), shape) for i, shape in enumerate(shapes)]
     sizes = {label: size for labels, shape in named for label, size in zip(labels, shape.dims, strict=True)}
 
     def make(given: Mapping[str, int]) -> list[Tensor]:
-        return [_drawn(tuple(given[label] for label in labels), shape) for labels, shape in named]
+        return [_draw_input(tuple(given[label] for label in labels), shape) for labels, shape in named]
 
     return Inputs(make, sizes, frozenset({BATCH_AXIS} & set(sizes)))
 
 
 def _labels(place: int, shape: ExampleShape, first: ExampleShape) -> list[str]:
-    """Names for the sizes of an input; a leading size that the first input shares is the batch."""
+    """Return names for an input's sizes; a leading size shared with the first input is the batch."""
     labels = [f"{shape.name or f'input_{place}'}_{i}" for i in range(len(shape.dims))]
     if shape.dims and first.dims and shape.dims[0] == first.dims[0]:
         labels[0] = BATCH_AXIS
     return labels
 
 
-def _drawn(dims: tuple[int, ...], shape: ExampleShape) -> Tensor:
+def _draw_input(dims: tuple[int, ...], shape: ExampleShape) -> Tensor:
+    """Return a random tensor of a shape."""
     dtype: torch.dtype = getattr(torch, shape.dtype)
     if dtype.is_floating_point:
         return torch.randn(dims).to(dtype)

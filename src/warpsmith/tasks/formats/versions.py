@@ -1,4 +1,4 @@
-"""The version of a task: the hash of the files that decide what it is. The judge takes it, not the task's code."""
+"""Versions of tasks: hashes of the files that define them, taken by the evaluator process."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,12 +19,12 @@ ORIGINS = {
 
 
 def kbench_files(folder: Path) -> list[Path]:
-    """The files of a robust-kbench folder that are there."""
+    """Return the existing files of a robust-kbench folder."""
     return [folder / name for name in KBENCH_FILES if (folder / name).is_file()]
 
 
 def version_of(target: TaskTarget, shapes: Sequence[ExampleShape] = ()) -> str:
-    """The hash for a foreign task."""
+    """Return the version of a foreign task."""
     if target.form is TaskFormat.ROBUST_KBENCH:
         return digest_files(kbench_files(target.path))
     if target.form is TaskFormat.MODULE:

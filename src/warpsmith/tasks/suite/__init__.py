@@ -1,4 +1,4 @@
-"""The tasks that come with the package, by name."""
+"""The tasks that come with the package."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ from warpsmith.tasks.formats import MANIFEST, OwnProgram, read_task
 
 
 def root() -> Path:
-    """The folder of the suite."""
+    """Return the folder of the suite."""
     return Path(__file__).parent
 
 
 def folders(where: Path | None = None) -> dict[str, Path]:
-    """Task folders below `where` (the suite when not given) by task name; two of one name are refused."""
+    """Return task folders by name. Raise UsageError for two of one name."""
     found: dict[str, Path] = {}
     for manifest in sorted((where or root()).glob(f"*/{MANIFEST}")):
         name = read_task(manifest.parent).name if where else manifest.parent.name
@@ -24,17 +24,17 @@ def folders(where: Path | None = None) -> dict[str, Path]:
 
 
 def suite() -> tuple[Task, ...]:
-    """Every task of the suite, described."""
+    """Return every task of the suite."""
     return tuple(read_task(folder) for folder in folders().values())
 
 
 def versions() -> dict[str, str]:
-    """The version of every task of the suite as it is now, by name."""
+    """Return the current version of each suite task by name."""
     return {task.name: task.version for task in suite()}
 
 
 def suite_folder(name: str) -> Path:
-    """The folder of a suite task; an unknown name is a `UsageError` with the nearest ones."""
+    """Return the folder of a suite task. Raise UsageError with near names."""
     known = folders()
     if name not in known:
         near = find_nearest(name, known)
@@ -44,5 +44,5 @@ def suite_folder(name: str) -> Path:
 
 
 def suite_program(name: str) -> OwnProgram:
-    """A suite task that can be run; its code is part of the package and trusted."""
+    """Return a suite task's program; its code is trusted."""
     return OwnProgram(suite_folder(name))
