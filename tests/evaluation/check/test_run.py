@@ -64,17 +64,17 @@ def test_few_calls_wait_for_a_cold_cache_and_none_by_a_rule(monkeypatch: pytest.
     assert session.clocked == 5
 
 
-def test_a_streak_of_slow_calls_on_a_gpu_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_streak_of_slow_calls_on_a_gpu_is_cut_short() -> None:
     """A kernel of a second a call would keep the GPU from the others for minutes; all other calls are made."""
-    monkeypatch.setattr("warpsmith.evaluation.check.run.time.monotonic", count(step=1.0).__next__)
+    clock = count(step=1.0).__next__
     streak, rest = ([step for step in STEPS if step.streak is of] for of in (True, False))
     assert len(streak) > 100 and rest
-    found = check(SUBJECT, STEPS, FakeSession(honest, device="cuda"), CUDA_LIMITS)
+    found = check(SUBJECT, STEPS, FakeSession(honest, device="cuda"), CUDA_LIMITS, clock)
     assert found.result.verdict is Verdict.PASS
     made = int(CUDA_LIMITS.streak_s or 0) + 1
     assert len(found.seen) == len(rest) + made
     assert found.result.detail.startswith(f"{len(streak) - made} calls were left out")
-    whole = check(SUBJECT, STEPS, FakeSession(honest, device="vgpu"), LIMITS)
+    whole = check(SUBJECT, STEPS, FakeSession(honest, device="vgpu"), LIMITS, clock)
     assert (len(whole.seen), whole.result.detail) == (len(STEPS), "")
 
 

@@ -1,9 +1,7 @@
 """Who sits under the clock, with sessions that are fakes: what is recorded, and which process repeats it."""
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -12,9 +10,8 @@ import pytest
 from tests.evaluation.timing.faking import FakeSession
 from torch import Tensor
 
-from warpsmith.evaluation.timing import sitting as module
 from warpsmith.evaluation.timing.recording import BEFORE, Recordings, record_calls, room_of
-from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.sitting import OLD_S, Sitting
 from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.machines.cuda.room import TAIL, Room as CudaRoom, room_for_all
 from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
@@ -31,7 +28,9 @@ CASE = Case(name="c", group=Group.TIMING, axes={"rows": 512, "cols": 64}, dtype=
 OPENED = open_task("softmax")
 CALL = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
 RECORDED = RepeatableCall(CapturedOperations("", (1, 2, 3), b"operations"), (), (), ())
-SUBJECT = TimingSubject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), Language.TORCH, 1)
+SUBJECT = TimingSubject(
+    OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), Language.TORCH, 1, draw=lambda *_: CALL
+)
 ARENAS = CudaRoom(1 << 20, 1 << 21, 1)
 WRONG = Failure(Reason.WRONG_VALUE, "off")
 
@@ -93,36 +92,36 @@ class FakePlayer:
 
 
 @pytest.fixture
-def room(monkeypatch: pytest.MonkeyPatch) -> Room:
-    found = Room()
-    monkeypatch.setattr(module, "Buffers", found)
-    monkeypatch.setattr(module, "Player", found.player)
-    return found
+def room() -> Room:
+    return Room()
 
 
 @pytest.fixture
-def sitting(room: Room) -> Iterator[Sitting]:
-    with Sitting(SUBJECT, Path(), ARENAS, 1.0) as found:
+def now_s() -> list[float]:
+    """The time of the clock, in a list of one."""
+    return [0.0]
+
+
+@pytest.fixture
+def sitting(room: Room, now_s: list[float]) -> Iterator[Sitting]:
+    buffers: Any = room
+    with Sitting(SUBJECT, Path(), ARENAS, 1.0, lambda: now_s[0], room.player, buffers) as found:
         yield found
 
 
-def recorded(
-    session: Recorder, monkeypatch: pytest.MonkeyPatch, wrong_at: int = -1, is_claim: bool = False
-) -> Recordings | Failure:
+def recorded(session: Recorder, wrong_at: int = -1, is_claim: bool = False) -> Recordings | Failure:
     seen: list[Problem] = []
 
     def examine(call: Problem, _shown: Shown) -> Failure | None:
         seen.append(call)
         return WRONG if len(seen) == wrong_at else None
 
-    for drawn in ("calls", "others"):
-        monkeypatch.setattr(TimingSubject, drawn, lambda self, case: repeat((Trial(case=case), CALL)))
     return record_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _trial: examine, is_claim)
 
 
-def test_calls_of_both_modes_come_before_the_one_that_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_of_both_modes_come_before_the_one_that_is_recorded() -> None:
     session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0), Clocks(20.0, 9.0, 30.0, 400.0)])
-    found = recorded(session, monkeypatch)
+    found = recorded(session)
     assert isinstance(found, Recordings) and found.arenas == ARENAS
     assert found.calls["c"].recording == RECORDED.recording
     assert 7.0 <= found.calls["c"].host_us < 9.0, "whatever disturbs a host only adds"
@@ -131,22 +130,18 @@ def test_calls_of_both_modes_come_before_the_one_that_is_recorded(monkeypatch: p
     assert Mode.QUEUED in BEFORE and BEFORE[0] is Mode.IDLE
 
 
-def test_a_claim_captures_a_call_for_each_argument_by_turns_at_the_end_and_the_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_claim_captures_a_call_for_each_argument_by_turns_at_the_end_and_the_start() -> None:
     opened, wide = open_task("linear"), {"rows": 16, "inner": 16, "cols": 16}
     case = CASE.model_copy(update={"axes": wide, "name": "of three arguments"})
     problem = opened.problem(Direction.FORWARD, Trial(case=case))
-    subject = replace(SUBJECT, opened=opened, task=opened.describe())
-    for drawn in ("calls", "others"):
-        monkeypatch.setattr(TimingSubject, drawn, lambda self, case: repeat((Trial(case=case), problem)))
+    subject = replace(SUBJECT, opened=opened, task=opened.describe(), draw=lambda *_: problem)
     session = cast(CudaSession, Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]))
     found = record_calls(session, subject, [case], lambda _trial: lambda _call, _shown: None, is_claim=True)
     assert isinstance(found, Recordings)
     edges = [call.edge for call in found.at_edges[case.name] if call.edge is not None]
     assert [edge.tensor for edge in edges] == [0, 1, 2]
     assert edges[0].is_end is edges[2].is_end is not edges[1].is_end
-    assert recorded(Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]), monkeypatch, len(BEFORE) + 2, is_claim=True) is WRONG
+    assert recorded(Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]), len(BEFORE) + 2, is_claim=True) is WRONG
 
 
 def test_a_tail_behind_the_arguments_is_watched() -> None:
@@ -155,13 +150,13 @@ def test_a_tail_behind_the_arguments_is_watched() -> None:
 
 
 @pytest.mark.parametrize("wrong_at", [1, len(BEFORE), len(BEFORE) + 1])
-def test_a_wrong_result_in_any_of_them_is_the_candidate_s(wrong_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert recorded(Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]), monkeypatch, wrong_at) is WRONG
+def test_a_wrong_result_in_any_of_them_is_the_candidate_s(wrong_at: int) -> None:
+    assert recorded(Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]), wrong_at) is WRONG
 
 
-def test_what_cannot_be_repeated_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_repeated_has_a_reason() -> None:
     session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0)], told="a graph that nobody saw being made")
-    found = recorded(session, monkeypatch)
+    found = recorded(session)
     assert found == Failure(Reason.UNREPEATED, "a graph that nobody saw being made")
 
 
@@ -182,11 +177,10 @@ def test_a_player_that_died_while_it_waited_is_replaced_and_a_new_one_is_believe
 
 
 def test_a_player_that_may_not_live_through_another_window_is_replaced(
-    sitting: Sitting, room: Room, monkeypatch: pytest.MonkeyPatch
+    sitting: Sitting, room: Room, now_s: list[float]
 ) -> None:
     """Its end in the middle of one would be told of the candidate."""
     sitting.player(0, RECORDED)
-    later = time.monotonic() + module.OLD_S
-    monkeypatch.setattr("warpsmith.evaluation.timing.sitting.time.monotonic", lambda: later)
+    now_s[0] += OLD_S
     assert not sitting.player(0, RECORDED).failure and sitting.player(0, RECORDED)
     assert [one.ended for one in room.begun] == [True, False]

@@ -1,8 +1,9 @@
 """A case under the clock with players that are fakes: what is believed, and what is not."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import cycle, islice, product, repeat
+from itertools import islice, product, repeat
 from math import prod
 from pathlib import Path
 from typing import cast
@@ -12,6 +13,7 @@ import torch
 from tests.evaluation.timing.faking import FakeSession
 
 from warpsmith.base import HarnessError
+from warpsmith.evaluation.timing.baseline_server import TorchReply, TorchRequest
 from warpsmith.evaluation.timing.baselines import Baseline, Baselines, keep, store
 from warpsmith.evaluation.timing.null import EmptyKernelForm
 from warpsmith.evaluation.timing.recording import PLACES, Recordings, room_of
@@ -19,7 +21,7 @@ from warpsmith.evaluation.timing.rules import Floor
 from warpsmith.evaluation.timing.sample import Manner, Null, TimedCall
 from warpsmith.evaluation.timing.sitting import Sitting
 from warpsmith.evaluation.timing.stage import FEWER, SEARCH, Tier, Timer
-from warpsmith.evaluation.timing.subject import TimingSubject, kind_of
+from warpsmith.evaluation.timing.subject import DrawProblem, TimingSubject, draw_on, kind_of
 from warpsmith.evaluation.timing.verdict import Judged
 from warpsmith.evaluation.timing.window import Window, Windows
 from warpsmith.evaluation.timing.zeros import Zeros
@@ -42,11 +44,12 @@ from warpsmith.records import (
     Twist,
     Verdict,
 )
-from warpsmith.tasks.host import open_task
+from warpsmith.tasks.host import OpenTask, open_task
 from warpsmith.tasks.inputs import FAMILIES, families_of, tensors
-from warpsmith.tasks.reference.fresh import outline, problems
+from warpsmith.tasks.reference.fresh import outline
 from warpsmith.tasks.reference.program import Problem
 
+pytestmark = pytest.mark.usefixtures("home")
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 512, "cols": 64}, dtype=Dtype.FLOAT32)
 OPENED = open_task("softmax")
 NULL = Null(queued_us=3.0, idle_us=6.0, beside_us=10.0)
@@ -54,8 +57,16 @@ RATES = Ceilings(gpu="H200", measured=True, read_bytes_per_s=4e12, write_bytes_p
 HONEST, QUEUED = Clocks(16.0, 6.0, 27.0, 400.0), Clocks(12.0, 6.0, 27.0, 400.0)
 LATE, HIDING = Clocks(16.0, 6.0, 60.0, 400.0), Clocks(45.0, 6.0, 56.0, 400.0)
 BUSY = Clocks(16.0, 6.0, 45.0, 400.0)  # 29 µs late; the null candidate's way is 10
+
+
+def subject_of(opened: OpenTask, draw: DrawProblem, direction: Direction = Direction.FORWARD) -> TimingSubject:
+    task = opened.describe()
+    return TimingSubject(opened, task.name, task, direction, Path("x.so"), Language.TORCH, 1, draw=draw)
+
+
 OUTLINE = outline(OPENED, Direction.FORWARD, Trial(case=CASE))
-SUBJECT = TimingSubject(OPENED, "softmax", OPENED.describe(), Direction.FORWARD, Path("x.so"), Language.TORCH, 1)
+SUBJECT = subject_of(OPENED, lambda *_: OUTLINE)
+EAGER = TorchReply(idle_us=(30.0,) * 9, queued_us=(24.0,) * 9)
 ARENAS = Room(1 << 20, 1 << 21, 1)
 RECORDED = RepeatableCall(CapturedOperations("", (0, 0, 0), b""), (), (), (), host_us=6.0)
 
@@ -70,12 +81,21 @@ class Zero:
         return NULL
 
 
+class Torch:
+    """A baseline process that takes the same time for each mode."""
+
+    def time(self, _request: TorchRequest) -> TorchReply:
+        return EAGER
+
+
 class Faked(Sitting):
     """Players with these clocks from an idle device, by their windows."""
 
-    def __init__(self, *idle: Clocks, failure: Failure | None = None) -> None:
+    torch = Torch()
+
+    def __init__(self, *idle: Clocks, queued: Clocks = QUEUED, failure: Failure | None = None) -> None:
         super().__init__(SUBJECT, Path(), ARENAS, 1.0)
-        self.fakes = [FakeSession([one], QUEUED, failure) for one in idle]
+        self.fakes = [FakeSession([one], queued, failure) for one in idle]
         self.begun: list[int] = []
 
     def player(self, number: int, recorded: RepeatableCall) -> Player:
@@ -86,24 +106,13 @@ class Faked(Sitting):
 def timed(
     sitting: Faked,
     tier: Tier,
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
     recorded: RepeatableCall = RECORDED,
     case: Case = CASE,
+    release_memory: Callable[[], None] = lambda: None,
 ) -> Judged | Failure:
-    monkeypatch.setenv("WARPSMITH_HOME", str(home))
-    turns = [(trial, OUTLINE) for trial in SUBJECT._counted(case)]
-    for drawn in ("calls", "others"):
-        monkeypatch.setattr(TimingSubject, drawn, lambda _self, _case: cycle(turns))
-    monkeypatch.setattr("warpsmith.evaluation.timing.stage.measure_again", lambda _torch, _request, chosen: chosen)
-    monkeypatch.setattr(Faked, "torch", None)
-    kept = Baseline(mode="eager", idle_us=(30.0,) * 9, queued_us=(24.0,) * 9)
-    path = store("H200", "2", OPENED.describe(), Direction.FORWARD, CASE)
-    keep(path, Baselines(modes=(kept,), flush_us=400.0))
-    monkeypatch.setattr(
-        "warpsmith.evaluation.timing.stage.measure", lambda _torch, _request, _modes: Baselines(modes=(kept,))
-    )
-    timer = Timer(cast(Zeros, Zero()), "H200", "2", tier, modes=("eager",))
+    kept = Baseline(mode="eager", idle_us=EAGER.idle_us, queued_us=EAGER.queued_us)
+    keep(store("H200", "2", OPENED.describe(), Direction.FORWARD, CASE), Baselines(modes=(kept,), flush_us=400.0))
+    timer = Timer(cast(Zeros, Zero()), "H200", "2", tier, modes=("eager",), release_memory=release_memory)
     recordings = Recordings(ARENAS, {case.name: recorded})
     return timer.time_case(SUBJECT, case, lambda _trial: lambda _call, _shown: None, sitting, recordings)
 
@@ -115,11 +124,11 @@ def doubts(found: Judged | Failure) -> set[Reason]:
 @pytest.mark.parametrize(("tier", "windows"), [("search", [0]), ("claim", [0, 2, 3, 1, 4, 5])])
 @pytest.mark.parametrize("idle", [HONEST, BUSY])
 def test_a_search_needs_one_process_and_a_claim_of_a_short_kernel_six(
-    tier: Tier, windows: list[int], idle: Clocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tier: Tier, windows: list[int], idle: Clocks
 ) -> None:
     """A busy host says nothing of a process that is all ours."""
     sitting = Faked(*[idle] * 6)
-    found = timed(sitting, tier, tmp_path, monkeypatch)
+    found = timed(sitting, tier)
     assert isinstance(found, Judged) and found.doubts == () and sitting.begun == windows
     assert (found.timing.time.us, found.timing.idle.us) == (12.0, 16.0)
     assert found.timing.repeated and found.timing.notes == ()
@@ -129,64 +138,57 @@ def test_a_search_needs_one_process_and_a_claim_of_a_short_kernel_six(
 @pytest.mark.parametrize(("clocks", "reason"), [(LATE, Reason.CLOCKS_DISAGREE), (HIDING, Reason.HIDDEN_WORK)])
 @pytest.mark.parametrize("tier", ["search", "claim"])
 def test_events_that_the_judge_cannot_have_waited_for_are_not_believed(
-    clocks: Clocks, reason: Reason, tier: Tier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clocks: Clocks, reason: Reason, tier: Tier
 ) -> None:
-    assert doubts(timed(Faked(clocks), tier, tmp_path, monkeypatch)) == {reason}
+    assert doubts(timed(Faked(clocks), tier)) == {reason}
 
 
-def test_a_claim_needs_two_processes_that_hide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warpsmith.evaluation.timing.stage.SHORT_US", 1.0)
-    sitting = Faked(HONEST, HIDING)
-    assert doubts(timed(sitting, "claim", tmp_path, monkeypatch)) == {Reason.HIDDEN_WORK}
+def test_a_claim_needs_two_processes_that_hide_nothing() -> None:
+    long, hiding = Clocks(154.0, 6.0, 165.0, 400.0), Clocks(190.0, 6.0, 201.0, 400.0)
+    sitting = Faked(long, hiding, queued=Clocks(150.0, 6.0, 165.0, 400.0))
+    assert doubts(timed(sitting, "claim")) == {Reason.HIDDEN_WORK}
     assert sitting.begun == [0, 1], "a longer kernel has two"
 
 
-def test_a_drawn_shape_has_two_processes_however_short_and_fewer_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_drawn_shape_has_two_processes_however_short_and_fewer_calls() -> None:
     sitting, drawn = Faked(HONEST, HONEST), CASE.model_copy(update={"group": Group.HELDOUT})
-    found = timed(sitting, "claim", tmp_path, monkeypatch, case=drawn)
+    found = timed(sitting, "claim", case=drawn)
     assert isinstance(found, Judged) and found.doubts == () and sitting.begun == [0, 1]
     assert set(found.timing.kinds) == set(SUBJECT.kinds(CASE))
     assert {one.samples for one in found.timing.kinds.values()} <= {*range(2 * FEWER.least, 2 * FEWER.most)}
 
 
 @pytest.mark.parametrize(("tier", "times"), [("search", 0), ("claim", 1)])
-def test_torch_has_the_memory_that_references_took(
-    tier: Tier, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_torch_has_the_memory_that_references_took(tier: Tier, times: int) -> None:
     given = list[int]()
-    monkeypatch.setattr("warpsmith.evaluation.timing.stage.give_back", lambda: given.append(1))
-    timed(Faked(*[HONEST] * 6), tier, tmp_path, monkeypatch)
+    timed(Faked(*[HONEST] * 6), tier, release_memory=lambda: given.append(1))
     assert len(given) == times, "before torch is asked, and torch's times are kept here"
 
 
 @pytest.mark.parametrize("where", range(6))
-def test_no_process_of_a_claim_covers_for_another(where: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_process_of_a_claim_covers_for_another(where: int) -> None:
     clocks = [HIDING if number == where else HONEST for number in range(6)]
-    assert doubts(timed(Faked(*clocks), "claim", tmp_path, monkeypatch)) == {Reason.HIDDEN_WORK}
+    assert doubts(timed(Faked(*clocks), "claim")) == {Reason.HIDDEN_WORK}
 
 
-def test_what_comes_out_wrong_when_it_is_repeated_has_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_out_wrong_when_it_is_repeated_has_no_time() -> None:
     sitting = Faked(HONEST, failure=Failure(Reason.WRONG_VALUE, "out[0] is 0"))
-    found = timed(sitting, "search", tmp_path, monkeypatch)
+    found = timed(sitting, "search")
     assert found == Failure(Reason.UNREPEATED, "repeated without its host code, out[0] is 0")
 
 
-def test_memory_that_cannot_lie_where_it_is_said_to_is_no_fault_of_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(_sitting: Faked, _number: int, _recorded: RepeatableCall) -> Player:
-        raise HarnessError("The worker could not take the shared memory")
+def test_memory_that_cannot_lie_where_it_is_said_to_is_no_fault_of_ours() -> None:
+    class Refused(Faked):
+        def player(self, _number: int, _recorded: RepeatableCall) -> Player:
+            raise HarnessError("The worker could not take the shared memory")
 
-    monkeypatch.setattr(Faked, "player", refused)
-    assert doubts(timed(Faked(), "search", tmp_path, monkeypatch)) == {Reason.UNREPEATED}
+    assert doubts(timed(Refused(), "search")) == {Reason.UNREPEATED}
     with pytest.raises(HarnessError):
         ours = replace(RECORDED, recording=CapturedOperations("", PLACES, b""))
-        timed(Faked(), "search", tmp_path, monkeypatch, ours)
+        timed(Refused(), "search", ours)
 
 
-def test_a_doubt_is_a_quarantine_and_ends_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_doubt_is_a_quarantine_and_ends_the_stage() -> None:
     timer, asked = Timer(cast(Zeros, Zero()), "H200", "2"), list[str]()
 
     class Told(Timer):
@@ -226,13 +228,11 @@ def test_other_inputs_come_between_those_that_are_timed() -> None:
 
 
 @pytest.mark.parametrize("task", ["attention", "linear"])
-def test_every_kind_of_input_takes_its_turn_in_the_timed_calls(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_input_takes_its_turn_in_the_timed_calls(task: str) -> None:
     """A kernel that is careful in its first calls only, and right for usual inputs only, meets others soon after."""
-    made = problems
-    monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
     opened = open_task(task)
     case = opened.describe().group(Group.SMOKE)[0]
-    subject = TimingSubject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), Language.TORCH, 1)
+    subject = subject_of(opened, partial(draw_on, "cpu"))
     orders, kinds = set[tuple[str, ...]](), subject.kinds(case)
     assert kinds[0] == "usual" and {
         "peaked",
@@ -251,15 +251,11 @@ def test_every_kind_of_input_takes_its_turn_in_the_timed_calls(task: str, monkey
 
 @pytest.mark.parametrize("direction", list(Direction))
 @pytest.mark.parametrize("task", ["attention", "linear", "max_pool"])
-def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(
-    task: str, direction: Direction, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = problems
-    monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *given: made(*given[:-1], "cpu"))
+def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(task: str, direction: Direction) -> None:
     opened = open_task(task)
     described = opened.describe()
     case = min(described.group(Group.SMOKE), key=lambda one: prod(one.axes.values()))
-    subject = TimingSubject(opened, task, described, direction, Path("x.so"), Language.TORCH, 1)
+    subject = subject_of(opened, partial(draw_on, "cpu"), direction)
     forward = direction is Direction.FORWARD
     first, second = (list(islice(subject.others(case), 4)) for _ in range(2))
     for kinds in (first, second):
@@ -276,14 +272,11 @@ def test_the_other_inputs_are_of_the_same_shapes_and_never_the_same(
 
 
 @pytest.mark.parametrize("task", ["attention", "linear", "max_pool"])
-def test_every_family_that_the_task_is_checked_with_comes_at_timed_shapes(
-    task: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_family_that_the_task_is_checked_with_comes_at_timed_shapes(task: str) -> None:
     """Before any comes again, whichever case it is for; and the values in another order."""
-    monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *_: repeat(OUTLINE))
     opened = open_task(task)
     described = opened.describe()
-    subject = TimingSubject(opened, task, described, Direction.FORWARD, Path("x.so"), Language.TORCH, 1)
+    subject = subject_of(opened, lambda *_: OUTLINE)
     cases = [case for case in described.group(Group.TIMING) if case.dtype is Dtype.FLOAT32]
     expected = {one for one in families_of(described, Dtype.FLOAT32) if not FAMILIES[one].large} - {Family.NORMAL}
     streams = [subject.others(case) for case in cases]
@@ -296,11 +289,10 @@ def test_every_family_that_the_task_is_checked_with_comes_at_timed_shapes(
     assert {one for one in families_of(described, Dtype.FLOAT32) if FAMILIES[one].large} <= counted
 
 
-def test_some_of_the_other_inputs_are_scaled_where_several_are_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warpsmith.evaluation.timing.subject.problems", lambda *_: repeat(OUTLINE))
+def test_some_of_the_other_inputs_are_scaled_where_several_are_multiplied() -> None:
     for task, expected in (("attention", True), ("linear", False)):
         opened = open_task(task)
-        subject = TimingSubject(opened, task, opened.describe(), Direction.FORWARD, Path("x.so"), Language.TORCH, 1)
+        subject = subject_of(opened, lambda *_: OUTLINE)
         for case in opened.describe().group(Group.SMOKE):
             twists = {trial.twist for trial, _ in islice(subject.others(case), 120)}
             assert (Twist.SCALED in twists) == (expected and case.dtype is Dtype.FLOAT32)

@@ -1,6 +1,5 @@
 """What is said of a case from its samples and baselines, and when it is doubted."""
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
@@ -332,7 +331,7 @@ def test_one_that_does_not_let_go_is_ended(error: type[BaseException]) -> None:
     assert monkey.ended
 
 
-def test_one_that_may_not_live_through_another_question_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_may_not_live_through_another_question_is_begun_anew() -> None:
     """Its end in the middle of one would be a fault of ours in a candidate's record."""
     begun: list[Mortal] = []
 
@@ -342,10 +341,10 @@ def test_one_that_may_not_live_through_another_question_is_begun_anew(monkeypatc
         yield begun[-1]
         begun[-1].ended = True
 
-    resident = ResidentHost(start)
+    now_s = 0.0
+    resident = ResidentHost(start, lambda: now_s)
     assert resident.time(REQUEST).queued_us
-    later = time.monotonic() + OLD_S
-    monkeypatch.setattr("warpsmith.evaluation.timing.baseline_process.time.monotonic", lambda: later)
+    now_s = OLD_S
     assert resident.time(REQUEST).queued_us and resident.start()
     assert [one.ended for one in begun] == [True, False]
 

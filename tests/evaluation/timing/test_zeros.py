@@ -1,12 +1,12 @@
 """Zeros are measured once an hour for all processes of a machine."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from warpsmith.evaluation.timing import zeros as module
 from warpsmith.evaluation.timing.null import EmptyKernelForm
 from warpsmith.evaluation.timing.sample import Null
 from warpsmith.evaluation.timing.zeros import OLD_S, USUAL, Zeros
@@ -32,13 +32,14 @@ class Measured:
 
 
 @pytest.fixture
-def measured(home: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
-    monkeypatch.setattr(module, "worker", lambda: Path("worker"))
+def measured(home: Path) -> Measured:
     return Measured()
 
 
-def begun(measured: Measured, gpu: str = "H200") -> Zeros:
-    return Zeros(cast(Toolchain, Tools()), CEILINGS.model_copy(update={"gpu": gpu}), measured)
+def begun(measured: Measured, gpu: str = "H200", now_s: list[float] | None = None) -> Zeros:
+    clock = (lambda: now_s[0]) if now_s else time.time
+    ceilings = CEILINGS.model_copy(update={"gpu": gpu})
+    return Zeros(cast(Toolchain, Tools()), ceilings, measured, clock, lambda: Path("worker"))
 
 
 def test_the_usual_ones_are_measured_with_the_first_and_another_process_finds_them(measured: Measured) -> None:
@@ -60,14 +61,15 @@ def test_those_of_another_gpu_are_not_believed(measured: Measured) -> None:
     assert begun(measured, "B200").null(EmptyKernelForm(1, 1)).queued_us == 2.0
 
 
-def test_none_is_older_than_an_hour_in_any_process(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_none_is_older_than_an_hour_in_any_process(measured: Measured) -> None:
     """Another form that is measured later does not make those before it younger."""
-    now, lasting = module.time.time(), begun(measured)
+    now_s = [1000.0]
+    lasting = begun(measured, now_s=now_s)
     lasting.null(EmptyKernelForm(1, 1))
-    monkeypatch.setattr(module.time, "time", lambda: now + 0.7 * OLD_S)
+    now_s[0] += 0.7 * OLD_S
     lasting.null(EmptyKernelForm(7, 1))
-    monkeypatch.setattr(module.time, "time", lambda: now + OLD_S + 1)
-    for zeros in (begun(measured), lasting):
+    now_s[0] += 0.3 * OLD_S + 1
+    for zeros in (begun(measured, now_s=now_s), lasting):
         assert zeros.null(EmptyKernelForm(7, 1)).queued_us == 2.0
         assert zeros.null(EmptyKernelForm(1, 1)).queued_us == 3.0
     assert measured.asked == [list(USUAL), [EmptyKernelForm(7, 1)], list(USUAL)]

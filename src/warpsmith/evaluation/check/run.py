@@ -94,14 +94,24 @@ class _Solved:
         return found
 
 
-def check(subject: CheckSubject, steps: Sequence[PlannedCall], session: Session, limits: CheckLimits) -> Checked:
+def check(
+    subject: CheckSubject,
+    steps: Sequence[PlannedCall],
+    session: Session,
+    limits: CheckLimits,
+    clock: Callable[[], float] = time.monotonic,
+) -> Checked:
     """Make the calls in order until one is wrong."""
     with one_thread() if limits.one_thread else nullcontext():
-        return _check(subject, steps, session, limits.streak_s)
+        return _check(subject, steps, session, limits.streak_s, clock)
 
 
 def _check(
-    subject: CheckSubject, steps: Sequence[PlannedCall], session: Session, longest_streak_s: float | None
+    subject: CheckSubject,
+    steps: Sequence[PlannedCall],
+    session: Session,
+    longest_streak_s: float | None,
+    clock: Callable[[], float],
 ) -> Checked:
     started, solved = time.perf_counter(), _Solved(subject, steps)
     notes = _Notes(frozenset(step.trial.text() for step in steps if step.again))
@@ -110,9 +120,9 @@ def _check(
         if step.streak and longest_streak_s is not None and streak_s > longest_streak_s:
             left_out += 1
             continue
-        problem, begin = solved.problem(step), time.monotonic()
+        problem, begin = solved.problem(step), clock()
         shown, looked = _call(subject, step, problem, session, len(notes.seen))
-        streak_s += time.monotonic() - begin if step.streak else 0.0
+        streak_s += clock() - begin if step.streak else 0.0
         if looked.near:
             step, shown, looked = _confirmed(subject, step, shown, looked, session)
         if looked.failure is not None:

@@ -99,19 +99,23 @@ class ResidentHost:
     A start takes seconds, because torch is loaded. The end of this process ends it.
     """
 
-    def __init__(self, start: Callable[[], AbstractContextManager[LongLivedHost]]) -> None:
-        self._start = start
+    def __init__(
+        self,
+        start: Callable[[], AbstractContextManager[LongLivedHost]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._start, self._clock = start, clock
         self._open = ExitStack()
         self._host: LongLivedHost | None = None
         self._started_s = 0.0
 
     def start(self) -> BaselineHost:
         """Return the process; start it unless it runs and is young. Uses no GPU."""
-        is_young = time.monotonic() - self._started_s < OLD_S
+        is_young = self._clock() - self._started_s < OLD_S
         if self._host is not None and not (is_young and self._host.is_alive):
             self.close()
         if self._host is None:
-            self._host, self._started_s = self._open.enter_context(self._start()), time.monotonic()
+            self._host, self._started_s = self._open.enter_context(self._start()), self._clock()
         return self._host
 
     def release_memory(self, within_s: float = RELEASE_S) -> None:

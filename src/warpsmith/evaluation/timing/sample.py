@@ -157,10 +157,16 @@ class Manner:
         return (enough and elapsed_s >= PATIENCE * self.rule.seconds) or each >= MOST_TURNS * self.rule.most
 
 
-def sample(session: Session, calls: Calls, manner: Manner, others: Calls | None = None) -> Samples | Failure:
+def sample(
+    session: Session,
+    calls: Calls,
+    manner: Manner,
+    others: Calls | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Samples | Failure:
     """Call until it is enough; the first wrong output ends it."""
-    samples, begin, number, turns, places = Samples(), time.monotonic(), 0, list[Mode](), _places(others is not None)
-    while not manner.done(samples, time.monotonic() - begin):
+    samples, begin, number, turns, places = Samples(), clock(), 0, list[Mode](), _places(others is not None)
+    while not manner.done(samples, clock() - begin):
         turns = turns or RANDOM.sample(TURNS, len(TURNS))  # in no order that a kernel could count on
         mode, is_other = turns[-1], next(places)
         call = next(others if others and is_other else calls)

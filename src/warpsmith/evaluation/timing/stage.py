@@ -53,6 +53,7 @@ class Timer:
     tier: Tier = "search"
     cache: Cache = "cold"
     modes: tuple[str, ...] = MODES
+    release_memory: Callable[[], None] = give_back
 
     def stage(
         self,
@@ -123,14 +124,19 @@ class Timer:
         cold = self.cache == "cold"
         request = asked(subject.target, subject.task, subject.direction, case, cold)
         if case.group is Group.HELDOUT:
-            return measure(_torch(sitting), request, uncompiled(self.modes))
+            return measure(self._torch(sitting), request, uncompiled(self.modes))
         path = store(self.hardware, self.torch_version, subject.task, subject.direction, case, cold)
         kept = believed(path, flush_us)
         if kept is None or kept.lacking(self.modes):
-            kept = completed(_torch(sitting), request, kept, self.modes, flush_us)
+            kept = completed(self._torch(sitting), request, kept, self.modes, flush_us)
             keep(path, kept)
         chosen = running(kept.only(self.modes), request)
-        return chosen if self.tier == "search" else measure_again(_torch(sitting), request, chosen)
+        return chosen if self.tier == "search" else measure_again(self._torch(sitting), request, chosen)
+
+    def _torch(self, sitting: Sitting) -> BaselineHost:
+        """Return torch's process, after memory that references took in this one is free for it."""
+        self.release_memory()
+        return sitting.torch
 
     def _result(self, begin: float, cases: list[CaseTiming], why: Failure | None) -> StageResult:
         return StageResult(
@@ -141,9 +147,3 @@ class Timer:
             facts=TimingFacts(tier=self.tier, cache=self.cache, cases=tuple(cases)),
             seconds=time.monotonic() - begin,
         )
-
-
-def _torch(sitting: Sitting) -> BaselineHost:
-    """Torch's process, which may need the memory that references took in this one."""
-    give_back()
-    return sitting.torch

@@ -4,6 +4,7 @@ import random
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from warpsmith.evaluation.timing.sample import USUAL, Examine, TimedCall
@@ -14,6 +15,12 @@ from warpsmith.tasks.inputs import FAMILIES, SEED_BITS, families_of
 from warpsmith.tasks.reference import Problem, outline, problems
 
 RANDOM = random.SystemRandom()
+DrawProblem = Callable[[OpenTask, Direction, Trial], Problem]
+
+
+def draw_on(device: str, opened: OpenTask, direction: Direction, trial: Trial) -> Problem:
+    """Return a problem of a test input with a secret seed, its tensors on a device of torch."""
+    return next(problems(opened, direction, trial, secrets.randbits(SEED_BITS), device))
 
 
 def kind_of(trial: Trial) -> str:
@@ -34,6 +41,7 @@ class TimingSubject:
     artifact: Path
     language: str
     launches: int  # a call's, as the virtual GPU counted them
+    draw: DrawProblem = field(default=partial(draw_on, "cuda"), compare=False, repr=False)
     _turns: dict[Dtype, list[Family]] = field(default_factory=dict, compare=False, repr=False)
     _outlines: dict[str, Problem] = field(default_factory=dict, compare=False, repr=False)
 
@@ -61,7 +69,7 @@ class TimingSubject:
     def _drawn(self, kinds: Callable[[], Sequence[Trial]]) -> Iterator[tuple[Trial, Problem]]:
         while True:
             for trial in RANDOM.sample(some := kinds(), len(some)):
-                yield trial, next(problems(self.opened, self.direction, trial, secrets.randbits(SEED_BITS), "cuda"))
+                yield trial, self.draw(self.opened, self.direction, trial)
 
     def _counted(self, case: Case) -> list[Trial]:
         """Usual inputs, and each kind of large ones, which an honest kernel takes as long for."""

@@ -29,10 +29,9 @@ class Zero(Model):
     null: Null
     when: float
 
-    @property
-    def is_fresh(self) -> bool:
+    def is_fresh(self, now_s: float) -> bool:
         """Whether it can be believed: how busy the host is changes."""
-        return 0 <= time.time() - self.when < OLD_S
+        return 0 <= now_s - self.when < OLD_S
 
 
 class SharedZeros(Model):
@@ -44,8 +43,16 @@ class SharedZeros(Model):
 class Zeros:
     """Asked for by whoever has the GPU alone; so only one process measures, and the others find what it kept."""
 
-    def __init__(self, toolchain: Toolchain, ceilings: Ceilings, measure: Measure = measure_nulls) -> None:
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        ceilings: Ceilings,
+        measure: Measure = measure_nulls,
+        clock: Callable[[], float] = time.time,
+        program: Callable[[], Path] = worker,
+    ) -> None:
         self.toolchain, self._ceilings, self._measure = toolchain, ceilings, measure
+        self._clock, self._program = clock, program
         self._known: dict[EmptyKernelForm, Zero] = {}
 
     @property
@@ -61,24 +68,24 @@ class Zeros:
         if form not in self._known:
             lacking = [one for one in dict.fromkeys((form, *USUAL)) if one not in self._known]
             now = self._measure(self.toolchain, lacking)
-            self._known |= {one: Zero(form=one, null=null, when=time.time()) for one, null in now.items()}
+            self._known |= {one: Zero(form=one, null=null, when=self._clock()) for one, null in now.items()}
             write_atomic(self._path, SharedZeros(zeros=tuple(self._known.values())).text())
         return self._known[form].null
 
     def _forget(self) -> None:
-        self._known = {form: zero for form, zero in self._known.items() if zero.is_fresh}
+        self._known = {form: zero for form, zero in self._known.items() if zero.is_fresh(self._clock())}
 
     def _kept(self) -> dict[EmptyKernelForm, Zero]:
         try:
             kept = SharedZeros.parse(self._path.read_bytes())
         except (FileNotFoundError, ValidationError):
             return {}
-        return {zero.form: zero for zero in kept.zeros if zero.is_fresh}
+        return {zero.form: zero for zero in kept.zeros if zero.is_fresh(self._clock())}
 
     @cached_property
     def _path(self) -> Path:
         """Of this GPU under this system and with this worker."""
         boot = BOOT.read_text() if BOOT.exists() else ""
         drivers = [gpu.driver for gpu in gpus()]
-        key = digest(self._ceilings.gpu, boot, self.toolchain.key, str(worker()), *drivers)
+        key = digest(self._ceilings.gpu, boot, self.toolchain.key, str(self._program()), *drivers)
         return Home.locate().data / "zeros" / f"{key}.json"
