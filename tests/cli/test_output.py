@@ -9,7 +9,7 @@ from subprocess import PIPE
 
 import pytest
 
-from warpsmith.base.visible import shell_line
+from warpsmith.base.text import shell_line
 from warpsmith.cli._output import coloured, console, print_error, print_table
 
 

@@ -73,7 +73,7 @@ def test_a_cut_answer_says_so(dialect: Dialect, server: Provider, prompt: Prompt
     server.script = [reply(dialect.length)]
     answer = outcome(opened(dialect, server), prompt)
     assert isinstance(answer, ModelAnswer)
-    assert answer.is_cut_off and not answer.is_refused
+    assert answer.finish is FinishReason.LENGTH and not answer.is_refused
 
 
 def test_a_refusal_is_an_answer(dialect: Dialect, server: Provider, prompt: Prompt) -> None:

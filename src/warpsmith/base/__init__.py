@@ -28,10 +28,8 @@ from warpsmith.base.formula import evaluate_formula
 from warpsmith.base.hashing import digest, digest_files, digest_json
 from warpsmith.base.home import Home
 from warpsmith.base.lazy import lazy_members
-from warpsmith.base.names import find_nearest, pluralize
-from warpsmith.base.objects import find_json_objects
 from warpsmith.base.stats import CONFIDENCE, bootstrap_ratio, geomean, median, quantile, spearman
-from warpsmith.base.visible import escape_controls
+from warpsmith.base.text import escape_controls, find_json_objects, find_nearest, pluralize
 
 __all__ = [
     "CONFIDENCE",
@@ -72,6 +70,6 @@ __all__ = [
 if TYPE_CHECKING:
     from warpsmith.base.lazy import lazy_members
     from warpsmith.base.native import build_native, find_compiler
-    from warpsmith.base.visible import shell_line
+    from warpsmith.base.text import shell_line
 
 __getattr__ = lazy_members(__name__)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from warpsmith.base import lazy_members
 
 if TYPE_CHECKING:
-    from warpsmith.llm.asking import Outcome, ask_all, ask_many
+    from warpsmith.llm.concurrency import Outcome, ask_all, ask_many
     from warpsmith.llm.ensemble import Ensemble, EnsembleMember
     from warpsmith.llm.errors import (
         BudgetSpent,

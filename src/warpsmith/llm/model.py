@@ -56,11 +56,6 @@ class ModelAnswer(Frozen):
         """Whether the model or a content filter refused; the text may state why."""
         return self.finish is FinishReason.REFUSAL
 
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether the answer was cut at `max_tokens`."""
-        return self.finish is FinishReason.LENGTH
-
 
 @runtime_checkable
 class LanguageModel(Protocol):

@@ -2,10 +2,10 @@
 
 import logging
 
+from warpsmith.llm.concurrency import Gate
 from warpsmith.llm.dialects import import_client
 from warpsmith.llm.ensemble import Ensemble, EnsembleMember
 from warpsmith.llm.errors import UnknownPrice
-from warpsmith.llm.gate import Gate
 from warpsmith.llm.model import LanguageModel, Prompt
 from warpsmith.llm.patience import Patience, PatientModel
 from warpsmith.llm.prices import Tariff

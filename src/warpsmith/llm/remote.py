@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
+from warpsmith.llm.concurrency import Gate
 from warpsmith.llm.dialects import DIALECTS, ClientParts
 from warpsmith.llm.errors import RequestFailed, TimedOut
-from warpsmith.llm.gate import Gate
 from warpsmith.llm.model import ModelAnswer, Prompt
 from warpsmith.llm.prices import Tariff
 from warpsmith.llm.spec import ModelSpec

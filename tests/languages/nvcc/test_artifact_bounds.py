@@ -14,7 +14,7 @@ from tests.languages.nvcc.conftest import built, function, kernel
 
 from warpsmith.isolation import ProcessLimits
 from warpsmith.languages.nvcc import compile
-from warpsmith.languages.nvcc.artifact import MARK, entry_texts, ptx_externs
+from warpsmith.languages.nvcc.artifact import DYNSYM, HEADER, MARK, SECTION, SYMBOL, Elf, entry_texts, ptx_externs
 from warpsmith.languages.nvcc.bounds import (
     ARTIFACT_BYTES,
     COMPLAINTS,
@@ -28,7 +28,6 @@ from warpsmith.languages.nvcc.bounds import (
     Exceeded,
 )
 from warpsmith.languages.nvcc.diagnose import read_diagnostics
-from warpsmith.languages.nvcc.elf import DYNSYM, HEADER, SECTION, SYMBOL, Elf
 from warpsmith.languages.nvcc.options import ARTIFACT, DEPENDENCIES
 from warpsmith.languages.nvcc.ptxas import resource_rows
 from warpsmith.languages.nvcc.reader import read_compilation

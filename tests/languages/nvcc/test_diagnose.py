@@ -4,10 +4,11 @@ import struct
 
 import pytest
 
+from warpsmith.languages.nvcc.artifact import Elf
 from warpsmith.languages.nvcc.diagnose import Diagnostic, read_diagnostics, to_findings
-from warpsmith.languages.nvcc.elf import Elf
 from warpsmith.languages.nvcc.operators import called_operator
-from warpsmith.languages.nvcc.ptxas import read_resources
+from warpsmith.languages.nvcc.ptxas import resource_rows
+from warpsmith.languages.nvcc.reading import Reading
 from warpsmith.records import Checker, KernelResources, Severity
 
 EDG = """kernel.cu(5): error: no operator "+" matches these operands
@@ -108,8 +109,12 @@ ptxas info    : Used 8 registers
 """
 
 
+def resources_of(text: str) -> tuple[KernelResources, ...]:
+    return Reading(kernels=resource_rows(text)).resources
+
+
 def test_resources() -> None:
-    first, second = read_resources(PTXAS)
+    first, second = resources_of(PTXAS)
     assert first == KernelResources(name="_Z1aPf", registers=8)
     assert second == KernelResources(
         name="_Z1bPf", registers=255, spill_store_bytes=40, spill_load_bytes=44, shared_bytes=4096, stack_bytes=128,
@@ -148,7 +153,7 @@ def test_what_only_looks_like_ptxas_makes_no_kernel_smaller() -> None:
     real = f"{begins}ptxas info    : Used 40 registers, used 1 barriers\n"
     forged = real.replace("40", "3")
     for said in (real + forged, forged + real):
-        assert read_resources(said) == (KernelResources(name="k", registers=40, barriers=1),)
-    (found,) = read_resources(real + forged.replace("ptxas", "x.cu:1: ptxas"))
+        assert resources_of(said) == (KernelResources(name="k", registers=40, barriers=1),)
+    (found,) = resources_of(real + forged.replace("ptxas", "x.cu:1: ptxas"))
     assert found.registers >= 40
-    assert read_resources(real.replace("40", "4" * 5000)) == (KernelResources(name="k", registers=0, barriers=1),)
+    assert resources_of(real.replace("40", "4" * 5000)) == (KernelResources(name="k", registers=0, barriers=1),)

@@ -3,9 +3,9 @@
 import pytest
 from tests.languages.nvcc.conftest import MODULE, candidate, signature
 
-from warpsmith.languages.nvcc import EntryPoint, compile, read_entries
-from warpsmith.languages.nvcc.artifact import MARK
-from warpsmith.languages.nvcc.entries import check_entry
+from warpsmith.languages.nvcc import EntryPoint, compile
+from warpsmith.languages.nvcc.artifact import MARK, entry_texts
+from warpsmith.languages.nvcc.entries import check_entry, to_entries
 from warpsmith.records import Direction, Language, Reason, Signature
 
 FORWARD = Direction.FORWARD
@@ -13,11 +13,11 @@ FORWARD = Direction.FORWARD
 
 def test_the_mark_is_read_from_bytes() -> None:
     raw = b"\0\0" + MARK + b"forward\0tensor,float->tensor\0\0" + MARK + b"backward\0->\0"
-    assert read_entries(raw) == (
+    assert to_entries(entry_texts(raw)) == (
         EntryPoint("forward", ("tensor", "float"), ("tensor",)),
         EntryPoint("backward", (), ()),
     )
-    assert read_entries(b"nothing here" + MARK) == ()
+    assert to_entries(entry_texts(b"nothing here" + MARK)) == ()
 
 
 FITS = [
@@ -44,7 +44,7 @@ MISFITS = [
 
 
 def entry(text: str) -> tuple[EntryPoint, ...]:
-    return read_entries(MARK + b"forward\0" + text.encode() + b"\0")
+    return to_entries(entry_texts(MARK + b"forward\0" + text.encode() + b"\0"))
 
 
 @pytest.mark.parametrize(("found", "wanted"), FITS)

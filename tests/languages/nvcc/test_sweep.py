@@ -7,7 +7,7 @@ from tests.languages.nvcc.conftest import built, candidate, function, kernel
 
 from warpsmith.base import UsageError
 from warpsmith.languages.nvcc import HEADERS, CompileOptions, compile, compile_many
-from warpsmith.languages.nvcc.elf import Elf
+from warpsmith.languages.nvcc.artifact import Elf
 from warpsmith.records import CompileFacts, Language, Precision, Verdict
 
 FOREIGN = [

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from warpsmith.languages.nvcc.artifact import entry_texts
 from warpsmith.records import ArgumentKind, Direction, Failure, Reason, Signature
 
 SHOWN = 8  # functions in a message
@@ -31,11 +30,6 @@ class EntryPoint:
     def text(self) -> str:
         """The signature as in `WsEntry.signature`."""
         return f"{','.join(self.arguments)}->{','.join(self.results)}"
-
-
-def read_entries(artifact: bytes) -> tuple[EntryPoint, ...]:
-    """Return the entry points of an artifact."""
-    return to_entries(entry_texts(artifact))
 
 
 def to_entries(texts: Mapping[str, str]) -> tuple[EntryPoint, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from warpsmith.languages.nvcc.bounds import check_names
 
 if TYPE_CHECKING:
-    from warpsmith.records import KernelResources
+    pass
 
 KERNEL = re.compile(r"^ptxas info\s+: Compiling entry function '([^'\n]+)' for '[^'\n]+'$", re.MULTILINE)
 COUNT = r"\b(\d{1,9})"
@@ -17,13 +17,6 @@ FIELDS = {
     "shared_bytes": re.compile(rf"{COUNT} bytes smem"),
     "constant_bytes": re.compile(rf"{COUNT} bytes cmem"),
 }
-
-
-def read_resources(said: str) -> "tuple[KernelResources, ...]":
-    """Return the resources of each kernel, sorted by name."""
-    from warpsmith.records import KernelResources
-
-    return tuple(KernelResources(name=name, **row) for name, row in resource_rows(said).items())
 
 
 def resource_rows(said: str) -> dict[str, dict[str, int]]:

@@ -8,10 +8,9 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from warpsmith.languages.nvcc.artifact import entry_texts, ptx_externs
+from warpsmith.languages.nvcc.artifact import Elf, entry_texts, ptx_externs
 from warpsmith.languages.nvcc.bounds import ARTIFACT_BYTES, FILES, LIST_BYTES, NAME_BYTES, Exceeded, check_count
 from warpsmith.languages.nvcc.diagnose import read_diagnostics
-from warpsmith.languages.nvcc.elf import Elf
 from warpsmith.languages.nvcc.ptxas import resource_rows
 
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from warpsmith.tasks.formats.own import MANIFEST, OwnProgram, read_task
     from warpsmith.tasks.formats.programs import program_for
     from warpsmith.tasks.formats.signature import backward_signature
-    from warpsmith.tasks.formats.target import TaskFormat, TaskTarget, find, find_all
-    from warpsmith.tasks.formats.versions import ORIGINS, version_of
+    from warpsmith.tasks.formats.target import ORIGINS, TaskFormat, TaskTarget, find, find_all, version_of
 
 __getattr__ = lazy_members(__name__)

@@ -11,8 +11,7 @@ from warpsmith.tasks.formats.cnames import identifier
 from warpsmith.tasks.formats.codefile import load, require_attribute
 from warpsmith.tasks.formats.foreign import ForeignProgram
 from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, to_sequence
-from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
-from warpsmith.tasks.formats.versions import version_of
+from warpsmith.tasks.formats.target import TaskFormat, TaskTarget, version_of
 from warpsmith.tasks.inspection import TaskHead
 
 FORM = "A KernelBench problem defines class Model, get_inputs() and get_init_inputs()."

@@ -22,8 +22,7 @@ from warpsmith.tasks.formats.codefile import SALT, load, require_attribute, seed
 from warpsmith.tasks.formats.foreign import ForeignProgram
 from warpsmith.tasks.formats.kbench_config import Setting, read_settings
 from warpsmith.tasks.formats.kernelbench import describe_object
-from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
-from warpsmith.tasks.formats.versions import kbench_files, version_of
+from warpsmith.tasks.formats.target import TaskFormat, TaskTarget, kbench_files, version_of
 from warpsmith.tasks.inputs import Values
 from warpsmith.tasks.inspection import (
     NUMBERS,

@@ -1,20 +1,22 @@
-"""Resolution of a user's TASK: a suite name, folder, file or `file.py:Name`. Runs no code."""
+"""Resolution of a user's TASK: a suite name, folder, file or `file.py:Name`, and the task's version. Runs no code."""
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from warpsmith.base import UsageError, find_nearest, read_text
-from warpsmith.records import LONGEST_NAME
+from warpsmith.base import UsageError, digest, digest_files, find_nearest, read_file, read_text
+from warpsmith.records import LONGEST_NAME, Origin
 from warpsmith.tasks.formats.own import MANIFEST
+from warpsmith.tasks.inputs import ExampleShape
 from warpsmith.tasks.suite import folders, root, suite_folder
 
 FUNCTION = "func_forward.py"  # what makes a folder a robust-kbench task
 KERNELBENCH = (re.compile(r"^class Model\b", re.M), re.compile(r"^def get_inputs\b", re.M))
 SHOWN = 200  # characters of a name in a message
+KBENCH_FILES = ("func_forward.py", "func_backward.py", "config_forward.json", "config_backward.json")
 MOST = 10_000  # files looked at below one folder
 
 
@@ -26,6 +28,15 @@ class TaskFormat(StrEnum):
     ROBUST_KBENCH = "robust_kbench"
     KERNELBENCH = "kernelbench"
     MODULE = "module"
+
+
+ORIGINS = {
+    TaskFormat.SUITE: Origin.SUITE,
+    TaskFormat.OWN: Origin.SUITE,
+    TaskFormat.ROBUST_KBENCH: Origin.ROBUST_KBENCH,
+    TaskFormat.KERNELBENCH: Origin.KERNELBENCH,
+    TaskFormat.MODULE: Origin.MODULE,
+}
 
 
 @dataclass(frozen=True)
@@ -209,3 +220,17 @@ def _describe_forms() -> str:
         f"A task is a name of the suite, a folder with {MANIFEST} or {FUNCTION}, a file with class Model and "
         "get_inputs(), or file.py:Name."
     )
+
+
+def kbench_files(folder: Path) -> list[Path]:
+    """Return the existing files of a robust-kbench folder."""
+    return [folder / name for name in KBENCH_FILES if (folder / name).is_file()]
+
+
+def version_of(target: TaskTarget, shapes: Sequence[ExampleShape] = ()) -> str:
+    """Return the version of a foreign task."""
+    if target.form is TaskFormat.ROBUST_KBENCH:
+        return digest_files(kbench_files(target.path))
+    if target.form is TaskFormat.MODULE:
+        return digest(read_file(target.path), target.name, *map(str, shapes))
+    return digest_files([target.path])

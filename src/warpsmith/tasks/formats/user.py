@@ -15,8 +15,7 @@ from warpsmith.tasks.formats.codefile import first_function, load
 from warpsmith.tasks.formats.foreign import ForeignProgram
 from warpsmith.tasks.formats.kernelbench import build_model, describe_object
 from warpsmith.tasks.formats.module import Inputs, ModuleSource, globals_read, parameters, to_sequence
-from warpsmith.tasks.formats.target import TaskFormat, TaskTarget
-from warpsmith.tasks.formats.versions import version_of
+from warpsmith.tasks.formats.target import TaskFormat, TaskTarget, version_of
 from warpsmith.tasks.inputs import ExampleShape
 from warpsmith.tasks.inspection import TaskHead
 

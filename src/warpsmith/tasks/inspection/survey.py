@@ -1,13 +1,25 @@
 """Description of a foreign task by running it: meta tensors for shapes, the smallest case for values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 import torch
 from torch import Tensor
 
 from warpsmith.base import UsageError
-from warpsmith.records import Argument, ArgumentKind, Axis, Case, Direction, Dtype, Role, Signature, Task, Tolerance
+from warpsmith.records import (
+    Argument,
+    ArgumentKind,
+    Axis,
+    Case,
+    Direction,
+    Dtype,
+    Group,
+    Role,
+    Signature,
+    Task,
+    Tolerance,
+)
 from warpsmith.tasks.formats import ELEMENTS
 from warpsmith.tasks.inputs import Values, dtype_of, shape_text, tensors
 from warpsmith.tasks.inspection.bound import BoundArgument, argument_values, merge_arguments
@@ -15,6 +27,8 @@ from warpsmith.tasks.inspection.source import Source, call_on_copies
 from warpsmith.tasks.inspection.work import WorkEstimate, have_equal_results
 from warpsmith.tasks.reference import differentiable, gradient_names, leaves
 
+BATCH = 4  # two rows are a degenerate batch for a batch normalization
+SIDE = 32  # a warp: enough to show what a kernel does with a row
 FLOORS = {dtype: dtype.norm_floor for dtype in Dtype if dtype.norm_floor}
 
 
@@ -163,3 +177,17 @@ def _longest_reduction(cases: Sequence[Sequence[BoundArgument]], results: Sequen
                 whole = tensor.numel() if outputs == 1 else 1
                 longest = max(longest, fan_in, whole, *tensor.shape)
     return longest
+
+
+def smaller_axes(axes: Mapping[str, int], free: Collection[str]) -> Sequence[Mapping[str, int]]:
+    """Return sizes cut to several degrees, smallest first; only axes that no parameter's shape uses."""
+    batch = {name: BATCH for name in free if "batch" in name.lower() and axes[name] > BATCH}
+    sides = {name: SIDE for name in free if name not in batch and axes[name] > SIDE}
+    tried = [{**axes, **batch, **sides}, {**axes, **batch}]
+    return [sizes for sizes in tried if sizes != axes]
+
+
+def smoke_case(source: Source, given: Case, options: Sequence[Case]) -> Case:
+    """Return the first option that runs, else the given case, named and grouped as smoke."""
+    chosen = next((case for case in options if runs_on_meta(source, case)), given)
+    return chosen.model_copy(update={"name": "smoke", "group": Group.SMOKE})

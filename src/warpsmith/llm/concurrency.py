@@ -1,7 +1,9 @@
-"""Concurrent questions; a failure is a value among the answers."""
+"""Concurrent questions, and a limit on concurrent requests to a provider."""
 
 import asyncio
+import weakref
 from collections.abc import Iterable
+from types import TracebackType
 
 from warpsmith.llm.errors import ModelError
 from warpsmith.llm.model import LanguageModel, ModelAnswer, Prompt
@@ -24,3 +26,21 @@ async def _ask_one(model: LanguageModel, prompt: Prompt) -> Outcome:
         return await model.ask(prompt)
     except ModelError as error:
         return error
+
+
+class Gate:
+    """An `async with` that at most `limit` tasks of an event loop hold at a time."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]
+        self._slots = weakref.WeakKeyDictionary()
+
+    async def __aenter__(self) -> None:
+        slots = self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.limit))
+        await slots.acquire()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._slots[asyncio.get_running_loop()].release()

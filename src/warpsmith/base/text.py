@@ -1,0 +1,46 @@
+"""Text: near names and counts in messages, control characters, shell lines, JSON objects inside other text."""
+
+import difflib
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+# Controls but tab and line feed (escape sequences begin with one), and marks that turn the direction of writing.
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+OPENING = re.compile(r"[{\[]")
+
+
+def find_nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Return the known names closest to `name`, best first; empty if none is close."""
+    table = {candidate.lower(): candidate for candidate in known}
+    found = difflib.get_close_matches(name.lower(), table, n=most, cutoff=0.5)
+    return [table[key] for key in found]
+
+
+def pluralize(count: int, noun: str) -> str:
+    """Return a count with its noun in the right number."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def escape_controls(text: str) -> str:
+    """Replace each control character by a visible sign, so that a terminal does not obey it."""
+    return OBEYED.sub("\ufffd", text)
+
+
+def shell_line(*words: object) -> str:
+    """Return the words quoted as one shell command line."""
+    return shlex.join(map(str, words))
+
+
+def find_json_objects(text: str) -> Iterator[Mapping[str, Any]]:
+    """Yield every JSON object of a text in order, alone or in a list."""
+    decoder, place = json.JSONDecoder(strict=False), 0
+    while (opening := OPENING.search(text, place)) is not None:
+        try:
+            found, place = decoder.raw_decode(text, opening.start())
+        except (ValueError, RecursionError):  # a number of thousands of digits is a plain ValueError
+            place = opening.start() + 1
+            continue
+        yield from (one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict))
