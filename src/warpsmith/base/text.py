@@ -10,6 +10,7 @@ from typing import Any
 # Controls but tab and line feed (escape sequences begin with one), and marks that turn the direction of writing.
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 OPENING = re.compile(r"[{\[]")
+MOST_TRIED = 10_000  # openings that begin no object: each may cost as many steps as JSON may be nested
 
 
 def find_nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
@@ -36,11 +37,11 @@ def shell_line(*words: object) -> str:
 
 def find_json_objects(text: str) -> Iterator[Mapping[str, Any]]:
     """Yield every JSON object of a text in order, alone or in a list."""
-    decoder, place = json.JSONDecoder(strict=False), 0
-    while (opening := OPENING.search(text, place)) is not None:
+    decoder, place, tried = json.JSONDecoder(strict=False), 0, 0
+    while tried < MOST_TRIED and (opening := OPENING.search(text, place)) is not None:
         try:
             found, place = decoder.raw_decode(text, opening.start())
         except (ValueError, RecursionError):  # a number of thousands of digits is a plain ValueError
-            place = opening.start() + 1
+            place, tried = opening.start() + 1, tried + 1
             continue
         yield from (one for one in (found if isinstance(found, list) else [found]) if isinstance(one, dict))

@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent / "prompts"
 SHOWN_CASES, SHOWN_FINDINGS = 12, 8
 SHOWN_SOURCE = 40_000  # characters
 HIDDEN_PATH = re.compile(r"/\S*/(?=kernel\.cu)")  # where a compiler's folder happened to be says nothing
-FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL)
 WRONG = {"wrong", "fail", "incorrect", "bad", "reject", "no", "false"}
 RIGHT = {"right", "pass", "correct", "good", "accept", "ok", "yes", "true"}
 EXCERPT = 300

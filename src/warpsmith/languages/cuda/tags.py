@@ -24,7 +24,7 @@ RULES: Mapping[str, str] = {
     "launch-bounds": r"\b__launch_bounds__\b",
     "fast-intrinsic": r"\b__(?:expf|logf|fdividef|powf|sinf|cosf)\b|\brsqrtf\(|\bex2\.approx",
     "fma": r"\b(?:fmaf|__fmaf_rn|__hfma2?)\(",
-    "template-size": r"template\s*<[^>]*\bint\s+\w+",
+    "template-size": r"template\s*<[^>]{0,400}\bint\s+\w+",
 }
 STRUCTURAL = (
     "tensor-core", "async-copy", "library", "graph", "cooperative", "cluster", "shared", "warp-shuffle", "vector-load",

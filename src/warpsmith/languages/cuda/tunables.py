@@ -13,9 +13,12 @@ from warpsmith.records import Candidate
 
 MARK = re.compile(r"^\s*//\s*tune\s*:(?P<rest>.*)$")
 FORM = re.compile(r"\s*(?P<name>[A-Za-z_]\w{0,63})\s*=\s*(?P<default>[\w.+-]+)\s*\[(?P<choices>[^\[\]]*)\]\s*(?://.*)?")
+# Without `\s*` before the #, which would search a megabyte of empty lines once for each of them.
+GUARD = re.compile(r"^[ \t]*#[ \t]*ifndef[ \t]+(\w+)", re.MULTILINE)
 VALUE = re.compile(r"[\w.+-]{1,40}")
 MOST_CHOICES = 64
 MOST_TUNABLES = 16
+MOST_BAD = 16  # declarations that are refused by name; no more are read
 
 
 @dataclass(frozen=True)
@@ -74,45 +77,48 @@ def read_space(source: str) -> Space:
     """Read the space that a source declares."""
     found: dict[str, Tunable] = {}
     bad: list[BadTune] = []
+    guarded = frozenset(GUARD.findall(source))
     for number, line in enumerate(source.splitlines(), 1):
         mark = MARK.match(line)
         if mark is None:
             continue
-        one = _read_declaration(mark["rest"], number, source, found)
+        one = _read_declaration(mark["rest"], number, guarded, found)
         if isinstance(one, BadTune):
             bad.append(one)
+            if len(bad) == MOST_BAD:
+                break
         else:
             found[one.name] = one
     return Space(tuple(found.values()), tuple(bad))
 
 
-def _read_declaration(rest: str, line: int, source: str, known: Mapping[str, Tunable]) -> Tunable | BadTune:
+def _read_declaration(rest: str, line: int, guarded: frozenset[str], known: Mapping[str, Tunable]) -> Tunable | BadTune:
     """Read one declaration."""
     form = FORM.fullmatch(rest)
     if form is None:
         return BadTune(line, f"'{rest.strip()[:80]}' is not NAME = DEFAULT [CHOICE, CHOICE, …]")
     name, default = form["name"], form["default"]
     choices = tuple(dict.fromkeys(part.strip() for part in form["choices"].split(",")))
-    fault = _describe_error(name, default, choices, source, known)
+    fault = _describe_error(name, default, choices, guarded, known)
     return BadTune(line, fault) if fault else Tunable(name, default, choices, line)
 
 
 def _describe_error(
-    name: str, default: str, choices: tuple[str, ...], source: str, known: Mapping[str, Tunable]
+    name: str, default: str, choices: tuple[str, ...], guarded: frozenset[str], known: Mapping[str, Tunable]
 ) -> str:
     """Return the error of a declaration, or an empty text."""
     odd = [choice for choice in choices if not VALUE.fullmatch(choice)]
     if odd:
         return f"choice '{odd[0][:40]}' of {name} is no number and no name"
-    if default not in choices:
-        return f"the default {default} of {name} is not among its choices {', '.join(choices)}"
     if len(choices) > MOST_CHOICES:
         return f"{name} has {len(choices)} choices; at most {MOST_CHOICES} are searched"
+    if default not in choices:
+        return f"the default {default[:40]} of {name} is not among its choices {', '.join(choices)}"
     if name in known:
         return f"{name} was declared in line {known[name].line} already"
     if len(known) == MOST_TUNABLES:
         return f"{name} is tunable {MOST_TUNABLES + 1}; at most {MOST_TUNABLES} are searched"
-    if not re.search(rf"^\s*#\s*ifndef\s+{name}\b", source, re.MULTILINE):
+    if name not in guarded:
         return f"{name} has no guard: write #ifndef {name}, #define {name} {default}, #endif"
     return ""
 

@@ -15,7 +15,7 @@ REFUSAL = re.compile(
     r"\b(?:I(?:'m| am) (?:sorry|unable)|I can(?:no|')t (?:help|assist|do|provide|comply)|I must decline|as an AI\b)",
     re.IGNORECASE,
 )
-OTHER = re.compile(r"^\s*(?:import |from \w+ import|@triton|def \w+\(|fn \w+|use std)", re.MULTILINE)
+OTHER = re.compile(r"^[ \t]*(?:import |from \w+ import|@triton|def \w+\(|fn \w+|use std)", re.MULTILINE)
 MOST_BYTES = 1 << 18  # of an answer's code
 NAME_WORDS = 80
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from warpsmith.base import UsageError, read_text
 
+MOST_PRODUCTS = 10_000  # of settings, equal ones among them
 MOST = 256  # cases: every product of their lists, past which nobody meant it
 KINDS = ("single", "multi")
 
@@ -60,6 +61,10 @@ def _products(path: Path, config: Mapping[str, Any], kind: str) -> list[Setting]
     if not any(f"{kind}_{part}_configs" in config for part in ("init", "input", "shared")):
         return []
     inits, inputs, shared = (_list(path, config, f"{kind}_{part}_configs") for part in ("init", "input", "shared"))
+    if (count := len(inits) * len(inputs) * len(shared)) > MOST_PRODUCTS:
+        raise UsageError(
+            f"{path}: {count} products of {kind} settings; at most {MOST_PRODUCTS} are read. Shorten its lists."
+        )
     triples = [(a, b, c) for a in inits for b in inputs for c in shared]
     # Shared settings win over both, as in robust-kbench itself.
     return [Setting(f"{kind}_{i}", {**a, **c}, {**b, **c}) for i, (a, b, c) in enumerate(triples)]
