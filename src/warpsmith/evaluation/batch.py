@@ -181,6 +181,7 @@ def _request(number: int, text: str, folder: Folder) -> BatchLine:
         return BatchLine(number, text, None, f"line of {len(text)} characters; at most {LINE_BYTES} are read")
     try:
         found = json.loads(text)
+        json.dumps(found, ensure_ascii=False).encode()  # half of a surrogate pair is a string that nothing can store
         if not isinstance(found, dict):
             return BatchLine(number, text, None, f"a {type(found).__name__}, not a JSON object")
         return BatchLine(number, text, Candidate.model_validate(_completed(found, folder)))
@@ -188,6 +189,8 @@ def _request(number: int, text: str, folder: Folder) -> BatchLine:
         return BatchLine(number, text, None, f"no candidate: {describe_error(error)}")
     except UsageError as error:
         return BatchLine(number, text, None, str(error))
+    except UnicodeEncodeError:
+        return BatchLine(number, text, None, "a string with half of a surrogate pair, which UTF-8 cannot hold")
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
         return BatchLine(number, text, None, f"not JSON: {error}")
 

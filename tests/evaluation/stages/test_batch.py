@@ -62,6 +62,7 @@ def test_many_are_in_flight_at_once(tmp_path: Path) -> None:
         ('{"task": "t", "path": "absent.cu"}', "does not exist"),
         ("[" * 100_000, "not JSON"),
         (f'{{"task": {"7" * 9999}}}', "not JSON"),
+        (json.dumps({"task": "softmax", "source": "\ud800"}), "half of a surrogate pair"),
     ],
 )
 def test_a_line_that_is_no_candidate_has_a_line_that_says_so(tmp_path: Path, line: str, complaint: str) -> None:

@@ -16,7 +16,7 @@ CRASHED = re.compile(
     r"|Stack dump:|LLVM ERROR|ptxas fatal\s+: (?:Internal|Memory)"
 )
 STARVED = re.compile(
-    r"died due to signal 9\b|Killed signal terminated|[Oo]ut of memory|cannot allocate memory|bad_alloc"
+    r"died due to signal 9\b|(?:Killed|File size limit exceeded) signal terminated|[Oo]ut of memory|cannot allocate memory|bad_alloc"
 )
 UNREADABLE = re.compile(
     r"^(?P<path>/\S+|(?=\S*\.\./)\S+): (?:No such file or directory|Permission denied|Not a directory)"
