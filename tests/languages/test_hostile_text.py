@@ -8,24 +8,24 @@ import pytest
 from warpsmith.base.objects import find_json_objects
 from warpsmith.evaluation.verify import review
 from warpsmith.languages import find_language
-from warpsmith.languages.cuda.static_rules import signs
+from warpsmith.languages.cuda.static_rules import match_rules
 from warpsmith.languages.cuda.tags import tags
 from warpsmith.languages.cuda.tokens import normal_digest, sketch
 from warpsmith.languages.cuda.tunables import MOST_BAD, read_space
-from warpsmith.languages.nvcc.source import check_files, exported
+from warpsmith.languages.nvcc.source import check_files, exported_directions
 from warpsmith.search.proposals.answer import OTHER, read_answer
 
 SIZE = 1 << 19
 PROCESSOR_S = 10.0  # an ordinary source takes a thousandth of it, a quadratic search hours
 TUNE = "// tune: A = 1 [1, 2]\n"
 READERS: dict[str, Callable[[str], object]] = {
-    "signs": lambda text: list(signs(text)),
+    "rules": lambda text: list(match_rules(text)),
     "tags": tags,
     "space": read_space,
     "digest": lambda text: normal_digest(text, {}),
     "sketch": sketch,
     "files": check_files,
-    "exported": exported,
+    "exported": exported_directions,
     "kernel": lambda text: find_language("torch").kernel.search(text),
     "answer": lambda text: read_answer(f"```\n{text}\n```"),
     "other": OTHER.search,

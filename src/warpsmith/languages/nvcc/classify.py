@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from warpsmith.base import MachineError, UsageError
-from warpsmith.isolation import ChildOutcome, ProcessLimits
+from warpsmith.isolation import ChildOutcome, Limit, ProcessLimits
 from warpsmith.languages.nvcc.diagnose import Diagnostic, to_findings
 from warpsmith.languages.nvcc.operators import called_operator, undeclared_library_name
 from warpsmith.languages.nvcc.options import CompileOptions
@@ -16,8 +16,9 @@ CRASHED = re.compile(
     r"|Stack dump:|LLVM ERROR|ptxas fatal\s+: (?:Internal|Memory)"
 )
 STARVED = re.compile(
-    r"died due to signal 9\b|(?:Killed|File size limit exceeded) signal terminated|[Oo]ut of memory|cannot allocate memory|bad_alloc"
+    r"died due to signal 9\b|Killed signal terminated|[Oo]ut of memory|cannot allocate memory|bad_alloc"
 )
+OVERSIZED = re.compile("File size limit exceeded signal terminated")  # of a tool that the compiler starts
 UNREADABLE = re.compile(
     r"^(?P<path>/\S+|(?=\S*\.\./)\S+): (?:No such file or directory|Permission denied|Not a directory)"
 )
@@ -63,6 +64,8 @@ def _limit_failure(outcome: ChildOutcome, limits: ProcessLimits, said: str) -> F
     """Return a failure if the compiler reached a limit."""
     if outcome.stopped is not None:
         return Failure(Reason.COMPILE_LIMIT, f"The compiler was stopped: {outcome.stopped.sentence(limits)}.")
+    if OVERSIZED.search(said):
+        return Failure(Reason.COMPILE_LIMIT, f"The compiler was stopped: {Limit.FILE_SIZE.sentence(limits)}.")
     if STARVED.search(said):
         return Failure(
             Reason.COMPILE_LIMIT,
