@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from warpsmith.base.objects import find_json_objects
+from warpsmith.base.text import find_json_objects
 from warpsmith.evaluation.verify import review
 from warpsmith.languages import find_language
 from warpsmith.languages.cuda.static_rules import match_rules
