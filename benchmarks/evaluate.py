@@ -24,11 +24,11 @@ from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.run import grade
 from warpsmith.evaluation.stages.cuda import timer_for
 from warpsmith.evaluation.timing import rules
-from warpsmith.evaluation.timing.recording import record_alone
-from warpsmith.evaluation.timing.sample import Manner, TimedCall, sample
-from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.capture import capture_alone
+from warpsmith.evaluation.timing.rules import StopRule
+from warpsmith.evaluation.timing.sample import SamplingOptions, TimedCall, sample
+from warpsmith.evaluation.timing.session import TimingSession
 from warpsmith.evaluation.timing.stage import FEWER, MORE, SHORT_US
-from warpsmith.evaluation.timing.stop import StopRule
 from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.languages.nvcc import CompileOptions, compile
 from warpsmith.machines.cuda.machine import CudaMachine
@@ -135,19 +135,19 @@ def _unseen(_call: Problem, _shown: Shown) -> None:
 def _pairs(subject: TimingSubject) -> Iterator[dict[str, object]]:
     machine, cases = CudaMachine.first(), subject.task.group(Group.TIMING)
     timer = timer_for(machine, environment(machine).torch, CHOICES)
-    runtime = timer.zeros.toolchain.runtime.parent
-    recorded = record_alone(subject, runtime, cases, lambda _case: _unseen, CHOICES.call_s)
+    runtime = timer.empty_kernels.toolchain.runtime.parent
+    recorded = capture_alone(subject, runtime, cases, lambda _case: _unseen, CHOICES.call_s)
     assert not isinstance(recorded, Failure), recorded
-    with Sitting(subject, runtime, recorded.arenas, CHOICES.call_s) as sitting:
+    with TimingSession(subject, runtime, recorded.arenas, CHOICES.call_s) as timing_session:
         for case in cases:
             drawn, one = [call for _, call in islice(subject.calls(case), CALLS)], recorded.calls[case.name]
-            windows = [_window(sitting, one, drawn, number) for number in range(4)]
+            windows = [_window(timing_session, one, drawn, number) for number in range(4)]
             times = [window for window in windows if window]
             if len(times) < 4:
                 print(f"{subject.target} {case.name} cannot be repeated", flush=True)
                 continue
             once, other = [*times[0], *times[3]], [*times[1], *times[2]]
-            found, first, second = rules.ratio(once, other), median(once), median(other)
+            found, first, second = rules.speed_ratio(once, other), median(once), median(other)
             each = [first / median(window) for window in (times[1], times[2])]
             within = abs(first - second) <= (TINY_BY_US if first < TINY_US else SHARE * second)
             yield {
@@ -158,23 +158,27 @@ def _pairs(subject: TimingSubject) -> Iterator[dict[str, object]]:
                 "windows_us": [median(window) for window in times],
                 "ratio": found.value,
                 "within": within,
-                "claim": rules.claim(found, each, abs(first - second)).value,
+                "claim": rules.compare_speeds(found, each, abs(first - second)).value,
             }
 
 
-def _window(sitting: Sitting, recorded: RepeatableCall, drawn: Sequence[Problem], number: int) -> list[float]:
+def _window(
+    timing_session: TimingSession, recorded: RepeatableCall, drawn: Sequence[Problem], number: int
+) -> list[float]:
     """The times of one window, of several processes where the kernel is short; none where it went wrong."""
     times: list[list[float]] = []
     players = 1 + len(MORE[0])
     for place in range(players):
-        player = sitting.player(number * players + place, recorded)
-        found = sample(player, (TimedCall(call, _unseen) for call in cycle(drawn)), Manner(FEWER if place else SAME))
+        player = timing_session.replayer(number * players + place, recorded)
+        found = sample(
+            player, (TimedCall(call, _unseen) for call in cycle(drawn)), SamplingOptions(FEWER if place else SAME)
+        )
         if isinstance(found, Failure):
             return []
-        times.append([clocks.event_us for clocks in found.kept().queued])
+        times.append([clocks.event_us for clocks in found.drop_disturbed().queued])
         if median(times[0]) >= SHORT_US:
             break
-    return rules.balanced(times)
+    return rules.take_equally(times)
 
 
 def _row(record: Record, seconds: float) -> str:

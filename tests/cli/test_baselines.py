@@ -51,7 +51,7 @@ def torch(home: Path, monkeypatch: pytest.MonkeyPatch) -> Torch:
     gpu = Gpu(name="H200", driver="580", memory_mib=1, capability="9.0")
     for user in ("hardware", "cuda.machine"):
         monkeypatch.setattr(f"warpsmith.machines.{user}.gpus", lambda: (gpu,))
-    monkeypatch.setattr(bench, "usual_flush_us", lambda: 400.0)
+    monkeypatch.setattr(bench, "measure_flush_us", lambda: 400.0)
     monkeypatch.setattr(bench, "environment", lambda *_: Named())
     monkeypatch.setattr("warpsmith.evaluation.timing.BaselineProcess", fake.hosted)
     monkeypatch.setattr(timing, "_suite_host", lambda: fake)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from warpsmith.base import Home
-from warpsmith.evaluation.baselines import BaselineScope, measure_each, prepare, usual_flush_us, wanted
+from warpsmith.evaluation.baselines import BaselineScope, measure_each, measure_flush_us, prepare, wanted
 from warpsmith.evaluation.timing.baseline_process import LOAD_S, BaselineHost, BaselineProcess
 from warpsmith.machines.hardware.lease import Need, lease
 from warpsmith.records import MODES, Direction
@@ -30,7 +30,7 @@ def test_a_case_is_prepared_measured_and_left(tmp_path: Path, monkeypatch: pytes
     assert picks(tmp_path) == 0
 
     with lease(Need.ALONE):
-        flush_us = usual_flush_us()
+        flush_us = measure_flush_us()
     place = BaselineScope.here()
     with BaselineProcess("softmax") as host:
         host.release_memory(LOAD_S)  # it has loaded before anybody has the GPU alone
@@ -38,9 +38,9 @@ def test_a_case_is_prepared_measured_and_left(tmp_path: Path, monkeypatch: pytes
         def hosts(_target: str, _until: object) -> BaselineHost:
             return host
 
-        (row,) = measure_each([one], place, flush_us, usual_flush_us, hosts)
-        (again,) = measure_each([one], place, flush_us, usual_flush_us, hosts)
+        (row,) = measure_each([one], place, flush_us, measure_flush_us, hosts)
+        (again,) = measure_each([one], place, flush_us, measure_flush_us, hosts)
     assert row.baselines is not None, row.error
     assert {baseline.mode for baseline in row.baselines.modes} == set(MODES), dict(row.baselines.failed)
-    assert not row.baselines.drifted(flush_us)
+    assert not row.baselines.has_drifted(flush_us)
     assert again.left and again.baselines == row.baselines

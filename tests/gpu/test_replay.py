@@ -11,10 +11,10 @@ from warpsmith.base import median
 from warpsmith.evaluation import EvaluationConfig
 from warpsmith.evaluation.check.fault import look
 from warpsmith.evaluation.corpus import examine as tried, read_specimen
-from warpsmith.evaluation.timing.recording import Recordings, record_alone, room_of
-from warpsmith.evaluation.timing.sample import Calls, Manner, sample
-from warpsmith.evaluation.timing.sitting import Sitting
-from warpsmith.evaluation.timing.stop import StopRule
+from warpsmith.evaluation.timing.capture import CapturedCalls, capture_alone, replay_room
+from warpsmith.evaluation.timing.rules import StopRule
+from warpsmith.evaluation.timing.sample import Calls, SamplingOptions, sample
+from warpsmith.evaluation.timing.session import TimingSession
 from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.languages import language_of
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
@@ -54,11 +54,11 @@ def examined_calls(subject: TimingSubject, drawn: Iterator[tuple[Trial, Problem]
     return (subject.timed_call(trial, call, examined(subject, trial)) for trial, call in drawn)
 
 
-def recordings(subject: TimingSubject, cases: Sequence[Case]) -> Recordings:
+def recordings(subject: TimingSubject, cases: Sequence[Case]) -> CapturedCalls:
     """As an evaluation makes them: large ones one at a time, and what the references took is given back."""
-    runtime, room = Toolchain.find().runtime.parent, room_of(subject.outline(case) for case in cases)
+    runtime, room = Toolchain.find().runtime.parent, replay_room(subject.outline(case) for case in cases)
     with lease(Need.SHARED), much_memory() if CudaMachine.first().is_much(room.bytes) else nullcontext():
-        found = record_alone(subject, runtime, cases, partial(examined, subject), CALL_S)
+        found = capture_alone(subject, runtime, cases, partial(examined, subject), CALL_S)
         give_back()
     assert not isinstance(found, Failure), found
     return found
@@ -75,18 +75,18 @@ def test_a_published_kernel_is_repeated_right_and_as_fast(task: str, direction: 
         give_back()
 
 
-def compare_with_own_process(subject: TimingSubject, cases: Sequence[Case], recorded: Recordings) -> None:
-    runtime, room = Toolchain.find().runtime.parent, room_of(subject.outline(case) for case in cases)
+def compare_with_own_process(subject: TimingSubject, cases: Sequence[Case], recorded: CapturedCalls) -> None:
+    runtime, room = Toolchain.find().runtime.parent, replay_room(subject.outline(case) for case in cases)
     with (
-        Sitting(subject, runtime, recorded.arenas, CALL_S) as sitting,
+        TimingSession(subject, runtime, recorded.arenas, CALL_S) as timing_session,
         CudaSession(subject.artifact, subject.direction.value, runtime, room) as worker,
     ):
         for case in cases:
-            player = sitting.player(0, recorded.calls[case.name])
+            player = timing_session.replayer(0, recorded.calls[case.name])
             usual, others = (examined_calls(subject, drawn(case)) for drawn in (subject.calls, subject.others))
-            repeated = sample(player, usual, Manner(RULE), others)
+            repeated = sample(player, usual, SamplingOptions(RULE), others)
             assert not isinstance(repeated, Failure), f"{case.name}: {repeated.detail}"
-            own = sample(worker, usual, Manner(RULE))
+            own = sample(worker, usual, SamplingOptions(RULE))
             assert not isinstance(own, Failure), f"{case.name}: {own.detail}"
             times = [median(found.events_us(Mode.QUEUED)) for found in (repeated, own)]
             assert abs(times[0] - times[1]) <= max(0.03 * times[1], 1.0), f"{case.name}: {times}"
@@ -98,12 +98,12 @@ def test_large_inputs_take_as_long_as_usual_ones(task: str) -> None:
     subject = subject_of(ROOT / "kernels" / task / "forward.cu", task, Direction.FORWARD)
     cases = subject.task.group(Group.TIMING)
     recorded, runtime = recordings(subject, cases), Toolchain.find().runtime.parent
-    with lease(Need.ALONE), Sitting(subject, runtime, recorded.arenas, CALL_S) as sitting:
+    with lease(Need.ALONE), TimingSession(subject, runtime, recorded.arenas, CALL_S) as timing_session:
         for case in cases:
-            player, times = sitting.player(0, recorded.calls[case.name]), list[float]()
+            player, times = timing_session.replayer(0, recorded.calls[case.name]), list[float]()
             for is_usual in (True, False):
                 calls = (pair for pair in subject.calls(case) if (pair[0] == Trial(case=case)) is is_usual)
-                found = sample(player, examined_calls(subject, calls), Manner(RULE))
+                found = sample(player, examined_calls(subject, calls), SamplingOptions(RULE))
                 assert not isinstance(found, Failure), f"{case.name}: {found.detail}"
                 times.append(median(found.events_us(Mode.QUEUED)))
             assert abs(times[0] - times[1]) <= max(0.02 * times[0], 0.5), f"{case.name}: {times}"
@@ -126,8 +126,8 @@ def test_controls_can_be_repeated(path: Path) -> None:
     subject = subject_of(path, specimen.task, specimen.direction)
     case = subject.task.group(Group.TIMING)[0]
     recorded, runtime = recordings(subject, [case]), Toolchain.find().runtime.parent
-    with lease(Need.SHARED), Sitting(subject, runtime, recorded.arenas, CALL_S) as sitting:
-        manner = Manner(RULE)
+    with lease(Need.SHARED), TimingSession(subject, runtime, recorded.arenas, CALL_S) as timing_session:
+        options = SamplingOptions(RULE)
         usual, others = (examined_calls(subject, drawn(case)) for drawn in (subject.calls, subject.others))
-        found = sample(sitting.player(0, recorded.calls[case.name]), usual, manner, others)
+        found = sample(timing_session.replayer(0, recorded.calls[case.name]), usual, options, others)
         assert not isinstance(found, Failure), found.detail

@@ -5,14 +5,14 @@ import torch
 
 from warpsmith.evaluation.profile import known_ceilings
 from warpsmith.evaluation.timing.baseline_process import preload_torch
-from warpsmith.evaluation.timing.recording import Recordings, record_alone
-from warpsmith.evaluation.timing.rules import claim, ratio
-from warpsmith.evaluation.timing.sample import Examine, Manner, TimedCall
-from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.capture import CapturedCalls, capture_alone
+from warpsmith.evaluation.timing.empty_kernel import EmptyKernels
+from warpsmith.evaluation.timing.rules import compare_speeds, speed_ratio
+from warpsmith.evaluation.timing.sample import Examine, SamplingOptions, TimedCall
+from warpsmith.evaluation.timing.session import TimingSession
 from warpsmith.evaluation.timing.stage import CLAIM, Timer
 from warpsmith.evaluation.timing.subject import TimingSubject
-from warpsmith.evaluation.timing.window import Window, Windows
-from warpsmith.evaluation.timing.zeros import Zeros
+from warpsmith.evaluation.timing.window import Window, WindowSource
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.machines.cuda.session import CALL_S
 from warpsmith.machines.hardware import gpus
@@ -44,7 +44,7 @@ CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 4096}, dty
 def timer() -> Timer:
     toolchain = Toolchain.find()
     with lease(Need.ALONE):
-        return Timer(Zeros(toolchain, known_ceilings(gpus()[0], toolchain)), "test", torch.__version__)
+        return Timer(EmptyKernels(toolchain, known_ceilings(gpus()[0], toolchain)), "test", torch.__version__)
 
 
 def subject() -> TimingSubject:
@@ -67,9 +67,9 @@ def examine(_trial: Trial) -> Examine:
     return close
 
 
-def recordings(timer: Timer, one: TimingSubject) -> Recordings:
+def recordings(timer: Timer, one: TimingSubject) -> CapturedCalls:
     with lease(Need.SHARED):
-        found = record_alone(one, timer.zeros.toolchain.runtime.parent, [CASE], examine, CALL_S)
+        found = capture_alone(one, timer.empty_kernels.toolchain.runtime.parent, [CASE], examine, CALL_S)
     assert not isinstance(found, Failure), found
     return found
 
@@ -79,8 +79,11 @@ def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
     recorded = recordings(timer, one)
     assert wait_for_torch is not None
     wait_for_torch()
-    with lease(Need.ALONE), Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, CALL_S) as sitting:
-        result = timer.stage(sitting, one, [CASE], examine, recorded)
+    with (
+        lease(Need.ALONE),
+        TimingSession(one, timer.empty_kernels.toolchain.runtime.parent, recorded.arenas, CALL_S) as timing_session,
+    ):
+        result = timer.time_cases(timing_session, one, [CASE], examine, recorded)
     assert result.verdict is Verdict.PASS, result.detail
     assert isinstance(result.facts, TimingFacts)
     found = result.facts.cases[0]
@@ -93,13 +96,18 @@ def test_a_seed_is_timed_against_every_mode_of_torch(timer: Timer) -> None:
 def test_a_kernel_against_itself_is_never_faster(timer: Timer) -> None:
     one = subject()
     recorded = recordings(timer, one)
-    with lease(Need.ALONE), Sitting(one, timer.zeros.toolchain.runtime.parent, recorded.arenas, CALL_S) as sitting:
+    with (
+        lease(Need.ALONE),
+        TimingSession(one, timer.empty_kernels.toolchain.runtime.parent, recorded.arenas, CALL_S) as timing_session,
+    ):
         calls = (TimedCall(call, close) for _, call in one.calls(CASE))
-        making = Windows(sitting, timer.zeros, calls, Manner(CLAIM), recorded.calls[CASE.name])
-        first, second = (making.window(number, one.outline(CASE)) for number in range(2))
+        making = WindowSource(
+            timing_session, timer.empty_kernels, calls, SamplingOptions(CLAIM), recorded.calls[CASE.name]
+        )
+        first, second = (making.measure(number, one.outline(CASE)) for number in range(2))
     assert isinstance(first, Window) and isinstance(second, Window)
-    assert first.agrees and second.agrees
+    assert first.is_sound and second.is_sound
     assert abs(first.us / second.us - 1) < 0.02
     times = [window.kept.events_us(Mode.QUEUED) for window in (first, second)]
-    assert claim(ratio(times[0], times[1]), [first.us / second.us]) is not SpeedComparison.FASTER
-    assert claim(ratio(times[1], times[0]), [second.us / first.us]) is not SpeedComparison.FASTER
+    assert compare_speeds(speed_ratio(times[0], times[1]), [first.us / second.us]) is not SpeedComparison.FASTER
+    assert compare_speeds(speed_ratio(times[1], times[0]), [second.us / first.us]) is not SpeedComparison.FASTER

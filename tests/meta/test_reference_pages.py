@@ -12,7 +12,7 @@ from warpsmith.cli._verdict import EXIT
 from warpsmith.evaluation.stages import STAGES
 from warpsmith.evaluation.stages.cuda import MOST_COUNTED
 from warpsmith.evaluation.timing import rules, stage
-from warpsmith.evaluation.timing.stop import STOP_CONFIDENCE
+from warpsmith.evaluation.timing.rules import STOP_CONFIDENCE
 from warpsmith.machines.cuda.flush import FLUSH_BYTES
 from warpsmith.records import FASTER_ABOVE, Reason, Verdict
 from warpsmith.search import state

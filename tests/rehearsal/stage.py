@@ -22,9 +22,9 @@ from torch import Tensor
 
 from warpsmith.base import Home
 from warpsmith.evaluation import EvaluationConfig, profile
-from warpsmith.evaluation.timing import recording, rules, sample, sitting, stage as timing_stage
+from warpsmith.evaluation.timing import capture, rules, sample, session as timing_session, stage as timing_stage
 from warpsmith.evaluation.timing.baseline_server import TorchReply, TorchRequest
-from warpsmith.evaluation.timing.stop import StopRule
+from warpsmith.evaluation.timing.rules import StopRule
 from warpsmith.isolation import Child, ProcessLimits
 from warpsmith.machines.cuda import flush, room as cuda_room, session as cuda_session
 from warpsmith.machines.cuda.machine import CudaMachine
@@ -152,7 +152,7 @@ def rehearsed(patch: pytest.MonkeyPatch, data: Path) -> Iterator[None]:
 def _lend_memory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cuda_room, "Arena", Lent)
     patch.setattr(cuda_room, "SCRATCH", FEW_BYTES)
-    for module in (cuda_room, cuda_session, recording):
+    for module in (cuda_room, cuda_session, capture):
         patch.setattr(module, "TAIL", FEW_BYTES)
     small = torch.zeros(FEW_BYTES // 4, dtype=torch.int32)
     patch.setattr(flush, "_scratch", lambda: small)
@@ -160,7 +160,7 @@ def _lend_memory(patch: pytest.MonkeyPatch) -> None:
 
 def _without_clocks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(profile, "known_ceilings", lambda *_where: CEILINGS)
-    patch.setattr(sitting, "open_baseline_host", lambda *_which: Torch())
+    patch.setattr(timing_session, "open_baseline_host", lambda *_which: Torch())
     patch.setattr("warpsmith.evaluation.timing.preload_torch", lambda *_which: None)
     patch.setattr(timing_stage, "SEARCH", RULE)
     patch.setattr(sample, "undisturbed", lambda flushes_us: [True] * len(flushes_us))

@@ -27,7 +27,7 @@ def command(
     as_json: Json = False,
 ) -> int:
     """Measure torch's modes for later evaluations; called again it goes on. Exit code 3 where a case has no time."""
-    from warpsmith.evaluation import BaselineScope, measure_each, usual_flush_us, wanted
+    from warpsmith.evaluation import BaselineScope, measure_each, measure_flush_us, wanted
     from warpsmith.machines.hardware import Need, gpus
     from warpsmith.machines.hardware.lease import lease
 
@@ -36,11 +36,11 @@ def command(
         raise MachineError("Baselines are torch's times on a GPU; this machine has none that this process may use.")
     place = BaselineScope.here(modes)
     with lease(Need.ALONE):
-        flush_us = usual_flush_us()
+        flush_us = measure_flush_us()
     kept = {one.name for one in every if not again and place.whole(one, flush_us)}
     _prepare([one for one in every if one.name not in kept], modes, jobs, as_json)
     rows = []
-    for row in measure_each(every, place, None if again else flush_us, usual_flush_us):
+    for row in measure_each(every, place, None if again else flush_us, measure_flush_us):
         rows.append(row)
         if not as_json:
             console().print(line(row))

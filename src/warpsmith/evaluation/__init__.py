@@ -11,9 +11,9 @@ if TYPE_CHECKING:
         Prepared,
         Wanted,
         measure_each,
+        measure_flush_us,
         preparable,
         prepare,
-        usual_flush_us,
         wanted,
     )
     from warpsmith.evaluation.batch import Ahead, BadLine, BatchLine, Results, read_requests, run_batch

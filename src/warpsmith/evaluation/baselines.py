@@ -16,13 +16,13 @@ from warpsmith.evaluation.timing import (
     Baselines,
     LongLivedHost,
     ResidentHost,
-    asked,
-    believed,
-    completed,
-    keep,
+    baseline_path,
+    baseline_request,
+    load_baselines,
+    measure_missing_modes,
     open_baseline_host,
-    running,
-    store,
+    require_any_mode,
+    store_baselines,
 )
 from warpsmith.machines.cuda import CudaMachine
 from warpsmith.machines.hardware import Need
@@ -70,16 +70,16 @@ class BaselineScope:
 
     def path(self, one: Wanted) -> Path:
         """Where an evaluation looks for them."""
-        return store(self.hardware, self.torch_version, one.task, one.direction, one.case)
+        return baseline_path(self.hardware, self.torch_version, one.task, one.direction, one.case)
 
     def kept(self, one: Wanted, flush_us: float) -> Baselines | None:
         """What an evaluation would find and believe now, of whichever modes."""
-        return believed(self.path(one), flush_us)
+        return load_baselines(self.path(one), flush_us)
 
     def whole(self, one: Wanted, flush_us: float) -> bool:
         """Whether it would find every mode."""
         found = self.kept(one, flush_us)
-        return found is not None and not found.lacking(self.modes)
+        return found is not None and not found.missing_modes(self.modes)
 
 
 @dataclass(frozen=True)
@@ -185,12 +185,12 @@ def _released() -> Iterator[ExitStack]:
             until.close()
 
 
-def usual_flush_us() -> float:
+def measure_flush_us() -> float:
     """The judge's own flush now, as a timed candidate's record has it."""
-    from warpsmith.evaluation.timing import usual_us
+    from warpsmith.evaluation.timing import typical_flush_us
     from warpsmith.machines.cuda.flush import flush
 
-    return usual_us([flush() for _ in range(FLUSHES)])
+    return typical_flush_us([flush() for _ in range(FLUSHES)])
 
 
 def _intensity(task: Task, direction: Direction, case: Case) -> float:
@@ -212,7 +212,7 @@ def _work(
 
 
 def _prepared(one: Wanted, host: BaselineHost, modes: Sequence[str]) -> Prepared:
-    request = asked(one.target, one.task, one.direction, one.case).model_copy(update={"samples": 0})
+    request = baseline_request(one.target, one.task, one.direction, one.case).model_copy(update={"samples": 0})
     failed: dict[str, str] = {}
     with lease(Need.SHARED):
         begin = time.monotonic()
@@ -229,16 +229,16 @@ def _prepared(one: Wanted, host: BaselineHost, modes: Sequence[str]) -> Prepared
 def _measured(
     one: Wanted, place: BaselineScope, host: BaselineHost, kept: Baselines | None, flush_us: Callable[[], float]
 ) -> BaselineRow:
-    request = asked(one.target, one.task, one.direction, one.case)
+    request = baseline_request(one.target, one.task, one.direction, one.case)
     try:
-        if kept and not kept.lacking(place.modes):
-            return _row(one, running(kept.only(place.modes), request))
+        if kept and not kept.missing_modes(place.modes):
+            return _row(one, require_any_mode(kept.restricted_to(place.modes), request))
         with lease(Need.ALONE):
-            found = completed(host, request, kept, place.modes, flush_us())
+            found = measure_missing_modes(host, request, kept, place.modes, flush_us())
     except HarnessError as fault:  # the next case has its own chance
         return _row(one, error=str(fault))
-    keep(place.path(one), found)
-    return _row(one, found.only(place.modes), left=False)
+    store_baselines(place.path(one), found)
+    return _row(one, found.restricted_to(place.modes), left=False)
 
 
 def _row(one: Wanted, baselines: Baselines | None = None, left: bool = True, error: str = "") -> BaselineRow:

@@ -31,8 +31,8 @@ from warpsmith.evaluation.stages.cuda import (
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, Products, Stage, StageOutcome
 from warpsmith.evaluation.stages.virtual import plan_calls, preview_virtually
 from warpsmith.evaluation.timing.baselines import Baseline, Baselines
-from warpsmith.evaluation.timing.recording import Recordings
-from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.capture import CapturedCalls
+from warpsmith.evaluation.timing.session import TimingSession
 from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.machines.cuda.machine import LIMITS, CudaMachine
 from warpsmith.machines.cuda.player import Player
@@ -72,7 +72,7 @@ DRAWN = Heldout.model_fields["count"].default  # held-out shapes, one of each ki
 CANDIDATE = Candidate(task="softmax", direction=Direction.FORWARD, source="x")
 CASE = TASK.group(Group.SMOKE)[0]
 RECORDED = RepeatableCall(CapturedOperations("", (1, 2, 3), b""), (), (), ())
-RECORDINGS = Recordings(Room(1, 2, 1), {"c": RECORDED})
+RECORDINGS = CapturedCalls(Room(1, 2, 1), {"c": RECORDED})
 
 
 ARTIFACT = Artifact(Path("x.so"))
@@ -151,26 +151,38 @@ class Timed:
     """A timer that remembers what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[TimingSubject, Sequence[Case], Recordings]] = []
+        self.asked: list[tuple[TimingSubject, Sequence[Case], CapturedCalls]] = []
 
-    def stage(
-        self, sitting: "Sat", subject: TimingSubject, cases: Sequence[Case], _examine: object, recorded: Recordings
+    def time_cases(
+        self,
+        session: "Sat",
+        subject: TimingSubject,
+        cases: Sequence[Case],
+        _examine: object,
+        recorded: CapturedCalls,
     ) -> StageResult:
-        assert not sitting.is_closed
+        assert not session.is_closed
         self.asked.append((subject, cases, recorded))
-        self.sat = sitting
+        self.sat = session
         return StageResult(stage="timing", verdict=Verdict.PASS)
 
 
-class Sat(Sitting):
+class Sat(TimingSession):
     """Which players were begun, and whether it is over."""
 
-    def __init__(self, subject: TimingSubject, runtime: Path, arenas: Room, call_s: float) -> None:
-        super().__init__(subject, runtime, arenas, call_s)
+    def __init__(
+        self,
+        subject: TimingSubject,
+        runtime: Path,
+        arenas: Room,
+        call_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(subject, runtime, arenas, call_s, clock)
         self.begun: list[int] = []
         self.is_closed = False
 
-    def player(self, number: int, recorded: RepeatableCall) -> Player:
+    def replayer(self, number: int, recorded: RepeatableCall) -> Player:
         self.begun.append(number)
         return cast(Player, None)
 
@@ -186,10 +198,10 @@ def test_captured_calls_are_timed_in_the_processes_that_were_started_unless_thos
     capture = captured(one).capture
     assert capture is not None
     monkeypatch.setattr("warpsmith.evaluation.stages.cuda.timer_for", lambda *_given: timer)
-    monkeypatch.setattr("warpsmith.evaluation.timing.Sitting", Sat)
-    early = Sat(capture.subject, Path(), RECORDINGS.arenas, 1.0) if begun else None
-    now = time.monotonic()
-    monkeypatch.setattr("warpsmith.evaluation.timing.sitting.time.monotonic", lambda: now + waited_s)
+    monkeypatch.setattr("warpsmith.evaluation.timing.TimingSession", Sat)
+    now_s = [0.0]
+    early = Sat(capture.subject, Path(), RECORDINGS.arenas, 1.0, lambda: now_s[0]) if begun else None
+    now_s[0] = waited_s
     outcome = time_replays(one, capture, BegunReplays(early) if early else None, None)
     assert outcome.result.verdict is Verdict.PASS
     assert timer.asked == [(capture.subject, list(TASK.group(Group.TIMING)), RECORDINGS)]
@@ -204,7 +216,7 @@ def test_a_stage_that_stands_before_one_whose_product_it_needs_is_a_fault_of_our
 
 @pytest.fixture
 def a_gpu(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
-    monkeypatch.setattr("warpsmith.evaluation.timing.Sitting", Sat)
+    monkeypatch.setattr("warpsmith.evaluation.timing.TimingSession", Sat)
     monkeypatch.setattr("warpsmith.evaluation.timing.preload_torch", lambda _target: None)
 
 
@@ -270,7 +282,7 @@ def test_what_was_checked_is_recorded_in_the_same_process(
     rooms = {True: len(TASK.group(Group.SMOKE)), False: len(said) - 1}  # one a case, up to the first that is wrong
     assert [room.slots for room in session.rooms] == [4] + [1] * rooms[recorded]
     begun = begun_by(outcomes[-1])
-    players = begun.sitting.begun if begun and isinstance(begun.sitting, Sat) else []
+    players = begun.timing_session.begun if begun and isinstance(begun.timing_session, Sat) else []
     assert players == ([0] if recorded and not until else []), "where calls will be timed, a process is started"
 
 
@@ -295,7 +307,9 @@ def test_torch_is_loaded_while_a_kernel_is_checked_where_it_will_be_asked(
     begun: list[str] = []
     session, modes = Repeatable(softmax(3)), tuple(Baseline(mode=mode, idle_us=(9,), queued_us=(8,)) for mode in kept)
     monkeypatch.setattr("warpsmith.evaluation.timing.preload_torch", begun.append)
-    monkeypatch.setattr("warpsmith.evaluation.timing.load", lambda _path: Baselines(modes=modes) if modes else None)
+    monkeypatch.setattr(
+        "warpsmith.evaluation.timing.read_baselines", lambda _path: Baselines(modes=modes) if modes else None
+    )
     check_on_gpu(evaluation(HostMachine(fake=session), cases=(Group.SMOKE,), tier=tier, until=until), ARTIFACT, None)
     assert begun == (["softmax"] if is_loaded else [])
 
@@ -330,9 +344,9 @@ def test_a_check_that_takes_much_memory_is_one_at_a_time(
     ],
 )
 def test_what_cannot_be_repeated_is_in_quarantine(
-    found: Recordings | Failure, verdict: Verdict, reason: Reason | None, monkeypatch: pytest.MonkeyPatch
+    found: CapturedCalls | Failure, verdict: Verdict, reason: Reason | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warpsmith.evaluation.timing.record_calls", lambda *_given: found)
+    monkeypatch.setattr("warpsmith.evaluation.timing.capture_calls", lambda *_given: found)
     one = evaluation(HostMachine(has_room=False))
     attempt = _capture(one, cast(CudaSession, None), _subject(one, ARTIFACT, 1), [CASE])
     result = take_capture(one, attempt).result
@@ -348,15 +362,15 @@ def test_a_player_that_cannot_begin_early_is_left_to_whoever_times(
 ) -> None:
     sat: list[Sat] = []
 
-    def failing(sitting: Sat, _number: int, _recorded: RepeatableCall) -> Player:
-        sat.append(sitting)
+    def failing(timing_session: Sat, _number: int, _recorded: RepeatableCall) -> Player:
+        sat.append(timing_session)
         raise error
 
-    monkeypatch.setattr(Sat, "player", failing)
+    monkeypatch.setattr(Sat, "replayer", failing)
     one = evaluation()
     outcome = take_capture(one, captured(one))
     assert outcome.result.verdict is Verdict.PASS
-    assert begun_by(outcome) is None and [sitting.is_closed for sitting in sat] == [True]
+    assert begun_by(outcome) is None and [timing_session.is_closed for timing_session in sat] == [True]
 
 
 @pytest.mark.usefixtures("a_gpu")

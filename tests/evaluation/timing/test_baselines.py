@@ -11,11 +11,19 @@ import pytest
 from warpsmith.base import HarnessError
 from warpsmith.evaluation.timing.baseline_process import baseline_policy
 from warpsmith.evaluation.timing.baseline_server import TorchReply, TorchRequest
-from warpsmith.evaluation.timing.baselines import Baseline, Baselines, asked, keep, load, measure_again, store
-from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.baselines import (
+    Baseline,
+    Baselines,
+    baseline_path,
+    baseline_request,
+    read_baselines,
+    remeasure_near_best,
+    store_baselines,
+)
+from warpsmith.evaluation.timing.empty_kernel import EmptyKernels
+from warpsmith.evaluation.timing.session import TimingSession
 from warpsmith.evaluation.timing.stage import Tier, Timer
 from warpsmith.evaluation.timing.subject import TimingSubject
-from warpsmith.evaluation.timing.zeros import Zeros
 from warpsmith.machines.hardware import Gpu
 from warpsmith.records import MODES, Case, Direction, Dtype, Group, Language
 from warpsmith.tasks.host import open_task
@@ -48,13 +56,13 @@ class Torch:
 
 
 def question() -> TorchRequest:
-    return asked("softmax", open_task("softmax").describe(), Direction.FORWARD, CASE)
+    return baseline_request("softmax", open_task("softmax").describe(), Direction.FORWARD, CASE)
 
 
 def test_a_task_of_a_path_is_asked_for_by_a_path_that_is_the_same_everywhere(work_folder: Path) -> None:
     """Torch's process works in a folder of its own."""
     copytree(suite_folder("softmax"), work_folder / "mine")
-    found = asked("./mine", open_task("./mine").describe(), Direction.FORWARD, CASE)
+    found = baseline_request("./mine", open_task("./mine").describe(), Direction.FORWARD, CASE)
     assert found.target == str(work_folder / "mine")
     assert question().target == "softmax"
 
@@ -65,7 +73,7 @@ def test_what_is_kept_is_of_one_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     for driver in ("570.1", "580.2"):
         here = (Gpu("H200", driver, 141 << 10, "9.0"),)
         monkeypatch.setattr("warpsmith.evaluation.timing.baselines.gpus", lambda here=here: here)
-        paths.add(store("cuda:H200", "2", open_task("softmax").describe(), Direction.FORWARD, CASE))
+        paths.add(baseline_path("cuda:H200", "2", open_task("softmax").describe(), Direction.FORWARD, CASE))
     assert len(paths) == 2
 
 
@@ -73,14 +81,14 @@ def test_what_is_kept_is_of_one_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_damaged_file_is_as_good_as_none(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "b.json"
     path.write_bytes(content)
-    assert load(path) is None
-    keep(path, baselines(THEN))
-    assert load(path) == baselines(THEN)
+    assert read_baselines(path) is None
+    store_baselines(path, baselines(THEN))
+    assert read_baselines(path) == baselines(THEN)
 
 
 def test_only_what_came_near_the_best_is_measured_again() -> None:
     torch = Torch({"compile": 10.2, "max-autotune": 10.1, "compile-graph": 11.0})
-    found = measure_again(torch, question(), baselines(THEN))
+    found = remeasure_near_best(torch, question(), baselines(THEN))
     assert torch.asked == {"compile": 2, "max-autotune": 2, "compile-graph": 2}
     assert found.best.mode == "max-autotune"
     assert found.best.queued_us == (10.1, 10.1)
@@ -95,7 +103,7 @@ def test_only_what_came_near_the_best_is_measured_again() -> None:
 def test_when_another_mode_is_the_best_after_all_every_mode_is_measured() -> None:
     now = dict.fromkeys(THEN, 28.0) | {"eager-graph": 27.0}
     torch = Torch(now)
-    found = measure_again(torch, question(), baselines(THEN))
+    found = remeasure_near_best(torch, question(), baselines(THEN))
     assert (found.best.mode, found.kept, found.notes()) == ("eager-graph", (), ())
     assert set(torch.asked) == set(MODES)
     assert len(found.best.queued_us) == 2
@@ -103,22 +111,24 @@ def test_when_another_mode_is_the_best_after_all_every_mode_is_measured() -> Non
 
 def test_a_mode_that_failed_then_has_another_chance() -> None:
     torch = Torch({"compile": 10.0, "max-autotune": 8.0})
-    found = measure_again(torch, question(), baselines({"compile": 10.0, "eager": 30.0}, failed=("max-autotune",)))
+    found = remeasure_near_best(
+        torch, question(), baselines({"compile": 10.0, "eager": 30.0}, failed=("max-autotune",))
+    )
     assert (found.best.mode, found.kept, dict(found.failed)) == ("max-autotune", ("eager",), {})
 
 
 def test_modes_that_fail_now_leave_no_time_of_then_as_the_best() -> None:
     torch = Torch({"eager": 31.0})
-    found = measure_again(torch, question(), baselines({"compile": 10.0, "eager": 30.0}))
+    found = remeasure_near_best(torch, question(), baselines({"compile": 10.0, "eager": 30.0}))
     assert (found.best.mode, found.best.us, found.kept) == ("eager", 31.0, ())
     assert found.notes() == ("torch's compile gave no time: no memory",)
     with pytest.raises(HarnessError, match="No mode of torch runs softmax"):
-        measure_again(Torch({}), question(), baselines(THEN))
+        remeasure_near_best(Torch({}), question(), baselines(THEN))
 
 
 @dataclass
 class Beside:
-    """Of a sitting, the baselines."""
+    """Of a timing_session, the baselines."""
 
     torch: Torch
 
@@ -128,8 +138,8 @@ def timed(tier: Tier, torch: Torch, flush_us: float) -> Baselines:
     subject = TimingSubject(
         opened, "softmax", opened.describe(), Direction.FORWARD, Path("x.so"), language=Language.TORCH, launches=1
     )
-    timer = Timer(cast(Zeros, None), "H200", "2.11", tier)
-    return timer._baselines(subject, CASE, cast(Sitting, Beside(torch)), flush_us)
+    timer = Timer(cast(EmptyKernels, None), "H200", "2.11", tier)
+    return timer._find_baselines(subject, CASE, cast(TimingSession, Beside(torch)), flush_us)
 
 
 @pytest.mark.parametrize(
@@ -150,41 +160,41 @@ def test_kept_baselines_save_what_they_can(
     flush_us: float,
     calls: dict[str, int],
 ) -> None:
-    path = store("H200", "2.11", open_task("softmax").describe(), Direction.FORWARD, CASE)
+    path = baseline_path("H200", "2.11", open_task("softmax").describe(), Direction.FORWARD, CASE)
     if kept:
-        keep(path, baselines(THEN))
+        store_baselines(path, baselines(THEN))
     torch = Torch(THEN)
     found = timed(tier, torch, flush_us)
     assert torch.asked == calls
     assert {one.mode for one in found.modes} == set(MODES)
-    after = load(path)
+    after = read_baselines(path)
     assert after is not None and after.kept == ()  # what is kept was measured in one go
     assert after.flush_us == (400.0 if flush_us == 400.0 else 440.0)
 
 
 @pytest.mark.usefixtures("home")
 def test_only_the_modes_that_nobody_tried_are_measured() -> None:
-    path = store("H200", "2.11", open_task("softmax").describe(), Direction.FORWARD, CASE)
-    keep(path, baselines({"eager": 30.0}, failed=("max-autotune",)))
+    path = baseline_path("H200", "2.11", open_task("softmax").describe(), Direction.FORWARD, CASE)
+    store_baselines(path, baselines({"eager": 30.0}, failed=("max-autotune",)))
     torch = Torch(THEN)
     found = timed("search", torch, 404.0)
     assert torch.asked == {"compile": 1, "eager-graph": 1, "compile-graph": 1}
     assert {one.mode for one in found.modes} == set(MODES) - {"max-autotune"}
     assert set(found.failed) == {"max-autotune"}
-    after = load(path)
+    after = read_baselines(path)
     assert after is not None and (after.flush_us, after.kept) == (400.0, ())
 
 
 def test_a_mode_that_had_no_memory_left_is_tried_again() -> None:
     failed = {"eager": "CUDA out of memory. Tried to allocate 2 GiB.", "compile": "no such operator"}
     kept = Baselines(modes=(), failed=failed)
-    assert kept.lacking(("eager", "compile")) == ("eager",)
+    assert kept.missing_modes(("eager", "compile")) == ("eager",)
 
 
 def test_of_the_kept_modes_only_those_count_that_were_asked_for() -> None:
-    few = baselines(THEN, failed=("max-autotune",)).only(("eager", "eager-graph"))
+    few = baselines(THEN, failed=("max-autotune",)).restricted_to(("eager", "eager-graph"))
     assert ({one.mode for one in few.modes}, dict(few.failed)) == ({"eager", "eager-graph"}, {})
-    assert few.lacking(("eager", "compile")) == ("compile",)
+    assert few.missing_modes(("eager", "compile")) == ("compile",)
 
 
 def test_the_compilers_of_a_baseline_process_can_be_few() -> None:

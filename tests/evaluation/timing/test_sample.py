@@ -10,22 +10,21 @@ import torch
 from tests.evaluation.timing.faking import FakeSession, X
 
 from warpsmith.base import median
-from warpsmith.evaluation.timing.rules import LEAST_OF_KIND, slowest_kind, too_few
+from warpsmith.evaluation.timing.rules import LEAST_OF_KIND, StopRule, check_sample_counts, find_slowest_kind
 from warpsmith.evaluation.timing.sample import (
     LEAST_TURNS,
     MOST_TURNS,
     PATIENCE,
     WARM_CALLS,
     Calls,
+    EmptyKernelTimes,
     Examine,
-    Manner,
-    Null,
     Samples,
+    SamplingOptions,
     TimedCall,
     sample,
 )
 from warpsmith.evaluation.timing.stage import CLAIM, FEWER, SEARCH
-from warpsmith.evaluation.timing.stop import StopRule
 from warpsmith.evaluation.timing.window import Window
 from warpsmith.machines.worker.session import Clocks, Mode, Shown
 from warpsmith.records import Failure, Reason
@@ -33,8 +32,8 @@ from warpsmith.tasks.inputs.values import Values, tensors
 from warpsmith.tasks.reference.program import Problem
 
 RULE = StopRule(width=0.0, least=4, most=4, seconds=9)
-MANNER = Manner(RULE)
-NULL = Null(queued_us=3.0, idle_us=10.0, beside_us=30.0)
+MANNER = SamplingOptions(RULE)
+NULL = EmptyKernelTimes(queued_us=3.0, idle_us=10.0, beside_us=30.0)
 
 
 def clocks(event_us: float = 10.0, flush_us: float = 400.0) -> Clocks:
@@ -81,7 +80,7 @@ def careful(kinds: Sequence[str], slow: Sequence[str], draw: random.Random, rule
         event_us = 4.6 if kinds[int(x[0])] in slow else 4.0
         return clocks(event_us * draw.gauss(1.0, 0.005))
 
-    found = sample(FakeSession(clocked), calls(), Manner(rule, kinds=tuple(kinds)))
+    found = sample(FakeSession(clocked), calls(), SamplingOptions(rule, kinds=tuple(kinds)))
     assert isinstance(found, Samples)
     return Window(found, NULL, kinds=tuple(kinds))
 
@@ -94,8 +93,8 @@ def test_a_kernel_that_is_careful_for_one_kind_of_large_input_never_keeps_its_fa
         slow = [large[trial % len(large)]]
         window = careful(kinds, slow, draw)
         assert window.us > 4.5, f"{trial}: {window.queued_us}"
-        assert slowest_kind(window.queued_us) == slow[0]
-        assert too_few({one: len(times) for one, times in window.queued_us.items()}) is None
+        assert find_slowest_kind(window.queued_us) == slow[0]
+        assert check_sample_counts({one: len(times) for one, times in window.queued_us.items()}) is None
 
 
 @pytest.mark.parametrize("kinds", [("usual", "raised"), ("usual", "huge", "near_overflow", "peaked")])
@@ -133,13 +132,13 @@ def test_a_wrong_output_of_a_timed_call_ends_it() -> None:
 def test_disturbed_calls_are_left_out() -> None:
     usual, odd = clocks(), clocks(flush_us=900.0)
     samples = Samples([usual, odd, clocks()], [clocks(), clocks()])
-    kept = samples.kept()
+    kept = samples.drop_disturbed()
     assert (len(kept.idle), len(kept.queued)) == (2, 2)
     assert odd not in kept.idle
 
 
 def test_windows_join() -> None:
-    both = Samples.all([Samples([clocks(1.0)], [clocks(2.0)]), Samples([clocks(3.0)], [])])
+    both = Samples.merge([Samples([clocks(1.0)], [clocks(2.0)]), Samples([clocks(3.0)], [])])
     assert both.events_us(Mode.IDLE) == [1.0, 3.0]
     assert both.events_us(Mode.QUEUED) == [2.0]
 
@@ -147,45 +146,45 @@ def test_windows_join() -> None:
 def test_a_call_is_confirmed_when_the_judge_waited_no_longer_than_it_explains() -> None:
     honest, delayed, forged = clocks(10.0), Clocks(10.0, 2.0, 70.0, 400.0), clocks(4.0)
     samples = Samples([honest, delayed, forged], [])
-    assert samples.confirmed(null_beside_us=9.0) == [honest]
+    assert samples.find_confirmed(empty_beside_us=9.0) == [honest]
     assert samples.beside_us(0.0) == 30.0
 
 
 def test_a_machine_that_delays_some_calls_is_given_more() -> None:
     late = Clocks(10.0, 2.0, 90.0, 400.0)
     session = FakeSession([late] * 3 + [clocks()] * 9, clocks())
-    found = sample(session, endless(), Manner(RULE, null=NULL))
+    found = sample(session, endless(), SamplingOptions(RULE, empty=NULL))
     assert isinstance(found, Samples)
-    assert len(found.confirmed(30.0)) >= 3
+    assert len(found.find_confirmed(30.0)) >= 3
     assert found.count > 2 * RULE.most
 
 
 def test_a_call_that_was_disturbed_confirms_nothing() -> None:
     session = FakeSession([clocks()] * 2 + [clocks(flush_us=900.0)] * 2 + [clocks()], clocks())
-    found = sample(session, endless(), Manner(RULE, null=NULL))
+    found = sample(session, endless(), SamplingOptions(RULE, empty=NULL))
     assert isinstance(found, Samples)
-    assert len(found.kept().confirmed(NULL.beside_us)) == 3
+    assert len(found.drop_disturbed().find_confirmed(NULL.beside_us)) == 3
     assert len(found.idle) == 5
 
 
 def test_where_every_call_of_a_mode_was_disturbed_they_are_all_there_is() -> None:
     odd, usual = clocks(flush_us=900.0), clocks()
-    kept = Samples([odd], [usual, usual, usual, odd]).kept()
+    kept = Samples([odd], [usual, usual, usual, odd]).drop_disturbed()
     assert (kept.idle, kept.queued) == ([odd], [usual, usual, usual])
 
 
 def test_a_candidate_that_no_clock_confirms_is_given_up() -> None:
-    found = sample(FakeSession([Clocks(10.0, 2.0, 90.0, 400.0)]), endless(), Manner(RULE, null=NULL))
+    found = sample(FakeSession([Clocks(10.0, 2.0, 90.0, 400.0)]), endless(), SamplingOptions(RULE, empty=NULL))
     assert isinstance(found, Samples)
     assert found.count == MOST_TURNS * RULE.most
-    assert found.confirmed(30.0) == []
+    assert found.find_confirmed(30.0) == []
 
 
 @pytest.mark.parametrize(("seconds", "calls"), [(4.0, PATIENCE * 4 - WARM_CALLS - 1), (0.1, LEAST_TURNS * 4)])
 def test_patience_with_a_slow_candidate_ends(seconds: float, calls: int) -> None:
     a_second_a_call = count(step=1.0).__next__
-    manner = Manner(StopRule(width=0.0, least=4, most=40, seconds=seconds), null=NULL)
-    found = sample(FakeSession([Clocks(10.0, 2.0, 90.0, 400.0)]), endless(), manner, clock=a_second_a_call)
+    options = SamplingOptions(StopRule(width=0.0, least=4, most=40, seconds=seconds), empty=NULL)
+    found = sample(FakeSession([Clocks(10.0, 2.0, 90.0, 400.0)]), endless(), options, clock=a_second_a_call)
     assert isinstance(found, Samples)
     assert found.count == calls
 
@@ -193,21 +192,21 @@ def test_patience_with_a_slow_candidate_ends(seconds: float, calls: int) -> None
 def test_a_call_that_hides_nothing_is_given_as_many_calls_as_it_takes_to_show_that() -> None:
     slow, soon = Clocks(90.0, 9.0, 120.0, 400.0), Clocks(70.0, 9.0, 100.0, 400.0)
     session = FakeSession([slow] * 4 + [soon] * 9, clocks(40.0))
-    found = sample(session, endless(), Manner(RULE, null=NULL))
+    found = sample(session, endless(), SamplingOptions(RULE, empty=NULL))
     assert isinstance(found, Samples)
-    assert found.soonest_us(NULL) == 70.0
+    assert found.fastest_idle_us(NULL) == 70.0
     assert 2 * RULE.most < found.count < MOST_TURNS * RULE.most
 
 
 def test_a_call_that_hides_work_is_given_up() -> None:
     session = FakeSession([Clocks(90.0, 9.0, 120.0, 400.0)], clocks(40.0))
-    found = sample(session, endless(), Manner(RULE, null=NULL))
+    found = sample(session, endless(), SamplingOptions(RULE, empty=NULL))
     assert isinstance(found, Samples)
     assert found.count == MOST_TURNS * RULE.most
-    assert found.soonest_us(NULL) == 90.0
+    assert found.fastest_idle_us(NULL) == 90.0
 
 
 def test_warm_calls_do_not_flush() -> None:
     session = FakeSession([clocks()])
-    sample(session, endless(), Manner(RULE, cold=False))
+    sample(session, endless(), SamplingOptions(RULE, cold=False))
     assert set(session.colds) == {False}

@@ -14,17 +14,16 @@ from tests.evaluation.timing.faking import FakeSession
 
 from warpsmith.base import HarnessError
 from warpsmith.evaluation.timing.baseline_server import TorchReply, TorchRequest
-from warpsmith.evaluation.timing.baselines import Baseline, Baselines, keep, store
-from warpsmith.evaluation.timing.null import EmptyKernelForm
-from warpsmith.evaluation.timing.recording import PLACES, Recordings, room_of
+from warpsmith.evaluation.timing.baselines import Baseline, Baselines, baseline_path, store_baselines
+from warpsmith.evaluation.timing.capture import ARENA_ADDRESSES, CapturedCalls, replay_room
+from warpsmith.evaluation.timing.empty_kernel import EmptyKernelForm, EmptyKernels
 from warpsmith.evaluation.timing.rules import Floor
-from warpsmith.evaluation.timing.sample import Manner, Null, TimedCall
-from warpsmith.evaluation.timing.sitting import Sitting
+from warpsmith.evaluation.timing.sample import EmptyKernelTimes, SamplingOptions, TimedCall
+from warpsmith.evaluation.timing.session import TimingSession
 from warpsmith.evaluation.timing.stage import FEWER, SEARCH, Tier, Timer
 from warpsmith.evaluation.timing.subject import DrawProblem, TimingSubject, draw_on, kind_of
-from warpsmith.evaluation.timing.verdict import Judged
-from warpsmith.evaluation.timing.window import Window, Windows
-from warpsmith.evaluation.timing.zeros import Zeros
+from warpsmith.evaluation.timing.verdict import TimedCase
+from warpsmith.evaluation.timing.window import Window, WindowSource
 from warpsmith.machines.cuda.player import Player
 from warpsmith.machines.cuda.room import Room
 from warpsmith.machines.cuda.session import RepeatableCall
@@ -52,11 +51,11 @@ from warpsmith.tasks.reference.program import Problem
 pytestmark = pytest.mark.usefixtures("home")
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 512, "cols": 64}, dtype=Dtype.FLOAT32)
 OPENED = open_task("softmax")
-NULL = Null(queued_us=3.0, idle_us=6.0, beside_us=10.0)
+NULL = EmptyKernelTimes(queued_us=3.0, idle_us=6.0, beside_us=10.0)
 RATES = Ceilings(gpu="H200", measured=True, read_bytes_per_s=4e12, write_bytes_per_s=4e12, copy_bytes_per_s=4e12)
 HONEST, QUEUED = Clocks(16.0, 6.0, 27.0, 400.0), Clocks(12.0, 6.0, 27.0, 400.0)
 LATE, HIDING = Clocks(16.0, 6.0, 60.0, 400.0), Clocks(45.0, 6.0, 56.0, 400.0)
-BUSY = Clocks(16.0, 6.0, 45.0, 400.0)  # 29 µs late; the null candidate's way is 10
+BUSY = Clocks(16.0, 6.0, 45.0, 400.0)  # 29 µs late; an empty kernel's wait is 10
 
 
 def subject_of(opened: OpenTask, draw: DrawProblem, direction: Direction = Direction.FORWARD) -> TimingSubject:
@@ -72,12 +71,12 @@ RECORDED = RepeatableCall(CapturedOperations("", (0, 0, 0), b""), (), (), (), ho
 
 
 @dataclass
-class Zero:
-    """Of the zeros, clocks that are given."""
+class FakeEmptyKernels:
+    """Clocks of the empty kernel that are given."""
 
     floor: Floor = field(default_factory=lambda: Floor(RATES, 3.0, 50 << 20))
 
-    def null(self, _form: EmptyKernelForm) -> Null:
+    def times(self, _form: EmptyKernelForm) -> EmptyKernelTimes:
         return NULL
 
 
@@ -88,7 +87,7 @@ class Torch:
         return EAGER
 
 
-class Faked(Sitting):
+class Faked(TimingSession):
     """Players with these clocks from an idle device, by their windows."""
 
     torch = Torch()
@@ -98,27 +97,31 @@ class Faked(Sitting):
         self.fakes = [FakeSession([one], queued, failure) for one in idle]
         self.begun: list[int] = []
 
-    def player(self, number: int, recorded: RepeatableCall) -> Player:
+    def replayer(self, number: int, recorded: RepeatableCall) -> Player:
         self.begun.append(number)
         return cast(Player, self.fakes[number])
 
 
 def timed(
-    sitting: Faked,
+    timing_session: Faked,
     tier: Tier,
     recorded: RepeatableCall = RECORDED,
     case: Case = CASE,
     release_memory: Callable[[], None] = lambda: None,
-) -> Judged | Failure:
+) -> TimedCase | Failure:
     kept = Baseline(mode="eager", idle_us=EAGER.idle_us, queued_us=EAGER.queued_us)
-    keep(store("H200", "2", OPENED.describe(), Direction.FORWARD, CASE), Baselines(modes=(kept,), flush_us=400.0))
-    timer = Timer(cast(Zeros, Zero()), "H200", "2", tier, modes=("eager",), release_memory=release_memory)
-    recordings = Recordings(ARENAS, {case.name: recorded})
-    return timer.time_case(SUBJECT, case, lambda _trial: lambda _call, _shown: None, sitting, recordings)
+    store_baselines(
+        baseline_path("H200", "2", OPENED.describe(), Direction.FORWARD, CASE), Baselines(modes=(kept,), flush_us=400.0)
+    )
+    timer = Timer(
+        cast(EmptyKernels, FakeEmptyKernels()), "H200", "2", tier, modes=("eager",), release_memory=release_memory
+    )
+    recordings = CapturedCalls(ARENAS, {case.name: recorded})
+    return timer.time_case(SUBJECT, case, lambda _trial: lambda _call, _shown: None, timing_session, recordings)
 
 
-def doubts(found: Judged | Failure) -> set[Reason]:
-    return found.reasons if isinstance(found, Judged) else {found.reason}
+def doubts(found: TimedCase | Failure) -> set[Reason]:
+    return found.reasons if isinstance(found, TimedCase) else {found.reason}
 
 
 @pytest.mark.parametrize(("tier", "windows"), [("search", [0]), ("claim", [0, 2, 3, 1, 4, 5])])
@@ -127,12 +130,12 @@ def test_a_search_needs_one_process_and_a_claim_of_a_short_kernel_six(
     tier: Tier, windows: list[int], idle: Clocks
 ) -> None:
     """A busy host says nothing of a process that is all ours."""
-    sitting = Faked(*[idle] * 6)
-    found = timed(sitting, tier)
-    assert isinstance(found, Judged) and found.doubts == () and sitting.begun == windows
+    timing_session = Faked(*[idle] * 6)
+    found = timed(timing_session, tier)
+    assert isinstance(found, TimedCase) and found.doubts == () and timing_session.begun == windows
     assert (found.timing.time.us, found.timing.idle.us) == (12.0, 16.0)
     assert found.timing.repeated and found.timing.notes == ()
-    assert sitting.fakes[0].room == room_of([OUTLINE]), "as much is painted as the case needs"
+    assert timing_session.fakes[0].room == replay_room([OUTLINE]), "as much is painted as the case needs"
 
 
 @pytest.mark.parametrize(("clocks", "reason"), [(LATE, Reason.CLOCKS_DISAGREE), (HIDING, Reason.HIDDEN_WORK)])
@@ -145,15 +148,15 @@ def test_events_that_the_judge_cannot_have_waited_for_are_not_believed(
 
 def test_a_claim_needs_two_processes_that_hide_nothing() -> None:
     long, hiding = Clocks(154.0, 6.0, 165.0, 400.0), Clocks(190.0, 6.0, 201.0, 400.0)
-    sitting = Faked(long, hiding, queued=Clocks(150.0, 6.0, 165.0, 400.0))
-    assert doubts(timed(sitting, "claim")) == {Reason.HIDDEN_WORK}
-    assert sitting.begun == [0, 1], "a longer kernel has two"
+    timing_session = Faked(long, hiding, queued=Clocks(150.0, 6.0, 165.0, 400.0))
+    assert doubts(timed(timing_session, "claim")) == {Reason.HIDDEN_WORK}
+    assert timing_session.begun == [0, 1], "a longer kernel has two"
 
 
 def test_a_drawn_shape_has_two_processes_however_short_and_fewer_calls() -> None:
-    sitting, drawn = Faked(HONEST, HONEST), CASE.model_copy(update={"group": Group.HELDOUT})
-    found = timed(sitting, "claim", case=drawn)
-    assert isinstance(found, Judged) and found.doubts == () and sitting.begun == [0, 1]
+    timing_session, drawn = Faked(HONEST, HONEST), CASE.model_copy(update={"group": Group.HELDOUT})
+    found = timed(timing_session, "claim", case=drawn)
+    assert isinstance(found, TimedCase) and found.doubts == () and timing_session.begun == [0, 1]
     assert set(found.timing.kinds) == set(SUBJECT.kinds(CASE))
     assert {one.samples for one in found.timing.kinds.values()} <= {*range(2 * FEWER.least, 2 * FEWER.most)}
 
@@ -172,58 +175,58 @@ def test_no_process_of_a_claim_covers_for_another(where: int) -> None:
 
 
 def test_what_comes_out_wrong_when_it_is_repeated_has_no_time() -> None:
-    sitting = Faked(HONEST, failure=Failure(Reason.WRONG_VALUE, "out[0] is 0"))
-    found = timed(sitting, "search")
+    timing_session = Faked(HONEST, failure=Failure(Reason.WRONG_VALUE, "out[0] is 0"))
+    found = timed(timing_session, "search")
     assert found == Failure(Reason.UNREPEATED, "repeated without its host code, out[0] is 0")
 
 
 def test_memory_that_cannot_lie_where_it_is_said_to_is_no_fault_of_ours() -> None:
     class Refused(Faked):
-        def player(self, _number: int, _recorded: RepeatableCall) -> Player:
+        def replayer(self, _number: int, _recorded: RepeatableCall) -> Player:
             raise HarnessError("The worker could not take the shared memory")
 
     assert doubts(timed(Refused(), "search")) == {Reason.UNREPEATED}
     with pytest.raises(HarnessError):
-        ours = replace(RECORDED, recording=CapturedOperations("", PLACES, b""))
+        ours = replace(RECORDED, recording=CapturedOperations("", ARENA_ADDRESSES, b""))
         timed(Refused(), "search", ours)
 
 
 def test_a_doubt_is_a_quarantine_and_ends_the_stage() -> None:
-    timer, asked = Timer(cast(Zeros, Zero()), "H200", "2"), list[str]()
+    timer, asked = Timer(cast(EmptyKernels, FakeEmptyKernels()), "H200", "2"), list[str]()
 
     class Told(Timer):
         def time_case(self, _subject: TimingSubject, case: Case, *_given: object) -> Failure:
             asked.append(case.name)
             return Failure(Reason.UNREPEATED, "why")
 
-    told = Told(timer.zeros, "H200", "2")
-    other, recorded = CASE.model_copy(update={"name": "d"}), Recordings(ARENAS, {"c": RECORDED, "d": RECORDED})
-    found = told.stage(Faked(), SUBJECT, [CASE, other], lambda _trial: lambda _call, _shown: None, recorded)
+    told = Told(timer.empty_kernels, "H200", "2")
+    other, recorded = CASE.model_copy(update={"name": "d"}), CapturedCalls(ARENAS, {"c": RECORDED, "d": RECORDED})
+    found = told.time_cases(Faked(), SUBJECT, [CASE, other], lambda _trial: lambda _call, _shown: None, recorded)
     assert (found.verdict, found.reason, found.detail) == (Verdict.QUARANTINE, Reason.UNREPEATED, "why")
     assert asked == ["c"]
 
 
 def test_other_inputs_come_between_those_that_are_timed() -> None:
-    """BaselineHost code may have chosen by the inputs that it was recorded with, and a kernel may count its calls."""
+    """Host code may have chosen by the inputs that it was recorded with, and a kernel may count its calls."""
     other, places = outline(OPENED, Direction.FORWARD, Trial(case=CASE)), set[tuple[int, ...]]()
-    making = Windows(
+    making = WindowSource(
         Faked(HONEST),
-        cast(Zeros, Zero()),
+        cast(EmptyKernels, FakeEmptyKernels()),
         repeat((OUTLINE, lambda _call, _shown: None)),
-        Manner(SEARCH),
+        SamplingOptions(SEARCH),
         RECORDED,
     )
     for _ in range(20):
         seen = list[Problem]()
         examine = partial(lambda seen, call, _shown: seen.append(call), seen)
         making = replace(making, calls=repeat(TimedCall(OUTLINE, examine)), others=repeat(TimedCall(other, examine)))
-        assert isinstance(making.window(0, OUTLINE), Window)
+        assert isinstance(making.measure(0, OUTLINE), Window)
         dozen = tuple(place for place, call in enumerate(seen[:12]) if call is other)
         assert len(dozen) == 3 or len(seen) < 12
         places.add(dozen)
     assert len(places) > 10, "where, nobody knows"
     wrong = Failure(Reason.WRONG_VALUE, "off")
-    found = replace(making, others=repeat(TimedCall(other, lambda _call, _shown: wrong))).window(0, OUTLINE)
+    found = replace(making, others=repeat(TimedCall(other, lambda _call, _shown: wrong))).measure(0, OUTLINE)
     assert found == Failure(Reason.UNREPEATED, "repeated without its host code, off")
 
 

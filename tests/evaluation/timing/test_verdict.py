@@ -20,10 +20,17 @@ from warpsmith.evaluation.timing.baseline_process import (
     preload_torch,
 )
 from warpsmith.evaluation.timing.baseline_server import TorchReply, TorchRequest
-from warpsmith.evaluation.timing.baselines import Baseline, Baselines, keep, load, measure, store
+from warpsmith.evaluation.timing.baselines import (
+    Baseline,
+    Baselines,
+    baseline_path,
+    measure_baselines,
+    read_baselines,
+    store_baselines,
+)
 from warpsmith.evaluation.timing.rules import Floor
-from warpsmith.evaluation.timing.sample import Null, Samples
-from warpsmith.evaluation.timing.verdict import Judged, Least, judged, least
+from warpsmith.evaluation.timing.sample import EmptyKernelTimes, Samples
+from warpsmith.evaluation.timing.verdict import TimeBounds, TimedCase, bound_times, conclude_case
 from warpsmith.evaluation.timing.window import Window
 from warpsmith.machines.worker.session import Clocks
 from warpsmith.records import (
@@ -42,7 +49,7 @@ from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite_program
 
 CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 8192}, dtype=Dtype.FLOAT32)
-NULL = Null(queued_us=3.0, idle_us=10.0, beside_us=40.0)
+NULL = EmptyKernelTimes(queued_us=3.0, idle_us=10.0, beside_us=40.0)
 CEILINGS = Ceilings(
     gpu="H200",
     measured=True,
@@ -54,7 +61,7 @@ CEILINGS = Ceilings(
 REQUEST = TorchRequest(
     target="softmax", direction=Direction.FORWARD, case=CASE, mode=TorchMode.EAGER, samples=2, tf32=False
 )
-FLOOR = Floor(CEILINGS, null_us=3.0, l2_bytes=60 << 20)
+FLOOR = Floor(CEILINGS, empty_kernel_us=3.0, l2_bytes=60 << 20)
 
 
 def window(idle_us: float, queued_us: float, wall_us: float, calls: int = 25) -> Window:
@@ -69,9 +76,9 @@ def baseline(mode: str, us: float) -> Baseline:
     return Baseline(mode=mode, idle_us=(us + 7,) * 25, queued_us=times)
 
 
-def case(idle_us: float, queued_us: float, wall_us: float, floor_us: float = 50.0) -> Judged:
+def case(idle_us: float, queued_us: float, wall_us: float, floor_us: float = 50.0) -> TimedCase:
     both = Baselines(modes=(baseline("eager", 300.0), baseline("compile", 200.0)))
-    return judged(CASE, [[window(idle_us, queued_us, wall_us)]], both, Least(floor_us, 50.0), launches=1)
+    return conclude_case(CASE, [[window(idle_us, queued_us, wall_us)]], both, TimeBounds(floor_us, 50.0), launches=1)
 
 
 def test_an_honest_case_is_held_against_the_best_baseline() -> None:
@@ -100,7 +107,7 @@ def test_doubts(idle_us: float, queued_us: float, wall_us: float, floor_us: floa
 def test_a_floor_is_the_bytes_that_must_be_read() -> None:
     task = suite_program("softmax").task
     x = torch.empty(4096, 8192, device="meta")
-    found = least(task, Direction.FORWARD, CASE, Problem((x,), (x,), (x,)), FLOOR)
+    found = bound_times(task, Direction.FORWARD, CASE, Problem((x,), (x,), (x,)), FLOOR)
     read = x.numel() * 4
     spilled = read - (60 << 20)
     assert found.floor_us == pytest.approx((read + spilled) / 1.05 / 4.3e6, rel=1e-3)
@@ -111,7 +118,7 @@ def test_the_roofline_of_a_product_is_its_arithmetic() -> None:
     task = suite_program("linear").task
     case = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "inner": 4096, "cols": 4096}, dtype=Dtype.FLOAT32)
     out = torch.empty(4096, 4096, device="meta")
-    found = least(task, Direction.FORWARD, case, Problem((), (out,), (out,)), FLOOR)
+    found = bound_times(task, Direction.FORWARD, case, Problem((), (out,), (out,)), FLOOR)
     assert found.roofline_us == pytest.approx(2 * 4096**3 / 50e6, rel=1e-2)
     assert found.floor_us < found.roofline_us
 
@@ -120,8 +127,10 @@ def test_a_count_makes_a_roofline_and_no_floor() -> None:
     work = {Direction.FORWARD: {CASE.name: Work(flops=0, bytes=3 << 30)}}
     task = suite_program("softmax").task.model_copy(update={"cost": {}, "work": work})
     out = torch.empty(1 << 28, device="meta")
-    found = least(task, Direction.FORWARD, CASE, Problem((), (out,), (out,)), FLOOR)
-    uncounted = least(task.model_copy(update={"work": {}}), Direction.FORWARD, CASE, Problem((), (out,), (out,)), FLOOR)
+    found = bound_times(task, Direction.FORWARD, CASE, Problem((), (out,), (out,)), FLOOR)
+    uncounted = bound_times(
+        task.model_copy(update={"work": {}}), Direction.FORWARD, CASE, Problem((), (out,), (out,)), FLOOR
+    )
     assert found.floor_us == uncounted.floor_us
     assert found.roofline_us == pytest.approx((2 << 30) / 4.2e6 + (1 << 30) / 4.3e6)
 
@@ -132,45 +141,48 @@ def test_where_tf32_is_allowed_it_stands_for_float32_alone(dtype: Dtype, rate: f
     case = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "inner": 4096, "cols": 4096}, dtype=dtype)
     rates = {"float32": 50e12, "tf32": 400e12, "bfloat16": 800e12}
     floor = replace(FLOOR, ceilings=CEILINGS.model_copy(update={"matmul_flops_per_s": rates}))
-    found = least(task, Direction.FORWARD, case, Problem((), (), ()), floor)
+    found = bound_times(task, Direction.FORWARD, case, Problem((), (), ()), floor)
     assert found.roofline_us == pytest.approx(2 * 4096**3 / rate, rel=1e-2)
 
 
 def test_a_good_one_is_believed_when_a_fresh_process_repeats_it() -> None:
     both, good = Baselines(modes=(baseline("eager", 200.0),)), window(18, 10, 58)
-    once = judged(CASE, [[good]], both, Least(5.0, 5.0), launches=1)
+    once = conclude_case(CASE, [[good]], both, TimeBounds(5.0, 5.0), launches=1)
     assert [doubt.reason for doubt in once.doubts] == [Reason.TOO_GOOD]
-    assert judged(CASE, [[good], [good]], both, Least(5.0, 5.0), launches=1).doubts == ()
+    assert conclude_case(CASE, [[good], [good]], both, TimeBounds(5.0, 5.0), launches=1).doubts == ()
     slower = window(29, 21, 69)
-    assert judged(CASE, [[good], [slower]], both, Least(5.0, 5.0), launches=1).doubts != ()
+    assert conclude_case(CASE, [[good], [slower]], both, TimeBounds(5.0, 5.0), launches=1).doubts != ()
 
 
 def test_heat_in_any_window_is_a_doubt() -> None:
     cool = window(idle_us=108, queued_us=100, wall_us=148)
     warm = replace(cool, slowed=("heat",))
-    assert cool.agrees and not warm.agrees
+    assert cool.is_sound and not warm.is_sound
     both = Baselines(modes=(baseline("eager", 200.0),))
-    found = judged(CASE, [[cool], [warm]], both, Least(50.0, 50.0), launches=1)
+    found = conclude_case(CASE, [[cool], [warm]], both, TimeBounds(50.0, 50.0), launches=1)
     assert found.reasons == {Reason.DISTURBED}
 
 
 def test_an_honest_process_covers_for_no_other() -> None:
     both, honest, hiding = Baselines(modes=(baseline("eager", 200.0),)), window(108, 100, 148), window(160, 100, 200)
-    assert judged(CASE, [[honest], [honest]], both, Least(50.0, 50.0), launches=1).doubts == ()
-    found = judged(CASE, [[honest], [hiding]], both, Least(50.0, 50.0), launches=1)
+    assert conclude_case(CASE, [[honest], [honest]], both, TimeBounds(50.0, 50.0), launches=1).doubts == ()
+    found = conclude_case(CASE, [[honest], [hiding]], both, TimeBounds(50.0, 50.0), launches=1)
     assert [doubt.reason for doubt in found.doubts] == [Reason.HIDDEN_WORK]
 
 
 def test_each_process_counts_alike_and_a_side_is_what_its_processes_say_together() -> None:
     both = Baselines(modes=(baseline("eager", 205.0),))
     long, fast, slow = window(18, 10, 58, calls=61), window(17, 9, 57), window(30, 22, 70)
-    found = judged(CASE, [[long, fast, fast], [fast, slow, slow]], both, Least(5.0, 5.0), launches=1)
+    found = conclude_case(CASE, [[long, fast, fast], [fast, slow, slow]], both, TimeBounds(5.0, 5.0), launches=1)
     each = len(fast.kept.queued)
     assert found.timing.time.samples == 6 * each and len(long.kept.queued) > each
     assert found.timing.kinds == {"usual": found.timing.time}
     assert found.timing.time.us == pytest.approx(9.5, abs=0.4)
     assert {doubt.reason for doubt in found.doubts} == {Reason.TOO_GOOD}, "the second side is not ten times as fast"
-    assert judged(CASE, [[long, fast, slow], [fast, fast, slow]], both, Least(5.0, 5.0), launches=1).doubts == ()
+    assert (
+        conclude_case(CASE, [[long, fast, slow], [fast, fast, slow]], both, TimeBounds(5.0, 5.0), launches=1).doubts
+        == ()
+    )
 
 
 def test_what_is_said_of_a_case_is_said_of_its_slowest_kind_of_input() -> None:
@@ -182,7 +194,9 @@ def test_what_is_said_of_a_case_is_said_of_its_slowest_kind_of_input() -> None:
     ]
     samples = Samples([*plain.every.idle, *careful[:6]], [*plain.every.queued, *careful[6:]])
     both = Baselines(modes=(baseline("eager", 5.3),))
-    found = judged(CASE, [[Window(samples, NULL, kinds=("usual", "huge"))]], both, Least(1.0, 1.0), launches=1).timing
+    found = conclude_case(
+        CASE, [[Window(samples, NULL, kinds=("usual", "huge"))]], both, TimeBounds(1.0, 1.0), launches=1
+    ).timing
     assert found.time.us == pytest.approx(5.5, abs=0.02) and found.time == found.kinds["huge"]
     assert found.idle is not None and (found.idle.us, found.idle.samples) == (pytest.approx(8.5, abs=0.03), 6)
     assert found.kinds["usual"].us == pytest.approx(5.0, abs=0.02)
@@ -192,22 +206,27 @@ def test_what_is_said_of_a_case_is_said_of_its_slowest_kind_of_input() -> None:
 def test_a_winner_must_win_in_each_window() -> None:
     both = Baselines(modes=(baseline("eager", 100.0),))
     sides = [[window(88, 80, 128)], [window(109, 101, 149)]]
-    assert judged(CASE, sides[:1], both, Least(50.0, 50.0), launches=1).timing.claim is SpeedComparison.FASTER
-    assert judged(CASE, sides, both, Least(50.0, 50.0), launches=1).timing.claim is SpeedComparison.INCONCLUSIVE
+    assert (
+        conclude_case(CASE, sides[:1], both, TimeBounds(50.0, 50.0), launches=1).timing.claim is SpeedComparison.FASTER
+    )
+    assert (
+        conclude_case(CASE, sides, both, TimeBounds(50.0, 50.0), launches=1).timing.claim
+        is SpeedComparison.INCONCLUSIVE
+    )
 
 
 @pytest.mark.usefixtures("home")
 def test_baselines_are_kept_for_what_they_depend_on() -> None:
     task = suite_program("softmax").task
-    path = store("H200", "2.11", task, Direction.FORWARD, CASE)
-    assert load(path) is None
+    path = baseline_path("H200", "2.11", task, Direction.FORWARD, CASE)
+    assert read_baselines(path) is None
     found = Baselines(modes=(baseline("eager", 3.0),), failed={"compile": "no"}, flush_us=400.0)
-    keep(path, found)
-    assert load(path) == found
+    store_baselines(path, found)
+    assert read_baselines(path) == found
     others = [
-        store("H100", "2.11", task, Direction.FORWARD, CASE),
-        store("H200", "2.12", task, Direction.FORWARD, CASE),
-        store("H200", "2.11", task, Direction.FORWARD, CASE, cold=False),
+        baseline_path("H100", "2.11", task, Direction.FORWARD, CASE),
+        baseline_path("H200", "2.12", task, Direction.FORWARD, CASE),
+        baseline_path("H200", "2.11", task, Direction.FORWARD, CASE, cold=False),
     ]
     assert path not in others
 
@@ -215,7 +234,7 @@ def test_baselines_are_kept_for_what_they_depend_on() -> None:
 def test_two_windows_join_the_modes_that_ran_in_both() -> None:
     first = Baselines(modes=(baseline("eager", 3.0), baseline("compile", 2.0)))
     assert first.best.mode == "compile"
-    found = first.joined(Baselines(modes=(baseline("eager", 5.0),), failed={"compile": "out of memory"}))
+    found = first.merge(Baselines(modes=(baseline("eager", 5.0),), failed={"compile": "out of memory"}))
     assert [one.mode for one in found.modes] == ["eager"]
     assert len(found.modes[0].queued_us) == 50
     assert found.notes() == ("torch's compile gave no time: out of memory",)
@@ -223,9 +242,9 @@ def test_two_windows_join_the_modes_that_ran_in_both() -> None:
 
 def test_a_gpu_that_drifted_is_told_by_its_flush() -> None:
     found = Baselines(modes=(baseline("eager", 3.0),), flush_us=400.0)
-    assert not found.drifted(410.0)
-    assert found.drifted(430.0)
-    assert not Baselines(modes=found.modes).drifted(430.0)  # a warm one has none
+    assert not found.has_drifted(410.0)
+    assert found.has_drifted(430.0)
+    assert not Baselines(modes=found.modes).has_drifted(430.0)  # a warm one has none
 
 
 class Scripted:
@@ -241,11 +260,11 @@ class Scripted:
 def test_a_mode_that_fails_is_said_and_not_forgotten() -> None:
     good = TorchReply(idle_us=(9.0, 9.0), queued_us=(5.0, 5.0), flush_us=(400.0,))
     host = Scripted(eager=good, compile=TorchReply(error="no module"))
-    found = measure(host, REQUEST, ["eager", "compile"])
+    found = measure_baselines(host, REQUEST, ["eager", "compile"])
     assert [one.mode for one in found.modes] == ["eager"]
     assert (found.failed, found.flush_us) == ({"compile": "no module"}, 400.0)
     with pytest.raises(HarnessError, match="No mode of torch runs softmax"):
-        measure(Scripted(compile=TorchReply(error="no")), REQUEST, ["compile"])
+        measure_baselines(Scripted(compile=TorchReply(error="no")), REQUEST, ["compile"])
 
 
 def test_the_baselines_of_somebody_elses_task_leave_nothing_behind(home: Path) -> None:

@@ -20,7 +20,14 @@ from warpsmith.records import MODES, Case, Failure, Group, Reason, StageResult, 
 from warpsmith.tasks.inputs import LONG, near_cases
 
 if TYPE_CHECKING:
-    from warpsmith.evaluation.timing import Examine, Recordings, Sitting, Timer, TimingSubject as Timed, Zeros
+    from warpsmith.evaluation.timing import (
+        CapturedCalls,
+        EmptyKernels,
+        Examine,
+        Timer,
+        TimingSession,
+        TimingSubject as Timed,
+    )
     from warpsmith.machines.cuda import CudaSession
     from warpsmith.tasks.reference import Problem
 
@@ -36,7 +43,7 @@ class Capture:
     """Captured calls of every timed case, which replay processes repeat without host code of the candidate."""
 
     subject: "Timed"
-    recordings: "Recordings"
+    recordings: "CapturedCalls"
 
 
 @dataclass(frozen=True)
@@ -58,22 +65,22 @@ class TorchStart:
 class BegunReplays:
     """Replay processes that were started before the clock was asked for."""
 
-    sitting: "Sitting"
+    timing_session: "TimingSession"
 
     @property
     def is_open(self) -> bool:
         """Whether the processes still live."""
-        return self.sitting.is_open
+        return self.timing_session.is_open
 
     def close(self) -> None:
         """End them."""
-        self.sitting.close()
+        self.timing_session.close()
 
 
 def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCount | None) -> StageOutcome:
     """Check the planned calls on the GPU, and capture those that will be timed in the same session."""
     from warpsmith.evaluation.check import CheckSubject, check
-    from warpsmith.evaluation.timing import PLACES, preload_torch, room_of
+    from warpsmith.evaluation.timing import ARENA_ADDRESSES, preload_torch, replay_room
     from warpsmith.machines.cuda import room_around, room_for_all
     from warpsmith.tasks.reference import outline
 
@@ -85,11 +92,11 @@ def check_on_gpu(evaluation: Evaluation, artifact: Artifact, counted: LaunchCoun
     subject = _subject(evaluation, artifact, believed_launches(evaluation, counted))
     outlines = (outline(evaluation.opened, direction, step.trial) for step in _one_a_case(steps))
     room = room_for_all(outlines)
-    later = room_of(subject.outline(case) for case in timed) if timed else room
+    later = replay_room(subject.outline(case) for case in timed) if timed else room
     arenas, attempt = room_around(room, later), None
     with (
         much_memory() if machine.is_much(arenas.bytes) else nullcontext(),
-        machine.session(artifact.path, direction, arenas, evaluation.config.call_s, PLACES) as session,
+        machine.session(artifact.path, direction, arenas, evaluation.config.call_s, ARENA_ADDRESSES) as session,
         calling(),
     ):
         session.use(room)
@@ -111,21 +118,24 @@ def _machine(evaluation: Evaluation) -> CudaMachine:
 
 def _lacks_baselines(evaluation: Evaluation, cases: Iterable[Case]) -> bool:
     """Whether some requested mode of torch is not stored for some case."""
-    from warpsmith.evaluation.timing import load, store
+    from warpsmith.evaluation.timing import baseline_path, read_baselines
 
     config, place, direction = evaluation.config, evaluation.record.environment, evaluation.candidate.direction
     cold = config.cache == "cold"
-    kept = (load(store(place.hardware, place.torch, evaluation.task, direction, case, cold)) for case in cases)
-    return any(one is None or one.lacking(config.baselines or MODES) for one in kept)
+    kept = (
+        read_baselines(baseline_path(place.hardware, place.torch, evaluation.task, direction, case, cold))
+        for case in cases
+    )
+    return any(one is None or one.missing_modes(config.baselines or MODES) for one in kept)
 
 
 def _capture(evaluation: Evaluation, session: "CudaSession", subject: "Timed", cases: list[Case]) -> CaptureAttempt:
     """Capture one call of every case that will be timed."""
-    from warpsmith.evaluation.timing import record_calls
+    from warpsmith.evaluation.timing import capture_calls
 
     begin = time.monotonic()
     is_claim = evaluation.config.tier == "claim"
-    found = record_calls(session, subject, cases, partial(_examine, evaluation, near=set()), is_claim)
+    found = capture_calls(session, subject, cases, partial(_examine, evaluation, near=set()), is_claim)
     result = partial(StageResult, stage="record", seconds=time.monotonic() - begin)
     if isinstance(found, Failure):
         detail = NOT_REPEATED.format(why=found.detail) if found.reason is Reason.UNREPEATED else found.detail
@@ -157,20 +167,20 @@ def take_capture(evaluation: Evaluation, attempt: CaptureAttempt) -> StageOutcom
 
 
 def _begin_replays(evaluation: Evaluation, capture: Capture) -> BegunReplays | None:
-    sitting = _sitting(evaluation, capture)
+    timing_session = _open_timing_session(evaluation, capture)
     try:
-        sitting.player(0, next(iter(capture.recordings.calls.values())))
+        timing_session.replayer(0, next(iter(capture.recordings.calls.values())))
     except Exception:  # noqa: BLE001 - the timing stage starts another process, and reports what is wrong
-        sitting.close()
+        timing_session.close()
         return None
-    return BegunReplays(sitting)
+    return BegunReplays(timing_session)
 
 
-def _sitting(evaluation: Evaluation, capture: Capture) -> "Sitting":
-    from warpsmith.evaluation.timing import Sitting
+def _open_timing_session(evaluation: Evaluation, capture: Capture) -> "TimingSession":
+    from warpsmith.evaluation.timing import TimingSession
 
     runtime = Toolchain.find().runtime.parent
-    return Sitting(capture.subject, runtime, capture.recordings.arenas, evaluation.config.call_s)
+    return TimingSession(capture.subject, runtime, capture.recordings.arenas, evaluation.config.call_s)
 
 
 def wait_for_torch(
@@ -187,13 +197,15 @@ def time_replays(
     """Time the replays of the captured calls of every timed case."""
     environment = evaluation.record.environment
     timer = timer_for(_machine(evaluation), environment.torch, evaluation.config)
-    if begun is not None and not (begun.is_open and begun.sitting.is_fresh):
+    if begun is not None and not (begun.is_open and begun.timing_session.is_fresh):
         begun.close()
         begun = None
-    with begun.sitting if begun else _sitting(evaluation, capture) as sitting:
+    with begun.timing_session if begun else _open_timing_session(evaluation, capture) as timing_session:
         examine = partial(_examine, evaluation, near=set())
         cases = _timed_cases(evaluation)
-        return StageOutcome(_after(timer.stage(sitting, capture.subject, cases, examine, capture.recordings)))
+        return StageOutcome(
+            _after(timer.time_cases(timing_session, capture.subject, cases, examine, capture.recordings))
+        )
 
 
 def _subject(evaluation: Evaluation, artifact: Artifact, launches: int) -> "Timed":
@@ -209,16 +221,16 @@ def timer_for(machine: CudaMachine, torch_version: str, config: EvaluationConfig
     from warpsmith.evaluation.timing import Timer
 
     modes = config.baselines or MODES
-    return Timer(_zeros(machine), machine.hardware, torch_version, config.tier, config.cache, modes)
+    return Timer(_empty_kernels(machine), machine.hardware, torch_version, config.tier, config.cache, modes)
 
 
 @cache
-def _zeros(machine: CudaMachine) -> "Zeros":
+def _empty_kernels(machine: CudaMachine) -> "EmptyKernels":
     from warpsmith.evaluation.profile import known_ceilings
-    from warpsmith.evaluation.timing import Zeros
+    from warpsmith.evaluation.timing import EmptyKernels
 
     toolchain = Toolchain.find()
-    return Zeros(toolchain, known_ceilings(machine.gpu, toolchain))
+    return EmptyKernels(toolchain, known_ceilings(machine.gpu, toolchain))
 
 
 def _one_a_case(steps: Iterable[PlannedCall]) -> list[PlannedCall]:

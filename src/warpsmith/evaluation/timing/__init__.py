@@ -1,4 +1,4 @@
-"""How fast: clocks, stop rule, baselines, statistics. Times are believed only as far as two clocks agree."""
+"""Time a candidate on a GPU: captured calls, replays, two clocks, torch's baselines, statistics."""
 
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,21 @@ if TYPE_CHECKING:
         open_baseline_host,
         preload_torch,
     )
-    from warpsmith.evaluation.timing.baselines import Baselines, asked, believed, completed, keep, load, running, store
-    from warpsmith.evaluation.timing.recording import PLACES, Recordings, record_calls, room_of
-    from warpsmith.evaluation.timing.sample import Examine, usual_us
-    from warpsmith.evaluation.timing.sitting import Sitting
+    from warpsmith.evaluation.timing.baselines import (
+        Baselines,
+        baseline_path,
+        baseline_request,
+        load_baselines,
+        measure_missing_modes,
+        read_baselines,
+        require_any_mode,
+        store_baselines,
+    )
+    from warpsmith.evaluation.timing.capture import ARENA_ADDRESSES, CapturedCalls, capture_calls, replay_room
+    from warpsmith.evaluation.timing.empty_kernel import EmptyKernels
+    from warpsmith.evaluation.timing.sample import Examine, typical_flush_us
+    from warpsmith.evaluation.timing.session import TimingSession
     from warpsmith.evaluation.timing.stage import Timer
     from warpsmith.evaluation.timing.subject import TimingSubject
-    from warpsmith.evaluation.timing.zeros import Zeros
 
 __getattr__ = lazy_members(__name__)

@@ -1,4 +1,4 @@
-"""Baselines: the best of torch's modes on a case, from a process of their own, kept for one hardware, driver, torch."""
+"""Baselines: the times of torch's modes on a case, stored by hardware, driver, torch and task."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,13 +13,14 @@ from warpsmith.records import MODES, Case, Direction, Model, Task, TorchMode
 from warpsmith.tasks.formats import find
 
 SAMPLES = 25
-DRIFT = 0.05  # of the judge's own flush, past which kept baselines are of another day
-OUT_OF_MEMORY = "out of memory"  # is of one hour, with what others kept in it
-NEAR = 1.15  # times the best kept mode: what took longer is not measured again for a claim
+MOST_DRIFT = 0.05  # of the time of a flush: beyond it, stored baselines do not describe the GPU of now
+OUT_OF_MEMORY = "out of memory"  # an error that may not come again: other programs held the memory
+NEAR_BEST = 1.15  # times the best stored mode: slower modes are not measured again for a claim
+KEY_VERSION = 4  # of the way that times are measured: another number makes stored baselines unused
 
 
 class Baseline(Model):
-    """One mode's event times in microseconds."""
+    """Event times of one mode in microseconds."""
 
     mode: str
     idle_us: tuple[float, ...]
@@ -27,80 +28,80 @@ class Baseline(Model):
 
     @property
     def us(self) -> float:
-        """Its device time."""
+        """The device time: the median of the queued calls."""
         return median(self.queued_us)
 
-    def joined(self, other: "Baseline") -> "Baseline":
-        """Two windows of one mode."""
+    def merge(self, other: "Baseline") -> "Baseline":
+        """Return the calls of two windows of one mode."""
         return Baseline(
             mode=self.mode, idle_us=self.idle_us + other.idle_us, queued_us=self.queued_us + other.queued_us
         )
 
 
 class Baselines(Model):
-    """The modes that ran on a case, those that did not and why, and the flush that tells one day from another."""
+    """The modes that ran on a case, the errors of the others, and the flush time that detects a drift."""
 
     modes: tuple[Baseline, ...]
     failed: Mapping[str, str] = Field(default_factory=dict)
     flush_us: float = 0.0
-    kept: tuple[str, ...] = ()  # of the modes: those of an earlier day among times of now
+    kept: tuple[str, ...] = ()  # names of modes whose times are stored ones, among times of this session
 
     @property
     def best(self) -> Baseline:
-        """The fastest by device time: what a candidate is held against."""
+        """The mode with the shortest device time, which the candidate is compared with."""
         return min(self.modes, key=lambda baseline: baseline.us)
 
-    def joined(self, other: "Baselines") -> "Baselines":
-        """Two windows of each mode that ran in both."""
+    def merge(self, other: "Baselines") -> "Baselines":
+        """Return two windows of each mode that ran in both."""
         again = {baseline.mode: baseline for baseline in other.modes}
-        both = tuple(one.joined(again[one.mode]) for one in self.modes if one.mode in again)
+        both = tuple(baseline.merge(again[baseline.mode]) for baseline in self.modes if baseline.mode in again)
         return Baselines(modes=both, failed={**self.failed, **other.failed}, flush_us=self.flush_us)
 
-    def drifted(self, flush_us: float) -> bool:
-        """Whether this GPU's memory is faster or slower now than when they were measured."""
-        return bool(self.flush_us and flush_us) and abs(flush_us / self.flush_us - 1) > DRIFT
+    def has_drifted(self, flush_us: float) -> bool:
+        """Whether the GPU's memory is faster or slower now than when these times were measured."""
+        return bool(self.flush_us and flush_us) and abs(flush_us / self.flush_us - 1) > MOST_DRIFT
 
-    def lacking(self, modes: Sequence[str]) -> tuple[str, ...]:
-        """Of some modes those that nobody has tried here, and those that had no memory left when they were."""
-        failed = (mode for mode, why in self.failed.items() if OUT_OF_MEMORY not in why.lower())
-        tried = {*(one.mode for one in self.modes), *failed}
+    def missing_modes(self, modes: Sequence[str]) -> tuple[str, ...]:
+        """Return the modes without a time here, unless an error that comes again is known for them."""
+        failed = (mode for mode, error in self.failed.items() if OUT_OF_MEMORY not in error.lower())
+        tried = {*(baseline.mode for baseline in self.modes), *failed}
         return tuple(mode for mode in modes if mode not in tried)
 
-    def only(self, modes: Sequence[str]) -> "Baselines":
-        """Of these modes what there is."""
-        chosen = tuple(one for one in self.modes if one.mode in modes)
-        failed = {mode: why for mode, why in self.failed.items() if mode in modes}
+    def restricted_to(self, modes: Sequence[str]) -> "Baselines":
+        """Return the times and errors of these modes only."""
+        chosen = tuple(baseline for baseline in self.modes if baseline.mode in modes)
+        failed = {mode: error for mode, error in self.failed.items() if mode in modes}
         return self.model_copy(update={"modes": chosen, "failed": failed})
 
-    def near(self) -> tuple[str, ...]:
-        """The modes that may be the best another time: within reach of the best one, or without a time so far."""
-        reach_us = NEAR * self.best.us
-        return (*(one.mode for one in self.modes if one.us <= reach_us), *self.failed)
+    def within_15_percent(self) -> tuple[str, ...]:
+        """Return the modes that may be the best another time: within 15 % of the best, or without a time."""
+        most_us = NEAR_BEST * self.best.us
+        return (*(baseline.mode for baseline in self.modes if baseline.us <= most_us), *self.failed)
 
-    def beside(self, kept: "Baselines") -> "Baselines":
-        """These, and of an earlier day the modes that were not asked now."""
-        asked = {*(one.mode for one in self.modes), *self.failed}
-        others = tuple(one for one in kept.modes if one.mode not in asked)
-        failed = {mode: why for mode, why in kept.failed.items() if mode not in asked}
+    def merged_with_stored(self, stored: "Baselines") -> "Baselines":
+        """Return these times, and stored times of the modes that were not measured now."""
+        measured = {*(baseline.mode for baseline in self.modes), *self.failed}
+        others = tuple(baseline for baseline in stored.modes if baseline.mode not in measured)
+        failed = {mode: error for mode, error in stored.failed.items() if mode not in measured}
         return self.model_copy(
             update={
                 "modes": (*self.modes, *others),
                 "failed": {**failed, **self.failed},
-                "kept": tuple(one.mode for one in others),
-                "flush_us": kept.flush_us,
+                "kept": tuple(baseline.mode for baseline in others),
+                "flush_us": stored.flush_us,
             }
         )
 
     def notes(self) -> tuple[str, ...]:
-        """A sentence for each mode that gave no time, and one for those that were not measured again."""
-        without = tuple(f"torch's {mode} gave no time: {why}" for mode, why in self.failed.items())
+        """Return a sentence for each mode without a time, and one for the modes that were not measured again."""
+        without = tuple(f"torch's {mode} gave no time: {error}" for mode, error in self.failed.items())
         if not self.kept:
             return without
-        slower = f"more than {NEAR - 1:.0%} slower than the best when all were measured"
+        slower = f"more than {NEAR_BEST - 1:.0%} slower than the best when all were measured"
         return (*without, f"not measured again, since {slower}: torch's {', '.join(self.kept)}")
 
 
-def store(
+def baseline_path(
     hardware: str,
     torch_version: str,
     task: Task,
@@ -108,29 +109,34 @@ def store(
     case: Case,
     cold: bool = True,
 ) -> Path:
-    """Where the baselines of a case lie: what they depend on is in the name, and the driver is part of that."""
+    """Return the file of a case's baselines. Its name is a hash of all that the times depend on."""
     drivers = [gpu.driver for gpu in gpus()]
     known = [hardware, drivers, torch_version, task.version, direction, case.model_dump(mode="json"), cold]
-    key = digest_json([*known, 4])
+    key = digest_json([*known, KEY_VERSION])
     return Home.locate().data / "baselines" / f"{key}.json"
 
 
-def load(path: Path) -> Baselines | None:
-    """What was measured before, if anything; a file that is damaged is none, and is written anew."""
+def read_baselines(path: Path) -> Baselines | None:
+    """Return stored baselines, or None if there is no file or it is damaged."""
     found = Baselines.read(path.read_text(errors="replace")) if path.exists() else None
     return found if isinstance(found, Baselines) else None
 
 
-def believed(path: Path, flush_us: float) -> Baselines | None:
-    """What was measured before, unless the GPU has drifted since."""
-    found = load(path)
-    return None if found is None or found.drifted(flush_us) else found
+def load_baselines(path: Path, flush_us: float) -> Baselines | None:
+    """Return stored baselines, or None if there are none or the GPU has drifted since."""
+    found = read_baselines(path)
+    return None if found is None or found.has_drifted(flush_us) else found
 
 
-def asked(target: str, task: Task, direction: Direction, case: Case, cold: bool = True) -> TorchRequest:
-    """The question for a case; the mode is named when it is asked. Torch's process works in a folder of its own."""
+def store_baselines(path: Path, baselines: Baselines) -> None:
+    """Write baselines to their file, for the next candidate."""
+    write_atomic(path, baselines.text())
+
+
+def baseline_request(target: str, task: Task, direction: Direction, case: Case, cold: bool = True) -> TorchRequest:
+    """Return the request for a case, with the mode `eager`; the measurement sets each mode."""
     return TorchRequest(
-        target=find(target).label,
+        target=find(target).label,  # an absolute path: the baseline process has another working folder
         direction=direction,
         case=case,
         mode=TorchMode.EAGER,
@@ -140,52 +146,56 @@ def asked(target: str, task: Task, direction: Direction, case: Case, cold: bool 
     )
 
 
-def uncompiled(modes: Sequence[str]) -> tuple[str, ...]:
-    """Of some modes those that compile nothing; all of them when there is none."""
+def select_eager_modes(modes: Sequence[str]) -> tuple[str, ...]:
+    """Return the modes that compile nothing, or all modes if each of them compiles."""
     return tuple(mode for mode in modes if not TorchMode.from_name(mode).compiler) or tuple(modes)
 
 
-def measure(host: BaselineHost, request: TorchRequest, modes: Sequence[str] = MODES) -> Baselines:
-    """Time every mode on the request's case."""
-    return running(_window(host, request, modes), request)
-
-
-def completed(
-    host: BaselineHost, request: TorchRequest, kept: Baselines | None, modes: Sequence[str], flush_us: float
-) -> Baselines:
-    """What is kept, and of the modes that are asked for those that are not, measured now."""
-    lacking = tuple(modes) if kept is None else kept.lacking(modes)
-    now = _window(host, request, lacking).model_copy(update={"flush_us": flush_us})
-    found = now.beside(kept).model_copy(update={"kept": ()}) if kept else now
-    running(found.only(modes), request)
-    return found
-
-
-def running(found: Baselines, request: TorchRequest) -> Baselines:
-    """These, if there is one among them."""
-    if not found.modes:
+def require_any_mode(baselines: Baselines, request: TorchRequest) -> Baselines:
+    """Return the baselines. Raise HarnessError if no mode ran."""
+    if not baselines.modes:
         raise HarnessError(
             f"No mode of torch runs {request.target} {request.direction} on case {request.case.name}: "
-            f"{dict(found.failed)}"
+            f"{dict(baselines.failed)}"
         )
+    return baselines
+
+
+def measure_baselines(host: BaselineHost, request: TorchRequest, modes: Sequence[str] = MODES) -> Baselines:
+    """Time every mode on the request's case. Raise HarnessError if no mode ran."""
+    return require_any_mode(_measure_window(host, request, modes), request)
+
+
+def measure_missing_modes(
+    host: BaselineHost, request: TorchRequest, stored: Baselines | None, modes: Sequence[str], flush_us: float
+) -> Baselines:
+    """Return the stored times, and new times of the requested modes that are not stored.
+
+    Raise HarnessError if none of the requested modes has a time then.
+    """
+    missing = tuple(modes) if stored is None else stored.missing_modes(modes)
+    now = _measure_window(host, request, missing).model_copy(update={"flush_us": flush_us})
+    found = now.merged_with_stored(stored).model_copy(update={"kept": ()}) if stored else now
+    require_any_mode(found.restricted_to(modes), request)
     return found
 
 
-def measure_again(host: BaselineHost, request: TorchRequest, kept: Baselines) -> Baselines:
-    """Two windows now of the modes that came near the best when all were kept, beside the others of then.
+def remeasure_near_best(host: BaselineHost, request: TorchRequest, stored: Baselines) -> Baselines:
+    """Measure two windows of the modes near the stored best; return them beside stored times of the others.
 
-    Should one of the others be the best after all, every mode is measured: nobody is held against a time of then.
+    If a stored time is the shortest after all, every mode is measured: a claim is never against a stored time.
     """
-    near = kept.near()
-    now = _window(host, request, near).joined(_window(host, request, near))
-    found = now.beside(kept)
+    near = stored.within_15_percent()
+    now = _measure_window(host, request, near).merge(_measure_window(host, request, near))
+    found = now.merged_with_stored(stored)
     if found.modes and found.best.mode not in found.kept:
         return found
-    every = (*(one.mode for one in kept.modes), *kept.failed)
-    return measure(host, request, every).joined(measure(host, request, every))
+    every = (*(baseline.mode for baseline in stored.modes), *stored.failed)
+    return measure_baselines(host, request, every).merge(measure_baselines(host, request, every))
 
 
-def _window(host: BaselineHost, request: TorchRequest, modes: Sequence[str]) -> Baselines:
+def _measure_window(host: BaselineHost, request: TorchRequest, modes: Sequence[str]) -> Baselines:
+    """Time each mode once; a mode without times is among the failed ones."""
     replies = {mode: host.time(request.model_copy(update={"mode": TorchMode.from_name(mode)})) for mode in modes}
     found = tuple(
         Baseline(mode=mode, idle_us=reply.idle_us, queued_us=reply.queued_us)
@@ -193,10 +203,5 @@ def _window(host: BaselineHost, request: TorchRequest, modes: Sequence[str]) -> 
         if reply.queued_us
     )
     failed = {mode: reply.error for mode, reply in replies.items() if not reply.queued_us}
-    flushes = [flush for reply in replies.values() for flush in reply.flush_us]
-    return Baselines(modes=found, failed=failed, flush_us=median(flushes) if flushes else 0.0)
-
-
-def keep(path: Path, baselines: Baselines) -> None:
-    """Keep them for the next candidate."""
-    write_atomic(path, baselines.text())
+    flushes_us = [flush_us for reply in replies.values() for flush_us in reply.flush_us]
+    return Baselines(modes=found, failed=failed, flush_us=median(flushes_us) if flushes_us else 0.0)

@@ -1,68 +1,127 @@
-"""What may be said of times: pure functions from samples to a ratio, a claim, or a reason to believe nothing.
+"""Rules on times: pure functions of numbers that return a ratio, a comparison, or a failure that quarantines a time.
 
-Every rule takes numbers and gives a value; none reads a clock.
+No function here reads a clock.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil, inf, sqrt
+from statistics import NormalDist
 
 from warpsmith.base import CONFIDENCE, bootstrap_ratio, median, quantile
 from warpsmith.records import FASTER_ABOVE, Ceilings, Failure, MeasuredTime, Ratio, Reason, SpeedComparison
 
-APART_US = 1.0  # and the times must differ by this: one kernel of 4 µs in two processes was seen to differ by 0.67 µs
-SLACK_SHARE, SLACK_FLOOR_US = 0.05, 25.0  # how far times may differ where no host code of the candidate's runs
-LEAST_QUEUED, LEAST_OF_KIND = 5, 3  # queued calls that say how long a call takes, and of each kind of input
-CONFIRMED_SHARE, LEAST_CONFIRMED = 0.25, 3
-GOOD_LIMIT = 10.0  # times the best baseline, past which a second evaluation must repeat it
-FLOOR_SLACK = 1.05  # the measured read ceiling may be passed by this much
-FLUSH_SHARE = 0.20  # how far the judge's own flush may stray before a call is called disturbed
+# Two confidence levels, for two questions. CONFIDENCE (base/stats.py, 0.999) is of a claim: one wrong "faster" in 1000
+# comparisons. STOP_CONFIDENCE decides only when enough calls were made: a lower level costs a few calls and no claim.
+STOP_CONFIDENCE = 0.99
+APART_US = 1.0  # least difference of a claim: one kernel of 4 µs differed by 0.67 µs between two processes
+SLACK_SHARE, SLACK_FLOOR_US = 0.05, 25.0  # of two clocks of one call: a busy host delays, and nothing else does
+LEAST_QUEUED, LEAST_OF_KIND = 5, 3  # undisturbed queued calls, in all and of each kind of input
+CONFIRMED_SHARE, LEAST_CONFIRMED = 0.25, 3  # of idle calls that the evaluator's clock must confirm
+GOOD_LIMIT = 10.0  # times the best baseline; above it a second process must repeat the time
+FLOOR_SLACK = 1.05  # the measured read bandwidth may be exceeded by 5 %
+FLUSH_SHARE = 0.20  # a flush further from its usual time means that another program used the GPU
 MOST_DISCARDED = 0.5
 
 
-def measured(samples: Sequence[float]) -> MeasuredTime:
-    """The median of samples in microseconds, with the middle nine tenths of them."""
+@dataclass(frozen=True)
+class StopRule:
+    """Stop when the interval of the median is narrow, or at the most calls or seconds.
+
+    The interval is the distribution-free one between order statistics, n/2 ± z·sqrt(n)/2, with z the normal quantile
+    of its level.
+    """
+
+    width: float = 0.01  # of the median
+    least: int = 11
+    most: int = 61
+    seconds: float = 4.0
+    level: float = STOP_CONFIDENCE
+
+    def is_met(self, samples: Sequence[float], elapsed_s: float) -> bool:
+        """Whether to stop after these samples."""
+        if len(samples) < self.least:
+            return False
+        return len(samples) >= self.most or elapsed_s >= self.seconds or self.interval_width(samples) <= self.width
+
+    def interval_width(self, samples: Sequence[float]) -> float:
+        """Return the width of the median's interval, as a share of the median."""
+        half = NormalDist().inv_cdf((1 + self.level) / 2) / (2 * sqrt(len(samples)))
+        low, high = quantile(samples, max(0.0, 0.5 - half)), quantile(samples, min(1.0, 0.5 + half))
+        return (high - low) / median(samples)
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The shortest believable time: from measured ceilings, the time of an empty kernel, and the size of the L2."""
+
+    ceilings: Ceilings
+    empty_kernel_us: float
+    l2_bytes: int
+
+    def us(self, read_bytes: float, written_bytes: float) -> float:
+        """Return the floor of a call that reads and writes these bytes.
+
+        floor = max((read + max(0, written - l2)) / (1.05 * read bandwidth), empty kernel). Reads are cold; the last
+        written bytes may stay in the L2.
+        """
+        spilled = max(0.0, written_bytes - self.l2_bytes)
+        memory_s = (read_bytes + spilled) / (FLOOR_SLACK * self.ceilings.read_bytes_per_s)
+        return max(memory_s * 1e6, self.empty_kernel_us)
+
+
+def summarize_times(samples: Sequence[float]) -> MeasuredTime:
+    """Return the median of samples in microseconds, with the 5 % and 95 % quantiles."""
     return MeasuredTime(
         us=median(samples), low_us=quantile(samples, 0.05), high_us=quantile(samples, 0.95), samples=len(samples)
     )
 
 
-def balanced(windows: Sequence[Sequence[float]]) -> list[float]:
-    """The samples of several windows, as many of each as the shortest has.
+def take_equally(windows: Sequence[Sequence[float]]) -> list[float]:
+    """Return as many samples of each window as the shortest has.
 
-    From all over a window: what drifts during a long window counts as much as in all of it.
+    They are taken at equal distances: a drift during a long window counts as much as in all its samples.
     """
     fewest = min(map(len, windows))
     return [window[place * len(window) // fewest] for window in windows for place in range(fewest)]
 
 
-def slowest_kind(kinds: Mapping[str, Sequence[float]]) -> str:
+def find_slowest_kind(kinds: Mapping[str, Sequence[float]]) -> str:
     """Return the kind of input with the largest median.
 
     One median per kind: in the median of a mixture a kernel that is careful for one kind in two keeps its fast time.
-    No difference is too small, since a smaller one than any limit would be free.
+    No difference is too small to count, since a smaller one than any limit would be free.
     """
     return max(kinds, key=lambda kind: median(kinds[kind]))
 
 
-def ratio(baseline: Sequence[float], candidate: Sequence[float], level: float = CONFIDENCE) -> Ratio:
-    """Baseline over candidate with its bootstrap interval."""
+def speed_ratio(baseline: Sequence[float], candidate: Sequence[float], level: float = CONFIDENCE) -> Ratio:
+    """Return baseline over candidate time with its bootstrap interval."""
     low, high = bootstrap_ratio(baseline, candidate, level)
     return Ratio(value=median(baseline) / median(candidate), low=low, high=high, level=level)
 
 
-def claim(found: Ratio, windows: Sequence[float] = (), apart_us: float = inf) -> SpeedComparison:
-    """Faster or slower only where the whole interval says so, and the ratio of each side by itself; else inconclusive.
+def compare_speeds(found: Ratio, windows: Sequence[float] = (), apart_us: float = inf) -> SpeedComparison:
+    """Return faster or slower if the whole interval says so, else inconclusive.
 
-    `apart_us` is how far apart the times are.
+    Faster also needs each ratio of `windows` above 1.01: those before the baseline and those after. Both need times
+    that are `apart_us` ≥ 1 µs apart.
     """
-    said = SpeedComparison.of(found.low, found.high)
-    alone = said is not SpeedComparison.FASTER or all(one > FASTER_ABOVE for one in windows)
-    return said if alone and apart_us >= APART_US else SpeedComparison.INCONCLUSIVE
+    compared = SpeedComparison.of(found.low, found.high)
+    agrees = compared is not SpeedComparison.FASTER or all(ratio > FASTER_ABOVE for ratio in windows)
+    return compared if agrees and apart_us >= APART_US else SpeedComparison.INCONCLUSIVE
 
 
-def hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Failure | None:
-    """A queued time may be shorter than the idle one by as much as a call that does nothing is, and no more."""
+def slack_us(time_us: float) -> float:
+    """Return by how much two clocks of one call may differ: the larger of 5 % and 25 µs."""
+    return max(SLACK_SHARE * time_us, SLACK_FLOOR_US)
+
+
+def check_hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Failure | None:
+    """Return a failure if queued calls are shorter than idle ones by more than launches explain.
+
+    `gap_us` is the difference for an empty kernel. More means that work ran before or after the events.
+    """
     if queued_us >= idle_us - gap_us - slack_us(idle_us):
         return None
     return Failure(
@@ -72,51 +131,34 @@ def hidden_work(idle_us: float, queued_us: float, gap_us: float) -> Failure | No
     )
 
 
-def clocks_disagree(confirmed: int, calls: int, beside_us: float, null_beside_us: float) -> Failure | None:
-    """Of the calls from an idle device, enough must be such that the judge waited no longer than the claim explains."""
-    if confirmed >= least_confirmed(calls):
+def check_clocks(confirmed: int, calls: int, beside_us: float, empty_beside_us: float) -> Failure | None:
+    """Return a failure if the evaluator's clock confirms too few of the worker's event times.
+
+    `beside_us` is the evaluator's wait beyond the events; `empty_beside_us` the same for an empty kernel.
+    """
+    if confirmed >= confirmed_calls_needed(calls):
         return None
     return Failure(
         Reason.CLOCKS_DISAGREE,
-        f"the judge waited {beside_us:.1f} µs beside the worker's events, and {null_beside_us:.1f} µs for nothing; "
-        f"its clock confirms {confirmed} of {calls} calls, and {least_confirmed(calls)} are needed",
+        f"the judge waited {beside_us:.1f} µs beside the worker's events, and {empty_beside_us:.1f} µs for nothing; "
+        f"its clock confirms {confirmed} of {calls} calls, and {confirmed_calls_needed(calls)} are needed",
     )
 
 
-def least_confirmed(calls: int) -> int:
-    """How many of so many calls must be confirmed: a noisy machine delays many, but never all of them."""
+def confirmed_calls_needed(calls: int) -> int:
+    """Return how many of the idle calls must be confirmed: a noisy host delays many of them, but never all."""
     return max(LEAST_CONFIRMED, ceil(CONFIRMED_SHARE * calls))
 
 
-def slack_us(time_us: float) -> float:
-    """How far two clocks of one call, or two ways to make it, may differ: a busy host delays, and nothing else does."""
-    return max(SLACK_SHARE * time_us, SLACK_FLOOR_US)
-
-
-@dataclass(frozen=True)
-class Floor:
-    """Below which no time is believed: what this GPU was measured to do, its null kernel's time, and its L2."""
-
-    ceilings: Ceilings
-    null_us: float
-    l2_bytes: int
-
-    def us(self, read_bytes: float, written_bytes: float) -> float:
-        """Cold reads, and writes beyond what the L2 may still hold, with slack; never below the null kernel's time."""
-        spilled = max(0.0, written_bytes - self.l2_bytes)
-        memory_s = (read_bytes + spilled) / (FLOOR_SLACK * self.ceilings.read_bytes_per_s)
-        return max(memory_s * 1e6, self.null_us)
-
-
-def below_floor(time_us: float, floor: float) -> Failure | None:
-    """Faster than the memory allows is not fast, it is wrong somewhere."""
-    if time_us >= floor:
+def check_floor(time_us: float, floor_us: float) -> Failure | None:
+    """Return a failure for a time that is shorter than the memory bandwidth allows."""
+    if time_us >= floor_us:
         return None
-    return Failure(Reason.BELOW_FLOOR, f"{time_us:.2f} µs is below {floor:.2f} µs, what this GPU's memory allows")
+    return Failure(Reason.BELOW_FLOOR, f"{time_us:.2f} µs is below {floor_us:.2f} µs, what this GPU's memory allows")
 
 
-def too_good(found: Ratio, repeated: bool) -> Failure | None:
-    """Past ten times the best baseline a number waits until a second evaluation repeats it."""
+def check_too_good(found: Ratio, repeated: bool) -> Failure | None:
+    """Return a failure for a speedup above 10 that no second process has repeated."""
     if found.value <= GOOD_LIMIT or repeated:
         return None
     return Failure(
@@ -125,23 +167,24 @@ def too_good(found: Ratio, repeated: bool) -> Failure | None:
     )
 
 
-def undisturbed(flushes_us: Sequence[float]) -> list[bool]:
-    """For each call, whether the judge's own flush took its usual time."""
+def find_undisturbed(flushes_us: Sequence[float]) -> list[bool]:
+    """Return for each call whether the flush before it took its usual time, the median of all flushes."""
     usual = median(flushes_us) if flushes_us else 0.0
     return [abs(flush - usual) <= FLUSH_SHARE * usual for flush in flushes_us]
 
 
-def held_back(slowed: Sequence[str]) -> Failure | None:
-    """A GPU that is slowed down by heat or power tells nothing."""
+def check_throttling(slowed: Sequence[str]) -> Failure | None:
+    """Return a failure if heat or power slowed the GPU down; `slowed` names the causes."""
     if not slowed:
         return None
     return Failure(Reason.DISTURBED, f"the GPU was held back by {', '.join(slowed)}; try again when it is cool")
 
 
-def too_few(kinds: Mapping[str, int]) -> Failure | None:
-    """Return a doubt if a median is of very few calls: it says little, and whoever disturbs calls chooses the rest.
+def check_sample_counts(kinds: Mapping[str, int]) -> Failure | None:
+    """Return a failure if too few queued calls were undisturbed, in all or of one kind of input.
 
-    `kinds` has the number of undisturbed queued calls by the kind of their inputs.
+    `kinds` has the number of undisturbed queued calls by kind. A median of very few calls says little, and a candidate
+    that disturbs calls could choose them.
     """
     queued, rarest = sum(kinds.values()), min(kinds, key=lambda kind: kinds[kind])
     if queued < LEAST_QUEUED:
@@ -152,11 +195,11 @@ def too_few(kinds: Mapping[str, int]) -> Failure | None:
     return None
 
 
-def disturbed(kept: Sequence[bool]) -> Failure | None:
-    """When most calls were disturbed nothing can be said."""
-    share = 1 - sum(kept) / len(kept)
+def check_disturbances(undisturbed: Sequence[bool]) -> Failure | None:
+    """Return a failure if more than half of all calls were disturbed."""
+    share = 1 - sum(undisturbed) / len(undisturbed)
     if share <= MOST_DISCARDED:
         return None
     return Failure(
-        Reason.DISTURBED, f"{share:.0%} of {len(kept)} calls were disturbed; at most {MOST_DISCARDED:.0%} may be"
+        Reason.DISTURBED, f"{share:.0%} of {len(undisturbed)} calls were disturbed; at most {MOST_DISCARDED:.0%} may be"
     )

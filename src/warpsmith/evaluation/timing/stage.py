@@ -1,4 +1,4 @@
-"""The timing stage on a real GPU: every case sampled, held against the best of torch, doubted where there is reason."""
+"""The timing stage on a real GPU: time every case, compare it with the best of torch, doubt it where a rule fails."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -8,38 +8,38 @@ from typing import Literal
 from warpsmith.evaluation.timing.baseline_process import BaselineHost
 from warpsmith.evaluation.timing.baselines import (
     Baselines,
-    asked,
-    believed,
-    completed,
-    keep,
-    measure,
-    measure_again,
-    running,
-    store,
-    uncompiled,
+    baseline_path,
+    baseline_request,
+    load_baselines,
+    measure_baselines,
+    measure_missing_modes,
+    remeasure_near_best,
+    require_any_mode,
+    select_eager_modes,
+    store_baselines,
 )
-from warpsmith.evaluation.timing.recording import Recordings
-from warpsmith.evaluation.timing.sample import Examine, Manner
-from warpsmith.evaluation.timing.sitting import Sitting
-from warpsmith.evaluation.timing.stop import StopRule
+from warpsmith.evaluation.timing.capture import CapturedCalls
+from warpsmith.evaluation.timing.empty_kernel import EmptyKernels
+from warpsmith.evaluation.timing.rules import StopRule
+from warpsmith.evaluation.timing.sample import Examine, SamplingOptions
+from warpsmith.evaluation.timing.session import TimingSession
 from warpsmith.evaluation.timing.subject import TimingSubject
-from warpsmith.evaluation.timing.verdict import Judged, judged, least
-from warpsmith.evaluation.timing.window import Windows
-from warpsmith.evaluation.timing.zeros import Zeros
+from warpsmith.evaluation.timing.verdict import TimedCase, bound_times, conclude_case
+from warpsmith.evaluation.timing.window import WindowSource
 from warpsmith.machines.cuda import give_back
 from warpsmith.records import MODES, Case, CaseTiming, Failure, Group, Reason, StageResult, TimingFacts, Trial, Verdict
 
 STAGE = "timing"
 Tier = Literal["search", "claim"]
 Cache = Literal["cold", "warm"]
-# A search asks many candidates a rough question, a claim one candidate a fine one.
-# Samples are of each kind of input, of which there are two to four.
+# A search compares many candidates roughly, a claim compares one candidate finely. Samples are of each kind of input,
+# of which a case has two to four.
 SEARCH = StopRule(width=0.01, least=3, most=16, seconds=0.1)
 CLAIM = StopRule(width=0.005, least=8, most=31, seconds=2.0)
-# Where its code and parameters lie makes the same kernel up to 0.3 µs faster or slower in one process than in another,
-# always in that one: a claim of a short kernel asks several, before torch's windows and after.
+# The addresses of code and parameters make a short kernel up to 0.3 µs faster or slower for the life of one process. So
+# a claim below 100 µs uses four processes more, two before the baselines and two after, with fewer calls each.
 SHORT_US = 100.0
-MORE = ((2, 3), (4, 5))  # processes before and after, with fewer calls each
+MORE = ((2, 3), (4, 5))
 FEWER = StopRule(width=0.005, least=5, most=8, seconds=1.0)
 
 
@@ -47,7 +47,7 @@ FEWER = StopRule(width=0.005, least=5, most=8, seconds=1.0)
 class Timer:
     """Times candidates on this GPU."""
 
-    zeros: Zeros
+    empty_kernels: EmptyKernels
     hardware: str
     torch_version: str
     tier: Tier = "search"
@@ -55,95 +55,117 @@ class Timer:
     modes: tuple[str, ...] = MODES
     release_memory: Callable[[], None] = give_back
 
-    def stage(
+    def time_cases(
         self,
-        sitting: Sitting,
+        timing_session: TimingSession,
         subject: TimingSubject,
         cases: Sequence[Case],
         examine: Callable[[Trial], Examine],
-        recorded: Recordings,
+        captured: CapturedCalls,
     ) -> StageResult:
-        """The result of timing all cases; the first doubt decides the verdict."""
-        begin = time.monotonic()
+        """Return the result of the timing stage; the first failure or doubt ends it and sets its verdict."""
+        start_s = time.monotonic()
         found: list[CaseTiming] = []
         for case in cases:
-            outcome = self.time_case(subject, case, examine, sitting, recorded)
+            outcome = self.time_case(subject, case, examine, timing_session, captured)
             if isinstance(outcome, Failure):
-                return self._result(begin, found, outcome)
+                return self._result(start_s, found, outcome)
             found.append(outcome.timing)
             if outcome.doubts:
-                return self._result(begin, found, outcome.doubts[0])
-        return self._result(begin, found, None)
+                return self._result(start_s, found, outcome.doubts[0])
+        return self._result(start_s, found, None)
 
     def time_case(
         self,
         subject: TimingSubject,
         case: Case,
         examine: Callable[[Trial], Examine],
-        sitting: Sitting,
-        recorded: Recordings,
-    ) -> Judged | Failure:
-        """A, or A B B A for a claim; what seems too good in a fresh process as well."""
+        timing_session: TimingSession,
+        captured: CapturedCalls,
+    ) -> TimedCase | Failure:
+        """Time one case: one window in a search, A B B A for a claim, where B are torch's modes.
+
+        A speedup above 10 is timed again in a fresh process, in a search too. Return a failure if a replay fails.
+        """
         outline = subject.outline(case)
-        claimed = self.tier == "claim" and case.group is not Group.HELDOUT  # of those the gap is what matters
-        rule = SEARCH if self.tier == "search" else CLAIM if claimed else FEWER
-        manner = Manner(rule, self.cache == "cold", kinds=subject.kinds(case))
+        source = self._window_source(subject, case, examine, timing_session, captured)
+        few = replace(source, options=replace(source.options, rule=FEWER))
+        if failure := source.replay_at_edges(captured.at_edges.get(case.name, ()), outline):
+            return failure
+        first = source.measure(0, outline)
+        if isinstance(first, Failure):
+            return first
+        is_short = self._is_fine(case) and first.is_sound and first.us < SHORT_US
+        more_before, more_after = MORE if is_short else ((), ())
+        before = few.measure_all(more_before, outline, [first])
+        if isinstance(before, Failure):
+            return before
+        baselines = self._find_baselines(subject, case, timing_session, first.every.flush_us)
+        bounds = bound_times(subject.task, subject.direction, case, outline, self.empty_kernels.floor)
+        if self.tier == "search" or not first.is_sound:
+            outcome = conclude_case(case, [before], baselines, bounds, subject.launches)
+            if not first.is_sound or Reason.TOO_GOOD not in outcome.reasons:
+                return outcome
+        again = source.measure_all([1], outline)
+        after = again if isinstance(again, Failure) else few.measure_all(more_after, outline, again)
+        if isinstance(after, Failure):
+            return after
+        return conclude_case(case, [before, after], baselines, bounds, subject.launches)
+
+    def _is_fine(self, case: Case) -> bool:
+        """Whether the case is part of a claim's speedup. Held-out cases only show the gap to the timed ones."""
+        return self.tier == "claim" and case.group is not Group.HELDOUT
+
+    def _window_source(
+        self,
+        subject: TimingSubject,
+        case: Case,
+        examine: Callable[[Trial], Examine],
+        timing_session: TimingSession,
+        captured: CapturedCalls,
+    ) -> WindowSource:
+        """Return a source of windows with endless fresh calls, and the rule that ends a window."""
+        rule = SEARCH if self.tier == "search" else CLAIM if self._is_fine(case) else FEWER
+        options = SamplingOptions(rule, self.cache == "cold", kinds=subject.kinds(case))
         usual, others = (
             (subject.timed_call(trial, call, examine(trial)) for trial, call in drawn(case))
             for drawn in (subject.calls, subject.others)
         )
-        making = Windows(sitting, self.zeros, usual, manner, recorded.calls[case.name], others)
-        several = replace(making, manner=replace(manner, rule=FEWER))
-        first = making.windows([0], outline)
-        if isinstance(first, Failure):
-            return first
-        if doubt := making.replay_at_edges(recorded.at_edges.get(case.name, ()), outline):
-            return doubt
-        agrees = first[0].agrees
-        short = claimed and agrees and first[0].us < SHORT_US
-        before = several.windows(MORE[0] if short else (), outline, first)
-        if isinstance(before, Failure):
-            return before
-        baselines = self._baselines(subject, case, sitting, first[0].every.flush_us)
-        bounds = least(subject.task, subject.direction, case, outline, self.zeros.floor)
-        if self.tier == "search" or not agrees:
-            outcome = judged(case, [before], baselines, bounds, subject.launches)
-            if not agrees or Reason.TOO_GOOD not in outcome.reasons:
-                return outcome
-        again = making.windows([1], outline)
-        after = again if isinstance(again, Failure) else several.windows(MORE[1] if short else (), outline, again)
-        if isinstance(after, Failure):
-            return after
-        return judged(case, [before, after], baselines, bounds, subject.launches)
+        return WindowSource(timing_session, self.empty_kernels, usual, options, captured.calls[case.name], others)
 
-    def _baselines(self, subject: TimingSubject, case: Case, sitting: Sitting, flush_us: float) -> Baselines:
-        """Those of an earlier day, unless the GPU has drifted since; for a claim two windows now of what came near.
+    def _find_baselines(
+        self, subject: TimingSubject, case: Case, timing_session: TimingSession, flush_us: float
+    ) -> Baselines:
+        """Return the stored baselines, measured now where they are missing or the GPU has drifted.
 
-        A shape that was drawn for this evaluation comes never again: nothing is compiled for it, and nothing kept.
+        For a claim two windows of the modes near the best are measured now. A held-out shape never comes again: nothing
+        is compiled for it, and nothing is stored.
         """
         cold = self.cache == "cold"
-        request = asked(subject.target, subject.task, subject.direction, case, cold)
+        request = baseline_request(subject.target, subject.task, subject.direction, case, cold)
         if case.group is Group.HELDOUT:
-            return measure(self._torch(sitting), request, uncompiled(self.modes))
-        path = store(self.hardware, self.torch_version, subject.task, subject.direction, case, cold)
-        kept = believed(path, flush_us)
-        if kept is None or kept.lacking(self.modes):
-            kept = completed(self._torch(sitting), request, kept, self.modes, flush_us)
-            keep(path, kept)
-        chosen = running(kept.only(self.modes), request)
-        return chosen if self.tier == "search" else measure_again(self._torch(sitting), request, chosen)
+            return measure_baselines(self._torch(timing_session), request, select_eager_modes(self.modes))
+        path = baseline_path(self.hardware, self.torch_version, subject.task, subject.direction, case, cold)
+        stored = load_baselines(path, flush_us)
+        if stored is None or stored.missing_modes(self.modes):
+            stored = measure_missing_modes(self._torch(timing_session), request, stored, self.modes, flush_us)
+            store_baselines(path, stored)
+        found = require_any_mode(stored.restricted_to(self.modes), request)
+        if self.tier == "search":
+            return found
+        return remeasure_near_best(self._torch(timing_session), request, found)
 
-    def _torch(self, sitting: Sitting) -> BaselineHost:
-        """Return torch's process, after memory that references took in this one is free for it."""
+    def _torch(self, timing_session: TimingSession) -> BaselineHost:
+        """Return the baseline process, after freeing the GPU memory that references hold in this process."""
         self.release_memory()
-        return sitting.torch
+        return timing_session.torch
 
-    def _result(self, begin: float, cases: list[CaseTiming], why: Failure | None) -> StageResult:
+    def _result(self, start_s: float, cases: list[CaseTiming], failure: Failure | None) -> StageResult:
         return StageResult(
             stage=STAGE,
-            verdict=why.reason.verdict if why else Verdict.PASS,
-            reason=why.reason if why else None,
-            detail=why.detail if why else "",
+            verdict=failure.reason.verdict if failure else Verdict.PASS,
+            reason=failure.reason if failure else None,
+            detail=failure.detail if failure else "",
             facts=TimingFacts(tier=self.tier, cache=self.cache, cases=tuple(cases)),
-            seconds=time.monotonic() - begin,
+            seconds=time.monotonic() - start_s,
         )

@@ -1,4 +1,4 @@
-"""Who is timed: a compiled candidate, what it is for, and fresh calls of it."""
+"""The subject of timing: a compiled candidate, its task, and fresh calls of its timed cases."""
 
 import random
 import secrets
@@ -24,7 +24,7 @@ def draw_on(device: str, opened: OpenTask, direction: Direction, trial: Trial) -
 
 
 def kind_of(trial: Trial) -> str:
-    """Return the kind of a test input that is timed: its family or what was done to it, or that it is usual."""
+    """Return the kind of a timed test input: its perturbation, else its family, or `usual` for normal values."""
     if trial.twist is not Twist.NONE:
         return trial.twist.value
     return USUAL if trial.family is Family.NORMAL else trial.family.value
@@ -32,7 +32,7 @@ def kind_of(trial: Trial) -> str:
 
 @dataclass(frozen=True)
 class TimingSubject:
-    """A compiled candidate and what it is for."""
+    """A compiled candidate, its task and its direction."""
 
     opened: OpenTask
     target: str
@@ -40,13 +40,13 @@ class TimingSubject:
     direction: Direction
     artifact: Path
     language: str
-    launches: int  # a call's, as the virtual GPU counted them
+    launches: int  # of a call, as the virtual GPU counted them
     draw: DrawProblem = field(default=partial(draw_on, "cuda"), compare=False, repr=False)
     _turns: dict[Dtype, list[Family]] = field(default_factory=dict, compare=False, repr=False)
     _outlines: dict[str, Problem] = field(default_factory=dict, compare=False, repr=False)
 
     def calls(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
-        """Yield fresh calls of a case without end, to be timed: by turns one of each kind of input, in secret order."""
+        """Yield fresh calls of a case without end, one of each kind of input by turns, in secret order."""
         return self._drawn(lambda: self._counted(case))
 
     def timed_call(self, trial: Trial, problem: Problem, examine: Examine) -> TimedCall:
@@ -55,14 +55,14 @@ class TimingSubject:
         return TimedCall(problem, examine, kind_of(trial), given)
 
     def kinds(self, case: Case) -> tuple[str, ...]:
-        """Return the kinds of input that are timed, usual ones first. The slowest counts."""
+        """Return the kinds of input that are timed, usual ones first. The slowest kind sets the case's time."""
         return tuple(kind_of(trial) for trial in self._counted(case))
 
     def others(self, case: Case) -> Iterator[tuple[Trial, Problem]]:
-        """Yield calls of the same shapes without end: of every family that the task is checked with, with other
-        parameters, an element that stands out, or the values in another order.
+        """Yield calls of the same shapes with other inputs without end; they are examined, and not counted.
 
-        Families take turns in secret order over all calls of an evaluation: none comes twice before each has come once.
+        They have other families, other parameters, one changed element, or shuffled values. Families take turns in
+        secret order over a whole evaluation: none comes twice before each has come once.
         """
         return self._drawn(lambda: self._others(case))
 
@@ -72,12 +72,13 @@ class TimingSubject:
                 yield trial, self.draw(self.opened, self.direction, trial)
 
     def _counted(self, case: Case) -> list[Trial]:
-        """Usual inputs, and each kind of large ones, which an honest kernel takes as long for."""
+        """Return test inputs of usual values and of each large kind: an honest kernel takes as long for each."""
         return [Trial(case=case), *self._large(case)]
 
     def _large(self, case: Case) -> list[Trial]:
-        """One of each kind of large inputs. One element tells of those that are large all over: forward
-        some have one row that is, backward only if a task has no others.
+        """Return one test input of each kind of large values.
+
+        Families that are large everywhere, and one large row: always forward, backward only if there is no such family.
         """
         all_over = [Trial(case=case, family=family) for family in self._families(case) if FAMILIES[family].large]
         if self.direction is Direction.FORWARD:
@@ -97,7 +98,7 @@ class TimingSubject:
         return [one.model_copy(update={"init": RANDOM.choice(inits)}) for one in kinds]
 
     def _next_family(self, case: Case) -> Family:
-        """Return the family whose turn it is, of those that are not large; usual inputs where there is no other."""
+        """Return the next family in turn that is not large, or normal values if the task has no other family."""
         left = self._turns.setdefault(case.dtype, [])
         if not left:
             others = {one for one in self._families(case) if not FAMILIES[one].large} - {Family.NORMAL}
@@ -105,11 +106,11 @@ class TimingSubject:
         return left.pop()
 
     def _families(self, case: Case) -> set[Family]:
-        """Those that the task is checked with, as far as the case's element type holds them."""
+        """Return the families that the task is checked with and the case's element type can hold."""
         return set(families_of(self.task, case.dtype))
 
     def outline(self, case: Case) -> Problem:
-        """The shapes of such a call."""
+        """Return the shapes of a call of a case, without values."""
         if case.name not in self._outlines:
             self._outlines[case.name] = outline(self.opened, self.direction, Trial(case=case))
         return self._outlines[case.name]

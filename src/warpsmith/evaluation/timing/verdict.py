@@ -1,6 +1,6 @@
-"""From samples and baselines to what a record says of one case: the times, the ratio, the claim, and the doubts."""
+"""Conclude one timed case: its times, ratio and comparison for the record, and the rules that fail."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from warpsmith.base import median
@@ -15,79 +15,107 @@ from warpsmith.tasks.reference import Problem
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One case: what the record says, and why it may not be believed."""
+class TimedCase:
+    """One case: its timing for the record, and the reasons not to believe the timing."""
 
     timing: CaseTiming
     doubts: tuple[Failure, ...]
 
     @property
     def reasons(self) -> set[Reason]:
-        """Of the doubts."""
+        """The reasons of the doubts."""
         return {doubt.reason for doubt in self.doubts}
 
 
 @dataclass(frozen=True)
-class Least:
-    """The least times of one case: the floor of what is believed, and the roofline's."""
+class TimeBounds:
+    """The shortest times of one case in microseconds: the believable one, and the roofline's."""
 
     floor_us: float
     roofline_us: float
 
 
-def least(task: Task, direction: Direction, case: Case, call: Problem, floor: Floor) -> Least:
-    """From the bytes and operations of the task; what is written is told by the results. Only formulas make a floor."""
+def bound_times(task: Task, direction: Direction, case: Case, call: Problem, floor: Floor) -> TimeBounds:
+    """Return the shortest times of a case, from the task's formulas and the size of the results.
+
+    A task without formulas has the floor of an empty kernel.
+    """
     written = float(sum(tensor.nbytes for tensor in call.native))
     work = task.least(direction, case) or Work(flops=0, bytes=0)
     read, stated = (max(0.0, moved - written) for moved in (work.bytes, task.bytes(direction, case) or 0.0))
     ideal = floor_us(floor.ceilings, read, written, work.flops, task.precision.arithmetic(case.dtype))
-    return Least(floor.us(stated, written), ideal)
+    return TimeBounds(floor.us(stated, written), ideal)
 
 
-def judged(case: Case, sides: Sequence[Sequence[Window]], baselines: Baselines, bounds: Least, launches: int) -> Judged:
-    """Everything that can be said of one case from its windows before torch's and, for a claim, after."""
+def conclude_case(
+    case: Case, sides: Sequence[Sequence[Window]], baselines: Baselines, bounds: TimeBounds, launches: int
+) -> TimedCase:
+    """Return the timing of one case with its doubts.
+
+    `sides` has the windows before the baselines and, for a claim, those after.
+    """
     windows = [window for side in sides for window in side]
-    kept, total = Samples.all([window.kept for window in windows]), sum(window.every.count for window in windows)
-    kinds = together(windows)
-    kind = rules.slowest_kind(kinds)
-    queued, counted = kinds[kind], [clocks for window in windows for clocks in window.counted]
-    idle_us = [clocks.event_us for clocks in counted if clocks.kind == kind] or [one.event_us for one in counted]
-    fastest = baselines.best
-    speedup = rules.ratio(fastest.queued_us, queued)
-    ratios = [fastest.us / max(map(median, together(side).values())) for side in sides]
-    timing = CaseTiming(
+    kinds = group_by_kind(windows)
+    queued = kinds[rules.find_slowest_kind(kinds)]
+    ratios = [baselines.best.us / max(map(median, group_by_kind(side).values())) for side in sides]
+    timing = _summarize_case(case, windows, baselines, bounds, ratios).model_copy(update={"launches": launches})
+    assert timing.speedup is not None  # computed from the best baseline above
+    kept = Samples.merge([window.kept for window in windows])
+    repeated = len(ratios) > 1 and min(ratios) > rules.GOOD_LIMIT
+    doubts = (
+        rules.check_disturbances([True] * kept.count + [False] * timing.discarded),
+        *_check_windows(windows),
+        rules.check_floor(median(queued), bounds.floor_us),
+        rules.check_too_good(timing.speedup, repeated),
+    )
+    return TimedCase(timing, tuple(doubt for doubt in doubts if doubt is not None))
+
+
+def _summarize_case(
+    case: Case, windows: Sequence[Window], baselines: Baselines, bounds: TimeBounds, ratios: Sequence[float]
+) -> CaseTiming:
+    """Return the times of a case's windows, and the speedup over the best baseline."""
+    kinds, best = group_by_kind(windows), baselines.best
+    slowest = rules.find_slowest_kind(kinds)
+    queued, counted = kinds[slowest], [clocks for window in windows for clocks in window.counted]
+    speedup = rules.speed_ratio(best.queued_us, queued)
+    return CaseTiming(
         case=case,
-        time=rules.measured(queued),
-        kinds={one: rules.measured(times) for one, times in kinds.items()},
-        idle=rules.measured(idle_us),
-        call=rules.measured([clocks.host_us for clocks in counted]),
-        baselines={baseline.mode: rules.measured(baseline.queued_us) for baseline in baselines.modes},
-        best=fastest.mode,
+        time=rules.summarize_times(queued),
+        kinds={kind: rules.summarize_times(times) for kind, times in kinds.items()},
+        # Of the slowest kind, like the headline; a window may have no confirmed idle call of this kind.
+        idle=rules.summarize_times(
+            [clocks.event_us for clocks in counted if clocks.kind == slowest] or [clocks.event_us for clocks in counted]
+        ),
+        call=rules.summarize_times([clocks.host_us for clocks in counted]),
+        baselines={baseline.mode: rules.summarize_times(baseline.queued_us) for baseline in baselines.modes},
+        best=best.mode,
         speedup=speedup,
-        claim=rules.claim(speedup, ratios, abs(fastest.us - median(queued))),
+        claim=rules.compare_speeds(speedup, ratios, abs(best.us - median(queued))),
         floor_us=bounds.floor_us,
         roofline=bounds.roofline_us / median(queued),
-        launches=launches,
-        discarded=total - kept.count,
+        discarded=_count_calls(windows) - Samples.merge([window.kept for window in windows]).count,
         repeated=True,
         notes=baselines.notes(),
     )
-    doubts = (
-        rules.disturbed([True] * kept.count + [False] * (total - kept.count)),
-        *(doubt for window in windows for doubt in window.doubts()),
-        rules.below_floor(median(queued), bounds.floor_us),
-        rules.too_good(speedup, repeated=len(ratios) > 1 and min(ratios) > rules.GOOD_LIMIT),
-    )
-    return Judged(timing, tuple(doubt for doubt in doubts if doubt is not None))
 
 
-def together(windows: Sequence[Window]) -> dict[str, list[float]]:
+def _count_calls(windows: Sequence[Window]) -> int:
+    return sum(window.every.count for window in windows)
+
+
+def _check_windows(windows: Sequence[Window]) -> Iterator[Failure | None]:
+    for window in windows:
+        yield from window.check()
+
+
+def group_by_kind(windows: Sequence[Window]) -> dict[str, list[float]]:
     """Return the queued times of all windows by the kind of input.
 
     As many of each window: every process counts alike, however many calls it made.
     """
     kinds = dict.fromkeys(kind for window in windows for kind in window.queued_us)
     return {
-        kind: rules.balanced([window.queued_us[kind] for window in windows if kind in window.queued_us])
+        kind: rules.take_equally([window.queued_us[kind] for window in windows if kind in window.queued_us])
         for kind in kinds
     }

@@ -1,4 +1,4 @@
-"""The calls of one player on one case, held against a zero."""
+"""WindowSource: the calls of one replay process on one case, held against an empty kernel's times."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -6,10 +6,18 @@ from functools import cached_property
 
 from warpsmith.base import HarnessError, median
 from warpsmith.evaluation.timing import rules
-from warpsmith.evaluation.timing.recording import PLACES, room_of
-from warpsmith.evaluation.timing.sample import USUAL, Calls, Manner, Null, Samples, one, sample
-from warpsmith.evaluation.timing.sitting import Sitting
-from warpsmith.evaluation.timing.zeros import Zeros
+from warpsmith.evaluation.timing.capture import ARENA_ADDRESSES, replay_room
+from warpsmith.evaluation.timing.empty_kernel import EmptyKernels
+from warpsmith.evaluation.timing.sample import (
+    USUAL,
+    Calls,
+    EmptyKernelTimes,
+    Samples,
+    SamplingOptions,
+    make_call,
+    sample,
+)
+from warpsmith.evaluation.timing.session import TimingSession
 from warpsmith.machines.cuda import RepeatableCall
 from warpsmith.machines.hardware import gpu_state, gpus
 from warpsmith.machines.worker import Clocks, Mode
@@ -19,96 +27,99 @@ from warpsmith.tasks.reference import Problem
 
 @dataclass(frozen=True)
 class Window:
-    """The calls of one process, and the zero that they are held against."""
+    """The counted calls of one process, and the empty kernel's times of the same form."""
 
     every: Samples
-    null: Null
-    slowed: tuple[str, ...] = ()  # what held the GPU back when they were made
-    kinds: tuple[str, ...] = (USUAL,)  # of the inputs of the calls that count
+    empty: EmptyKernelTimes
+    slowed: tuple[str, ...] = ()  # causes that slowed the GPU down during the calls
+    kinds: tuple[str, ...] = (USUAL,)  # of the inputs
 
     @cached_property
     def kept(self) -> Samples:
-        """The calls that nothing disturbed."""
-        return self.every.kept()
+        """The undisturbed calls."""
+        return self.every.drop_disturbed()
 
     @property
     def counted(self) -> list[Clocks]:
-        """The calls from an idle device that say how long it takes: those that the judge's clock confirms."""
+        """The confirmed idle calls, or all undisturbed ones if none is confirmed."""
         return self.confirmed or self.kept.idle
 
     @cached_property
     def confirmed(self) -> list[Clocks]:
-        """Those that the judge's clock confirms."""
-        return self.kept.confirmed(self.null.beside_us)
+        """The undisturbed idle calls whose event time the evaluator's clock confirms."""
+        return self.kept.find_confirmed(self.empty.beside_us)
 
     @cached_property
     def queued_us(self) -> dict[str, list[float]]:
-        """The times of undisturbed queued calls by the kind of their inputs; kinds without any are left out."""
+        """The times of undisturbed queued calls by kind of input; a kind without any is left out."""
         return {kind: times for kind, times in self.kept.queued_us(self.kinds).items() if times}
 
     @property
     def us(self) -> float:
-        """The time of a queued call of the slowest kind of input."""
+        """The median time of queued calls of the slowest kind of input."""
         return max(map(median, self.queued_us.values()))
 
-    def doubts(self) -> Iterator[Failure | None]:
-        """What the clocks do not agree on: each process by itself, so that an honest one covers for none."""
+    def check(self) -> Iterator[Failure | None]:
+        """Yield the failure of each rule, or None. Each process is judged alone: an honest one excuses no other."""
         kept, confirmed = self.kept, len(self.confirmed)
-        yield rules.held_back(self.slowed)
-        yield rules.too_few({kind: len(times) for kind, times in kept.queued_us(self.kinds).items()})
-        yield rules.clocks_disagree(confirmed, len(kept.idle), kept.beside_us(), self.null.beside_us)
-        yield kept.hidden(self.null)
+        yield rules.check_throttling(self.slowed)
+        yield rules.check_sample_counts({kind: len(times) for kind, times in kept.queued_us(self.kinds).items()})
+        yield rules.check_clocks(confirmed, len(kept.idle), kept.beside_us(), self.empty.beside_us)
+        yield kept.check_hidden_work(self.empty)
 
     @property
-    def agrees(self) -> bool:
-        """Whether there is none."""
-        return not any(self.doubts())
+    def is_sound(self) -> bool:
+        """Whether no rule fails."""
+        return not any(self.check())
 
 
 @dataclass(frozen=True)
-class Windows:
-    """Makes windows of one case in the players of a sitting."""
+class WindowSource:
+    """Measures windows of one case in the replay processes of a timing session."""
 
-    sitting: Sitting
-    zeros: Zeros
+    timing_session: TimingSession
+    empty_kernels: EmptyKernels
     calls: Calls
-    manner: Manner
-    recorded: RepeatableCall
-    others: Calls | None = None  # calls of the same shapes: host code may have chosen by those it was recorded with
+    options: SamplingOptions
+    captured: RepeatableCall
+    others: Calls | None = None  # other inputs of the same shapes: host code may have looked at the captured inputs
 
-    def window(self, number: int, outline: Problem) -> Window | Failure:
-        """Of calls that are repeated without the candidate's host code."""
-        null = self.zeros.null(self.sitting.form(outline))
+    def measure(self, number: int, outline: Problem) -> Window | Failure:
+        """Measure a window in one replay process. Return a failure if a replay is wrong or impossible."""
+        empty = self.empty_kernels.times(self.timing_session.empty_form(outline))
         try:
-            player = self.sitting.player(number, self.recorded)
-            player.use(room_of([outline]))
+            replayer = self.timing_session.replayer(number, self.captured)
+            replayer.use(replay_room([outline]))
         except HarnessError as error:
-            if self.recorded.recording.bases == PLACES:
+            if self.captured.recording.bases == ARENA_ADDRESSES:
                 raise
-            return Failure(Reason.UNREPEATED, f"what it says of its memory cannot be: {error}")  # no fault of ours
-        found = sample(player, self.calls, replace(self.manner, null=null), self.others)
+            # The worker reported these addresses. If no process can have them, the report is wrong, and not warpsmith.
+            return Failure(Reason.UNREPEATED, f"what it says of its memory cannot be: {error}")
+        found = sample(replayer, self.calls, replace(self.options, empty=empty), self.others)
         if isinstance(found, Failure):
             return Failure(Reason.UNREPEATED, f"repeated without its host code, {found.detail}")
-        return Window(found, null, gpu_state(next((gpu.uuid for gpu in gpus()), "")).slowed, self.manner.kinds)
+        return Window(found, empty, gpu_state(next((gpu.uuid for gpu in gpus()), "")).slowed, self.options.kinds)
 
     def replay_at_edges(self, calls: Sequence[RepeatableCall], outline: Problem) -> Failure | None:
-        """Replay once each call that has an argument against an end of the mapped memory; return what went wrong."""
-        for recorded in calls:
-            player = self.sitting.player(0, recorded)
-            player.use(room_of([outline]))
-            shown = one(player, next(self.calls), Mode.IDLE)
-            if isinstance(shown, Failure) and recorded.edge is not None:
-                end = "end" if recorded.edge.is_end else "start"
-                where = f"with tensor {recorded.edge.tensor} of its arguments against the {end} of mapped memory"
+        """Replay once each call that has an argument against an end of the mapped memory; return the first failure."""
+        for captured in calls:
+            replayer = self.timing_session.replayer(0, captured)
+            replayer.use(replay_room([outline]))
+            shown = make_call(replayer, next(self.calls), Mode.IDLE)
+            if isinstance(shown, Failure) and captured.edge is not None:
+                end = "end" if captured.edge.is_end else "start"
+                where = f"with tensor {captured.edge.tensor} of its arguments against the {end} of mapped memory"
                 return Failure(Reason.UNREPEATED, f"repeated without its host code, {where}: {shown.detail}")
         return None
 
-    def windows(self, numbers: Sequence[int], outline: Problem, made: Sequence[Window] = ()) -> list[Window] | Failure:
-        """Those that were made, and one in each of some players."""
+    def measure_all(
+        self, numbers: Sequence[int], outline: Problem, made: Sequence[Window] = ()
+    ) -> list[Window] | Failure:
+        """Return the windows in `made` and one of each numbered replay process, or the first failure."""
         found = list(made)
         for number in numbers:
-            one = self.window(number, outline)
-            if isinstance(one, Failure):
-                return one
-            found.append(one)
+            window = self.measure(number, outline)
+            if isinstance(window, Failure):
+                return window
+            found.append(window)
         return found

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from warpsmith.evaluation.timing.null import SOURCE, EmptyKernelForm, call_of
+from warpsmith.evaluation.timing.empty_kernel import SOURCE, EmptyKernelForm, empty_call
 from warpsmith.languages.nvcc import CompileOptions, compile
 from warpsmith.machines.virtual import describe
 from warpsmith.machines.virtual.session import VirtualSession
@@ -16,7 +16,7 @@ ONE = Signature(arguments=(Argument(name="x", kind=ArgumentKind.TENSOR, role=Rol
 def test_it_has_the_launches_and_results_of_its_form(form: EmptyKernelForm) -> None:
     made = compile(Candidate(task="null", direction=Direction.FORWARD, source=SOURCE), None, CompileOptions())
     assert made.artifact is not None, made.result.detail
-    call = call_of(form, "cpu")
+    call = empty_call(form, "cpu")
     with VirtualSession(made.artifact, "forward", ONE, describe("H200")) as session:
         shown = session.call(call.arguments)
     assert shown.failure is None, shown.failure

@@ -10,8 +10,8 @@ import pytest
 from tests.evaluation.timing.faking import FakeSession
 from torch import Tensor
 
-from warpsmith.evaluation.timing.recording import BEFORE, Recordings, record_calls, room_of
-from warpsmith.evaluation.timing.sitting import OLD_S, Sitting
+from warpsmith.evaluation.timing.capture import CALLS_BEFORE, CapturedCalls, capture_calls, replay_room
+from warpsmith.evaluation.timing.session import OLD_S, TimingSession
 from warpsmith.evaluation.timing.subject import TimingSubject
 from warpsmith.machines.cuda.room import TAIL, Room as CudaRoom, room_for_all
 from warpsmith.machines.cuda.session import CudaSession, RepeatableCall
@@ -103,31 +103,31 @@ def now_s() -> list[float]:
 
 
 @pytest.fixture
-def sitting(room: Room, now_s: list[float]) -> Iterator[Sitting]:
+def timing_session(room: Room, now_s: list[float]) -> Iterator[TimingSession]:
     buffers: Any = room
-    with Sitting(SUBJECT, Path(), ARENAS, 1.0, lambda: now_s[0], room.player, buffers) as found:
+    with TimingSession(SUBJECT, Path(), ARENAS, 1.0, lambda: now_s[0], room.player, buffers) as found:
         yield found
 
 
-def recorded(session: Recorder, wrong_at: int = -1, is_claim: bool = False) -> Recordings | Failure:
+def recorded(session: Recorder, wrong_at: int = -1, is_claim: bool = False) -> CapturedCalls | Failure:
     seen: list[Problem] = []
 
     def examine(call: Problem, _shown: Shown) -> Failure | None:
         seen.append(call)
         return WRONG if len(seen) == wrong_at else None
 
-    return record_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _trial: examine, is_claim)
+    return capture_calls(cast(CudaSession, session), SUBJECT, [CASE], lambda _trial: examine, is_claim)
 
 
 def test_calls_of_both_modes_come_before_the_one_that_is_recorded() -> None:
     session = Recorder([Clocks(20.0, 7.0, 30.0, 400.0), Clocks(20.0, 9.0, 30.0, 400.0)])
     found = recorded(session)
-    assert isinstance(found, Recordings) and found.arenas == ARENAS
+    assert isinstance(found, CapturedCalls) and found.arenas == ARENAS
     assert found.calls["c"].recording == RECORDED.recording
     assert 7.0 <= found.calls["c"].host_us < 9.0, "whatever disturbs a host only adds"
-    assert session.room == room_of([CALL])
-    assert [mode for _, mode, _ in session.calls] == [*BEFORE, Mode.IDLE]
-    assert Mode.QUEUED in BEFORE and BEFORE[0] is Mode.IDLE
+    assert session.room == replay_room([CALL])
+    assert [mode for _, mode, _ in session.calls] == [*CALLS_BEFORE, Mode.IDLE]
+    assert Mode.QUEUED in CALLS_BEFORE and CALLS_BEFORE[0] is Mode.IDLE
 
 
 def test_a_claim_captures_a_call_for_each_argument_by_turns_at_the_end_and_the_start() -> None:
@@ -136,20 +136,20 @@ def test_a_claim_captures_a_call_for_each_argument_by_turns_at_the_end_and_the_s
     problem = opened.problem(Direction.FORWARD, Trial(case=case))
     subject = replace(SUBJECT, opened=opened, task=opened.describe(), draw=lambda *_: problem)
     session = cast(CudaSession, Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]))
-    found = record_calls(session, subject, [case], lambda _trial: lambda _call, _shown: None, is_claim=True)
-    assert isinstance(found, Recordings)
+    found = capture_calls(session, subject, [case], lambda _trial: lambda _call, _shown: None, is_claim=True)
+    assert isinstance(found, CapturedCalls)
     edges = [call.edge for call in found.at_edges[case.name] if call.edge is not None]
     assert [edge.tensor for edge in edges] == [0, 1, 2]
     assert edges[0].is_end is edges[2].is_end is not edges[1].is_end
-    assert recorded(Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]), len(BEFORE) + 2, is_claim=True) is WRONG
+    assert recorded(Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]), len(CALLS_BEFORE) + 2, is_claim=True) is WRONG
 
 
 def test_a_tail_behind_the_arguments_is_watched() -> None:
-    assert room_of([CALL]).slot_bytes == room_for_all([CALL]).slot_bytes + TAIL
-    assert room_of([CALL]).slots == 1
+    assert replay_room([CALL]).slot_bytes == room_for_all([CALL]).slot_bytes + TAIL
+    assert replay_room([CALL]).slots == 1
 
 
-@pytest.mark.parametrize("wrong_at", [1, len(BEFORE), len(BEFORE) + 1])
+@pytest.mark.parametrize("wrong_at", [1, len(CALLS_BEFORE), len(CALLS_BEFORE) + 1])
 def test_a_wrong_result_in_any_of_them_is_the_candidate_s(wrong_at: int) -> None:
     assert recorded(Recorder([Clocks(20.0, 7.0, 30.0, 400.0)]), wrong_at) is WRONG
 
@@ -160,27 +160,31 @@ def test_what_cannot_be_repeated_has_a_reason() -> None:
     assert found == Failure(Reason.UNREPEATED, "a graph that nobody saw being made")
 
 
-def test_a_player_stays_for_many_recordings_and_one_in_trouble_is_replaced(sitting: Sitting, room: Room) -> None:
-    first, other = sitting.player(0, RECORDED), sitting.player(1, RECORDED)
-    assert sitting.player(0, RECORDED) is first and first is not other
+def test_a_player_stays_for_many_recordings_and_one_in_trouble_is_replaced(
+    timing_session: TimingSession, room: Room
+) -> None:
+    first, other = timing_session.replayer(0, RECORDED), timing_session.replayer(1, RECORDED)
+    assert timing_session.replayer(0, RECORDED) is first and first is not other
     assert room.begun[0].bases == (1, 2, 3) and len(room.begun[0].played) == 2
     room.begun[0].failure = WRONG
-    assert sitting.player(0, RECORDED) is not first
+    assert timing_session.replayer(0, RECORDED) is not first
     assert [one.ended for one in room.begun] == [True, False, False]
 
 
-def test_a_player_that_died_while_it_waited_is_replaced_and_a_new_one_is_believed(sitting: Sitting, room: Room) -> None:
-    sitting.player(0, RECORDED)
+def test_a_player_that_died_while_it_waited_is_replaced_and_a_new_one_is_believed(
+    timing_session: TimingSession, room: Room
+) -> None:
+    timing_session.replayer(0, RECORDED)
     room.begun[0].died = Failure(Reason.TIME_LIMIT, "it ran longer than 600 s")
-    assert not sitting.player(0, RECORDED).failure and len(room.begun) == 2
+    assert not timing_session.replayer(0, RECORDED).failure and len(room.begun) == 2
     assert [one.ended for one in room.begun] == [True, False]
 
 
 def test_a_player_that_may_not_live_through_another_window_is_replaced(
-    sitting: Sitting, room: Room, now_s: list[float]
+    timing_session: TimingSession, room: Room, now_s: list[float]
 ) -> None:
     """Its end in the middle of one would be told of the candidate."""
-    sitting.player(0, RECORDED)
+    timing_session.replayer(0, RECORDED)
     now_s[0] += OLD_S
-    assert not sitting.player(0, RECORDED).failure and sitting.player(0, RECORDED)
+    assert not timing_session.replayer(0, RECORDED).failure and timing_session.replayer(0, RECORDED)
     assert [one.ended for one in room.begun] == [True, False]

@@ -1,0 +1,157 @@
+"""Times of an empty kernel, and the floor of this GPU: independent of any candidate, measured once an hour."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
+from pathlib import Path
+
+import torch
+from pydantic import ValidationError
+
+from warpsmith.base import HarnessError, Home, digest, median, quantile, write_atomic
+from warpsmith.evaluation.timing.rules import Floor, StopRule
+from warpsmith.evaluation.timing.sample import EmptyKernelTimes, SamplingOptions, TimedCall, sample
+from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
+from warpsmith.machines.cuda import CudaSession, room_for_all
+from warpsmith.machines.hardware import gpus
+from warpsmith.machines.worker import Mode
+from warpsmith.machines.worker.worker import worker
+from warpsmith.records import Candidate, Ceilings, Direction, Failure, Model
+from warpsmith.tasks.reference import Problem
+
+RULE = StopRule(width=0.0, least=31, most=31, seconds=10.0)
+SOURCE = """#include <torch/extension.h>
+#include <vector>
+__global__ void nothing(float* y) { y[0] = 0; }
+// As many launches as x has rows, as many results as it has columns.
+std::vector<torch::Tensor> forward(torch::Tensor x) {
+  std::vector<torch::Tensor> made;
+  for (int i = 0; i < x.size(1); ++i) made.push_back(torch::empty({1}, x.options()));
+  auto stream = at::cuda::getCurrentCUDAStream();
+  for (int i = 0; i < x.size(0); ++i) nothing<<<1, 32, 0, stream>>>(made[0].data_ptr<float>());
+  return made;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+"""
+OLD_S = 3600.0  # how busy the host is changes within hours
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True)
+class EmptyKernelForm:
+    """The counts that an empty kernel's call shares with a candidate's: launches and results."""
+
+    launches: int
+    results: int
+
+
+# Measured together, since most tasks need one of them and a start of the worker takes longer than the calls.
+USUAL_FORMS = tuple(EmptyKernelForm(launches, results) for launches in (1, 2) for results in (1, 2, 3))
+Measure = Callable[[Toolchain, Sequence[EmptyKernelForm]], dict[EmptyKernelForm, EmptyKernelTimes]]
+
+
+def read_l2_bytes() -> int:
+    """Return the size of this GPU's L2 cache."""
+    return int(torch.cuda.get_device_properties(0).L2_cache_size)
+
+
+def measure_empty_kernels(
+    toolchain: Toolchain, forms: Sequence[EmptyKernelForm]
+) -> dict[EmptyKernelForm, EmptyKernelTimes]:
+    """Time the empty kernel in each form on this GPU. Raise HarnessError if it does not compile or run."""
+    candidate = Candidate(task="null", direction=Direction.FORWARD, source=SOURCE)
+    made = compile(candidate, None, CompileOptions(), toolchain)
+    if made.artifact is None:
+        raise HarnessError(f"The empty kernel does not compile: {made.result.detail}")
+    calls = {form: empty_call(form) for form in forms}
+    with CudaSession(made.artifact, "forward", toolchain.runtime.parent, room_for_all(calls.values())) as session:
+        return {form: _measure_form(session, call) for form, call in calls.items()}
+
+
+def _measure_form(session: CudaSession, call: Problem) -> EmptyKernelTimes:
+    samples = sample(session, repeat(TimedCall(call, lambda _call, _shown: None)), SamplingOptions(RULE))
+    if isinstance(samples, Failure):
+        raise HarnessError(f"The empty kernel does not run: {samples.detail}")
+    kept = samples.drop_disturbed()
+    # Lower quartiles of idle calls: a delay of the host only adds. Queued calls hide the host, so their median counts.
+    idle_us, queued_us = quantile(kept.events_us(Mode.IDLE), 0.25), median(kept.events_us(Mode.QUEUED))
+    return EmptyKernelTimes(queued_us, idle_us, kept.beside_us(0.25))
+
+
+def empty_call(form: EmptyKernelForm, device: str = "cuda") -> Problem:
+    """Return arguments that make the empty kernel launch and return as often as the form says."""
+    x = torch.zeros(max(1, form.launches), max(1, form.results), device=device)
+    return Problem((x,), (x[0, :1],), ())
+
+
+class StoredEmptyKernel(Model):
+    """The times of a form, and when they were measured in seconds since 1970."""
+
+    form: EmptyKernelForm
+    times: EmptyKernelTimes
+    when: float
+
+    def is_fresh(self, now_s: float) -> bool:
+        """Whether the times are less than an hour old."""
+        return 0 <= now_s - self.when < OLD_S
+
+
+class StoredEmptyKernels(Model):
+    """The file of empty kernel times that all processes of a machine share."""
+
+    forms: tuple[StoredEmptyKernel, ...]
+
+
+class EmptyKernels:
+    """Times of the empty kernel by form, measured when they are missing or old.
+
+    Callers hold the GPU alone, so one process measures and the others read its file.
+    """
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        ceilings: Ceilings,
+        measure: Measure = measure_empty_kernels,
+        clock: Callable[[], float] = time.time,
+        program: Callable[[], Path] = worker,
+    ) -> None:
+        self._clock, self._program = clock, program
+        self.toolchain, self._ceilings, self._measure = toolchain, ceilings, measure
+        self._known: dict[EmptyKernelForm, StoredEmptyKernel] = {}
+
+    @property
+    def floor(self) -> Floor:
+        """The shortest believable time on this GPU. No call is shorter than one launch."""
+        return Floor(self._ceilings, self.times(EmptyKernelForm(1, 1)).queued_us, read_l2_bytes())
+
+    def times(self, form: EmptyKernelForm) -> EmptyKernelTimes:
+        """Return the times of a form: from memory, else from the file, else measured now and stored."""
+        self._known = {known: stored for known, stored in self._known.items() if stored.is_fresh(self._clock())}
+        if form not in self._known:
+            self._known = self._read_file() | self._known
+        if form not in self._known:
+            missing = [known for known in dict.fromkeys((form, *USUAL_FORMS)) if known not in self._known]
+            now = self._measure(self.toolchain, missing)
+            self._known |= {
+                known: StoredEmptyKernel(form=known, times=times, when=self._clock()) for known, times in now.items()
+            }
+            write_atomic(self._path, StoredEmptyKernels(forms=tuple(self._known.values())).text())
+        return self._known[form].times
+
+    def _read_file(self) -> dict[EmptyKernelForm, StoredEmptyKernel]:
+        try:
+            found = StoredEmptyKernels.parse(self._path.read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return {}
+        return {stored.form: stored for stored in found.forms if stored.is_fresh(self._clock())}
+
+    @cached_property
+    def _path(self) -> Path:
+        """The file for this GPU, driver, boot, toolchain and worker."""
+        boot = BOOT.read_text() if BOOT.exists() else ""
+        drivers = [gpu.driver for gpu in gpus()]
+        key = digest(self._ceilings.gpu, boot, self.toolchain.key, str(self._program()), *drivers)
+        return Home.locate().data / "empty-kernels" / f"{key}.json"

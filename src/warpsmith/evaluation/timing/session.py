@@ -1,0 +1,89 @@
+"""A timing session: the replay processes of one candidate, and the baseline process beside them."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from warpsmith.evaluation.timing.baseline_process import BaselineHost, open_baseline_host
+from warpsmith.evaluation.timing.empty_kernel import EmptyKernelForm
+from warpsmith.evaluation.timing.subject import TimingSubject
+from warpsmith.machines.cuda import LIMITS, Buffers, Player, RepeatableCall, Room
+from warpsmith.tasks.reference import Problem
+
+WAITED_S = 120.0  # most seconds that a session may wait for the GPU before it is used
+OLD_S = LIMITS.wall_s - 600.0  # an older process might be ended by its limit during a window
+
+
+class TimingSession:
+    """Replay processes of one candidate, one a window, and torch beside them. No host code of the candidate runs."""
+
+    def __init__(
+        self,
+        subject: TimingSubject,
+        runtime: Path,
+        arenas: Room,
+        call_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        open_player: Callable[..., AbstractContextManager[Player]] = Player,
+        open_buffers: Callable[[Room], AbstractContextManager[Buffers]] = Buffers,
+    ) -> None:
+        self._clock, self._open_player, self._open_buffers = clock, open_player, open_buffers
+        self._subject, self._runtime, self._arenas, self._call_s = subject, runtime, arenas, call_s
+        self._replayers: dict[int, tuple[Player, ExitStack, float]] = {}  # with the time of their start
+        self._open = ExitStack()
+        self._started_s = clock()
+        self.is_open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the replay processes and free their arenas."""
+        self._open.close()
+        self.is_open = False
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the session is younger than two minutes; its processes live for a limited time."""
+        return self._clock() - self._started_s < WAITED_S
+
+    def replayer(self, number: int, captured: RepeatableCall) -> Player:
+        """Return the replay process of a window, ready to replay a captured call; start it if it is missing or old."""
+        known = self._replayers.get(number)
+        if known is not None:
+            replayer, until, started_s = known
+            is_young = self._clock() - started_s < OLD_S
+            if is_young and not replayer.failure:
+                replayer.play(captured)
+            if is_young and not replayer.failure:
+                return replayer
+            until.close()  # its process may have died while it waited, which says nothing of the captured call
+        until, bases = self._open.enter_context(ExitStack()), captured.recording.bases
+        replayer = until.enter_context(
+            self._open_player(self._subject.artifact, self._runtime, self._buffers, bases, self._call_s)
+        )
+        self._replayers[number] = replayer, until, self._clock()
+        replayer.play(captured)
+        return replayer
+
+    @cached_property
+    def _buffers(self) -> Buffers:
+        return self._open.enter_context(self._open_buffers(self._arenas))
+
+    def empty_form(self, outline: Problem) -> EmptyKernelForm:
+        """Return the launch and result counts that the empty kernel must match."""
+        return EmptyKernelForm(self._subject.launches, len(outline.native))
+
+    @cached_property
+    def torch(self) -> BaselineHost:
+        """The baseline process of the task."""
+        return open_baseline_host(self._subject.target, self._open)
