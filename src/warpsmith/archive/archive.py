@@ -1,4 +1,4 @@
-"""The archive: runs, their records, notes beside them, and the queries of a search."""
+"""The archive: runs, records, notes, and the queries of a search."""
 
 import json
 import os
@@ -43,7 +43,7 @@ RANKED = 16  # the same of those that are looked through for one that was evalua
 
 
 class Archive:
-    """A store of records, shared by threads and processes. An entry that `add` returned survives any kill."""
+    """A store of records for threads and processes. An added entry survives any kill."""
 
     def __init__(self, url: URL, wait_s: float) -> None:
         self.url = url
@@ -103,7 +103,7 @@ class Archive:
         self._known.add(run.name)
 
     def run(self, name: str) -> Run:
-        """Return a run by name. Raise UsageError with the nearest names if there is none."""
+        """Return a run. Raise UsageError with near names if it is missing."""
         with self._store.read_transaction() as connection:
             body = connection.execute(select(runs.c.body).where(runs.c.name == name)).scalar()
             known = [] if body is not None else [*connection.execute(select(runs.c.name)).scalars()]
@@ -130,15 +130,18 @@ class Archive:
             return self._change(name, {"settings": {**self.run(name).settings, setting: text}})
 
     @contextmanager
-    def hold(self, name: str, what: str) -> Iterator[None]:
-        """Hold a run as its only writer; raise UsageError while another process holds it. `what` is the command."""
+    def hold(self, name: str, command: str) -> Iterator[None]:
+        """Hold a run as its only writer; `command` is shown to others.
+
+        Raise UsageError while another process holds the run.
+        """
         with ExitStack() as until:
             try:
                 until.enter_context(hold_run(self._store.engine, name))
             except BlockingIOError:
                 last = [Holder.model_validate(note.body) for note in self.notes(None, HOLDER) if note.name == name]
                 raise UsageError(refusal_message(name, last[0] if last else None)) from None
-            self.note(None, HOLDER, Holder(what=what).model_dump(mode="json"), name=name)
+            self.note(None, HOLDER, Holder(what=command).model_dump(mode="json"), name=name)
             yield
 
     def is_held(self, name: str) -> bool:
@@ -146,6 +149,7 @@ class Archive:
         return is_held(self._store.engine, name)
 
     def _change(self, name: str, fields: Mapping[str, object]) -> Run:
+        """Change fields of a run and return it."""
         with self._store.write_transaction() as connection:
             run = self.run(name).model_copy(update=fields)
             connection.execute(update(runs).where(runs.c.name == name).values(body=run.text()))
@@ -210,7 +214,7 @@ class Archive:
             return int(connection.execute(statement).scalar_one())
 
     def outcomes(self, run: str) -> tuple[OutcomeCount, ...]:
-        """Return how many evaluations of a run ended at which stage, with which verdict and reason."""
+        """Return counts of a run's evaluations by stage, verdict and reason."""
         with self._store.read_transaction() as connection:
             rows = connection.execute(queries.select_outcomes(QueryScope(run)))
             return tuple(OutcomeCount.model_validate(dict(row._mapping)) for row in rows)
@@ -243,13 +247,16 @@ class Archive:
         return self._entries(queries.select_elites(scope, chosen, limit)) if chosen else ()
 
     def ranked(self, run: str) -> Iterator[ArchivedEvaluation]:
-        """Every kernel of a run that was right and timed, best first, one ranking after the other."""
+        """Yield the passed and timed kernels of a run, best first in each ranking."""
         for ranking in self.rankings(run):
             for start in range(0, ranking.count, RANKED):
                 yield from self._entries(queries.select_elites(QueryScope(run), ranking.basis, RANKED, start))
 
     def proven(self, run: str) -> ArchivedEvaluation | None:
-        """The best kernel of a run that was evaluated fully, in the run or later by itself; None when none was."""
+        """Return a run's best fully evaluated kernel, or None.
+
+        An evaluation of the best kernel outside the run counts too.
+        """
         found = next((entry for entry in self.ranked(run) if not unproven(entry.record)), None)
         first = next(iter(self.elites(run, limit=1)), None)
         if found is not None or first is None:
@@ -258,7 +265,7 @@ class Archive:
         return others[-1] if others and others[-1].score is not None and not unproven(others[-1].record) else None
 
     def best(self, run: str) -> ArchivedEvaluation | None:
-        """Return the best kernel of a run that was evaluated fully, else the best; None if none was right and timed."""
+        """Return a run's best fully evaluated kernel, else its best kernel, else None."""
         return self.proven(run) or next(iter(self.elites(run, limit=1)), None)
 
     def lineage(self, candidate: str, run: str | None = None) -> tuple[ArchivedEvaluation, ...]:
@@ -274,7 +281,7 @@ class Archive:
     # what stands beside
 
     def note(self, run: str | None, kind: str, body: JsonValue, name: str = "") -> str:
-        """Store JSON under a run, kind and name and return the name; replace an existing note."""
+        """Store JSON under a run, kind and name; replace an existing note."""
         named = name or uuid.uuid4().hex
         text = json.dumps(body, ensure_ascii=False, allow_nan=False)
         row = {"run": self._run(run), "kind": kind, "name": named, "created_s": time.time(), "body": text}
@@ -283,7 +290,7 @@ class Archive:
         return named
 
     def notes(self, run: str | None, kind: str) -> tuple[Note, ...]:
-        """Return the notes of one kind in the order of their creation; `run=None` selects those of no run."""
+        """Return the notes of one kind in order; `run=None` selects those without a run."""
         chosen = select(notes).where(notes.c.run == (run or ""), notes.c.kind == kind).order_by(notes.c.id)
         with self._store.read_transaction() as connection:
             rows = connection.execute(chosen)
@@ -324,10 +331,12 @@ class Archive:
         return name or ""
 
     def _basis(self, scope: QueryScope) -> str | None:
+        """Return the basis of the first ranking, or None."""
         with self._store.read_transaction() as connection:
             row = connection.execute(queries.select_rankings(scope).limit(1)).first()
             return None if row is None else str(row.basis)
 
     def _entries(self, query: queries.Query) -> tuple[ArchivedEvaluation, ...]:
+        """Return the entries of a query."""
         with self._store.read_transaction() as connection:
             return tuple(read_entry(row) for row in connection.execute(query))

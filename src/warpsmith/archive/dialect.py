@@ -81,15 +81,18 @@ def insert_or_replace(connection: Connection, table: Table, key: tuple[str, ...]
 
 
 def _insert(connection: Connection, table: Table) -> Insert:
+    """Return the insert statement of the connection's database."""
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
 
 
 def _set_pragmas(connection: sqlite3.Connection, _: object) -> None:
+    """Configure a new SQLite connection."""
     connection.isolation_level = None  # transactions begin in `_begin_immediate`, not where the driver guesses
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA foreign_keys=ON")
 
 
 def _begin_immediate(connection: Connection) -> None:
+    """Begin a transaction by the statement that the execution options name."""
     if statement := connection.get_execution_options().get(BEGIN, "BEGIN"):
         connection.exec_driver_sql(statement)

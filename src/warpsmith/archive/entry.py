@@ -130,6 +130,7 @@ def to_datetime(seconds: float) -> datetime:
 
 
 def _read_score(row: Row[tuple[object, ...]]) -> Score | None:
+    """Return the score of a row, or None."""
     if row.value is None:
         return None
     if row.kind == "measured":

@@ -92,6 +92,7 @@ def _own_connection(engine: Engine, run: str) -> Iterator[None]:
 
 
 def _acquire_lock(connection: Connection, key: int, pause_s: float = 0.05) -> None:
+    """Take an advisory lock. Raise BlockingIOError after the patience."""
     end = time.monotonic() + PATIENCE_S
     while not connection.execute(MINE, {"key": key}).scalar_one():
         if time.monotonic() >= end:

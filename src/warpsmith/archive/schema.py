@@ -76,6 +76,7 @@ def migrate(engine: Engine) -> None:
 
 
 def _read_version(engine: Engine) -> int | None:
+    """Return the version of an archive, or None if it is empty."""
     with engine.connect() as connection:
         if not inspect(connection).has_table(versions.name):
             return None
@@ -83,8 +84,10 @@ def _read_version(engine: Engine) -> int | None:
 
 
 def _write_version(connection: Connection, version: int) -> None:
+    """Add a row with the version."""
     connection.execute(insert(versions), {"version": version, "applied_s": time.time()})
 
 
 def _open_writer(engine: Engine) -> Connection:
+    """Return a connection whose transactions write."""
     return engine.connect().execution_options(**WRITES)

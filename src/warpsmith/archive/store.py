@@ -50,5 +50,6 @@ class Store:
         self.engine.dispose()
 
     def _current(self) -> Connection | None:
+        """Return the connection of this thread's transaction, or None."""
         found: Connection | None = getattr(self._own, "connection", None)
         return found

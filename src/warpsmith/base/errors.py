@@ -22,11 +22,11 @@ class ArchiveError(MachineError):
 
 
 class DeviceMemoryError(MachineError):
-    """A GPU has no memory left for the evaluator: others hold it, and what was tried can be repeated later."""
+    """Other processes hold the memory of a GPU; the evaluation can be repeated later."""
 
 
 class UnprovenError(WarpsmithError):
-    """A kernel that was not evaluated fully: what is missing, and how to evaluate it or to take it as it is."""
+    """A kernel that was not evaluated fully."""
 
     exit_code = 4
 

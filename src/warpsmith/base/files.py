@@ -30,7 +30,7 @@ def explain_write_errors(path: Path) -> Iterator[None]:
 
 
 def check_writable(path: Path) -> None:
-    """Raise an error if `path` cannot be written, before the work that produces its content."""
+    """Raise an error early if `path` cannot be written."""
     with explain_write_errors(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -47,7 +47,7 @@ def check_regular(path: Path) -> None:
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Write beside the target, sync and rename, so that no reader sees half a file."""
+    """Write a file by rename, so that no reader sees a part."""
     with explain_write_errors(path):
         check_regular(path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,6 +55,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 
 def _write_beside(path: Path, content: str | bytes) -> None:
+    """Write and sync a temporary file beside the target, then rename it."""
     raw = content.encode() if isinstance(content, str) else content
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -86,6 +87,7 @@ def hold_lock(path: Path, shared: bool = False, patience_s: float | None = None)
 
 
 def _lock_within(handle: int, kind: int, patience_s: float, pause_s: float = 0.02) -> None:
+    """Take a lock within `patience_s` seconds. Raise BlockingIOError otherwise."""
     end = time.monotonic() + patience_s
     while True:
         try:
@@ -128,7 +130,7 @@ def lock_any(paths: Sequence[Path], wait_s: float = 0.02) -> Iterator[None]:
 
 
 def read_file(path: Path, limit_bytes: int = 1 << 20) -> bytes:
-    """Return the bytes of a user's regular file. Raise UsageError for anything else, or for more than the limit."""
+    """Return a user's regular file. Raise UsageError beyond the limit."""
     try:
         # Without O_NONBLOCK, opening a FIFO would wait for its writer.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -145,6 +147,7 @@ def read_file(path: Path, limit_bytes: int = 1 << 20) -> bytes:
 
 
 def _read_opened(handle: int, path: Path, limit_bytes: int) -> bytes:
+    """Return the bytes of an open regular file within the limit."""
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode):
         raise UsageError(f"{path} is {_kind_of(found.st_mode)}, not a file.")
@@ -159,16 +162,18 @@ def _read_opened(handle: int, path: Path, limit_bytes: int) -> bytes:
 
 
 def _too_large(path: Path, size: int, limit_bytes: int) -> UsageError:
+    """Return the error for a file beyond the limit."""
     return UsageError(f"{path} has {size} bytes; at most {limit_bytes} are read. Give a smaller file.")
 
 
 def _kind_of(mode: int) -> str:
+    """Return the kind of a special file as text."""
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
     return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 def read_text(path: Path, limit_bytes: int = 1 << 20) -> str:
-    """Return the text of a user's regular file. Raise UsageError that says what is wrong with it."""
+    """Return the text of a user's regular file. Raise UsageError if it is not UTF-8."""
     try:
         return read_file(path, limit_bytes).decode("utf-8")
     except UnicodeDecodeError as error:

@@ -42,6 +42,7 @@ def evaluate_formula(formula: str, names: Mapping[str, Number]) -> Number:
 
 
 def _evaluate_node(node: ast.expr, names: Mapping[str, Number]) -> Number:
+    """Return the value of a syntax node. Raise UsageError for other syntax."""
     match node:
         case ast.Constant(value=int() | float() as number):
             return number

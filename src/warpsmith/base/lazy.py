@@ -16,9 +16,11 @@ def lazy_members(package: str) -> Callable[[str], object]:
 
     @cache
     def homes() -> Mapping[str, str]:
+        """Return the module of each member."""
         return dict(_imports(Path(str(sys.modules[package].__file__)).read_text()))
 
     def load(name: str) -> object:
+        """Import and return a member."""
         if name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home = importlib.import_module(homes()[name])

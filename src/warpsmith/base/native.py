@@ -48,17 +48,18 @@ def build_native(
     return target
 
 
-def find_compiler(what: str) -> Path:
-    """Return the C++ compiler of this machine. Raise MachineError that says how to get one."""
+def find_compiler(user: str) -> Path:
+    """Return the machine's C++ compiler. Raise MachineError with the install command."""
     found = shutil.which("g++") or shutil.which("c++")
     if found is None:
-        raise MachineError(f"g++ is not on PATH; {what} needs it. Run: apt-get install g++")
+        raise MachineError(f"g++ is not on PATH; {user} needs it. Run: apt-get install g++")
     return Path(found).resolve()
 
 
 def _cache_key(
     name: str, sources: Sequence[Path], includes: Sequence[Path], options: Sequence[str], compiler: Path
 ) -> str:
+    """Return the hash of compiler, options and inputs."""
     stamp = compiler.stat()  # stands for the version: a call of `g++ --version` would cost every start 10 ms
     parts: list[str | bytes] = [name, str(compiler), str(stamp.st_mtime_ns), str(stamp.st_size), *options]
     for path in _list_inputs(sources, includes):
@@ -67,6 +68,7 @@ def _cache_key(
 
 
 def _list_inputs(sources: Sequence[Path], includes: Sequence[Path]) -> Iterable[Path]:
+    """Yield the sources and the headers beside and below them."""
     yield from sources
     beside = {path for source in sources for path in source.parent.iterdir() if path.suffix in HEADERS}
     inside = {path for folder in includes for path in folder.rglob("*") if path.suffix in HEADERS}
@@ -105,9 +107,10 @@ def _compile(compiler: Path, flags: Sequence[str], includes: Sequence[Path], sou
     return made
 
 
-def _run_compiler(command: Sequence[str | Path], what: str) -> None:
+def _run_compiler(command: Sequence[str | Path], name: str) -> None:
+    """Run the compiler. Raise HarnessError if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise HarnessError(
-            f"{what} does not build (exit {done.returncode}):\n{done.stderr[-DIAGNOSTIC_CHARACTERS:].strip()}"
+            f"{name} does not build (exit {done.returncode}):\n{done.stderr[-DIAGNOSTIC_CHARACTERS:].strip()}"
         )

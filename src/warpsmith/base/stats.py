@@ -56,7 +56,7 @@ def _median_distribution(values: Sequence[float]) -> dict[float, float]:
 
 
 def _tail_probability(places: int, count: int, middle: int) -> float:
-    """Return the probability that more than `middle` of `count` draws fall on the first `places` values."""
+    """Return the probability that more than `middle` of `count` draws are among the first `places` values."""
     share = places / count
     return sum(comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(middle + 1, count + 1))
 
@@ -87,7 +87,7 @@ def rank_values(values: Sequence[float]) -> list[float]:
 
 
 def spearman(left: Sequence[float], right: Sequence[float]) -> float:
-    """Return Spearman's rank correlation, or nan if one side is constant or has fewer than two values."""
+    """Return Spearman's rank correlation, or nan without variation."""
     if len(left) != len(right) or len(left) < 2:
         return float("nan")
     a, b = rank_values(left), rank_values(right)

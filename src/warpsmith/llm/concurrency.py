@@ -12,7 +12,7 @@ Outcome = ModelAnswer | ModelError
 
 
 async def ask_many(questions: Iterable[tuple[LanguageModel, Prompt]]) -> list[Outcome]:
-    """Ask all questions at once and return outcomes in the order of the questions."""
+    """Ask all questions at once; outcomes keep the order of the questions."""
     return list(await asyncio.gather(*(_ask_one(model, prompt) for model, prompt in questions)))
 
 
@@ -22,6 +22,7 @@ def ask_all(questions: Iterable[tuple[LanguageModel, Prompt]]) -> list[Outcome]:
 
 
 async def _ask_one(model: LanguageModel, prompt: Prompt) -> Outcome:
+    """Return the answer or the failure of one question."""
     try:
         return await model.ask(prompt)
     except ModelError as error:

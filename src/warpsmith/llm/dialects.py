@@ -35,6 +35,7 @@ class ClientParts:
 
 
 def _open_responses(wire: ClientParts) -> "Client":
+    """Open a client of OpenAI's Responses API."""
     from pydantic_ai.models.openai import OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -43,6 +44,7 @@ def _open_responses(wire: ClientParts) -> "Client":
 
 
 def _open_chat(wire: ClientParts) -> "Client":
+    """Open a client of the chat completions API."""
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
@@ -54,6 +56,7 @@ def _open_chat(wire: ClientParts) -> "Client":
 
 
 def _open_anthropic(wire: ClientParts) -> "Client":
+    """Open a client of Anthropic's API."""
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
@@ -62,6 +65,7 @@ def _open_anthropic(wire: ClientParts) -> "Client":
 
 
 def _open_google(wire: ClientParts) -> "Client":
+    """Open a client of Google's API."""
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 

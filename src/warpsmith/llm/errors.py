@@ -4,7 +4,7 @@ from warpsmith.base import WarpsmithError
 
 
 class ModelError(WarpsmithError):
-    """A model gave no answer; a search continues without it. `usd` is what the request may have cost."""
+    """A request without an answer; a search continues. `usd` is its possible cost."""
 
     usd: float = 0.0
 

@@ -23,7 +23,7 @@ class Prompt(Frozen):
 
     @property
     def key(self) -> str:
-        """The hash of the content. (model name, key) identifies a request, because the name contains the settings."""
+        """Hash of kind and texts; with the model's name it identifies a request."""
         return digest("prompt", self.kind, self.system, self.user)
 
 

@@ -41,6 +41,7 @@ def _request_limit(specs: tuple[ModelSpec, ...], provider: str) -> int:
 
 
 def _open_spec(spec: ModelSpec, spend: Spend, gate: Gate, patience: Patience | None = None) -> LanguageModel:
+    """Open one model with retries, budget and request limit."""
     key = find_key(spec.provider, spec.settings, spec.name)
     import_client(spec.provider.dialect)
     tariff = Tariff.of(spec)

@@ -52,6 +52,7 @@ class PatientModel:
 
     @property
     def name(self) -> str:
+        """The name of the wrapped model."""
         return self._model.name
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
@@ -70,6 +71,7 @@ class PatientModel:
             await self._sleep(pause_s)
 
     def _pause_s(self, error: ModelError, tried: int) -> float | None:
+        """Return the pause before the next attempt in seconds, or None to stop."""
         return self._patience.pause_s(error, tried, self._draw()) if isinstance(error, RequestFailed) else None
 
 

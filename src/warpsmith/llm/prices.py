@@ -41,6 +41,7 @@ class Tariff:
 
 
 def _listed_price_usd(tariff: Tariff, input_tokens: int, output_tokens: int, cached_tokens: int) -> float | None:
+    """Return the cost by the price table, or None for an unknown model."""
     import genai_prices
 
     usage = genai_prices.Usage(

@@ -34,6 +34,7 @@ class RemoteModel:
 
     @property
     def name(self) -> str:
+        """The model's name with its settings."""
         return self._spec.name
 
     def __repr__(self) -> str:
@@ -52,6 +53,7 @@ class RemoteModel:
         return translate_answer(outcome, self.name, seconds, self._tariff, self._key)
 
     async def _attempt(self, prompt: Prompt) -> "ModelResponse | RequestFailed":
+        """Make one request and return the response or the failure."""
         from pydantic_ai.direct import model_request
         from pydantic_ai.messages import ModelRequest, UserPromptPart
 
@@ -69,6 +71,7 @@ class RemoteModel:
 
     @asynccontextmanager
     async def _client(self) -> "AsyncIterator[Client]":
+        """Open the provider's client for one request."""
         import httpx2
 
         spec = self._spec
@@ -80,6 +83,7 @@ class RemoteModel:
             yield DIALECTS[spec.provider.dialect](ClientParts(spec.provider.name, spec.model, self._key, address, http))
 
     def _settings(self) -> "ModelSettings":
+        """Return the settings in the client library's form."""
         from pydantic_ai.settings import ModelSettings
 
         ours = self._spec.settings

@@ -82,6 +82,7 @@ class TranscriptFile:
             LOG.error("%s from here on nothing is recorded", error)
 
     def _write(self, line: str) -> None:
+        """Write one line."""
         raw = line.encode() + b"\n"
         try:
             with self._lock:
@@ -114,6 +115,7 @@ def read_transcript(path: Path) -> tuple[TranscriptHeader, tuple[Exchange, ...]]
 
 
 def _parse_line(form: type[T], line: bytes, path: Path, place: int) -> T:
+    """Parse one line. Raise an error with its place."""
     try:
         return form.model_validate_json(line)
     except ValidationError as error:

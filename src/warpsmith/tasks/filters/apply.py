@@ -52,6 +52,7 @@ def _choose_cases(subject: FilteredProgram) -> list[Case]:
 
 
 def _describe_replacement(program: TaskProgram, case: Case) -> tuple[str, ...]:
+    """Return a note if a generated case replaces the author's."""
     meant = author_cases(program.task)[0].name
     return () if case.name == meant else (f"case '{meant}' is too large to draw; case '{case.name}' stands for it",)
 
@@ -66,6 +67,7 @@ def _draw_samples(subject: FilteredProgram, cases: Sequence[Case]) -> list[Sampl
 
 
 def _run_filters(subject: FilteredProgram, samples: Sequence[Sample]) -> Iterator[FilterResult | Skip]:
+    """Yield the results of all filters in order."""
     base, other = samples[:PAIR]
     yield check_output_range(subject, samples)
     yield check_output_deviation(subject, samples)
@@ -89,6 +91,7 @@ def _light_samples(subject: FilteredProgram, samples: Sequence[Sample]) -> Seque
 
 
 def _run_graph_filters(subject: FilteredProgram, base: Sample, other: Sample) -> Iterator[FilterResult | Skip]:
+    """Yield the results of filters that read traces."""
     first = trace_calls(subject, base.arguments)
     yield _check_repeatability(relative_change(base.outputs, first.values), base)
     yield find_dead_code(first)
@@ -116,6 +119,7 @@ def _change_all_values(subject: FilteredProgram, base: Sample, other: Sample) ->
 
 
 def _check_repeatability(value: float, base: Sample) -> FilterResult:
+    """Return the result for the change between two equal calls."""
     return FilterResult(
         filter=Filter.REPEATABILITY,
         passed=value <= REPEAT,

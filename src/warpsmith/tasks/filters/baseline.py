@@ -60,11 +60,13 @@ def _loosest_error(guess: Tensor, truth: Tensor) -> float:
 
 
 def _smallest_finite(errors: Sequence[float]) -> float:
+    """Return the smallest error; NaN counts as infinite."""
     value = min(errors)
     return value if value == value else float("inf")  # NaN is for the range filter to say
 
 
 def _error_bound(tolerance: Tolerance, output: Tensor, truth: Tensor, own_error: float) -> float:
+    """Return the largest allowed error of an output."""
     floors = {str(dtype): floor for dtype, floor in tolerance.norm_floor.items()}
     floor = floors.get(str(output.dtype).removeprefix("torch."), 0.0)
     return max(tolerance.norm_factor * own_error, floor * norm(truth))

@@ -45,10 +45,12 @@ def _gradient_sizes(subject: FilteredProgram, base: Sample) -> list[Measure]:
 
 
 def _magnitude(grad: Tensor) -> float:
+    """Return the largest magnitude, or nan if an element is not finite."""
     return largest_magnitude(grad) if bool(torch.isfinite(grad).all()) else float("nan")
 
 
 def _failed_result(message: str) -> FilterResult:
+    """Return a failed result with a message."""
     first = message.strip().splitlines()[0]
     return FilterResult(
         filter=Filter.GRADIENTS,

@@ -91,10 +91,12 @@ def _live_calls(traced: Trace) -> set[int]:
 
 
 def _is_free(call: TracedCall) -> bool:
+    """Whether repeating a call is no waste: views, writes, random and new tensors."""
     return call.is_alias or call.mutates or _has_name(call, RANDOM) or _has_name(call, CREATES)
 
 
 def _has_name(call: TracedCall, stems: Sequence[str]) -> bool:
+    """Whether a function's name matches one of the stems."""
     return any(stem in call.name for stem in stems) if stems is RANDOM else call.name.startswith(tuple(stems))
 
 
@@ -130,6 +132,7 @@ def _does_nothing(call: TracedCall, again: TracedCall | None) -> bool:
 
 
 def _returns_its_input(call: TracedCall) -> bool:
+    """Whether a call returns its first input unchanged."""
     if len(call.reads) != 1 or len(call.results) != 1:
         return False
     given, made = call.reads[0].mark, call.results[0].mark
@@ -166,6 +169,7 @@ UNDOES: tuple[Callable[[TracedCall, Alone], bool], ...] = (_is_view_undone, _is_
 
 
 def _count_result(filter_: Filter, found: Sequence[TracedCall], noun: str) -> FilterResult:
+    """Return the result of a count of calls."""
     shown = ", ".join(call.label for call in found[:SHOWN]) + (", …" if len(found) > SHOWN else "")
     return FilterResult(
         filter=filter_,

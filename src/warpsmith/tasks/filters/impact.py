@@ -76,6 +76,7 @@ def check_impact(subject: FilteredProgram, base: Sample, other: Sample, filter_:
 
 
 def _impact_threshold(base: Sample) -> float:
+    """Return the relative change that counts as impact."""
     units = [torch.finfo(output.dtype).eps for output in base.outputs if output.is_floating_point()]
     return max(IMPACT, IMPACT_UNITS * max(units, default=0.0))
 
@@ -176,4 +177,5 @@ def _estimate_impacts(
 
 
 def _has_gradient(target: PerturbedTensor, arguments: Values) -> bool:
+    """Whether backward can reach the tensor."""
     return target.role in (Role.INPUT, Role.PARAMETER) and target.read_from(arguments).is_floating_point()

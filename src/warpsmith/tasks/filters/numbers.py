@@ -46,6 +46,7 @@ def relative_change(before: Sequence[Tensor], after: Sequence[Tensor]) -> float:
 
 
 def _tensor_change(old: Tensor, new: Tensor) -> float:
+    """Return the relative change of one output."""
     first, second = thin(old), thin(new)
     if torch.equal(first, second):
         return 0.0

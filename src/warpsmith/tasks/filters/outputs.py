@@ -73,15 +73,18 @@ def check_axis_variation(subject: FilteredProgram, samples: Sequence[Sample]) ->
 
 
 def _finite_magnitude(output: Tensor) -> float:
+    """Return the largest magnitude, or nan."""
     return largest_magnitude(thin(output)) if bool(output.isfinite().all()) else float("nan")
 
 
 def _relative_deviation(output: Tensor) -> float:
+    """Return the standard deviation over the root mean square."""
     values = thin(output)
     return ratio(float(values.std(correction=0)), rms(values))
 
 
 def _axis_deviations(output: Tensor) -> list[tuple[int, float]]:
+    """Return the relative deviation along each axis longer than 1."""
     values = thin(output)
     size = rms(values)
     axes = [axis for axis, length in enumerate(values.shape) if length > 1]

@@ -75,4 +75,5 @@ def representative_family(case: Case) -> Family:
 
 
 def _volume(case: Case) -> int:
+    """Return the product of a case's sizes."""
     return prod(case.axes.values())

@@ -37,6 +37,7 @@ class RowLimit:
         return tuple(chosen)
 
     def _limit_value(self, value: Value) -> Value:
+        """Return the value with fewer rows in its tensors of `of` rows."""
         return mapped((value,), lambda t: t[: self.rows].clone() if _row_count(t) == self.of else t)[0]
 
 
@@ -111,6 +112,7 @@ class FilteredProgram:
         )
 
     def _limit_rows(self, trial: Trial, arguments: Values) -> Values:
+        """Return the arguments cut by the case's row limit."""
         cut = self._cuts[trial.case.name]
         return cut.apply(arguments) if cut else arguments
 
@@ -130,8 +132,10 @@ class FilteredProgram:
 
 
 def _row_count(tensor: Tensor) -> int:
+    """Return the leading size of a tensor."""
     return tensor.shape[0] if tensor.ndim else 0
 
 
 def _has_rows(value: Value, rows: int) -> bool:
+    """Whether a tensor of the value has this leading size."""
     return any(_row_count(tensor) == rows for tensor in tensors((value,)))

@@ -154,6 +154,7 @@ class CallTracer(TorchFunctionMode):
         return result
 
     def _pass_through(self, result: Any, args: Sequence[Any]) -> Any:
+        """Return a result whose producer is the first argument's."""
         if isinstance(result, Tensor) and args and isinstance(args[0], Tensor):
             self._held.append(result)
             self._set_source(result, self.source(args[0]))
@@ -182,12 +183,14 @@ class CallTracer(TorchFunctionMode):
             self._places[_storage_id(tensor)] = ("call", index, 0)
 
     def _take_snapshot(self, tensor: Tensor) -> TensorSnapshot:
+        """Return the snapshot of a tensor now."""
         source, view = self.source(tensor), _view_of(tensor)
         if (source, view) not in self._marks:
             self._marks[source, view] = take_fingerprint(tensor)
         return TensorSnapshot(source, self._marks[source, view], view, _version(tensor), _storage_id(tensor))
 
     def _set_source(self, tensor: Tensor, source: Source, fresh: bool = True) -> None:
+        """Set the producer of a tensor's value."""
         self._owners[id(tensor)] = (weakref.ref(tensor), source)
         if fresh:
             self._places[_storage_id(tensor)] = source
@@ -204,6 +207,7 @@ class CallTracer(TorchFunctionMode):
 
 
 def _iterate_tensors(values: Sequence[Any]) -> Iterator[Tensor]:
+    """Yield all tensors in nested values."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
@@ -212,18 +216,22 @@ def _iterate_tensors(values: Sequence[Any]) -> Iterator[Tensor]:
 
 
 def _storage_id(tensor: Tensor) -> int:
+    """Return an identity of a tensor's memory."""
     return tensor.untyped_storage().data_ptr() or id(tensor)
 
 
 def _version(tensor: Tensor) -> int:
+    """Return the counter of in-place writes."""
     return 0 if tensor.is_inference() else tensor._version
 
 
 def _view_of(tensor: Tensor) -> TensorView:
+    """Return the memory view of a tensor."""
     return TensorView(tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
 
 
 def _function_name(func: Callable[..., Any]) -> str:
+    """Return the name of a torch function."""
     full = str(resolve_name(func) or getattr(func, "__name__", repr(func)))
     return full.removesuffix(".__get__").removesuffix(".__set__").rsplit(".", 1)[-1]
 

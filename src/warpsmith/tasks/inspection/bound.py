@@ -39,6 +39,7 @@ def bind_argument(name: str, value: Any, role: Role, where: str, note: str = "")
 
 
 def _bind_plain(name: str, value: Any, where: str) -> tuple[Value, ArgumentKind]:
+    """Return a value with its kind. Raise UsageError for an unsupported one."""
     match value:
         case Tensor():
             return _check_tensor(name, value, where), ArgumentKind.TENSOR
@@ -61,6 +62,7 @@ def _bind_plain(name: str, value: Any, where: str) -> tuple[Value, ArgumentKind]
 
 
 def _check_tensor(name: str, value: Tensor, where: str) -> Tensor:
+    """Return the tensor. Raise UsageError for an unsupported one."""
     if value.layout is not torch.strided or str(value.dtype).removeprefix("torch.") not in tuple(Dtype):
         raise UsageError(
             f"{where}: argument '{name}' is a {value.dtype} tensor of layout {value.layout}; "
@@ -98,6 +100,7 @@ def merge_arguments(cases: Mapping[str, Sequence[BoundArgument]], where: str) ->
 
 
 def _merge_argument(column: Sequence[BoundArgument], names: Sequence[str], where: str) -> Argument:
+    """Return the argument that fits one column of cases."""
     kinds = {argument.kind for argument in column}
     there = next((argument for argument in column if argument.value is not None), column[0])
     for pair, both in MERGES.items():

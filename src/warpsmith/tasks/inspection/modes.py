@@ -32,6 +32,7 @@ class OnDevice(TorchFunctionMode):
         )
 
     def _move_value(self, value: Any) -> Any:
+        """Return a device argument replaced by the chosen device."""
         if isinstance(value, torch.device):
             return self._device if value.type == "cuda" else value
         return self._device if isinstance(value, str) and value.split(":")[0] == "cuda" else value
@@ -61,6 +62,7 @@ def cast_to_float64() -> Iterator[None]:
 
 
 def _widen(value: Any) -> Any:
+    """Return float64 in place of a narrower type."""
     return torch.float64 if isinstance(value, torch.dtype) and value in NARROW else value
 
 

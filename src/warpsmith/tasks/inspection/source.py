@@ -66,6 +66,7 @@ def call_on_copies(source: Source, arguments: Values) -> tuple[Tensor, ...]:
 
 
 def _flatten(result: Any) -> Iterator[Any]:
+    """Yield the parts of nested results."""
     if isinstance(result, tuple | list):
         for part in result:
             yield from _flatten(part)

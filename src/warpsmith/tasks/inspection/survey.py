@@ -118,6 +118,7 @@ def _call_twice(source: Source, case: Case, arguments: Values) -> tuple[Tensor, 
 
 
 def _is_differentiable(source: Source, forward: Signature, found: Sequence[BoundArgument]) -> bool:
+    """Whether every result depends on an argument with a gradient."""
     fresh = leaves(forward, argument_values(found))
     with torch.enable_grad():
         return bool(differentiable(forward, fresh)) and all(r.requires_grad for r in call_on_copies(source, fresh))
@@ -132,10 +133,12 @@ def default_backward(forward: Signature, smallest: Sequence[BoundArgument]) -> S
 
 
 def _result_names(count: int) -> tuple[str, ...]:
+    """Return `out`, or `out_0`, `out_1`, … for several results."""
     return ("out",) if count == 1 else tuple(f"out_{i}" for i in range(count))
 
 
 def _count_elements(arguments: Sequence[BoundArgument]) -> int:
+    """Return the number of elements of all tensors."""
     return sum(tensor.numel() for tensor in tensors(argument_values(arguments)))
 
 
@@ -161,13 +164,14 @@ def _tensor_shapes(arguments: Sequence[BoundArgument]) -> tuple[str, ...]:
 
 
 def _find_axes(cases: Sequence[Case]) -> tuple[Axis, ...]:
+    """Return the axes that the cases name."""
     names = dict.fromkeys(name for case in cases for name in case.axes)
     largest = {name: max(1, *(abs(case.axes.get(name, 1)) for case in cases)) for name in names}
     return tuple(Axis(name=name, meaning="named so in the task's own file", maximum=largest[name]) for name in names)
 
 
 def _longest_reduction(cases: Sequence[Sequence[BoundArgument]], results: Sequence[Tensor]) -> int:
-    """Return how many terms one output may sum: the longest side, a whole tensor, or a weight's fan-in."""
+    """Return an estimate of the terms that one output sums."""
     outputs = max(1, sum(result.numel() for result in results))
     longest = 1
     for arguments in cases:
@@ -180,7 +184,7 @@ def _longest_reduction(cases: Sequence[Sequence[BoundArgument]], results: Sequen
 
 
 def smaller_axes(axes: Mapping[str, int], free: Collection[str]) -> Sequence[Mapping[str, int]]:
-    """Return sizes cut to several degrees, smallest first; only axes that no parameter's shape uses."""
+    """Return smaller sizes, smallest first, of axes that no parameter uses."""
     batch = {name: BATCH for name in free if "batch" in name.lower() and axes[name] > BATCH}
     sides = {name: SIDE for name in free if name not in batch and axes[name] > SIDE}
     tried = [{**axes, **batch, **sides}, {**axes, **batch}]

@@ -57,6 +57,7 @@ class WorkEstimate:
         return partial(gradients, self._call, self._forward, grads=upstream(self._call(self._small), 0))
 
     def _estimate_call(self, direction: Direction, arguments: Values, read: Sequence[bool]) -> Work | None:
+        """Return the work of a call, or None if the code needs real values."""
         try:
             return self._count_work(direction, arguments, read)
         except Exception:  # noqa: BLE001 -- code that needs values has no count; nothing else follows from it
@@ -86,10 +87,12 @@ def find_read_tensors(function: Function, arguments: Values) -> tuple[bool, ...]
     before = function(_replace_tensors(arguments, alike))
 
     def depends(at: int, changed: Tensor) -> bool:
+        """Whether the results change with one tensor."""
         after = _try_call(function, _replace_tensors(arguments, [*alike[:at], changed, *alike[at + 1 :]]))
         return after is None or not have_equal_results(before, after)
 
     def is_read(at: int) -> bool:
+        """Whether the results depend on all tried elements of a tensor."""
         places = {round(part * (given[at].numel() - 1)) for part in PLACES} if given[at].numel() else set()
         return bool(places) and all(
             any(depends(at, one) for one in _change_element(alike[at], given[at], i)) for i in places
@@ -104,6 +107,7 @@ def have_equal_results(ones: Sequence[Tensor], others: Sequence[Tensor]) -> bool
 
 
 def _is_equal(one: Tensor, two: Tensor) -> bool:
+    """Whether two tensors are equal; NaN equals NaN."""
     return one.shape == two.shape and bool(((one == two) | ((one != one) & (two != two))).all())
 
 
@@ -131,6 +135,7 @@ def _change_element(tensor: Tensor, given: Tensor, at: int) -> Iterator[Tensor]:
 
 
 def _equalize_integers(tensor: Tensor) -> Tensor:
+    """Return an integer tensor with all elements set to its first."""
     whole = not tensor.is_floating_point() and tensor.dtype is not torch.bool and tensor.numel()
     return torch.full_like(tensor, int(tensor.flatten()[0])) if whole else tensor
 
@@ -142,8 +147,10 @@ def _replace_tensors(arguments: Values, changed: Sequence[Tensor]) -> Values:
 
 
 def _to_meta(arguments: Values) -> Values:
+    """Return the arguments as meta tensors."""
     return mapped(arguments, lambda tensor: tensor.to("meta"))
 
 
 def _count_bytes(moved: Sequence[Tensor]) -> int:
+    """Return the bytes of all tensors."""
     return sum(tensor.nbytes for tensor in moved)
