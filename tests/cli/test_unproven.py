@@ -11,7 +11,7 @@ import warpsmith
 from warpsmith.archive import Archive
 from warpsmith.cli._main import run
 from warpsmith.evaluation import EvaluationConfig
-from warpsmith.records import Candidate, Direction, EvaluationOptions, Reason, Record, Run, unproven
+from warpsmith.records import Candidate, Direction, EvaluationOptions, Reason, Record, Run, unproven_reason
 from warpsmith.search.fake import fake_record
 from warpsmith.tasks.formats.own import read_task
 
@@ -145,7 +145,7 @@ def test_a_full_evaluation_leaves_nothing_out(
     device: str, extra: dict[str, str], cases: tuple[str, ...], proven: bool
 ) -> None:
     options = EvaluationOptions(device=device, extra=extra, cases=cases)
-    assert (unproven(record(4.0, options)) == "") is proven
+    assert (unproven_reason(record(4.0, options)) == "") is proven
 
 
 @pytest.mark.usefixtures("archive")

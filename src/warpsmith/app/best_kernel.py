@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpsmith.base import Home, write_atomic
-from warpsmith.records import Model, Record, Run, Score, mark_name, mark_source, require_proven, unproven
+from warpsmith.records import Model, Record, Run, Score, mark_name, mark_source, require_proven, unproven_reason
 
 if TYPE_CHECKING:
     from warpsmith.archive import Archive, ArchivedEvaluation
@@ -35,7 +35,7 @@ def best(run: str, out: Path | None = None, *, allow_unproven: bool = False, is_
         found, entry = archive.run(run), best_entry(archive, run, allow_unproven)
     if entry is None:
         return None
-    why = unproven(entry.record)
+    why = unproven_reason(entry.record)
     path = write_kernel(run, entry.record, out) if is_written else Path(UNWRITTEN)
     again = found.eval_command(entry.record, str(path))
     return Best(
@@ -66,7 +66,7 @@ def _settling(run: Run, record: Record) -> str:
 
 def write_kernel(run: str, record: Record, out: Path | None = None) -> Path:
     """Write a kernel of a run, in the data folder unless a path is given, and return where."""
-    why, path = unproven(record), out or Home.locate().data / "runs" / run / "best.cu"
+    why, path = unproven_reason(record), out or Home.locate().data / "runs" / run / "best.cu"
     path = path.with_name(f"{mark_name(path.stem, why)}{path.suffix}")
     write_atomic(path, mark_source(record.candidate.source, why))
     return path.absolute()

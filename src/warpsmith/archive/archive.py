@@ -35,7 +35,7 @@ from warpsmith.archive.schema import migrate
 from warpsmith.archive.store import Store
 from warpsmith.archive.tables import calls, notes, records, runs, scores
 from warpsmith.base import Home, UsageError, find_nearest
-from warpsmith.records import Direction, ModelCall, Record, Run, RunState, Verdict, unproven
+from warpsmith.records import Direction, ModelCall, Record, Run, RunState, Verdict, unproven_reason
 
 HOLDER = "holder"  # the note that says who held a run last
 PAGE = 200  # entries in memory at a time
@@ -246,27 +246,29 @@ class Archive:
         chosen = basis or self._basis(scope)
         return self._entries(queries.select_elites(scope, chosen, limit)) if chosen else ()
 
-    def ranked(self, run: str) -> Iterator[ArchivedEvaluation]:
+    def ranked_kernels(self, run: str) -> Iterator[ArchivedEvaluation]:
         """Yield the passed and timed kernels of a run, best first in each ranking."""
         for ranking in self.rankings(run):
             for start in range(0, ranking.count, RANKED):
                 yield from self._entries(queries.select_elites(QueryScope(run), ranking.basis, RANKED, start))
 
-    def proven(self, run: str) -> ArchivedEvaluation | None:
+    def best_proven(self, run: str) -> ArchivedEvaluation | None:
         """Return a run's best fully evaluated kernel, or None.
 
         An evaluation of the best kernel outside the run counts too.
         """
-        found = next((entry for entry in self.ranked(run) if not unproven(entry.record)), None)
+        found = next((entry for entry in self.ranked_kernels(run) if not unproven_reason(entry.record)), None)
         first = next(iter(self.elites(run, limit=1)), None)
         if found is not None or first is None:
             return found
         others = [one for one in self.records("", candidate=first.candidate) if not one.record.blameless]
-        return others[-1] if others and others[-1].score is not None and not unproven(others[-1].record) else None
+        return (
+            others[-1] if others and others[-1].score is not None and not unproven_reason(others[-1].record) else None
+        )
 
     def best(self, run: str) -> ArchivedEvaluation | None:
         """Return a run's best fully evaluated kernel, else its best kernel, else None."""
-        return self.proven(run) or next(iter(self.elites(run, limit=1)), None)
+        return self.best_proven(run) or next(iter(self.elites(run, limit=1)), None)
 
     def lineage(self, candidate: str, run: str | None = None) -> tuple[ArchivedEvaluation, ...]:
         """Return a candidate and its ancestors, oldest first, each by its first entry."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from warpsmith.archive.archive import Archive
 from warpsmith.archive.entry import ArchivedEvaluation, OutcomeCount
-from warpsmith.records import Model, ModelCall, Run, Score, unproven
+from warpsmith.records import Model, ModelCall, Run, Score, unproven_reason
 
 
 class ArchivedKernel(Model):
@@ -35,7 +35,7 @@ class ArchivedKernel(Model):
             macros=candidate.macros,
             parents=candidate.parents,
             score=entry.score,
-            unproven=unproven(entry.record),
+            unproven=unproven_reason(entry.record),
         )
 
 

@@ -10,7 +10,7 @@ from warpsmith.app import RECORDS, best_entry, kernel_candidate, read_records
 from warpsmith.base import UsageError, shell_line, write_atomic
 from warpsmith.cli._options import Json, Macros, Unproven, read_macros
 from warpsmith.cli._output import console, print_error, print_json
-from warpsmith.records import Direction, Group, Model, Record, Trial, Verdict, score, unproven
+from warpsmith.records import Direction, Group, Model, Record, Trial, Verdict, score, unproven_reason
 
 if TYPE_CHECKING:
     from warpsmith.archive import ArchivedEvaluation
@@ -104,7 +104,7 @@ def _of_kernel(path: Path, task: str, macros: dict[str, str]) -> Found:
         )
 
     def rank(entry: "ArchivedEvaluation") -> tuple[bool, bool, int]:
-        return not unproven(entry.record), getattr(score(entry.record), "kind", "") == "measured", entry.number
+        return not unproven_reason(entry.record), getattr(score(entry.record), "kind", "") == "measured", entry.number
 
     return Found(max(entries, key=rank).record, target)
 

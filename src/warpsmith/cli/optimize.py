@@ -13,7 +13,7 @@ from warpsmith.cli._archive import score_text
 from warpsmith.cli._live import best_lines, display
 from warpsmith.cli._options import Jobs, Json, Trust
 from warpsmith.cli._output import console, print_json
-from warpsmith.records import CheckFacts, Direction, Model, Record, Run, Score, score, unproven
+from warpsmith.records import CheckFacts, Direction, Model, Record, Run, Score, score, unproven_reason
 
 if TYPE_CHECKING:
     from warpsmith.app import Finish, Session
@@ -108,7 +108,7 @@ def _optimized(session: "Session", ending: "Ending", finished: "Finish") -> Opti
     if best is not None:
         member = _member(session, best)
         gain = member.gain if member else None
-    if best is not None and not unproven(best):
+    if best is not None and not unproven_reason(best):
         path = str(write_kernel(session.run.name, best))
         if not ending.interrupted:
             again = session.run.eval_command(best, path)
@@ -152,7 +152,7 @@ def _print(made: Optimized, session: "Session", ending: "Ending") -> None:
     if made.path:
         out.print(f"kernel:   {made.path}")
     else:
-        out.print(f"kernel:   none is written: {unproven(made.record)}")
+        out.print(f"kernel:   none is written: {unproven_reason(made.record)}")
     out.print(f"evidence: {evidence(made)}")
     out.print(f"next:     {made.next}")
 

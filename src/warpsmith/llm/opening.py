@@ -48,6 +48,7 @@ def _open_spec(spec: ModelSpec, spend: Spend, gate: Gate, patience: Patience | N
     _check_price(spec, tariff, spend)
 
     def bound(prompt: Prompt) -> float | None:
+        """Return the highest cost of a request, or None if unknown."""
         return tariff.bound_usd(prompt, spec.settings.max_tokens)
 
     metered = MeteredModel(RemoteModel(spec, key, gate), spend, bound)

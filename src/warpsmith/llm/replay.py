@@ -25,6 +25,7 @@ class TranscriptWriter:
 
     @property
     def name(self) -> str:
+        """The name of the wrapped model."""
         return self._model.name
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
@@ -65,6 +66,7 @@ class Transcript:
         raise ReplayMismatch(self._mismatch(prompt, model))
 
     def _mismatch(self, prompt: Prompt, model: str | None) -> str:
+        """Return the error for a prompt that the file lacks."""
         asked = f"a {prompt.kind} prompt" + (f" to {model}" if model else "")
         same = [old for old in self.exchanges if old.prompt.key == prompt.key]
         if any(model in (None, old.model) for old in same):
@@ -85,6 +87,7 @@ class Transcript:
         return max(left, key=lambda old: _count_equal_lines(old.prompt, prompt), default=None)
 
     def _line_number(self, exchange: Exchange) -> int:
+        """Return the line of an exchange in the file."""
         return next(place for place, old in enumerate(self.exchanges, 2) if old is exchange)
 
 
@@ -133,6 +136,7 @@ def describe_difference(recorded: Prompt, asked: Prompt) -> str:
 
 
 def _quote_line(line: str | None) -> str:
+    """Return a line shortened for a message."""
     if line is None:
         return "no such line"
     return repr(line if len(line) <= SHOWN_CHARACTERS else line[:SHOWN_CHARACTERS] + "…")
@@ -146,6 +150,7 @@ def _count_equal_lines(one: Prompt, other: Prompt) -> int:
 
 
 def _count_common_prefix(one: Iterable[str], other: Iterable[str]) -> int:
+    """Return the number of equal items at the start."""
     count = 0
     for left, right in zip(one, other, strict=False):
         if left != right:

@@ -22,6 +22,7 @@ class ScriptedModel:
 
     @property
     def name(self) -> str:
+        """The name of the model."""
         return self._name
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:
@@ -33,6 +34,7 @@ class ScriptedModel:
         return self._make_answer(prompt, line) if isinstance(line, str) else line
 
     def _next_line(self, prompt: Prompt) -> Line:
+        """Return the text for a prompt."""
         if callable(self._script):
             return self._script(prompt)
         turn = len(self.asked)
@@ -41,6 +43,7 @@ class ScriptedModel:
         return self._script[turn - 1]
 
     def _make_answer(self, prompt: Prompt, text: str) -> ModelAnswer:
+        """Return the answer with a text."""
         tokens_in = (len(prompt.system) + len(prompt.user)) // BYTES_PER_TOKEN
         tokens_out = len(text) // BYTES_PER_TOKEN
         return ModelAnswer(text=text, model=self.name, input_tokens=tokens_in, output_tokens=tokens_out, usd=0.0)

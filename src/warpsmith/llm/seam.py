@@ -56,6 +56,7 @@ def translate_failure(error: BaseException, model: str, key: SecretStr | None) -
 
 
 def _describe_error(error: BaseException) -> str:
+    """Return an error as one sentence."""
     if isinstance(error, theirs.ModelHTTPError):
         return f"HTTP {error.status_code}, {error.body}"
     if isinstance(error, theirs.AgentRunError):

@@ -60,6 +60,7 @@ def parse_model(text: str, base: Settings | None = None) -> ModelSpec:
 
 
 def _parse_settings(model: str, words: list[str], base: Settings) -> Settings:
+    """Return the settings of a model's text."""
     given: dict[str, str] = {}
     for word in words:
         name, equals, value = (part.strip() for part in word.partition("="))
@@ -78,6 +79,7 @@ def _parse_settings(model: str, words: list[str], base: Settings) -> Settings:
 
 
 def _check_name(model: str, name: str, has_value: bool, given: dict[str, str]) -> None:
+    """Raise UsageError for an unknown or repeated setting."""
     known = list(Settings.model_fields)
     if name not in known:
         close = find_nearest(name, known, most=1)

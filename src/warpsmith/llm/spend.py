@@ -56,6 +56,7 @@ class Spend:
                         self._waiting.remove(waiter)
 
     def _try_reserve(self, usd: float, model: str) -> bool:
+        """Reserve an amount and return True if the budget allows it."""
         if self.budget_usd is None or (self.budget_usd > 0 and usd + self.reserved_usd <= self.left_usd):
             self.reserved_usd += usd
             self.requests += 1
@@ -95,6 +96,7 @@ class MeteredModel:
 
     @property
     def name(self) -> str:
+        """The name of the wrapped model."""
         return self._model.name
 
     async def ask(self, prompt: Prompt) -> ModelAnswer:

@@ -35,7 +35,7 @@ from warpsmith.records.profile import (
     ProfileSource,
     RooflinePlace,
 )
-from warpsmith.records.proof import UNPROVEN, mark_name, mark_source, require_proven, unmark_source, unproven
+from warpsmith.records.proof import UNPROVEN, mark_name, mark_source, require_proven, unmark_source, unproven_reason
 from warpsmith.records.record import Record, StageResult
 from warpsmith.records.run import Lesson, ModelCall, Run, RunState
 from warpsmith.records.score import MeasuredScore, ModelledScore, Score, score

@@ -86,6 +86,7 @@ class EvaluationOptions(Model):
 
     @model_serializer(mode="plain")
     def _serialize(self) -> dict[str, Any]:
+        """Return the JSON form, which archives and records keep."""
         return {
             "device": self.device,
             "cases": self.cases,

@@ -11,7 +11,7 @@ PARTS = {  # options that leave a part of the evaluation out, with what they do
 }
 
 
-def unproven(record: Record) -> str:
+def unproven_reason(record: Record) -> str:
     """Return the reason why a record is no full evaluation, or an empty text.
 
     A full evaluation makes all planned calls, held-out shapes included, from a secret seed. On a GPU it is final.
@@ -31,7 +31,7 @@ def unproven(record: Record) -> str:
 
 def require_proven(record: Record, subject: str, cure: str) -> None:
     """Raise UnprovenError if the record is no full evaluation."""
-    if why := unproven(record):
+    if why := unproven_reason(record):
         raise UnprovenError(
             f"{subject} was not evaluated fully: {why}. {cure}; --unproven takes the kernel as it is, and marks it."
         )

@@ -111,5 +111,6 @@ class Record(Model):
         return self._facts("timing", TimingFacts)
 
     def _facts(self, stage: str, kind: type[F]) -> F | None:
+        """Return the facts of a stage if they are of a type, or None."""
         found = self.result(stage)
         return found.facts if found and isinstance(found.facts, kind) else None

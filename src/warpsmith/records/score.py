@@ -60,12 +60,13 @@ def score(record: Record) -> Score | None:
     """Return the score of a record, or None unless it passed and was timed."""
     if record.concluded is not Verdict.PASS or record.timing is None:
         return None
-    return _measured(record, record.timing.seen) or _modelled(record, record.timing.seen)
+    return _measured_score(record, record.timing.seen) or _modelled_score(record, record.timing.seen)
 
 
-def _measured(record: Record, cases: Sequence[CaseTiming]) -> MeasuredScore | None:
+def _measured_score(record: Record, cases: Sequence[CaseTiming]) -> MeasuredScore | None:
+    """Return the score of measured speedups, or None if a case lacks one."""
     ratios = [case.speedup for case in cases if case.speedup and isinstance(case.time, MeasuredTime)]
-    if not cases or len(ratios) != len(cases) or not all(_usable(ratio) for ratio in ratios):
+    if not cases or len(ratios) != len(cases) or not all(_is_usable(ratio) for ratio in ratios):
         return None
     return MeasuredScore(
         value=geomean(ratio.value for ratio in ratios),
@@ -76,7 +77,8 @@ def _measured(record: Record, cases: Sequence[CaseTiming]) -> MeasuredScore | No
     )
 
 
-def _modelled(record: Record, cases: Sequence[CaseTiming]) -> ModelledScore | None:
+def _modelled_score(record: Record, cases: Sequence[CaseTiming]) -> ModelledScore | None:
+    """Return the score of modelled times, or None if a case lacks one."""
     times = [case.time for case in cases if isinstance(case.time, ModelledTime) and case.time.us > 0]
     if not cases or len(times) != len(cases):
         return None
@@ -93,5 +95,6 @@ def _basis(record: Record, kind: str, hardware: str, cases: Iterable[CaseTiming]
     return digest_json([candidate.task, candidate.direction, record.task_version, kind, hardware, shapes, asked])
 
 
-def _usable(ratio: Ratio) -> bool:
+def _is_usable(ratio: Ratio) -> bool:
+    """Whether a ratio and its interval are positive and finite."""
     return 0 < ratio.low <= ratio.high < float("inf") and ratio.value > 0

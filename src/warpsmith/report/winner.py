@@ -21,7 +21,7 @@ from warpsmith.records import (
     SpeedComparison,
     mark_name,
     mark_source,
-    unproven,
+    unproven_reason,
 )
 from warpsmith.report.page import BestKernel, CaseRow, CheckRow, Gap, Headline, Kind
 from warpsmith.report.words import describe_shape, format_percent, format_speedup, format_us, lines_of, positive_geomean
@@ -90,7 +90,7 @@ def _against(cases: Sequence[CaseTiming]) -> str:
 def _reservation(record: Record) -> str:
     if record.timing and record.timing.tier == "search":
         return " Measured as a search does, against baselines that may be of another hour; --claim settles it."
-    why = unproven(record)
+    why = unproven_reason(record)
     return f" Unproven: {why}." if why else ""
 
 
@@ -205,7 +205,7 @@ def _describe_gap(gap: Gap) -> str:
 
 def best_kernel(entry: ArchivedEvaluation, run: Run, profile: ProfileFacts | None) -> BestKernel:
     """Return the best kernel's text with profiled lines, and commands that evaluate it again."""
-    record, why = entry.record, unproven(entry.record)
+    record, why = entry.record, unproven_reason(entry.record)
     source = mark_source(record.candidate.source, why)
     return BestKernel(
         candidate=entry.candidate,
@@ -224,7 +224,7 @@ def regrade_commands(run: Run, record: Record) -> tuple[str, ...]:
     file = f"{run.name}.cu"
     again = ["warpsmith", "regrade", f"{run.name}.record.json", "--device", run.device]
     best = ["warpsmith", "best", run.name, "--out", file]
-    if why := unproven(record):
+    if why := unproven_reason(record):
         file = f"{mark_name(run.name, why)}.cu"
         best.append("--unproven")
     return shlex.join(again), shlex.join(best), run.eval_command(record, file)

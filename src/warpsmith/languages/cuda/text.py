@@ -18,9 +18,9 @@ def code_of(source: str, strings: bool = False) -> str:
     return TOKENS.sub(_blank_comment if strings else _blank_text, source)
 
 
-def line_of(source: str, place: int) -> int:
+def line_of(source: str, position: int) -> int:
     """Return the line number of a position, from 1."""
-    return source.count("\n", 0, place) + 1
+    return source.count("\n", 0, position) + 1
 
 
 def find_closing(code: str, opening: int) -> int:

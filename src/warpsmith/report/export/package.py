@@ -26,7 +26,7 @@ from warpsmith.records import (
     mark_source,
     require_proven,
     score,
-    unproven,
+    unproven_reason,
 )
 from warpsmith.report.export.operator import one_line, operators, python_names
 from warpsmith.report.export.reference import examples, reference
@@ -65,7 +65,7 @@ class Package:
     @property
     def unproven(self) -> Mapping[Direction, str]:
         """Return why each kernel is unproven; empty for a fully evaluated kernel."""
-        return {direction: unproven(record) for direction, record in self.records.items()}
+        return {direction: unproven_reason(record) for direction, record in self.records.items()}
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:

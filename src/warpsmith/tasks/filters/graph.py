@@ -64,6 +64,7 @@ def find_inefficiencies(traced: Trace, other: Trace) -> FilterResult:
     second = {call.index: call for call in other.calls} if len(other.calls) == len(traced.calls) else {}
 
     def alone(source: Source) -> TracedCall | None:
+        """Return the call that made a value if one call alone reads it, or None."""
         kind, place, _ = source
         sole = kind == "call" and users[(kind, place)] == 1 and (kind, place) not in kept
         return traced.calls[place] if sole else None

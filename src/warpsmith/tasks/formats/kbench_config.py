@@ -29,7 +29,7 @@ class Setting:
 
 def read_settings(path: Path) -> list[Setting]:
     """Return all distinct settings of a file: products of init, input and shared lists."""
-    config = _parsed(path)
+    config = _parse_object(path)
     found = [setting for kind in KINDS for setting in _products(path, config, kind)]
     first: dict[tuple[str, str], Setting] = {}
     for setting in found:
@@ -42,7 +42,7 @@ def read_settings(path: Path) -> list[Setting]:
     return unlike
 
 
-def _parsed(path: Path) -> Mapping[str, Any]:
+def _parse_object(path: Path) -> Mapping[str, Any]:
     """Return the JSON object of a file. Raise UsageError with the line if it is invalid."""
     text = read_text(path)
     try:

@@ -106,14 +106,14 @@ def read_manifest(path: Path) -> Manifest:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: not TOML: {error}.") from None
     except ValidationError as error:
-        raise UsageError(_explained(path, text, error)) from None
+        raise UsageError(_explain_error(path, text, error)) from None
     for place, entry in enumerate(manifest.cases):
         _check_case(f"{path}:{_line(text, ('cases', place))}: case '{entry.name}'", manifest, entry)
     _check_formulas(path, manifest)
     return manifest
 
 
-def _explained(path: Path, text: str, error: ValidationError) -> str:
+def _explain_error(path: Path, text: str, error: ValidationError) -> str:
     """Return the message of the first error."""
     first = error.errors()[0]
     given = f" (given {first['input']!r})" if first["type"] != "missing" else ""

@@ -89,6 +89,7 @@ def _inputs_from_shapes(shapes: Sequence[ExampleShape]) -> Inputs:
     sizes = {label: size for labels, shape in named for label, size in zip(labels, shape.dims, strict=True)}
 
     def make(given: Mapping[str, int]) -> list[Tensor]:
+        """Return random inputs of the given sizes."""
         return [_draw_input(tuple(given[label] for label in labels), shape) for labels, shape in named]
 
     return Inputs(make, sizes, frozenset({BATCH_AXIS} & set(sizes)))
