@@ -149,7 +149,7 @@ def test_confinement_floor() -> None:
     assert not Confined(achieved=("landlock", "seccomp"), missing=("uid: not permitted",)).at_floor
 
 
-@pytest.mark.parametrize("part", ["", *FORMS[ConfinementForm.NAMESPACES]])
+@pytest.mark.parametrize("part", ["", *sorted(FORMS[ConfinementForm.NAMESPACES])])
 def test_without_another_user_every_namespace_is_needed(part: str) -> None:
     achieved = Confined(achieved=tuple(FORMS[ConfinementForm.NAMESPACES] - {part}))
     assert achieved.form is (None if part else ConfinementForm.NAMESPACES)
