@@ -94,12 +94,11 @@ def test_a_skeleton_is_json_when_asked(capsys: pytest.CaptureFixture[str]) -> No
     assert (found["task"], found["direction"]) == ("softmax", "forward") and "__global__" in found["source"]
 
 
-def test_our_fault_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_our_fault_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     def broken(argv: list[str]) -> int:
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr(_main, "dispatch", broken)
-    assert _main.run(["doctor"]) == 3
+    assert _main.run(["doctor"], broken) == 3
     assert capsys.readouterr().err.count("\n") == 1
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, chdir
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,6 +31,13 @@ SEED = Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_fo
 WORDS = ["optimize", "swiglu", "--device", "vgpu"]
 
 EvaluateWith = Callable[[Callable[..., Record]], None]
+
+
+@pytest.fixture(autouse=True)
+def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key of a model provider."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +64,11 @@ class Scripted:
         return answered(f"{SEED.read_text()}\nint extra_{self.count}() {{ return {self.count}; }}")
 
 
+@pytest.fixture
+def scripted_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warpsmith.llm.open_ensemble", Scripted())
+
+
 class Judged:
     """Judges that answer at once, and remember how many they are and that they ended."""
 
@@ -75,7 +87,7 @@ class Judged:
 
 def test_on_a_gpu_judges_evaluate_what_a_search_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warpsmith.evaluation.processes.judges.Judges", Judged)
-    monkeypatch.setattr("warpsmith.evaluation.settled", lambda device: device)
+    monkeypatch.setattr("warpsmith.evaluation.settle_device", lambda device: device)
     assert run(["optimize", "swiglu", "--device", "cuda", "--run", "there", "-j", "3"]) == 0
     first, *asked, last = Judged.told
     assert (first, set(asked), last) == ("3 begun", {"asked"}, "ended")
@@ -205,11 +217,7 @@ def test_a_kernel_of_the_user_is_where_it_starts(tmp_path: Path, capsys: pytest.
         (["tell", "absent"], "Run absent does not exist"),
     ],
 )
-def test_what_cannot_be_used_is_said(
-    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
+def test_what_cannot_be_used_is_said(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words) == 2
     assert complaint in capsys.readouterr().err
 
@@ -223,10 +231,7 @@ def test_what_cannot_be_used_is_said(
         ["ask", "mine", "--task", "swiglu", "--device", "vgpu", "--out", "x", "--gpu", "H20"],
     ],
 )
-def test_what_cannot_be_used_leaves_no_run_behind(
-    words: list[str], archive_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+def test_what_cannot_be_used_leaves_no_run_behind(words: list[str], archive_url: str) -> None:
     assert run(words) == 2
     with Archive.open(archive_url) as archive:
         assert archive.runs() == ()
@@ -264,11 +269,9 @@ def test_an_endpoint_that_is_not_there_is_lost_and_said(capsys: pytest.CaptureFi
     assert "lost: " in shown and "cannot be reached" in shown and "3.76× the first kernel" in shown
 
 
-def test_traffic_is_recorded_and_replayed_without_a_model(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("scripted_model")
+def test_traffic_is_recorded_and_replayed_without_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tape = tmp_path / "tape.jsonl"
-    monkeypatch.setattr("warpsmith.llm.open_ensemble", Scripted())
     asked = [*WORDS, "--generations", "2", "--json"]
     assert run([*asked, "--models", "x:y", "--record", str(tape), "--run", "first"]) == 0
     first = json.loads(capsys.readouterr().out)
@@ -278,11 +281,11 @@ def test_traffic_is_recorded_and_replayed_without_a_model(
     assert again["evaluations"] == first["evaluations"]
 
 
+@pytest.mark.usefixtures("scripted_model")
 def test_a_replay_that_does_not_match_says_where_and_the_archive_is_whole(
-    tmp_path: Path, archive_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, archive_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tape = tmp_path / "tape.jsonl"
-    monkeypatch.setattr("warpsmith.llm.open_ensemble", Scripted())
     assert run([*WORDS, "--generations", "1", "--models", "x:y", "--record", str(tape), "--run", "a", "--json"]) == 0
     capsys.readouterr()
     assert run([*WORDS, "--generations", "1", "--replay", str(tape), "--run", "b", "--seed", "5"]) == 3
@@ -455,13 +458,12 @@ def test_an_answer_that_comes_too_late_is_named(tmp_path: Path, capsys: pytest.C
 
 
 def test_letters_are_recorded_and_replayed(
-    tmp_path: Path, archive_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, archive_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, tape = tmp_path / "letters", tmp_path / "tape.jsonl"
     begin = ["--task", "swiglu", "--device", "vgpu", "-n", "1"]
-    monkeypatch.chdir(tmp_path)
-    assert run(["ask", "mine", *begin, "--out", str(folder), "--who", "ann", "--record", "tape.jsonl"]) == 0
-    monkeypatch.chdir("/")
+    with chdir(tmp_path):
+        assert run(["ask", "mine", *begin, "--out", str(folder), "--who", "ann", "--record", "tape.jsonl"]) == 0
     for count in range(2):
         text = answered(f"{SEED.read_text()}\nint other_{count}() {{ return {count}; }}")
         (folder / f"{count + 1}.0.answer.md").write_text(text)
@@ -507,14 +509,11 @@ def test_letters_of_another_run_or_of_nobody_are_refused(tmp_path: Path, capsys:
     assert "not a folder that `warpsmith ask` wrote" in capsys.readouterr().err
 
 
-def test_a_task_in_a_file_is_found_again_from_another_folder(
-    tmp_path: Path, archive_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_in_a_file_is_found_again_from_another_folder(tmp_path: Path, archive_url: str) -> None:
     from warpsmith.app.wishes import placed
 
     foreign = Path(__file__).parents[1] / "foreign"
-    monkeypatch.chdir(foreign)
-    here = placed("kernelbench/1_Row_scale.py")
-    monkeypatch.chdir(tmp_path)
+    with chdir(foreign):
+        here = placed("kernelbench/1_Row_scale.py")
     assert placed(here) == here == str(foreign / "kernelbench" / "1_Row_scale.py")
     assert placed("swiglu") == "swiglu"

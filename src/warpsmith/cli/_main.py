@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from types import FrameType
@@ -30,14 +30,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
 
 
-def run(argv: list[str]) -> int:
+def run(argv: list[str], dispatch: Callable[[list[str]], int] | None = None) -> int:
     """Run one command; what goes wrong becomes a message and an exit code, here and nowhere else."""
     as_json = "--json" in argv
     set_encoding()
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     logging.getLogger("warpsmith").setLevel(logging.INFO)  # a build that takes minutes says so, on stderr
     try:
-        code = dispatch(argv)
+        code = (dispatch or call_command)(argv)
         sys.stdout.flush()  # a reader that is gone is met here and not at Python's end
         return code
     except WarpsmithError as error:
@@ -55,7 +55,7 @@ def run(argv: list[str]) -> int:
         return print_error("fault", f"A fault of warpsmith: {type(error).__name__}: {error}. {hint}", 3, as_json)
 
 
-def dispatch(argv: list[str]) -> int:
+def call_command(argv: list[str]) -> int:
     """Answer `--help` and `--version` from the table; hand everything else to the command."""
     if not argv or argv[0] in ("-h", "--help"):
         print(overview())

@@ -13,7 +13,7 @@ from warpsmith.base import WarpsmithError
 from warpsmith.cli._options import Json
 from warpsmith.cli._output import coloured, console, print_json
 from warpsmith.llm import PROVIDERS
-from warpsmith.machines.hardware import administers, gpus, profiling_restricted, program
+from warpsmith.machines.hardware import InstalledTool, administers, gpus, profiling_restricted, program
 from warpsmith.records import Model
 
 KEYS = tuple(dict.fromkeys(variable for row in PROVIDERS if not row.keyless for variable in row.keys))
@@ -100,16 +100,22 @@ def _confinement() -> ProbeResult:
 
 
 def _profiler() -> ProbeResult:
-    found = program("ncu")
+    return describe_profiler(program("ncu"), bool(gpus()), bool(profiling_restricted()), administers())
+
+
+def describe_profiler(
+    found: InstalledTool | None, has_gpu: bool, is_restricted: bool, is_administrator: bool
+) -> ProbeResult:
+    """Return whether Nsight Compute can read the counters of a GPU, and how to let it."""
     if found is None:
         remedy = "install Nsight Compute; without it profiles come from ptxas and the virtual GPU"
         return ProbeResult(PartState.MISSING, "not found", remedy)
-    if not gpus():
+    if not has_gpu:
         return ProbeResult(PartState.PARTIAL, found.version, "there is no GPU to profile")
-    if profiling_restricted():
+    if is_restricted:
         from warpsmith.evaluation.profile import CURE
 
-        way = "; as it is, `warpsmith profile --trust` reads them outside the confinement" if administers() else ""
+        way = "; as it is, `warpsmith profile --trust` reads them outside the confinement" if is_administrator else ""
         remedy = f"the driver keeps counters for administrators (ERR_NVGPUCTRPERM): {CURE}{way}"
         return ProbeResult(PartState.PARTIAL, found.version, remedy)
     return ProbeResult(PartState.OK, f"{found.version} ({found.path})")

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from warpsmith.evaluation.profile.activity import activity, find_cupti, read_activity
 from warpsmith.evaluation.profile.ncu import ProfiledKernel, Refusal
 from warpsmith.languages.nvcc import Toolchain
@@ -31,10 +29,9 @@ def nowhere(root: Path) -> Toolchain:
     return Toolchain(root / "nvcc", root, root / "libcudart.so.13", root / "g++", "nvcc 13.0", "test")
 
 
-def test_a_machine_without_cupti_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sysconfig.get_paths", lambda: {"purelib": str(tmp_path)})  # a CUDA build of torch brings one
+def test_a_machine_without_cupti_says_what_to_install(tmp_path: Path) -> None:
     subject = ProfiledKernel(Path("/artifact.so"), "", "forward", (), tmp_path)
-    found = activity(subject, nowhere(tmp_path))
+    found = activity(subject, nowhere(tmp_path), packages=tmp_path)  # a CUDA build of torch brings CUPTI
     assert isinstance(found, Refusal)
     assert "pip install nvidia-cuda-cupti" in found.why
 

@@ -24,6 +24,7 @@ from warpsmith.records import (
     Language,
     MeasuredTime,
     ModelledTime,
+    ProfileFacts,
     ProfileSource,
     Reason,
     Trial,
@@ -84,15 +85,17 @@ def test_no_launch_at_all_leaves_the_compiler_too(job: ProfileJob) -> None:
     assert facts.passed_over[0].why == "the call launched no kernel"
 
 
-def refuse(monkeypatch: pytest.MonkeyPatch, seen: "tuple[KernelProfile, ...] | Refusal") -> None:
-    monkeypatch.setattr(profiling, "count", lambda subject, walls: Refusal("ncu is not on PATH"))
-    monkeypatch.setattr(profiling, "activity", lambda subject, toolchain: seen)
+def profiled_without_ncu(job: ProfileJob, seen: "tuple[KernelProfile, ...] | Refusal") -> ProfileFacts:
+    def refuse(*_given: object) -> Refusal:
+        return Refusal("ncu is not on PATH")
+
+    toolchain, rates = Toolchain.find(), datasheet(GPU)
+    return profile_cuda(job, toolchain, rates, count_events=refuse, see_activity=lambda *_given: seen)
 
 
-def test_without_counters_the_times_of_kernels(job: ProfileJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_counters_the_times_of_kernels(job: ProfileJob) -> None:
     time = MeasuredTime(us=5.0, low_us=4.0, high_us=6.0, samples=1)
-    refuse(monkeypatch, (KernelProfile(name="softmax", launches=2, time=time),))
-    facts = profile_cuda(job, Toolchain.find(), datasheet(GPU))
+    facts = profiled_without_ncu(job, (KernelProfile(name="softmax", launches=2, time=time),))
     assert facts.source is ProfileSource.CUPTI
     assert [one.source for one in facts.passed_over] == [ProfileSource.NCU]
     assert facts.time == MeasuredTime(us=10.0, low_us=8.0, high_us=12.0, samples=1)
@@ -100,14 +103,13 @@ def test_without_counters_the_times_of_kernels(job: ProfileJob, monkeypatch: pyt
     assert facts.place.fraction is not None
 
 
-def test_without_either_the_compiler_and_both_reasons(job: ProfileJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    refuse(monkeypatch, Refusal("CUPTI is not here"))
-    facts = profile_cuda(job, Toolchain.find(), datasheet(GPU))
+def test_without_either_the_compiler_and_both_reasons(job: ProfileJob) -> None:
+    facts = profiled_without_ncu(job, Refusal("CUPTI is not here"))
     assert facts.source is ProfileSource.PTXAS
     assert [one.why for one in facts.passed_over] == ["ncu is not on PATH", "CUPTI is not here"]
 
 
-def test_with_counters_every_kernel_and_what_was_left_out(job: ProfileJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_counters_every_kernel_and_what_was_left_out(job: ProfileJob) -> None:
     launches = read_launches((CAPTURED / "ncu_metrics.csv").read_text())
     tried: list[tuple[Walls, ...]] = []
 
@@ -115,12 +117,11 @@ def test_with_counters_every_kernel_and_what_was_left_out(job: ProfileJob, monke
         tried.append(walls)
         return Counted(launches, (), Walls.OWN, limited=True)
 
-    monkeypatch.setattr(profiling, "count", count)
-    facts = profile_cuda(job, Toolchain.find(), datasheet(GPU), trust=True)
+    facts = profile_cuda(job, Toolchain.find(), datasheet(GPU), trust=True, count_events=count)
     assert (facts.source, len(facts.kernels)) == (ProfileSource.NCU, 5)
     assert any("there may be more" in note for note in facts.notes)
     assert any("own walls" in note for note in facts.notes)
-    profile_cuda(job, Toolchain.find(), datasheet(GPU))
+    profile_cuda(job, Toolchain.find(), datasheet(GPU), count_events=count)
     assert [Walls.OPEN in walls for walls in tried] == [True, False]  # only a trusted candidate runs in the open
 
 

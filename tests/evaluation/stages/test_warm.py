@@ -7,16 +7,12 @@ from threading import Event
 
 import pytest
 
-from warpsmith.evaluation.check.compare import Comparison
-from warpsmith.evaluation.check.fault import look
-from warpsmith.evaluation.processes import warm as module
 from warpsmith.evaluation.processes.nursery import ENVIRONMENT
-from warpsmith.evaluation.processes.warm import TASKS, get_ready, open_early, rehearse
+from warpsmith.evaluation.processes.warm import TASKS, get_ready, prepare_device, rehearse
 from warpsmith.machines.hardware.lease import Need, lease
-from warpsmith.machines.worker.session import Shown
-from warpsmith.records import Direction, Task, Trial
-from warpsmith.tasks.reference.program import Problem
+from warpsmith.records import Direction
 
+PATIENCE_S = 120.0  # a bound on a hang, not a measurement
 LOADED = """
 import os, sys
 from warpsmith.evaluation.processes import warm
@@ -29,23 +25,20 @@ print(timed, len(os.listdir("/proc/self/task")), torch.cuda.is_initialized())
 
 
 @pytest.mark.usefixtures("home")
-def test_a_device_that_cannot_be_opened_is_left_to_the_stage_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_cannot_be_opened_is_left_to_the_stage_that_needs_it() -> None:
     tried: list[int] = []
 
     def failing() -> None:
         tried.append(1)
         raise RuntimeError("no GPU")
 
-    monkeypatch.setattr(module, "open_device", failing)
-    open_early(Event())
+    prepare_device(Event(), open_device=failing)
     with lease(Need.ALONE):  # nothing is held any more
         assert tried == [1]
 
 
 @pytest.mark.usefixtures("home")
-def test_the_device_is_opened_beside_what_is_loaded_and_a_check_rehearsed_after(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_device_is_opened_beside_what_is_loaded_and_a_check_rehearsed_after() -> None:
     happened: list[str] = []
     opened, rehearsed = Event(), Event()
 
@@ -53,8 +46,8 @@ def test_the_device_is_opened_beside_what_is_loaded_and_a_check_rehearsed_after(
         happened.append("opened")
         opened.set()
 
-    def shaping(*_arguments: object) -> None:
-        assert opened.wait(10)  # the other thread does not wait for this one
+    def shaping() -> None:
+        assert opened.wait(PATIENCE_S)  # the other thread does not wait for this one
         happened.append("loaded")
         raise RuntimeError("no shape")  # nor does this keep it waiting
 
@@ -62,24 +55,13 @@ def test_the_device_is_opened_beside_what_is_loaded_and_a_check_rehearsed_after(
         happened.append(f"rehearsed on {device}")
         rehearsed.set()
 
-    monkeypatch.setattr(module, "open_device", opening)
-    monkeypatch.setattr(module, "rehearse", rehearsing)
-    monkeypatch.setattr("warpsmith.tasks.reference.fresh.outline", shaping)
-    get_ready()
-    assert rehearsed.wait(10)
+    get_ready(shaping, lambda loaded: prepare_device(loaded, opening, rehearsing))
+    assert rehearsed.wait(PATIENCE_S)
     assert happened == ["opened", "loaded", "rehearsed on cuda"]
 
 
-def test_a_check_is_rehearsed_both_ways_on_whatever_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[str, Direction]] = []
-
-    def looked(shown: Shown, call: Problem, task: Task, direction: Direction, trial: Trial) -> Comparison:
-        seen.append((task.name, direction))
-        return look(shown, call, task, direction, trial)
-
-    monkeypatch.setattr("warpsmith.evaluation.check.fault.look", looked)
-    rehearse("cpu")
-    assert seen == [(task, way) for task in TASKS for way in Direction]
+def test_a_check_is_rehearsed_both_ways_on_whatever_device() -> None:
+    assert rehearse("cpu") == [(task, way) for task in TASKS for way in Direction]
 
 
 @pytest.mark.usefixtures("home")

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,11 @@ def test_path_leads_to_the_toolkit() -> None:
     assert found.version.startswith("nvcc ") and found.nvcc == found.root / "bin" / "nvcc"
 
 
-def test_the_variable_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_comes_first() -> None:
     root = Toolchain.find().root
-    monkeypatch.setenv(HOME_VARIABLE, str(root))
-    assert Toolchain.find().origin == HOME_VARIABLE
-    monkeypatch.setenv(HOME_VARIABLE, "/nowhere")
+    assert Toolchain.find({**os.environ, HOME_VARIABLE: str(root)}).origin == HOME_VARIABLE
     with pytest.raises(MachineError, match=r"/nowhere, which has no bin/nvcc.*PATH"):
-        Toolchain.find()
+        Toolchain.find({**os.environ, HOME_VARIABLE: "/nowhere"})
 
 
 def test_a_script_is_asked_which_nvcc_it_starts(tmp_path: Path) -> None:
@@ -41,25 +38,22 @@ def test_a_script_is_asked_which_nvcc_it_starts(tmp_path: Path) -> None:
         root_of(script)
 
 
-def test_without_any_the_message_names_all_three(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(HOME_VARIABLE, raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sysconfig, "get_paths", lambda: {"purelib": str(tmp_path)})
+def test_without_any_the_message_names_all_three(tmp_path: Path) -> None:
     with pytest.raises(MachineError) as raised:
-        Toolchain.find()
+        Toolchain.find({"PATH": str(tmp_path)}, packages=tmp_path)
     assert all(word in str(raised.value) for word in (HOME_VARIABLE, "PATH", "pip install"))
 
 
-def test_a_toolkit_without_a_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_toolkit_without_a_runtime(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "nvcc").write_text("")
-    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    environment = {**os.environ, HOME_VARIABLE: str(tmp_path)}
     with pytest.raises(MachineError, match="nvidia-cuda-runtime"):
-        Toolchain.find()
+        Toolchain.find(environment)
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libcudart.so.13").write_text("")
     with pytest.raises(MachineError, match=r"cuda_runtime\.h"):
-        Toolchain.find()
+        Toolchain.find(environment)
 
 
 WHEELS = [f"nvidia-{name}==13.0.*" for name in ("cuda-nvcc", "cuda-runtime", "cuda-cccl", "cuda-crt", "nvvm")]

@@ -14,7 +14,7 @@ from warpsmith.tasks.suite import folders
 
 ROOT = Path(__file__).parents[3]
 # One of each kind in every run of the tests; all of them in the slow ones.
-QUICK = ("layernorm/forward", "softmax/backward", "linear/forward", "max_pool/backward", "resnet_block/forward")
+QUICK = ("softmax/backward", "linear/forward")
 POINTS = 3  # of each seed in the slow tests; scripts/check_tunables.py runs all of them
 FEWEST, MOST = 8, 64  # points of a space: something to find, and all of them can be timed
 

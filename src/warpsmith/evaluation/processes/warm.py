@@ -1,5 +1,6 @@
 """What the first stages on a GPU would wait for, done beside the compiler: slow modules loaded, the device opened."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Thread
 
@@ -20,41 +21,54 @@ def load() -> None:
         import warpsmith.machines.cuda.player  # noqa: F401 - for the stages
 
 
-def get_ready() -> None:
+def get_ready(load_shapes: Callable[[], None] | None = None, open_early: Callable[[Event], None] | None = None) -> None:
     """What torch loads for shapes alone, eight hundred modules; beside it the device is opened, which takes as long."""
     loaded = Event()  # two threads that load the same modules could each have the half of them
-    Thread(target=open_early, args=[loaded], daemon=True).start()
+    Thread(target=open_early or prepare_device, args=[loaded], daemon=True).start()
     with LEFT_ALONE:
-        from warpsmith.tasks.reference import outline
-
-        opened = open_task(TASKS[0])
-        outline(opened, Direction.FORWARD, Trial(case=opened.describe().cases[0]))
+        (load_shapes or outline_task)()
     loaded.set()
 
 
-def open_early(loaded: Event) -> None:
+def outline_task() -> None:
+    """Run a small task on shapes alone, so that torch loads its modules for that."""
+    from warpsmith.tasks.reference import outline
+
+    opened = open_task(TASKS[0])
+    outline(opened, Direction.FORWARD, Trial(case=opened.describe().cases[0]))
+
+
+def prepare_device(
+    loaded: Event,
+    open_device: Callable[[], None] | None = None,
+    rehearse_on: Callable[[str], object] | None = None,
+) -> None:
     """Open the device while others may use it, but nobody is timed, and let torch load the kernels of a check."""
     with LEFT_ALONE:
         with lease(Need.SHARED):
-            open_device()
+            (open_device or make_context)()
         loaded.wait()
         with lease(Need.SHARED):
-            rehearse("cuda")
+            (rehearse_on or rehearse)("cuda")
 
 
-def open_device() -> None:
+def make_context() -> None:
     """Make the context that everything else on the GPU needs."""
     import torch
 
     torch.zeros(1, device="cuda")
 
 
-def rehearse(device: str) -> None:
-    """Small problems drawn, solved and compared: each kernel of torch's is loaded when it is first asked for."""
+def rehearse(device: str) -> list[tuple[str, Direction]]:
+    """Small problems drawn, solved and compared: each kernel of torch's is loaded when it is first asked for.
+
+    Return the tasks and directions that were compared.
+    """
     from warpsmith.evaluation.check import look
     from warpsmith.machines.worker import Shown
     from warpsmith.tasks.reference import problem
 
+    done = []
     for name in TASKS:
         opened = open_task(name)
         task = opened.describe()
@@ -63,3 +77,5 @@ def rehearse(device: str) -> None:
         for direction in task.directions:
             call = problem(opened.program, direction, trial, device)
             look(Shown(None, call.native), call, task, direction, trial)
+            done.append((task.name, direction))
+    return done

@@ -29,10 +29,10 @@ class Cupti:
 
 
 def activity(
-    subject: ProfiledKernel, toolchain: Toolchain, walls: Walls = Walls.FULL
+    subject: ProfiledKernel, toolchain: Toolchain, walls: Walls = Walls.FULL, packages: Path | None = None
 ) -> tuple[KernelProfile, ...] | Refusal:
     """The kernels of one call, or why they could not be seen."""
-    found = find_cupti(toolchain)
+    found = find_cupti(toolchain, packages)
     if found is None:
         return Refusal("CUPTI is not here (cupti.h and libcupti.so.13): pip install nvidia-cuda-cupti")
     try:
@@ -57,9 +57,9 @@ def read_activity(text: str) -> tuple[KernelProfile, ...]:
     return tuple(_kernel(group) for group in groups.values())
 
 
-def find_cupti(toolchain: Toolchain) -> Cupti | None:
+def find_cupti(toolchain: Toolchain, packages: Path | None = None) -> Cupti | None:
     """In the toolkit, in its extras, or among the PyPI wheels of this environment."""
-    wheels = Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13"
+    wheels = (packages or Path(sysconfig.get_paths()["purelib"])) / "nvidia" / "cu13"
     for root in (toolchain.root, toolchain.root / "extras" / "CUPTI", wheels):
         libraries = [path for folder in ("lib64", "lib") for path in sorted((root / folder).glob("libcupti.so.*"))]
         if (root / "include" / "cupti.h").exists() and libraries:

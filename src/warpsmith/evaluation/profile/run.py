@@ -1,6 +1,6 @@
 """One profile from the best source that is there: ncu, then CUPTI, then the compiler; the virtual GPU without a GPU."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,19 +67,26 @@ class ProfileJob:
         return (*to_values(self.problem.arguments, self.signature), *zeros)
 
 
-def profile_cuda(job: ProfileJob, toolchain: Toolchain, ceilings: Ceilings, trust: bool = False) -> ProfileFacts:
+def profile_cuda(
+    job: ProfileJob,
+    toolchain: Toolchain,
+    ceilings: Ceilings,
+    trust: bool = False,
+    count_events: Callable[..., Counted | Refusal] = count,
+    see_activity: Callable[..., tuple[KernelProfile, ...] | Refusal] = activity,
+) -> ProfileFacts:
     """On this GPU, with whatever lets itself be used; never fails for want of a counter."""
     if (size := _size(job)) > MOST_BYTES:
         why = f"case {job.trial.case.name} has arguments of {size} bytes; a profiled call takes at most {MOST_BYTES}"
         return from_compiler(job, ceilings, (PassedOver(source=ProfileSource.NCU, why=why),))
     subject = ProfiledKernel(job.artifact, job.source, job.direction.value, job.values(), toolchain.runtime.parent)
     walls = (Walls.FULL, Walls.OWN, *((Walls.OPEN,) if trust else ()))
-    found = count(subject, walls)
+    found = count_events(subject, walls)
     if isinstance(found, Counted):
         rows = counted.kernels(found.launches, found.lines, ceilings)
         return _facts(job, ProfileSource.NCU, rows, ceilings, notes=_notes(found))
     no_counters = PassedOver(source=ProfileSource.NCU, why=found.why)
-    seen = activity(subject, toolchain)
+    seen = see_activity(subject, toolchain)
     if not isinstance(seen, Refusal):
         return _facts(job, ProfileSource.CUPTI, seen, ceilings, (no_counters,))
     no_times = PassedOver(source=ProfileSource.CUPTI, why=seen.why)

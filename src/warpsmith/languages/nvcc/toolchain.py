@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,13 +33,13 @@ class Toolchain:
     origin: str
 
     @classmethod
-    def find(cls) -> "Toolchain":
+    def find(cls, environment: Mapping[str, str] = os.environ, packages: Path | None = None) -> "Toolchain":
         """Find nvcc by `WARPSMITH_CUDA_HOME`, then PATH, then the PyPI wheels."""
-        if home := os.environ.get(HOME_VARIABLE):
+        if home := environment.get(HOME_VARIABLE):
             return _toolchain_at(Path(home).absolute(), HOME_VARIABLE)
-        if found := shutil.which("nvcc"):
+        if found := shutil.which("nvcc", path=environment.get("PATH")):
             return _toolchain_at(root_of(Path(found)), "PATH")
-        wheels = Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13"
+        wheels = (packages or Path(sysconfig.get_paths()["purelib"])) / "nvidia" / "cu13"
         if (wheels / "bin" / "nvcc").exists():
             return _toolchain_at(wheels, "PyPI wheels")
         raise MachineError(HOW)
