@@ -249,7 +249,7 @@ def test_without_nvcc_nothing_is_begun(words: list[str], archive_url: str, capsy
 def test_without_a_seed_and_without_a_model_the_ways_out_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warpsmith.search.start.first_candidate", lambda *rest: None)
+    monkeypatch.setattr("warpsmith.search.first_candidate", lambda *rest: None)
     assert run(WORDS) == 2
     shown = capsys.readouterr().err
     assert all(word in shown for word in ("no seed kernel", "--models", "ANTHROPIC_API_KEY", "--from", "warpsmith ask"))
@@ -359,7 +359,7 @@ def test_ask_and_tell_make_a_run_of_answers_in_files(
         asked.append(jobs)
         return judges_for(config, jobs, until)
 
-    monkeypatch.setattr("warpsmith.evaluation.processes.judges.judges_for", counted)
+    monkeypatch.setattr("warpsmith.evaluation.processes.judges_for", counted)
     folder = tmp_path / "letters"
     assert run(["ask", "mine", "--task", "swiglu", "--device", "vgpu", "-n", "2", "--out", str(folder)]) == 0
     assert "2 questions" in capsys.readouterr().out
