@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from warpsmith.app import write_kernel
 from warpsmith.base import UsageError
 from warpsmith.cli._main import run
 from warpsmith.evaluation import EvaluationConfig, evaluate
 from warpsmith.languages import add_language, find_language, language_of, languages, suffixes
 from warpsmith.languages.nvcc import Compiled, CompileOptions, compile
-from warpsmith.records import Candidate, Direction, Language, Signature, Verdict
+from warpsmith.records import Candidate, Direction, EvaluationOptions, Language, Signature, Verdict
+from warpsmith.records.fake import fake_timing, timed_record
 from warpsmith.search.proposals.answer import Draft, UnusableProposal, read_answer
 from warpsmith.search.start import first_candidate
 from warpsmith.tasks.suite import suite_folder
@@ -88,6 +90,18 @@ def test_a_search_begins_with_its_files_and_reads_its_answers(tmp_path: Path) ->
     draft = read_answer(f"Name: k\n\n```toy\n{SOURCE}```\n", key="toy")
     assert isinstance(draft, Draft) and draft.code == SOURCE
     assert isinstance(read_answer(f"```cuda\n{PLAIN_SEED}```\n", key="toy"), UnusableProposal)
+
+
+def test_its_best_kernel_is_written_with_its_suffix_and_its_comment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path))
+    candidate = Candidate(task="swiglu", direction=Direction.FORWARD, source=SOURCE, language="toy")
+    proven = timed_record(candidate, fake_timing())
+    assert write_kernel("run", proven).name == "best.toy"
+    partial = proven.model_copy(update={"options": EvaluationOptions(is_seed_given=True)})
+    written = write_kernel("run", partial)
+    assert written.name == "best-unproven.toy" and written.read_text().startswith("# UNPROVEN: ")
 
 
 def test_an_unknown_language_is_refused_by_name() -> None:

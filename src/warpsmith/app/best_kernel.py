@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpsmith.base import Home, write_atomic
+from warpsmith.languages import find_language
 from warpsmith.records import Model, Record, Run, Score, mark_name, mark_source, require_proven, unproven_reason
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def _settling(run: Run, record: Record) -> str:
 
 def write_kernel(run: str, record: Record, out: Path | None = None) -> Path:
     """Write a kernel of a run, in the data folder unless a path is given, and return where."""
-    why, path = unproven_reason(record), out or Home.locate().data / "runs" / run / "best.cu"
+    why, language = unproven_reason(record), find_language(record.candidate.language)
+    path = out or Home.locate().data / "runs" / run / f"best{language.suffix}"
     path = path.with_name(f"{mark_name(path.stem, why)}{path.suffix}")
-    write_atomic(path, mark_source(record.candidate.source, why))
+    write_atomic(path, mark_source(record.candidate.source, why, language.comment))
     return path.absolute()

@@ -80,7 +80,10 @@ def _lines(path: Path) -> list[str]:
 
 def kernels_below(folder: Path) -> list[Path]:
     """Every kernel of a folder that is named after its direction, in the order of their names."""
-    found = sorted(path for path in folder.rglob("*.cu") if path.stem in tuple(Direction))
+    from warpsmith.languages import suffixes
+
+    kernels = (path for suffix in suffixes() for path in folder.rglob(f"*{suffix}"))
+    found = sorted(path for path in kernels if path.stem in tuple(Direction))
     if not found:
         raise UsageError(f"No kernel below {folder}: none is named TASK/forward.cu or TASK/backward.cu.")
     return found

@@ -72,8 +72,10 @@ def _check_folder(to: Path) -> None:
 
 def _found(subject: str, task: str, macros: dict[str, str], allow_unproven: bool) -> Found | None:
     """What a word means: a kernel's file, a record's file, or a run."""
+    from warpsmith.languages import suffixes
+
     path = Path(subject)
-    if path.suffix == ".cu":
+    if path.suffix in suffixes():
         return _of_kernel(path, task, macros)
     if path.suffix in RECORDS:
         records = read_records(path)

@@ -101,13 +101,16 @@ def command(
 
 def _published(path: Path, asked: RegradeRequest) -> Iterator[Published | Odd]:
     """The kernels of a file or of all files below a folder; a folder of kernels and records is one of kernels."""
+    from warpsmith.languages import suffixes
+
     if path.is_dir():
-        below = sorted(path.rglob("*.cu")) or [one for suffix in RECORDS for one in sorted(path.rglob(f"*{suffix}"))]
+        kernels = sorted(one for suffix in suffixes() for one in path.rglob(f"*{suffix}"))
+        below = kernels or [one for suffix in RECORDS for one in sorted(path.rglob(f"*{suffix}"))]
         if not below:
             raise UsageError(f"No kernel (.cu) and no record (.json, .jsonl) below {path}.")
         for one in below:
             yield from _readable(one, asked)
-    elif path.suffix == ".cu":
+    elif path.suffix in suffixes():
         yield _kernel(path, asked)
     else:
         lines = read_lines(path)

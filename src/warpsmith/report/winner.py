@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from warpsmith.archive import ArchivedEvaluation
 from warpsmith.base import pluralize
 from warpsmith.evaluation.profile import profile_digest
+from warpsmith.languages import find_language
 from warpsmith.records import (
     MODES,
     CaseCheck,
@@ -221,11 +222,12 @@ def best_kernel(entry: ArchivedEvaluation, run: Run, profile: ProfileFacts | Non
 
 def regrade_commands(run: Run, record: Record) -> tuple[str, ...]:
     """Return the commands that evaluate a kernel again, from the page's record or from the archive."""
-    file = f"{run.name}.cu"
+    suffix = find_language(record.candidate.language).suffix
+    file = f"{run.name}{suffix}"
     again = ["warpsmith", "regrade", f"{run.name}.record.json", "--device", run.device]
     best = ["warpsmith", "best", run.name, "--out", file]
     if why := unproven_reason(record):
-        file = f"{mark_name(run.name, why)}.cu"
+        file = f"{mark_name(run.name, why)}{suffix}"
         best.append("--unproven")
     return shlex.join(again), shlex.join(best), run.eval_command(record, file)
 
