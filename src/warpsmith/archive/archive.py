@@ -176,6 +176,7 @@ class Archive:
         tags = Tags(generation, proposal, cost_usd, model, operator, cell)
         row = record_row(self._run(run), record, tags, time.time())
         with self._store.write_transaction() as connection:
+            # Only a new row returns its number, so a record that is added again gets no second score.
             statement = insert_new(connection, records).returning(records.c.id)
             number = connection.execute(statement, row).scalar()
             if number is not None and (scored := score_row(number, record)) is not None:
@@ -277,6 +278,7 @@ class Archive:
         while wanted:
             entries = self._entries(queries.select_first_records(QueryScope(run), wanted))
             found |= {entry.candidate: entry for entry in entries}
+            # Known kernels are left out, so a kernel that is its own ancestor ends the search.
             wanted = frozenset(name for entry in entries for name in entry.parents if name not in found)
         return tuple(sorted(found.values(), key=lambda entry: entry.number))
 

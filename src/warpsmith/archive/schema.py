@@ -57,6 +57,7 @@ def migrate(engine: Engine) -> None:
     if _read_version(engine) == LATEST:
         return
     with lock_schema(engine):
+        # Another process may have migrated while this one waited for the lock.
         found = _read_version(engine)
         if found is None:
             with _open_writer(engine) as connection, connection.begin():
@@ -68,6 +69,7 @@ def migrate(engine: Engine) -> None:
                 f"Archive {engine.url.database} has version {found}; this warpsmith knows up to {LATEST}. Use a newer "
                 "warpsmith, or name another archive with WARPSMITH_ARCHIVE."
             )
+        # A step commits together with its version: a kill leaves an archive of an older version, never a mixed one.
         for step in STEPS:
             if step.version > found:
                 with _open_writer(engine) as connection, connection.begin():

@@ -56,6 +56,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 def _write_beside(path: Path, content: str | bytes) -> None:
     """Write and sync a temporary file beside the target, then rename it."""
+    # A rename is atomic only within one file system, so the temporary file lies in the target's folder.
     raw = content.encode() if isinstance(content, str) else content
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -76,6 +77,8 @@ def hold_lock(path: Path, shared: bool = False, patience_s: float | None = None)
 
     Wait for the lock without limit, or raise BlockingIOError after `patience_s` seconds.
     """
+    # flock belongs to the open file. The kernel releases it when the last descriptor closes, after SIGKILL too, so a
+    # lock file that stays behind locks nothing.
     path.parent.mkdir(parents=True, exist_ok=True)
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     with path.open("a") as handle:

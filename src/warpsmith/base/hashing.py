@@ -13,7 +13,9 @@ LENGTH = 32  # hex digits: 128 bits, past any accidental collision
 
 
 def digest(*parts: str | bytes) -> str:
-    """Return the hash of all parts; length prefixes keep different lists of parts apart."""
+    """Return the hash of all parts in order."""
+    # The length before each part tells digest("ab", "c") from digest("a", "bc"). Ids, keys and versions in archives are
+    # such hashes: a change here would orphan all of them.
     state = hashlib.sha256()
     for part in parts:
         raw = part.encode() if isinstance(part, str) else part
@@ -29,5 +31,6 @@ def digest_json(value: Any) -> str:
 
 def digest_files(paths: Iterable[Path]) -> str:
     """Return the hash of names and contents of files, independent of their order."""
+    # The folder is left out, so that a task keeps its version wherever it lies.
     ordered = sorted(paths, key=lambda path: path.name)
     return digest(*(part for path in ordered for part in (path.name.encode(), read_file(path, FILE_BYTES))))
