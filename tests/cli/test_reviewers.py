@@ -75,7 +75,7 @@ def test_verifiers_look_for_the_machine_that_evaluates(device: str, arch: str, m
         return Verified(candidate=candidate.id, decision=Decision(go=True, odds=-2.0))
 
     monkeypatch.setattr("warpsmith.machines.hardware.gpus", lambda: (machine.gpu,))
-    monkeypatch.setattr(CudaMachine, "first", lambda: machine)
+    monkeypatch.setattr(CudaMachine, "first", lambda *_: machine)
     monkeypatch.setattr("warpsmith.evaluation.verify.verify", look)
     screen = screening(WISHES.model_copy(update={"device": device, "gpu": "H100"}), Ensemble([ScriptedModel([])]))
     assert screen is not None and screen(CANDIDATE).go

@@ -140,7 +140,7 @@ def rehearsed(patch: pytest.MonkeyPatch, data: Path) -> Iterator[None]:
     patch.setattr(Home, "locate", lambda: home)
     patch.setattr(gpu, "nvml_driver", lambda: Counters((GPU,)))
     patch.setattr(Counters, "begun", [])
-    patch.setattr(CudaMachine, "first", lambda: MACHINE)
+    patch.setattr(CudaMachine, "first", lambda *_: MACHINE)
     _lend_memory(patch)
     _without_clocks(patch)
     _torch_on_host(patch)

@@ -58,11 +58,19 @@ def print_json(value: "BaseModel | Sequence[BaseModel] | Any") -> None:
     print(json.dumps(plain(value), indent=1, ensure_ascii=False))
 
 
-def console() -> "Console":
-    """A rich console: colours on a terminal, none elsewhere, no wrapping of piped lines; brackets are what they are."""
-    plain = not sys.stdout.isatty()
+def console(terminal_columns: int | None = None) -> "Console":
+    """A rich console: colours on a terminal, none elsewhere, no wrapping of piped lines; brackets are what they are.
+
+    `terminal_columns` makes a terminal of that width, whatever stdout is.
+    """
+    plain = not sys.stdout.isatty() and terminal_columns is None
     return _kind_of_console()(
-        soft_wrap=plain, highlight=False, markup=False, emoji=False, width=None if not plain else 200
+        soft_wrap=plain,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=200 if plain else terminal_columns,
+        force_terminal=None if terminal_columns is None else True,
     )
 
 
@@ -87,12 +95,14 @@ def coloured(*parts: str | tuple[str, str]) -> "Text":
     return Text.assemble(*parts)
 
 
-def print_table(columns: Sequence[str], rows: "Iterable[Sequence[str | Text]]", title: str = "") -> None:
+def print_table(
+    columns: Sequence[str], rows: "Iterable[Sequence[str | Text]]", title: str = "", out: "Console | None" = None
+) -> None:
     """A table where one fits; on a terminal that is too narrow for its words, a line for each cell: no name is cut."""
     from rich import box
     from rich.table import Table
 
-    out, cells = console(), list(rows)
+    out, cells = out or console(), list(rows)
     words = [[word for cell in column for word in str(cell).split()] for column in zip(columns, *cells, strict=True)]
     least = [max(map(len, found), default=0) for found in words]
     if out.is_terminal and sum(least) + GAP * len(least) > out.width:

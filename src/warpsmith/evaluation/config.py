@@ -1,6 +1,6 @@
 """What is asked of an evaluation: its options, the policy of this machine, and the machine that they name."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -16,7 +16,7 @@ from pydantic import (
 from warpsmith.base import UsageError
 from warpsmith.machines import Machine
 from warpsmith.machines.cuda import CudaMachine
-from warpsmith.machines.hardware import gpus
+from warpsmith.machines.hardware import Gpu, gpus
 from warpsmith.machines.virtual import VirtualMachine, gpu_identity
 from warpsmith.records import EFFORT_OF_TIER, MODES, Defence, EvaluationOptions, Group, describe_error, shorten_value
 from warpsmith.tasks.inputs import SCHEME
@@ -107,17 +107,18 @@ def check_modes(names: Iterable[str]) -> None:
             raise UsageError(f"Baseline {name} does not exist; torch has these modes: {', '.join(MODES)}.")
 
 
-def settle_device(device: str) -> str:
+def settle_device(device: str, find_gpus: Callable[[], Sequence[Gpu]] | None = None) -> str:
     """Return the kind of machine that a device name means here: `auto` is a GPU where there is one.
 
     Raise MachineError if a GPU is named and there is none.
     """
     if device not in DEVICES:
         raise UsageError(f"Device {device} does not exist; use {', '.join(DEVICES)}.")
+    find_gpus = find_gpus or gpus
     if device == AUTO:
-        return CudaMachine.kind if gpus() else VirtualMachine.kind
+        return CudaMachine.kind if find_gpus() else VirtualMachine.kind
     if device == CudaMachine.kind:
-        CudaMachine.first()
+        CudaMachine.first(find_gpus)
     return device
 
 

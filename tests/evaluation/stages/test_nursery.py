@@ -22,14 +22,13 @@ def test_a_package_that_came_compiled_is_left_alone_and_one_that_is_missing_too(
 
 
 def test_one_that_came_without_compiled_modules_has_them_in_our_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WARPSMITH_HOME", str(tmp_path / "home"))
     (tmp_path / "uncompiled").mkdir()
     (tmp_path / "uncompiled" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     env = bytecode("uncompiled")
     begun = {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1", **env}
     subprocess.run([sys.executable, "-c", "import uncompiled"], env=begun, check=True)
-    assert [path.name for path in (tmp_path / "home").rglob("__init__*.pyc")]
+    assert [path.name for path in (home / "cache").rglob("__init__*.pyc")]
     assert not list((tmp_path / "uncompiled").rglob("*.pyc"))

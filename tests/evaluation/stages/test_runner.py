@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from warpsmith.base import DeviceMemoryError, HarnessError, MachineError, UsageError
-from warpsmith.evaluation import EvaluationConfig, config as config_module, evaluate, settle_device
+from warpsmith.evaluation import EvaluationConfig, evaluate, settle_device
 from warpsmith.evaluation.environment import environment
 from warpsmith.evaluation.run import run, stages_for
 from warpsmith.evaluation.stages.common import find_signs
 from warpsmith.evaluation.stages.evaluation import Evaluation, Stage, StageOutcome
 from warpsmith.evaluation.stages.table import STAGES
 from warpsmith.evaluation.stages.virtual import plan_calls
+from warpsmith.machines.hardware import Gpu
 from warpsmith.machines.hardware.lease import Need
 from warpsmith.machines.virtual.machine import VirtualMachine
 from warpsmith.records import (
@@ -232,14 +233,12 @@ def test_the_machines_differ_by_their_stages() -> None:
     assert needs["timing"] is Need.ALONE and needs["check"] is Need.SHARED and needs["virtual"] is Need.NONE
 
 
-def test_auto_is_cuda_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config_module, "gpus", lambda: (object(),))
-    assert settle_device("auto") == "cuda" and settle_device("vgpu") == "vgpu"
-    monkeypatch.setattr(config_module, "gpus", tuple)
-    monkeypatch.setattr("warpsmith.machines.cuda.machine.gpus", tuple)
-    assert settle_device("auto") == "vgpu"
+def test_auto_is_cuda_where_there_is_a_gpu() -> None:
+    gpu = Gpu("H200", "580", 1, "9.0")
+    assert settle_device("auto", lambda: (gpu,)) == "cuda" and settle_device("vgpu", lambda: (gpu,)) == "vgpu"
+    assert settle_device("auto", tuple) == "vgpu"
     with pytest.raises(MachineError, match="--device vgpu"):
-        settle_device("cuda")
+        settle_device("cuda", tuple)
     with pytest.raises(UsageError, match="does not exist"):
         settle_device("tpu")
 

@@ -1,6 +1,6 @@
 """An NVIDIA GPU as a machine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -41,9 +41,9 @@ class CudaMachine:
     kind = "cuda"
 
     @classmethod
-    def first(cls) -> "CudaMachine":
+    def first(cls, find_gpus: Callable[[], Sequence[Gpu]] | None = None) -> "CudaMachine":
         """Return the machine of the first visible GPU."""
-        here = gpus()
+        here = (find_gpus or gpus)()
         if not here:
             raise MachineError(
                 "This machine has no NVIDIA GPU that this process may use; --device vgpu runs without one."
