@@ -22,7 +22,7 @@ from bound_kernels import BoundKernel, bound_kernels, hand_kernel  # noqa: E402
 
 from warpsmith.evaluation import settle_device  # noqa: E402
 from warpsmith.evaluation.profile import counted, virtual  # noqa: E402
-from warpsmith.evaluation.profile.ceilings import known_ceilings  # noqa: E402
+from warpsmith.evaluation.profile.ceilings import find_ceilings  # noqa: E402
 from warpsmith.evaluation.profile.ncu import Counted, ProfiledKernel, count  # noqa: E402
 from warpsmith.languages.nvcc import Toolchain  # noqa: E402
 from warpsmith.machines.cuda.profiled import Walls  # noqa: E402
@@ -76,7 +76,7 @@ def on_gpu() -> Iterator[KernelProfile]:
     """Seconds, bindings, fractions; the profiles for whoever keeps them."""
     toolchain = Toolchain.find()
     begin = time.perf_counter()
-    found = known_ceilings(gpus()[0], toolchain)
+    found = find_ceilings(gpus()[0], toolchain)
     print(f"ceilings in {time.perf_counter() - begin:.1f} s: {found.text()}")
     right = 0
     kernels = list(bound_kernels("cuda"))

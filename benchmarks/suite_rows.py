@@ -24,7 +24,7 @@ from typing import Any
 from warpsmith.base import read_text
 from warpsmith.evaluation.check import PlannedCall
 from warpsmith.evaluation.check.run import CheckSubject, check
-from warpsmith.evaluation.profile.names import plain_name
+from warpsmith.evaluation.profile.words import plain_name
 from warpsmith.evaluation.stages.probe import Probe, timed
 from warpsmith.evaluation.stages.sketch import full_call
 from warpsmith.languages.nvcc import CompileOptions, compile

@@ -7,7 +7,7 @@ import pytest
 
 import warpsmith
 from warpsmith.cli._main import run
-from warpsmith.evaluation.profile.names import plain_name
+from warpsmith.evaluation.profile.words import plain_name
 
 SEED = Path(warpsmith.__file__).parent / "tasks" / "suite" / "swiglu" / "seed_forward.cu"
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from warpsmith.evaluation.profile import known_ceilings
+from warpsmith.evaluation.profile import find_ceilings
 from warpsmith.evaluation.timing.baseline_process import preload_torch
 from warpsmith.evaluation.timing.capture import CapturedCalls, capture_alone
 from warpsmith.evaluation.timing.empty_kernel import EmptyKernels
@@ -44,7 +44,7 @@ CASE = Case(name="c", group=Group.TIMING, axes={"rows": 4096, "cols": 4096}, dty
 def timer() -> Timer:
     toolchain = Toolchain.find()
     with lease(Need.ALONE):
-        return Timer(EmptyKernels(toolchain, known_ceilings(gpus()[0], toolchain)), "test", torch.__version__)
+        return Timer(EmptyKernels(toolchain, find_ceilings(gpus()[0], toolchain)), "test", torch.__version__)
 
 
 def subject() -> TimingSubject:

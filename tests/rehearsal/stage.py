@@ -159,7 +159,7 @@ def _lend_memory(patch: pytest.MonkeyPatch) -> None:
 
 
 def _without_clocks(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(profile, "known_ceilings", lambda *_where: CEILINGS)
+    patch.setattr(profile, "find_ceilings", lambda *_where: CEILINGS)
     patch.setattr(timing_session, "open_baseline_host", lambda *_which: Torch())
     patch.setattr("warpsmith.evaluation.timing.preload_torch", lambda *_which: None)
     patch.setattr(timing_stage, "SEARCH", RULE)

@@ -106,12 +106,12 @@ def _print_facts(result: StageResult) -> None:
 
 
 def _print_compiled(facts: CompileFacts, failed: bool) -> None:
-    from warpsmith.evaluation.profile import losses
+    from warpsmith.evaluation.profile import describe_losses
 
     if failed:
         _print_findings(facts.findings)
     else:
-        console().print("".join(f"    {loss}\n" for loss in losses(facts)), end="")
+        console().print("".join(f"    {loss}\n" for loss in describe_losses(facts)), end="")
 
 
 def _print_check(facts: CheckFacts) -> None:

@@ -91,14 +91,14 @@ def profile_record(target: str, record: Record, device: str, gpu: str, name: str
 
 
 def _on_gpu(job: "ProfileJob", trust: bool) -> ProfileFacts:
-    from warpsmith.evaluation.profile import known_ceilings, profile_cuda
+    from warpsmith.evaluation.profile import find_ceilings, profile_cuda
     from warpsmith.languages.nvcc import Toolchain
     from warpsmith.machines.hardware import Need, gpus
     from warpsmith.machines.hardware.lease import lease
 
     toolchain = Toolchain.find()
     with lease(Need.ALONE):
-        return profile_cuda(job, toolchain, known_ceilings(gpus()[0], toolchain), trust)
+        return profile_cuda(job, toolchain, find_ceilings(gpus()[0], toolchain), trust)
 
 
 def _job(opened: "OpenTask", task: Task, candidate: Candidate, case: Case, choices: "EvaluationConfig") -> "ProfileJob":

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from warpsmith.base import HarnessError
-from warpsmith.evaluation.profile.ceilings import SOURCE, known_ceilings, parse, probe
+from warpsmith.evaluation.profile.ceilings import SOURCE, find_ceilings, parse, probe
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.hardware import Gpu, save_ceilings
 from warpsmith.records import Ceilings
@@ -28,7 +28,7 @@ def test_other_lines_are_our_fault(said: str) -> None:
 def test_stored_ceilings_are_not_measured_again() -> None:
     kept = Ceilings(gpu=GPU.name, measured=True, read_bytes_per_s=1e12, write_bytes_per_s=1e12, copy_bytes_per_s=1e12)
     save_ceilings(kept, GPU.driver, probe())
-    assert known_ceilings(GPU, Toolchain.find()) == kept
+    assert find_ceilings(GPU, Toolchain.find()) == kept
 
 
 def test_the_probe_compiles(tmp_path: Path) -> None:

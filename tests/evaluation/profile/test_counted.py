@@ -109,7 +109,7 @@ def test_a_kernel_without_a_time_has_no_place() -> None:
 def test_the_table_of_our_own_command() -> None:
     """From a report of the command in profile/ncu.py: a kernel whose loads the compiler took out of its loop."""
     launches = read_launches((CAPTURED / "ncu_asked.csv").read_text())
-    wanted = {name for name in m.asked() if name not in m.TENSOR_FLOPS}
+    wanted = {name for name in m.metric_names() if name not in m.TENSOR_FLOPS}
     assert wanted <= set(launches[0].values)
     (one,) = kernels(launches, (), CEILINGS)
     assert one.place is not None

@@ -12,7 +12,7 @@ from made_facts import CEILINGS, facts, kernel
 
 from warpsmith.evaluation.profile import profile_digest
 from warpsmith.evaluation.profile.digest import MOST_CHARACTERS, ceilings_text
-from warpsmith.evaluation.profile.units import microseconds, scaled
+from warpsmith.evaluation.profile.words import microseconds, scaled
 from warpsmith.records import KernelProfile, ProfileFacts, ProfileSource
 
 

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from bound_kernels import BoundKernel, bound_kernels, hand_kernel
 
 from warpsmith.evaluation.profile.activity import activity
-from warpsmith.evaluation.profile.ceilings import known_ceilings
+from warpsmith.evaluation.profile.ceilings import find_ceilings
 from warpsmith.evaluation.profile.counted import kernels
 from warpsmith.evaluation.profile.ncu import Counted, ProfiledKernel, Refusal, count
 from warpsmith.languages.nvcc import Toolchain
@@ -28,7 +28,7 @@ ELEMENTS, SIDE = 1 << 26, 2048
 @pytest.fixture(scope="module")
 def ceilings() -> Ceilings:
     with lease(Need.ALONE):
-        return known_ceilings(gpus()[0], Toolchain.find())
+        return find_ceilings(gpus()[0], Toolchain.find())
 
 
 def subject(kernel: BoundKernel, x: torch.Tensor) -> ProfiledKernel:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from warpsmith.evaluation.profile.names import plain_name, short_name
+from warpsmith.evaluation.profile.words import plain_name, short_name
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.evaluation.profile.metrics import TENSOR_FLOPS, asked
-from warpsmith.evaluation.profile.ncu import MOST_LAUNCHES, REPORT, Counted, ProfiledKernel, Refusal, count, why_nothing
+from warpsmith.evaluation.profile.metrics import TENSOR_FLOPS, metric_names
+from warpsmith.evaluation.profile.ncu import (
+    MOST_LAUNCHES,
+    REPORT,
+    Counted,
+    ProfiledKernel,
+    Refusal,
+    count,
+    explain_missing_report,
+)
 from warpsmith.machines.cuda.profiled import ProfiledCall, UnderTool, Walls
 from warpsmith.records import Failure, Reason
 
@@ -128,8 +136,8 @@ def test_a_call_that_fails_under_ncu_is_told() -> None:
 
 
 def test_a_run_that_does_not_end_is_told_with_its_bound() -> None:
-    assert "longer than 60 s" in why_nothing("", "2025.3", "it ran longer than 60 s of wall-clock time")
+    assert "longer than 60 s" in explain_missing_report("", "2025.3", "it ran longer than 60 s of wall-clock time")
 
 
 def test_no_metric_is_asked_twice() -> None:
-    assert len(set(asked())) == len(asked())
+    assert len(set(metric_names())) == len(metric_names())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from warpsmith.evaluation.profile.resources import enriched, kernels, losses
+from warpsmith.evaluation.profile.resources import add_compiler_facts, describe_losses, kernels
 from warpsmith.machines.hardware import sm_limits
 from warpsmith.records import Checker, CompileFacts, Finding, KernelProfile, KernelResources, Severity
 
@@ -56,9 +56,9 @@ def test_registers_and_warps_are_allocated_in_grains() -> None:
 
 def test_a_profile_learns_its_spills() -> None:
     seen = KernelProfile(name="k<float>", launches=1, registers=40)
-    (one,) = enriched([seen], [KernelResources(name="_Z1kIfEvPT_", registers=99, spill_load_bytes=4)])
+    (one,) = add_compiler_facts([seen], [KernelResources(name="_Z1kIfEvPT_", registers=99, spill_load_bytes=4)])
     assert (one.spill_bytes, one.registers) == (4, 40)
-    assert enriched([seen], []) == (seen,)
+    assert add_compiler_facts([seen], []) == (seen,)
 
 
 def warned(message: str) -> Finding:
@@ -82,10 +82,10 @@ def test_what_costs_speed_is_said_once_for_all_kernels_of_a_template() -> None:
             KernelResources(name="_Z5otherIdEvPT_", registers=32),
         ),
     )
-    assert list(losses(facts)) == [
+    assert list(describe_losses(facts)) == [
         "side: wgmma.mma_async instructions are serialized due to insufficient register resources",
         "other: wgmma.mma_async instructions are serialized due to ill formed pipeline stage",
         "'setmaxnreg' ignored to maintain minimum register requirements.",
         "spilled: side 100 bytes",
     ]
-    assert list(losses(CompileFacts())) == []
+    assert list(describe_losses(CompileFacts())) == []

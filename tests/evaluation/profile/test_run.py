@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from warpsmith.evaluation.profile import ProfileJob, datasheet, profile_cuda, profile_virtual, run as profiling
+from warpsmith.evaluation.profile import ProfileJob, datasheet_ceilings, profile_cuda, profile_virtual, run as profiling
 from warpsmith.evaluation.profile.ncu import Counted, Refusal
 from warpsmith.evaluation.profile.ncu_table import read_launches
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
@@ -89,7 +89,7 @@ def profiled_without_ncu(job: ProfileJob, seen: "tuple[KernelProfile, ...] | Ref
     def refuse(*_given: object) -> Refusal:
         return Refusal("ncu is not on PATH")
 
-    toolchain, rates = Toolchain.find(), datasheet(GPU)
+    toolchain, rates = Toolchain.find(), datasheet_ceilings(GPU)
     return profile_cuda(job, toolchain, rates, count_events=refuse, see_activity=lambda *_given: seen)
 
 
@@ -117,11 +117,11 @@ def test_with_counters_every_kernel_and_what_was_left_out(job: ProfileJob) -> No
         tried.append(walls)
         return Counted(launches, (), Walls.OWN, limited=True)
 
-    facts = profile_cuda(job, Toolchain.find(), datasheet(GPU), trust=True, count_events=count)
+    facts = profile_cuda(job, Toolchain.find(), datasheet_ceilings(GPU), trust=True, count_events=count)
     assert (facts.source, len(facts.kernels)) == (ProfileSource.NCU, 5)
     assert any("there may be more" in note for note in facts.notes)
     assert any("own walls" in note for note in facts.notes)
-    profile_cuda(job, Toolchain.find(), datasheet(GPU), count_events=count)
+    profile_cuda(job, Toolchain.find(), datasheet_ceilings(GPU), count_events=count)
     assert [Walls.OPEN in walls for walls in tried] == [True, False]  # only a trusted candidate runs in the open
 
 
@@ -136,6 +136,6 @@ def test_a_task_without_formulas_counts_what_goes_in_and_out(job: ProfileJob) ->
 
 def test_arguments_that_do_not_fit_into_a_frame_are_not_tried(job: ProfileJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiling, "MOST_BYTES", 16)
-    facts = profile_cuda(job, Toolchain.find(), datasheet(GPU))
+    facts = profile_cuda(job, Toolchain.find(), datasheet_ceilings(GPU))
     assert facts.source is ProfileSource.PTXAS
     assert "at most 16" in facts.passed_over[0].why

@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from bound_kernels import BoundKernel, bound_kernels
 
-from warpsmith.evaluation.profile.meaning import BOUNDS, meaning
-from warpsmith.evaluation.profile.virtual import NAMES, datasheet, kernels, limiter, longest
+from warpsmith.evaluation.profile.virtual import NAMES, datasheet_ceilings, kernels, limiter, longest
+from warpsmith.evaluation.profile.words import BOUNDS, meaning
 from warpsmith.machines.virtual import LaunchRow, describe, modelled_cost
 from warpsmith.machines.virtual.session import SETTINGS
 from warpsmith.machines.worker import VirtualSandbox
@@ -72,4 +72,4 @@ def test_what_limits_the_occupancy() -> None:
 
 
 def test_a_datasheet_is_not_called_measured() -> None:
-    assert datasheet(GPU).measured is False
+    assert datasheet_ceilings(GPU).measured is False

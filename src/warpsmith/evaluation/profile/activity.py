@@ -1,4 +1,4 @@
-"""Names and times of the kernels that a call ran, from CUPTI's activity records; no counters, no permission needed."""
+"""Profile a call with CUPTI's activity records: names and times of its kernels, no counters, no permission."""
 
 import re
 import sysconfig
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warpsmith.base import HarnessError, MachineError, build_native, median
-from warpsmith.evaluation.profile.names import plain_name
 from warpsmith.evaluation.profile.ncu import ProfiledKernel, Refusal
+from warpsmith.evaluation.profile.words import plain_name
 from warpsmith.isolation import Refused, collect_file
 from warpsmith.languages.nvcc import Toolchain
 from warpsmith.machines.cuda import ProfiledCall, Walls, run_under
@@ -22,7 +22,7 @@ RECORDS, MOST_BYTES, RUN_S = "activity", 16 << 20, 60.0
 
 @dataclass(frozen=True)
 class Cupti:
-    """Where the library and its headers lie."""
+    """Paths of the CUPTI library and its headers."""
 
     include: Path
     library: Path
@@ -50,7 +50,7 @@ def activity(
 
 
 def read_activity(text: str) -> tuple[KernelProfile, ...]:
-    """One profile for each kernel and launch shape, in the order of their first launches."""
+    """Parse activity records: one profile for each kernel and launch shape, in the order of first launches."""
     groups: dict[tuple[str, ...], list[re.Match[str]]] = {}
     for found in sorted(filter(None, map(LINE.fullmatch, text.splitlines())), key=lambda match: int(match[1])):
         groups.setdefault((found[8], found[3], found[4]), []).append(found)

@@ -1,4 +1,4 @@
-"""Which resource sets a kernel's time, from how busy each one was. A rule over shares; reads no tool."""
+"""Find the resource that binds a kernel, from the share of its ceiling that each resource reached."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ MOST_SHOWN = 3
 
 @dataclass(frozen=True)
 class Use:
-    """How busy one resource was, and the metrics that say so."""
+    """The share of its ceiling that a resource reached, and the metrics that show it."""
 
     binding: Binding
     share: float
@@ -23,13 +23,13 @@ class Use:
 
     @property
     def weight(self) -> float:
-        """Above 1 it binds."""
+        """The share over the share at which the resource binds; 1 or more means that it does."""
         return self.share / BOUND.get(self.binding, USUALLY_BOUND)
 
 
 @dataclass(frozen=True)
 class WaitingFacts:
-    """What is known of a kernel's waiting: its time, what a launch costs, its warps, why they stall."""
+    """Facts about a kernel's waiting: its time, the time of a launch, its occupancy, its stall reasons."""
 
     time_us: float
     launch_us: float
@@ -46,8 +46,12 @@ class BindingResource:
     shown_by: tuple[Metric, ...]
 
 
-def decide(uses: Sequence[Use], waiting: WaitingFacts) -> BindingResource:
-    """A launch that is over before it paid off; a busy resource; too few warps; else waiting that nothing hides."""
+def find_binding(uses: Sequence[Use], waiting: WaitingFacts) -> BindingResource:
+    """Return the binding resource.
+
+    In this order: latency, if the kernel is shorter than a launch; the busiest resource, if it reached its limit;
+    occupancy, if the multiprocessors hold few warps; else latency.
+    """
     busiest = max(uses, key=lambda use: use.weight, default=None)
     if waiting.time_us <= waiting.launch_us:
         times = (Metric(name="kernel", value=waiting.time_us, unit="µs"),)
@@ -61,7 +65,7 @@ def decide(uses: Sequence[Use], waiting: WaitingFacts) -> BindingResource:
 
 
 def percent(name: str, share: float) -> Metric:
-    """A share as a metric."""
+    """Return a share as a metric in percent."""
     return Metric(name=name, value=100 * share, unit="%")
 
 

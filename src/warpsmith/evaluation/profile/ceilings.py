@@ -1,4 +1,4 @@
-"""What this GPU was measured to do: our own probes, once a machine and driver, then from the store."""
+"""Measure the ceilings of this GPU with our own probes, once for each GPU and driver, and store them."""
 
 import os
 import subprocess
@@ -17,8 +17,8 @@ BUILD_S, RUN_S = 120, 60
 MATMULS = ("float32", "tf32", "float16", "bfloat16")
 
 
-def known_ceilings(gpu: Gpu, toolchain: Toolchain) -> Ceilings:
-    """From the store, or measured now and stored."""
+def find_ceilings(gpu: Gpu, toolchain: Toolchain) -> Ceilings:
+    """Return the stored ceilings of a GPU; measure and store them if there are none."""
     found = load_ceilings(gpu.name, gpu.driver, probe())
     if found is None:
         found = measure(gpu, toolchain)
@@ -27,19 +27,19 @@ def known_ceilings(gpu: Gpu, toolchain: Toolchain) -> Ceilings:
 
 
 def probe() -> str:
-    """Which program measures memory: a better one finds more."""
+    """Return the version of the memory probe, a hash of its source: another probe measures other ceilings."""
     return digest(SOURCE.read_bytes())[:8]
 
 
 def measure(gpu: Gpu, toolchain: Toolchain) -> Ceilings:
-    """Memory by a program of ours, matrix products by torch, which has the best that there is."""
+    """Measure memory rates with our own program, and matrix products with torch."""
     memory = parse(_run(_built(gpu, toolchain), toolchain))
     matmuls = {name: _matmul_flops_per_s(name) for name in MATMULS}
     return Ceilings(gpu=gpu.name, measured=True, matmul_flops_per_s=matmuls, **memory)
 
 
 def parse(said: str) -> dict[str, float]:
-    """The probe's lines: a name and a number each."""
+    """Parse the probe's lines, a name and a number each. Raise HarnessError for other lines."""
     try:
         return {name: float(value) for name, value in (line.split() for line in said.splitlines() if line.strip())}
     except ValueError:
@@ -60,7 +60,7 @@ def _built(gpu: Gpu, toolchain: Toolchain) -> Path:
 
 
 def _compile(gpu: Gpu, toolchain: Toolchain, made: Path) -> None:
-    """Linked to the shared runtime by its full name: the wheels have no other."""
+    """Compile the probe; link the shared runtime by its full name, since wheels have no static one."""
     flags = ["-O3", "-std=c++17", f"-arch={gpu.arch}", "--cudart=none", f"-ccbin={toolchain.host}"]
     command = [str(toolchain.nvcc), *flags, str(SOURCE), f"-Xlinker={toolchain.runtime}", "-o", str(made)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=BUILD_S)

@@ -1,13 +1,13 @@
-"""Hardware counters of launches, as ncu gives them, to a profile of each kernel."""
+"""Turn hardware counters of ncu into a profile of each kernel."""
 
 from collections.abc import Iterable, Sequence
 from math import fsum
 
 from warpsmith.base import median
 from warpsmith.evaluation.profile import metrics as m
-from warpsmith.evaluation.profile.binding import Use, WaitingFacts, decide, percent
-from warpsmith.evaluation.profile.names import plain_name
+from warpsmith.evaluation.profile.binding import Use, WaitingFacts, find_binding, percent
 from warpsmith.evaluation.profile.ncu_table import Launch, Sampled
+from warpsmith.evaluation.profile.words import plain_name
 from warpsmith.machines.hardware import arithmetic_us, memory_us
 from warpsmith.records import Binding, Ceilings, HotLine, KernelProfile, MeasuredTime, Metric, Place, RooflinePlace
 
@@ -18,7 +18,7 @@ LEAST_SHARE = 0.05  # of a line or a stall that is worth telling
 
 
 def kernels(launches: Sequence[Launch], lines: Sequence[Sampled], ceilings: Ceilings) -> tuple[KernelProfile, ...]:
-    """One profile for each kernel and launch shape, in the order of their first launches."""
+    """Return one profile for each kernel and launch shape, in the order of first launches."""
     groups: dict[tuple[object, ...], list[Launch]] = {}
     for launch in launches:
         groups.setdefault((launch.kernel, launch.grid, launch.block), []).append(launch)
@@ -66,7 +66,7 @@ class _Means:
         return fsum(found) / len(found) if found else None
 
     def share(self, name: str) -> float | None:
-        """A percentage as a share; SMs that ncu thinks were barely active can pass 1."""
+        """Return a percentage as a share, at most 1: for SMs that were barely active ncu prints more."""
         value = self.get(name)
         return min(1.0, value / 100) if value is not None else None
 
@@ -80,14 +80,14 @@ class _Means:
 
 
 def place(one: _Means, ceilings: Ceilings) -> RooflinePlace | None:
-    """Where the kernel stands; None without its time."""
+    """Return the kernel's place under the roofline, or None if ncu gave no time."""
     time_ns = one.get(m.TIME)
     if not time_ns:
         return None
     time_us = time_ns / 1e3
     launch_us = max(LEAST_LAUNCH_US, ceilings.launch_us or 0.0)
     waiting = WaitingFacts(time_us, launch_us, one.share(m.OCCUPANCY), limiter(one), stalls(one))
-    bound = decide(list(uses(one, time_us, ceilings)), waiting)
+    bound = find_binding(list(uses(one, time_us, ceilings)), waiting)
     read, written = one.get(m.DRAM_READ) or 0.0, one.get(m.DRAM_WRITTEN) or 0.0
     flops = _flops(one)
     floor = max(memory_us(ceilings, read, written), _arithmetic_us(one, ceilings))
@@ -102,7 +102,7 @@ def place(one: _Means, ceilings: Ceilings) -> RooflinePlace | None:
 
 
 def uses(one: _Means, time_us: float, ceilings: Ceilings) -> Iterable[Use]:
-    """How busy each resource was; those that ncu gave no number for are left out."""
+    """Yield the use of each resource that ncu gave numbers for."""
     read, written = one.get(m.DRAM_READ), one.get(m.DRAM_WRITTEN)
     if read is not None and written is not None:
         share = memory_us(ceilings, read, written) / time_us
@@ -143,7 +143,7 @@ def _cache_uses(one: _Means, time_us: float, ceilings: Ceilings) -> Iterable[Use
 
 
 def stalls(one: _Means) -> tuple[Metric, ...]:
-    """The largest reasons for which warps wait, in percent of all their waiting."""
+    """Return the three largest stall reasons, in percent of all stalls."""
     found = {text: one.get(m.STALL.format(name)) or 0.0 for name, text in m.STALLS.items()}
     total = fsum(found.values())
     largest = sorted(found, key=found.__getitem__, reverse=True)[:SHOWN_STALLS]
@@ -151,7 +151,7 @@ def stalls(one: _Means) -> tuple[Metric, ...]:
 
 
 def limiter(one: _Means) -> str:
-    """What keeps more blocks from an SM; a grid that does not fill one wave is the limit before all others."""
+    """Return the resource that limits blocks per SM; `the grid` if the grid does not fill one wave."""
     waves = one.get(m.WAVES)
     if waves is not None and waves < 1:
         return "the grid"
@@ -160,7 +160,7 @@ def limiter(one: _Means) -> str:
 
 
 def hot_lines(lines: Sequence[Sampled], kernel: str) -> tuple[HotLine, ...]:
-    """The lines of a kernel where its warps were seen most often."""
+    """Return the three source lines with most stall samples."""
     own = [line for line in lines if line.kernel == kernel]
     total = fsum(line.samples for line in own)
     largest = sorted(own, key=lambda line: line.samples, reverse=True)[:SHOWN_LINES]

@@ -1,9 +1,8 @@
-"""A profile in at most 1500 characters for a prompt: numbers with units, and no advice."""
+"""A profile in at most 1500 characters: numbers with units, and no advice."""
 
 from collections.abc import Iterator
 
-from warpsmith.evaluation.profile.names import short_name
-from warpsmith.evaluation.profile.units import metric, microseconds, scaled, share
+from warpsmith.evaluation.profile.words import metric, microseconds, scaled, share, short_name
 from warpsmith.records import Ceilings, KernelProfile, ModelledTime, ProfileFacts, ProfileSource
 
 MOST_CHARACTERS = 1500
@@ -18,7 +17,7 @@ WORDS = {
 
 
 def profile_digest(facts: ProfileFacts) -> str:
-    """The call, its longest kernels, and what could not be had; the last lines give way first."""
+    """Return the call, its longest kernels, ceilings and missing sources as text, cut after 1500 characters."""
     text = ""
     for line in _lines(facts):
         if len(text) + len(line) + 1 > MOST_CHARACTERS:
@@ -101,14 +100,14 @@ def _occupancy(kernel: KernelProfile) -> Iterator[str]:
 
 
 def hot_lines(kernel: KernelProfile) -> Iterator[str]:
-    """The lines where its time goes, with their share."""
+    """Yield the source lines where a kernel spends most time, with their share."""
     for line in kernel.lines:
         code = f" `{line.code[:CODE_CHARACTERS]}`" if line.code else ""
         yield f"{line.place.file}:{line.place.line} {share(line.share)} of {line.of}{code}"
 
 
 def ceilings_text(found: Ceilings) -> str:
-    """The ceilings in one line."""
+    """Return the ceilings in one line."""
     kind = "measured" if found.measured else "datasheet"
     rates = [("read", found.read_bytes_per_s), ("write", found.write_bytes_per_s), ("copy", found.copy_bytes_per_s)]
     rates += [("L2", found.l2_bytes_per_s)] if found.l2_bytes_per_s else []

@@ -1,4 +1,4 @@
-"""The metrics that are asked of ncu, by what they mean here. A version that lacks one is asked without it."""
+"""Names of ncu's metrics. A metric that an ncu version lacks is left out of the request."""
 
 TIME = "gpu__time_duration.sum"
 DRAM_READ, DRAM_WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
@@ -73,8 +73,8 @@ STALLS = {
 }
 
 
-def asked() -> tuple[str, ...]:
-    """Every metric, once."""
+def metric_names() -> tuple[str, ...]:
+    """Return the names of all metrics to request."""
     memory = (DRAM_READ, DRAM_WRITTEN, DRAM_BUSY, L2_SECTORS, L1_BUSY, L1_BUSY_ELSE, WAVEFRONTS, SHARED_WAVEFRONTS)
     rest = (TIME, BANK_CONFLICTS, ISSUE, TENSOR, OCCUPANCY, OCCUPANCY_LIMIT, WAVES, REGISTERS)
     many = (*L2_BUSY, *SECTORS, *REQUESTS, *PIPES.values(), *LIMITS.values(), *SHARED_BYTES, *FLOPS, *TENSOR_FLOPS)

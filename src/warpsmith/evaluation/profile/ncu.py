@@ -1,4 +1,4 @@
-"""Nsight Compute around one call: all kernels it launches, counters and hot lines; or why there are none.
+"""Profile one call with Nsight Compute: counters and hot lines of its kernels, or the reason why there are none.
 
 The report is written by ncu and read back by ncu in a process without a GPU, so that what a candidate prints cannot
 stand in the tables.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from warpsmith.evaluation.profile.metrics import TIME, asked
+from warpsmith.evaluation.profile.metrics import TIME, metric_names
 from warpsmith.evaluation.profile.ncu_table import Launch, Sampled, read_launches, read_lines
 from warpsmith.languages.nvcc import SOURCE
 from warpsmith.machines.cuda import ProfiledCall, UnderTool, Walls, run_under
@@ -44,7 +44,7 @@ class ProfiledKernel:
 
 @dataclass(frozen=True)
 class Counted:
-    """What ncu saw."""
+    """Launches and sampled lines that ncu recorded, and the confinement that it ran under."""
 
     launches: tuple[Launch, ...]
     lines: tuple[Sampled, ...]
@@ -54,7 +54,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why there are no counters, in a sentence with the way out."""
+    """The reason why a tool gave no profile, with the way out."""
 
     why: str
 
@@ -66,7 +66,7 @@ Read: TypeAlias = Callable[[Sequence[str]], str]
 def count(
     subject: ProfiledKernel, walls: Sequence[Walls], run: Run = run_under, read: "Read | None" = None, tool: str = "ncu"
 ) -> Counted | Refusal:
-    """Counters of one call; each confinement in turn until one lets ncu work."""
+    """Return the counters of one call; try each confinement until ncu works. Return the last refusal if none does."""
     found = program(tool)
     if found is None:
         return Refusal("ncu is not on PATH: install Nsight Compute (it comes with the CUDA toolkit)")
@@ -80,7 +80,7 @@ def count(
 
 
 def command(ncu: str, folder: Path, metrics: Sequence[str]) -> list[str]:
-    """The command line up to the program."""
+    """Return the command line up to the profiled program."""
     return [
         ncu,
         *("--clock-control", "none", "--target-processes", "all", "--launch-count", str(MOST_LAUNCHES)),
@@ -90,8 +90,8 @@ def command(ncu: str, folder: Path, metrics: Sequence[str]) -> list[str]:
     ]
 
 
-def why_nothing(said: str, version: str, stopped: str = "") -> str:
-    """The reason in what ncu printed."""
+def explain_missing_report(said: str, version: str, stopped: str = "") -> str:
+    """Return the reason why there is no report, from what ncu printed."""
     if "ERR_NVGPUCTRPERM" in said:
         return f"the driver keeps the GPU's counters for administrators (ERR_NVGPUCTRPERM): {CURE}"
     if stopped:
@@ -114,17 +114,17 @@ def _count(subject: ProfiledKernel, ncu: InstalledTool, walls: Walls, run: Run, 
             return Refusal(f"the call failed under ncu: {ended.failure.detail}")
         report = folder / f"{REPORT}.ncu-rep"
         if not report.is_file() or report.is_symlink():
-            return Refusal(why_nothing(ended.output, ncu.version, ended.stopped))
+            return Refusal(explain_missing_report(ended.output, ncu.version, ended.stopped))
         launches = read_launches(read(_page(ncu, report, "raw")))
         if not any(TIME in launch.values for launch in launches):
-            return Refusal(why_nothing(ended.output, ncu.version))
+            return Refusal(explain_missing_report(ended.output, ncu.version))
         lines = read_lines(read(_page(ncu, report, "source", "--print-source", "cuda,sass")))
         return Counted(launches, lines, walls, len(launches) >= MOST_LAUNCHES)
 
 
 def _run_known(ncu: InstalledTool, made: ProfiledCall, walls: Walls, run: Run) -> UnderTool:
-    """With every metric that this version has: it names the first that it has not, and is asked again."""
-    metrics = list(asked())
+    """Run ncu with every metric of its version: it names an unknown one, and is run again without it."""
+    metrics = list(metric_names())
     while True:
         ended = run(command(str(ncu.path), made.folder, metrics), made, walls, RUN_S)
         unknown = set(NO_METRIC.findall(ended.output)) & set(metrics)
@@ -139,7 +139,7 @@ def _page(ncu: InstalledTool, report: Path, page: str, *more: str) -> list[str]:
 
 
 def _read(words: Sequence[str]) -> str:
-    """What ncu prints of a report; a report that it cannot read is an empty text."""
+    """Return the text that ncu prints of a report, empty if ncu cannot read it."""
     try:
         done = subprocess.run(
             words, capture_output=True, text=True, errors="replace", timeout=READ_S, stdin=subprocess.DEVNULL

@@ -1,4 +1,4 @@
-"""The tables that `ncu --csv` prints: numbers of each launch, samples of each line. Text in, values out."""
+"""Parse the tables that `ncu --csv` prints: numbers of each launch, samples of each line."""
 
 import csv
 import math
@@ -15,7 +15,7 @@ SAMPLES = ("# Samples", "Warp Stall Sampling (All Samples)", "Samples", "# Sampl
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch as ncu saw it; a metric that it has no number for is not there."""
+    """One launch with its metrics; a metric without a number is left out."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -35,7 +35,7 @@ class Sampled:
 
 
 def read_launches(text: str) -> tuple[Launch, ...]:
-    """The rows of the raw page, in the order of the launches; none where the text holds no such table."""
+    """Return the launches of the raw page in their order; empty if the text has no such table."""
     lines = text.splitlines()
     start = next((place for place, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
@@ -48,7 +48,7 @@ def read_launches(text: str) -> tuple[Launch, ...]:
 
 
 def read_lines(text: str) -> tuple[Sampled, ...]:
-    """The lines of the source page that have samples. Its source text may hold quotes that it does not escape."""
+    """Return the lines of the source page that have samples. ncu does not escape quotes of the source text."""
     found: list[Sampled] = []
     file, kernel, header = "", "", list[str]()
     for line in text.splitlines():
@@ -75,7 +75,7 @@ def _launch(header: Sequence[str], units: Sequence[str], row: Sequence[str]) -> 
 
 
 def _number(cell: str, unit: str) -> float | None:
-    """A number in base units; `no data`, `nan` and words are none."""
+    """Return a number in base units, or None for `no data`, `nan` and text."""
     try:
         value = float(cell.replace(",", ""))
     except ValueError:
@@ -90,7 +90,7 @@ def _dimensions(text: str) -> tuple[int, int, int]:
 
 
 def _sampled(header: Sequence[str], cells: Sequence[str], file: str, kernel: str) -> Iterator[Sampled]:
-    """The row of a line; what is too much in it is commas and quotes of its source text."""
+    """Yield the line of a row if it has samples. Surplus cells are parts of the source text."""
     surplus = len(cells) - len(header)
     column = next((header.index(name) for name in SAMPLES if name in header), None)
     if column is None:

@@ -1,9 +1,9 @@
-"""What the compiler knows of each kernel: registers, spills, shared memory, and the occupancy that they allow."""
+"""Profile kernels from the compiler's facts: registers, spills, shared memory, and the occupancy they allow."""
 
 import re
 from collections.abc import Iterator, Sequence
 
-from warpsmith.evaluation.profile.names import plain_name, short_name
+from warpsmith.evaluation.profile.words import plain_name, short_name
 from warpsmith.machines.hardware import SM_LIMITS, SmLimits, capability_of
 from warpsmith.records import CompileFacts, KernelProfile, KernelResources
 
@@ -39,14 +39,16 @@ def _kernel(one: KernelResources, limits: SmLimits | None) -> KernelProfile:
     return profile.model_copy(update={"limiter": limiter, "occupancy_limit": share})
 
 
-def enriched(profiles: Sequence[KernelProfile], found: Sequence[KernelResources]) -> tuple[KernelProfile, ...]:
-    """Profiles of another source with what only the compiler knows: spills, and registers where those are absent."""
+def add_compiler_facts(
+    profiles: Sequence[KernelProfile], found: Sequence[KernelResources]
+) -> tuple[KernelProfile, ...]:
+    """Return profiles with the compiler's facts added: spills, and registers where they are absent."""
     known = {plain_name(one.name).partition("<")[0]: one for one in found}
     return tuple(_enriched(profile, known.get(profile.name.partition("<")[0])) for profile in profiles)
 
 
-def losses(facts: CompileFacts) -> Iterator[str]:
-    """What the compiler says costs speed: matrix instructions that wait for each other, registers that spill."""
+def describe_losses(facts: CompileFacts) -> Iterator[str]:
+    """Yield the compiler's performance warnings: serialized matrix instructions, and the worst spills."""
     found = [match for one in facts.findings if (match := LOSS.match(one.message))]
     for what in dict.fromkeys(match["what"] for match in found):
         names = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""One profile from the best source that is there: ncu, then CUPTI, then the compiler; the virtual GPU without a GPU."""
+"""Profile a call with the best available source: ncu, then CUPTI, then the compiler; or the virtual GPU."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class ProfileJob:
 
     @property
     def signature(self) -> Signature:
-        """Of its direction."""
+        """The signature of the direction."""
         return self.task.signature(self.direction)
 
     def values(self) -> tuple[Value, ...]:
@@ -94,8 +94,8 @@ def profile_cuda(
 
 
 def profile_virtual(job: ProfileJob, gpu: Description, sandbox: "Sandbox") -> ProfileFacts:
-    """On the virtual GPU; where it lacks an instruction, what the compiler knows."""
-    ceilings = virtual.datasheet(gpu)
+    """Profile a call on the virtual GPU; return the compiler's facts if the call fails there."""
+    ceilings = virtual.datasheet_ceilings(gpu)
     seen = sandbox.run(job.artifact, job.direction.value, job.values())
     if seen.facts is None or not seen.facts.kernels or seen.failure is not None:
         why = seen.failure.detail if seen.failure else "the call launched no kernel"
@@ -108,7 +108,7 @@ def profile_virtual(job: ProfileJob, gpu: Description, sandbox: "Sandbox") -> Pr
 
 
 def from_compiler(job: ProfileJob, ceilings: Ceilings, passed: tuple[PassedOver, ...]) -> ProfileFacts:
-    """Resources and the occupancy that they allow; nothing that depends on time."""
+    """Return a profile of resources and the occupancy they allow, without times."""
     rows = resources.kernels(job.compiled)
     note = f"no kernel was seen running; the occupancy is for blocks of {resources.THREADS} threads"
     return _facts(job, ProfileSource.PTXAS, rows, ceilings, passed, (note,))
@@ -123,7 +123,7 @@ def _facts(
     notes: tuple[str, ...] = (),
     time: ModelledTime | None = None,
 ) -> ProfileFacts:
-    profiles = resources.enriched(rows, job.compiled.kernels)
+    profiles = resources.add_compiler_facts(rows, job.compiled.kernels)
     whole = time or _whole(profiles)
     return ProfileFacts(
         source=source,
@@ -142,7 +142,7 @@ def _facts(
 def call_place(
     job: ProfileJob, time: MeasuredTime | ModelledTime, rows: Sequence[KernelProfile], ceilings: Ceilings
 ) -> RooflinePlace:
-    """The call under the roofline by the task's own formulas; bound by what binds the kernel it spends most time in."""
+    """Return the call's place under the roofline, by the task's formulas. Its longest kernel sets the binding."""
     written = float(sum(result.nbytes for result in job.problem.native))
     total, flops = _work(job, written)
     arithmetic = job.task.precision.arithmetic(job.trial.case.dtype)
@@ -160,20 +160,20 @@ def call_place(
 
 
 def _work(job: ProfileJob, written: float) -> tuple[float, float]:
-    """Bytes and operations that the task cannot do without; where nobody knows them, what goes in and out."""
+    """Return the least bytes and operations of the task; without formulas, the bytes of arguments and results."""
     work = job.task.least(job.direction, job.trial.case)
     return (work.bytes, work.flops) if work else (_size(job) + written, 0.0)
 
 
 def _size(job: ProfileJob) -> int:
-    """Bytes of the arguments."""
+    """Return the bytes of the arguments."""
     from warpsmith.tasks.inputs import tensors
 
     return sum(tensor.nbytes for tensor in tensors(job.problem.arguments))
 
 
 def _whole(rows: Sequence[KernelProfile]) -> MeasuredTime | None:
-    """The call's kernels one after the other."""
+    """Return the sum of the kernels' times, or None if none was measured."""
     timed = [(row.time, row.launches) for row in rows if isinstance(row.time, MeasuredTime)]
     if not timed:
         return None

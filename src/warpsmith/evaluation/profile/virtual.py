@@ -1,10 +1,10 @@
-"""The virtual GPU's counters to a profile of each kernel. Times are modelled; a line of source is not known."""
+"""Turn the virtual GPU's counters into a profile of each kernel. Times are modelled; source lines are unknown."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil
 
 from warpsmith.evaluation.profile.binding import FEW_WARPS, MOST_SHOWN, percent
-from warpsmith.evaluation.profile.names import plain_name
+from warpsmith.evaluation.profile.words import plain_name
 from warpsmith.machines.hardware import memory_us
 from warpsmith.machines.virtual import Description, LaunchCost, LaunchRow, modelled_cost
 from warpsmith.records import Binding, Ceilings, KernelProfile, Metric, RooflinePlace
@@ -28,8 +28,8 @@ NAMES: Mapping[str, Binding] = {
 }
 
 
-def datasheet(gpu: Description) -> Ceilings:
-    """The ceilings of a described GPU."""
+def datasheet_ceilings(gpu: Description) -> Ceilings:
+    """Return the ceilings of a described GPU."""
     rates = gpu.rates
     scalar = 2.0 * LANES * gpu.sm_count * gpu.clock_mhz * 1e6
     return Ceilings(
@@ -49,12 +49,12 @@ def datasheet(gpu: Description) -> Ceilings:
 
 
 def kernels(rows: Sequence[LaunchRow], gpu: Description) -> tuple[KernelProfile, ...]:
-    """One profile for each kernel and launch shape."""
+    """Return one profile for each kernel and launch shape."""
     return tuple(_kernel(row, gpu) for row in rows)
 
 
 def longest(rows: Sequence[LaunchRow], gpu: Description) -> KernelProfile:
-    """The profile of the kernel that takes most of a call."""
+    """Return the profile of the kernel with most time in a call."""
     return max(kernels(rows, gpu), key=lambda kernel: kernel.spent_us)
 
 
@@ -86,10 +86,10 @@ def _kernel(row: LaunchRow, gpu: Description) -> KernelProfile:
 
 
 def place(row: LaunchRow, spent: LaunchCost, gpu: Description) -> RooflinePlace:
-    """Where the kernel stands by the model: the largest bound binds."""
+    """Return the kernel's place under the roofline; the largest bound of the model binds."""
     counts, launches = row.counters, row.launches
     read, written = counts.unique_read_bytes / launches, counts.unique_written_bytes / launches
-    ceilings, flops = datasheet(gpu), _flops(row)
+    ceilings, flops = datasheet_ceilings(gpu), _flops(row)
     arithmetic = [
         WARP_FLOPS[name] * row.classes.get(name, 0) / launches / ceilings.matmul_flops_per_s[dtype] * 1e6
         for name, dtype in (("fp32", "float32"), ("tensor", "bfloat16"), ("wgmma", "bfloat16"))
@@ -106,14 +106,14 @@ def place(row: LaunchRow, spent: LaunchCost, gpu: Description) -> RooflinePlace:
 
 
 def binding(row: LaunchRow, spent: LaunchCost, gpu: Description) -> Binding:
-    """The model's name for it in ours; waiting with few warps is a matter of occupancy."""
+    """Return the binding resource of the model. Latency with few warps is `occupancy`."""
     found = NAMES.get(spent.binding, Binding.ISSUE)
     few = resident(row, gpu) < FEW_WARPS
     return Binding.OCCUPANCY if spent.binding == "latency" and few else found
 
 
 def shown_by(row: LaunchRow, spent: LaunchCost, gpu: Description) -> tuple[Metric, ...]:
-    """The model's bound beside its time, the counter that explains it, and the next bounds."""
+    """Return the largest bound, the counter that explains it, and the next bounds."""
     order = sorted(spent.bounds_us, key=spent.bounds_us.__getitem__, reverse=True)
     launch = [Metric(name="a launch", value=spent.start_us, unit="µs")] if spent.binding == "launch" else []
     bounds = [Metric(name=f"{name} bound", value=spent.bounds_us[name], unit="µs") for name in order[:MOST_SHOWN]]
@@ -121,13 +121,13 @@ def shown_by(row: LaunchRow, spent: LaunchCost, gpu: Description) -> tuple[Metri
 
 
 def resident(row: LaunchRow, gpu: Description) -> float:
-    """Warps that a busy SM really holds, over those it can hold: a small grid leaves room unused."""
+    """Return the share of an SM's warps that are resident: a small grid leaves room unused."""
     blocks = min(max(1, row.blocks_per_sm), ceil(row.blocks / gpu.sm_count))
     return min(1.0, blocks * row.warps_per_block * 32 / gpu.limits.threads_per_sm)
 
 
 def limiter(row: LaunchRow, gpu: Description) -> str:
-    """What keeps more blocks from an SM."""
+    """Return the resource that limits blocks per SM."""
     if row.blocks < gpu.sm_count * max(1, row.blocks_per_sm):
         return "the grid"
     limits, threads = gpu.limits, row.warps_per_block * 32
@@ -157,5 +157,5 @@ def _counters(row: LaunchRow, spent: LaunchCost, gpu: Description) -> list[Metri
 
 
 def _flops(row: LaunchRow) -> float:
-    """Operations of a launch, every arithmetic instruction taken for a multiply-add."""
+    """Return the operations of a launch; every arithmetic instruction counts as a multiply-add."""
     return sum(weight * row.classes.get(name, 0) for name, weight in WARP_FLOPS.items()) / row.launches

@@ -226,11 +226,11 @@ def timer_for(machine: CudaMachine, torch_version: str, config: EvaluationConfig
 
 @cache
 def _empty_kernels(machine: CudaMachine) -> "EmptyKernels":
-    from warpsmith.evaluation.profile import known_ceilings
+    from warpsmith.evaluation.profile import find_ceilings
     from warpsmith.evaluation.timing import EmptyKernels
 
     toolchain = Toolchain.find()
-    return EmptyKernels(toolchain, known_ceilings(machine.gpu, toolchain))
+    return EmptyKernels(toolchain, find_ceilings(machine.gpu, toolchain))
 
 
 def _one_a_case(steps: Iterable[PlannedCall]) -> list[PlannedCall]:

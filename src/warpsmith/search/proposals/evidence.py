@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from warpsmith.evaluation.profile import losses, share, short_name, told
+from warpsmith.evaluation.profile import describe_losses, explain_metric, share, short_name
 from warpsmith.records import (
     CheckFacts,
     CompileFacts,
@@ -43,7 +43,7 @@ def _findings(result: StageResult) -> Iterator[str]:
 
 
 def digest_profile(record: Record) -> str:
-    """The profile in numbers: times and roofline a case, registers, shared memory, losses, what binds and shows it."""
+    """The profile in numbers: times and roofline a case, registers, shared memory, describe_losses, what binds and shows it."""
     lines = list(dict.fromkeys((*_times(record), *_resources(record))))  # types of one template
     found = fitness(record)
     if found and found.binding:
@@ -70,7 +70,7 @@ def _metrics(record: Record) -> Iterator[str]:
     kind = "modelled" if isinstance(kernel.time, ModelledTime) else "measured"
     floor = f", at {share(kernel.place.fraction)} of its own floor" if kernel.place.fraction is not None else ""
     yield f"- {short_name(kernel.name)}, the longest kernel of {case.case.name}{floor}; {kind}, for one launch:"
-    yield from (f"  - {told(one)}" for one in kernel.place.shown_by)
+    yield from (f"  - {explain_metric(one)}" for one in kernel.place.shown_by)
 
 
 def _time(time: MeasuredTime | ModelledTime) -> str:
@@ -84,4 +84,4 @@ def _resources(record: Record) -> Iterator[str]:
         return
     for kernel in record.compiled.kernels[:4]:
         yield f"- {short_name(kernel.name)}: {kernel.registers} registers, {kernel.shared_bytes} bytes of shared memory"
-    yield from (f"- {loss}" for loss in losses(record.compiled))
+    yield from (f"- {loss}" for loss in describe_losses(record.compiled))
