@@ -1,4 +1,4 @@
-"""Orders the stages and runs them: one candidate, a batch, a corpus. Knows no kernel and no clock."""
+"""Evaluate candidates: one, a batch, or a corpus of attacks and honest kernels."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Torch's modes on many cases, measured once so that evaluations find them kept: compiled side by side, timed alone."""
+"""Measure torch's modes on many cases for later evaluations: compiled side by side, timed alone."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,13 +50,13 @@ class Wanted:
 
     @property
     def name(self) -> str:
-        """As a line says it."""
+        """Task, direction and case, as a line shows them."""
         return f"{self.task.name} {self.direction} {self.case.name}"
 
 
 @dataclass(frozen=True)
 class BaselineScope:
-    """Whose times they are, and of which modes."""
+    """The hardware, torch version and modes that baselines are measured for."""
 
     hardware: str
     torch_version: str
@@ -64,27 +64,27 @@ class BaselineScope:
 
     @classmethod
     def here(cls, modes: tuple[str, ...] = MODES) -> "BaselineScope":
-        """This GPU and this torch, named as a record names them."""
+        """Return the scope of this GPU and this torch."""
         now = environment(CudaMachine.first())
         return cls(now.hardware, now.torch, modes)
 
     def path(self, one: Wanted) -> Path:
-        """Where an evaluation looks for them."""
+        """Return the file in which an evaluation looks for a case's baselines."""
         return baseline_path(self.hardware, self.torch_version, one.task, one.direction, one.case)
 
     def kept(self, one: Wanted, flush_us: float) -> Baselines | None:
-        """What an evaluation would find and believe now, of whichever modes."""
+        """Return the stored baselines of a case, or None if there are none or the GPU has drifted."""
         return load_baselines(self.path(one), flush_us)
 
     def whole(self, one: Wanted, flush_us: float) -> bool:
-        """Whether it would find every mode."""
+        """Whether every mode of a case is stored and has not drifted."""
         found = self.kept(one, flush_us)
         return found is not None and not found.missing_modes(self.modes)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A case whose modes were compiled; those that were not, and why."""
+    """A case whose modes were compiled, with the errors of the others."""
 
     one: Wanted
     seconds: float
@@ -92,7 +92,7 @@ class Prepared:
 
 
 class BaselineRow(Model):
-    """A case: its baselines, measured now or left as they were kept, or why there are none."""
+    """A case with its baselines, measured now or left as stored, or the error."""
 
     task: str
     direction: Direction
@@ -103,7 +103,7 @@ class BaselineRow(Model):
 
 
 def wanted(targets: Sequence[str], direction: Direction | None = None) -> list[Wanted]:
-    """The timing cases of tasks, both ways unless one is named; of the whole suite where no task is."""
+    """Return the timing cases of tasks, or of the whole suite, in one or both directions."""
     found: list[Wanted] = []
     for target in targets or folders():
         with open_task(target) as opened:
@@ -116,10 +116,10 @@ def wanted(targets: Sequence[str], direction: Direction | None = None) -> list[W
 
 
 def preparable(one: Wanted, modes: Sequence[str]) -> tuple[str, ...]:
-    """The modes that can be compiled while others use the GPU.
+    """Return the modes that can be compiled while others use the GPU.
 
-    A graph of one's own compiles as the same code does without. What torch compiles for somebody else's task is not
-    kept. With max-autotune the kernel of a product is chosen by timing and becomes part of what is kept.
+    A mode under a CUDA graph compiles the same code as without. Compiled code of foreign tasks is not stored. With
+    max-autotune torch chooses the kernel of a product by timing, and would store the choice.
     """
     if find(one.target).form is not TaskFormat.SUITE:
         return ()
@@ -137,9 +137,9 @@ def multiplies(task: Task) -> bool:
 
 
 def prepare(every: Sequence[Wanted], modes: Sequence[str], start: Start, jobs: int) -> Iterator[Prepared]:
-    """Have each case compiled, `jobs` processes at once, and say so as each is done.
+    """Compile each case in one of `jobs` processes; yield each as it is done.
 
-    The threads are daemons: whoever interrupts does not wait for a compiler, and the processes end with this one.
+    The threads are daemons: an interrupt does not wait for a compiler, and the processes end with this one.
     """
     waiting: SimpleQueue[Wanted | None] = SimpleQueue()
     done: SimpleQueue[Prepared | None] = SimpleQueue()
@@ -162,9 +162,9 @@ def measure_each(
     flush_us: Callable[[], float],
     hosts: HostFor = open_baseline_host,
 ) -> Iterator[BaselineRow]:
-    """Time each case alone on the GPU and keep it; a row as each is done.
+    """Time each case alone on the GPU and store it; yield a row as each is done.
 
-    With `believed_us`, the flush of today, what is kept and has not drifted from it is left as it is.
+    With `believed_us`, the flush time of now, stored baselines that have not drifted from it are left.
     """
     for target, cases in groupby(every, key=lambda one: one.target):
         with _released() as until:
@@ -176,7 +176,7 @@ def measure_each(
 
 @contextmanager
 def _released() -> Iterator[ExitStack]:
-    """A stack that is closed while nobody is timed: memory of the GPU is given back."""
+    """Yield a stack that is closed under a shared lease, since freeing GPU memory would disturb a timed kernel."""
     until = ExitStack()
     try:
         yield until
@@ -186,7 +186,7 @@ def _released() -> Iterator[ExitStack]:
 
 
 def measure_flush_us() -> float:
-    """The judge's own flush now, as a timed candidate's record has it."""
+    """Measure the typical time of a flush in this process."""
     from warpsmith.evaluation.timing import typical_flush_us
     from warpsmith.machines.cuda.flush import flush
 
@@ -194,7 +194,7 @@ def measure_flush_us() -> float:
 
 
 def _intensity(task: Task, direction: Direction, case: Case) -> float:
-    """Operations a byte; one that nobody has counted may be anything."""
+    """Return operations a byte, or infinity for a task without formulas."""
     flops, moved = task.flops(direction, case), task.bytes(direction, case)
     return float("inf") if flops is None or moved is None else flops / moved
 
@@ -202,7 +202,7 @@ def _intensity(task: Task, direction: Direction, case: Case) -> float:
 def _work(
     modes: Sequence[str], start: Start, waiting: "SimpleQueue[Wanted | None]", done: "SimpleQueue[Prepared | None]"
 ) -> None:
-    """One process's share; the None at the end says that no more will come, whatever happened."""
+    """Compile waiting cases in one process; put a None at the end, also after an error."""
     try:
         with closing(ResidentHost(start)) as host:
             for one in iter(waiting.get, None):

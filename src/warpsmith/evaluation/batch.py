@@ -1,4 +1,4 @@
-"""Many candidates: JSON lines in, one line out for each in the same order, and on again after a kill."""
+"""Evaluate a batch: JSON lines in, one line out for each in the same order; a killed batch can continue."""
 
 import json
 import os
@@ -36,7 +36,7 @@ LINE_BYTES = 4 << 20  # of one line: a source has at most one MiB
 
 
 class BadLine(Model):
-    """The line that stands for a candidate which could not be evaluated: what is wrong with it."""
+    """The line for a candidate that could not be evaluated, with the error."""
 
     error: str
     line: int
@@ -61,7 +61,7 @@ class Folder:
 
 
 class Early(Model):
-    """A result before its turn, and the digest of the line that it is for: a result does not say which one it was."""
+    """A result that is ready before earlier ones, with the digest of its request: a result does not name it."""
 
     input: str
     line: str
@@ -69,7 +69,7 @@ class Early(Model):
 
 @dataclass(frozen=True)
 class BatchLine:
-    """One line of a batch: its number, its digest, and the candidate or what is wrong."""
+    """One line of a batch: its number, its text, and the candidate or the error."""
 
     number: int
     text: str
@@ -77,7 +77,7 @@ class BatchLine:
     error: str = ""
 
     def key(self, config: EvaluationConfig) -> str:
-        """What tells this line from others in a file of results."""
+        """Return the key that matches this line with its result."""
         return digest(self.text) if self.candidate is None else _key(self.candidate, config.stored(0).model_dump())
 
 
@@ -98,7 +98,7 @@ def run_batch(
     judge: Judge | None = None,
     ahead: "Ahead | None" = None,
 ) -> Iterator[str]:
-    """A line for each request, in order, as soon as it and those before are done; `jobs` at a time."""
+    """Yield a line for each request in order, as soon as all earlier ones are done; evaluate `jobs` at a time."""
     fixed = checked(config)
     with pool_of_judges(fixed, min(jobs, len(requests))) as (threads, grade):
         line, waiting = partial(_line, config=fixed, judge=judge or grade, ahead=ahead), iter(requests)
@@ -116,7 +116,7 @@ class Results:
         check_regular(path)
         with explain_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.open("ab").close()  # what cannot be written is told before the work
+            path.open("ab").close()  # raises before the work if the file cannot be written
         raw = read_file(path, RECORDS_BYTES)
         whole = raw[: raw.rfind(b"\n") + 1]
         if whole != raw:
@@ -124,7 +124,7 @@ class Results:
         self.lines = [line.decode("utf-8", "replace") for line in whole.split(b"\n") if line.strip()]
 
     def left(self, requests: Sequence[BatchLine], config: EvaluationConfig) -> Sequence[BatchLine]:
-        """The requests that have no line yet; a file of other candidates is refused."""
+        """Return the requests without a result. Raise UsageError if the file holds results of other candidates."""
         fixed = config.replace(device=settle_device(config.device))
         for place, (line, request) in enumerate(zip(self.lines, requests, strict=False), 1):
             if not _is_for(line, request, fixed):
@@ -140,14 +140,14 @@ class Results:
         return requests[len(self.lines) :]
 
     def add(self, line: str) -> None:
-        """Append one line by one write, and see it on the disk."""
+        """Append one line by one write, and sync it to the disk."""
         with explain_write_errors(self.path), self.path.open("ab", buffering=0) as out:
             out.write(line.encode() + b"\n")
             os.fsync(out.fileno())
 
 
 class Ahead:
-    """Results before it is their turn, in a file beside the others: a kill costs what is in flight, not what waits."""
+    """A file of results that wait for earlier ones: a kill then costs running evaluations only."""
 
     def __init__(self, results: Results) -> None:
         self._path = results.path.with_name(f"{results.path.name}.ahead")
@@ -161,18 +161,18 @@ class Ahead:
                 self._found.setdefault((one.input, _key_of_line(one.line)), []).append(one.line)
 
     def take(self, request: BatchLine, config: EvaluationConfig) -> str | None:
-        """A result that an earlier run had for this request; each serves once, as the same kernel may stand twice."""
+        """Return an earlier run's result for a request, or None. Each is used once: a kernel may occur twice."""
         with self._adding:
             found = self._found.get((digest(request.text), request.key(config)))
             return found.pop() if found else None
 
     def add(self, request: BatchLine, line: str) -> None:
-        """Keep one."""
+        """Store a result that is ready early."""
         with self._adding:
             self._file.add(Early(input=digest(request.text), line=line).text())
 
     def over(self) -> None:
-        """All had their turn."""
+        """Delete the file: every result has been written in order."""
         self._path.unlink(missing_ok=True)
 
 
@@ -196,7 +196,7 @@ def _request(number: int, text: str, folder: Folder) -> BatchLine:
 
 
 def _completed(found: dict[str, Any], folder: Folder) -> dict[str, Any]:
-    """The fields of a candidate: the source from its file, the style from the source, where they are not given."""
+    """Return a candidate's fields, with the source read from its file and the language found from the source."""
     path = found.pop("path", None)
     if isinstance(path, str) and "source" not in found:
         found["source"] = folder.read(path)
@@ -217,9 +217,9 @@ def _resolved(path: Path) -> Path:
 
 
 def _line(request: BatchLine, config: EvaluationConfig, judge: Judge, ahead: Ahead | None) -> str:
-    """A record or what is wrong, as one line; whatever happens to one candidate, the next has its own line.
+    """Return a record or an error as one line.
 
-    What is our fault is not kept ahead of its turn: at an interrupt all that is in flight is.
+    A fault is not stored early: at an interrupt every running evaluation ends as one.
     """
     if request.candidate is None:
         return _malformed(request, request.error)
@@ -240,7 +240,7 @@ def _malformed(request: BatchLine, why: str) -> str:
 
 
 def _is_for(line: str, request: BatchLine, config: EvaluationConfig) -> bool:
-    """Whether a line is this request's. A task of ours is named alike in both; what a path means is not known here."""
+    """Whether a result belongs to a request. Only suite tasks are compared by name: paths may differ."""
     record, asked = Record.read(line), request.candidate
     if isinstance(record, Record) and asked is not None and asked.task in folders():
         return record.candidate.task == asked.task and _key_of_line(line) == request.key(config)
@@ -256,7 +256,7 @@ def _key_of_line(line: str) -> str:
 
 
 def _key(candidate: Candidate, options: dict[str, Any]) -> str:
-    """By content and options; the task's name may be a path in a batch, so it is not part of it."""
+    """Return a key of content and options, without the task's name, which may be a path."""
     chosen = {name: value for name, value in options.items() if name != "seeds"}
     macros = dict(candidate.macros)
     return digest_json([candidate.direction, candidate.language, macros, candidate.source, chosen])

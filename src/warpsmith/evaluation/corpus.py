@@ -1,4 +1,4 @@
-"""A corpus of attacks and honest controls: their headers, what was expected of them, and what came out."""
+"""Evaluate a corpus of attacks and honest controls, and compare each outcome with its file's header."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,18 +76,18 @@ class CorpusOutcome(Model):
 
 
 class Audit(Model):
-    """All outcomes, and the two rates with their denominators."""
+    """All outcomes, with the rate of successful attacks and the rate of false alarms."""
 
     outcomes: tuple[CorpusOutcome, ...]
     skipped: tuple[CorpusFile, ...] = ()  # need another device
 
     def count(self, attack: bool, wrong: bool | None = None) -> int:
-        """How many attacks or controls were tried, or how many of them went wrong."""
+        """Return the number of attacks or controls, or of those that went wrong or right."""
         return sum(1 for one in self._tried if one.specimen.attack is attack and wrong in (None, one.wrong))
 
     @property
     def _tried(self) -> list[CorpusOutcome]:
-        """Without the attacks of which nothing is known; a control that has no verdict is a false alarm."""
+        """The outcomes without attacks that have no verdict. A control without a verdict is a false alarm."""
         return [one for one in self.outcomes if not (one.specimen.attack and one.is_void)]
 
     @property
@@ -101,7 +101,7 @@ class Audit(Model):
         return any(one.verdict is Verdict.FAULT for one in self.outcomes)
 
     def summary(self) -> str:
-        """Both rates in a line, and how many attacks are not in them."""
+        """Return both rates in one line, and the number of attacks without a verdict."""
         left = len(self.outcomes) - len(self._tried)
         return (
             f"attacks that succeeded: {self.count(True, True)} of {self.count(True)}; "
@@ -111,7 +111,7 @@ class Audit(Model):
 
 
 def read_corpus(folders: Sequence[Path]) -> list[CorpusFile]:
-    """Every .cu file below the folders that says what it is; a folder without one is refused."""
+    """Return the .cu files below the folders that have a header. Raise UsageError if there is none."""
     paths = sorted({path for folder in folders for path in _files(folder)})
     found = [specimen for path in paths if (specimen := read_specimen(path)) is not None]
     if not found:
@@ -121,7 +121,7 @@ def read_corpus(folders: Sequence[Path]) -> list[CorpusFile]:
 
 
 def read_specimen(path: Path) -> CorpusFile | None:
-    """The file's header; None when it is neither an attack nor a control."""
+    """Return a file's header, or None if the file is neither an attack nor a control."""
     fields = dict(_header(read_text(path)))
     if "attack" not in fields and "control" not in fields:
         return None
@@ -151,9 +151,9 @@ def audit(
     tell: Callable[[CorpusOutcome], None],
     known: Mapping[str, CorpusOutcome] | None = None,
 ) -> Audit:
-    """Evaluate the whole corpus, `jobs` at a time; `tell` hears of each outcome when it is there.
+    """Evaluate the corpus, `jobs` at a time; call `tell` with each outcome.
 
-    `known` are outcomes by their keys that an earlier run has left.
+    `known` has outcomes of an earlier run by their keys, which are not evaluated again.
     """
     fit = [one for one in specimens if one.device != CudaMachine.kind or config.device == CudaMachine.kind]
     found = {one.path: known[key] for one in fit if known and (key := key_of(one, config)) in known}
@@ -168,18 +168,18 @@ def audit(
 
 
 def way_for(specimen: CorpusFile, config: EvaluationConfig) -> EvaluationConfig:
-    """How one file is tried: with every timing case where its header asks for that."""
+    """Return the configuration for one file: with all timing cases if its header asks for them."""
     return config.replace(most_cases=None) if specimen.cases == "all" else config
 
 
 def key_of(specimen: CorpusFile, config: EvaluationConfig) -> str:
-    """Of a file's text, header and all, and of how it is tried."""
+    """Return the key of an outcome: a hash of the file's text and of the configuration."""
     tried = [config.device, config.gpu, sorted(config.without), config.most_cases, config.trust]
     return digest_json([read_text(Path(specimen.path)), tried, warpsmith.__version__])
 
 
 def untouched(found: Audit, less: EvaluationConfig) -> dict[str, CorpusOutcome]:
-    """The outcomes that hold with fewer defences as well, by the keys that they have there.
+    """Return the outcomes that are the same with fewer defences, by their keys there.
 
     A sign in the text decides nothing, and what the link policy lets through goes the same way without it.
     """
@@ -194,7 +194,7 @@ def untouched(found: Audit, less: EvaluationConfig) -> dict[str, CorpusOutcome]:
 
 
 def read_outcomes(lines: Sequence[str]) -> dict[str, CorpusOutcome]:
-    """What an earlier run left in a file, by key; a line that is none is nothing, nor is one that says nothing."""
+    """Return the outcomes of an earlier run by key; skip other lines, and attacks without a verdict."""
     found = [one for line in lines if isinstance(one := CorpusOutcome.read(line), CorpusOutcome)]
     return {one.key: one for one in found if one.key and not one.is_void}
 
@@ -202,7 +202,7 @@ def read_outcomes(lines: Sequence[str]) -> dict[str, CorpusOutcome]:
 def examine(
     specimen: CorpusFile, config: EvaluationConfig, seed: int | None = None, by: Grade = grade
 ) -> CorpusOutcome:
-    """What comes out for one file; by a secret seed unless one is given."""
+    """Evaluate one file and return its outcome; draw a secret seed unless one is given."""
     source = read_text(Path(specimen.path))
     candidate = Candidate(
         task=specimen.task,
@@ -231,7 +231,7 @@ def examine(
 def _honest(
     specimen: CorpusFile, candidate: Candidate, config: EvaluationConfig, record: Record, by: Grade
 ) -> float | None:
-    """The time of the slow kernel that an attack wraps, by the same secret seed; asked only of one that passed."""
+    """Return the time of the honest kernel inside an attack that passed, with the same seed, else None."""
     if not specimen.attack or record.concluded is not Verdict.PASS or "#ifdef HONEST" not in candidate.source:
         return None
     inside = candidate.model_copy(update={"macros": {**candidate.macros, "HONEST": "1"}})
@@ -239,7 +239,7 @@ def _honest(
 
 
 def judged(specimen: CorpusFile, record: Record, bare: bool, honest_us: float | None = None) -> CorpusOutcome:
-    """A record held against the header; `bare` when defences were left out.
+    """Return the outcome of a record compared with the header; `bare` if defences were left out.
 
     A pass is a success, unless the header says why this one does no harm and it gains no time.
     """
@@ -261,7 +261,7 @@ def judged(specimen: CorpusFile, record: Record, bare: bool, honest_us: float | 
 
 
 def _harmless(specimen: CorpusFile, time_us: float | None, honest_us: float | None) -> bool:
-    """Whether the header excuses a pass, and no time is gained over the honest kernel inside where both are known."""
+    """Whether the header excuses a pass, and the attack is no faster than the honest kernel inside."""
     known = time_us is not None and honest_us is not None
     return bool(specimen.harmless) and not (known and (time_us or 0.0) < (honest_us or 0.0) * NO_GAIN)
 
@@ -281,7 +281,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _header(text: str) -> Iterator[tuple[str, str]]:
-    """The fields of the comment lines that a file begins with."""
+    """Yield the fields of the comment lines at the start of a file."""
     for line in text.splitlines():
         if not line.startswith("//"):
             return

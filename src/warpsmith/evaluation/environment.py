@@ -1,4 +1,4 @@
-"""The machine at the moment of an evaluation, as a record keeps it."""
+"""Describe the machine and its software for a record."""
 
 import importlib.metadata
 import platform
@@ -33,7 +33,7 @@ def environment(machine: Machine) -> Environment:
 
 
 def toolchain() -> str:
-    """The compiler's version; none is for the compile stage to complain of."""
+    """Return the compiler's version, or an empty text without one: the compile stage reports that."""
     try:
         return Toolchain.find().version
     except MachineError:
@@ -42,5 +42,5 @@ def toolchain() -> str:
 
 @cache
 def confinement(devices: bool) -> Confined:
-    """What a child gets on this machine; tried once a process."""
+    """Return the confinement that this machine grants, tried once in each process."""
     return probe_confinement(devices)

@@ -1,8 +1,8 @@
-"""Judges: processes that each have a candidate at a time from its artifact on, where many are evaluated on a GPU.
+"""Evaluator processes: each runs one evaluation at a time from its artifact on, where several share a GPU.
 
-A check is hundreds of short calls with Python in between, and threads of one Python process wait for each other there;
-whoever is on the clock would wait for all of them. Who has the GPU is settled by leases, which processes share. Texts
-are compiled by threads of whoever asks: meanwhile one process loads torch, which then forks the judges.
+A check is hundreds of short calls with Python in between. Threads of one process would wait for the interpreter's lock,
+also while a candidate is timed; so each evaluation has a process. Leases, which processes share, decide who has the
+GPU. Threads of the caller compile; meanwhile the fork server loads torch, and then forks the evaluator processes.
 
 python -m warpsmith.evaluation.processes.judges
 """
@@ -26,17 +26,17 @@ from warpsmith.isolation import Frame, FrameError, FrameReader, FrameWriter
 from warpsmith.records import Candidate, Model, Record, Verdict
 
 ARGV = (sys.executable, "-P", "-m", "warpsmith.evaluation.processes.judges")
-MOST = 8  # each has a context on the GPU and what torch loads there
-# Texts compiled at once, half of the cores: with a compiler on every one a judge is milliseconds late at its clock, and
-# the clock takes longer for a kernel than these compilers do.
+MOST = 8  # each has a context on the GPU, with the kernels that torch loads
+# Compilers at once: half of the cores. With a compiler on every core an evaluator process reads its clock milliseconds
+# late; and timing takes longer a kernel than these compilers do.
 COMPILERS = max(1, (os.cpu_count() or 1) // 2)
 JOB, REPLY = 1, 2
-LONG_S = 7 * 86400.0  # a judge may wait for the GPU as long as it is; every stage has limits of its own
+LONG_S = 7 * 86400.0  # an evaluation may wait long for the GPU; every stage has limits of its own
 JOB_BYTES = 64 << 20
 
 
 class Grade(Protocol):
-    """Who evaluates a candidate: this process, or another."""
+    """A function that evaluates a candidate, in this process or another."""
 
     def __call__(
         self,
@@ -54,7 +54,7 @@ Resume = Callable[[PreparedEvaluation], Record]
 
 
 class EvaluationReply(Model):
-    """The record, or why there can be none: the question was wrong, or something on our side."""
+    """The record, or the reason why there is none: a usage error, or an error of warpsmith."""
 
     record: Record | None = None
     refused: str = ""
@@ -62,7 +62,7 @@ class EvaluationReply(Model):
 
 
 class Judge:
-    """One process; it is asked for at once, since it takes a while, and again after it has died."""
+    """One evaluator process. It is forked at once, since its start takes seconds, and again after it died."""
 
     def __init__(self, nursery: Nursery) -> None:
         self._nursery = nursery
@@ -70,18 +70,18 @@ class Judge:
         self._child: ForkedChild | None = nursery.child()
 
     def resume(self, prepared: PreparedEvaluation) -> Record:
-        """What the process says."""
+        """Run the remaining stages in the process and return the record. Raise HarnessError if the process dies."""
         with self._busy:
             if self._child is None or self._child.is_gone:
                 self._leave()
                 self._child = self._nursery.child()
             try:
                 reply = _ask(self._child, prepared)
-            except BaseException:  # whatever it is, an answer may still be on its way
+            except BaseException:  # at an interrupt an answer may still come, which the next would read as its own
                 self._leave()
                 raise
             if reply.error or (reply.record is not None and reply.record.verdict is Verdict.FAULT):
-                self._leave()  # it may have lost the GPU, or memory; the next candidate has another
+                self._leave()  # it may have lost the GPU or memory; the next candidate has another process
         if reply.refused:
             raise UsageError(reply.refused)
         if reply.record is None:
@@ -89,7 +89,7 @@ class Judge:
         return reply.record
 
     def close(self) -> None:
-        """Let go of the process, which ends then."""
+        """End the process."""
         with self._busy:
             self._leave()
 
@@ -107,7 +107,7 @@ def _ask(child: ForkedChild, prepared: PreparedEvaluation) -> EvaluationReply:
 
 
 class Judges:
-    """Several, each of which has one candidate at a time."""
+    """Several evaluator processes, each with one candidate at a time."""
 
     def __init__(self, count: int, argv: tuple[str, ...] = ARGV) -> None:
         self._nursery = Nursery(argv)
@@ -124,7 +124,7 @@ class Judges:
         *,
         prepared: PreparedEvaluation | None = None,
     ) -> Record:
-        """Compile here and run the other stages in the next free process; one that dies is a fault of warpsmith."""
+        """Compile here, and run the other stages in the next free process. A process that dies gives a fault."""
         if prepared is None:
             with self._compiling:
                 prepared = prepare(candidate, config, seed)
@@ -142,7 +142,7 @@ class Judges:
         return record
 
     def close(self) -> None:
-        """End them all, and then whoever waits for one of them has waited."""
+        """End all processes; callers that wait for one of them get a fault."""
         self._nursery.close()
         for judge in self._all:
             judge.close()
@@ -150,20 +150,23 @@ class Judges:
 
 @contextmanager
 def pool_of_judges(config: EvaluationConfig, jobs: int) -> Iterator[tuple[ThreadPoolExecutor, Grade]]:
-    """Threads for many candidates and who evaluates one: this process, or others where several share a GPU."""
+    """Yield threads for many candidates, and the function that evaluates one of them."""
     with ExitStack() as until:
         by = judges_for(config, jobs, until)
         with pool(jobs) as threads:
             try:
                 yield threads, by
-            except BaseException:  # an interrupt: nobody wants what waits or is still evaluated
+            except BaseException:  # at an interrupt, drop waiting candidates and end running evaluations
                 threads.shutdown(wait=False, cancel_futures=True)
                 until.close()
                 raise
 
 
 def judges_for(config: EvaluationConfig, jobs: int, until: ExitStack) -> Grade:
-    """Who evaluates one of `jobs` candidates at a time: this process, or others until the stack closes."""
+    """Return the function that evaluates: in this process, or in others if several jobs share a GPU.
+
+    The other processes end when the stack closes.
+    """
     if not is_measured(config.device) or jobs < 2:
         return grade
     judges = Judges(min(jobs, MOST))
@@ -172,7 +175,7 @@ def judges_for(config: EvaluationConfig, jobs: int, until: ExitStack) -> Grade:
 
 
 def serve(requests: FrameReader, replies: FrameWriter, one: Resume) -> None:
-    """Answer until the other end is closed."""
+    """Answer requests with records until the caller closes its end."""
     while not isinstance(frame := requests.read(LONG_S, JOB_BYTES), FrameError):
         try:
             reply = EvaluationReply(record=one(PreparedEvaluation.parse(frame.payload)))
@@ -185,7 +188,7 @@ def serve(requests: FrameReader, replies: FrameWriter, one: Resume) -> None:
 
 
 def leave_with(fd: int) -> None:
-    """End this process as soon as the other end of a pipe is closed, whatever it does then."""
+    """End this process as soon as the other end of a pipe closes, even in the middle of a stage."""
 
     def watch() -> None:
         hung_up(fd)
@@ -195,27 +198,27 @@ def leave_with(fd: int) -> None:
 
 
 def run(one: Resume, load: Callable[[], None], get_ready: Callable[[], None]) -> None:
-    """Load, then be the parent of judges; each of them begins to prepare before its first question."""
+    """Load modules, then fork evaluator processes on request; each calls `get_ready` before its first request."""
 
     def judge(reading: int, writing: int) -> None:
-        if is_without_cuda():  # what was loaded has opened the driver: begin again, without
+        if is_without_cuda():  # a loaded module has opened the driver: start again by exec
             _again(reading, writing)
         if torch := sys.modules.get("torch"):
-            torch.seed()  # else all judges would have their parent's numbers to come
+            torch.seed()  # else all children would draw the random numbers of their parent
         live(one, get_ready, reading, writing)
 
     tend(load, judge)
 
 
 def live(one: Resume, get_ready: Callable[[], None], reading: int, writing: int) -> None:
-    """A judge's life."""
+    """Answer requests on these descriptors until the caller closes them."""
     leave_with(reading)
     get_ready()
     serve(FrameReader(reading), FrameWriter(writing), one)
 
 
 def is_without_cuda() -> bool:
-    """Whether this is the child of a process that has opened CUDA's driver, which no child can use then."""
+    """Whether the parent has opened CUDA's driver before the fork: then no child can use the GPU."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.cuda._is_in_bad_fork()
 
@@ -227,7 +230,7 @@ def _again(*fds: int) -> None:
 
 
 def main() -> None:
-    """Evaluate what others have compiled."""
+    """Run as fork server, or with descriptors as arguments, as one evaluator process."""
     if len(sys.argv) > 1:
         reading, writing = map(int, sys.argv[1:])
         for fd in (reading, writing):

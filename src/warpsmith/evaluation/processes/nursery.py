@@ -1,6 +1,6 @@
-"""Processes that begin in milliseconds: one process loads what takes seconds to load, and forks each of the others.
+"""The fork server: it loads torch once, which takes seconds, and forks a child in milliseconds.
 
-It forks without threads and before it has touched a GPU; a child opens the device itself.
+It forks while it has no threads and has not opened the GPU, since neither survives a fork. A child opens the device.
 """
 
 import ctypes
@@ -21,24 +21,24 @@ from warpsmith.base import HarnessError, Home
 from warpsmith.isolation import FrameReader, FrameWriter
 
 PARENT_GONE = 1  # prctl's PR_SET_PDEATHSIG
-# How torch sees whether there is a GPU: the other way opens the driver, and no child of the process could use it. And
-# no threads of numpy's.
+# Torch asks NVML whether there is a GPU: to ask CUDA would open the driver, and no child could use it. One thread of
+# OpenBLAS, because a process with threads must not fork.
 ENVIRONMENT = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "OPENBLAS_NUM_THREADS": "1"}
 ASKED = b"1"
-TAIL = 500  # of a child's last words
+TAIL = 500  # characters of a child's output that an error shows
 
 Serve = Callable[[int, int], None]
 
 
 def hung_up(fd: int, wait_ms: int | None = None) -> bool:
-    """Whether the other end of a pipe is closed within so many milliseconds; waits for that without a number."""
+    """Whether the other end of a pipe is closed, or closes within `wait_ms`; None waits until it closes."""
     poll = select.poll()
-    poll.register(fd, 0)  # hanging up is always told
+    poll.register(fd, 0)  # POLLHUP is reported without being requested
     return bool(poll.poll(wait_ms))
 
 
 class ForkedChild:
-    """The asker's end of a child, which ends when this is closed."""
+    """The caller's end of a forked child. The child ends when this end is closed."""
 
     def __init__(self, requests: int, replies: int, words: IO[bytes], before: IO[bytes]) -> None:
         self.writer, self.reader = FrameWriter(requests), FrameReader(replies)
@@ -46,16 +46,16 @@ class ForkedChild:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has ended; one that has not begun yet has not."""
+        """Whether the child has ended. A child that is not forked yet has not."""
         return hung_up(self.reader.fd, 0)
 
     def last_words(self) -> str:
-        """The end of what it said to nobody in particular, or else of what its parent said."""
+        """Return the end of the child's output, or of the fork server's if the child printed nothing."""
         before = _tail(self._before)
         return _tail(self._words) or (f"its parent said: {before}" if before else "")
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the pipes, which ends the child."""
         os.close(self.writer.fd)
         os.close(self.reader.fd)
         self._words.close()
@@ -69,7 +69,7 @@ def _tail(words: IO[bytes]) -> str:
 
 
 class Nursery:
-    """The asker's side. The process begins at once, and again for whoever asks after it has died."""
+    """The caller's side of the fork server, started at once, and again at the first request after its death."""
 
     def __init__(self, argv: tuple[str, ...]) -> None:
         self._argv = argv
@@ -77,7 +77,7 @@ class Nursery:
         self._begin()
 
     def child(self) -> ForkedChild:
-        """A child; it may begin later than this returns."""
+        """Return a new child, which may be forked later than this returns. Raise HarnessError after `close`."""
         with self._asking:
             if self._over:
                 raise HarnessError("The processes that evaluate have been ended.")
@@ -87,7 +87,7 @@ class Nursery:
             return self._ask()
 
     def close(self) -> None:
-        """End it and all of its children."""
+        """End the fork server and all of its children."""
         with self._asking:
             self._over = True
             self._end()
@@ -97,7 +97,7 @@ class Nursery:
         replies, writing = os.pipe()
         words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         try:
-            with suppress(OSError):  # it has just died, and so has the child: whoever asks that will see
+            with suppress(OSError):  # the fork server has just died: the child's pipe then reads as closed
                 socket.send_fds(self._control, [ASKED], [reading, writing, words.fileno()])
         finally:
             os.close(reading)
@@ -114,7 +114,7 @@ class Nursery:
                 stdout=subprocess.DEVNULL,
                 stderr=self._words,
                 env={**os.environ, **ENVIRONMENT, **bytecode("torch")},
-                start_new_session=True,  # an interrupt at the terminal is for whoever asked, who then ends us
+                start_new_session=True,  # an interrupt at the terminal is for the caller, which then ends this process
             )
 
     def _end(self) -> None:
@@ -125,7 +125,7 @@ class Nursery:
 
 
 def bytecode(module: str) -> dict[str, str]:
-    """Where the compiled modules of a package are kept that came without: from its text, torch takes thrice as long."""
+    """Return the variables that keep bytecode of a package installed without it: compiling torch's triples a start."""
     found = importlib.util.find_spec(module)
     if found is None or (found.cached and Path(found.cached).exists()):
         return {}
@@ -133,7 +133,7 @@ def bytecode(module: str) -> dict[str, str]:
 
 
 def tend(load: Callable[[], None], serve: Serve) -> None:
-    """Load, then fork a child for each question on standard input, until that is closed."""
+    """Call `load`, then fork a child for each message on standard input, until it closes."""
     control = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     load()
@@ -151,7 +151,7 @@ def tend(load: Callable[[], None], serve: Serve) -> None:
 
 
 def _live(parent: int, fds: list[int], serve: Serve) -> None:
-    """A child's life; it ends with its parent, whatever it does then."""
+    """Serve requests as a child, and exit. The kernel kills the child when its parent dies."""
     try:
         reading, writing, words = fds
         os.dup2(words, 1)
@@ -160,14 +160,14 @@ def _live(parent: int, fds: list[int], serve: Serve) -> None:
         ctypes.CDLL(None).prctl(PARENT_GONE, signal.SIGKILL)
         if os.getppid() == parent:
             serve(reading, writing)
-    except BaseException as error:  # noqa: BLE001 - the parent's loop is not ours to go on with
+    except BaseException as error:  # noqa: BLE001 - a child must never return into its parent's loop
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
     finally:
         os._exit(0)
 
 
 def _reap() -> None:
-    """Take leave of the children that have ended."""
+    """Reap the children that have ended."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

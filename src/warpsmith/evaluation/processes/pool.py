@@ -1,4 +1,4 @@
-"""Threads for many candidates at once."""
+"""A thread pool for threads that exchange short messages with other processes."""
 
 import sys
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ SWITCH_S = 0.0005
 
 @contextmanager
 def pool(jobs: int) -> Iterator[ThreadPoolExecutor]:
-    """So many threads, between which the interpreter changes quickly.
+    """Yield a pool of so many threads, between which the interpreter switches every 0.5 ms.
 
     They exchange many short messages with other processes. At Python's usual 5 ms a thread that computes keeps each of
     the others waiting that long after every answer.

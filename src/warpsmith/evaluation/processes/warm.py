@@ -1,4 +1,4 @@
-"""What the first stages on a GPU would wait for, done beside the compiler: slow modules loaded, the device opened."""
+"""Load slow modules and open the GPU while candidates are compiled, so that the first stages need not wait."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,12 +9,12 @@ from warpsmith.machines.hardware.lease import lease
 from warpsmith.records import Direction, Trial
 from warpsmith.tasks.host import LocalTask, open_task
 
-LEFT_ALONE = suppress(Exception)  # whatever it is, the stage that needs it will tell
-TASKS = ("softmax", "linear")  # ours, small: one that sums and one that multiplies
+LEFT_ALONE = suppress(Exception)  # the stage that needs the module or device will report the error
+TASKS = ("softmax", "linear")  # small tasks of the suite: one sums, one multiplies
 
 
 def load() -> None:
-    """The modules of the stages, and torch. No GPU is touched."""
+    """Import the modules of the stages, and torch. Opens no GPU."""
     with LEFT_ALONE:
         import warpsmith.evaluation.check.run
         import warpsmith.evaluation.timing.stage
@@ -22,8 +22,8 @@ def load() -> None:
 
 
 def get_ready(load_shapes: Callable[[], None] | None = None, open_early: Callable[[Event], None] | None = None) -> None:
-    """What torch loads for shapes alone, eight hundred modules; beside it the device is opened, which takes as long."""
-    loaded = Event()  # two threads that load the same modules could each have the half of them
+    """Import the 800 modules that torch needs for shapes, and open the device beside it, which takes as long."""
+    loaded = Event()  # two threads that import the same modules could each see them half loaded
     Thread(target=open_early or prepare_device, args=[loaded], daemon=True).start()
     with LEFT_ALONE:
         (load_shapes or outline_task)()
@@ -43,7 +43,7 @@ def prepare_device(
     open_device: Callable[[], None] | None = None,
     rehearse_on: Callable[[str], object] | None = None,
 ) -> None:
-    """Open the device while others may use it, but nobody is timed, and let torch load the kernels of a check."""
+    """Open the device and load a check's kernels under shared leases, so that no candidate is timed meanwhile."""
     with LEFT_ALONE:
         with lease(Need.SHARED):
             (open_device or make_context)()
@@ -53,14 +53,14 @@ def prepare_device(
 
 
 def make_context() -> None:
-    """Make the context that everything else on the GPU needs."""
+    """Create the CUDA context of this process."""
     import torch
 
     torch.zeros(1, device="cuda")
 
 
 def rehearse(device: str) -> list[tuple[str, Direction]]:
-    """Small problems drawn, solved and compared: each kernel of torch's is loaded when it is first asked for.
+    """Draw, solve and compare small problems: torch loads each of its kernels at its first use.
 
     Return the tasks and directions that were compared.
     """

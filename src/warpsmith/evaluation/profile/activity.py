@@ -31,7 +31,7 @@ class Cupti:
 def activity(
     subject: ProfiledKernel, toolchain: Toolchain, walls: Walls = Walls.FULL, packages: Path | None = None
 ) -> tuple[KernelProfile, ...] | Refusal:
-    """The kernels of one call, or why they could not be seen."""
+    """Return the kernels of one call, or a refusal if CUPTI is missing or recorded nothing."""
     found = find_cupti(toolchain, packages)
     if found is None:
         return Refusal("CUPTI is not here (cupti.h and libcupti.so.13): pip install nvidia-cuda-cupti")
@@ -58,7 +58,7 @@ def read_activity(text: str) -> tuple[KernelProfile, ...]:
 
 
 def find_cupti(toolchain: Toolchain, packages: Path | None = None) -> Cupti | None:
-    """In the toolkit, in its extras, or among the PyPI wheels of this environment."""
+    """Find CUPTI in the toolkit, its extras or the installed wheels; return None if it is in none of them."""
     wheels = (packages or Path(sysconfig.get_paths()["purelib"])) / "nvidia" / "cu13"
     for root in (toolchain.root, toolchain.root / "extras" / "CUPTI", wheels):
         libraries = [path for folder in ("lib64", "lib") for path in sorted((root / folder).glob("libcupti.so.*"))]

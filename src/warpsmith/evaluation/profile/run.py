@@ -75,7 +75,7 @@ def profile_cuda(
     count_events: Callable[..., Counted | Refusal] = count,
     see_activity: Callable[..., tuple[KernelProfile, ...] | Refusal] = activity,
 ) -> ProfileFacts:
-    """On this GPU, with whatever lets itself be used; never fails for want of a counter."""
+    """Profile a call on this GPU with the first source that works; the compiler's facts always do."""
     if (size := _size(job)) > MOST_BYTES:
         why = f"case {job.trial.case.name} has arguments of {size} bytes; a profiled call takes at most {MOST_BYTES}"
         return from_compiler(job, ceilings, (PassedOver(source=ProfileSource.NCU, why=why),))

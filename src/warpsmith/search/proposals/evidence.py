@@ -43,7 +43,7 @@ def _findings(result: StageResult) -> Iterator[str]:
 
 
 def digest_profile(record: Record) -> str:
-    """The profile in numbers: times and roofline a case, registers, shared memory, describe_losses, what binds and shows it."""
+    """The profile in numbers: times and roofline a case, registers, shared memory, losses, what binds and shows it."""
     lines = list(dict.fromkeys((*_times(record), *_resources(record))))  # types of one template
     found = fitness(record)
     if found and found.binding:
