@@ -5,8 +5,8 @@
 Three tables. Roundings: the error of sums of squares of roundings, beside the B of evaluation/check/sliced.py. Plain
 sums: the error of sequential float32 sums, in v sqrt(K) of the size of their terms. Evaluations: for every task the
 calls of whole check plans, answered by honest arithmetic in torch (once in float32 with one rounding at the end, once
-with sums in order and a rounding after every operation); the largest error of a slice over its bound, and the
-probability that a slice of one evaluation is refused, from a Gumbel distribution fitted to the largest of each call.
+with sums in order and a rounding after every operation); the largest ratio of a slice's error to its bound, and the
+probability that one evaluation is refused, from a Gumbel distribution fitted to the largest ratio of each kind of call.
 """
 
 import argparse
@@ -25,11 +25,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from warpsmith.evaluation.check import PlanScope, plan_steps
 from warpsmith.evaluation.check.compare import Budget
 from warpsmith.evaluation.check.run import CONFIRMED_BY
-from warpsmith.evaluation.check.sliced import NEAR, PLAIN_SUM, RARE, ROUNDING, worst_slice
+from warpsmith.evaluation.check.sliced import NEAR, PLAIN_SUM, RARE, ROUNDING, deciding_ratio
 from warpsmith.evaluation.check.slices import slice_counts
 from warpsmith.evaluation.check.terms import equal_terms, lift, slice_rule
 from warpsmith.machines.virtual.machine import LIMITS
-from warpsmith.records import Direction, Numbers, Trial
+from warpsmith.records import Direction, Numbers, Task, Trial
 from warpsmith.tasks.host import LocalTask, open_task
 from warpsmith.tasks.inputs import Values, dtype_of, mapped
 from warpsmith.tasks.reference import Problem, gradients, problem
@@ -37,6 +37,7 @@ from warpsmith.tasks.reference.program import Choosing, gradient_order
 from warpsmith.tasks.suite import suite
 
 Results = tuple[Tensor, ...]
+SLICES, CHUNK = 100_000, 1 << 20  # of the first table, and the elements that are drawn at once
 BLOCK = 8  # terms that a matrix unit adds at once
 EULER = 0.5772156649
 ALLOWED = 1e-4  # honest evaluations of which one slice or more is refused
@@ -78,32 +79,45 @@ def _sum(x: Tensor, axis: int, keeps: bool) -> Tensor:
 
 
 @dataclass
-class LargestShares:
-    """The largest error of a slice over its bound, of every call, with the number of slices."""
+class LargestRatios:
+    """The largest ratio of a slice's error to its bound in every call, by kind of call."""
 
-    shares: list[float] = field(default_factory=list)
+    ratios: dict[str, list[float]] = field(default_factory=dict)
     slices: int = 0
-    calls: int = 0
     plans: int = 0
+
+    @property
+    def largest(self) -> float:
+        """The largest of all ratios."""
+        return max((max(some) for some in self.ratios.values()), default=0.0)
+
+    @property
+    def calls(self) -> int:
+        """The number of calls."""
+        return sum(map(len, self.ratios.values()))
 
     @property
     def refused(self) -> float:
         """The probability that an evaluation is refused for a slice.
 
-        Beyond 1.5 times the bound at once; between, if one of three more inputs is beyond the bound as well.
+        Beyond 1.5 times the bound at once; below, if one of three more inputs is beyond the bound as well.
         """
-        beyond, far = self._beyond(1.0), self._beyond(NEAR)
-        return min(1.0, self.calls / max(1, self.plans) * (beyond * CONFIRMED_BY * beyond + far))
-
-    def _beyond(self, share: float) -> float:
-        """The probability that a call's largest share is beyond one, by a Gumbel distribution with its moments."""
-        if len(self.shares) < 2 or not (spread := stdev(self.shares)):
-            return 0.0
-        scale = spread * sqrt(6) / pi
-        return -expm1(-exp(-(share - mean(self.shares) + EULER * scale) / scale))
+        total = 0.0
+        for some in self.ratios.values():
+            beyond, far = _beyond(some, 1.0), _beyond(some, NEAR)
+            total += len(some) / self.plans * (beyond * CONFIRMED_BY * beyond + far)
+        return min(1.0, total)
 
 
-def simulate(name: str, direction: Direction, seed: int, found: LargestShares, until: float) -> None:
+def _beyond(ratios: Sequence[float], limit: float) -> float:
+    """Return the probability that a largest ratio exceeds a limit, by a Gumbel distribution with the same moments."""
+    if len(ratios) < 2 or not (spread := stdev(ratios)):
+        return 0.0
+    scale = spread * sqrt(6) / pi
+    return -expm1(-exp(-(limit - mean(ratios) + EULER * scale) / scale))
+
+
+def simulate(name: str, direction: Direction, seed: int, found: LargestRatios, until: float) -> None:
     """Answer the calls of one check plan by honest arithmetic."""
     opened = open_task(name)
     assert isinstance(opened, LocalTask)
@@ -111,17 +125,25 @@ def simulate(name: str, direction: Direction, seed: int, found: LargestShares, u
     scope = PlanScope(LIMITS.groups, heldout_work=LIMITS.heldout_work, light=LIMITS.light_work)
     steps = plan_steps(task, direction, scope, seed)
     found.plans += 1
-    found.calls += len(steps)
     for step in {step.trial.text(): step for step in steps}.values():
         if time.monotonic() > until:
             return
         one, budget = problem(program, direction, step.trial), budget_of(task, direction, step.trial)
+        kind = kind_of(task, direction, step.trial)
         for results in honest_results(program, direction, step.trial, one):
-            found.shares.append(max((_share(*pair, one, budget) for pair in enumerate(results)), default=0.0))
+            ratio = max((_ratio(*pair, one, budget) for pair in enumerate(results)), default=0.0)
+            found.ratios.setdefault(kind, []).append(ratio)
         found.slices += sum(len(slice_counts(part.shape, part.device)) for part in one.expected)
 
 
-def budget_of(task: Any, direction: Direction, trial: Trial) -> Budget:
+def kind_of(task: Task, direction: Direction, trial: Trial) -> str:
+    """Return the kind of a call: calls of one kind have ratios of one distribution."""
+    shape = trial.case.name.split("_")[0]
+    inputs = "plain" if slice_rule(task, direction, trial).is_tight else f"{trial.family.value} {trial.twist.value}"
+    return f"{shape} {trial.case.dtype.value} {inputs}"
+
+
+def budget_of(task: Task, direction: Direction, trial: Trial) -> Budget:
     """Return the budget that the check has for a call."""
     return Budget.of(
         task.tolerance.of(direction),
@@ -162,7 +184,7 @@ def _gradients(program: Any, given: Values) -> Results:
     return tuple(found[place] for place in gradient_order(signature, arguments, program.task.backward.results))
 
 
-def _share(place: int, found: Tensor, one: Problem, budget: Budget) -> float:
+def _ratio(place: int, found: Tensor, one: Problem, budget: Budget) -> float:
     native, expected = one.native[place], one.expected[place]
     if dtype_of(native).numbers is not Numbers.ROUNDED or not found.numel():
         return 0.0
@@ -171,16 +193,15 @@ def _share(place: int, found: Tensor, one: Problem, budget: Budget) -> float:
         known = one.sizes()
         return known[place] if known is not None else None
 
-    return worst_slice(found, native, expected, budget, sizes)[0]
+    return deciding_ratio(found, native, expected, budget, sizes)
 
 
 def rounding_rows(source: torch.Generator) -> Iterator[str]:
     """Yield by count and weights of elements the largest sum of squared roundings, over what the bound has for it."""
-    yield "roundings: elements, largest norm over the mean one in 10^6 slices, and B for one in 10^10"
+    yield "roundings: elements, largest norm over the mean one in 10^5 slices, and B for one in 10^10"
     for count in (16, 64, 256, 4096):
-        rows = min(1_000_000, (1 << 26) // count)
-        largest = 0.0
-        for _ in range(max(1, 1_000_000 // rows)):
+        rows, largest = CHUNK // count, 0.0
+        for _ in range(SLICES // rows + 1):
             x = torch.randn(rows, count, generator=source)
             error = (x.bfloat16().float() - x).square().sum(1) / (ROUNDING * 2.0**-16 * x.square().sum(1))
             largest = max(largest, float(error.max()))
@@ -190,30 +211,34 @@ def rounding_rows(source: torch.Generator) -> Iterator[str]:
 
 def sum_rows(source: torch.Generator) -> Iterator[str]:
     """Yield by length of a sum the error of plain float32 sums in v sqrt(K) of their terms' size."""
-    yield f"plain sums: terms, root mean square, largest of 10^5, and the factor of the bound ({PLAIN_SUM:g})"
+    yield f"plain sums: terms, root mean square, largest norm of 16 in 10^4, and the factor of the bound ({PLAIN_SUM:g})"
     for length in (16, 256, 4096):
-        x = torch.randn(length, 100_000, generator=source)
-        total = torch.zeros(100_000)
-        for part in x:
-            total = total + part
-        unit = 2.0**-24 * sqrt(length) * x.double().square().sum(0).sqrt()
-        error = (total - x.double().sum(0)).abs() / unit
+        squares, sizes = torch.zeros(SLICES // 10), torch.zeros(SLICES // 10)
+        for _ in range(16):  # elements of the smallest slice
+            total, size = torch.zeros(SLICES // 10), torch.zeros(SLICES // 10, dtype=torch.float64)
+            exact = torch.zeros_like(size)
+            for _ in range(length):
+                part = torch.randn(SLICES // 10, generator=source)
+                total, exact, size = total + part, exact + part, size + part.double().square()
+            squares += (total - exact).square()
+            sizes += 2.0**-48 * length * size
+        error = (squares / sizes).double().sqrt()
         yield f"{length:6} {float(error.square().mean().sqrt()):6.2f} {float(error.max()):6.2f}"
 
 
 def evaluation_rows(names: Sequence[str], seconds: float) -> Iterator[str]:
-    """Yield by task and direction the largest share of a slice and the probability of a refusal."""
-    yield "evaluations: slices, calls, largest share of the bound, probability that an evaluation is refused"
+    """Yield by task and direction the largest ratio of a slice and the probability of a refusal."""
+    yield "evaluations: slices, calls, largest ratio, probability that an evaluation is refused"
     worst = 0.0
     pairs = [(name, direction) for name in names for direction in Direction]
     for name, direction in pairs:
-        until, seed, found = time.monotonic() + seconds / len(pairs), 1, LargestShares()
+        until, seed, found = time.monotonic() + seconds / len(pairs), 1, LargestRatios()
         while time.monotonic() < until:
             simulate(name, direction, seed, found, until)
             seed += 1
         worst = max(worst, found.refused)
         yield (
-            f"{name:16} {direction.value:9} {found.slices:9} {len(found.shares):6} {max(found.shares):6.2f} "
+            f"{name:16} {direction.value:9} {found.slices:9} {found.calls:6} {found.largest:6.2f} "
             f"10^{_exponent(found.refused)}"
         )
     yield f"largest probability 10^{_exponent(worst)}; at most 10^{_exponent(ALLOWED)} is allowed"
