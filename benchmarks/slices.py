@@ -6,7 +6,8 @@ Three tables. Roundings: the error of sums of squares of roundings, beside the B
 sums: the error of sequential float32 sums, in v sqrt(K) of the size of their terms. Evaluations: for every task the
 calls of whole check plans, answered by honest arithmetic in torch (once in float32 with one rounding at the end, once
 with sums in order and a rounding after every operation); the largest ratio of a slice's error to its bound, and the
-probability that one evaluation is refused, from a Gumbel distribution fitted to the largest ratio of each kind of call.
+probability that one evaluation is refused, from a Gumbel distribution fitted to the largest ratio of calls of one
+kind; the kind with the largest probability counts for all calls.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from warpsmith.evaluation.check.compare import Budget
 from warpsmith.evaluation.check.run import CONFIRMED_BY
 from warpsmith.evaluation.check.sliced import NEAR, PLAIN_SUM, RARE, ROUNDING, deciding_ratio
 from warpsmith.evaluation.check.slices import slice_counts
-from warpsmith.evaluation.check.terms import equal_terms, lift, slice_rule
+from warpsmith.evaluation.check.terms import has_equal_terms, offset_ratio, slice_rule
 from warpsmith.machines.virtual.machine import LIMITS
 from warpsmith.records import Direction, Numbers, Task, Trial
 from warpsmith.tasks.host import LocalTask, open_task
@@ -38,6 +39,7 @@ from warpsmith.tasks.suite import suite
 
 Results = tuple[Tensor, ...]
 SLICES, CHUNK = 100_000, 1 << 20  # of the first table, and the elements that are drawn at once
+FITTED = 30  # calls of one kind from which a distribution is fitted
 BLOCK = 8  # terms that a matrix unit adds at once
 EULER = 0.5772156649
 ALLOWED = 1e-4  # honest evaluations of which one slice or more is refused
@@ -102,11 +104,14 @@ class LargestRatios:
 
         Beyond 1.5 times the bound at once; below, if one of three more inputs is beyond the bound as well.
         """
-        total = 0.0
-        for some in self.ratios.values():
-            beyond, far = _beyond(some, 1.0), _beyond(some, NEAR)
-            total += len(some) / self.plans * (beyond * CONFIRMED_BY * beyond + far)
-        return min(1.0, total)
+        fitted = [some for some in self.ratios.values() if len(some) >= FITTED]
+        each = [(beyond := _beyond(some, 1.0)) * CONFIRMED_BY * beyond + _beyond(some, NEAR) for some in fitted]
+        return min(1.0, max(each, default=0.0) * self.calls / self.plans)
+
+    @property
+    def slices_each(self) -> float:
+        """The number of slices of one evaluation; the formula allows one in 10^10 beyond its bound."""
+        return self.slices / self.plans
 
 
 def _beyond(ratios: Sequence[float], limit: float) -> float:
@@ -138,9 +143,8 @@ def simulate(name: str, direction: Direction, seed: int, found: LargestRatios, u
 
 def kind_of(task: Task, direction: Direction, trial: Trial) -> str:
     """Return the kind of a call: calls of one kind have ratios of one distribution."""
-    shape = trial.case.name.split("_")[0]
     inputs = "plain" if slice_rule(task, direction, trial).is_tight else f"{trial.family.value} {trial.twist.value}"
-    return f"{shape} {trial.case.dtype.value} {inputs}"
+    return f"{trial.case.name} {inputs}"
 
 
 def budget_of(task: Task, direction: Direction, trial: Trial) -> Budget:
@@ -148,8 +152,8 @@ def budget_of(task: Task, direction: Direction, trial: Trial) -> Budget:
     return Budget.of(
         task.tolerance.of(direction),
         trial.case,
-        equal_terms(task, trial),
-        lift(trial),
+        has_equal_terms(task, trial),
+        offset_ratio(trial),
         rule=slice_rule(task, direction, trial),
     )
 
@@ -211,7 +215,7 @@ def rounding_rows(source: torch.Generator) -> Iterator[str]:
 
 def sum_rows(source: torch.Generator) -> Iterator[str]:
     """Yield by length of a sum the error of plain float32 sums in v sqrt(K) of their terms' size."""
-    yield f"plain sums: terms, root mean square, largest norm of 16 in 10^4, and the factor of the bound ({PLAIN_SUM:g})"
+    yield f"plain sums: terms, root mean square, largest of 10^4 norms of 16 sums; the bound has {PLAIN_SUM:g}"
     for length in (16, 256, 4096):
         squares, sizes = torch.zeros(SLICES // 10), torch.zeros(SLICES // 10)
         for _ in range(16):  # elements of the smallest slice
@@ -228,7 +232,7 @@ def sum_rows(source: torch.Generator) -> Iterator[str]:
 
 def evaluation_rows(names: Sequence[str], seconds: float) -> Iterator[str]:
     """Yield by task and direction the largest ratio of a slice and the probability of a refusal."""
-    yield "evaluations: slices, calls, largest ratio, probability that an evaluation is refused"
+    yield "evaluations: slices of one, calls, largest ratio, probability that an evaluation is refused"
     worst = 0.0
     pairs = [(name, direction) for name in names for direction in Direction]
     for name, direction in pairs:
@@ -238,7 +242,7 @@ def evaluation_rows(names: Sequence[str], seconds: float) -> Iterator[str]:
             seed += 1
         worst = max(worst, found.refused)
         yield (
-            f"{name:16} {direction.value:9} {found.slices:9} {found.calls:6} {found.largest:6.2f} "
+            f"{name:16} {direction.value:9} {found.slices_each:9.0f} {found.calls:6} {found.largest:6.2f} "
             f"10^{_exponent(found.refused)}"
         )
     yield f"largest probability 10^{_exponent(worst)}; at most 10^{_exponent(ALLOWED)} is allowed"

@@ -26,7 +26,7 @@ from warpsmith.app.search import open_session
 from warpsmith.app.wishes import Wishes
 from warpsmith.archive import Archive
 from warpsmith.base import geomean, median
-from warpsmith.evaluation.check.fault import look
+from warpsmith.evaluation.check.fault import check_call
 from warpsmith.languages.cuda.tunables import format_macros, read_space, with_macros
 from warpsmith.languages.nvcc import CompileOptions, Toolchain, compile
 from warpsmith.machines.cuda.room import room_for_all
@@ -170,7 +170,7 @@ def median_us(
     shown = session.call(call.arguments, mode=Mode.QUEUED)
     if shown.failure:
         return shown.failure.detail
-    if fault := look(shown, call, task, direction, trial).failure:
+    if fault := check_call(shown, call, task, direction, trial).failure:
         return fault.detail
     if shown.clocks is not None and shown.clocks.event_us > max(lost_us, LONG_US):
         return shown.clocks.event_us

@@ -9,7 +9,7 @@ import pytest
 
 from warpsmith.base import median
 from warpsmith.evaluation import EvaluationConfig
-from warpsmith.evaluation.check.fault import look
+from warpsmith.evaluation.check.fault import check_call
 from warpsmith.evaluation.corpus import examine as tried, read_specimen
 from warpsmith.evaluation.timing.capture import CapturedCalls, capture_alone, replay_room
 from warpsmith.evaluation.timing.rules import StopRule
@@ -44,7 +44,7 @@ def subject_of(path: Path, task: str, direction: Direction) -> TimingSubject:
 
 def examined(subject: TimingSubject, trial: Trial) -> Callable[[Problem, Shown], Failure | None]:
     def examine(call: Problem, shown: Shown) -> Failure | None:
-        fault = look(shown, call, subject.task, subject.direction, trial).failure
+        fault = check_call(shown, call, subject.task, subject.direction, trial).failure
         return Failure(fault.reason, fault.detail) if fault else None
 
     return examine

@@ -9,7 +9,7 @@ import pytest
 
 from warpsmith.app.published import kernel_candidate
 from warpsmith.evaluation import EvaluationConfig, grade
-from warpsmith.evaluation.check.fault import look
+from warpsmith.evaluation.check.fault import check_call
 from warpsmith.languages.nvcc import CompileOptions, compile
 from warpsmith.machines.virtual import describe
 from warpsmith.machines.virtual.session import VirtualSession
@@ -90,7 +90,7 @@ def test_warp_groups_are_right_where_tiles_stand_over(name: str, direction: Dire
     ) as session:
         shown = session.call(problem.arguments)
     assert shown.facts is not None and any("product_groups" in row.kernel for row in shown.facts.kernels)
-    assert look(shown, problem, task.describe(), direction, trial).fault is None
+    assert check_call(shown, problem, task.describe(), direction, trial).fault is None
 
 
 def script() -> ModuleType:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from warpsmith.evaluation.check.compare import Budget, _slow, compare
-from warpsmith.evaluation.check.terms import lift
+from warpsmith.evaluation.check.compare import Budget, _compare_carefully, compare
+from warpsmith.evaluation.check.terms import offset_ratio
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Numbers, Reason, Tolerance, Trial
 from warpsmith.tasks.reference.program import Problem, problem as make_problem, solved
 from warpsmith.tasks.suite import suite_program
@@ -120,7 +120,7 @@ def test_the_quick_way_and_the_slow_way_agree() -> None:
     _, _, problem = product()
     found = problem.native[0] * (1 + 1e-6)
     quick = compare([found], problem, ["out"], Budget.of(TOLERANCE, CASE))
-    slow = _slow("out", found, problem.native[0], problem.expected[0], Budget.of(TOLERANCE, CASE))
+    slow = _compare_carefully("out", found, problem.native[0], problem.expected[0], Budget.of(TOLERANCE, CASE))
     assert quick.passed and slow.passed
     assert abs(quick.worst / slow.worst - 1) < 1e-9
 
@@ -202,7 +202,7 @@ def test_two_passes_by_plain_sums_have_room_where_a_mean_is_far_and_one_pass_has
     one = make_problem(program, Direction.FORWARD, trial)
     x, weight, bias, eps = one.arguments
     assert isinstance(x, Tensor) and isinstance(eps, float)
-    budget = Budget.of(program.task.tolerance.of(Direction.FORWARD), case, lift=lift(trial))
+    budget = Budget.of(program.task.tolerance.of(Direction.FORWARD), case, lift=offset_ratio(trial))
 
     def share(square: Tensor, mean: Tensor) -> float:
         found = (x - mean) * (square / length + eps).rsqrt() * weight + bias

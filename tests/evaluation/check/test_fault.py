@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from warpsmith.evaluation.check.compare import Comparison
-from warpsmith.evaluation.check.fault import look
-from warpsmith.evaluation.check.precision import resembles
+from warpsmith.evaluation.check.fault import check_call
+from warpsmith.evaluation.check.precision import narrower_format
 from warpsmith.machines.virtual import Facts, RawFinding
 from warpsmith.machines.worker.session import Shown
 from warpsmith.records import (
@@ -67,7 +67,7 @@ RACE = RawFinding(
 
 
 def looked(shown: Shown, task: Task = TASK) -> Comparison:
-    return look(shown, PROBLEM, task, Direction.FORWARD, Trial(case=CASE))
+    return check_call(shown, PROBLEM, task, Direction.FORWARD, Trial(case=CASE))
 
 
 def reason(shown: Shown, task: Task = TASK) -> Reason | None:
@@ -141,7 +141,7 @@ def test_torch_s_own_layout_is_as_good_as_a_contiguous_one() -> None:
     problem = replace(PROBLEM, native=(turned, Z))
     for result in (turned, Y):
         shown = replace(GOOD, results=(result, Z))
-        assert look(shown, problem, TASK, Direction.FORWARD, Trial(case=CASE)).failure is None
+        assert check_call(shown, problem, TASK, Direction.FORWARD, Trial(case=CASE)).failure is None
 
 
 def narrowed(tensor: Tensor, bits: int) -> Tensor:
@@ -162,6 +162,6 @@ def test_a_narrower_product_is_told_as_precision(bits: int, name: str) -> None:
 def test_other_errors_do_not_resemble_a_format() -> None:
     dropped = Y.clone()
     dropped[-1] = 0
-    assert resembles((dropped, Z), PROBLEM) is None
-    assert resembles((Y * (1 + 1e-5), Z), PROBLEM) is None
-    assert resembles((Y * float("nan"), Z), PROBLEM) is None
+    assert narrower_format((dropped, Z), PROBLEM) is None
+    assert narrower_format((Y * (1 + 1e-5), Z), PROBLEM) is None
+    assert narrower_format((Y * float("nan"), Z), PROBLEM) is None

@@ -6,7 +6,7 @@ import pytest
 
 from warpsmith.base import UsageError
 from warpsmith.evaluation.check import PlannedCall, PlanScope, plan_steps
-from warpsmith.evaluation.check.plan import TWISTS, work
+from warpsmith.evaluation.check.plan import TWISTS, case_work
 from warpsmith.records import Direction, Dtype, Family, Group, Precision, Task, Twist
 from warpsmith.tasks.formats.own import read_task
 from warpsmith.tasks.suite import folders, suite_folder
@@ -61,12 +61,12 @@ def test_held_out_shapes_are_drawn_and_bounded(seed: int) -> None:
     found = {step.trial.case.name: step.trial.case for step in steps(seed=seed)}
     drawn = [case for case in found.values() if case.group is Group.HELDOUT]
     assert sorted(case.name.partition("_")[0] for case in drawn) == ["heldout"] * 5 + ["long"] * 3
-    assert all(work(LINEAR, Direction.FORWARD, case) <= 4e6 for case in drawn)
+    assert all(case_work(LINEAR, Direction.FORWARD, case) <= 4e6 for case in drawn)
 
 
 def test_held_out_shapes_are_as_large_as_the_ranges_without_a_bound() -> None:
     cases = [step.trial.case for seed in range(20) for step in steps(seed=seed, scope=PlanScope())]
-    assert max(work(LINEAR, Direction.FORWARD, case) for case in cases) > 4e7
+    assert max(case_work(LINEAR, Direction.FORWARD, case) for case in cases) > 4e7
 
 
 @pytest.mark.parametrize("direction", list(Direction))

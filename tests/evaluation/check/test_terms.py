@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.evaluation.check.compare import EASY_COUNT, Budget, compare
-from warpsmith.evaluation.check.terms import EASY, EASY_PRODUCT, easy
+from warpsmith.evaluation.check.terms import EASY, EASY_PRODUCT, normal_norm_limit
 from warpsmith.records import Case, Direction, Dtype, Family, Group, Origin, Task, Trial, Twist
 from warpsmith.tasks.reference.program import Problem
 from warpsmith.tasks.suite import suite_program
@@ -25,21 +25,23 @@ def trial(task: Task, dtype: Dtype = Dtype.BFLOAT16, **given: object) -> Trial:
 @pytest.mark.parametrize("direction", list(Direction))
 def test_normal_inputs_of_our_own_tasks_are_easy_and_no_others(direction: Direction) -> None:
     foreign = LINEAR.model_copy(update={"origin": Origin.MODULE})
-    assert easy(LINEAR, direction, trial(LINEAR)) == EASY[Dtype.BFLOAT16]
-    assert easy(foreign, direction, trial(LINEAR)) == inf, "its inputs are drawn as it likes"
-    assert easy(LINEAR, direction, trial(LINEAR, family=Family.HUGE)) == inf
-    assert easy(LINEAR, direction, trial(LINEAR, twist=Twist.NUDGED)) == inf
-    assert easy(SWIGLU, direction, trial(SWIGLU)) == inf, "it sums nothing"
+    assert normal_norm_limit(LINEAR, direction, trial(LINEAR)) == EASY[Dtype.BFLOAT16]
+    assert normal_norm_limit(foreign, direction, trial(LINEAR)) == inf, "its inputs are drawn as it likes"
+    assert normal_norm_limit(LINEAR, direction, trial(LINEAR, family=Family.HUGE)) == inf
+    assert normal_norm_limit(LINEAR, direction, trial(LINEAR, twist=Twist.NUDGED)) == inf
+    assert normal_norm_limit(SWIGLU, direction, trial(SWIGLU)) == inf, "it sums nothing"
     drawn = trial(LINEAR).case.model_copy(update={"group": Group.HELDOUT})
-    assert easy(LINEAR, direction, trial(LINEAR, case=drawn)) == inf, "a norm of one row may be two roundings"
+    assert normal_norm_limit(LINEAR, direction, trial(LINEAR, case=drawn)) == inf, (
+        "a norm of one row may be two roundings"
+    )
 
 
 def test_float32_has_a_bound_where_inputs_alone_are_multiplied() -> None:
     forward, backward = Direction.FORWARD, Direction.BACKWARD
     for twist in (Twist.NONE, Twist.SCALED):
-        assert easy(ATTENTION, forward, trial(ATTENTION, Dtype.FLOAT32, twist=twist)) == EASY_PRODUCT
-    assert easy(ATTENTION, backward, trial(ATTENTION, Dtype.FLOAT32)) == inf
-    assert easy(RESNET, forward, trial(RESNET, Dtype.FLOAT32)) == inf, "a transform may be off by more"
+        assert normal_norm_limit(ATTENTION, forward, trial(ATTENTION, Dtype.FLOAT32, twist=twist)) == EASY_PRODUCT
+    assert normal_norm_limit(ATTENTION, backward, trial(ATTENTION, Dtype.FLOAT32)) == inf
+    assert normal_norm_limit(RESNET, forward, trial(RESNET, Dtype.FLOAT32)) == inf, "a transform may be off by more"
 
 
 def in_steps(x: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 import pytest
 
 from warpsmith.evaluation import EvaluationConfig, grade
-from warpsmith.evaluation.check.plan import work
+from warpsmith.evaluation.check.plan import case_work
 from warpsmith.evaluation.stages.probe import Probe, dense, probe, probes, timed
 from warpsmith.evaluation.stages.sketch import carried, full_call, sketch_steps, together
 from warpsmith.machines.virtual import Facts, LaunchRow, describe, total
@@ -87,7 +87,7 @@ def test_siblings_are_cheap_and_keep_the_rules_of_their_task(name: str) -> None:
     assert found, "every task of the suite can be probed"
     for one in found:
         most = 1e9 if one.moved else 4.5e8  # products of full tiles run faster
-        assert sum(work(task, FORWARD, sibling) for sibling in one.siblings()) <= most
+        assert sum(case_work(task, FORWARD, sibling) for sibling in one.siblings()) <= most
         assert len({sibling.name for sibling in one.siblings()}) == len(one.siblings())
         assert all(sibling.dtype is one.case.dtype for sibling in one.siblings())
 

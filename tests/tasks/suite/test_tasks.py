@@ -7,7 +7,7 @@ import torch
 
 from warpsmith.base import evaluate_formula
 from warpsmith.evaluation.check.compare import Budget, compare
-from warpsmith.evaluation.check.terms import lift
+from warpsmith.evaluation.check.terms import offset_ratio
 from warpsmith.records import Direction, Dtype, Group, Role, Task, Trial
 from warpsmith.tasks.inputs.values import TORCH, tensors
 from warpsmith.tasks.reference.program import Problem, problem
@@ -72,7 +72,9 @@ def test_every_smoke_trial_agrees_with_float64_within_the_task_s_own_tolerance(n
             assert all(part.is_contiguous() for part in tensors(found.arguments)), "kernels may assume dense inputs"
             label = (direction, trial.case.name, trial.init, trial.family)
             assert (
-                _largest_share(Budget.of(program.task.tolerance.of(direction), trial.case, lift=lift(trial)), found)
+                _largest_share(
+                    Budget.of(program.task.tolerance.of(direction), trial.case, lift=offset_ratio(trial)), found
+                )
                 <= 1
             ), label
 
@@ -98,7 +100,7 @@ def test_a_constant_and_a_zero_result_fail(name: str) -> None:
                     guess,
                     found,
                     signature.results,
-                    Budget.of(program.task.tolerance.of(direction), trial.case, lift=lift(trial)),
+                    Budget.of(program.task.tolerance.of(direction), trial.case, lift=offset_ratio(trial)),
                 )
                 assert not verdict.passed, (direction, trial.case.name, trial.family)
 

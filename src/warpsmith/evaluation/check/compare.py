@@ -1,31 +1,30 @@
-"""The error budget: elementwise and by norm, against a float64 reference, written so that NaN fails.
+"""The error budget: how far a result may be from a float64 reference, by element and by norm. NaN fails.
 
-For a result with reference e, torch's own result t and the kernel's f, with u the unit roundoff of the element
-type, v that of float32, in which sums are kept whatever the element type, and K the length of the reduction:
+With reference e, torch's own result t, the kernel's result f, the unit roundoffs u of the element type and v of float32
+(in which sums are kept, whatever the element type), the length K of the reduction, and s, d below:
 
-    elementwise   |f - e| <= factor * ((u + v * sqrt(K)) * (|e| + rms(e)) + v * sqrt(K) * s + max|t - e|)
-    by norm       ||f - e|| <= max(norm_factor * ||t - e||, norm_floor * ||e||, factor * v * sqrt(K) * ||s||)
+    by element  |f - e| <= factor * ((u + v * sqrt(K) + d) * (|e| + rms(e)) + v * sqrt(K) * s + max|t - e|)
+    by norm     ||f - e|| <= max(norm_factor * ||t - e||, norm_floor * ||e||, factor * d * ||e||,
+                                 factor * v * sqrt(K) * ||s||)
 
-sqrt(K) is how rounding errors of a sum grow when their signs are as good as random: a plain sequential float32
-accumulation passes. s is by how much the terms that a result sums are larger than |e| + rms(e), as the root of the
-sum of their squares (`tasks/signs.py`): nothing for most results, but terms that cancel leave their rounding errors
-behind. It is asked for only where a result would be wrong without it. Where the terms of a sum are equal
-(`equal_terms`) every addition in a binade rounds the same way and the error grows as K: K/8 roundoffs of float32 are
-added to sqrt(K), and both bounds have them. Where terms are m times as large as what is left of them when their mean
-is taken away (`lift`), m sqrt(K) are: that is how far off a mean may be. Torch's own error is only ever a floor, since
-it can be exactly zero. Of normal inputs (`easy`) the bound by norm is never more than twice torch's error or a share of
-||e|| that is a little more than roundings make: floors are as wide as the hardest draws of a task ask for.
+sqrt(K): rounding errors of a sum grow like a random walk; a sequential float32 sum is within the bound.
+s: the excess of the terms of a sum over |e| + rms(e), as the root of the sum of their squares. Terms that cancel leave
+their rounding errors behind. s is 0 for most results, and is computed only if a result is wrong without it.
+d: 0, except if terms are equal (K/8 roundoffs of float32: every addition rounds the same way, and the error grows as K)
+or have a large mean (offset ratio times sqrt(K)).
+max|t - e|: torch's own error widens the bound and is never the only bound, since it can be 0.
+For normal inputs the bound by norm is at most twice torch's error or a share of ||e|| a little above plain roundings:
+the task's norm_floor is as wide as its hardest inputs need.
 
-Whole numbers and bools are compared exactly: an element is right if it is the reference's or torch's own, which differ
-where rounding decided it (the place of a maximum of sums).
+Integers and bools are compared exactly, with the reference or with torch's own result. The two differ where a rounding
+decided (the place of a maximum of sums).
 
-Of a type that is only stored in (fp8) a kernel rounds once, whichever way: with w the spacing of its numbers at e, and
-v that of bfloat16 for what was computed before,
+A type that is only stored in (fp8) is rounded once. With w the spacing of its numbers at e, v8 of bfloat16:
 
-    elementwise   |f - e| <= w + factor * ((v + v32 * sqrt(K)) * (|e| + rms(e)) + max(|t - e| - w, 0))
-    by norm       ||f - e|| <= max(2 * ||t - e||, u * ||e||) + factor * (v + v32 * sqrt(K)) * ||e||
+    by element  |f - e| <= w + factor * ((v8 + v * sqrt(K)) * (|e| + rms(e)) + max(|t - e| - w, 0))
+    by norm     ||f - e|| <= max(2 * ||t - e||, u * ||e||) + factor * (v8 + v * sqrt(K)) * ||e||
 
-Where e is past the type's largest number, that number is right, and so is what torch makes of it.
+Beyond the largest number of the type, that number and torch's own result are right.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,22 +46,22 @@ from warpsmith.tasks.reference import Problem
 Sizes = tuple[Tensor, ...] | None
 SUM_ROUNDOFF = 2.0**-24  # sums are kept in float32, whatever the element type
 UNWRITTEN = "{} holds memory that nobody wrote in this call"
-EASY_COUNT = 64  # elements: of fewer a norm says little
-STORED_ROUNDOFF = 2.0**-8  # what is stored in eight bits was computed in bfloat16 or better
-EQUAL_SHARE = 8.0  # with the factor of 4 that is K/2; a plain sum of equal terms was seen to lose 0.17 K at most
+EASY_COUNT = 64  # elements; a norm of fewer may consist of a few large roundings
+STORED_ROUNDOFF = 2.0**-8  # a result stored in 8 bits was computed in bfloat16 or better
+EQUAL_SHARE = 8.0  # with the factor of 4 it is K/2; the largest measured loss of a plain sum of equal terms is 0.17 K
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The failure of a call or None, and the largest error over its bound; infinite if no values were compared."""
+    """The failure of a call or None, and the largest ratio of an error to its bound; infinite without a comparison."""
 
     failure: Failure | None
     worst: float  # largest error over its bound, over all results; above 1 is wrong
-    near: bool = False  # whether a slice alone is beyond its bound, and by so little that more inputs are to decide
+    near: bool = False  # whether only a slice exceeds its bound, by less than 1.5 times: more inputs decide
 
     @property
     def passed(self) -> bool:
-        """Whether every result is right."""
+        """Whether every result is within its bounds."""
         return self.failure is None
 
     @property
@@ -78,13 +77,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Budget:
-    """A task's tolerance at one case."""
+    """The tolerance of a task for one test input."""
 
     tolerance: Tolerance
     growth: float
-    drift: float = 0.0  # relative; what equal terms add, or terms that are larger than what is left of them
-    easy: float = inf  # share of the reference's norm that is enough for this draw
-    rule: SliceRule | None = None  # how closely slices are looked at; none: not at all
+    drift: float = 0.0  # relative error that equal terms or terms with a large mean add
+    easy: float = inf  # share of the reference's norm that is enough for this test input
+    rule: SliceRule | None = None  # None: slices are not compared
 
     @classmethod
     def of(
@@ -96,8 +95,10 @@ class Budget:
         easy: float = inf,
         rule: SliceRule | None = None,
     ) -> "Budget":
-        """The budget for the sizes of a case; `equal` when most terms of a sum may be, `lift` by how much larger than
-        what is left of them, `easy` what is enough for the draw.
+        """Return the budget for the sizes of a case.
+
+        `equal`: most terms of a sum may be equal. `lift`: the ratio of the terms to what remains without their mean.
+        `easy`: the share of the reference's norm that is enough for this test input.
         """
         length = max(1.0, float(evaluate_formula(tolerance.reduction, case.variables)))
         drift = length / EQUAL_SHARE if equal else lift * sqrt(length)
@@ -105,19 +106,19 @@ class Budget:
 
     @property
     def sums(self) -> float:
-        """The share of its terms' size by which a sum may be off."""
+        """The error of a sum, as a share of the size of its terms."""
         return SUM_ROUNDOFF * self.growth
 
     def rounding(self, dtype: torch.dtype) -> float:
-        """The share of a value by which it may be off: its own rounding, and that of the sum behind it."""
+        """Return the error of a value as a share of it: its own rounding and the error of its sum."""
         return torch.finfo(dtype).eps / 2 + self.sums + self.drift
 
     def floor(self, native: Tensor) -> float:
-        """The share of the reference's norm that an error may always have."""
+        """Return the share of the reference's norm that an error may always have."""
         return max(self.tolerance.norm_floor.get(dtype_of(native), 0.0), self.tolerance.factor * self.drift)
 
     def norm(self, native: Tensor, own: float, size: float) -> float:
-        """How large an error's norm may be, from those of torch's own error and of the reference."""
+        """Return the bound of the error's norm, from the norms of torch's own error and of the reference."""
         allowed = max(self.tolerance.norm_factor * own, self.floor(native) * size)
         return allowed if native.numel() < EASY_COUNT else min(allowed, max(EASY_FACTOR * own, self.easy * size))
 
@@ -125,37 +126,38 @@ class Budget:
 def compare(
     found: Sequence[Tensor], problem: Problem, names: Sequence[str], budget: Budget, poison: bytes = b""
 ) -> Comparison:
-    """Compare a kernel's results, of the right form, with a problem's reference; the first one wrong decides.
+    """Compare a kernel's results, of the right form, with the reference; return the first failure.
 
-    `poison` is what the memory of the results was filled with before the call.
+    `poison` is the byte pattern that filled the memory of the results before the call.
     """
     sizes_of, worst = cache(problem.sizes), 0.0
     for place, (name, result) in enumerate(zip(names, found, strict=True)):
         native, expected = problem.native[place], problem.expected[place]
         numbers = dtype_of(native).numbers
         if numbers is Numbers.EXACT:
-            outcome = _exact(name, result, native, expected, poison)
+            outcome = _compare_exact(name, result, native, expected, poison)
         elif numbers is Numbers.STORED:
-            outcome = _stored(name, result, native, expected, budget, poison)
+            outcome = _compare_stored(name, result, native, expected, budget, poison)
         else:
-            outcome = _one(name, result, native, expected, budget)
+            outcome = _compare_rounded(name, result, native, expected, budget)
         if numbers is Numbers.ROUNDED and outcome.reason is Reason.WRONG_VALUE and (sizes := sizes_of()) is not None:
-            outcome = _slow(name, result, native, expected, budget, sizes[place].to(expected.device))
+            outcome = _compare_carefully(name, result, native, expected, budget, sizes[place].to(expected.device))
         if numbers is Numbers.ROUNDED and outcome.passed and budget.rule is not None and result.numel():
             worst = max(worst, outcome.worst)
-            outcome = _sliced(name, place, result, problem, budget, sizes_of)
+            outcome = _compare_slices(name, place, result, problem, budget, sizes_of)
         if not outcome.passed:
             return outcome
         worst = max(worst, outcome.worst)
     return Comparison(None, worst)
 
 
-def _sliced(
+def _compare_slices(
     name: str, place: int, found: Tensor, problem: Problem, budget: Budget, sizes_of: Callable[[], Sizes]
 ) -> Comparison:
-    """Compare the slices of a result whose elements and norm are right."""
+    """Compare the slices of a result whose elements and norm are within their bounds."""
 
     def sizes() -> Tensor | None:
+        """Return the sizes of the terms of this result, None if unknown."""
         known = sizes_of()
         return known[place] if known is not None else None
 
@@ -165,9 +167,12 @@ def _sliced(
     return Comparison(Failure(Reason.WRONG_VALUE, f"{name}{detail}"), share, near=share < NEAR)
 
 
-def _exact(name: str, found: Tensor, native: Tensor, expected: Tensor, poison: bytes) -> Comparison:
-    """Equal to the reference or to torch's own result, byte by byte: a bool other than 0 and 1 is neither."""
-    given, own, truth = (_whole(one.to(native.dtype)) for one in (found, native, expected))
+def _compare_exact(name: str, found: Tensor, native: Tensor, expected: Tensor, poison: bytes) -> Comparison:
+    """Compare integers or bools bit by bit with the reference and with torch's own result.
+
+    A bool that is stored as another byte than 0 and 1 equals neither.
+    """
+    given, own, truth = (_as_integers(one.to(native.dtype)) for one in (found, native, expected))
     wrong = (given != own) & (given != truth)
     if not bool(wrong.any()):
         return Comparison(None, 0.0)
@@ -178,12 +183,15 @@ def _exact(name: str, found: Tensor, native: Tensor, expected: Tensor, poison: b
     return Comparison(Failure(Reason.WRONG_VALUE, detail), inf)
 
 
-def _whole(tensor: Tensor) -> Tensor:
+def _as_integers(tensor: Tensor) -> Tensor:
+    """Return a tensor as integers; bools as their bytes."""
     return tensor.view(torch.uint8) if tensor.dtype is torch.bool else tensor
 
 
-def _stored(name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget, poison: bytes) -> Comparison:
-    """The same for a type that numbers are only stored in."""
+def _compare_stored(
+    name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget, poison: bytes
+) -> Comparison:
+    """Compare numbers of a type that is only stored in (fp8)."""
     if found.numel() == 0:
         return Comparison(None, 0.0)
     info, given, own = torch.finfo(native.dtype), found.double(), native.double()
@@ -214,24 +222,25 @@ def _stored(name: str, found: Tensor, native: Tensor, expected: Tensor, budget: 
 
 
 def _is_poison(elements: Tensor, poison: bytes) -> bool:
-    """Whether all these elements hold nothing but the bytes that memory was filled with."""
+    """Return whether all elements consist of bytes of the poison."""
     if not poison:
         return False
     filled = torch.tensor(list(poison), dtype=torch.uint8, device=elements.device)
     return bool(torch.isin(elements.contiguous().view(torch.uint8), filled).all())
 
 
-def _one(name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> Comparison:
+def _compare_rounded(name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> Comparison:
+    """Compare floating-point numbers: a fast comparison first, the careful one if it does not pass."""
     if found.numel() == 0:
         return Comparison(None, 0.0)
-    worst, share = _quick(found, native, expected, budget)
+    worst, share = _ratios_in_few_passes(found, native, expected, budget)
     if worst <= 1 and share <= 1:
         return Comparison(None, max(worst, share))
-    return _slow(name, found, native, expected, budget)
+    return _compare_carefully(name, found, native, expected, budget)
 
 
-def _quick(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> tuple[float, float]:
-    """The largest error over its bound and the norm's, in few passes; not-a-number where anything is not finite.
+def _ratios_in_few_passes(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> tuple[float, float]:
+    """Return the largest ratio of an element and that of the norm; NaN if a number is not finite.
 
     Results may have hundreds of millions of elements, and every timed one is compared.
     """
@@ -250,11 +259,11 @@ def _quick(found: Tensor, native: Tensor, expected: Tensor, budget: Budget) -> t
     return worst, error_norm / max(budget.norm(native, own_norm, norm), last_bit * sqrt(count))
 
 
-def _slow(
+def _compare_carefully(
     name: str, found: Tensor, native: Tensor, expected: Tensor, budget: Budget, sizes: Tensor | None = None
 ) -> Comparison:
-    """The same with infinities in the reference, with the sizes of the terms, and with the evidence."""
-    sums = torch.zeros_like(expected) if sizes is None else budget.sums * _beyond(sizes, expected)
+    """Compare with infinities in the reference, with the sizes of the terms, and with evidence for the failure."""
+    sums = torch.zeros_like(expected) if sizes is None else budget.sums * _excess_of_terms(sizes, expected)
     ratio = _element_ratio(found, native, expected, budget, sums)
     worst = float(ratio.max())
     if not worst <= 1:
@@ -266,14 +275,14 @@ def _slow(
     return Comparison(None, max(worst, share))
 
 
-def _beyond(sizes: Tensor, expected: Tensor) -> Tensor:
-    """By how much the terms are larger than what a result and its likes are: nothing, where they do not cancel."""
+def _excess_of_terms(sizes: Tensor, expected: Tensor) -> Tensor:
+    """Return how much larger the terms are than the result; 0 if they do not cancel."""
     clean = expected.nan_to_num(0.0, 0.0, 0.0)
     return (sizes - clean.abs() - clean.square().mean().sqrt()).clamp_min(0.0)
 
 
 def _element_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget, sums: Tensor) -> Tensor:
-    """Error over bound, elementwise; not-a-number and a wrong infinity count as infinitely wrong."""
+    """Return the ratio of error to bound of each element; NaN and a wrong infinity have an infinite ratio."""
     finite = torch.isfinite(expected)
     clean = torch.where(finite, expected, 0.0)
     error = torch.where(finite, (found.double() - clean).abs(), 0.0)
@@ -288,6 +297,7 @@ def _element_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budg
 
 
 def _norm_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget, sums: Tensor) -> float:
+    """Return the ratio of the error's norm to its bound, over the finite elements of the reference."""
     finite = torch.isfinite(expected)
     clean = expected[finite]
     error = float((found.double()[finite] - clean).norm())
@@ -300,7 +310,7 @@ def _norm_ratio(found: Tensor, native: Tensor, expected: Tensor, budget: Budget,
 
 
 def _evidence(name: str, found: Tensor, expected: Tensor, ratio: Tensor) -> str:
-    """The first wrong element with what was expected and what was found, and how many are wrong."""
+    """Return a sentence on the first wrong element and the number of wrong elements."""
     wrong = ~(ratio <= 1)
     place, first = _first(name, wrong)
     return (
@@ -310,10 +320,11 @@ def _evidence(name: str, found: Tensor, expected: Tensor, ratio: Tensor) -> str:
 
 
 def _first(name: str, wrong: Tensor) -> tuple[str, tuple[int, ...]]:
-    """The first wrong element in words, and where it is."""
+    """Return the first wrong element as text and as an index."""
     first = tuple(int(i) for i in wrong.nonzero()[0])
     return f"{name}[{', '.join(map(str, first))}]", first
 
 
 def _count(wrong: Tensor) -> str:
+    """Return the number of wrong elements as text."""
     return f"{int(wrong.sum())} of {wrong.numel()} elements are wrong"

@@ -1,4 +1,4 @@
-"""Which calls are made, in which order, as data: everything follows from one secret seed. Knows no torch."""
+"""The calls of a check and their order, all derived from one secret seed. Imports no torch."""
 
 import random
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ HELDOUT_DRAWS = 2  # of each held-out shape
 REDRAWS = 64  # tries to find held-out shapes that are small enough
 LONG, SHORT = (104, 152), (8, 16)  # calls of a streak
 LIGHT = 1e5  # work of a case that can be called a hundred times on the virtual GPU
-FEW = 12  # draws of a streak where solving them takes longer than calling
+FEW = 12  # test inputs of a streak if solving them takes longer than calling
 GATE = (Family.ONE_HOT, Family.NORMAL)
-# What may not be taken for granted: that inputs come once, and forward that no exponential overflows. Gradients of such
-# inputs are differences of large numbers, and say little.
+# Perturbations against results that are stored by input, and, forward only, against exponentials that overflow:
+# gradients of such inputs are differences of large numbers, whose errors show nothing.
 TWISTS = {
     Direction.FORWARD: (Twist.NUDGED, Twist.SHUFFLED, Twist.PEAKED),
     Direction.BACKWARD: (Twist.NUDGED, Twist.SHUFFLED),
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PlannedCall:
-    """One call: its draw, the buffers it uses, whether the very same arguments were given before, and of a streak."""
+    """One call: its test input, its buffers, whether its arguments come again, and whether it is in the streak."""
 
     trial: Trial
     slot: int = 0
@@ -48,7 +48,7 @@ class PlannedCall:
 
 @dataclass(frozen=True)
 class PlanScope:
-    """What a plan covers: groups of cases, how many are tested for memory, and the largest held-out work."""
+    """What a plan covers: the groups of cases, the cases with a memory test, and the largest held-out work."""
 
     groups: tuple[Group, ...] = (Group.SMOKE, Group.HELDOUT)
     remembered: int = 2
@@ -58,53 +58,53 @@ class PlanScope:
     brief: bool = False  # one draw of each case and nothing else: for what only comes before the check
 
 
-def usual_groups(task: Task, groups: tuple[Group, ...] = PlanScope.groups) -> tuple[Group, ...]:
-    """The groups; a task that has no case of them is checked on whatever cases it has."""
+def groups_with_cases(task: Task, groups: tuple[Group, ...] = PlanScope.groups) -> tuple[Group, ...]:
+    """Return the groups, or the group of the first case if the task has no case of these groups."""
     written = {case.group for case in task.cases}
     return groups if written & set(groups) else (task.cases[0].group, Group.HELDOUT)
 
 
 def plan_steps(task: Task, direction: Direction, scope: PlanScope, seed: int) -> tuple[PlannedCall, ...]:
-    """The calls that a secret seed stands for, always the same ones, in its own order."""
+    """Return the calls of a secret seed in their order; the same seed gives the same calls."""
     draw = secret_source(seed, "plan", scope.scheme)
-    cases = chosen(task, direction, scope, draw)
+    cases = planned_cases(task, direction, scope, draw)
     if not cases:
-        raise UsageError(f"Task {task.name} has no case in {', '.join(scope.groups)}; it has {_groups(task)}.")
+        raise UsageError(f"Task {task.name} has no case in {', '.join(scope.groups)}; it has {_group_names(task)}.")
     if scope.brief:
-        return tuple(step for case in cases for step in _solos(case, draw)[:1])
-    episodes = [[step] for case in cases for step in _solos(case, draw)]
+        return tuple(step for case in cases for step in _case_calls(case, draw)[:1])
+    episodes = [[step] for case in cases for step in _case_calls(case, draw)]
     fixed = [case for case in cases if case.group is not Group.HELDOUT] or list(cases)
     tested = draw.sample(fixed, min(scope.remembered, len(fixed)))
-    episodes += [_memory(case, draw.choice(fixed), TWISTS[direction], draw) for case in tested]
-    episodes += [[step] for case in fixed for step in _enlarged(case, TWISTS[direction], draw)]
-    episodes += [[step] for step in _precise(task, fixed, draw)]
+    episodes += [_memory_calls(case, draw.choice(fixed), TWISTS[direction], draw) for case in tested]
+    episodes += [[step] for case in fixed for step in _enlarged_calls(case, TWISTS[direction], draw)]
+    episodes += [[step] for step in _precision_calls(task, fixed, draw)]
     if scope.scheme >= SCHEME and task.multiplies_matrices:
-        episodes += [[_few_terms(case, draw)] for case in cases if not case.name.startswith(LONG_NAME)]
-    mixed, at = _merged(episodes, draw), draw.randrange(sum(map(len, episodes)) + 1)
-    return (*mixed[:at], *_streak(task, direction, fixed, scope.light, draw), *mixed[at:])
+        episodes += [[_few_terms_call(case, draw)] for case in cases if not case.name.startswith(LONG_NAME)]
+    mixed, at = _interleaved(episodes, draw), draw.randrange(sum(map(len, episodes)) + 1)
+    return (*mixed[:at], *_streak_calls(task, direction, fixed, scope.light, draw), *mixed[at:])
 
 
-def chosen(task: Task, direction: Direction, scope: PlanScope, draw: random.Random) -> tuple[Case, ...]:
-    """The cases of a scope, held-out shapes drawn."""
+def planned_cases(task: Task, direction: Direction, scope: PlanScope, draw: random.Random) -> tuple[Case, ...]:
+    """Return the cases of a scope; held-out shapes are drawn."""
     written = tuple(case for group in scope.groups for case in task.group(group))
     if Group.HELDOUT not in scope.groups or task.heldout is None:
         return written
-    drawn = _heldout(task, direction, scope.heldout_work, draw)
-    return (*written, *drawn, *([] if scope.brief else _long(task, direction, scope, draw)))
+    drawn = _heldout_cases(task, direction, scope.heldout_work, draw)
+    return (*written, *drawn, *([] if scope.brief else _long_cases(task, direction, scope, draw)))
 
 
-def work(task: Task, direction: Direction, case: Case) -> float:
-    """How much a case costs: its operations by the task's formula, else the product of its axes."""
+def case_work(task: Task, direction: Direction, case: Case) -> float:
+    """Return the operations of a case by the task's formula, else the product of its axes."""
     flops = task.flops(direction, case)
     return float(prod(case.axes.values())) if flops is None else flops
 
 
-def _heldout(task: Task, direction: Direction, most: float | None, draw: random.Random) -> list[Case]:
-    """Held-out cases place by place; with a bound, the first draw below it, or the smallest seen."""
+def _heldout_cases(task: Task, direction: Direction, most: float | None, draw: random.Random) -> list[Case]:
+    """Draw held-out cases; with a limit, the first draw below it or the smallest draw of each place."""
     best = list(heldout_cases(task, draw.getrandbits(62)))
     if most is None:
         return best
-    cost = partial(work, task, direction)
+    cost = partial(case_work, task, direction)
     for _ in range(REDRAWS):
         if all(cost(case) <= most for case in best):
             break
@@ -113,66 +113,68 @@ def _heldout(task: Task, direction: Direction, most: float | None, draw: random.
     return best
 
 
-def _long(task: Task, direction: Direction, scope: PlanScope, draw: random.Random) -> list[Case]:
-    """Long sums, as far as the bound allows; by the first scheme in 16-bit types alone."""
+def _long_cases(task: Task, direction: Direction, scope: PlanScope, draw: random.Random) -> list[Case]:
+    """Draw cases with long sums, as far as the limit allows; in the first scheme only in 16-bit types."""
     most = scope.heldout_work
 
     def fits(case: Case) -> bool:
-        return most is None or work(task, direction, case) <= most
+        """Return whether a case is within the limit of work."""
+        return most is None or case_work(task, direction, case) <= most
 
     if scope.scheme >= SCHEME:
         return list(longest_cases(task, direction, draw, fits))
     return [case for case in long_cases(task, draw.getrandbits(62)) if fits(case)]
 
 
-def _solos(case: Case, draw: random.Random) -> list[PlannedCall]:
-    """Draws that take every init and every family of a case at least once; of a held-out one, two."""
-    inits, families = _mixed(case.inits, draw), _mixed(case.families, draw)
+def _case_calls(case: Case, draw: random.Random) -> list[PlannedCall]:
+    """Return calls that use every initialization and every family of a case; two calls for a held-out case."""
+    inits, families = _shuffled(case.inits, draw), _shuffled(case.families, draw)
     count = HELDOUT_DRAWS if case.group is Group.HELDOUT else max(len(inits), len(families))
     if isinstance(draw, KeyedRandom) and case.name.startswith(LONG_NAME):
         count = 1  # one is dear enough
     return [
         PlannedCall(
-            _trial(case, draw, init=inits[i % len(inits)], family=families[i % len(families)]), draw.randrange(SLOTS)
+            _draw_trial(case, draw, init=inits[i % len(inits)], family=families[i % len(families)]),
+            draw.randrange(SLOTS),
         )
         for i in range(count)
     ]
 
 
-def _memory(case: Case, other: Case, twists: Sequence[Twist], draw: random.Random) -> list[PlannedCall]:
-    """In one slot: A, A after each twist in any order, another case, A again."""
+def _memory_calls(case: Case, other: Case, twists: Sequence[Twist], draw: random.Random) -> list[PlannedCall]:
+    """Return calls of one slot: A, A after each perturbation, another case, A again."""
     family = Family.NORMAL if Family.NORMAL in case.families else case.families[0]
-    first = PlannedCall(_trial(case, draw, init=case.inits[0], family=family), draw.randrange(SLOTS))
-    mixed = _mixed(twists, draw)
+    first = PlannedCall(_draw_trial(case, draw, init=case.inits[0], family=family), draw.randrange(SLOTS))
+    mixed = _shuffled(twists, draw)
     twisted = [replace(first, trial=first.trial.model_copy(update={"twist": twist})) for twist in mixed]
-    between = PlannedCall(_trial(other, draw, init=other.inits[0], family=other.families[0]), first.slot)
+    between = PlannedCall(_draw_trial(other, draw, init=other.inits[0], family=other.families[0]), first.slot)
     return [first, *twisted, between, replace(first, again=True)]
 
 
-def _enlarged(case: Case, twists: Sequence[Twist], draw: random.Random) -> list[PlannedCall]:
-    """A draw of its own for each twist that makes something large: by chance one may not show."""
+def _enlarged_calls(case: Case, twists: Sequence[Twist], draw: random.Random) -> list[PlannedCall]:
+    """Return one more call for each perturbation that enlarges a part: one draw may miss a defect by chance."""
     large = [twist for twist in twists if twist.enlarges]
-    plain = _trial(case, draw, case.inits[0], case.families[0])
+    plain = _draw_trial(case, draw, case.inits[0], case.families[0])
     return [
         PlannedCall(plain.model_copy(update={"twist": twist, "seed": input_seed(draw)}), draw.randrange(SLOTS))
         for twist in large
     ]
 
 
-def _few_terms(case: Case, draw: random.Random) -> PlannedCall:
-    """A draw whose sums live on a random few terms: what is narrow for a share of the terms shows in some of them."""
-    return PlannedCall(_trial(case, draw, case.inits[0], Family.BLOCK_ONE_HOT), draw.randrange(SLOTS))
+def _few_terms_call(case: Case, draw: random.Random) -> PlannedCall:
+    """Return a call whose sums have few non-zero terms: narrow arithmetic for a share of the terms then shows."""
+    return PlannedCall(_draw_trial(case, draw, case.inits[0], Family.BLOCK_ONE_HOT), draw.randrange(SLOTS))
 
 
-def _streak(
+def _streak_calls(
     task: Task, direction: Direction, cases: Sequence[Case], light: float, draw: random.Random
 ) -> list[PlannedCall]:
-    """The cheapest case again and again, as a timing loop calls, more often than a kernel may think a check does."""
-    case = min(cases, key=partial(work, task, direction))
-    cost = work(task, direction, case)
+    """Return many calls of the cheapest case, more than a kernel may expect of a check."""
+    case = min(cases, key=partial(case_work, task, direction))
+    cost = case_work(task, direction, case)
     count = draw.randint(*(LONG if cost <= light else SHORT))
     drawn = [
-        _trial(case, draw, draw.choice(case.inits), draw.choice(case.families))
+        _draw_trial(case, draw, draw.choice(case.inits), draw.choice(case.families))
         for _ in range(count if cost <= LIGHT else min(count, FEW))
     ]
     return [
@@ -181,39 +183,42 @@ def _streak(
     ]
 
 
-def _precise(task: Task, cases: Sequence[Case], draw: random.Random) -> list[PlannedCall]:
-    """The precision gate: full mantissas, and one-hot rows where float32 is all but exact and TF32 is off by 2e-4."""
+def _precision_calls(task: Task, cases: Sequence[Case], draw: random.Random) -> list[PlannedCall]:
+    """Return the calls of the precision gate: full mantissas, and one-hot rows where TF32 has an error of 2e-4."""
     wide = [case for case in cases if case.dtype is Dtype.FLOAT32]
     if task.precision.tf32 or not wide or not task.forward.is_product:
         return []
     case = draw.choice(wide)
-    gate = [PlannedCall(_trial(case, draw, case.inits[0], family), draw.randrange(SLOTS)) for family in GATE]
-    return [*gate, *_scaled(task, wide, draw)]
+    gate = [PlannedCall(_draw_trial(case, draw, case.inits[0], family), draw.randrange(SLOTS)) for family in GATE]
+    return [*gate, *_scaled_calls(task, wide, draw)]
 
 
-def _scaled(task: Task, cases: Sequence[Case], draw: random.Random) -> list[PlannedCall]:
-    """Several inputs past what float16 holds; of one input, and of parameters, families tell."""
+def _scaled_calls(task: Task, cases: Sequence[Case], draw: random.Random) -> list[PlannedCall]:
+    """Return calls with inputs beyond the range of float16; for tasks that multiply two inputs."""
     if not task.forward.pairs_inputs:
         return []
-    plain = [_trial(case, draw, case.inits[0], Family.NORMAL) for case in cases]
+    plain = [_draw_trial(case, draw, case.inits[0], Family.NORMAL) for case in cases]
     return [PlannedCall(one.model_copy(update={"twist": Twist.SCALED}), draw.randrange(SLOTS)) for one in plain]
 
 
-def _trial(case: Case, draw: random.Random, init: object, family: object) -> Trial:
+def _draw_trial(case: Case, draw: random.Random, init: object, family: object) -> Trial:
+    """Draw a test input of a case."""
     return Trial.model_validate({"case": case, "init": init, "family": family, "seed": input_seed(draw)})
 
 
-def _mixed(values: Sequence[T], draw: random.Random) -> list[T]:
+def _shuffled(values: Sequence[T], draw: random.Random) -> list[T]:
+    """Return the values in random order."""
     return draw.sample(list(values), len(values))
 
 
-def _merged(episodes: Sequence[Sequence[PlannedCall]], draw: random.Random) -> list[PlannedCall]:
-    """All episodes at once in a random order that keeps the order inside each."""
+def _interleaved(episodes: Sequence[Sequence[PlannedCall]], draw: random.Random) -> list[PlannedCall]:
+    """Merge all episodes in a random order that keeps the order inside each."""
     places = [number for number, episode in enumerate(episodes) for _ in episode]
     draw.shuffle(places)
     waiting = [list(episode) for episode in episodes]
     return [waiting[number].pop(0) for number in places]
 
 
-def _groups(task: Task) -> str:
+def _group_names(task: Task) -> str:
+    """Return the groups of a task's cases as text."""
     return ", ".join(dict.fromkeys(case.group.value for case in task.cases))

@@ -1,4 +1,4 @@
-"""The check stage: the calls of a plan on a session, each looked at, the first fault deciding."""
+"""The check stage: make the planned calls in order; the first failure decides."""
 
 import secrets
 import time
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from warpsmith.evaluation.check.compare import Comparison
-from warpsmith.evaluation.check.fault import findings_of, look
+from warpsmith.evaluation.check.fault import check_call, error_findings
 from warpsmith.evaluation.check.plan import PlannedCall
-from warpsmith.evaluation.check.seen import PassedCall, cases_of
+from warpsmith.evaluation.check.seen import PassedCall, called_cases
 from warpsmith.evaluation.check.threads import one_thread
 from warpsmith.languages import find_language
 from warpsmith.machines import CheckLimits
@@ -42,7 +42,7 @@ Solve = Callable[[Direction, Trial], Problem]
 
 @dataclass(frozen=True)
 class CheckSubject:
-    """What is checked: one direction of a task, how its problems are made, and the language of its kernel."""
+    """One direction of a task, the function that solves its test inputs, and the language of the kernel."""
 
     task: Task
     direction: Direction
@@ -52,7 +52,7 @@ class CheckSubject:
 
 @dataclass(frozen=True)
 class Checked:
-    """The stage's result, and the calls behind it for whoever models their time."""
+    """The result of the check stage, and the calls that passed."""
 
     result: StageResult
     seen: tuple[PassedCall, ...]
@@ -60,7 +60,7 @@ class Checked:
 
 @dataclass
 class _Notes:
-    """What is remembered between calls; results only of trials that come again."""
+    """The calls that passed, and the results of test inputs that come again."""
 
     again: frozenset[str] = frozenset()
     seen: list[PassedCall] = field(default_factory=list)
@@ -68,24 +68,24 @@ class _Notes:
     repeats: dict[str, bool] = field(default_factory=dict)
 
     def take(self, step: PlannedCall, shown: Shown, worst: float) -> None:
-        """Keep one right call; the same arguments again say whether it is deterministic."""
+        """Store a call that passed; for repeated arguments, store whether the results are equal."""
         self.seen.append(PassedCall(step, worst, shown.facts))
         name, key = step.trial.case.name, step.trial.text()
         if step.again and key in self.results:
-            self.repeats[name] = self.repeats.get(name, True) and _same(self.results[key], shown.results)
+            self.repeats[name] = self.repeats.get(name, True) and _has_equal_bits(self.results[key], shown.results)
         if key in self.again:
             self.results[key] = shown.results
 
 
 class _Solved:
-    """Problems, each solved once: a few come again and again."""
+    """A cache of solved problems: a few test inputs come again."""
 
     def __init__(self, subject: CheckSubject, steps: Sequence[PlannedCall]) -> None:
         self._subject, self._kept = subject, dict[str, Problem]()
         self._left = Counter(step.trial.text() for step in steps)
 
     def problem(self, step: PlannedCall) -> Problem:
-        """The problem of a step; let go with the last step that has it."""
+        """Return the problem of a call; the cache drops it after its last use."""
         key = step.trial.text()
         found = self._kept.pop(key, None) or self._subject.solve(self._subject.direction, step.trial)
         self._left[key] -= 1
@@ -101,7 +101,7 @@ def check(
     limits: CheckLimits,
     clock: Callable[[], float] = time.monotonic,
 ) -> Checked:
-    """Make the calls in order until one is wrong."""
+    """Make the calls in order until one fails."""
     with one_thread() if limits.one_thread else nullcontext():
         return _check(subject, steps, session, limits.streak_s, clock)
 
@@ -113,6 +113,7 @@ def _check(
     longest_streak_s: float | None,
     clock: Callable[[], float],
 ) -> Checked:
+    """Make the calls in order until one fails; calls of a streak end after `longest_streak_s`."""
     started, solved = time.perf_counter(), _Solved(subject, steps)
     notes = _Notes(frozenset(step.trial.text() for step in steps if step.again))
     streak_s, left_out = 0.0, 0
@@ -124,9 +125,9 @@ def _check(
         shown, looked = _call(subject, step, problem, session, len(notes.seen))
         streak_s += clock() - begin if step.streak else 0.0
         if looked.near:
-            step, shown, looked = _confirmed(subject, step, shown, looked, session)
+            step, shown, looked = _confirm_on_more_inputs(subject, step, shown, looked, session)
         if looked.failure is not None:
-            result = _failed(looked.failure, step, findings_of(shown), notes, session.device, started)
+            result = _failed_result(looked.failure, step, error_findings(shown), notes, session.device, started)
             return Checked(result, tuple(notes.seen))
         notes.take(step, shown, looked.worst)
     facts = CheckFacts(device=session.device, cases=_cases(notes))
@@ -143,18 +144,21 @@ def _check(
 def _call(
     subject: CheckSubject, step: PlannedCall, problem: Problem, session: Session, number: int
 ) -> tuple[Shown, Comparison]:
-    """Make one call and look at it."""
+    """Make and check one call."""
     given = find_language(subject.language).passed_results(problem.native)
     mode = MODES[number % len(MODES)]  # by turns: a result that is late shows behind the gate alone
     timed = secrets.randbelow(TIMED_IN) == 0
     shown = session.call(problem.arguments, given=given, slot=step.slot, mode=mode, timed=timed)
-    return shown, look(shown, problem, subject.task, subject.direction, step.trial)
+    return shown, check_call(shown, problem, subject.task, subject.direction, step.trial)
 
 
-def _confirmed(
+def _confirm_on_more_inputs(
     subject: CheckSubject, step: PlannedCall, shown: Shown, looked: Comparison, session: Session
 ) -> tuple[PlannedCall, Shown, Comparison]:
-    """Return the first of three more secret inputs of a call's kind that is wrong as well; else the call, as right."""
+    """Check three more secret inputs of a call's kind; return the first that fails, else the call as passed.
+
+    An honest kernel whose error is beyond a slice's bound by chance is within it for other inputs.
+    """
     source = KeyedRandom(step.trial.seed, "confirm")
     for number in range(CONFIRMED_BY):
         trial = step.trial.model_copy(update={"seed": input_seed(source)})
@@ -166,19 +170,21 @@ def _confirmed(
     return step, shown, replace(looked, failure=None)
 
 
-def _same(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
-    """Whether two answers are equal bit by bit, not-a-number included."""
+def _has_equal_bits(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
+    """Return whether two results are equal bit by bit, NaN included."""
     pairs = zip(first, second, strict=True)
     return all(torch.equal(_bits(one), _bits(other)) for one, other in pairs)
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of a tensor."""
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
-def _failed(
+def _failed_result(
     failure: Failure, step: PlannedCall, findings: Sequence[Finding], notes: _Notes, device: str, started: float
 ) -> StageResult:
+    """Return the stage result of a failed call."""
     trial = step.trial
     where = f"{trial.case.name}, {trial.draw}, call {len(notes.seen) + 1}"
     facts = CheckFacts(device=device, cases=_cases(notes), failed=trial, findings=tuple(findings))
@@ -193,9 +199,11 @@ def _failed(
 
 
 def _cases(notes: _Notes) -> tuple[CaseCheck, ...]:
-    return tuple(_case(case, notes) for case in cases_of(notes.seen))
+    """Return the checks of each case."""
+    return tuple(_case(case, notes) for case in called_cases(notes.seen))
 
 
 def _case(case: Case, notes: _Notes) -> CaseCheck:
+    """Return the number of calls of a case, the largest ratio, and whether repeated calls were equal."""
     errors = [one.worst for one in notes.seen if one.step.trial.case.name == case.name]
     return CaseCheck(case=case, calls=len(errors), worst=max(errors), deterministic=notes.repeats.get(case.name))

@@ -1,4 +1,4 @@
-"""What compute-sanitizer printed, as the findings that the virtual GPU would give. Reads text; starts no tool."""
+"""Parse the output of compute-sanitizer into findings. Starts no tool."""
 
 import re
 from collections.abc import Iterator
@@ -32,9 +32,9 @@ CHECKERS = {
 
 @dataclass(frozen=True)
 class SanitizerReport:
-    """The findings, alike ones as one; how many errors the tool counted; what it said beside that.
+    """The findings without repeats, the number of errors that the tool counted, and its other messages.
 
-    `errors` is None when there is no summary: the tool did not get to its end, and no findings prove nothing.
+    `errors` is None if there is no summary: the tool did not finish, and an empty report proves nothing.
     """
 
     findings: tuple[Finding, ...]
@@ -44,14 +44,14 @@ class SanitizerReport:
 
 @dataclass(frozen=True)
 class _Block:
-    """A heading and the indented lines under it."""
+    """A heading and the indented lines below it."""
 
     heading: str
     lines: tuple[str, ...]
 
 
 def read_sanitizer(text: str) -> SanitizerReport:
-    """The report of one run of any of the four tools; what the program itself printed is passed over."""
+    """Parse the output of any of the four tools; lines of the program itself are ignored."""
     errors, remarks, found = None, [], []
     for block in _blocks(text):
         if counted := SUMMARY.search(block.heading):
@@ -60,10 +60,11 @@ def read_sanitizer(text: str) -> SanitizerReport:
             found.append(finding)
         elif block.heading != "COMPUTE-SANITIZER":
             remarks.append(block.heading)
-    return SanitizerReport(_merged(_causes(found)), errors, tuple(remarks))
+    return SanitizerReport(_without_repeats(_causes(found)), errors, tuple(remarks))
 
 
 def _blocks(text: str) -> Iterator[_Block]:
+    """Yield the headings of the output with their lines."""
     heading, lines = "", list[str]()
     for line in (raw.removeprefix(PREFIX) for raw in text.splitlines() if raw.startswith(PREFIX)):
         if line.startswith("    ") and heading:
@@ -77,6 +78,7 @@ def _blocks(text: str) -> Iterator[_Block]:
 
 
 def _finding(block: _Block) -> Finding | None:
+    """Return the finding of a block, None if the block is a message."""
     heading = block.heading.removeprefix("Error: ").removeprefix("Warning: ")
     if api := API.match(heading):
         severity = Severity.ERROR if int(api[2]) in STICKY else Severity.WARNING
@@ -102,6 +104,7 @@ def _finding(block: _Block) -> Finding | None:
 
 
 def _race(block: _Block, heading: str) -> Finding:
+    """Return the finding of a race, with the places of both accesses."""
     sides = [match for line in (heading, *block.lines) if (match := RACE.search(line))]
     frames = [_Frame(_plain(side[1]), side[2] or "", int(side[3] or 0)) for side in sides]
     return Finding(
@@ -116,7 +119,7 @@ def _race(block: _Block, heading: str) -> Finding:
 
 @dataclass(frozen=True)
 class _Frame:
-    """A function of a kernel's stack, and its place where the binary has lines."""
+    """A function of a kernel's stack, with its file and line if the binary has them."""
 
     name: str
     file: str
@@ -124,7 +127,7 @@ class _Frame:
 
 
 def _frames(lines: tuple[str, ...]) -> Iterator[_Frame]:
-    """Innermost first; the last is the kernel."""
+    """Yield the frames from the innermost to the kernel."""
     for line in lines:
         if old := OLD_FRAME.match(line):
             yield _Frame(_plain(old[3]), old[1] or "", int(old[2] or 0))
@@ -133,18 +136,20 @@ def _frames(lines: tuple[str, ...]) -> Iterator[_Frame]:
 
 
 def _place(frames: list[_Frame]) -> Place | None:
-    """The innermost place in a source file; one in a header of the toolkit says less."""
+    """Return the innermost place in a .cu file, else the innermost place."""
     known = [frame for frame in frames if frame.line]
     best = next((frame for frame in known if ".cu" in frame.file), known[0] if known else None)
     return Place(file=best.file, line=best.line) if best else None
 
 
 def _indices(lines: tuple[str, ...], first: int) -> tuple[int, int, int] | None:
+    """Return the three indices of a thread or block."""
     match = next((found for line in lines if (found := INDICES.match(line))), None)
     return (int(match[first]), int(match[first + 1]), int(match[first + 2])) if match else None
 
 
 def _span(heading: str, said: list[str]) -> Span | None:
+    """Return the address and size of an access."""
     access, address = ACCESS.match(heading), next((m for line in said if (m := ADDRESS.match(line))), None)
     if access is None or address is None:
         return None
@@ -152,18 +157,18 @@ def _span(heading: str, said: list[str]) -> Span | None:
 
 
 def _plain(name: str) -> str:
-    """A function's name without its result and parameters; an anonymous namespace keeps its parentheses."""
+    """Return a function's name without its result type and parameters."""
     return re.sub(r"\((?!anonymous).*$", "", name.strip()).strip().removeprefix("void ") or name
 
 
 def _causes(found: list[Finding]) -> list[Finding]:
-    """Without the API errors that only repeat that a kernel failed."""
+    """Return the findings without API errors that only repeat that a kernel failed."""
     caused = any(one.severity is Severity.ERROR and one.checker is not Checker.LAUNCH for one in found)
     return [one for one in found if not (caused and one.checker is Checker.LAUNCH)]
 
 
-def _merged(found: list[Finding]) -> tuple[Finding, ...]:
-    """One finding for the same fault at the same place: the first, with how often it was seen."""
+def _without_repeats(found: list[Finding]) -> tuple[Finding, ...]:
+    """Return one finding for equal findings at one place, with their number."""
     kept: dict[object, Finding] = {}
     for one in found:
         key = (one.checker, one.kernel, one.place, one.message.split(":")[0], one.severity)

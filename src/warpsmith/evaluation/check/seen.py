@@ -1,4 +1,4 @@
-"""The calls that were right, for whoever models their time or counts their launches."""
+"""The calls that passed, for stages that model their time or count their launches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from warpsmith.records import Case, Group
 
 @dataclass(frozen=True)
 class PassedCall:
-    """One call that was right, with what the virtual GPU counted."""
+    """One call that passed, with the counters of the virtual GPU."""
 
     step: PlannedCall
     worst: float
     facts: Facts | None
 
 
-def cases_of(seen: Sequence[PassedCall]) -> list[Case]:
-    """The cases that were called, by name, held-out ones last."""
+def called_cases(seen: Sequence[PassedCall]) -> list[Case]:
+    """Return the cases of the calls by name, held-out cases last."""
     cases = {one.step.trial.case.name: one.step.trial.case for one in seen}
     return sorted(cases.values(), key=lambda case: (case.group is Group.HELDOUT, case.name))

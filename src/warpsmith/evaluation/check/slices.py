@@ -1,4 +1,4 @@
-"""Slices of a result: rows, heads, columns and blocks of them, from its shape alone, and sums over each of them."""
+"""Slices of a result (rows, heads, columns and blocks of them), from its shape alone, and sums over each slice."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,10 +12,10 @@ STACKED = 1 << 20  # elements up to which several tensors are summed at once
 
 
 def slice_sums(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the sums of tensors of one shape over every slice: a row a tensor, a column a slice.
+    """Return the sums of tensors of one shape over every slice: one row per tensor, one column per slice.
 
-    Slices are what shares the first axes (a matrix of a batch, a row), what shares one other axis (a token, a column),
-    each also in blocks of 16 neighbours, and the whole.
+    A slice has the first axes in common (a matrix of a batch, a row) or one other axis (a token, a column). Blocks of
+    16 neighbouring slices are slices too, and so is the whole result.
     """
     first = tensors[0]
     if len(tensors) > 1 and first.numel() <= STACKED:
@@ -24,12 +24,12 @@ def slice_sums(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def slice_counts(shape: Sequence[int], device: torch.device) -> Tensor:
-    """Return how many elements each slice has."""
+    """Return the number of elements of each slice."""
     return _counts(tuple(shape)).to(device)
 
 
 def slice_name(shape: Sequence[int], number: int) -> str:
-    """Return a slice's place as indexes of the result: `[3, :]` is a row, `[:, 16:32]` a block of columns."""
+    """Return a slice's place as indexes of the result: `[3, :]` is a row."""
     for axes, count, block in _layout(_dense(shape)):
         if number < count:
             return _place(shape, axes, number, block)
@@ -38,7 +38,7 @@ def slice_name(shape: Sequence[int], number: int) -> str:
 
 
 def _sums(stack: Tensor) -> Tensor:
-    """The sums of each of the stacked tensors."""
+    """Return the sums of each stacked tensor."""
     several, shape = stack.shape[0], _dense(stack.shape[1:])
     x = stack.reshape(several, *shape)
     rows = x.sum(-1)
@@ -55,7 +55,7 @@ def _sums(stack: Tensor) -> Tensor:
 
 
 def _blocks(sums: Tensor) -> Tensor:
-    """Sums of 16 neighbours; the last ones are a block, too."""
+    """Return the sums of blocks of 16 neighbours; the last block ends with the last slice."""
     whole = sums.shape[1] // BLOCK * BLOCK
     blocks = sums[:, :whole].reshape(sums.shape[0], -1, BLOCK).sum(-1)
     return torch.cat([blocks, sums[:, -BLOCK:].sum(-1, keepdim=True)], 1)
@@ -63,12 +63,13 @@ def _blocks(sums: Tensor) -> Tensor:
 
 @lru_cache(maxsize=256)
 def _counts(shape: tuple[int, ...]) -> Tensor:
+    """Return the number of elements of each slice of a shape."""
     return slice_sums([torch.ones(shape, dtype=torch.float64)])[0]
 
 
 @lru_cache(maxsize=256)
 def _layout(shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], int, bool], ...]:
-    """Of each kind of slice the axes that it fixes, how many there are, and whether they are blocks of those before."""
+    """Return the axes that each kind of slice fixes, the number of slices, and whether they are blocks."""
     last = len(shape) - 1
     kinds = [tuple(range(count)) for count in range(last + 1)] + [(axis,) for axis in range(1, last)]
     if last >= 0:
@@ -83,11 +84,12 @@ def _layout(shape: tuple[int, ...]) -> tuple[tuple[tuple[int, ...], int, bool], 
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:
-    """The axes that are longer than one; at least one."""
+    """Return the sizes of the axes that are longer than one; at least one size."""
     return tuple(size for size in shape if size != 1) or (1,)
 
 
 def _place(shape: Sequence[int], axes: tuple[int, ...], number: int, block: bool) -> str:
+    """Return the place of a slice of one kind as text."""
     dense = [place for place, size in enumerate(shape) if size != 1]
     sizes = [shape[dense[axis]] for axis in axes] if dense else []
     total = prod(sizes)
@@ -98,6 +100,7 @@ def _place(shape: Sequence[int], axes: tuple[int, ...], number: int, block: bool
 
 
 def _unravelled(number: int, sizes: Sequence[int]) -> list[str]:
+    """Return the index along each axis of a flat number."""
     found = []
     for size in reversed(sizes):
         number, index = divmod(number, size)

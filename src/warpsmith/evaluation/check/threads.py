@@ -1,4 +1,4 @@
-"""Torch's own threads, which are let go while candidates are judged."""
+"""The number of torch's own threads while candidates are checked."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +12,10 @@ _usual: list[int] = []  # how many there were, once for each judge that is at wo
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch computes with the calling thread alone.
+    """Let torch compute with the calling thread alone.
 
-    The tensors of a virtual run are small, and many candidates are judged at once: threads that wait for one another at
-    every operation took six times the processor and three times as long.
+    The tensors of a virtual run are small, and many candidates are evaluated at once: threads that waited for
+    each other at every operation took six times the processor time and three times as long.
     """
     with _lock:
         _usual.append(_usual[0] if _usual else torch.get_num_threads())

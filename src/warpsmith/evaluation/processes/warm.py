@@ -64,7 +64,7 @@ def rehearse(device: str) -> list[tuple[str, Direction]]:
 
     Return the tasks and directions that were compared.
     """
-    from warpsmith.evaluation.check import look
+    from warpsmith.evaluation.check import check_call
     from warpsmith.machines.worker import Shown
     from warpsmith.tasks.reference import problem
 
@@ -76,6 +76,6 @@ def rehearse(device: str) -> list[tuple[str, Direction]]:
         assert isinstance(opened, LocalTask)
         for direction in task.directions:
             call = problem(opened.program, direction, trial, device)
-            look(Shown(None, call.native), call, task, direction, trial)
+            check_call(Shown(None, call.native), call, task, direction, trial)
             done.append((task.name, direction))
     return done

@@ -255,10 +255,10 @@ def _examine(evaluation: Evaluation, trial: Trial, near: set[tuple[str, str]] | 
 
     Every call of a window has inputs of its own: those that follow are the more inputs that decide.
     """
-    from warpsmith.evaluation.check import look
+    from warpsmith.evaluation.check import check_call
 
     def examine(call: "Problem", shown: Shown) -> Failure | None:
-        looked = look(shown, call, evaluation.task, evaluation.candidate.direction, trial)
+        looked = check_call(shown, call, evaluation.task, evaluation.candidate.direction, trial)
         failure, kind = looked.failure, (trial.case.name, trial.family.value)
         if looked.near and near is not None and kind not in near:
             near.add(kind)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from warpsmith.base import median
-from warpsmith.evaluation.check import PassedCall, cases_of
+from warpsmith.evaluation.check import PassedCall, called_cases
 from warpsmith.evaluation.profile import longest
 from warpsmith.machines.virtual import Description, LaunchRow
 from warpsmith.records import (
@@ -50,7 +50,7 @@ def modelled(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: 
 
 
 def _cases(task: Task, direction: Direction, seen: Sequence[PassedCall], gpu: Description) -> Iterator[CaseTiming]:
-    for case in cases_of(seen):
+    for case in called_cases(seen):
         fresh = [one for one in seen if one.step.trial.case.name == case.name and not one.step.again]
         calls = sorted(_calls(fresh, gpu), key=lambda call: call.time.us)
         if calls:

@@ -10,7 +10,7 @@ from itertools import product
 from math import log2, prod
 
 from warpsmith.base import evaluate_formula
-from warpsmith.evaluation.check import work
+from warpsmith.evaluation.check import case_work
 from warpsmith.records import Case, Direction, Group, Task
 
 WORK = 4e6  # operations of all siblings of a case together: a fraction of a second on the virtual GPU
@@ -83,7 +83,7 @@ def probes(task: Task, direction: Direction) -> tuple[Probe, ...]:
         one = probe(task, direction, case)
         if one is not None:
             found.setdefault(str(sorted(case.axes.items())), one)
-    ordered = sorted(found.values(), key=lambda one: work(task, direction, one.case))
+    ordered = sorted(found.values(), key=lambda one: case_work(task, direction, one.case))
     cheap = [one for one in ordered if _cheap(task, direction, one)]
     if not cheap:
         return tuple(ordered[-1:])
@@ -202,18 +202,20 @@ def _tiles(named: Sequence[str], direction: Direction) -> dict[str, int]:
 def dense(task: Task, direction: Direction, case: Case) -> bool:
     """Whether a case does much arithmetic for each byte: a product, a convolution, attention."""
     moved = _values(task, direction, case) * case.dtype.bytes
-    return moved > 0 and work(task, direction, case) / moved > DENSE
+    return moved > 0 and case_work(task, direction, case) / moved > DENSE
 
 
 def _degree(task: Task, direction: Direction, case: Case, name: str) -> int:
     """How the work grows with an axis: 1 in proportion, 2 with its square."""
     doubled = case.model_copy(update={"axes": {**case.axes, name: 2 * case.axes[name]}})
-    return max(1, min(2, round(log2(work(task, direction, doubled) / work(task, direction, case)))))
+    return max(1, min(2, round(log2(case_work(task, direction, doubled) / case_work(task, direction, case)))))
 
 
 def _cost(task: Task, direction: Direction, probe: Probe) -> float:
     """The operations of all siblings; a task that calculates little is counted by what it moves."""
-    return sum(max(work(task, direction, case), MOVED * _values(task, direction, case)) for case in probe.siblings())
+    return sum(
+        max(case_work(task, direction, case), MOVED * _values(task, direction, case)) for case in probe.siblings()
+    )
 
 
 def _values(task: Task, direction: Direction, case: Case) -> float:

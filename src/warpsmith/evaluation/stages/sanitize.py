@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from warpsmith.evaluation.check import SanitizerReport, read_sanitizer, work
+from warpsmith.evaluation.check import SanitizerReport, case_work, read_sanitizer
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, StageOutcome
 from warpsmith.languages import find_language
 from warpsmith.languages.nvcc import Toolchain
@@ -59,7 +59,7 @@ def not_needed(record: Record, tier: str, program: str | None) -> str:
 def smallest(evaluation: Evaluation) -> Case:
     """Return the case that costs least: the tools slow a kernel down by hundreds."""
     task, direction = evaluation.task, evaluation.candidate.direction
-    return min(task.cases, key=lambda case: work(task, direction, case))
+    return min(task.cases, key=lambda case: case_work(task, direction, case))
 
 
 def concluded(reports: dict[str, SanitizerReport], case: Case, seconds: float) -> StageResult:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from warpsmith.evaluation.check import PlannedCall, PlanScope, plan_steps, usual_groups
+from warpsmith.evaluation.check import PlannedCall, PlanScope, groups_with_cases, plan_steps
 from warpsmith.evaluation.stages.evaluation import Artifact, Evaluation, LaunchCount, PassedCalls, StageOutcome
 from warpsmith.evaluation.stages.modelled import modelled
 from warpsmith.evaluation.stages.sketch import sketch_steps, sketched
@@ -23,7 +23,7 @@ def plan_calls(evaluation: Evaluation, machine: Machine, is_brief: bool = False)
     task, direction, config = evaluation.task, evaluation.candidate.direction, evaluation.config
     limits, is_own = machine.limits, machine.kind == config.device
     effort = config.effort if is_own and machine.kind == VirtualMachine.kind else "usual"
-    groups = (config.cases if is_own else ()) or usual_groups(task, limits.groups)
+    groups = (config.cases if is_own else ()) or groups_with_cases(task, limits.groups)
     scope = PlanScope(
         groups=groups,
         heldout_work=limits.heldout_work,

@@ -3,7 +3,7 @@
 import time
 from math import isfinite
 
-from warpsmith.evaluation.check import CheckSubject, look
+from warpsmith.evaluation.check import CheckSubject, check_call
 from warpsmith.languages import find_language
 from warpsmith.machines.virtual import Description
 from warpsmith.machines.worker import Session, Shown
@@ -17,7 +17,7 @@ def run_virtual(subject: CheckSubject, trial: Trial, session: Session, gpu: Desc
     problem, started = subject.solve(subject.direction, trial), time.perf_counter()
     given = find_language(subject.language).passed_results(problem.native)
     shown = session.call(problem.arguments, given=given)
-    looked = look(shown, problem, subject.task, subject.direction, trial)
+    looked = check_call(shown, problem, subject.task, subject.direction, trial)
     failure = looked.failure
     return StageResult(
         stage=STAGE,
