@@ -32,7 +32,7 @@ from warpsmith.evaluation.corpus import read_corpus
 from warpsmith.evaluation.processes import Grade, pool_of_judges
 from warpsmith.evaluation.run import grade
 from warpsmith.languages import language_of
-from warpsmith.records import CHANCE, Candidate, Direction, Verdict
+from warpsmith.records import CHANCE, Candidate, Direction, Reason, Verdict
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/warpsmith"
@@ -44,6 +44,7 @@ BESIDE = ("tasks/filters", "tasks/inspection", "evaluation/timing", "evaluation/
 NATIVE = (".cc", ".cpp", ".cu", ".cuh", ".h", ".in", ".inc", ".map", ".json", ".txt", "")
 HONEST_ROUNDS, WRONG_ROUNDS = 53, 100
 MOST_PASSES = 1  # of a wrong kernel, in 100 evaluations
+BUSY = (Reason.TIME_LIMIT, Reason.COMPILE_LIMIT)  # by the wall clock, which counts the time of other processes too
 MOST_VOID = 1  # outcomes without a verdict; a busy machine may cause one
 SMOKE_MINUTES = 5.0
 SEED_BITS = 62
@@ -86,8 +87,8 @@ class RepeatedOutcome:
 
     @property
     def is_void(self) -> bool:
-        """Whether the outcome says nothing: the machine lacks something, or the harness failed."""
-        return self.verdict in (Verdict.FAULT, Verdict.SKIP) or self.reason in CHANCE
+        """Whether the outcome says nothing: the machine lacks something or was too busy, or the harness failed."""
+        return self.verdict in (Verdict.FAULT, Verdict.SKIP) or self.reason in (*CHANCE, *BUSY)
 
     @property
     def passed(self) -> bool:
