@@ -1,4 +1,4 @@
-"""A problem as bytes and back: a header of JSON, then raw tensor bytes. Never pickle; every number is checked."""
+"""Encode a problem as bytes and decode it: a JSON header, then raw tensor bytes. No pickle; every number is checked."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ DIMS = 16
 
 
 class TensorSlot(Model):
-    """A tensor's layout; its bytes follow the header, in order: everything from its first to its last element."""
+    """A tensor's layout. Its bytes, from the first to the last element, follow the header."""
 
     dtype: str
     shape: tuple[NonNegativeInt, ...]
@@ -27,14 +27,14 @@ class TensorSlot(Model):
 
     @property
     def span(self) -> int:
-        """How many elements of memory it covers, gaps included."""
+        """The number of elements from the first to the last, gaps included."""
         if not prod(self.shape):
             return 0
         return 1 + sum((size - 1) * step for size, step in zip(self.shape, self.strides, strict=True))
 
 
 class ValueSlot(Model):
-    """One value: tensors, or a number, or whole numbers; an absent tensor has none of them."""
+    """One value: tensors, a number, or a list of integers. An absent tensor has none of them."""
 
     kind: ArgumentKind
     tensors: tuple[TensorSlot, ...] = ()
@@ -51,12 +51,12 @@ class ProblemHeader(Model):
 
     @property
     def every(self) -> Iterator[ValueSlot]:
-        """All values in the order of their bytes."""
+        """Yield all values in the order of their bytes."""
         yield from (*self.arguments, *self.native, *self.expected)
 
 
 def encode(problem: Problem) -> bytes:
-    """The problem's bytes."""
+    """Return the problem as bytes."""
     parts = (problem.arguments, problem.native, problem.expected)
     header = ProblemHeader(
         arguments=tuple(map(_slot, parts[0])),
@@ -68,7 +68,7 @@ def encode(problem: Problem) -> bytes:
 
 
 def decode(payload: bytes) -> Problem:
-    """The problem that bytes hold; a `ValueError` says what is wrong with them."""
+    """Return the problem in foreign bytes. Raise ValueError if they are malformed."""
     if len(payload) < LENGTH.size:
         raise ValueError(f"{len(payload)} bytes are no problem")
     (length,) = LENGTH.unpack_from(payload)
@@ -85,7 +85,7 @@ def decode(payload: bytes) -> Problem:
 
 
 class _Store:
-    """The bytes after the header, taken one tensor at a time."""
+    """The bytes after the header, from which one tensor after the other is taken."""
 
     def __init__(self, payload: bytes, start: int) -> None:
         self._payload = memoryview(payload)[start:]
@@ -172,7 +172,7 @@ def _only_tensors(values: Values) -> tuple[Tensor, ...]:
 
 
 def same_signature(kinds: Sequence[ArgumentKind], values: Values) -> bool:
-    """Whether values are of the kinds that a signature names."""
+    """Whether values have the kinds of a signature's arguments."""
     fits = {ArgumentKind.TENSOR: {ArgumentKind.OPTIONAL_TENSOR}, ArgumentKind.INT: {ArgumentKind.FLOAT}}
     found = [_slot(value).kind for value in values]
     return len(found) == len(kinds) and all(f is k or k in fits.get(f, ()) for f, k in zip(found, kinds, strict=True))
