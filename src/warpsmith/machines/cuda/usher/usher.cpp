@@ -21,7 +21,8 @@ namespace {
 
 // Landlock's interface in numbers: headers older than the running kernel lack it.
 constexpr long kCreate = 444, kAddRule = 445, kRestrict = 446;
-constexpr uint64_t kExecute = 1, kWriteFile = 2, kReadFile = 4, kReadFolder = 8, kTruncate = 1 << 14, kControl = 1 << 15;
+constexpr uint64_t kExecute = 1, kWriteFile = 2, kReadFile = 4, kReadFolder = 8, kTruncate = 1 << 14,
+                   kControl = 1 << 15;
 constexpr uint64_t kReading = kExecute | kReadFile | kReadFolder;
 constexpr uint64_t kOfFiles = kExecute | kWriteFile | kReadFile | kTruncate | kControl;
 constexpr rlim_t kCpu_s = 300, kFile_bytes = rlim_t(4) << 30;
@@ -75,7 +76,8 @@ void allow_devices(int rules, uint64_t handled) {
   glob_t found;
   for (const char* pattern : {"/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/null", "/dev/zero", "/dev/urandom"}) {
     if (glob(pattern, 0, nullptr, &found) != 0) continue;
-    for (size_t i = 0; i < found.gl_pathc; ++i) allow(rules, found.gl_pathv[i], (kReadFile | kWriteFile | kControl | kReadFolder) & handled);
+    for (size_t i = 0; i < found.gl_pathc; ++i)
+      allow(rules, found.gl_pathv[i], (kReadFile | kWriteFile | kControl | kReadFolder) & handled);
     globfree(&found);
   }
 }

@@ -16,7 +16,8 @@ int cudaStreamSynchronize(void* stream);
 int cudaDeviceSynchronize();
 int cudaMemset(void* to, int value, size_t bytes);
 int cudaDeviceGetAttribute(int* value, int attribute, int device);
-int cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind, void* stream);
+int cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows,
+                      int kind, void* stream);
 int cudaMemset2DAsync(void* to, size_t pitch, int value, size_t row_bytes, size_t rows, void* stream);
 int cudaMemsetAsync(void* to, int value, size_t bytes, void* stream);
 int cudaHostAlloc(void** address, size_t bytes, unsigned flags);

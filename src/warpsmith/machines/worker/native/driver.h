@@ -2,8 +2,8 @@
 // and the virtual GPU has none.
 #pragma once
 
-#include <cstddef>
 #include <dlfcn.h>
+#include <cstddef>
 #include <type_traits>
 
 namespace worker {
@@ -19,13 +19,15 @@ constexpr int kLocationDevice = 1, kReadWrite = 3, kHandleIsDescriptor = 1;
 
 struct Driver {
   int (*import)(unsigned long long* handle, void* descriptor, int type) = nullptr;
-  int (*reserve)(unsigned long long* address, size_t bytes, size_t alignment, unsigned long long wish, unsigned long long flags) = nullptr;
-  int (*map)(unsigned long long address, size_t bytes, size_t offset, unsigned long long handle, unsigned long long flags) = nullptr;
+  int (*reserve)(unsigned long long* address, size_t bytes, size_t alignment, unsigned long long wish,
+                 unsigned long long flags) = nullptr;
+  int (*map)(unsigned long long address, size_t bytes, size_t offset, unsigned long long handle,
+             unsigned long long flags) = nullptr;
   int (*set_access)(unsigned long long address, size_t bytes, const AccessDescription* access, size_t count) = nullptr;
   int (*load)(void** module, const void* image) = nullptr;
   int (*get_function)(void** function, void* module, const char* name) = nullptr;
-  int (*launch)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
-                unsigned shared_bytes, void* stream, void** parameters, void** extra) = nullptr;
+  int (*launch)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                unsigned block_z, unsigned shared_bytes, void* stream, void** parameters, void** extra) = nullptr;
 
   // Looked up once, before a candidate is loaded; nullptr where there is no driver.
   static const Driver* find() {
@@ -42,9 +44,9 @@ struct Driver {
       *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(library, name));
       return *function != nullptr;
     };
-    return find("cuMemImportFromShareableHandle", &import) && find("cuMemAddressReserve", &reserve) && find("cuMemMap", &map) &&
-           find("cuMemSetAccess", &set_access) && find("cuModuleLoadData", &load) && find("cuModuleGetFunction", &get_function) &&
-           find("cuLaunchKernel", &launch);
+    return find("cuMemImportFromShareableHandle", &import) && find("cuMemAddressReserve", &reserve) &&
+           find("cuMemMap", &map) && find("cuMemSetAccess", &set_access) && find("cuModuleLoadData", &load) &&
+           find("cuModuleGetFunction", &get_function) && find("cuLaunchKernel", &launch);
   }
 };
 

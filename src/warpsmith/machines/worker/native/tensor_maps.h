@@ -9,8 +9,9 @@
 
 namespace worker {
 
-using EncodeTiled = int (*)(void* map, int type, uint32_t rank, void* address, const uint64_t* sizes, const uint64_t* strides,
-                            const uint32_t* box, const uint32_t* steps, int interleave, int swizzle, int promotion, int fill);
+using EncodeTiled = int (*)(void* map, int type, uint32_t rank, void* address, const uint64_t* sizes,
+                            const uint64_t* strides, const uint32_t* box, const uint32_t* steps, int interleave,
+                            int swizzle, int promotion, int fill);
 
 // The stand-in is asked first: a machine with a driver may run the virtual GPU. nullptr where there is neither.
 inline EncodeTiled look_up_encoder() {
@@ -25,8 +26,9 @@ inline EncodeTiled find_encoder() {
 }
 
 inline int encode(void* map, const WsTiledMap& wanted) {
-  return find_encoder()(map, wanted.data_type, wanted.rank, wanted.address, wanted.sizes, wanted.strides_bytes, wanted.box, wanted.steps,
-                        wanted.interleave, wanted.swizzle, wanted.l2_promotion, wanted.out_of_bounds_fill);
+  return find_encoder()(map, wanted.data_type, wanted.rank, wanted.address, wanted.sizes, wanted.strides_bytes,
+                        wanted.box, wanted.steps, wanted.interleave, wanted.swizzle, wanted.l2_promotion,
+                        wanted.out_of_bounds_fill);
 }
 
 }  // namespace worker

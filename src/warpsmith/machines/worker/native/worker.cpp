@@ -1,9 +1,9 @@
 // The worker: loads an artifact and calls it, on a GPU or on the virtual one. What it answers is a claim.
 // It knows no reference, no tolerance and no clock that counts.
-#include <chrono>
-#include <cstdlib>
 #include <dlfcn.h>
 #include <poll.h>
+#include <chrono>
+#include <cstdlib>
 #include <string>
 
 #include "frames.h"
@@ -14,7 +14,8 @@
 #include "worker_replay.h"
 #include "worker_values.h"
 
-// glibc's, from 2.35 on: bytes of the area through which the kernel moves a thread that was preempted to another address.
+// glibc's, from 2.35 on: bytes of the area through which the kernel moves a thread that was preempted to another
+// address.
 extern "C" __attribute__((weak)) const unsigned int __rseq_size;
 
 namespace {
@@ -77,7 +78,8 @@ Outcome failure(int32_t status, std::string text) {
 }
 
 Outcome cuda_failure(int error, const std::string& when) {
-  Outcome outcome = failure(kCudaError, std::string(cudaGetErrorName(error)) + " (" + cudaGetErrorString(error) + ") " + when + ".");
+  Outcome outcome =
+      failure(kCudaError, std::string(cudaGetErrorName(error)) + " (" + cudaGetErrorString(error) + ") " + when + ".");
   outcome.cuda_error = error;
   return outcome;
 }
@@ -92,12 +94,14 @@ Outcome load(const std::string& path, Artifact* artifact) {
   record::open(contents_of(path));
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) return failure(kNoLoad, dlerror());
-  bool whole = look_up(library, "warpsmith_abi", &artifact->abi) && look_up(library, "warpsmith_entries", &artifact->entries) &&
+  bool whole = look_up(library, "warpsmith_abi", &artifact->abi) &&
+               look_up(library, "warpsmith_entries", &artifact->entries) &&
                look_up(library, "warpsmith_call", &artifact->call);
   if (!whole) return failure(kNoLoad, "The artifact lacks warpsmith_abi, warpsmith_entries or warpsmith_call.");
   int version = artifact->abi();
   if (version != WARPSMITH_ABI)
-    return failure(kOtherAbi, "The artifact speaks ABI " + std::to_string(version) + "; the worker speaks " + std::to_string(WARPSMITH_ABI) + ".");
+    return failure(kOtherAbi, "The artifact speaks ABI " + std::to_string(version) + "; the worker speaks " +
+                                  std::to_string(WARPSMITH_ABI) + ".");
   return {};
 }
 
@@ -113,7 +117,8 @@ int place(Arguments* arguments, const Arenas& arenas, Memory* memory) {
     }
     held.tensor.data = memory->allocate(held.length);
     if (!held.tensor.data) return 2;  // cudaErrorMemoryAllocation
-    if (int error = held.length ? cudaMemcpy(held.tensor.data, held.bytes, held.length, kHostToDevice) : 0) return error;
+    if (int error = held.length ? cudaMemcpy(held.tensor.data, held.bytes, held.length, kHostToDevice) : 0)
+      return error;
   }
   return 0;
 }
@@ -134,7 +139,8 @@ int give_back(const DLTensor& tensor, const Device& device, bool with_bytes, Wri
   extent(tensor, &span);
   std::vector<uint8_t> bytes(with_bytes ? span : 0);
   int error = 0;
-  if (!bytes.empty()) error = cudaMemcpyAsync(bytes.data(), reinterpret_cast<void*>(start), span, kDeviceToHost, device.stream);
+  if (!bytes.empty())
+    error = cudaMemcpyAsync(bytes.data(), reinterpret_cast<void*>(start), span, kDeviceToHost, device.stream);
   if (!error && with_bytes) error = cudaStreamSynchronize(device.stream);
   if (!error) write_tensor(to, tensor, device.arenas.is_open() ? device.arenas.encode(start) : start, bytes);
   return error;
@@ -145,7 +151,8 @@ Outcome gather(const WsValue* results, int count, const Device& device, bool wit
   for (int i = 0; i < count; ++i) {
     if (std::string fault = fault_of(results[i], device.memory); !fault.empty())
       return failure(kBadResult, "Result " + std::to_string(i) + " " + fault + ".");
-    if (int error = give_back(*results[i].as.tensor, device, with_bytes, &outcome.values)) return cuda_failure(error, "when the results were read");
+    if (int error = give_back(*results[i].as.tensor, device, with_bytes, &outcome.values))
+      return cuda_failure(error, "when the results were read");
   }
   outcome.count = uint32_t(count);
   return outcome;
@@ -155,7 +162,8 @@ Outcome gather(const WsValue* results, int count, const Device& device, bool wit
 Outcome conclude(int count, int error, const WsValue* results, const Device& device, bool with_bytes) {
   Outcome outcome;
   if (count < 0) outcome = failure(count, device.memory.complaint());
-  else if (count > kMostResults) outcome = failure(WS_TOO_MANY_RESULTS, "More than " + std::to_string(kMostResults) + " results.");
+  else if (count > kMostResults)
+    outcome = failure(WS_TOO_MANY_RESULTS, "More than " + std::to_string(kMostResults) + " results.");
   else if (error) outcome = cuda_failure(error, "at the end of the call");
   else if (int left = cudaGetLastError()) outcome = cuda_failure(left, "left behind by a call that nobody looked at");
   else outcome = gather(results, count, device, with_bytes);
@@ -169,7 +177,8 @@ int enter(const Artifact& artifact, const Armed& armed, Device* device, WsValue*
     return 0;
   }
   const WsHost host = lend(&device->memory, device->stream);
-  return artifact.call(armed.name.c_str(), &host, armed.arguments.values.data(), int(armed.arguments.values.size()), results, kMostResults);
+  return artifact.call(armed.name.c_str(), &host, armed.arguments.values.data(), int(armed.arguments.values.size()),
+                       results, kMostResults);
 }
 
 double microseconds(std::chrono::steady_clock::time_point from) {
@@ -177,8 +186,10 @@ double microseconds(std::chrono::steady_clock::time_point from) {
 }
 
 Outcome invoke(const Artifact& artifact, Armed* armed, Device* device) {
-  if (int error = place(&armed->arguments, device->arenas, &device->memory)) return cuda_failure(error, "when the arguments were placed");
-  if (int error = device->replay.is_ready() ? device->replay.restore(device->stream) : 0) return cuda_failure(error, "when variables were set");
+  if (int error = place(&armed->arguments, device->arenas, &device->memory))
+    return cuda_failure(error, "when the arguments were placed");
+  if (int error = device->replay.is_ready() ? device->replay.restore(device->stream) : 0)
+    return cuda_failure(error, "when variables were set");
   WsValue results[kMostResults] = {};
   if (armed->flags & kRecordCall) record::begin(device->stream);
   auto begin = std::chrono::steady_clock::now();
@@ -196,7 +207,8 @@ Outcome read_call(const Artifact& artifact, const Device& device, Armed* armed) 
   armed->flags = from.take<uint32_t>();
   auto length = from.take<uint32_t>(), count = from.take<uint32_t>();
   const uint8_t* name = from.bytes(length);
-  if (!name || !read_values(&from, count, &armed->arguments) || !from.whole()) return failure(kBadRequest, "A call that cannot be read.");
+  if (!name || !read_values(&from, count, &armed->arguments) || !from.whole())
+    return failure(kBadRequest, "A call that cannot be read.");
   if (!artifact.call && !device.replay.is_ready()) return failure(kBadRequest, "No artifact is loaded.");
   armed->name.assign(name, name + length);
   return {};
@@ -212,7 +224,8 @@ Outcome call(const Artifact& artifact, const frames::Frame& frame, Device* devic
   }
 }
 
-// A tool that looks into this process needs calls that the filter refuses; the parent says so before a candidate is here.
+// A tool that looks into this process needs calls that the filter refuses; the parent says so before a candidate is
+// here.
 bool under_tool() { return getenv("WARPSMITH_UNDER_TOOL") != nullptr; }
 
 Outcome seal(warpsmith::seccomp::Phase phase) {
@@ -235,8 +248,9 @@ Outcome share(const frames::Frame& frame, Device* device) {
   return seal(warpsmith::seccomp::Phase::kLoading);
 }
 
-// The device last worked for the judge, and this process slept. What a timed call does is done twice without a call: the
-// device comes back to this process and the driver's code into the caches, whatever lay between this call and the last.
+// The device last worked for the judge, and this process slept. What a timed call does is done twice without a call:
+// the device comes back to this process and the driver's code into the caches, whatever lay between this call and the
+// last.
 int wake(Device* device) {
   for (int round = 0; round < 2; ++round) {
     if (int error = device->gate.close(device->stream)) return error;
@@ -253,12 +267,13 @@ void release_results(Device* device) {
   device->results.clear();
 }
 
-// Everything in place, and for a call that is timed or behind the gate the device idle, with this process's context on it: it
-// now costs what it costs, and the gate runs before what it shall hold back.
+// Everything in place, and for a call that is timed or behind the gate the device idle, with this process's context on
+// it: it now costs what it costs, and the gate runs before what it shall hold back.
 Outcome arm(const Artifact& artifact, Armed* armed, Device* device) {
   release_results(device);
   if (Outcome read = read_call(artifact, *device, armed); read.status != kDone) return read;
-  if (int error = place(&armed->arguments, device->arenas, &device->memory)) return cuda_failure(error, "when the arguments were placed");
+  if (int error = place(&armed->arguments, device->arenas, &device->memory))
+    return cuda_failure(error, "when the arguments were placed");
   int error = armed->flags & kAwake ? wake(device) : 0;
   return error ? cuda_failure(error, "before the call") : Outcome{};
 }
@@ -272,14 +287,16 @@ void take_snapshot(const WsValue* results, int count, const Device& device) {
     if (!fault_of(results[i], device.memory).empty() || !extent(*results[i].as.tensor, &span)) return;
     if (span > snapshot.bytes - at) return;
     const DLTensor& tensor = *results[i].as.tensor;
-    cudaMemcpyAsync(reinterpret_cast<void*>(snapshot.base + at), static_cast<char*>(tensor.data) + tensor.byte_offset, span, kDeviceToDevice, device.stream);
+    cudaMemcpyAsync(reinterpret_cast<void*>(snapshot.base + at), static_cast<char*>(tensor.data) + tensor.byte_offset,
+                    span, kDeviceToDevice, device.stream);
     at += (span + 255) / 256 * 256;
   }
 }
 
 void keep_results(const WsValue* results, int count, Device* device) {
   for (int i = 0; i < count && i < kMostResults; ++i)
-    if (results[i].kind == WS_TENSOR && results[i].as.tensor) device->results.push_back(uint64_t(results[i].as.tensor->data));
+    if (results[i].kind == WS_TENSOR && results[i].as.tensor)
+      device->results.push_back(uint64_t(results[i].as.tensor->data));
 }
 
 void put_clocks(const Device& device, float event_ms, double host_us, Outcome* outcome) {
@@ -293,7 +310,8 @@ void put_clocks(const Device& device, float event_ms, double host_us, Outcome* o
 Outcome make_timed(const Artifact& artifact, const Armed& armed, uint32_t flags, Device* device) {
   const bool queued = flags & kQueued;
   WsValue results[kMostResults] = {};
-  if (int error = queued ? device->gate.close(device->stream) : 0) return cuda_failure(error, "when the gate was closed");
+  if (int error = queued ? device->gate.close(device->stream) : 0)
+    return cuda_failure(error, "when the gate was closed");
   if (flags & kRecordGo) record::begin(device->stream);
   auto begin = std::chrono::steady_clock::now();
   cudaEventRecord(device->begin, device->stream);
@@ -327,7 +345,9 @@ Outcome go(const Artifact& artifact, const Armed& armed, uint32_t flags, Device*
   return outcome;
 }
 
-uint32_t flags_of(const frames::Frame& frame) { return Reader(frame.payload.data(), frame.payload.size()).take<uint32_t>(); }
+uint32_t flags_of(const frames::Frame& frame) {
+  return Reader(frame.payload.data(), frame.payload.size()).take<uint32_t>();
+}
 
 // The recorded call, with where the judge's memory lies: its operations name addresses.
 void tell_recorded(const Device& device) {
@@ -345,9 +365,11 @@ Outcome play(const frames::Frame& frame, Device* device) {
   const auto length = from.take<uint32_t>();
   const uint8_t* path = from.bytes(length);
   for (int i = 0; i < kArenas; ++i)
-    if (from.take<uint64_t>() != device->arenas.base(i)) return failure(kBadRequest, "The judge's memory lies elsewhere here.");
+    if (from.take<uint64_t>() != device->arenas.base(i))
+      return failure(kBadRequest, "The judge's memory lies elsewhere here.");
   if (!path) return failure(kBadRequest, "A recording that cannot be read.");
-  const std::string fault = device->replay.prepare(std::string(path, path + length), from, device->arenas, device->stream);
+  const std::string fault =
+      device->replay.prepare(std::string(path, path + length), from, device->arenas, device->stream);
   return fault.empty() ? Outcome{} : failure(kBadRequest, fault);
 }
 
@@ -357,8 +379,8 @@ Outcome restore(Device* device) {
   return error ? cuda_failure(error, "when variables were set") : Outcome{};
 }
 
-// A process that sleeps is woken late by tens of microseconds, which would stand on the clocks. Once armed it waits awake,
-// for a bounded time.
+// A process that sleeps is woken late by tens of microseconds, which would stand on the clocks. Once armed it waits
+// awake, for a bounded time.
 void stay_awake() {
   pollfd request{kRequests, POLLIN, 0};
   for (auto begin = std::chrono::steady_clock::now(); microseconds(begin) < kSpin_us;)
@@ -389,10 +411,12 @@ int main() {
   find_encoder();  // while no candidate is here
   frames::Frame frame;
   while (frames::read_frame(kRequests, &frame, kMostFrameBytes) == frames::Fault::kNone) {
-    Outcome outcome = ready ? cuda_failure(ready, "when the device was opened") : failure(kBadRequest, "A frame of kind " + std::to_string(frame.kind) + ".");
+    Outcome outcome = ready ? cuda_failure(ready, "when the device was opened")
+                            : failure(kBadRequest, "A frame of kind " + std::to_string(frame.kind) + ".");
     Kind kind = worker::kResult;
     if (frame.kind == kLeave) break;
-    if (frame.kind == kLoad || frame.kind == kShare || frame.kind == kPlay || frame.kind == kRestore) kind = worker::kLoaded;
+    if (frame.kind == kLoad || frame.kind == kShare || frame.kind == kPlay || frame.kind == kRestore)
+      kind = worker::kLoaded;
     if (frame.kind == kArm) kind = worker::kReady, armed = Armed{frame, {}, 0, {}};
     if (frame.kind == kGo) kind = worker::kTimed;
     if (frame.kind == kRecord) {

@@ -8,17 +8,22 @@ namespace worker {
 namespace {
 
 constexpr uint64_t kAlignment = 256, kGuard = 1024;
-constexpr uint64_t kReserved = 1ull << 30;  // at least: small stretches the driver cuts from its own, which no wish can name
+constexpr uint64_t kReserved =
+    1ull << 30;  // at least: small stretches the driver cuts from its own, which no wish can name
 
 uint64_t rounded(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-std::string failed(const char* what, int error) { return std::string(what) + " failed with driver error " + std::to_string(error); }
+std::string failed(const char* what, int error) {
+  return std::string(what) + " failed with driver error " + std::to_string(error);
+}
 
 std::string map_one(const Driver& driver, const Shared& shared, Arena* arena) {
   unsigned long long handle = 0, address = 0;
   const AccessDescription access = {{kLocationDevice, 0}, kReadWrite};
-  if (int error = driver.import(&handle, reinterpret_cast<void*>(intptr_t(shared.fd)), kHandleIsDescriptor)) return failed("cuMemImportFromShareableHandle", error);
-  if (int error = driver.reserve(&address, std::max(shared.bytes, kReserved), 0, shared.wish, 0)) return failed("cuMemAddressReserve", error);
+  if (int error = driver.import(&handle, reinterpret_cast<void*>(intptr_t(shared.fd)), kHandleIsDescriptor))
+    return failed("cuMemImportFromShareableHandle", error);
+  if (int error = driver.reserve(&address, std::max(shared.bytes, kReserved), 0, shared.wish, 0))
+    return failed("cuMemAddressReserve", error);
   if (int error = driver.map(address, shared.bytes, 0, handle, 0)) return failed("cuMemMap", error);
   if (int error = driver.set_access(address, shared.bytes, &access, 1)) return failed("cuMemSetAccess", error);
   *arena = {address, shared.bytes};

@@ -48,7 +48,8 @@ class Arenas {
   bool holds(uint64_t address, uint64_t bytes) const {
     if (!is_open()) return true;
     for (const Arena& one : arenas_)
-      if (address >= one.base && address - one.base <= one.bytes && bytes <= one.bytes - (address - one.base)) return true;
+      if (address >= one.base && address - one.base <= one.bytes && bytes <= one.bytes - (address - one.base))
+        return true;
     return false;
   }
   // The address that a frame's code stands for; 0 when it stands for none.

@@ -9,7 +9,7 @@ namespace worker {
 namespace {
 
 constexpr long kBound_us = 2000;
-constexpr unsigned kThreads = 512;  // divides the threads of a multiprocessor on every GPU so far
+constexpr unsigned kThreads = 512;                       // divides the threads of a multiprocessor on every GPU so far
 constexpr int kMultiprocessors = 16, kThreadsEach = 39;  // cudaDevAttr
 
 // One thread of each block looks; the others keep their places at the barrier. Only the first block reads host memory.
@@ -53,7 +53,8 @@ DONE:
 )";
 
 long now_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
@@ -70,10 +71,13 @@ std::string Gate::prepare() {
   void *host = nullptr, *module = nullptr;
   int processors = 0, threads = 0;
   if (!driver) return "libcuda.so.1 lacks what the gate needs";
-  if (cudaHostAlloc(&host, sizeof(unsigned), kHostMapped) || cudaHostGetDevicePointer(&shown_, host, 0)) return "no pinned memory for the gate";
+  if (cudaHostAlloc(&host, sizeof(unsigned), kHostMapped) || cudaHostGetDevicePointer(&shown_, host, 0))
+    return "no pinned memory for the gate";
   if (cudaMalloc(&told_, sizeof(unsigned)) || cudaMemset(told_, 0, sizeof(unsigned))) return "no memory for the gate";
-  if (driver->load(&module, kPtx) || driver->get_function(&function_, module, "warpsmith_gate")) return "the driver does not take the gate's kernel";
-  if (cudaDeviceGetAttribute(&processors, kMultiprocessors, 0) || cudaDeviceGetAttribute(&threads, kThreadsEach, 0)) return "the device does not say its size";
+  if (driver->load(&module, kPtx) || driver->get_function(&function_, module, "warpsmith_gate"))
+    return "the driver does not take the gate's kernel";
+  if (cudaDeviceGetAttribute(&processors, kMultiprocessors, 0) || cudaDeviceGetAttribute(&threads, kThreadsEach, 0))
+    return "the device does not say its size";
   blocks_ = unsigned(processors) * unsigned(threads) / kThreads;
   flag_ = static_cast<volatile unsigned*>(host);
   *flag_ = 0;

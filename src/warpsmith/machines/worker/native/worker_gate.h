@@ -20,7 +20,8 @@ class Gate {
  private:
   void watch();
   volatile unsigned* flag_ = nullptr;  // pinned host memory; the first block reads it and tells the others
-  void *function_ = nullptr, *shown_ = nullptr, *told_ = nullptr;  // the kernel; the flag as the device sees it; the device's own
+  void *function_ = nullptr, *shown_ = nullptr,
+       *told_ = nullptr;  // the kernel; the flag as the device sees it; the device's own
   unsigned blocks_ = 0;
   std::atomic<unsigned> wanted_{0};
   std::atomic<bool> closed_{false}, ending_{false};

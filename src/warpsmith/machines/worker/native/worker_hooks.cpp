@@ -8,12 +8,14 @@ namespace record = worker::record;
 
 extern "C" {
 
-void __cudaRegisterFunction(void** module, const char* host, char* device, const char* name, int limit, void* thread, void* block, void* blocks, void* grid, int* warp) {
+void __cudaRegisterFunction(void** module, const char* host, char* device, const char* name, int limit, void* thread,
+                            void* block, void* blocks, void* grid, int* warp) {
   record::state().kernels[host] = name;
   NEXT(__cudaRegisterFunction)(module, host, device, name, limit, thread, block, blocks, grid, warp);
 }
 
-void __cudaRegisterVar(void** module, char* host, char* device, const char* name, int external, size_t bytes, int constant, int global) {
+void __cudaRegisterVar(void** module, char* host, char* device, const char* name, int external, size_t bytes,
+                       int constant, int global) {
   record::state().symbols[host] = {name, bytes, constant != 0};
   NEXT(__cudaRegisterVar)(module, host, device, name, external, bytes, constant, global);
 }
@@ -41,7 +43,8 @@ int cudaLaunchKernel(const void* kernel, Extent grid, Extent block, void** argum
   return error;
 }
 
-int cudaLaunchCooperativeKernel(const void* kernel, Extent grid, Extent block, void** arguments, size_t shared, void* stream) {
+int cudaLaunchCooperativeKernel(const void* kernel, Extent grid, Extent block, void** arguments, size_t shared,
+                                void* stream) {
   worker::LaunchAttribute together{worker::kCooperativeAttribute, 0, {.cooperative = 1}};
   const int error = NEXT(cudaLaunchCooperativeKernel)(kernel, grid, block, arguments, shared, stream);
   if (!error) record::launched(kernel, {grid, block, shared, stream, &together, 1}, arguments);
@@ -56,7 +59,8 @@ int cudaLaunchKernelExC(const LaunchConfig* shape, const void* kernel, void** ar
 
 int cudaFuncSetAttribute(const void* kernel, int attribute, int value) {
   const int error = NEXT(cudaFuncSetAttribute)(kernel, attribute, value);
-  if (const std::string* name = error ? nullptr : record::name_of(kernel)) record::state().attributes[{*name, attribute}] = value;
+  if (const std::string* name = error ? nullptr : record::name_of(kernel))
+    record::state().attributes[{*name, attribute}] = value;
   return error;
 }
 
@@ -86,13 +90,15 @@ int cudaMemcpy(void* to, const void* from, size_t bytes, int kind) {
   return error;
 }
 
-int cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind, void* stream) {
+int cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows,
+                      int kind, void* stream) {
   const int error = NEXT(cudaMemcpy2DAsync)(to, to_pitch, from, from_pitch, row_bytes, rows, kind, stream);
   if (!error) record::copied_rows(to, to_pitch, from, from_pitch, row_bytes, rows, kind, stream);
   return error;
 }
 
-int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind) {
+int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows,
+                 int kind) {
   const int error = NEXT(cudaMemcpy2D)(to, to_pitch, from, from_pitch, row_bytes, rows, kind);
   if (!error) record::copied_rows(to, to_pitch, from, from_pitch, row_bytes, rows, kind, nullptr);
   if (!error && row_bytes && rows && (kind == kDeviceToHost || kind == kHostToDevice)) record::waited(nullptr);
@@ -137,19 +143,23 @@ int cudaStreamEndCapture(void* stream, void** graph) {
   return error;
 }
 
-int cudaGraphAddKernelNode(void** node, void* graph, void* const* before, size_t count, const worker::KernelNode* wanted) {
+int cudaGraphAddKernelNode(void** node, void* graph, void* const* before, size_t count,
+                           const worker::KernelNode* wanted) {
   const int error = NEXT(cudaGraphAddKernelNode)(node, graph, before, count, wanted);
-  if (!error) record::added(graph, *node, record::launch_of(wanted->function, record::shape_of(*wanted), wanted->arguments));
+  if (!error)
+    record::added(graph, *node, record::launch_of(wanted->function, record::shape_of(*wanted), wanted->arguments));
   return error;
 }
 
-int cudaGraphAddMemsetNode(void** node, void* graph, void* const* before, size_t count, const worker::FillNode* wanted) {
+int cudaGraphAddMemsetNode(void** node, void* graph, void* const* before, size_t count,
+                           const worker::FillNode* wanted) {
   const int error = NEXT(cudaGraphAddMemsetNode)(node, graph, before, count, wanted);
   if (!error) record::added(graph, *node, record::fill_of(*wanted));
   return error;
 }
 
-int cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* before, size_t count, void* to, const void* from, size_t bytes, int kind) {
+int cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* before, size_t count, void* to, const void* from,
+                             size_t bytes, int kind) {
   const int error = NEXT(cudaGraphAddMemcpyNode1D)(node, graph, before, count, to, from, bytes, kind);
   if (!error) record::added(graph, *node, record::copy_of(to, from, bytes, kind));
   return error;
@@ -175,7 +185,9 @@ int cudaGraphExecUpdate(void* runnable, void* graph, void* told) {
 
 int cudaGraphExecKernelNodeSetParams(void* runnable, void* node, const worker::KernelNode* wanted) {
   const int error = NEXT(cudaGraphExecKernelNodeSetParams)(runnable, node, wanted);
-  if (!error) record::changed_in(runnable, node, record::launch_of(wanted->function, record::shape_of(*wanted), wanted->arguments));
+  if (!error)
+    record::changed_in(runnable, node,
+                       record::launch_of(wanted->function, record::shape_of(*wanted), wanted->arguments));
   return error;
 }
 
@@ -211,11 +223,15 @@ int cudaGraphMemcpyNodeSetParams1D(void* node, void* to, const void* from, size_
 
 int cudaGraphLaunch(void* runnable, void* stream) {
   const int error = NEXT(cudaGraphLaunch)(runnable, stream);
-  if (!error && record::is_capturing(stream)) record::state().captured.push_back({nullptr, ""});  // a graph in a graph is not kept
+  if (!error && record::is_capturing(stream))
+    record::state().captured.push_back({nullptr, ""});  // a graph in a graph is not kept
   if (!error && record::is_ordered(stream)) {
     const auto found = record::state().runnable.find(runnable);
-    if (found == record::state().runnable.end() || found->second.empty()) record::refuse("a graph that nobody saw being made");
-    else for (const auto& one : found->second) record::keep_in_order(one.operation, stream, "something in a graph that is not kept");
+    if (found == record::state().runnable.end() || found->second.empty())
+      record::refuse("a graph that nobody saw being made");
+    else
+      for (const auto& one : found->second)
+        record::keep_in_order(one.operation, stream, "something in a graph that is not kept");
   }
   return error;
 }
@@ -240,7 +256,8 @@ int cudaMalloc(void** address, size_t bytes) {
 }
 
 int cudaMallocPitch(void** address, size_t* pitch, size_t row_bytes, size_t rows) {
-  const size_t wide = row_bytes > record::kMostServed ? 0 : (row_bytes + record::kPitch - 1) / record::kPitch * record::kPitch;
+  const size_t wide =
+      row_bytes > record::kMostServed ? 0 : (row_bytes + record::kPitch - 1) / record::kPitch * record::kPitch;
   void* const own = wide ? record::taken(worker::span_of(wide, wide, rows)) : nullptr;
   if (!own) return NEXT(cudaMallocPitch)(address, pitch, row_bytes, rows);
   *address = own, *pitch = wide;

@@ -1,15 +1,16 @@
 #include "worker_image.h"
 
+#include <elf.h>
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <elf.h>
 #include <vector>
 
 namespace worker {
 namespace {
 
-constexpr uint64_t kWrapperBytes = 24, kPointerAt = 8;  // what nvcc leaves for the runtime, and in it where the image is
+constexpr uint64_t kWrapperBytes = 24,
+                   kPointerAt = 8;  // what nvcc leaves for the runtime, and in it where the image is
 
 class Sections {
  public:
@@ -26,10 +27,16 @@ class Sections {
   }
   // The only one of a name; nullptr where there is none, or another.
   const Elf64_Shdr* only(const char* name) const {
-    auto named = [&](const Elf64_Shdr& one) { const uint64_t at = names_ + one.sh_name; return at < file_.size() && std::strcmp(file_.c_str() + at, name) == 0; };
-    return std::count_if(all_.begin(), all_.end(), named) == 1 ? &*std::find_if(all_.begin(), all_.end(), named) : nullptr;
+    auto named = [&](const Elf64_Shdr& one) {
+      const uint64_t at = names_ + one.sh_name;
+      return at < file_.size() && std::strcmp(file_.c_str() + at, name) == 0;
+    };
+    return std::count_if(all_.begin(), all_.end(), named) == 1 ? &*std::find_if(all_.begin(), all_.end(), named)
+                                                               : nullptr;
   }
-  std::string bytes(const Elf64_Shdr& one) const { return file_.substr(std::min<uint64_t>(one.sh_offset, file_.size()), one.sh_size); }
+  std::string bytes(const Elf64_Shdr& one) const {
+    return file_.substr(std::min<uint64_t>(one.sh_offset, file_.size()), one.sh_size);
+  }
 
  private:
   const std::string& file_;
@@ -44,7 +51,8 @@ T word_at(const std::string& bytes, uint64_t at) {
   return value;
 }
 
-// Where the runtime is told that the image lies: what the loader puts there, else what stands there. 0: nobody can tell.
+// Where the runtime is told that the image lies: what the loader puts there, else what stands there. 0: nobody can
+// tell.
 uint64_t pointed_to(const Sections& sections, const Elf64_Shdr& wrapper) {
   uint64_t found = word_at<uint64_t>(sections.bytes(wrapper), kPointerAt), count = 0;
   const Elf64_Shdr* const table = sections.only(".rela.dyn");
@@ -66,7 +74,8 @@ bool is_one_image(const std::string& section) {
     uint64_t bytes;
   };
   const auto head = word_at<Head>(section, 0);
-  return head.magic == 0xba55ed50 && head.head_bytes <= section.size() && head.bytes == section.size() - head.head_bytes;
+  return head.magic == 0xba55ed50 && head.head_bytes <= section.size() &&
+         head.bytes == section.size() - head.head_bytes;
 }
 
 }  // namespace
@@ -74,7 +83,8 @@ bool is_one_image(const std::string& section) {
 std::string image_of(const std::string& file) {
   const Sections sections(file);
   const Elf64_Shdr *const code = sections.only(".nv_fatbin"), *const wrapper = sections.only(".nvFatBinSegment");
-  if (!code || !wrapper || wrapper->sh_size != kWrapperBytes || pointed_to(sections, *wrapper) != code->sh_addr) return "";
+  if (!code || !wrapper || wrapper->sh_size != kWrapperBytes || pointed_to(sections, *wrapper) != code->sh_addr)
+    return "";
   const std::string image = sections.bytes(*code);
   return is_one_image(image) ? image : "";
 }

@@ -1,6 +1,6 @@
-// What is known to be over when: the order that streams, events and waits of the host give to the work of one call. Work
-// that the call's own stream does not come to know of is still to run when the results are read, and work that does not
-// know how far that stream had come may read arguments before they are made.
+// What is known to be over when: the order that streams, events and waits of the host give to the work of one call.
+// Work that the call's own stream does not come to know of is still to run when the results are read, and work that
+// does not know how far that stream had come may read arguments before they are made.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ class Order {
 
   void begin(void* stream);  // nothing is to run yet; `stream` is the call's own
   void asked(void* stream);
-  bool is_forked(void* stream);  // whether what it is asked for now comes after what the call's own stream had to do before
+  bool is_forked(
+      void* stream);  // whether what it is asked for now comes after what the call's own stream had to do before
   void recorded(void* event, void* stream);
   void waits(void* stream, void* event);
   void over(void* stream);  // the host knows that all of it is

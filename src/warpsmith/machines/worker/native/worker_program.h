@@ -1,5 +1,6 @@
 // A recording: u32 kernels, their names; u32 variables of the device code, name, u64 bytes and the bytes that each held
-// before the call; then the operations of a call and what was set before it, little-endian and packed, each after its kind:
+// before the call; then the operations of a call and what was set before it, little-endian and packed, each after its
+// kind:
 //   kernel     name, u32 grid x y z, block x y z, dynamic shared bytes, attributes, then u32 id and 64 bytes of each;
 //              u32 parameters, u32 bytes of each, then the bytes of all
 //   fill       u64 address, u32 value, u64 bytes
@@ -20,7 +21,19 @@
 
 namespace worker {
 
-enum Operation : uint32_t { kNothing = 0, kKernel = 1, kFill = 2, kCopy = 3, kBytes = 4, kSymbol = 5, kAttribute = 6, kBegin = 7, kLookup = 8, kRows = 9, kFillRows = 10 };
+enum Operation : uint32_t {
+  kNothing = 0,
+  kKernel = 1,
+  kFill = 2,
+  kCopy = 3,
+  kBytes = 4,
+  kSymbol = 5,
+  kAttribute = 6,
+  kBegin = 7,
+  kLookup = 8,
+  kRows = 9,
+  kFillRows = 10
+};
 
 struct Extent {
   unsigned x, y, z;
@@ -54,8 +67,9 @@ struct FillNode {
   unsigned value, element_bytes;
   size_t width, height;
 };
-// Of the attributes those that say how the grid runs: cooperative, cluster and its scheduling and preferred size, carveout.
-// Those that tie a launch to others or to a stream's cache have no place where everything is asked for in one order.
+// Of the attributes those that say how the grid runs: cooperative, cluster and its scheduling and preferred size,
+// carveout. Those that tie a launch to others or to a stream's cache have no place where everything is asked for in one
+// order.
 constexpr int kCooperativeAttribute = 2, kKeptAttributes[] = {2, 4, 5, 11, 14};
 constexpr size_t kAttributeBytes = 64;
 
@@ -66,7 +80,8 @@ inline bool is_setting(Operation kind) { return kind == kAttribute || kind == kB
 inline uint64_t span_of(uint64_t pitch, uint64_t row_bytes, uint64_t rows) {
   uint64_t before = 0, all = 0;
   if (rows == 0) return 0;
-  if (__builtin_mul_overflow(pitch, rows - 1, &before) || __builtin_add_overflow(before, row_bytes, &all)) return ~uint64_t(0);
+  if (__builtin_mul_overflow(pitch, rows - 1, &before) || __builtin_add_overflow(before, row_bytes, &all))
+    return ~uint64_t(0);
   return all;
 }
 

@@ -19,7 +19,8 @@ int cudaGraphGetNodes(void* graph, void** nodes, size_t* count);
 int cudaGraphGetEdges(void* graph, void** from, void** to, void* kinds, size_t* count);  // as CUDA 13 has it
 int cudaPointerGetAttributes(void* facts, const void* address);
 int cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset, int kind);
-void __cudaRegisterVar(void** module, char* host, char* device, const char* name, int external, size_t bytes, int constant, int global);
+void __cudaRegisterVar(void** module, char* host, char* device, const char* name, int external, size_t bytes,
+                       int constant, int global);
 }
 
 namespace worker::record {
@@ -49,7 +50,8 @@ uint32_t bytes_of(const std::string& text) {
     width = uint32_t(std::strtoul(text.c_str() + at + 2, nullptr, 10)) / 8;
     break;
   }
-  if (size_t open = text.find('['); open != std::string::npos) count = uint32_t(std::strtoul(text.c_str() + open + 1, nullptr, 10));
+  if (size_t open = text.find('['); open != std::string::npos)
+    count = uint32_t(std::strtoul(text.c_str() + open + 1, nullptr, 10));
   return width * count;
 }
 
@@ -87,11 +89,14 @@ std::string launch_of(const void* kernel, const LaunchConfig& shape, void** argu
   return to.out();
 }
 
-bool is_shared(const void* address, size_t bytes) { return !state().arenas || state().arenas->holds(uint64_t(address), bytes); }
+bool is_shared(const void* address, size_t bytes) {
+  return !state().arenas || state().arenas->holds(uint64_t(address), bytes);
+}
 
 std::string fill_of(const void* to, int value, size_t bytes) {
   Writer out;
-  if (is_shared(to, bytes)) out.put(uint32_t(kFill)), out.put(uint64_t(to)), out.put(uint32_t(value)), out.put(uint64_t(bytes));
+  if (is_shared(to, bytes))
+    out.put(uint32_t(kFill)), out.put(uint64_t(to)), out.put(uint32_t(value)), out.put(uint64_t(bytes));
   return out.out();
 }
 
@@ -110,9 +115,11 @@ std::string copy_of(const void* to, const void* from, size_t bytes, int kind) {
   return out.out();
 }
 
-std::string rows_of(const void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind) {
+std::string rows_of(const void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows,
+                    int kind) {
   Writer out;
-  if (kind == kDeviceToDevice && is_shared(to, span_of(to_pitch, row_bytes, rows)) && is_shared(from, span_of(from_pitch, row_bytes, rows))) {
+  if (kind == kDeviceToDevice && is_shared(to, span_of(to_pitch, row_bytes, rows)) &&
+      is_shared(from, span_of(from_pitch, row_bytes, rows))) {
     out.put(uint32_t(kRows)), out.put(uint64_t(to)), out.put(uint64_t(to_pitch)), out.put(uint64_t(from));
     out.put(uint64_t(from_pitch)), out.put(uint64_t(row_bytes)), out.put(uint64_t(rows));
   }
@@ -195,11 +202,16 @@ bool is_pageable(const void* address) {
 }
 
 void copied(const void* to, const void* from, size_t bytes, int kind, void* stream) {
-  if (is_heard() && kind != kDeviceToHost && kind != kHostToHost) asked(copy_of(to, from, bytes, kind), stream, "a copy that is long, of memory that is not the evaluator's, or whose direction is not said");
+  if (is_heard() && kind != kDeviceToHost && kind != kHostToHost)
+    asked(copy_of(to, from, bytes, kind), stream,
+          "a copy that is long, of memory that is not the evaluator's, or whose direction is not said");
 }
 
-void copied_rows(const void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind, void* stream) {
-  if (is_heard() && kind != kDeviceToHost && kind != kHostToHost) asked(rows_of(to, to_pitch, from, from_pitch, row_bytes, rows, kind), stream, "rows that are copied from the host, or from memory that is not the evaluator's");
+void copied_rows(const void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows,
+                 int kind, void* stream) {
+  if (is_heard() && kind != kDeviceToHost && kind != kHostToHost)
+    asked(rows_of(to, to_pitch, from, from_pitch, row_bytes, rows, kind), stream,
+          "rows that are copied from the host, or from memory that is not the evaluator's");
 }
 
 void filled_rows(const void* to, size_t pitch, int value, size_t row_bytes, size_t rows, void* stream) {
@@ -207,7 +219,8 @@ void filled_rows(const void* to, size_t pitch, int value, size_t row_bytes, size
 }
 
 void written(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, void* stream) {
-  if (is_heard()) asked(symbol_of(symbol, from, bytes, offset, kind), stream, "a symbol that is written in a way that is not kept");
+  if (is_heard())
+    asked(symbol_of(symbol, from, bytes, offset, kind), stream, "a symbol that is written in a way that is not kept");
 }
 
 void complete(void** module) {
@@ -243,7 +256,9 @@ std::string values() {
   return head.out() + all.out();
 }
 
-void added(const void* graph, const void* node, const std::string& operation) { state().graphs[graph].push_back({node, operation}); }
+void added(const void* graph, const void* node, const std::string& operation) {
+  state().graphs[graph].push_back({node, operation});
+}
 
 // The edges of a graph by the places of their nodes in a list; nullopt where one is of a node that is not in it.
 using Edges = std::multimap<size_t, size_t>;
@@ -285,7 +300,8 @@ std::vector<Node> nodes_of(void* graph) {
   size_t count = 0;
   if (NEXT(cudaGraphGetNodes)(graph, nullptr, &count) || count != found.size()) return {{nullptr, ""}};
   const auto is_captured = [](const Node& one) { return one.node == nullptr; };
-  if (std::all_of(found.begin(), found.end(), is_captured)) return found;  // in the order of the host, which its streams allow
+  if (std::all_of(found.begin(), found.end(), is_captured))
+    return found;  // in the order of the host, which its streams allow
   const std::optional<Edges> edges = edges_of(graph, found);
   std::vector<Node> ordered = edges ? sorted(found, *edges) : std::vector<Node>();
   return ordered.size() == found.size() ? ordered : std::vector<Node>{{nullptr, ""}};
@@ -325,7 +341,8 @@ bool is_returned(void* address) {
 
 std::string attributes() {
   Writer out;
-  for (const auto& [of, value] : state().attributes) out.put(uint32_t(kAttribute)), put_name(&out, of.first), out.put(of.second), out.put(value);
+  for (const auto& [of, value] : state().attributes)
+    out.put(uint32_t(kAttribute)), put_name(&out, of.first), out.put(of.second), out.put(value);
   return out.out();
 }
 
@@ -342,7 +359,8 @@ std::string registered() {
 void open(const std::string& artifact) {
   state().variables = variables_of(image_of(artifact));
   constexpr const char* kEntry = ".entry";
-  for (size_t at = artifact.find(kEntry); at != std::string::npos; at = artifact.find(kEntry, at + 1)) read_entry(artifact, at + std::strlen(kEntry));
+  for (size_t at = artifact.find(kEntry); at != std::string::npos; at = artifact.find(kEntry, at + 1))
+    read_entry(artifact, at + std::strlen(kEntry));
 }
 
 const std::vector<uint32_t>* parameters(const std::string& kernel) {

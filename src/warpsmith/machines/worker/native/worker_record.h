@@ -2,10 +2,10 @@
 // holds none of its host code can ask for the same. A recording is a claim like all else, and need not be believed: one
 // that leaves something out gives wrong results where it is repeated, and those are looked at.
 //
-// The runtime's functions that ask for work are defined in the worker itself and pass the request on: a candidate that is
-// loaded finds these first. Streams and events are left out: the order in which the host asks is one that they
-// allow. But everything must wait for the call's own stream first and be joined with it at the end, since nobody would see
-// that it does not once all is repeated in one order.
+// The runtime's functions that ask for work are defined in the worker itself and pass the request on: a candidate that
+// is loaded finds these first. Streams and events are left out: the order in which the host asks is one that they
+// allow. But everything must wait for the call's own stream first and be joined with it at the end, since nobody would
+// see that it does not once all is repeated in one order.
 #pragma once
 
 #include <cstdint>

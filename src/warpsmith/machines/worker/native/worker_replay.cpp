@@ -1,8 +1,8 @@
 #include "worker_replay.h"
 
+#include <dlfcn.h>
 #include <algorithm>
 #include <cstring>
-#include <dlfcn.h>
 
 #include "cuda_calls.h"
 #include "worker_image.h"
@@ -12,8 +12,10 @@
 extern "C" {
 void** __cudaRegisterFatBinary(void* wrapper);
 void __cudaRegisterFatBinaryEnd(void** module);
-void __cudaRegisterFunction(void** module, const char* host, char* device, const char* name, int limit, void* thread, void* block, void* blocks, void* grid, int* warp);
-void __cudaRegisterVar(void** module, char* host, char* device, const char* name, int external, size_t bytes, int constant, int global);
+void __cudaRegisterFunction(void** module, const char* host, char* device, const char* name, int limit, void* thread,
+                            void* block, void* blocks, void* grid, int* warp);
+void __cudaRegisterVar(void** module, char* host, char* device, const char* name, int external, size_t bytes,
+                       int constant, int global);
 int cudaLaunchKernelExC(const worker::LaunchConfig* shape, const void* kernel, void** arguments);
 int cudaFuncSetAttribute(const void* kernel, int attribute, int value);
 int cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, void* stream);
@@ -39,10 +41,12 @@ std::string take_name(Reader* from) {
 // The runtime copies as many bytes as a kernel's parameters have, and a text in the artifact may say that it has fewer.
 bool are_all(const void* kernel, const std::vector<uint32_t>& sizes) {
   using Ask = int(const void*, size_t, size_t*, size_t*);
-  static Ask* const ask = reinterpret_cast<Ask*>(dlsym(RTLD_DEFAULT, "cudaFuncGetParamInfo"));  // older runtimes lack it
+  static Ask* const ask =
+      reinterpret_cast<Ask*>(dlsym(RTLD_DEFAULT, "cudaFuncGetParamInfo"));  // older runtimes lack it
   size_t at = 0, bytes = 0, count = 0;
   bool same = true;
-  for (; ask && ask(kernel, count, &at, &bytes) == 0; ++count) same = same && count < sizes.size() && bytes == sizes[count];
+  for (; ask && ask(kernel, count, &at, &bytes) == 0; ++count)
+    same = same && count < sizes.size() && bytes == sizes[count];
   cudaGetLastError();  // the end of the list is an error
   return same;
 }
@@ -134,10 +138,12 @@ bool Replay::read(Reader* from, const Arenas& arenas, Step* step) const {
   bool has_data = false, good = true;
   step->kind = Operation(from->take<uint32_t>());
   switch (step->kind) {
-    case kNothing: case kBegin: break;
+    case kNothing:
+    case kBegin: break;
     case kKernel: good = read_kernel(from, step), has_data = true; break;
     case kFill:
-      step->to = from->take<uint64_t>(), step->value = int(from->take<uint32_t>()), step->bytes = from->take<uint64_t>();
+      step->to = from->take<uint64_t>(), step->value = int(from->take<uint32_t>()),
+      step->bytes = from->take<uint64_t>();
       good = held(step->to);
       break;
     case kCopy:
@@ -146,11 +152,14 @@ bool Replay::read(Reader* from, const Arenas& arenas, Step* step) const {
       break;
     case kRows:
       step->to = from->take<uint64_t>(), step->to_pitch = from->take<uint64_t>(), step->from = from->take<uint64_t>();
-      step->from_pitch = from->take<uint64_t>(), step->bytes = from->take<uint64_t>(), step->rows = from->take<uint64_t>();
-      good = arenas.holds(step->to, span_of(step->to_pitch, step->bytes, step->rows)) && arenas.holds(step->from, span_of(step->from_pitch, step->bytes, step->rows));
+      step->from_pitch = from->take<uint64_t>(), step->bytes = from->take<uint64_t>(),
+      step->rows = from->take<uint64_t>();
+      good = arenas.holds(step->to, span_of(step->to_pitch, step->bytes, step->rows)) &&
+             arenas.holds(step->from, span_of(step->from_pitch, step->bytes, step->rows));
       break;
     case kFillRows:
-      step->to = from->take<uint64_t>(), step->to_pitch = from->take<uint64_t>(), step->value = int(from->take<uint32_t>());
+      step->to = from->take<uint64_t>(), step->to_pitch = from->take<uint64_t>(),
+      step->value = int(from->take<uint32_t>());
       step->bytes = from->take<uint64_t>(), step->rows = from->take<uint64_t>();
       good = arenas.holds(step->to, span_of(step->to_pitch, step->bytes, step->rows));
       break;
@@ -185,7 +194,8 @@ std::string Replay::prepare(const std::string& artifact, Reader from, const Aren
   while (!from.whole()) {
     Step& step = steps_.emplace_back();
     if (!read(&from, arenas, &step)) return "A recording that cannot be read.";
-    if (step.kind == kBegin && !std::all_of(steps_.begin(), steps_.end(), [](const Step& one) { return is_setting(one.kind); }))
+    if (step.kind == kBegin &&
+        !std::all_of(steps_.begin(), steps_.end(), [](const Step& one) { return is_setting(one.kind); }))
       return "A recording that asks for work before its call.";
     for (uint64_t at = 0; uint32_t size : step.sizes) step.arguments.push_back(step.data.data() + at), at += size;
     step.shape.attributes = step.attributes.data();
@@ -209,14 +219,21 @@ int Replay::ask(const Step& step, void* stream) {
       return cudaLaunchKernelExC(&shape, step.handle, const_cast<void**>(step.arguments.data()));
     }
     case kFill: return cudaMemsetAsync(to, step.value, step.bytes, stream);
-    case kCopy: return cudaMemcpyAsync(to, reinterpret_cast<const void*>(step.from), step.bytes, kDeviceToDevice, stream);
-    case kRows: return cudaMemcpy2DAsync(to, step.to_pitch, reinterpret_cast<const void*>(step.from), step.from_pitch, step.bytes, step.rows, kDeviceToDevice, stream);
+    case kCopy:
+      return cudaMemcpyAsync(to, reinterpret_cast<const void*>(step.from), step.bytes, kDeviceToDevice, stream);
+    case kRows:
+      return cudaMemcpy2DAsync(to, step.to_pitch, reinterpret_cast<const void*>(step.from), step.from_pitch, step.bytes,
+                               step.rows, kDeviceToDevice, stream);
     case kFillRows: return cudaMemset2DAsync(to, step.to_pitch, step.value, step.bytes, step.rows, stream);
     case kBytes: return cudaMemcpyAsync(to, step.data.data(), step.bytes, kHostToDevice, stream);
-    case kSymbol: return cudaMemcpyToSymbolAsync(step.handle, step.data.data(), step.bytes, step.offset, kHostToDevice, stream);
-    case kLookup: return cudaMemcpyToSymbolAsync(step.handle, reinterpret_cast<const void*>(step.from), step.bytes, step.offset, kDeviceToDevice, stream);
+    case kSymbol:
+      return cudaMemcpyToSymbolAsync(step.handle, step.data.data(), step.bytes, step.offset, kHostToDevice, stream);
+    case kLookup:
+      return cudaMemcpyToSymbolAsync(step.handle, reinterpret_cast<const void*>(step.from), step.bytes, step.offset,
+                                     kDeviceToDevice, stream);
     case kAttribute: return cudaFuncSetAttribute(step.handle, step.attribute, step.value);
-    case kNothing: case kBegin: return 0;
+    case kNothing:
+    case kBegin: return 0;
   }
   return 0;
 }

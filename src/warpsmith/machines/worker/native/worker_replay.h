@@ -1,5 +1,5 @@
-// A recorded call asked of the device again, in a process that never saw its candidate's host code: the kernels are taken
-// out of the artifact's file, which is read and not loaded.
+// A recorded call asked of the device again, in a process that never saw its candidate's host code: the kernels are
+// taken out of the artifact's file, which is read and not loaded.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class Replay {
 
   std::string image_;  // the fat binary
   std::map<std::string, const void*> handles_;
-  std::map<std::string, uint64_t> variables_;            // bytes of each, by its name
+  std::map<std::string, uint64_t> variables_;                // bytes of each, by its name
   std::vector<std::pair<const void*, std::string>> values_;  // of variables, before the call
   std::deque<Token> tokens_;
   std::deque<Step> steps_;

@@ -1,8 +1,8 @@
 // What the recording and the runtime's functions in front of it (worker_hooks.cpp) share.
 #pragma once
 
-#include <cstdint>
 #include <dlfcn.h>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
@@ -14,7 +14,11 @@
 #include "worker_variables.h"
 
 // The runtime's own function of a name; looked up once, since a lookup would stand on the clock.
-#define NEXT(name) (*[] { static auto* const found = reinterpret_cast<decltype(&name)>(dlsym(RTLD_NEXT, #name)); return found; }())
+#define NEXT(name)                                                                         \
+  (*[] {                                                                                   \
+    static auto* const found = reinterpret_cast<decltype(&name)>(dlsym(RTLD_NEXT, #name)); \
+    return found;                                                                          \
+  }())
 
 namespace worker::record {
 
@@ -29,19 +33,19 @@ struct Node {
 struct State {
   std::map<const void*, std::string> kernels;  // by the host's pointer, and by the runtime's handle
   std::map<const void*, Variable> symbols;
-  std::vector<Variable> variables;  // of the artifact's machine code
+  std::vector<Variable> variables;                          // of the artifact's machine code
   std::map<std::string, std::vector<uint32_t>> parameters;  // bytes of each, by the kernel's name
   std::map<const void*, std::vector<Node>> graphs, runnable;
-  std::vector<Node> captured;     // of the graph that is being captured
+  std::vector<Node> captured;  // of the graph that is being captured
   int capturing = 0;
   std::map<std::pair<std::string, int>, int> attributes;  // of kernels: they outlive a call
-  std::string values;             // of all symbols, before this call
-  std::string call;               // what is asked in this one
+  std::string values;                                     // of all symbols, before this call
+  std::string call;                                       // what is asked in this one
   std::string whole, fault;
-  Order order;                    // of the work on all streams
+  Order order;  // of the work on all streams
   Memory* memory = nullptr;
   const Arenas* arenas = nullptr;
-  uint64_t served = 0;            // bytes of the judge's memory that the runtime was asked for
+  uint64_t served = 0;  // bytes of the judge's memory that the runtime was asked for
   bool on = false;
 };
 
@@ -64,7 +68,8 @@ void launched(const void* kernel, const LaunchConfig& shape, void** arguments);
 void filled(const void* to, int value, size_t bytes, void* stream);
 void filled_rows(const void* to, size_t pitch, int value, size_t row_bytes, size_t rows, void* stream);
 void copied(const void* to, const void* from, size_t bytes, int kind, void* stream);
-void copied_rows(const void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows, int kind, void* stream);
+void copied_rows(const void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes, size_t rows,
+                 int kind, void* stream);
 void written(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, void* stream);
 void keep_in_order(const std::string& operation, void* stream, const char* what);
 void made(void* stream, unsigned flags);

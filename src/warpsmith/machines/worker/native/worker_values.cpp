@@ -72,10 +72,14 @@ bool extent(const DLTensor& tensor, uint64_t* bytes) {
     if (tensor.shape[i] < 0 || tensor.strides[i] < 0) return false;
     empty = empty || tensor.shape[i] == 0;
     uint64_t reach = 0;
-    if (tensor.shape[i] && __builtin_mul_overflow(uint64_t(tensor.shape[i] - 1), uint64_t(tensor.strides[i]), &reach)) return false;
+    if (tensor.shape[i] && __builtin_mul_overflow(uint64_t(tensor.shape[i] - 1), uint64_t(tensor.strides[i]), &reach))
+      return false;
     if (__builtin_add_overflow(last, reach, &last)) return false;
   }
-  if (empty) { *bytes = 0; return true; }
+  if (empty) {
+    *bytes = 0;
+    return true;
+  }
   return !__builtin_mul_overflow(last + 1, size, bytes);
 }
 

@@ -44,7 +44,9 @@ class Reader {
 class Writer {
  public:
   template <class T>
-  void put(T value) { bytes(&value, sizeof value); }
+  void put(T value) {
+    bytes(&value, sizeof value);
+  }
   void bytes(const void* from, size_t count) { out_.append(static_cast<const char*>(from), count); }
   const std::string& out() const { return out_; }
 

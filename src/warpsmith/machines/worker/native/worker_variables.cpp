@@ -1,7 +1,7 @@
 #include "worker_variables.h"
 
-#include <cstring>
 #include <elf.h>
+#include <cstring>
 #include <set>
 
 namespace worker {
@@ -34,11 +34,13 @@ struct Elf {
   Elf64_Ehdr head{};
 
   bool section(uint64_t number, Elf64_Shdr* to) const {
-    return number < head.e_shnum && head.e_shoff < bytes.size() && read_at(bytes, head.e_shoff + number * sizeof(Elf64_Shdr), to);
+    return number < head.e_shnum && head.e_shoff < bytes.size() &&
+           read_at(bytes, head.e_shoff + number * sizeof(Elf64_Shdr), to);
   }
   std::string section_name(uint64_t number) const {
     Elf64_Shdr one, names;
-    return section(number, &one) && section(head.e_shstrndx, &names) ? name_at(bytes, names.sh_offset + one.sh_name) : "";
+    return section(number, &one) && section(head.e_shstrndx, &names) ? name_at(bytes, names.sh_offset + one.sh_name)
+                                                                     : "";
   }
 };
 
@@ -49,11 +51,13 @@ void add_variables(const std::string& cubin, std::set<std::string>* seen, std::v
   for (uint64_t i = 0; elf.section(i, &table); ++i) {
     if (table.sh_type != SHT_SYMTAB || !elf.section(table.sh_link, &names)) continue;
     Elf64_Sym one;
-    for (uint64_t at = 0; at + sizeof one <= table.sh_size && read_at(cubin, table.sh_offset + at, &one); at += sizeof one) {
+    for (uint64_t at = 0; at + sizeof one <= table.sh_size && read_at(cubin, table.sh_offset + at, &one);
+         at += sizeof one) {
       if (ELF64_ST_TYPE(one.st_info) != STT_OBJECT || one.st_shndx == SHN_UNDEF || one.st_size == 0) continue;
       const std::string where = elf.section_name(one.st_shndx), name = name_at(cubin, names.sh_offset + one.st_name);
       const bool constant = where.starts_with(".nv.constant");
-      if ((constant || where.starts_with(".nv.global")) && seen->insert(name).second) to->push_back({name, one.st_size, constant});
+      if ((constant || where.starts_with(".nv.global")) && seen->insert(name).second)
+        to->push_back({name, one.st_size, constant});
     }
   }
 }
