@@ -5,9 +5,9 @@
 namespace executor {
 namespace {
 
-constexpr size_t kReservedShared = 1024;   // a block, on compute capability 8 and up
+constexpr size_t kReservedShared = 1024;  // a block, on compute capability 8 and up
 constexpr uint32_t kWarp = 32;
-constexpr size_t kRegisterUnit = 256;      // registers are given to a warp in units of 8 a thread
+constexpr size_t kRegisterUnit = 256;  // registers are given to a warp in units of 8 a thread
 constexpr size_t kSharedUnit = 128;
 constexpr uint64_t kPortableCluster = 8, kMostCluster = 16;
 constexpr uint32_t kMaxGridX = 2147483647, kMaxGridYZ = 65535, kMaxBlockZ = 64;
@@ -65,8 +65,9 @@ Refusal check_cluster(const vgpu::Launch& launch, bool large) {
   const vgpu::Dim3 &grid = launch.grid, &cluster = launch.cluster;
   uint64_t blocks = uint64_t(cluster.x) * cluster.y * cluster.z, most = large ? kMostCluster : kPortableCluster;
   if (blocks > most)
-    return {cuda::kInvalidClusterSize, over("The number of blocks in a cluster", blocks, most) +
-                                           (large ? "" : " cudaFuncAttributeNonPortableClusterSizeAllowed raises it to 16.")};
+    return {cuda::kInvalidClusterSize,
+            over("The number of blocks in a cluster", blocks, most) +
+                (large ? "" : " cudaFuncAttributeNonPortableClusterSizeAllowed raises it to 16.")};
   if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
     return {cuda::kInvalidConfiguration, "A side of the grid is not a multiple of the cluster's."};
   return {};
@@ -76,11 +77,11 @@ Refusal check_launch(const vgpu::Gpu& gpu, const Needs& needs, const vgpu::Launc
   if (Refusal shape = check_shape(gpu, launch); shape.error) return shape;
   uint32_t threads = launch.block.x * launch.block.y * launch.block.z;
   if (needs.max_threads && threads > uint32_t(needs.max_threads))
-    return {cuda::kInvalidValue,
-            over("The number of threads in a block", threads, uint64_t(needs.max_threads)) + " __launch_bounds__ set it."};
+    return {cuda::kInvalidValue, over("The number of threads in a block", threads, uint64_t(needs.max_threads)) +
+                                     " __launch_bounds__ set it."};
   if (registers_per_block(needs, threads) > size_t(gpu.registers_per_sm))
-    return {cuda::kLaunchOutOfResources,
-            over("The number of registers of a block", registers_per_block(needs, threads), uint64_t(gpu.registers_per_sm))};
+    return {cuda::kLaunchOutOfResources, over("The number of registers of a block", registers_per_block(needs, threads),
+                                              uint64_t(gpu.registers_per_sm))};
   size_t without = gpu.shared_per_block - std::min(gpu.shared_per_block, needs.static_shared);
   size_t allowed = std::max(needs.max_dynamic_shared, without);
   if (launch.dynamic_shared > allowed)

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "../engine/engine.h"
-#include "fatbin.h"
 #include "bounds.h"
+#include "fatbin.h"
 
 namespace executor {
 

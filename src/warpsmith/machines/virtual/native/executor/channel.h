@@ -1,12 +1,12 @@
 // Whole frames over a socket, or nothing: a peer that is gone or sends half a frame ends the conversation.
 #pragma once
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdint>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
 #include <vector>
 
 namespace channel {

@@ -1,8 +1,8 @@
 #include "cubin.h"
 
+#include <elf.h>
 #include <algorithm>
 #include <cstring>
-#include <elf.h>
 #include <string_view>
 #include <vector>
 
@@ -100,7 +100,8 @@ void read_info(const View& info, const Symbols& symbols, std::map<std::string, R
     uint32_t symbol = 0, value = 0;
     bool known = attribute == kRegisterCount || attribute == kFrameSize;
     if (known && size >= 8 && info.read(at + 4, &symbol) && info.read(at + 8, &value))
-      if (std::string_view name = symbols.at(symbol); !name.empty()) take(attribute, value, &(*found)[std::string(name)]);
+      if (std::string_view name = symbols.at(symbol); !name.empty())
+        take(attribute, value, &(*found)[std::string(name)]);
     at += size;
   }
 }

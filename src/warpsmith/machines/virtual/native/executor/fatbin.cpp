@@ -107,9 +107,15 @@ Image read_fatbin(const uint8_t* from, size_t bytes, int major, int minor) {
     while (place + sizeof(Entry) <= end) {
       Entry entry;
       std::memcpy(&entry, from + place, sizeof entry);
-      if (entry.header_bytes < sizeof entry || entry.header_bytes > end - place) { whole = false; break; }
+      if (entry.header_bytes < sizeof entry || entry.header_bytes > end - place) {
+        whole = false;
+        break;
+      }
       size_t body = place + entry.header_bytes;
-      if (entry.bytes > end - body) { whole = false; break; }
+      if (entry.bytes > end - body) {
+        whole = false;
+        break;
+      }
       take(entry, from + body, entry.bytes, arch, &image, &compressed);
       place = body + entry.bytes;
     }
@@ -117,11 +123,11 @@ Image read_fatbin(const uint8_t* from, size_t bytes, int major, int minor) {
     at = end;
   }
   if (!whole) image.error = "The fat binary of the artifact is cut short or damaged.";
-  else if (image.ptx.empty() && compressed) image.error =
-      "The PTX of the artifact is compressed; compile with --no-compress.";
-  else if (image.ptx.empty()) image.error = "The artifact holds no PTX that compute capability " +
-      std::to_string(major) + "." +
-                             std::to_string(minor) + " can run.";
+  else if (image.ptx.empty() && compressed)
+    image.error = "The PTX of the artifact is compressed; compile with --no-compress.";
+  else if (image.ptx.empty())
+    image.error = "The artifact holds no PTX that compute capability " + std::to_string(major) + "." +
+                  std::to_string(minor) + " can run.";
   return image;
 }
 

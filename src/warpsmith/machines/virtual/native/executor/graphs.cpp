@@ -144,8 +144,10 @@ cuda::Error Graphs::update(Id exec_id, Id graph, Id* culprit, bool* topology) {
   std::vector<Node>& known = into->graph.nodes;
   *topology = fresh.size() != known.size() || shape(fresh) != shape(known);
   for (size_t i = 0; i < fresh.size() && i < known.size(); ++i)
-    if (fresh[i].work.index() != known[i].work.index()) { *culprit =
-        fresh[i].id; return cuda::kGraphExecUpdateFailure; }
+    if (fresh[i].work.index() != known[i].work.index()) {
+      *culprit = fresh[i].id;
+      return cuda::kGraphExecUpdateFailure;
+    }
   if (*topology) return cuda::kGraphExecUpdateFailure;
   for (size_t i = 0; i < fresh.size(); ++i) known[i].work = fresh[i].work;
   return cuda::kSuccess;

@@ -29,8 +29,8 @@ struct Graph {
 };
 
 struct Exec {
-  Graph graph;                   // each node after those it waits for
-  std::vector<Operation> last;   // of the launch before: an exec never runs beside itself
+  Graph graph;                  // each node after those it waits for
+  std::vector<Operation> last;  // of the launch before: an exec never runs beside itself
 };
 
 class Graphs {

@@ -18,9 +18,8 @@ std::string cut(std::string text) {
 bool same(const vgpu::Dim3& a, const vgpu::Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
 bool same(const Row& a, const Row& b) {
-  return a.kernel == b.kernel && same(a.grid, b.grid) && same(a.block,
-      b.block) && a.dynamic_shared == b.dynamic_shared &&
-         a.in_graph == b.in_graph;
+  return a.kernel == b.kernel && same(a.grid, b.grid) && same(a.block, b.block) &&
+         a.dynamic_shared == b.dynamic_shared && a.in_graph == b.in_graph;
 }
 
 bool same(const vgpu::Finding& a, const vgpu::Finding& b) {
@@ -53,7 +52,7 @@ void each(Visit visit) {
 }
 
 void add(vgpu::Counters* into, const vgpu::Counters& from) {
-  each([&](const char*, uint64_t vgpu::Counters::*field) { into->*field += from.*field; });
+  each([&](const char*, uint64_t vgpu::Counters::* field) { into->*field += from.*field; });
   for (const auto& [name, count] : from.classes) into->classes[name] += count;
 }
 
@@ -77,7 +76,7 @@ void write(Json* json, const Row& row) {
   json->field("dynamic_shared", uint64_t(row.dynamic_shared)).field("static_shared", uint64_t(row.static_shared));
   json->field("registers", row.registers).field("blocks_per_sm", row.blocks_per_sm);
   json->key("counters").open('{');
-  each([&](const char* name, uint64_t vgpu::Counters::*field) { json->field(name, row.counters.*field); });
+  each([&](const char* name, uint64_t vgpu::Counters::* field) { json->field(name, row.counters.*field); });
   json->close('}').key("classes").open('{');
   for (const auto& [name, count] : row.counters.classes) json->field(name, count);
   json->close('}').close('}');
@@ -103,7 +102,8 @@ void Ledger::find(const std::vector<vgpu::Finding>& findings) {
 void Ledger::ran(Row launch, const vgpu::Counters& counters) {
   launch.kernel = cut(std::move(launch.kernel));
   auto row = std::find_if(rows_.begin(), rows_.end(), [&](const Row& known) { return same(known, launch); });
-  // Where there is no room for another shape it is counted with the last one: work that is in no row would cost nothing.
+  // Where there is no room for another shape it is counted with the last one: work that is in no row would cost
+  // nothing.
   if (row == rows_.end() && rows_.size() >= kMostRows) row = std::prev(rows_.end());
   if (row == rows_.end()) row = rows_.insert(rows_.end(), launch);
   ++row->launches;

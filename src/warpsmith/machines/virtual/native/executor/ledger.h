@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "../engine/engine.h"
-#include "errors.h"
 #include "bounds.h"
+#include "errors.h"
 
 namespace executor {
 
@@ -29,7 +29,9 @@ class Ledger {
   void find(const std::vector<vgpu::Finding>& findings);
   void ran(Row launch, const vgpu::Counters& counters);
   void moved(uint64_t bytes, bool to_host) {
-    ++transfers_; transferred_bytes_ += bytes; host_bytes_ += to_host ? bytes : 0;
+    ++transfers_;
+    transferred_bytes_ += bytes;
+    host_bytes_ += to_host ? bytes : 0;
   }
   void printed(const std::string& text);
   // The first of its kind stays: later trouble follows from it.

@@ -1,12 +1,12 @@
 // The executor process: owns the device, answers the stand-in runtime and the judge, ends with the judge.
+#include <poll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <poll.h>
 #include <string>
-#include <sys/prctl.h>
 #include <thread>
-#include <unistd.h>
 
 #include "channel.h"
 #include "session.h"
@@ -53,7 +53,9 @@ class Peer : public Host {
 Answer attempt(const wire::Request& request, Bytes bytes, Session* session, bool judge) {
   try {
     return judge ? session->judge(request, bytes) : session->answer(request, std::move(bytes));
-  } catch (const std::exception& error) { return session->give_up(error.what()); }
+  } catch (const std::exception& error) {
+    return session->give_up(error.what());
+  }
 }
 
 bool serve(int fd, Session* session, bool judge) {
@@ -101,7 +103,10 @@ bool number(const std::string& text, double* value) {
 bool set(Setup* setup, const std::string& key, const std::string& text) {
   vgpu::Gpu& gpu = setup->gpu;
   double value = 0;
-  if (key == "name") { gpu.name = text; return true; }
+  if (key == "name") {
+    gpu.name = text;
+    return true;
+  }
   if (!number(text, &value)) return false;
   if (key == "sm_count") gpu.sm_count = int(value);
   else if (key == "cc_major") gpu.cc_major = int(value);
@@ -144,8 +149,8 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "executor: %s is no setting\n", arguments[i]);
     return 2;
   }
-  setup.rates.warp_instructions_per_us = double(setup.gpu.sm_count) * 4 * double(setup.clock_khz ? setup.clock_khz
-      : 1500000) / 1000;
+  setup.rates.warp_instructions_per_us =
+      double(setup.gpu.sm_count) * 4 * double(setup.clock_khz ? setup.clock_khz : 1500000) / 1000;
   prctl(PR_SET_DUMPABLE, 0);
   executor::Session session(setup);
   std::thread(end_with, control).detach();

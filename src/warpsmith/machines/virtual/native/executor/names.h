@@ -1,9 +1,9 @@
 // A kernel's name as its author wrote it, for sentences; facts keep the name that the linker knows.
 #pragma once
 
+#include <cxxabi.h>
 #include <cctype>
 #include <cstdlib>
-#include <cxxabi.h>
 #include <string>
 
 namespace executor {
@@ -52,7 +52,10 @@ inline std::string plain_name(const std::string& mangled) {
     if (name[i] == '<') ++depth;
     if (name[i] == '>') --depth;
     if (depth == 0 && name[i] == ' ') begin = i + 1;
-    if (depth == 0 && name[i] == '(' && name.compare(i, 11, "(anonymous ") != 0) { end = i; break; }
+    if (depth == 0 && name[i] == '(' && name.compare(i, 11, "(anonymous ") != 0) {
+      end = i;
+      break;
+    }
   }
   return name.substr(begin, end - begin);
 }

@@ -104,10 +104,16 @@ void Queue::run(Operation wanted) {
   std::vector<Operation> stack{wanted};
   while (!stack.empty()) {
     Operation operation = stack.back();
-    if (done(operation)) { stack.pop_back(); continue; }
+    if (done(operation)) {
+      stack.pop_back();
+      continue;
+    }
     const std::vector<Operation>& after = slots_[operation].waiting->after;
     auto first = std::find_if(after.begin(), after.end(), [this](Operation earlier) { return !done(earlier); });
-    if (first != after.end()) { stack.push_back(*first); continue; }
+    if (first != after.end()) {
+      stack.push_back(*first);
+      continue;
+    }
     retire(operation);
     stack.pop_back();
   }
@@ -153,13 +159,13 @@ double Queue::launch(Operation operation, Waiting* waiting, Kernel* kernel) {
   row.dynamic_shared = launch.dynamic_shared;
   row.static_shared = function->needs.static_shared;
   row.registers = function->needs.registers;
-  row.blocks_per_sm = blocks_per_sm(gpu_, function->needs, launch.block.x * launch.block.y * launch.block.z,
-      launch.dynamic_shared);
+  row.blocks_per_sm =
+      blocks_per_sm(gpu_, function->needs, launch.block.x * launch.block.y * launch.block.z, launch.dynamic_shared);
   row.in_graph = waiting->in_graph;
   ledger_->ran(std::move(row), outcome.counters);
   judged(outcome, function->name);
-  double memory = double(outcome.counters.unique_read_bytes +
-      outcome.counters.unique_written_bytes) / rates_.memory_bytes_per_us;
+  double memory =
+      double(outcome.counters.unique_read_bytes + outcome.counters.unique_written_bytes) / rates_.memory_bytes_per_us;
   double issue = double(outcome.counters.warp_instructions) / rates_.warp_instructions_per_us;
   return (waiting->in_graph ? rates_.graph_node_us : rates_.launch_us) + std::max(memory, issue);
 }
@@ -169,8 +175,8 @@ void Queue::judged(const vgpu::Outcome& outcome, const std::string& kernel) {
   cuda::Error error = error_of(outcome);
   if (!error) return;
   bool silent = outcome.detail.empty() && !outcome.findings.empty();
-  stick(error, kind_of(outcome.status), plain_name(kernel) + ": " + (silent ? outcome.findings[0].message
-      : outcome.detail));
+  stick(error, kind_of(outcome.status),
+        plain_name(kernel) + ": " + (silent ? outcome.findings[0].message : outcome.detail));
 }
 
 void Queue::stick(cuda::Error error, const std::string& kind, const std::string& detail) {

@@ -23,7 +23,7 @@ class Host {
 
 struct Rates {
   double launch_us = 4.0, graph_node_us = 1.2, memory_bytes_per_us = 4.3e6, host_bytes_per_us = 5e4,
-      warp_instructions_per_us = 1e6;
+         warp_instructions_per_us = 1e6;
 };
 
 class Queue {
@@ -78,8 +78,8 @@ class Queue {
   vgpu::Gpu gpu_;
   Rates rates_;
   Order order_;
-  std::deque<Slot> slots_;        // by operation
-  Operation first_waiting_ = 1;   // all before it are done
+  std::deque<Slot> slots_;       // by operation
+  Operation first_waiting_ = 1;  // all before it are done
   size_t waiting_ = 0, staged_bytes_ = 0;
   Host* host_ = nullptr;
   cuda::Error sticky_ = cuda::kSuccess;

@@ -64,7 +64,7 @@ Answer Session::describe() {
 }
 
 cuda::Error Session::refuse(cuda::Error error, const std::string& checker, const std::string& kernel,
-    const std::string& sentence) {
+                            const std::string& sentence) {
   vgpu::Finding finding;
   finding.checker = checker;
   finding.kernel = kernel;
@@ -78,9 +78,7 @@ Answer Session::modules(const wire::Request& request, Bytes bytes) {
   Answer answer;
   int module = int(request.words[0]);
   switch (request.call) {
-    case Call::LoadModule:
-      answer.words[0] = uint64_t(catalog_.add(std::move(bytes)));
-      return answer;
+    case Call::LoadModule: answer.words[0] = uint64_t(catalog_.add(std::move(bytes))); return answer;
     case Call::DropModule:
       queue_.finish_all();
       catalog_.drop(module);

@@ -63,7 +63,7 @@ class Session {
   cuda::Error check(const Copy& copy);
   cuda::Error check(const Fill& fill);
   cuda::Error refuse(cuda::Error error, const std::string& checker, const std::string& kernel,
-      const std::string& sentence);
+                     const std::string& sentence);
 
   Setup setup_;
   vgpu::Engine engine_;

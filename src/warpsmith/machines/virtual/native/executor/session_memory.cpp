@@ -28,8 +28,8 @@ Answer Session::allocate(uint64_t bytes, const std::string& owner) {
   if (!start) {
     ledger_.failed(cuda::kMemoryAllocation, "memory",
                    "cudaMalloc of " + std::to_string(bytes) + " bytes; the virtual GPU has " +
-                       std::to_string(setup_.gpu.memory_bytes) +
-                       " and " + std::to_string(allocated_bytes_) + " are taken.");
+                       std::to_string(setup_.gpu.memory_bytes) + " and " + std::to_string(allocated_bytes_) +
+                       " are taken.");
     answer.error = cuda::kMemoryAllocation;
     return answer;
   }
@@ -53,7 +53,7 @@ Answer Session::release(uint64_t start, uint64_t stream, bool lazily) {
   auto known = sizes_.find(start);
   if (known == sizes_.end()) {
     answer.error = refuse(cuda::kInvalidValue, "out_of_bounds", "",
-        "cudaFree of an address that is not the start of a live allocation.");
+                          "cudaFree of an address that is not the start of a live allocation.");
     return answer;
   }
   if (lazily) {
@@ -88,9 +88,7 @@ Answer Session::memory(const wire::Request& request) {
       return release(words[0], lazily ? words[1] : 0, lazily);
     case Call::MemoryInfo: return memory_info();
     case Call::Import: return import(words[0]);
-    case Call::Pointer:
-      answer.words[0] = engine_.contains(words[0], 1);
-      return answer;
+    case Call::Pointer: answer.words[0] = engine_.contains(words[0], 1); return answer;
     default: return {cuda::kUnknown, {}, {}};
   }
 }
@@ -98,7 +96,7 @@ Answer Session::memory(const wire::Request& request) {
 cuda::Error Session::check(const Copy& copy) {
   if (copy.height == 0 || copy.width == 0) return cuda::kSuccess;
   bool two = copy.height > 1, to_device = copy.direction != Direction::Out,
-      from_device = copy.direction != Direction::In;
+       from_device = copy.direction != Direction::In;
   if (two && (copy.to_pitch < copy.width || copy.from_pitch < copy.width)) return cuda::kInvalidPitchValue;
   uint64_t to_bytes = 0, from_bytes = 0;
   bool sane = span(copy.height, copy.to_pitch, copy.width, &to_bytes) &&

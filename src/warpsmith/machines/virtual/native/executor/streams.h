@@ -23,7 +23,7 @@ struct Stream {
   int priority = 0;
   std::vector<Operation> frontier;  // what the next operation waits for
   std::shared_ptr<Capture> capture;
-  std::vector<Id> nodes;            // the same while capturing
+  std::vector<Id> nodes;  // the same while capturing
 };
 
 struct Event {

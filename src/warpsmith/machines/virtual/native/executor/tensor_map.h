@@ -13,8 +13,8 @@ struct TensorMap {
   uint32_t magic = kMagic;
   uint8_t rank = 1, element_bytes = 4, swizzle_bytes = 16, unused = 0;
   uint64_t address = 0;
-  uint64_t strides[kMostAxes] = {};    // bytes from an element to the next; the first is the element's size
-  uint32_t last[kMostAxes] = {};       // the largest coordinate
+  uint64_t strides[kMostAxes] = {};  // bytes from an element to the next; the first is the element's size
+  uint32_t last[kMostAxes] = {};     // the largest coordinate
   uint16_t box[kMostAxes] = {};
   uint8_t spare[42] = {};
 };

@@ -12,44 +12,44 @@ constexpr uint64_t kMostBytes = uint64_t(8) << 30;
 
 enum class Call : uint32_t {
   // modules: bytes hold the fat binary, the name of a function or of a variable
-  LoadModule = 1,   // -> module
-  DropModule,       // module
-  Function,         // module; bytes name -> function, static shared; bytes: parameters as (offset, size) pairs
-  Symbol,           // module; bytes name -> address, size
-  UnknownCall,      // bytes name
-  Describe,         // -> bytes: the attributes of the device, a wire::Device
+  LoadModule = 1,  // -> module
+  DropModule,      // module
+  Function,        // module; bytes name -> function, static shared; bytes: parameters as (offset, size) pairs
+  Symbol,          // module; bytes name -> address, size
+  UnknownCall,     // bytes name
+  Describe,        // -> bytes: the attributes of the device, a wire::Device
   // memory
-  Allocate = 20,    // bytes wanted -> address
-  Free,             // address
-  AllocateAsync,    // bytes wanted, stream -> address
-  FreeAsync,        // address, stream
-  MemoryInfo,       // -> free, total
-  Pointer,          // address -> 1 when it lies in device memory
-  Import,           // bytes -> address of the next memory that the judge lends as a descriptor
+  Allocate = 20,  // bytes wanted -> address
+  Free,           // address
+  AllocateAsync,  // bytes wanted, stream -> address
+  FreeAsync,      // address, stream
+  MemoryInfo,     // -> free, total
+  Pointer,        // address -> 1 when it lies in device memory
+  Import,         // bytes -> address of the next memory that the judge lends as a descriptor
   // transfers: rows of `width` bytes
-  CopyIn = 30,      // stream, to, to pitch, from (host), from pitch, width, height, flags; bytes: the rows, unless lazy
-  CopyOut,          // stream, to (host), to pitch, from, from pitch, width, height, flags
-  CopyWithin,       // stream, to, to pitch, from, from pitch, width, height, flags
-  Fill,             // stream, to, pitch, value, element bytes, elements a row, rows, flags
+  CopyIn = 30,  // stream, to, to pitch, from (host), from pitch, width, height, flags; bytes: the rows, unless lazy
+  CopyOut,      // stream, to (host), to pitch, from, from pitch, width, height, flags
+  CopyWithin,   // stream, to, to pitch, from, from pitch, width, height, flags
+  Fill,         // stream, to, pitch, value, element bytes, elements a row, rows, flags
   // launches
   // A kernel in words: function, (grid x, y), (grid z, block x), (block y, z), shared, flags, (cluster x, y), z.
-  Launch = 40,      // stream, kernel; bytes: parameters
-  FunctionFacts,    // function -> registers, static shared, local, max threads, max dynamic shared, ptx, binary
-  AllowShared,      // function, bytes
-  Occupancy,        // function, threads, dynamic shared -> blocks an SM
+  Launch = 40,    // stream, kernel; bytes: parameters
+  FunctionFacts,  // function -> registers, static shared, local, max threads, max dynamic shared, ptx, binary
+  AllowShared,    // function, bytes
+  Occupancy,      // function, threads, dynamic shared -> blocks an SM
   // streams and events
   StreamCreate = 50,  // flags, priority -> stream
   StreamDestroy,
   StreamSync,
   StreamQuery,
-  StreamWait,         // stream, event
-  StreamFacts,        // stream -> flags, priority, id
-  EventCreate,        // flags -> event
+  StreamWait,   // stream, event
+  StreamFacts,  // stream -> flags, priority, id
+  EventCreate,  // flags -> event
   EventDestroy,
-  EventRecord,        // event, stream
+  EventRecord,  // event, stream
   EventSync,
   EventQuery,
-  EventElapsed,       // first, second -> nanoseconds
+  EventElapsed,  // first, second -> nanoseconds
   DeviceSync,
   // graphs
   CaptureBegin = 70,  // stream, mode
@@ -90,8 +90,8 @@ enum class Kind : uint32_t {
 };
 
 enum Flag : uint64_t {
-  kBlocking = 1,     // the host waits for this operation
-  kLazySource = 2,   // CopyIn: pinned memory, read when the copy runs
+  kBlocking = 1,    // the host waits for this operation
+  kLazySource = 2,  // CopyIn: pinned memory, read when the copy runs
   kCooperative = 4,
   kNonPortable = 8,  // clusters of more than eight blocks are allowed
 };
