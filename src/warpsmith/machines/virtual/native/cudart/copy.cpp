@@ -15,8 +15,8 @@ Rows line(void* to, const void* from, size_t bytes) { return {to, bytes, from, b
 int host_to_host(const Rows& rows, uint64_t stream) {
   if (int error = say(Call::StreamSync, {stream})) return error;
   for (size_t row = 0; row < rows.height; ++row)
-    std::memmove(static_cast<char*>(rows.to) + row * rows.to_pitch, static_cast<const char*>(rows.from) +
-        row * rows.from_pitch, rows.width);
+    std::memmove(static_cast<char*>(rows.to) + row * rows.to_pitch,
+                 static_cast<const char*>(rows.from) + row * rows.from_pitch, rows.width);
   return cuda::kSuccess;
 }
 
@@ -33,11 +33,12 @@ int copy_in(const Rows& rows, uint64_t stream, bool blocking) {
     staged.resize(length);
     for (size_t row = 0; row < rows.height; ++row)
       std::memcpy(staged.data() + row * rows.width, static_cast<const char*>(rows.from) + row * rows.from_pitch,
-          rows.width);
+                  rows.width);
     bytes = staged.data();
   }
-  return say(Call::CopyIn, {stream, word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch, rows.width,
-      rows.height, flags}, bytes, length);
+  return say(Call::CopyIn,
+             {stream, word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch, rows.width, rows.height, flags},
+             bytes, length);
 }
 
 int copy(const Rows& rows, int kind, uint64_t stream, bool blocking) {
@@ -54,8 +55,7 @@ int copy3d(const Copy3D* p, uint64_t stream, bool blocking) {
   int error = cuda::kSuccess;
   for (size_t slice = 0; slice < p->extent.depth && !error; ++slice)
     error = copy({at(p->to, p->to_position, slice), p->to.pitch, at(p->from, p->from_position, slice), p->from.pitch,
-        p->extent.width,
-                  p->extent.height},
+                  p->extent.width, p->extent.height},
                  p->kind, stream, blocking);
   return error;
 }
@@ -68,12 +68,12 @@ int fill3d(const Pitched& to, int value, const Extent& extent, uint64_t stream) 
   int error = cuda::kSuccess;
   for (size_t slice = 0; slice < extent.depth && !error; ++slice)
     error = fill(static_cast<char*>(to.data) + slice * to.height * to.pitch, to.pitch, value, extent.width,
-        extent.height, stream);
+                 extent.height, stream);
   return error;
 }
 
 int to_symbol(const void* symbol, const void* from, size_t bytes, size_t offset, int kind, uint64_t stream,
-    bool blocking) {
+              bool blocking) {
   Variable* variable = variable_of(symbol);
   if (!variable) return last_error(false);
   if (offset + bytes > variable->bytes) return settle(cuda::kInvalidValue);
@@ -105,7 +105,7 @@ int transfer(const Rows& rows, Way way, uint64_t stream, bool blocking) {
   bool waits = way == Way::Out && (blocking || !is_pinned(rows.to));
   return say(way == Way::Out ? Call::CopyOut : Call::CopyWithin,
              {stream, word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch, rows.width, rows.height,
-                 waits ? uint64_t(wire::kBlocking) : 0});
+              waits ? uint64_t(wire::kBlocking) : 0});
 }
 
 }  // namespace standin
@@ -136,19 +136,19 @@ int cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_devi
 }
 
 int cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-    int kind) {
+                 int kind) {
   return copy({to, to_pitch, from, from_pitch, width, height}, kind, 0, true);
 }
 int cudaMemcpy2D_ptds(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-    int kind) {
+                      int kind) {
   return copy({to, to_pitch, from, from_pitch, width, height}, kind, per_thread_stream(), true);
 }
 int cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-    int kind, void* stream) {
+                      int kind, void* stream) {
   return copy({to, to_pitch, from, from_pitch, width, height}, kind, stream_of(stream), false);
 }
-int cudaMemcpy2DAsync_ptsz(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-    size_t height, int kind, void* stream) {
+int cudaMemcpy2DAsync_ptsz(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                           int kind, void* stream) {
   return copy({to, to_pitch, from, from_pitch, width, height}, kind, stream_of_ptsz(stream), false);
 }
 int cudaMemcpy3D(const Copy3D* parameters) { return copy3d(parameters, 0, true); }
@@ -168,7 +168,7 @@ int cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, 
   return to_symbol(symbol, from, bytes, offset, kind, stream_of(stream), false);
 }
 int cudaMemcpyToSymbolAsync_ptsz(const void* symbol, const void* from, size_t bytes, size_t offset, int kind,
-    void* stream) {
+                                 void* stream) {
   return to_symbol(symbol, from, bytes, offset, kind, stream_of_ptsz(stream), false);
 }
 int cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset, int kind) {

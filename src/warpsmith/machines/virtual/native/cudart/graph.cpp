@@ -47,7 +47,7 @@ int set_kernel(uint64_t exec, void* node, const KernelNode* parameters) {
   if (made.error) return made.error;
   const uint64_t* w = made.words;
   return say(Call::NodeSetKernel, {exec, id_of(node), w[0], w[1], w[2], w[3], w[4]}, made.bytes.data(),
-      made.bytes.size());
+             made.bytes.size());
 }
 
 int set_fill(uint64_t exec, void* node, const FillNode* p) {
@@ -66,7 +66,7 @@ int add_copy(void** node, void* graph, void* const* after, size_t count, const R
   std::vector<uint64_t> nodes = ids(after, count);
   return add(node, Call::GraphAddCopy,
              {id_of(graph), uint64_t(direction), word(rows.to), rows.to_pitch, word(rows.from), rows.from_pitch,
-                 rows.width, rows.height},
+              rows.width, rows.height},
              nodes.data(), nodes.size() * sizeof(uint64_t));
 }
 
@@ -175,7 +175,7 @@ int cudaGraphAddKernelNode(void** node, void* graph, void* const* after, size_t 
   bytes.insert(bytes.end(), made.bytes.begin(), made.bytes.end());
   const uint64_t* w = made.words;
   return add(node, Call::GraphAddKernel, {id_of(graph), w[0], w[1], w[2], w[3], w[4], 0, 0, 0, 0, 0, 0, count},
-      bytes.data(), bytes.size());
+             bytes.data(), bytes.size());
 }
 
 int cudaGraphAddMemcpyNode(void** node, void* graph, void* const* after, size_t count, const Copy3D* p) {
@@ -184,21 +184,20 @@ int cudaGraphAddMemcpyNode(void** node, void* graph, void* const* after, size_t 
   auto at = [](const Pitched& base, const Position& position) {
     return static_cast<char*>(base.data) + (position.z * base.height + position.y) * base.pitch + position.x;
   };
-  Rows rows{at(p->to, p->to_position), p->to.pitch, at(p->from, p->from_position), p->from.pitch, p->extent.width,
-      p->extent.height};
+  Rows rows{at(p->to, p->to_position), p->to.pitch,     at(p->from, p->from_position), p->from.pitch,
+            p->extent.width,           p->extent.height};
   return add_copy(node, graph, after, count, rows, p->kind);
 }
 
 int cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* after, size_t count, void* to, const void* from,
-    size_t bytes, int kind) {
+                             size_t bytes, int kind) {
   return add_copy(node, graph, after, count, {to, bytes, from, bytes, bytes, 1}, kind);
 }
 
 int cudaGraphAddMemsetNode(void** node, void* graph, void* const* after, size_t count, const FillNode* p) {
   std::vector<uint64_t> nodes = ids(after, count);
-  return add(node, Call::GraphAddFill, {id_of(graph), word(p->to), p->pitch, p->value, p->element, p->width,
-      p->height}, nodes.data(),
-             nodes.size() * sizeof(uint64_t));
+  return add(node, Call::GraphAddFill, {id_of(graph), word(p->to), p->pitch, p->value, p->element, p->width, p->height},
+             nodes.data(), nodes.size() * sizeof(uint64_t));
 }
 
 #if STANDIN_MAJOR == 12
@@ -227,7 +226,9 @@ int cudaGraphGetNodes(void* graph, void** nodes, size_t* count) {
 }
 
 #if STANDIN_MAJOR == 12
-int cudaGraphGetEdges(void* graph, void** from, void** to, size_t* count) { return known_edges(graph, from, to, count); }
+int cudaGraphGetEdges(void* graph, void** from, void** to, size_t* count) {
+  return known_edges(graph, from, to, count);
+}
 #else
 int cudaGraphGetEdges(void* graph, void** from, void** to, void*, size_t* count) {
   return known_edges(graph, from, to, count);

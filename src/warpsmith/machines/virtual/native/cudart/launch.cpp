@@ -28,11 +28,11 @@ int launch(const void* function, const Shape& shape, void** arguments, uint64_t 
   if (!kernel) return last_error(false);
   std::vector<uint8_t> bytes = packed(*kernel, arguments);
   int error = say(Call::Launch,
-             {stream, kernel->function, wire::pack(shape.grid.x, shape.grid.y), wire::pack(shape.grid.z, shape.block.x),
-              wire::pack(shape.block.y, shape.block.z), shape.shared,
-              extras.flags | (kernel->large_clusters ? wire::kNonPortable : 0),
-              wire::pack(extras.cluster.x, extras.cluster.y), extras.cluster.z},
-             bytes.data(), bytes.size());
+                  {stream, kernel->function, wire::pack(shape.grid.x, shape.grid.y),
+                   wire::pack(shape.grid.z, shape.block.x), wire::pack(shape.block.y, shape.block.z), shape.shared,
+                   extras.flags | (kernel->large_clusters ? wire::kNonPortable : 0),
+                   wire::pack(extras.cluster.x, extras.cluster.y), extras.cluster.z},
+                  bytes.data(), bytes.size());
   // From version 13 on an impossible shape is an invalid argument.
   bool renamed = STANDIN_MAJOR >= 13 && error == cuda::kInvalidConfiguration;
   return renamed ? settle(cuda::kInvalidValue) : error;
@@ -92,11 +92,11 @@ int __cudaLaunchKernel_ptsz(void* kernel, Dim3 grid, Dim3 block, void** argument
   return launch(kernel, {grid, block, shared, nullptr}, arguments, stream_of_ptsz(stream));
 }
 int cudaLaunchCooperativeKernel(const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared,
-    void* stream) {
+                                void* stream) {
   return launch(function, {grid, block, shared, nullptr}, arguments, stream_of(stream), kTogether);
 }
 int cudaLaunchCooperativeKernel_ptsz(const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared,
-    void* stream) {
+                                     void* stream) {
   return launch(function, {grid, block, shared, nullptr}, arguments, stream_of_ptsz(stream), kTogether);
 }
 int cudaLaunchKernelExC(const LaunchConfig* config, const void* function, void** arguments) {
@@ -142,7 +142,7 @@ int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* funct
   return occupancy(blocks, function, threads, shared);
 }
 int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads,
-    size_t shared, unsigned) {
+                                                           size_t shared, unsigned) {
   return occupancy(blocks, function, threads, shared);
 }
 

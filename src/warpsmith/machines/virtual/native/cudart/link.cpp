@@ -1,11 +1,11 @@
 #include "link.h"
 
+#include <unistd.h>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <unistd.h>
 
 #include "../executor/channel.h"
 

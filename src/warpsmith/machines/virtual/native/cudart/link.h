@@ -25,7 +25,7 @@ struct Result {
 Result ask(Call call, Words words, const void* bytes = nullptr, size_t length = 0);
 int say(Call call, Words words, const void* bytes = nullptr, size_t length = 0);
 
-int settle(int error);     // remembers an error and gives it back
+int settle(int error);  // remembers an error and gives it back
 int last_error(bool forget);
 int unknown(const std::string& name);  // tells the executor that the candidate needs a call that is not here
 const wire::Device& device();

@@ -142,10 +142,19 @@ int cudaPointerGetAttributes(PointerAttributes* attributes, const void* address)
 }
 
 // There is one pool; what is set on it is taken and changes nothing.
-int cudaDeviceGetDefaultMemPool(void** pool, int) { *pool = handle(1); return cuda::kSuccess; }
-int cudaDeviceGetMemPool(void** pool, int) { *pool = handle(1); return cuda::kSuccess; }
+int cudaDeviceGetDefaultMemPool(void** pool, int) {
+  *pool = handle(1);
+  return cuda::kSuccess;
+}
+int cudaDeviceGetMemPool(void** pool, int) {
+  *pool = handle(1);
+  return cuda::kSuccess;
+}
 int cudaDeviceSetMemPool(int, void*) { return cuda::kSuccess; }
-int cudaMemPoolCreate(void** pool, const void*) { *pool = handle(1); return cuda::kSuccess; }
+int cudaMemPoolCreate(void** pool, const void*) {
+  *pool = handle(1);
+  return cuda::kSuccess;
+}
 int cudaMemPoolDestroy(void*) { return cuda::kSuccess; }
 int cudaMemPoolTrimTo(void*, size_t) { return cuda::kSuccess; }
 int cudaMemPoolSetAttribute(void*, int, void*) { return cuda::kSuccess; }

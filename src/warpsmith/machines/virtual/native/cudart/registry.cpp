@@ -53,8 +53,8 @@ bool resolve(Kernel* kernel) {
   kernel->function = result.words[0];
   kernel->parameter_bytes = result.words[1];
   kernel->parameters.resize(result.bytes.size() / sizeof(Parameter));
-  if (!result.bytes.empty()) std::memcpy(kernel->parameters.data(), result.bytes.data(),
-      kernel->parameters.size() * sizeof(Parameter));
+  if (!result.bytes.empty())
+    std::memcpy(kernel->parameters.data(), result.bytes.data(), kernel->parameters.size() * sizeof(Parameter));
   return kernel->known = true;
 }
 
@@ -134,7 +134,7 @@ void __cudaUnregisterFatBinary(void** handle) {
 }
 
 void __cudaRegisterFunction(void** handle, const char* function, char*, const char* name, int, void*, void*, void*,
-    void*, int*) {
+                            void*, int*) {
   std::lock_guard<std::recursive_mutex> hold(tables().lock);
   tables().kernels.push_back(std::make_unique<Kernel>());
   Kernel* kernel = tables().kernels.back().get();
