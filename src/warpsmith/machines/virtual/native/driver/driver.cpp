@@ -16,7 +16,7 @@ uint64_t imported = 0;  // where the memory that came in last lies: it is reserv
 extern "C" {
 
 int cuMemImportFromShareableHandle(unsigned long long* handle, void* descriptor, int) {
-  struct stat found {};
+  struct stat found{};
   if (fstat(int(word(descriptor)), &found) != 0) return kInvalid;
   const Result result = ask(Call::Import, {uint64_t(found.st_size)});
   if (result.error) return kNoMemory;
@@ -36,11 +36,15 @@ int cuMemMap(unsigned long long address, size_t, size_t, unsigned long long hand
 
 int cuMemSetAccess(unsigned long long, size_t, const void*, size_t) { return 0; }
 
-// The gate is the one kernel that comes this way. It need not hold anything back: the executor runs nothing before it must.
+// The gate is the one kernel that comes this way. It need not hold anything back: the executor runs nothing before it
+// must.
 int cuModuleLoadData(void** module, const void* image) { return *module = const_cast<void*>(image), 0; }
 int cuModuleGetFunction(void** function, void* module, const char*) { return *function = module, 0; }
-int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**) { return 0; }
+int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**) {
+  return 0;
+}
 
-// Comes before the stand-in runtime's, which refuses it: no kernel of the virtual GPU reads the host's memory, nor the gate's.
+// Comes before the stand-in runtime's, which refuses it: no kernel of the virtual GPU reads the host's memory, nor the
+// gate's.
 int cudaHostGetDevicePointer(void** device, void* host, unsigned) { return *device = host, 0; }
 }
