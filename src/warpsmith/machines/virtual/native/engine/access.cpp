@@ -308,9 +308,8 @@ uint32_t resolve_member(Warp& w, const Inst& inst, const Request& r, uint32_t pa
   Request piece = r;
   for (int i = 0; i < 32; ++i) piece.address[i] = r.address[part >> i & 1 ? i : lane] & kSharedOffset;
   uint32_t good = honest_lanes(w, inst, Space::Shared, piece, part, g.shared_bytes);
-  each(good, [&](int i) {
-    access->storage[i] = owner->shared.data() - w.block->shared.data() + int64_t(piece.address[i]);
-  });
+  each(good,
+       [&](int i) { access->storage[i] = owner->shared.data() - w.block->shared.data() + int64_t(piece.address[i]); });
   ++g.counters.shared_requests;
   ++g.counters.shared_wavefronts;
   if (!g.check || !good) return good;

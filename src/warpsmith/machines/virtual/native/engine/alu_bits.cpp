@@ -390,11 +390,27 @@ bool lower_szext(Lowering& l) {
 
 }  // namespace
 
-const LowerEntry kBitOps[] = {
-    {"and", lower_logic},   {"or", lower_logic},  {"xor", lower_logic},  {"not", lower_logic}, {"cnot", lower_logic},
-    {"shl", lower_shift},   {"shr", lower_shift}, {"popc", lower_count}, {"clz", lower_count}, {"bfind", lower_count},
-    {"brev", lower_brev},   {"bfe", lower_bfe},   {"bfi", lower_bfi},    {"prmt", lower_prmt, "b32"}, {"lop3", lower_lop3, "b32"},
-    {"shf", lower_shf, "r wrap b32"},     {"dp4a", lower_dp},   {"dp2a", lower_dp, "lo"},    {"bmsk", lower_bmsk, "wrap b32"}, {"fns", lower_fns, "b32"},
-    {"szext", lower_szext, "wrap"}, {nullptr, nullptr}};
+const LowerEntry kBitOps[] = {{"and", lower_logic},
+                              {"or", lower_logic},
+                              {"xor", lower_logic},
+                              {"not", lower_logic},
+                              {"cnot", lower_logic},
+                              {"shl", lower_shift},
+                              {"shr", lower_shift},
+                              {"popc", lower_count},
+                              {"clz", lower_count},
+                              {"bfind", lower_count},
+                              {"brev", lower_brev},
+                              {"bfe", lower_bfe},
+                              {"bfi", lower_bfi},
+                              {"prmt", lower_prmt, "b32"},
+                              {"lop3", lower_lop3, "b32"},
+                              {"shf", lower_shf, "r wrap b32"},
+                              {"dp4a", lower_dp},
+                              {"dp2a", lower_dp, "lo"},
+                              {"bmsk", lower_bmsk, "wrap b32"},
+                              {"fns", lower_fns, "b32"},
+                              {"szext", lower_szext, "wrap"},
+                              {nullptr, nullptr}};
 
 }  // namespace vgpu

@@ -220,10 +220,8 @@ bool lower_special(
   std::string t = l.type();
   if (!is_real(t)) return N == 2 ? lower_integer(l) : false;
   bool ok = lower_real<Op, N>(l);
-  if (l.has("approx") || l.has("full"))
-    l.kind = Class::Sfu;
-  else
-    l.times = t == "f64" ? 16 : N == 2 ? 12 : 8;  // what ptxas writes for it on compute capability 9.0
+  if (l.has("approx") || l.has("full")) l.kind = Class::Sfu;
+  else l.times = t == "f64" ? 16 : N == 2 ? 12 : 8;  // what ptxas writes for it on compute capability 9.0
   return ok;
 }
 
@@ -273,7 +271,7 @@ const LowerEntry kFloatOps[] = {{"add", lower_any<Add, 2>},       {"sub", lower_
                                 {"mul", lower_any<Mul, 2>},       {"fma", lower_any<Fma, 3>},
                                 {"mad", lower_any<Fma, 3>},       {"div", lower_special<Div, 2>},
                                 {"sqrt", lower_special<Sqrt, 1>}, {"rcp", lower_special<Rcp, 1>},
-                                {"rsqrt", lower_rsqrt, "approx"},           {"min", lower_min_max<false>},
+                                {"rsqrt", lower_rsqrt, "approx"}, {"min", lower_min_max<false>},
                                 {"max", lower_min_max<true>},     {"abs", lower_sign<Abs>},
                                 {"neg", lower_sign<Neg>},         {"copysign", lower_copysign},
                                 {"testp", lower_testp},           {nullptr, nullptr}};

@@ -127,7 +127,8 @@ Handler pick(const std::string& t) {
 template <bool Max>
 Handler pick_extreme(const Lowering& l, const std::string& t) {
   bool nan = l.has("NaN");
-  if (l.has("xorsign") && l.has("abs")) return nan ? pick<Extreme<Max, true, true>>(t) : pick<Extreme<Max, false, true>>(t);
+  if (l.has("xorsign") && l.has("abs"))
+    return nan ? pick<Extreme<Max, true, true>>(t) : pick<Extreme<Max, false, true>>(t);
   return nan ? pick<Extreme<Max, true, false>>(t) : pick<Extreme<Max, false, false>>(t);
 }
 

@@ -1,9 +1,10 @@
 // Asynchronous copies and mbarriers. A cp.async takes its bytes when it is issued and puts them down when it is waited
 // for, so that a missing wait shows. Bulk copies arrive at once.
+#include "async.h"
+
 #include <algorithm>
 
 #include "alu.h"
-#include "async.h"
 #include "control.h"
 #include "sends.h"
 #include "shadow.h"
@@ -83,8 +84,7 @@ void complete(Warp& w, F due) {
       continue;
     }
     std::memcpy(w.block->shared.data() + c.to, c.data, c.bytes);
-    if (w.grid->check)
-      mark_cells(w, c.to, c.bytes, shared_view(w, *w.block, 0).own | c.lane);
+    if (w.grid->check) mark_cells(w, c.to, c.bytes, shared_view(w, *w.block, 0).own | c.lane);
   }
   w.copies.resize(kept);
 }
@@ -412,6 +412,9 @@ bool lower_copy(Lowering& l) {
 
 }  // namespace
 
-const LowerEntry kAsyncOps[] = {{"cp", lower_copy, "shared shared::cta tile arrive b64 mbarrier::complete_tx::bytes bulk_group read"}, {"mbarrier", lower_mbarrier, "b64 acquire release relaxed noComplete shared shared::cta"}, {nullptr, nullptr}};
+const LowerEntry kAsyncOps[] = {
+    {"cp", lower_copy, "shared shared::cta tile arrive b64 mbarrier::complete_tx::bytes bulk_group read"},
+    {"mbarrier", lower_mbarrier, "b64 acquire release relaxed noComplete shared shared::cta"},
+    {nullptr, nullptr}};
 
 }  // namespace vgpu

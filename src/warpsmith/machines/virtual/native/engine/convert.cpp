@@ -292,7 +292,8 @@ Handler find(const std::string& d, const std::string& a, bool sat) {
                        : real_from_real<double>(a);
 }
 
-// What compute capability 9.0 makes of it: halves are shifted, packed or added to zero, integers to f32 have a fast form.
+// What compute capability 9.0 makes of it: halves are shifted, packed or added to zero, integers to f32 have a fast
+// form.
 Class kind_of(const std::vector<std::string>& types) {
   if (types.size() != 2) return Class::Int;  // cvt.pack
   const std::string &d = types[0], &a = types[1];

@@ -114,10 +114,10 @@ class Engine {
   ~Engine();
 
   // Memory. Every transfer names its operation so that a race between streams can be told.
-  Address allocate(size_t bytes, const std::string& label);  // 0 when the memory is spent
+  Address allocate(size_t bytes, const std::string& label);               // 0 when the memory is spent
   Address share(int descriptor, size_t bytes, const std::string& label);  // a descriptor's memory; 0 where it has none
-  bool release(Address start);                               // false: not the start of a live allocation
-  bool contains(Address start, size_t bytes) const;          // wholly inside one live allocation
+  bool release(Address start);                                            // false: not the start of a live allocation
+  bool contains(Address start, size_t bytes) const;                       // wholly inside one live allocation
   bool write(Operation operation, Address to, const void* from, size_t bytes, std::vector<Finding>* findings);
   bool read(Operation operation, void* to, Address from, size_t bytes, std::vector<Finding>* findings);
   bool copy(Operation operation, Address to, Address from, size_t bytes, std::vector<Finding>* findings);

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kQuantum = 20000;  // warp instructions of one warp before the next has its turn
 // CUDA has 512 KiB; here the frames of all functions lie side by side.
 constexpr size_t kMostLocal = size_t(1) << 20;
-constexpr int kPasses = 64;          // rounds over a block's warps before another block has its turn
+constexpr int kPasses = 64;  // rounds over a block's warps before another block has its turn
 
 std::string beyond(const char* what, uint64_t value, uint64_t bound) {
   return std::string(what) + " is " + std::to_string(value) + "; the limit is " + std::to_string(bound);

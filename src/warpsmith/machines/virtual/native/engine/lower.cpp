@@ -32,7 +32,8 @@ bool lists(std::string_view words, std::string_view word) {
 
 // Parts that change nothing that is computed or checked here: defaults, scopes, where a cache keeps the bytes.
 bool is_idle(std::string_view part) {
-  static const std::set<std::string_view> idle = {"rn", "lo", "sync", "aligned", "weak", "cluster", "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "noftz"};
+  static const std::set<std::string_view> idle = {"rn", "lo", "sync", "aligned", "weak", "cluster", "gpu", "sys",
+                                                  "ca", "cg", "cs",   "lu",      "cv",   "wb",      "wt",  "noftz"};
   return idle.count(part) || part.substr(0, 4) == "L1::" || part.substr(0, 4) == "L2::";
 }
 

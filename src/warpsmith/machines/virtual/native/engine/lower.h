@@ -35,7 +35,7 @@ class Lowering {
   std::vector<std::string_view> parts;  // of the opcode
   std::vector<Inst> emitted;
   Class kind = Class::Int;
-  uint16_t times = 1;  // what its class counts it as
+  uint16_t times = 1;     // what its class counts it as
   std::string_view idle;  // parts of this opcode that may go unheeded
 
   explicit Lowering(Program& p) : program(p) {}
@@ -45,7 +45,7 @@ class Lowering {
   // The opcode. A part that was asked for or read is heeded; an instruction with others that matter is refused.
   bool has(std::string_view part) const;
   bool has_prefix(std::string_view prefix) const;
-  std::string_view part(size_t i) const;  // empty beyond the last
+  std::string_view part(size_t i) const;   // empty beyond the last
   std::vector<std::string> types() const;  // the parts that are types, in order
   std::string type() const;                // the last of them
 

@@ -298,9 +298,12 @@ bool lower_mma(Lowering& l) {
 bool lower_wmma(Lowering& l);
 bool lower_wgmma(Lowering& l);
 
-const LowerEntry kMatrixOps[] = {{"ldmatrix", lower_ldmatrix},   {"stmatrix", lower_stmatrix},
-                                 {"movmatrix", lower_movmatrix}, {"mma", lower_mma},
-                                 {"wmma", lower_wmma, "col"},    {"wgmma", lower_wgmma},
+const LowerEntry kMatrixOps[] = {{"ldmatrix", lower_ldmatrix},
+                                 {"stmatrix", lower_stmatrix},
+                                 {"movmatrix", lower_movmatrix},
+                                 {"mma", lower_mma},
+                                 {"wmma", lower_wmma, "col"},
+                                 {"wgmma", lower_wgmma},
                                  {nullptr, nullptr}};
 
 }  // namespace vgpu

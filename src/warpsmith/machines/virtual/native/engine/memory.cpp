@@ -12,7 +12,7 @@ namespace vgpu {
 namespace {
 constexpr size_t kShareAlignment = size_t(2) << 20;  // of what a driver maps
 constexpr size_t kGap = 1 << 16;  // bytes between allocations: an overrun by less than this meets no neighbour
-}
+}  // namespace
 
 void Cells::make(size_t covered, int granule_shift) {
   drop();

@@ -56,8 +56,8 @@ enum class Class : uint8_t {
   Fp64,
   Fp16,
   Sfu,
-  Tensor,  // in products of 16x8x16 halves, as mma.sync does them
-  Wgmma,   // likewise
+  Tensor,   // in products of 16x8x16 halves, as mma.sync does them
+  Wgmma,    // likewise
   Convert,  // only what needs the unit of the special functions
   Move,
   Control,
@@ -112,7 +112,7 @@ struct Program {
   size_t local_bytes = 0;
   size_t static_shared = 0;
   size_t parameter_bytes = 0;  // a launch passes no fewer
-  int shared_shift = 2;  // granule of the shared shadow: the narrowest access
+  int shared_shift = 2;        // granule of the shared shadow: the narrowest access
 };
 
 }  // namespace vgpu

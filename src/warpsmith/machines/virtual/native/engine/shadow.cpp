@@ -86,8 +86,8 @@ struct Touch {
 void uninitialized(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes) {
   Address at = v.first + Address(t.delta);
   report(w, inst, t.lane, {"uninitialized", at, bytes, v.space, false}, [&] {
-    return std::string("reads ") + std::to_string(bytes) + " bytes of " + v.space +
-           " memory at " + hex(at) + " that nobody has written";
+    return std::string("reads ") + std::to_string(bytes) + " bytes of " + v.space + " memory at " + hex(at) +
+           " that nobody has written";
   });
 }
 
@@ -95,8 +95,8 @@ void race(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t byt
           const char* done) {
   Address at = v.first + Address(t.delta);
   report(w, inst, t.lane, {"race", at, bytes, v.space, false}, [&] {
-    return std::string(doing) + " " + v.space + " memory at " + hex(at) + " that " +
-           rival(w, v.shared, cell) + " " + done + " with nothing that orders the two";
+    return std::string(doing) + " " + v.space + " memory at " + hex(at) + " that " + rival(w, v.shared, cell) + " " +
+           done + " with nothing that orders the two";
   });
 }
 

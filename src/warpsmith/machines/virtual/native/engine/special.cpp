@@ -65,9 +65,7 @@ void cluster_ranks(Warp& w, const Inst& i) {
   uint32_t v = c.x * c.y * c.z;
   all(w, i, [v](int) { return v; });
 }
-void explicit_cluster(Warp& w, const Inst& i) {
-  pred_out(w, i.d, w.grid->clustered ? ~0u : 0);
-}
+void explicit_cluster(Warp& w, const Inst& i) { pred_out(w, i.d, w.grid->clustered ? ~0u : 0); }
 
 template <uint32_t Value>
 void fixed(Warp& w, const Inst& i) {

@@ -17,8 +17,8 @@ namespace vgpu {
 namespace {
 
 // Fields: a the map's address, b its offset; v[0] shared address, v[1..5] coordinates, v[6] where the count of bytes
-// goes, v[7] the mask of blocks that a copy goes to or kNoLane; n axes; flags: to shared memory; bytes: the width of the
-// shared address; memo, table: memos of both sides.
+// goes, v[7] the mask of blocks that a copy goes to or kNoLane; n axes; flags: to shared memory; bytes: the width of
+// the shared address; memo, table: memos of both sides.
 struct Box {
   const TensorMap& map;
   int64_t corner[kMostAxes] = {};
@@ -118,7 +118,8 @@ bool aligned(Warp& w, const Inst& i, int lane, Address shared) {
   return false;
 }
 
-// The copy engine moves 16 bytes at a time from where the box begins in its row; a GPU stops with an illegal instruction.
+// The copy engine moves 16 bytes at a time from where the box begins in its row; a GPU stops with an illegal
+// instruction.
 bool begins_evenly(Warp& w, const Inst& i, int lane, const Box& box) {
   int64_t along = box.corner[0] * box.map.element_bytes;
   if (along % 16 == 0) return true;
@@ -134,7 +135,8 @@ bool begins_inside(Warp& w, const Inst& i, int lane, const Box& box) {
   while (axis < box.map.rank && box.corner[axis] >= 0) ++axis;
   if (i.flags || axis == box.map.rank) return true;
   report(w, i, lane, {"out_of_bounds", box.map.address, box.row_bytes(), "global", true}, [&] {
-    return "writes a box that begins at " + std::to_string(box.corner[axis]) + " on axis " + std::to_string(axis) + " of its tensor";
+    return "writes a box that begins at " + std::to_string(box.corner[axis]) + " on axis " + std::to_string(axis) +
+           " of its tensor";
   });
   return false;
 }

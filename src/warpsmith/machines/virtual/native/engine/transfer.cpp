@@ -357,7 +357,8 @@ bool lower_fence(Lowering& l) {
 
 }  // namespace
 
-const LowerEntry kMemoryOps[] = {{"ld", lower_ld},        {"ldu", lower_ld},      {"st", lower_st},
-                                 {"membar", lower_fence, "*"}, {"fence", lower_fence, "*"}, {nullptr, nullptr}};
+const LowerEntry kMemoryOps[] = {
+    {"ld", lower_ld},  {"ldu", lower_ld}, {"st", lower_st}, {"membar", lower_fence, "*"}, {"fence", lower_fence, "*"},
+    {nullptr, nullptr}};
 
 }  // namespace vgpu

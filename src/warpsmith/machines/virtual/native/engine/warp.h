@@ -98,7 +98,7 @@ struct Warp {
   bool fenced_gpu = false, fenced_cta = false;
   bool released = false;
   uint32_t cluster_pending = 0, cluster_passes = 0;  // lanes that have arrived; those that may go on
-  int spins = 0;  // strong loads in this turn
+  int spins = 0;                                     // strong loads in this turn
 
   std::vector<PendingCopy> copies;
   uint32_t copy_group[32];
@@ -228,7 +228,7 @@ struct Block {
   Barrier barriers[16];
   ReleaseList cta_releases;
   uint32_t cluster_arriving[32], cluster_arrived[32];  // clocks told to the cluster's barrier: now, and when complete
-  uint32_t clock_base = 0;  // shared cells count clocks from here
+  uint32_t clock_base = 0;                             // shared cells count clocks from here
   int passes = 0;
 };
 
