@@ -56,11 +56,11 @@ constexpr uint8_t kOrdered = 8;  // acquire or release
 constexpr uint8_t kCtaScope = 16;
 constexpr uint8_t kConstant = 32;
 
-void addresses(const Warp& w, const Inst& inst, Request* r);
+void addresses(const Warp& warp, const Inst& inst, Request* request);
 // The request in a space; false when no lane is left. Generic requests are split by the caller.
-bool resolve(Warp& w, const Inst& inst, ptx::Space space, const Request& r, Access* access);
+bool resolve(Warp& warp, const Inst& inst, ptx::Space space, const Request& request, Access* access);
 ptx::Space generic_space(Address at);
 // A store that races with an earlier write is reported once its bytes are known to differ.
-void accuse(Warp& w, const Inst& inst, const Access& access, const Request& r, uint32_t lanes_that_differ);
+void accuse(Warp& warp, const Inst& inst, const Access& access, const Request& request, uint32_t lanes_that_differ);
 
 }  // namespace vgpu

@@ -9,56 +9,56 @@
 namespace vgpu {
 
 template <class T, class Op>
-void unary(Warp& w, const Inst& i) {
-  const T* a = in<T>(w, i.a);
-  lanes<T>(w, i.d, [a](int l) { return Op::f(a[l]); });
+void unary(Warp& warp, const Inst& inst) {
+  const T* a = in<T>(warp, inst.a);
+  lanes<T>(warp, inst.d, [a](int lane) { return Op::apply(a[lane]); });
 }
 
 template <class T, class Op>
-void binary(Warp& w, const Inst& i) {
-  const T *a = in<T>(w, i.a), *b = in<T>(w, i.b);
-  lanes<T>(w, i.d, [a, b](int l) { return Op::f(a[l], b[l]); });
+void binary(Warp& warp, const Inst& inst) {
+  const T *a = in<T>(warp, inst.a), *b = in<T>(warp, inst.b);
+  lanes<T>(warp, inst.d, [a, b](int lane) { return Op::apply(a[lane], b[lane]); });
 }
 
 template <class T, class Op>
-void ternary(Warp& w, const Inst& i) {
-  const T *a = in<T>(w, i.a), *b = in<T>(w, i.b), *c = in<T>(w, i.c);
-  lanes<T>(w, i.d, [a, b, c](int l) { return Op::f(a[l], b[l], c[l]); });
+void ternary(Warp& warp, const Inst& inst) {
+  const T *a = in<T>(warp, inst.a), *b = in<T>(warp, inst.b), *c = in<T>(warp, inst.c);
+  lanes<T>(warp, inst.d, [a, b, c](int lane) { return Op::apply(a[lane], b[lane], c[lane]); });
 }
 
 // d of type D from sources of one type each.
 template <class D, class A, class Op>
-void map1(Warp& w, const Inst& i) {
-  const A* a = in<A>(w, i.a);
-  lanes<D>(w, i.d, [a](int l) { return Op::f(a[l]); });
+void map1(Warp& warp, const Inst& inst) {
+  const A* a = in<A>(warp, inst.a);
+  lanes<D>(warp, inst.d, [a](int lane) { return Op::apply(a[lane]); });
 }
 
 template <class D, class A, class B, class Op>
-void map2(Warp& w, const Inst& i) {
-  const A* a = in<A>(w, i.a);
-  const B* b = in<B>(w, i.b);
-  lanes<D>(w, i.d, [a, b](int l) { return Op::f(a[l], b[l]); });
+void map2(Warp& warp, const Inst& inst) {
+  const A* a = in<A>(warp, inst.a);
+  const B* b = in<B>(warp, inst.b);
+  lanes<D>(warp, inst.d, [a, b](int lane) { return Op::apply(a[lane], b[lane]); });
 }
 
 template <class D, class A, class B, class C, class Op>
-void map3(Warp& w, const Inst& i) {
-  const A* a = in<A>(w, i.a);
-  const B* b = in<B>(w, i.b);
-  const C* c = in<C>(w, i.c);
-  lanes<D>(w, i.d, [a, b, c](int l) { return Op::f(a[l], b[l], c[l]); });
+void map3(Warp& warp, const Inst& inst) {
+  const A* a = in<A>(warp, inst.a);
+  const B* b = in<B>(warp, inst.b);
+  const C* c = in<C>(warp, inst.c);
+  lanes<D>(warp, inst.d, [a, b, c](int lane) { return Op::apply(a[lane], b[lane], c[lane]); });
 }
 
 // Emits one instruction with n sources of `width` bytes.
-inline bool emit_sources(Lowering& l, Handler fn, int width, int n, char kind = 'b') {
-  if (!fn || l.operands() < size_t(n) + 1) return false;
-  int32_t s[3] = {};
-  for (int i = 0; i < n; ++i) s[i] = l.source(size_t(i) + 1, width, kind);
-  int32_t d = l.target(size_t(0), width, kind == 's');
-  Inst& inst = l.emit(fn);
+inline bool emit_sources(Lowering& lowering, Handler fn, int width, int count, char kind = 'b') {
+  if (!fn || lowering.operands() < size_t(count) + 1) return false;
+  int32_t sources[3] = {};
+  for (int i = 0; i < count; ++i) sources[i] = lowering.source(size_t(i) + 1, width, kind);
+  int32_t d = lowering.target(size_t(0), width, kind == 's');
+  Inst& inst = lowering.emit(fn);
   inst.d = d;
-  inst.a = s[0];
-  inst.b = s[1];
-  inst.c = s[2];
+  inst.a = sources[0];
+  inst.b = sources[1];
+  inst.c = sources[2];
   return true;
 }
 
@@ -71,7 +71,7 @@ inline bool emit_sources(Lowering& l, Handler fn, int width, int n, char kind = 
    : (type) == "u64" || (type) == "b64" ? Handler(FORM<uint64_t, OP<uint64_t>>) \
                                         : nullptr)
 
-bool lower_integer(Lowering& l);  // add, sub, mul, mad, div, rem, abs, neg, min, max of integers
-bool lower_half(Lowering& l);     // the same of f16, bf16 and their pairs
+bool lower_integer(Lowering& lowering);  // add, sub, mul, mad, div, rem, abs, neg, min, max of integers
+bool lower_half(Lowering& lowering);     // the same of f16, bf16 and their pairs
 
 }  // namespace vgpu

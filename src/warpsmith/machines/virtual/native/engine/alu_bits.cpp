@@ -7,107 +7,109 @@ namespace {
 
 template <class T>
 struct And {
-  static T f(T a, T b) { return a & b; }
+  static T apply(T a, T b) { return a & b; }
 };
 template <class T>
 struct Or {
-  static T f(T a, T b) { return a | b; }
+  static T apply(T a, T b) { return a | b; }
 };
 template <class T>
 struct Xor {
-  static T f(T a, T b) { return a ^ b; }
+  static T apply(T a, T b) { return a ^ b; }
 };
 template <class T>
 struct Not {
-  static T f(T a) { return T(~a); }
+  static T apply(T a) { return T(~a); }
 };
 template <class T>
 struct Cnot {
-  static T f(T a) { return T(a == 0); }
+  static T apply(T a) { return T(a == 0); }
 };
 
 // Shift counts are u32 and clamped to the width.
 template <class T>
 struct Shl {
-  static T f(T a, uint32_t n) { return n >= 8 * sizeof(T) ? T(0) : T(a << n); }
+  static T apply(T a, uint32_t shift) { return shift >= 8 * sizeof(T) ? T(0) : T(a << shift); }
 };
 template <class T>
 struct Shr {
-  static T f(T a, uint32_t n) {
-    if (n >= 8 * sizeof(T)) return std::is_signed_v<T> && a < 0 ? T(-1) : T(0);
-    return T(a >> n);
+  static T apply(T a, uint32_t shift) {
+    if (shift >= 8 * sizeof(T)) return std::is_signed_v<T> && a < 0 ? T(-1) : T(0);
+    return T(a >> shift);
   }
 };
 template <class T>
-void shl(Warp& w, const Inst& i) {
-  map2<T, T, uint32_t, Shl<T>>(w, i);
+void shl(Warp& warp, const Inst& inst) {
+  map2<T, T, uint32_t, Shl<T>>(warp, inst);
 }
 template <class T>
-void shr(Warp& w, const Inst& i) {
-  map2<T, T, uint32_t, Shr<T>>(w, i);
+void shr(Warp& warp, const Inst& inst) {
+  map2<T, T, uint32_t, Shr<T>>(warp, inst);
 }
 
 template <class T>
 struct Popc {
-  static uint32_t f(T a) { return uint32_t(__builtin_popcountll(a)); }
+  static uint32_t apply(T a) { return uint32_t(__builtin_popcountll(a)); }
 };
 template <class T>
 struct Clz {
-  static uint32_t f(T a) { return a ? uint32_t(__builtin_clzll(a)) - (64 - 8 * sizeof(T)) : uint32_t(8 * sizeof(T)); }
+  static uint32_t apply(T a) {
+    return a ? uint32_t(__builtin_clzll(a)) - (64 - 8 * sizeof(T)) : uint32_t(8 * sizeof(T));
+  }
 };
 template <class T>
 struct Brev {
-  static T f(T a) {
-    T r = 0;
-    for (unsigned i = 0; i < 8 * sizeof(T); ++i) r = T(r | ((a >> i & 1) << (8 * sizeof(T) - 1 - i)));
-    return r;
+  static T apply(T a) {
+    T result = 0;
+    for (unsigned i = 0; i < 8 * sizeof(T); ++i) result = T(result | ((a >> i & 1) << (8 * sizeof(T) - 1 - i)));
+    return result;
   }
 };
 template <class T, bool Shift>
 struct Bfind {
-  static uint32_t f(T a) {
+  static uint32_t apply(T a) {
     using V = std::make_unsigned_t<T>;
-    V v = std::is_signed_v<T> && a < 0 ? V(~V(a)) : V(a);
-    if (v == 0) return UINT32_MAX;
-    uint32_t top = 63 - uint32_t(__builtin_clzll(v));
+    V value = std::is_signed_v<T> && a < 0 ? V(~V(a)) : V(a);
+    if (value == 0) return UINT32_MAX;
+    uint32_t top = 63 - uint32_t(__builtin_clzll(value));
     return Shift ? uint32_t(8 * sizeof(T)) - 1 - top : top;
   }
 };
 template <class T>
 struct Bfe {
-  static T f(T a, uint32_t b, uint32_t c) {
+  static T apply(T a, uint32_t b, uint32_t c) {
     constexpr uint32_t bits = 8 * sizeof(T);
     using V = std::make_unsigned_t<T>;
     uint32_t pos = b & 0xff, len = c & 0xff;
     if (len == 0) return 0;
     uint32_t last = std::min(pos + len - 1, bits - 1);
     bool sign = std::is_signed_v<T> && (V(a) >> last & 1);
-    V r = pos >= bits ? V(0) : V(V(a) >> pos);
+    V result = pos >= bits ? V(0) : V(V(a) >> pos);
     if (len < bits) {
-      V m = V((V(1) << len) - 1);
-      r &= m;
+      V mask = V((V(1) << len) - 1);
+      result &= mask;
     }
     uint32_t have = pos >= bits ? 0 : std::min(len, bits - pos);
-    if (sign && have < bits) r |= have ? V(~((V(1) << have) - 1)) : V(~V(0));
-    return T(r);
+    if (sign && have < bits) result |= have ? V(~((V(1) << have) - 1)) : V(~V(0));
+    return T(result);
   }
 };
 template <class T>
-void bfe(Warp& w, const Inst& i) {
-  map3<T, T, uint32_t, uint32_t, Bfe<T>>(w, i);
+void bfe(Warp& warp, const Inst& inst) {
+  map3<T, T, uint32_t, uint32_t, Bfe<T>>(warp, inst);
 }
 
 template <class T>
-void bfi(Warp& w, const Inst& i) {
-  const T *a = in<T>(w, i.a), *b = in<T>(w, i.b);
-  const uint32_t *c = in<uint32_t>(w, i.c), *e = in<uint32_t>(w, i.v[0]);
-  lanes<T>(w, i.d, [=](int l) {
+void bfi(Warp& warp, const Inst& inst) {
+  const T *a = in<T>(warp, inst.a), *b = in<T>(warp, inst.b);
+  const uint32_t *c = in<uint32_t>(warp, inst.c), *length = in<uint32_t>(warp, inst.extra[0]);
+  lanes<T>(warp, inst.d, [=](int lane) {
     constexpr uint32_t bits = 8 * sizeof(T);
-    uint32_t pos = c[l] & 0xff, len = e[l] & 0xff;
-    if (pos >= bits || len == 0) return b[l];
+    uint32_t pos = c[lane] & 0xff, len = length[lane] & 0xff;
+    if (pos >= bits || len == 0) return b[lane];
     T field = len >= bits ? T(~T(0)) : T((T(1) << len) - 1);
-    T m = T(field << pos);
-    return T((b[l] & ~m) | (T(a[l] << pos) & m));
+    T mask = T(field << pos);
+    return T((b[lane] & ~mask) | (T(a[lane] << pos) & mask));
   });
 }
 
@@ -115,38 +117,38 @@ struct Bmsk {
   template <bool Clamp>
   static uint32_t make(uint32_t a, uint32_t b) {
     uint32_t pos = Clamp ? std::min(a, 32u) : a & 31, len = Clamp ? std::min(b, 32u) : b & 31;
-    uint64_t m = ((uint64_t(1) << len) - 1) << pos;
-    return uint32_t(m);
+    uint64_t mask = ((uint64_t(1) << len) - 1) << pos;
+    return uint32_t(mask);
   }
 };
 struct BmskClamp {
-  static uint32_t f(uint32_t a, uint32_t b) { return Bmsk::make<true>(a, b); }
+  static uint32_t apply(uint32_t a, uint32_t b) { return Bmsk::make<true>(a, b); }
 };
 struct BmskWrap {
-  static uint32_t f(uint32_t a, uint32_t b) { return Bmsk::make<false>(a, b); }
+  static uint32_t apply(uint32_t a, uint32_t b) { return Bmsk::make<false>(a, b); }
 };
 
 template <class T, bool Clamp>
 struct Szext {
-  static T f(T a, uint32_t b) {
-    uint32_t n = Clamp ? std::min(b, 32u) : b & 31;
-    if (n >= 32) return a;
-    if (n == 0) return 0;
-    uint32_t v = uint32_t(a) & ((1u << n) - 1);
-    if (std::is_signed_v<T> && (v >> (n - 1) & 1)) v |= ~((1u << n) - 1);
-    return T(v);
+  static T apply(T a, uint32_t b) {
+    uint32_t shift = Clamp ? std::min(b, 32u) : b & 31;
+    if (shift >= 32) return a;
+    if (shift == 0) return 0;
+    uint32_t value = uint32_t(a) & ((1u << shift) - 1);
+    if (std::is_signed_v<T> && (value >> (shift - 1) & 1)) value |= ~((1u << shift) - 1);
+    return T(value);
   }
 };
 
 uint32_t permute(uint64_t bytes, uint32_t selector) {
-  uint32_t r = 0;
+  uint32_t result = 0;
   for (int i = 0; i < 4; ++i) {
-    uint32_t s = selector >> (4 * i) & 15;
-    uint32_t b = uint32_t(bytes >> (8 * (s & 7))) & 0xff;
-    if (s & 8) b = b & 0x80 ? 0xff : 0;
-    r |= b << (8 * i);
+    uint32_t nibble = selector >> (4 * i) & 15;
+    uint32_t b = uint32_t(bytes >> (8 * (nibble & 7))) & 0xff;
+    if (nibble & 8) b = b & 0x80 ? 0xff : 0;
+    result |= b << (8 * i);
   }
-  return r;
+  return result;
 }
 
 uint32_t mode_selector(int mode, uint32_t c) {
@@ -156,36 +158,37 @@ uint32_t mode_selector(int mode, uint32_t c) {
   return table[mode][c & 3];
 }
 
-void prmt(Warp& w, const Inst& i) {
-  const uint32_t *a = in<uint32_t>(w, i.a), *b = in<uint32_t>(w, i.b), *c = in<uint32_t>(w, i.c);
-  int mode = int(i.imm);
-  lanes<uint32_t>(
-      w, i.d, [=](int l) { return permute(uint64_t(b[l]) << 32 | a[l], mode < 0 ? c[l] : mode_selector(mode, c[l])); });
+void prmt(Warp& warp, const Inst& inst) {
+  const uint32_t *a = in<uint32_t>(warp, inst.a), *b = in<uint32_t>(warp, inst.b), *c = in<uint32_t>(warp, inst.c);
+  int mode = int(inst.imm);
+  lanes<uint32_t>(warp, inst.d, [=](int lane) {
+    return permute(uint64_t(b[lane]) << 32 | a[lane], mode < 0 ? c[lane] : mode_selector(mode, c[lane]));
+  });
 }
 
-void lop3(Warp& w, const Inst& i) {
-  const uint32_t *a = in<uint32_t>(w, i.a), *b = in<uint32_t>(w, i.b), *c = in<uint32_t>(w, i.c);
-  uint32_t t = uint32_t(i.imm), k[8];
-  for (int n = 0; n < 8; ++n) k[n] = t >> n & 1 ? UINT32_MAX : 0;
-  lanes<uint32_t>(w, i.d, [=](int l) {
-    uint32_t x = a[l], y = b[l], z = c[l];
-    return (k[0] & ~x & ~y & ~z) | (k[1] & ~x & ~y & z) | (k[2] & ~x & y & ~z) | (k[3] & ~x & y & z) |
-           (k[4] & x & ~y & ~z) | (k[5] & x & ~y & z) | (k[6] & x & y & ~z) | (k[7] & x & y & z);
+void lop3(Warp& warp, const Inst& inst) {
+  const uint32_t *a = in<uint32_t>(warp, inst.a), *b = in<uint32_t>(warp, inst.b), *c = in<uint32_t>(warp, inst.c);
+  uint32_t table = uint32_t(inst.imm), terms[8];
+  for (int index = 0; index < 8; ++index) terms[index] = table >> index & 1 ? UINT32_MAX : 0;
+  lanes<uint32_t>(warp, inst.d, [=](int lane) {
+    uint32_t x = a[lane], y = b[lane], z = c[lane];
+    return (terms[0] & ~x & ~y & ~z) | (terms[1] & ~x & ~y & z) | (terms[2] & ~x & y & ~z) | (terms[3] & ~x & y & z) |
+           (terms[4] & x & ~y & ~z) | (terms[5] & x & ~y & z) | (terms[6] & x & y & ~z) | (terms[7] & x & y & z);
   });
 }
 
 template <bool Left, bool Clamp>
 struct Shf {
-  static uint32_t f(uint32_t a, uint32_t b, uint32_t c) {
-    uint32_t n = Clamp ? std::min(c, 32u) : c & 31;
-    uint64_t v = uint64_t(b) << 32 | a;
-    return Left ? uint32_t(v << n >> 32) : uint32_t(v >> n);
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t shift = Clamp ? std::min(c, 32u) : c & 31;
+    uint64_t value = uint64_t(b) << 32 | a;
+    return Left ? uint32_t(value << shift >> 32) : uint32_t(value >> shift);
   }
 };
 
 template <bool SA, bool SB>
 struct Dp4a {
-  static uint32_t f(uint32_t a, uint32_t b, uint32_t c) {
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
     for (int i = 0; i < 4; ++i) {
       int32_t x = SA ? int8_t(a >> (8 * i)) : int32_t(uint8_t(a >> (8 * i))),
               y = SB ? int8_t(b >> (8 * i)) : int32_t(uint8_t(b >> (8 * i)));
@@ -196,11 +199,11 @@ struct Dp4a {
 };
 template <bool SA, bool SB, bool Hi>
 struct Dp2a {
-  static uint32_t f(uint32_t a, uint32_t b, uint32_t c) {
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
     for (int i = 0; i < 2; ++i) {
-      int k = Hi ? i + 2 : i;
+      int byte_index = Hi ? i + 2 : i;
       int32_t x = SA ? int16_t(a >> (16 * i)) : int32_t(uint16_t(a >> (16 * i))),
-              y = SB ? int8_t(b >> (8 * k)) : int32_t(uint8_t(b >> (8 * k)));
+              y = SB ? int8_t(b >> (8 * byte_index)) : int32_t(uint8_t(b >> (8 * byte_index)));
       c += uint32_t(x * y);
     }
     return c;
@@ -208,159 +211,164 @@ struct Dp2a {
 };
 
 struct Fns {
-  static uint32_t f(uint32_t mask, uint32_t base, uint32_t offset) {
-    int32_t n = int32_t(offset);
+  static uint32_t apply(uint32_t mask, uint32_t base, uint32_t offset) {
+    int32_t shift = int32_t(offset);
     if (base > 31) return UINT32_MAX;
-    if (n == 0) return mask >> base & 1 ? base : UINT32_MAX;
-    int32_t step = n > 0 ? 1 : -1, left = n > 0 ? n : -n;
-    for (int32_t p = int32_t(base); p >= 0 && p < 32; p += step)
-      if (mask >> p & 1 && --left == 0) return uint32_t(p);
+    if (shift == 0) return mask >> base & 1 ? base : UINT32_MAX;
+    int32_t step = shift > 0 ? 1 : -1, left = shift > 0 ? shift : -shift;
+    for (int32_t position = int32_t(base); position >= 0 && position < 32; position += step)
+      if (mask >> position & 1 && --left == 0) return uint32_t(position);
     return UINT32_MAX;
   }
 };
 
 // Predicate logic.
 template <int Op>
-void pred_logic(Warp& w, const Inst& i) {
-  uint32_t a = pred_in(w, i.a, i.flags & 1), b = pred_in(w, i.b, i.flags & 2);
-  pred_out(w, i.d, Op == 0 ? a & b : Op == 1 ? a | b : Op == 2 ? a ^ b : ~a);
+void pred_logic(Warp& warp, const Inst& inst) {
+  uint32_t a = pred_in(warp, inst.a, inst.flags & 1), b = pred_in(warp, inst.b, inst.flags & 2);
+  pred_out(warp, inst.d, Op == 0 ? a & b : Op == 1 ? a | b : Op == 2 ? a ^ b : ~a);
 }
 
-bool lower_pred_logic(Lowering& l, Handler fn, bool two) {
+bool lower_pred_logic(Lowering& lowering, Handler fn, bool two) {
   bool na = false, nb = false;
-  int32_t a = l.predicate_source(l.operand(1), &na), b = two ? l.predicate_source(l.operand(2), &nb) : 0,
-          d = l.predicate(l.operand(0));
-  Inst& i = l.emit(fn);
-  i.d = d;
-  i.a = a;
-  i.b = b;
-  i.flags = uint8_t(na | nb << 1);
+  int32_t a = lowering.predicate_source(lowering.operand(1), &na),
+          b = two ? lowering.predicate_source(lowering.operand(2), &nb) : 0,
+          d = lowering.predicate(lowering.operand(0));
+  Inst& inst = lowering.emit(fn);
+  inst.d = d;
+  inst.a = a;
+  inst.b = b;
+  inst.flags = uint8_t(na | nb << 1);
   return true;
 }
 
-bool lower_logic(Lowering& l) {
-  std::string t = l.type();
-  std::string_view op = l.parts[0];
-  if (l.operands() < (op == "not" || op == "cnot" ? 2u : 3u)) return false;
-  if (l.has("pred"))
-    return lower_pred_logic(l,
+bool lower_logic(Lowering& lowering) {
+  std::string table = lowering.type();
+  std::string_view op = lowering.parts[0];
+  if (lowering.operands() < (op == "not" || op == "cnot" ? 2u : 3u)) return false;
+  if (lowering.has("pred"))
+    return lower_pred_logic(lowering,
                             op == "and"   ? pred_logic<0>
                             : op == "or"  ? pred_logic<1>
                             : op == "xor" ? pred_logic<2>
                                           : pred_logic<3>,
                             op != "not");
-  if (op == "not") return emit_sources(l, VGPU_BY_INTEGER(t, unary, Not), type_width(t), 1);
-  if (op == "cnot") return emit_sources(l, VGPU_BY_INTEGER(t, unary, Cnot), type_width(t), 1);
-  Handler fn = op == "and"  ? VGPU_BY_INTEGER(t, binary, And)
-               : op == "or" ? VGPU_BY_INTEGER(t, binary, Or)
-                            : VGPU_BY_INTEGER(t, binary, Xor);
-  return emit_sources(l, fn, type_width(t), 2);
+  if (op == "not") return emit_sources(lowering, VGPU_BY_INTEGER(table, unary, Not), type_width(table), 1);
+  if (op == "cnot") return emit_sources(lowering, VGPU_BY_INTEGER(table, unary, Cnot), type_width(table), 1);
+  Handler fn = op == "and"  ? VGPU_BY_INTEGER(table, binary, And)
+               : op == "or" ? VGPU_BY_INTEGER(table, binary, Or)
+                            : VGPU_BY_INTEGER(table, binary, Xor);
+  return emit_sources(lowering, fn, type_width(table), 2);
 }
 
 template <class F>
-bool emit_mixed(Lowering& l, Handler fn, int dw, F widths) {  // widths(i): width of source i+1, 0 ends
+bool emit_mixed(Lowering& lowering, Handler fn, int dw, F widths) {  // widths(i): width of source i+1, 0 ends
   if (!fn) return false;
-  int32_t s[4] = {};
-  int n = 0;
-  for (; n < 4 && widths(n); ++n) s[n] = l.source(size_t(n) + 1, widths(n));
-  int32_t d = l.target(size_t(0), dw);
-  Inst& i = l.emit(fn);
-  i.d = d;
-  i.a = s[0];
-  i.b = s[1];
-  i.c = s[2];
-  i.v[0] = s[3];
+  int32_t sources[4] = {};
+  int count = 0;
+  for (; count < 4 && widths(count); ++count) sources[count] = lowering.source(size_t(count) + 1, widths(count));
+  int32_t d = lowering.target(size_t(0), dw);
+  Inst& inst = lowering.emit(fn);
+  inst.d = d;
+  inst.a = sources[0];
+  inst.b = sources[1];
+  inst.c = sources[2];
+  inst.extra[0] = sources[3];
   return true;
 }
 
-bool lower_shift(Lowering& l) {
-  std::string t = l.type();
-  bool left = l.parts[0] == "shl";
+bool lower_shift(Lowering& lowering) {
+  std::string table = lowering.type();
+  bool left = lowering.parts[0] == "shl";
   Handler fn = nullptr;
-  if (t == "b16" || t == "u16") fn = left ? shl<uint16_t> : shr<uint16_t>;
-  if (t == "b32" || t == "u32") fn = left ? shl<uint32_t> : shr<uint32_t>;
-  if (t == "b64" || t == "u64") fn = left ? shl<uint64_t> : shr<uint64_t>;
-  if (t == "s16") fn = left ? shl<uint16_t> : Handler(shr<int16_t>);
-  if (t == "s32") fn = left ? shl<uint32_t> : Handler(shr<int32_t>);
-  if (t == "s64") fn = left ? shl<uint64_t> : Handler(shr<int64_t>);
-  int w = type_width(t);
-  return emit_mixed(l, fn, w, [w](int i) { return i == 0 ? w : i == 1 ? 4 : 0; });
+  if (table == "b16" || table == "u16") fn = left ? shl<uint16_t> : shr<uint16_t>;
+  if (table == "b32" || table == "u32") fn = left ? shl<uint32_t> : shr<uint32_t>;
+  if (table == "b64" || table == "u64") fn = left ? shl<uint64_t> : shr<uint64_t>;
+  if (table == "s16") fn = left ? shl<uint16_t> : Handler(shr<int16_t>);
+  if (table == "s32") fn = left ? shl<uint32_t> : Handler(shr<int32_t>);
+  if (table == "s64") fn = left ? shl<uint64_t> : Handler(shr<int64_t>);
+  int width = type_width(table);
+  return emit_mixed(lowering, fn, width, [width](int i) { return i == 0 ? width : i == 1 ? 4 : 0; });
 }
 
-bool lower_count(Lowering& l) {
-  std::string t = l.type();
-  std::string_view op = l.parts[0];
-  int w = type_width(t);
+bool lower_count(Lowering& lowering) {
+  std::string table = lowering.type();
+  std::string_view op = lowering.parts[0];
+  int width = type_width(table);
   Handler fn = nullptr;
-  if (op == "popc") fn = w == 8 ? map1<uint32_t, uint64_t, Popc<uint64_t>> : map1<uint32_t, uint32_t, Popc<uint32_t>>;
-  if (op == "clz") fn = w == 8 ? map1<uint32_t, uint64_t, Clz<uint64_t>> : map1<uint32_t, uint32_t, Clz<uint32_t>>;
-  if (op == "bfind" && l.has("shiftamt"))
-    fn = t == "u32"   ? map1<uint32_t, uint32_t, Bfind<uint32_t, true>>
-         : t == "s32" ? map1<uint32_t, int32_t, Bfind<int32_t, true>>
-         : t == "u64" ? map1<uint32_t, uint64_t, Bfind<uint64_t, true>>
-                      : map1<uint32_t, int64_t, Bfind<int64_t, true>>;
+  if (op == "popc")
+    fn = width == 8 ? map1<uint32_t, uint64_t, Popc<uint64_t>> : map1<uint32_t, uint32_t, Popc<uint32_t>>;
+  if (op == "clz") fn = width == 8 ? map1<uint32_t, uint64_t, Clz<uint64_t>> : map1<uint32_t, uint32_t, Clz<uint32_t>>;
+  if (op == "bfind" && lowering.has("shiftamt"))
+    fn = table == "u32"   ? map1<uint32_t, uint32_t, Bfind<uint32_t, true>>
+         : table == "s32" ? map1<uint32_t, int32_t, Bfind<int32_t, true>>
+         : table == "u64" ? map1<uint32_t, uint64_t, Bfind<uint64_t, true>>
+                          : map1<uint32_t, int64_t, Bfind<int64_t, true>>;
   else if (op == "bfind")
-    fn = t == "u32"   ? map1<uint32_t, uint32_t, Bfind<uint32_t, false>>
-         : t == "s32" ? map1<uint32_t, int32_t, Bfind<int32_t, false>>
-         : t == "u64" ? map1<uint32_t, uint64_t, Bfind<uint64_t, false>>
-                      : map1<uint32_t, int64_t, Bfind<int64_t, false>>;
-  return emit_mixed(l, fn, 4, [w](int i) { return i == 0 ? w : 0; });
+    fn = table == "u32"   ? map1<uint32_t, uint32_t, Bfind<uint32_t, false>>
+         : table == "s32" ? map1<uint32_t, int32_t, Bfind<int32_t, false>>
+         : table == "u64" ? map1<uint32_t, uint64_t, Bfind<uint64_t, false>>
+                          : map1<uint32_t, int64_t, Bfind<int64_t, false>>;
+  return emit_mixed(lowering, fn, 4, [width](int i) { return i == 0 ? width : 0; });
 }
 
-bool lower_brev(Lowering& l) {
-  return emit_sources(l, type_width(l.type()) == 8 ? unary<uint64_t, Brev<uint64_t>> : unary<uint32_t, Brev<uint32_t>>,
-                      type_width(l.type()), 1);
+bool lower_brev(Lowering& lowering) {
+  return emit_sources(
+      lowering, type_width(lowering.type()) == 8 ? unary<uint64_t, Brev<uint64_t>> : unary<uint32_t, Brev<uint32_t>>,
+      type_width(lowering.type()), 1);
 }
 
-bool lower_bfe(Lowering& l) {
-  std::string t = l.type();
-  int w = type_width(t);
-  Handler fn = t == "u32"   ? bfe<uint32_t>
-               : t == "s32" ? bfe<int32_t>
-               : t == "u64" ? bfe<uint64_t>
-               : t == "s64" ? bfe<int64_t>
-                            : nullptr;
-  return emit_mixed(l, fn, w, [w](int i) { return i == 0 ? w : i < 3 ? 4 : 0; });
+bool lower_bfe(Lowering& lowering) {
+  std::string table = lowering.type();
+  int width = type_width(table);
+  Handler fn = table == "u32"   ? bfe<uint32_t>
+               : table == "s32" ? bfe<int32_t>
+               : table == "u64" ? bfe<uint64_t>
+               : table == "s64" ? bfe<int64_t>
+                                : nullptr;
+  return emit_mixed(lowering, fn, width, [width](int i) { return i == 0 ? width : i < 3 ? 4 : 0; });
 }
 
-bool lower_bfi(Lowering& l) {
-  int w = type_width(l.type());
-  return emit_mixed(l, w == 8 ? bfi<uint64_t> : bfi<uint32_t>, w, [w](int i) { return i < 2 ? w : i < 4 ? 4 : 0; });
+bool lower_bfi(Lowering& lowering) {
+  int width = type_width(lowering.type());
+  return emit_mixed(lowering, width == 8 ? bfi<uint64_t> : bfi<uint32_t>, width, [width](int i) {
+    return i < 2 ? width : i < 4 ? 4 : 0;
+  });
 }
 
-bool lower_prmt(Lowering& l) {
+bool lower_prmt(Lowering& lowering) {
   static const char* modes[] = {"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"};
-  if (!emit_sources(l, prmt, 4, 3)) return false;
-  l.emitted.back().imm = -1;
-  for (int m = 0; m < 6; ++m)
-    if (l.has(modes[m])) l.emitted.back().imm = m;
+  if (!emit_sources(lowering, prmt, 4, 3)) return false;
+  lowering.emitted.back().imm = -1;
+  for (int mode = 0; mode < 6; ++mode)
+    if (lowering.has(modes[mode])) lowering.emitted.back().imm = mode;
   // b4e is {a,b} backwards; its table counts bytes from the selected one down.
-  if (l.has("b4e")) l.emitted.back().imm = 1;
+  if (lowering.has("b4e")) lowering.emitted.back().imm = 1;
   return true;
 }
 
-bool lower_lop3(Lowering& l) {
+bool lower_lop3(Lowering& lowering) {
   int64_t table = 0;
-  if (l.operands() < 5 || l.has("BOOL") || !l.number(l.operand(4), &table)) return false;
-  if (!emit_sources(l, lop3, 4, 3)) return false;
-  l.emitted.back().imm = table;
+  if (lowering.operands() < 5 || lowering.has("BOOL") || !lowering.number(lowering.operand(4), &table)) return false;
+  if (!emit_sources(lowering, lop3, 4, 3)) return false;
+  lowering.emitted.back().imm = table;
   return true;
 }
 
-bool lower_shf(Lowering& l) {
-  bool left = l.has("l"), clamp = l.has("clamp");
+bool lower_shf(Lowering& lowering) {
+  bool left = lowering.has("l"), clamp = lowering.has("clamp");
   Handler fn = left    ? (clamp ? ternary<uint32_t, Shf<true, true>> : ternary<uint32_t, Shf<true, false>>)
                : clamp ? Handler(ternary<uint32_t, Shf<false, true>>)
                        : ternary<uint32_t, Shf<false, false>>;
-  return emit_sources(l, fn, 4, 3);
+  return emit_sources(lowering, fn, 4, 3);
 }
 
-bool lower_dp(Lowering& l) {
-  auto t = l.types();
-  if (t.size() != 2) return false;
-  bool sa = t[0] == "s32", sb = t[1] == "s32", hi = l.has("hi");
+bool lower_dp(Lowering& lowering) {
+  auto table = lowering.types();
+  if (table.size() != 2) return false;
+  bool sa = table[0] == "s32", sb = table[1] == "s32", hi = lowering.has("hi");
   Handler fn = nullptr;
-  if (l.parts[0] == "dp4a")
+  if (lowering.parts[0] == "dp4a")
     fn = sa   ? (sb ? ternary<uint32_t, Dp4a<true, true>> : ternary<uint32_t, Dp4a<true, false>>)
          : sb ? ternary<uint32_t, Dp4a<false, true>>
               : ternary<uint32_t, Dp4a<false, false>>;
@@ -372,20 +380,20 @@ bool lower_dp(Lowering& l) {
     fn = sa   ? (sb ? ternary<uint32_t, Dp2a<true, true, false>> : ternary<uint32_t, Dp2a<true, false, false>>)
          : sb ? ternary<uint32_t, Dp2a<false, true, false>>
               : ternary<uint32_t, Dp2a<false, false, false>>;
-  return emit_sources(l, fn, 4, 3);
+  return emit_sources(lowering, fn, 4, 3);
 }
 
-bool lower_bmsk(Lowering& l) {
-  return emit_sources(l, l.has("clamp") ? binary<uint32_t, BmskClamp> : binary<uint32_t, BmskWrap>, 4, 2);
+bool lower_bmsk(Lowering& lowering) {
+  return emit_sources(lowering, lowering.has("clamp") ? binary<uint32_t, BmskClamp> : binary<uint32_t, BmskWrap>, 4, 2);
 }
-bool lower_fns(Lowering& l) { return emit_sources(l, ternary<uint32_t, Fns>, 4, 3); }
-bool lower_szext(Lowering& l) {
-  bool clamp = l.has("clamp");
-  Handler fn = l.type() == "s32" ? (clamp ? map2<int32_t, int32_t, uint32_t, Szext<int32_t, true>>
-                                          : map2<int32_t, int32_t, uint32_t, Szext<int32_t, false>>)
-               : clamp           ? map2<uint32_t, uint32_t, uint32_t, Szext<uint32_t, true>>
-                                 : map2<uint32_t, uint32_t, uint32_t, Szext<uint32_t, false>>;
-  return emit_sources(l, fn, 4, 2);
+bool lower_fns(Lowering& lowering) { return emit_sources(lowering, ternary<uint32_t, Fns>, 4, 3); }
+bool lower_szext(Lowering& lowering) {
+  bool clamp = lowering.has("clamp");
+  Handler fn = lowering.type() == "s32" ? (clamp ? map2<int32_t, int32_t, uint32_t, Szext<int32_t, true>>
+                                                 : map2<int32_t, int32_t, uint32_t, Szext<int32_t, false>>)
+               : clamp                  ? map2<uint32_t, uint32_t, uint32_t, Szext<uint32_t, true>>
+                                        : map2<uint32_t, uint32_t, uint32_t, Szext<uint32_t, false>>;
+  return emit_sources(lowering, fn, 4, 2);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ bool holds(T a, T b) {
 template <class T>
 struct Value {
   using stored = T;
-  static T of(T v) { return v; }
+  static T of(T value) { return value; }
 };
 struct HalfValue {};
 struct BrainValue {};
@@ -42,67 +42,67 @@ struct FlushedHalf {};
 template <>
 struct Value<HalfValue> {
   using stored = uint16_t;
-  static float of(uint16_t v) { return to_float(Half{v}); }
+  static float of(uint16_t value) { return to_float(Half{value}); }
 };
 template <>
 struct Value<FlushedHalf> {
   using stored = uint16_t;
-  static float of(uint16_t v) { return to_float(flushed(Half{v})); }
+  static float of(uint16_t value) { return to_float(flushed(Half{value})); }
 };
 template <>
 struct Value<BrainValue> {
   using stored = uint16_t;
-  static float of(uint16_t v) { return to_float(Brain{v}); }
+  static float of(uint16_t value) { return to_float(Brain{value}); }
 };
 template <>
 struct Value<FlushedValue> {
   using stored = float;
-  static float of(float v) { return flush(v); }
+  static float of(float value) { return flush(value); }
 };
 
 // The comparison of all lanes as bits.
 template <class V, int C>
-__attribute__((noinline)) uint32_t compare(const Warp& w, const Inst& i) {
+__attribute__((noinline)) uint32_t compare(const Warp& warp, const Inst& inst) {
   using S = typename Value<V>::stored;
-  const S *a = in<S>(w, i.a), *b = in<S>(w, i.b);
-  alignas(32) uint8_t r[32];
+  const S *a = in<S>(warp, inst.a), *b = in<S>(warp, inst.b);
+  alignas(32) uint8_t holding[32];
 #pragma GCC ivdep
-  for (int l = 0; l < 32; ++l)
-    r[l] = uint8_t(holds<decltype(Value<V>::of(a[l])), C>(Value<V>::of(a[l]), Value<V>::of(b[l])));
-  return pack(r);
+  for (int lane = 0; lane < 32; ++lane)
+    holding[lane] = uint8_t(holds<decltype(Value<V>::of(a[lane])), C>(Value<V>::of(a[lane]), Value<V>::of(b[lane])));
+  return pack(holding);
 }
 
-uint32_t combine(const Warp& w, const Inst& i, uint32_t r) {
-  if (!(i.flags & 3)) return r;
-  uint32_t c = pred_in(w, i.c, i.flags & 4);
-  return (i.flags & 3) == 1 ? r & c : (i.flags & 3) == 2 ? r | c : r ^ c;
+uint32_t combine(const Warp& warp, const Inst& inst, uint32_t result) {
+  if (!(inst.flags & 3)) return result;
+  uint32_t c = pred_in(warp, inst.c, inst.flags & 4);
+  return (inst.flags & 3) == 1 ? result & c : (inst.flags & 3) == 2 ? result | c : result ^ c;
 }
 
 using Comparison = uint32_t (*)(const Warp&, const Inst&);
 constexpr uint8_t kNegate = 8, kFlush = 16;
 
 template <class V, int C>
-void setp(Warp& w, const Inst& i) {
-  uint32_t r = compare<V, C>(w, i);
-  if (i.flags & kNegate) r = ~r;
-  if (!(i.flags & 3)) {
-    pred_out(w, i.d, r);
-    if (i.n == 2) pred_out(w, i.v[0], ~r);
+void setp(Warp& warp, const Inst& inst) {
+  uint32_t result = compare<V, C>(warp, inst);
+  if (inst.flags & kNegate) result = ~result;
+  if (!(inst.flags & 3)) {
+    pred_out(warp, inst.d, result);
+    if (inst.count == 2) pred_out(warp, inst.extra[0], ~result);
     return;
   }
-  uint32_t first = combine(w, i, r), second = combine(w, i, ~r);
-  pred_out(w, i.d, first);
-  if (i.n == 2) pred_out(w, i.v[0], second);
+  uint32_t first = combine(warp, inst, result), second = combine(warp, inst, ~result);
+  pred_out(warp, inst.d, first);
+  if (inst.count == 2) pred_out(warp, inst.extra[0], second);
 }
 
-void set(Warp& w, const Inst& i) {
-  uint32_t r = reinterpret_cast<Comparison>(const_cast<void*>(i.table))(w, i);
-  if (i.flags & kNegate) r = ~r;
-  r = combine(w, i, r);
-  uint32_t one = uint32_t(i.imm);
+void set(Warp& warp, const Inst& inst) {
+  uint32_t result = reinterpret_cast<Comparison>(const_cast<void*>(inst.table))(warp, inst);
+  if (inst.flags & kNegate) result = ~result;
+  result = combine(warp, inst, result);
+  uint32_t one = uint32_t(inst.imm);
   uint32_t bits[32];
-  expand(r, bits);
-  lanes<uint32_t>(w, i.d, [&](int l) { return bits[l] & one; });
+  expand(result, bits);
+  lanes<uint32_t>(warp, inst.d, [&](int lane) { return bits[lane] & one; });
 }
 
 struct Chosen {
@@ -122,135 +122,138 @@ Chosen pick(int base) {
   return base == Equ ? Chosen{setp<V, Eq>, compare<V, Eq>} : Chosen{};
 }
 
-int comparison(const Lowering& l) {
+int comparison(const Lowering& lowering) {
   static const std::unordered_map<std::string_view, int> table = {
       {"eq", Eq},   {"ne", Ne},   {"lt", Lt},   {"le", Le},   {"gt", Gt},   {"ge", Ge},
       {"lo", Lt},   {"ls", Le},   {"hi", Gt},   {"hs", Ge},   {"equ", Equ}, {"neu", Neu},
       {"ltu", Ltu}, {"leu", Leu}, {"gtu", Gtu}, {"geu", Geu}, {"num", Num}, {"nan", Nan}};
-  auto found = table.find(l.part(1));
+  auto found = table.find(lowering.part(1));
   return found == table.end() ? -1 : found->second;
 }
 
-Chosen by_type(const std::string& t, int c, bool ftz) {
-  if (t == "u16" || t == "b16") return pick<uint16_t>(c);
-  if (t == "s16") return pick<int16_t>(c);
-  if (t == "u32" || t == "b32") return pick<uint32_t>(c);
-  if (t == "s32") return pick<int32_t>(c);
-  if (t == "u64" || t == "b64") return pick<uint64_t>(c);
-  if (t == "s64") return pick<int64_t>(c);
-  if (t == "f32") return ftz ? pick<FlushedValue>(c) : pick<float>(c);
-  if (t == "f64") return pick<double>(c);
-  if (t == "f16") return ftz ? pick<FlushedHalf>(c) : pick<HalfValue>(c);
-  if (t == "bf16") return pick<BrainValue>(c);
+Chosen by_type(const std::string& type, int c, bool ftz) {
+  if (type == "u16" || type == "b16") return pick<uint16_t>(c);
+  if (type == "s16") return pick<int16_t>(c);
+  if (type == "u32" || type == "b32") return pick<uint32_t>(c);
+  if (type == "s32") return pick<int32_t>(c);
+  if (type == "u64" || type == "b64") return pick<uint64_t>(c);
+  if (type == "s64") return pick<int64_t>(c);
+  if (type == "f32") return ftz ? pick<FlushedValue>(c) : pick<float>(c);
+  if (type == "f64") return pick<double>(c);
+  if (type == "f16") return ftz ? pick<FlushedHalf>(c) : pick<HalfValue>(c);
+  if (type == "bf16") return pick<BrainValue>(c);
   return {};
 }
 
 // Packed comparisons: two results, for the low and the high half.
 template <class H>
-uint32_t halves(const Warp& w, const Inst& i, int c, int shift) {
-  const uint32_t *a = in<uint32_t>(w, i.a), *b = in<uint32_t>(w, i.b);
+uint32_t halves(const Warp& warp, const Inst& inst, int c, int shift) {
+  const uint32_t *a = in<uint32_t>(warp, inst.a), *b = in<uint32_t>(warp, inst.b);
   auto value = [&](uint32_t pair) {
-    H h{uint16_t(pair >> shift)};
-    return to_float(i.flags & kFlush ? flushed(h) : h);
+    H half{uint16_t(pair >> shift)};
+    return to_float(inst.flags & kFlush ? flushed(half) : half);
   };
-  uint32_t r = 0;
-  each(w.mask, [&](int l) {
-    float x = value(a[l]), y = value(b[l]);
-    bool v = false;
+  uint32_t result = 0;
+  each(warp.mask, [&](int lane) {
+    float x = value(a[lane]), y = value(b[lane]);
+    bool number = false;
     switch (c) {
-      case Eq: v = x == y; break;
-      case Ne: v = x < y || x > y; break;
-      case Lt: v = x < y; break;
-      case Le: v = x <= y; break;
-      case Gt: v = x > y; break;
-      case Ge: v = x >= y; break;
-      case Equ: v = !(x < y) && !(x > y); break;
-      case Neu: v = !(x == y); break;
-      case Ltu: v = !(x >= y); break;
-      case Leu: v = !(x > y); break;
-      case Gtu: v = !(x <= y); break;
-      case Geu: v = !(x < y); break;
-      case Num: v = x == x && y == y; break;
-      case Nan: v = x != x || y != y; break;
+      case Eq: number = x == y; break;
+      case Ne: number = x < y || x > y; break;
+      case Lt: number = x < y; break;
+      case Le: number = x <= y; break;
+      case Gt: number = x > y; break;
+      case Ge: number = x >= y; break;
+      case Equ: number = !(x < y) && !(x > y); break;
+      case Neu: number = !(x == y); break;
+      case Ltu: number = !(x >= y); break;
+      case Leu: number = !(x > y); break;
+      case Gtu: number = !(x <= y); break;
+      case Geu: number = !(x < y); break;
+      case Num: number = x == x && y == y; break;
+      case Nan: number = x != x || y != y; break;
     }
-    r |= uint32_t(v) << l;
+    result |= uint32_t(number) << lane;
   });
-  return r;
+  return result;
 }
 template <class H>
-void setp_pair(Warp& w, const Inst& i) {
-  uint32_t low = combine(w, i, halves<H>(w, i, int(i.imm), 0)), high = combine(w, i, halves<H>(w, i, int(i.imm), 16));
-  pred_out(w, i.d, low);
-  if (i.n == 2) pred_out(w, i.v[0], high);
+void setp_pair(Warp& warp, const Inst& inst) {
+  uint32_t low = combine(warp, inst, halves<H>(warp, inst, int(inst.imm), 0)),
+           high = combine(warp, inst, halves<H>(warp, inst, int(inst.imm), 16));
+  pred_out(warp, inst.d, low);
+  if (inst.count == 2) pred_out(warp, inst.extra[0], high);
 }
 template <class H>
-void set_pair(Warp& w, const Inst& i) {
-  int c = int(i.imm & 0xff);
-  uint32_t low = combine(w, i, halves<H>(w, i, c, 0)), high = combine(w, i, halves<H>(w, i, c, 16));
-  uint32_t one = uint32_t(i.imm >> 8);
-  lanes<uint32_t>(w, i.d,
-                  [=](int l) { return (low >> l & 1 ? one & 0xffff : 0) | (high >> l & 1 ? one & 0xffff0000 : 0); });
+void set_pair(Warp& warp, const Inst& inst) {
+  int c = int(inst.imm & 0xff);
+  uint32_t low = combine(warp, inst, halves<H>(warp, inst, c, 0)),
+           high = combine(warp, inst, halves<H>(warp, inst, c, 16));
+  uint32_t one = uint32_t(inst.imm >> 8);
+  lanes<uint32_t>(warp, inst.d, [=](int lane) {
+    return (low >> lane & 1 ? one & 0xffff : 0) | (high >> lane & 1 ? one & 0xffff0000 : 0);
+  });
 }
 
-uint8_t combination(Lowering& l, size_t operand, int32_t* c) {
-  uint8_t how = l.has("and") ? 1 : l.has("or") ? 2 : l.has("xor") ? 3 : 0;
+uint8_t combination(Lowering& lowering, size_t operand, int32_t* c) {
+  uint8_t how = lowering.has("and") ? 1 : lowering.has("or") ? 2 : lowering.has("xor") ? 3 : 0;
   if (!how) return 0;
-  if (l.operands() <= operand) {
-    l.refuse();
+  if (lowering.operands() <= operand) {
+    lowering.refuse();
     return 0;
   }
   bool negated = false;
-  *c = l.predicate_source(l.operand(operand), &negated);
+  *c = lowering.predicate_source(lowering.operand(operand), &negated);
   return uint8_t(how | negated << 2);
 }
 
-Class class_of(const std::string& t) {
-  return t == "f32"                                    ? Class::Fp32
-         : t == "f64"                                  ? Class::Fp64
-         : t[0] == 'f' || (t[0] == 'b' && t[1] == 'f') ? Class::Fp16
-                                                       : Class::Int;
+Class class_of(const std::string& type) {
+  return type == "f32"                                          ? Class::Fp32
+         : type == "f64"                                        ? Class::Fp64
+         : type[0] == 'f' || (type[0] == 'b' && type[1] == 'f') ? Class::Fp16
+                                                                : Class::Int;
 }
 
-bool lower_setp(Lowering& l) {
-  std::string t = l.type();
-  int c = comparison(l);
-  if (l.operands() < 3 || c < 0) return false;
-  l.kind = class_of(t);
-  bool pair = t == "f16x2" || t == "bf16x2";
+bool lower_setp(Lowering& lowering) {
+  std::string type = lowering.type();
+  int c = comparison(lowering);
+  if (lowering.operands() < 3 || c < 0) return false;
+  lowering.kind = class_of(type);
+  bool pair = type == "f16x2" || type == "bf16x2";
   Basis basic = basis(c);
-  Handler fn = t == "f16x2"    ? setp_pair<Half>
-               : t == "bf16x2" ? setp_pair<Brain>
-                               : by_type(t, basic.base, l.has("ftz")).fn;
-  int width = type_width(t);
-  int32_t a = l.source(1, width, t[0]), b = l.source(2, width, t[0]), p = 0;
-  uint8_t how = combination(l, 3, &p);
-  const ptx::Operand& target = l.operand(0);
-  int32_t d = l.predicate(target), q = target.paired ? l.predicate(target.parts[0]) : 0;
-  Inst& i = l.emit(fn);
-  i.a = a;
-  i.b = b;
-  i.c = p;
-  i.d = d;
-  i.flags = how;
-  i.v[0] = q;
-  i.n = target.paired ? 2 : 1;
+  Handler fn = type == "f16x2"    ? setp_pair<Half>
+               : type == "bf16x2" ? setp_pair<Brain>
+                                  : by_type(type, basic.base, lowering.has("ftz")).fn;
+  int width = type_width(type);
+  int32_t a = lowering.source(1, width, type[0]), b = lowering.source(2, width, type[0]), predicate = 0;
+  uint8_t how = combination(lowering, 3, &predicate);
+  const ptx::Operand& target = lowering.operand(0);
+  int32_t d = lowering.predicate(target), second = target.paired ? lowering.predicate(target.parts[0]) : 0;
+  Inst& inst = lowering.emit(fn);
+  inst.a = a;
+  inst.b = b;
+  inst.c = predicate;
+  inst.d = d;
+  inst.flags = how;
+  inst.extra[0] = second;
+  inst.count = target.paired ? 2 : 1;
   if (pair) {
-    i.imm = c;
-    if (l.has("ftz")) i.flags |= kFlush;
+    inst.imm = c;
+    if (lowering.has("ftz")) inst.flags |= kFlush;
     return true;
   }
-  if (basic.swap) std::swap(i.a, i.b);
-  if (basic.negate) i.flags |= kNegate;
+  if (basic.swap) std::swap(inst.a, inst.b);
+  if (basic.negate) inst.flags |= kNegate;
   return true;
 }
 
-bool lower_set(Lowering& l) {
-  auto types = l.types();
-  if (types.size() != 2 || l.operands() < 3) return false;
-  const std::string &to = types[0], &t = types[1];
-  int c = comparison(l), width = type_width(t);
+bool lower_set(Lowering& lowering) {
+  auto types = lowering.types();
+  if (types.size() != 2 || lowering.operands() < 3) return false;
+  const std::string &to = types[0], &type = types[1];
+  int c = comparison(lowering), width = type_width(type);
   if (c < 0) return false;
-  bool pair = t == "f16x2" || t == "bf16x2";
+  bool pair = type == "f16x2" || type == "bf16x2";
   uint32_t one = to == "f32"      ? 0x3f800000
                  : to == "f16x2"  ? 0x3c003c00
                  : to == "bf16x2" ? 0x3f803f80
@@ -258,66 +261,66 @@ bool lower_set(Lowering& l) {
                  : to == "bf16"   ? 0x3f80
                                   : UINT32_MAX;
   Basis basic = basis(c);
-  Chosen chosen = pair ? Chosen{} : by_type(t, basic.base, l.has("ftz"));
-  Handler fn = t == "f16x2" ? set_pair<Half> : t == "bf16x2" ? set_pair<Brain> : chosen.compare ? set : nullptr;
-  int32_t a = l.source(1, width, t[0]), b = l.source(2, width, t[0]), p = 0;
-  uint8_t how = combination(l, 3, &p);
-  int32_t d = type_width(to) == 4 ? l.target(size_t(0), 4) : 0;
-  if (type_width(to) == 2) d = l.target(size_t(0), 4);
-  Inst& i = l.emit(fn);
-  i.a = a;
-  i.b = b;
-  i.c = p;
-  i.d = d;
-  i.flags = how;
-  i.imm = pair ? int64_t(one) << 8 | c : int64_t(one);
+  Chosen chosen = pair ? Chosen{} : by_type(type, basic.base, lowering.has("ftz"));
+  Handler fn = type == "f16x2" ? set_pair<Half> : type == "bf16x2" ? set_pair<Brain> : chosen.compare ? set : nullptr;
+  int32_t a = lowering.source(1, width, type[0]), b = lowering.source(2, width, type[0]), predicate = 0;
+  uint8_t how = combination(lowering, 3, &predicate);
+  int32_t d = type_width(to) == 4 ? lowering.target(size_t(0), 4) : 0;
+  if (type_width(to) == 2) d = lowering.target(size_t(0), 4);
+  Inst& inst = lowering.emit(fn);
+  inst.a = a;
+  inst.b = b;
+  inst.c = predicate;
+  inst.d = d;
+  inst.flags = how;
+  inst.imm = pair ? int64_t(one) << 8 | c : int64_t(one);
   if (pair) {
-    if (l.has("ftz")) i.flags |= kFlush;
+    if (lowering.has("ftz")) inst.flags |= kFlush;
     return true;
   }
-  i.table = reinterpret_cast<const void*>(chosen.compare);
-  if (basic.swap) std::swap(i.a, i.b);
-  if (basic.negate) i.flags |= kNegate;
+  inst.table = reinterpret_cast<const void*>(chosen.compare);
+  if (basic.swap) std::swap(inst.a, inst.b);
+  if (basic.negate) inst.flags |= kNegate;
   return true;
 }
 
 template <class T>
-void selp(Warp& w, const Inst& i) {
-  const T *a = in<T>(w, i.a), *b = in<T>(w, i.b);
+void selp(Warp& warp, const Inst& inst) {
+  const T *a = in<T>(warp, inst.a), *b = in<T>(warp, inst.b);
   uint32_t bits[32];
-  expand(pred_in(w, i.c, i.flags), bits);
-  lanes<T>(w, i.d, [&](int l) { return bits[l] ? a[l] : b[l]; });
+  expand(pred_in(warp, inst.c, inst.flags), bits);
+  lanes<T>(warp, inst.d, [&](int lane) { return bits[lane] ? a[lane] : b[lane]; });
 }
 
-bool lower_selp(Lowering& l) {
-  int width = type_width(l.type());
-  if (l.operands() != 4) return false;
-  int32_t a = l.source(1, width, 'f'), b = l.source(2, width, 'f');
+bool lower_selp(Lowering& lowering) {
+  int width = type_width(lowering.type());
+  if (lowering.operands() != 4) return false;
+  int32_t a = lowering.source(1, width, 'f'), b = lowering.source(2, width, 'f');
   bool negated = false;
-  int32_t p = l.predicate_source(l.operand(3), &negated), d = l.target(size_t(0), width);
-  Inst& i = l.emit(width == 8 ? selp<uint64_t> : width == 4 ? selp<uint32_t> : selp<uint16_t>);
-  i.a = a;
-  i.b = b;
-  i.c = p;
-  i.d = d;
-  i.flags = negated;
+  int32_t predicate = lowering.predicate_source(lowering.operand(3), &negated), d = lowering.target(size_t(0), width);
+  Inst& inst = lowering.emit(width == 8 ? selp<uint64_t> : width == 4 ? selp<uint32_t> : selp<uint16_t>);
+  inst.a = a;
+  inst.b = b;
+  inst.c = predicate;
+  inst.d = d;
+  inst.flags = negated;
   return true;
 }
 
 template <class T, class C>
 struct Slct {
-  static T f(T a, T b, C c) { return c >= 0 ? a : b; }
+  static T apply(T a, T b, C c) { return c >= 0 ? a : b; }
 };
 template <class T>
 struct SlctFlush {
-  static T f(T a, T b, float c) { return flush(c) >= 0 ? a : b; }
+  static T apply(T a, T b, float c) { return flush(c) >= 0 ? a : b; }
 };
 
-bool lower_slct(Lowering& l) {
-  auto types = l.types();
-  if (types.size() != 2 || l.operands() != 4) return false;
+bool lower_slct(Lowering& lowering) {
+  auto types = lowering.types();
+  if (types.size() != 2 || lowering.operands() != 4) return false;
   int width = type_width(types[0]);
-  bool real = types[1] == "f32", ftz = l.has("ftz");
+  bool real = types[1] == "f32", ftz = lowering.has("ftz");
   Handler fn = nullptr;
   if (width == 2)
     fn = real ? (ftz ? map3<uint16_t, uint16_t, uint16_t, float, SlctFlush<uint16_t>>
@@ -331,13 +334,13 @@ bool lower_slct(Lowering& l) {
     fn = real ? (ftz ? map3<uint64_t, uint64_t, uint64_t, float, SlctFlush<uint64_t>>
                      : map3<uint64_t, uint64_t, uint64_t, float, Slct<uint64_t, float>>)
               : map3<uint64_t, uint64_t, uint64_t, int32_t, Slct<uint64_t, int32_t>>;
-  int32_t a = l.source(1, width, 'f'), b = l.source(2, width, 'f'), c = l.source(3, 4, 'f'),
-          d = l.target(size_t(0), width);
-  Inst& i = l.emit(fn);
-  i.a = a;
-  i.b = b;
-  i.c = c;
-  i.d = d;
+  int32_t a = lowering.source(1, width, 'f'), b = lowering.source(2, width, 'f'), c = lowering.source(3, 4, 'f'),
+          d = lowering.target(size_t(0), width);
+  Inst& inst = lowering.emit(fn);
+  inst.a = a;
+  inst.b = b;
+  inst.c = c;
+  inst.d = d;
   return true;
 }
 

@@ -14,38 +14,38 @@ namespace vgpu {
 
 namespace {
 
-void mark_cells(Warp& w, uint32_t to, uint32_t bytes, uint32_t cell) {
-  Cells& c = w.block->cells;
-  if (bytes < (1u << c.shift)) c.refine(__builtin_ctz(bytes));
-  for (uint32_t k = to >> c.shift; k < (to + bytes) >> c.shift; ++k) c.wrote[k] = cell;
+void mark_cells(Warp& warp, uint32_t to, uint32_t bytes, uint32_t cell) {
+  Cells& cells = warp.block->cells;
+  if (bytes < (1u << cells.shift)) cells.refine(__builtin_ctz(bytes));
+  for (uint32_t k = to >> cells.shift; k < (to + bytes) >> cells.shift; ++k) cells.wrote[k] = cell;
 }
 
-// Fields: a, imm, flags the shared address; v[0], v[1] base and offset of the global one; v[2] the source size
-// (kNoLane: all), v[3] a predicate that makes it zero (0: none); bytes of the copy; table is the second memo.
-void copy_async(Warp& w, const Inst& inst) {
+// Fields: a, imm, flags the shared address; extra[0], extra[1] base and offset of the global one; extra[2] the source
+// size (kNoLane: all), extra[3] a predicate that makes it zero (0: none); bytes of the copy; table is the second memo.
+void copy_async(Warp& warp, const Inst& inst) {
   Inst source = inst;
-  source.a = inst.v[0];
-  source.imm = inst.v[1];
-  source.flags = inst.n;
+  source.a = inst.extra[0];
+  source.imm = inst.extra[1];
+  source.flags = inst.count;
   source.c = int32_t(ptx::Space::Global);
   source.memo = static_cast<Memo*>(const_cast<void*>(inst.table));
   uint8_t data[32][16] = {};
-  uint32_t mask = w.mask, ignored = inst.v[3] ? pred_in(w, inst.v[3], inst.negated) : 0;
+  uint32_t mask = warp.mask, ignored = inst.extra[3] ? pred_in(warp, inst.extra[3], inst.negated) : 0;
   uint32_t whole = 0, part = 0;
-  const uint32_t* sizes = inst.v[2] == kNoLane ? nullptr : in<uint32_t>(w, inst.v[2]);
+  const uint32_t* sizes = inst.extra[2] == kNoLane ? nullptr : in<uint32_t>(warp, inst.extra[2]);
   each(mask & ~ignored, [&](int lane) {
-    uint32_t n = sizes ? sizes[lane] : inst.bytes;
-    if (n >= inst.bytes) whole |= 1u << lane;
-    else if (n) part |= 1u << lane;
+    uint32_t size = sizes ? sizes[lane] : inst.bytes;
+    if (size >= inst.bytes) whole |= 1u << lane;
+    else if (size) part |= 1u << lane;
   });
   auto fetch = [&](uint32_t lanes_of_it, uint32_t bytes, uint32_t offset) {
     if (!lanes_of_it) return;
-    set_mask(w, lanes_of_it);
-    Request r;
-    r.bytes = bytes;
-    addresses(w, source, &r);
-    for (Address& a : r.address) a += offset;
-    in_spaces(w, source, r, [&](const Access& access) {
+    set_mask(warp, lanes_of_it);
+    Request request;
+    request.bytes = bytes;
+    addresses(warp, source, &request);
+    for (Address& address : request.address) address += offset;
+    in_spaces(warp, source, request, [&](const Access& access) {
       each(access.mask, [&](int lane) { std::memcpy(data[lane] + offset, access.base + access.delta[lane], bytes); });
     });
   };
@@ -55,49 +55,50 @@ void copy_async(Warp& w, const Inst& inst) {
     each(part, [&](int lane) { with_byte |= uint32_t(sizes[lane] > at) << lane; });
     fetch(with_byte, 1, at);
   }
-  set_mask(w, mask);
-  Request r;
-  r.bytes = inst.bytes;
-  r.write = true;
-  addresses(w, inst, &r);
-  in_spaces(w, inst, r, [&](const Access& access) {
-    if (w.grid->check && access.suspects) accuse(w, inst, access, r, access.suspects & access.mask);
+  set_mask(warp, mask);
+  Request request;
+  request.bytes = inst.bytes;
+  request.write = true;
+  addresses(warp, inst, &request);
+  in_spaces(warp, inst, request, [&](const Access& access) {
+    if (warp.grid->check && access.suspects) accuse(warp, inst, access, request, access.suspects & access.mask);
     each(access.mask, [&](int lane) {
-      PendingCopy c;
-      c.to = uint32_t(r.address[lane]);
-      c.bytes = inst.bytes;
-      c.lane = uint8_t(lane);
-      c.group = w.copy_group[lane];
-      std::memcpy(c.data, data[lane], 16);
-      w.copies.push_back(c);
-      if (w.grid->check) mark_cells(w, c.to, c.bytes, kPendingClock << 11 | uint32_t(w.index) << 6 | uint32_t(lane));
+      PendingCopy copy;
+      copy.to = uint32_t(request.address[lane]);
+      copy.bytes = inst.bytes;
+      copy.lane = uint8_t(lane);
+      copy.group = warp.copy_group[lane];
+      std::memcpy(copy.data, data[lane], 16);
+      warp.copies.push_back(copy);
+      if (warp.grid->check)
+        mark_cells(warp, copy.to, copy.bytes, kPendingClock << 11 | uint32_t(warp.index) << 6 | uint32_t(lane));
     });
   });
 }
 
 template <class F>
-void complete(Warp& w, F due) {
+void complete(Warp& warp, F due) {
   size_t kept = 0;
-  for (PendingCopy& c : w.copies) {
-    if (!(w.mask >> c.lane & 1) || !due(c)) {
-      w.copies[kept++] = c;
+  for (PendingCopy& copy : warp.copies) {
+    if (!(warp.mask >> copy.lane & 1) || !due(copy)) {
+      warp.copies[kept++] = copy;
       continue;
     }
-    std::memcpy(w.block->shared.data() + c.to, c.data, c.bytes);
-    if (w.grid->check) mark_cells(w, c.to, c.bytes, shared_view(w, *w.block, 0).own | c.lane);
+    std::memcpy(warp.block->shared.data() + copy.to, copy.data, copy.bytes);
+    if (warp.grid->check) mark_cells(warp, copy.to, copy.bytes, shared_view(warp, *warp.block, 0).own | copy.lane);
   }
-  w.copies.resize(kept);
+  warp.copies.resize(kept);
 }
 
-void commit_group(Warp& w, const Inst&) {
-  each(w.mask, [&](int lane) { ++w.copy_group[lane]; });
+void commit_group(Warp& warp, const Inst&) {
+  each(warp.mask, [&](int lane) { ++warp.copy_group[lane]; });
 }
-void wait_group(Warp& w, const Inst& i) {
-  uint32_t n = uint32_t(i.imm);
-  complete(w, [&](const PendingCopy& c) { return c.group + n < w.copy_group[c.lane]; });
+void wait_group(Warp& warp, const Inst& inst) {
+  uint32_t allowed = uint32_t(inst.imm);
+  complete(warp, [&](const PendingCopy& copy) { return copy.group + allowed < warp.copy_group[copy.lane]; });
 }
-void wait_all(Warp& w, const Inst&) {
-  complete(w, [](const PendingCopy&) { return true; });
+void wait_all(Warp& warp, const Inst&) {
+  complete(warp, [](const PendingCopy&) { return true; });
 }
 
 // ---- mbarrier: phase << 63 | bytes pending << 40 | expected << 20 | pending arrivals ----
@@ -119,195 +120,204 @@ struct State {
 
 // Runs f(state, lane) on the barrier each lane names.
 template <class F>
-void on_barriers(Warp& w, const Inst& inst, bool release, F f) {
-  Request r;
-  r.bytes = 8;
-  r.write = true;
-  r.strength = Strength::Strong;
-  addresses(w, inst, &r);
-  in_spaces(w, inst, r, [&](const Access& access) {
+void on_barriers(Warp& warp, const Inst& inst, bool release, F change) {
+  Request request;
+  request.bytes = 8;
+  request.write = true;
+  request.strength = Strength::Strong;
+  addresses(warp, inst, &request);
+  in_spaces(warp, inst, request, [&](const Access& access) {
     each(access.mask, [&](int lane) {
-      uint8_t* p = access.base + access.delta[lane];
-      State s;
-      std::memcpy(&s.bits, p, 8);
-      if (release && w.grid->check) {
+      uint8_t* place = access.base + access.delta[lane];
+      State state;
+      std::memcpy(&state.bits, place, 8);
+      if (release && warp.grid->check) {
         uint32_t seen[32];
-        std::copy(w.seen, w.seen + 32, seen);
-        seen[w.index] = w.clock;
-        w.grid->races->release(w, location(w, ptx::Space::Shared, r.address[lane]), w.grid->clustered, seen);
-        w.released = true;
+        std::copy(warp.seen, warp.seen + 32, seen);
+        seen[warp.index] = warp.clock;
+        warp.grid->races->release(warp, location(warp, ptx::Space::Shared, request.address[lane]), warp.grid->clustered,
+                                  seen);
+        warp.released = true;
       }
-      f(s, lane, r.address[lane]);
-      std::memcpy(p, &s.bits, 8);
+      change(state, lane, request.address[lane]);
+      std::memcpy(place, &state.bits, 8);
     });
   });
-  after_release(w);
+  after_release(warp);
 }
 
-void mbarrier_init(Warp& w, const Inst& i) {
-  const uint32_t* n = in<uint32_t>(w, i.v[0]);
-  on_barriers(w, i, false,
-              [&](State& s, int lane, Address) { s = State::make(0, 0, n[lane] & 0xfffff, n[lane] & 0xfffff); });
-}
-
-// flags of arrive in v[3]: 1 expects bytes first, 2 gives no arrival, 4 completes bytes; v[0] count (kNoLane: 1), v[1]
-// bytes, v[2] target or kNoLane.
-void mbarrier_arrive(Warp& w, const Inst& i) {
-  const uint32_t* count = i.v[0] == kNoLane ? nullptr : in<uint32_t>(w, i.v[0]);
-  const uint32_t* tx = i.v[1] == kNoLane ? nullptr : in<uint32_t>(w, i.v[1]);
-  uint64_t before[32] = {};
-  on_barriers(w, i, i.v[3] != 2 && i.v[3] != 3, [&](State& s, int lane, Address) {
-    before[lane] = s.bits;
-    int32_t bytes = s.bytes() + (i.v[3] & 1 ? int32_t(tx[lane]) : i.v[3] & 4 ? -int32_t(tx[lane]) : 0);
-    uint32_t arrivals = i.v[3] & 2 ? 0 : count ? count[lane] : 1;
-    s = State::make(s.phase(), bytes, s.expected(), s.pending() - std::min(s.pending(), arrivals)).turned();
+void mbarrier_init(Warp& warp, const Inst& inst) {
+  const uint32_t* counts = in<uint32_t>(warp, inst.extra[0]);
+  on_barriers(warp, inst, false, [&](State& state, int lane, Address) {
+    state = State::make(0, 0, counts[lane] & 0xfffff, counts[lane] & 0xfffff);
   });
-  if (i.v[2] != kNoLane) lanes<uint64_t>(w, i.v[2], [&](int l) { return before[l]; });
 }
 
-// An arrival at the same mbarrier of several blocks of the cluster. v[4] their mask, v[5] a place for addresses.
-void multicast_arrive(Warp& w, const Inst& i) {
-  const uint16_t* blocks = in<uint16_t>(w, i.v[4]);
-  Request r;
-  addresses(w, i, &r);
-  const uint32_t all = w.mask;
-  Inst one = i;
-  one.a = i.v[5];
+// flags of arrive in extra[3]: 1 expects bytes first, 2 gives no arrival, 4 completes bytes; extra[0] count (kNoLane:
+// 1), extra[1] bytes, extra[2] target or kNoLane.
+void mbarrier_arrive(Warp& warp, const Inst& inst) {
+  const uint32_t* count = inst.extra[0] == kNoLane ? nullptr : in<uint32_t>(warp, inst.extra[0]);
+  const uint32_t* tx = inst.extra[1] == kNoLane ? nullptr : in<uint32_t>(warp, inst.extra[1]);
+  uint64_t before[32] = {};
+  on_barriers(warp, inst, inst.extra[3] != 2 && inst.extra[3] != 3, [&](State& state, int lane, Address) {
+    before[lane] = state.bits;
+    int32_t bytes = state.bytes() + (inst.extra[3] & 1   ? int32_t(tx[lane])
+                                     : inst.extra[3] & 4 ? -int32_t(tx[lane])
+                                                         : 0);
+    uint32_t arrivals = inst.extra[3] & 2 ? 0 : count ? count[lane] : 1;
+    state = State::make(state.phase(), bytes, state.expected(), state.pending() - std::min(state.pending(), arrivals))
+                .turned();
+  });
+  if (inst.extra[2] != kNoLane) lanes<uint64_t>(warp, inst.extra[2], [&](int lane) { return before[lane]; });
+}
+
+// An arrival at the same mbarrier of several blocks of the cluster. extra[4] their mask, extra[5] a place for
+// addresses.
+void multicast_arrive(Warp& warp, const Inst& inst) {
+  const uint16_t* blocks = in<uint16_t>(warp, inst.extra[4]);
+  Request request;
+  addresses(warp, inst, &request);
+  const uint32_t all = warp.mask;
+  Inst one = inst;
+  one.a = inst.extra[5];
   one.imm = 0;
   one.flags = 0;
   for (uint32_t rank = 0; rank < 16; ++rank) {
     uint32_t part = 0;
     each(all, [&](int lane) { part |= uint32_t(blocks[lane] >> rank & 1) << lane; });
     if (!part) continue;
-    set_mask(w, part);
-    lanes<uint32_t>(w, i.v[5], [&](int lane) { return uint32_t(in_block(w, r.address[lane], rank)); });
-    mbarrier_arrive(w, one);
+    set_mask(warp, part);
+    lanes<uint32_t>(warp, inst.extra[5],
+                    [&](int lane) { return uint32_t(in_block(warp, request.address[lane], rank)); });
+    mbarrier_arrive(warp, one);
   }
-  set_mask(w, all);
+  set_mask(warp, all);
 }
 
-// v[0] state or parity, n is 1 for parity; d the predicate.
-void mbarrier_wait(Warp& w, const Inst& i) {
+// extra[0] state or parity, n is 1 for parity; d the predicate.
+void mbarrier_wait(Warp& warp, const Inst& inst) {
   uint32_t done = 0;
-  on_barriers(w, i, false, [&](State& s, int lane, Address at) {
-    uint32_t waited = i.n ? in<uint32_t>(w, i.v[0])[lane] & 1 : State{in<uint64_t>(w, i.v[0])[lane]}.phase();
-    if (s.phase() == waited) return;
+  on_barriers(warp, inst, false, [&](State& state, int lane, Address at) {
+    uint32_t waited = inst.count ? in<uint32_t>(warp, inst.extra[0])[lane] & 1
+                                 : State{in<uint64_t>(warp, inst.extra[0])[lane]}.phase();
+    if (state.phase() == waited) return;
     done |= 1u << lane;
-    if (w.grid->check) w.grid->races->acquire(w, location(w, ptx::Space::Shared, at));
+    if (warp.grid->check) warp.grid->races->acquire(warp, location(warp, ptx::Space::Shared, at));
   });
-  pred_out(w, i.d, done);
-  if (done != w.mask) {
-    w.quantum -= 256;
-    ++w.spins;
+  pred_out(warp, inst.d, done);
+  if (done != warp.mask) {
+    warp.quantum -= 256;
+    ++warp.spins;
   }
 }
 
 void mbarrier_nothing(Warp&, const Inst&) {}
 
-bool shared_address(Lowering& l, size_t at, Inst* i) {
-  AddressForm a;
-  if (l.operands() <= at || !address_form(l, l.operand(at), &a)) return false;
-  i->a = a.base;
-  i->imm = a.imm;
-  i->flags = a.flags;
-  i->c = int32_t(a.space);
-  i->memo = l.memo();
+bool shared_address(Lowering& lowering, size_t at, Inst* inst) {
+  AddressForm form;
+  if (lowering.operands() <= at || !address_form(lowering, lowering.operand(at), &form)) return false;
+  inst->a = form.base;
+  inst->imm = form.imm;
+  inst->flags = form.flags;
+  inst->c = int32_t(form.space);
+  inst->memo = lowering.memo();
   return true;
 }
 
-bool lower_mbarrier(Lowering& l) {
-  l.kind = Class::Sync;
+bool lower_mbarrier(Lowering& lowering) {
+  lowering.kind = Class::Sync;
   Inst form;
-  if (l.has("inval")) {
-    l.emit(mbarrier_nothing);
+  if (lowering.has("inval")) {
+    lowering.emit(mbarrier_nothing);
     return true;
   }
-  if (l.has("init")) {
-    if (!shared_address(l, 0, &form)) return false;
-    form.v[0] = l.source(1, 4);
+  if (lowering.has("init")) {
+    if (!shared_address(lowering, 0, &form)) return false;
+    form.extra[0] = lowering.source(1, 4);
     form.fn = mbarrier_init;
-  } else if (l.has("test_wait") || l.has("try_wait")) {
-    if (!shared_address(l, 1, &form)) return false;
-    form.n = l.has("parity");
-    form.v[0] = l.source(2, form.n ? 4 : 8);
-    form.d = l.predicate(l.operand(0));
+  } else if (lowering.has("test_wait") || lowering.has("try_wait")) {
+    if (!shared_address(lowering, 1, &form)) return false;
+    form.count = lowering.has("parity");
+    form.extra[0] = lowering.source(2, form.count ? 4 : 8);
+    form.d = lowering.predicate(lowering.operand(0));
     form.fn = mbarrier_wait;
-  } else if (l.has("arrive") || l.has("arrive_drop") || l.has("expect_tx") || l.has("complete_tx")) {
-    if (l.has("arrive_drop")) return false;
-    bool only_tx = !l.has("arrive"), target = l.operand(0).kind != ptx::Operand::Address;
+  } else if (lowering.has("arrive") || lowering.has("arrive_drop") || lowering.has("expect_tx") ||
+             lowering.has("complete_tx")) {
+    if (lowering.has("arrive_drop")) return false;
+    bool only_tx = !lowering.has("arrive"), target = lowering.operand(0).kind != ptx::Operand::Address;
     size_t at = target ? 1 : 0;
-    if (!shared_address(l, at, &form)) return false;
-    form.v[3] = (l.has("expect_tx") ? 1 : 0) | (only_tx ? 2 : 0) | (l.has("complete_tx") ? 4 : 0);
-    bool operand = l.operands() > at + 1, tx = form.v[3] & 5;
-    form.v[0] = operand && !tx ? l.source(at + 1, 4) : kNoLane;
-    form.v[1] = operand && tx ? l.source(at + 1, 4) : kNoLane;
-    form.v[2] = target && l.operand(0).kind != ptx::Operand::Sink ? l.target(size_t(0), 8) : kNoLane;
+    if (!shared_address(lowering, at, &form)) return false;
+    form.extra[3] = (lowering.has("expect_tx") ? 1 : 0) | (only_tx ? 2 : 0) | (lowering.has("complete_tx") ? 4 : 0);
+    bool operand = lowering.operands() > at + 1, tx = form.extra[3] & 5;
+    form.extra[0] = operand && !tx ? lowering.source(at + 1, 4) : kNoLane;
+    form.extra[1] = operand && tx ? lowering.source(at + 1, 4) : kNoLane;
+    form.extra[2] = target && lowering.operand(0).kind != ptx::Operand::Sink ? lowering.target(size_t(0), 8) : kNoLane;
     if (tx && !operand) return false;
     form.fn = mbarrier_arrive;
   } else return false;
-  l.emit(form.fn) = form;
+  lowering.emit(form.fn) = form;
   return true;
 }
 
 // cp.async.mbarrier.arrive: this thread's copies land now. Without .noinc the arrival was added when it was announced,
 // so the count stays as it is.
-void copies_arrive(Warp& w, const Inst& i) {
-  wait_all(w, i);
-  if (i.n) mbarrier_arrive(w, i);
+void copies_arrive(Warp& warp, const Inst& inst) {
+  wait_all(warp, inst);
+  if (inst.count) mbarrier_arrive(warp, inst);
 }
 
-bool lower_copies_arrive(Lowering& l) {
+bool lower_copies_arrive(Lowering& lowering) {
   Inst form;
-  if (!shared_address(l, 0, &form)) return false;
+  if (!shared_address(lowering, 0, &form)) return false;
   form.fn = copies_arrive;
-  form.n = l.has("noinc");
-  form.v[0] = form.v[1] = form.v[2] = kNoLane;
-  l.emit(form.fn) = form;
+  form.count = lowering.has("noinc");
+  form.extra[0] = form.extra[1] = form.extra[2] = kNoLane;
+  lowering.emit(form.fn) = form;
   return true;
 }
 
 // ---- bulk copies, not of tensors ----
 
-// a, imm, flags: the mbarrier (memo); v[0], v[1], v[2]: target, source, bytes; n: to shared memory.
-void bulk_copy(Warp& w, const Inst& i) {
-  const uint32_t* bytes = in<uint32_t>(w, i.v[2]);
-  uint32_t mask = w.mask;
+// a, imm, flags: the mbarrier (memo); extra[0], extra[1], extra[2]: target, source, bytes; n: to shared memory.
+void bulk_copy(Warp& warp, const Inst& inst) {
+  const uint32_t* bytes = in<uint32_t>(warp, inst.extra[2]);
+  uint32_t mask = warp.mask;
   each(mask, [&](int lane) {
-    Address to = i.b & 1 ? in<uint64_t>(w, i.v[0])[lane] : in<uint32_t>(w, i.v[0])[lane];
-    Address from = i.b & 2 ? in<uint64_t>(w, i.v[1])[lane] : in<uint32_t>(w, i.v[1])[lane];
-    bool inwards = i.n;
+    Address to = inst.b & 1 ? in<uint64_t>(warp, inst.extra[0])[lane] : in<uint32_t>(warp, inst.extra[0])[lane];
+    Address from = inst.b & 2 ? in<uint64_t>(warp, inst.extra[1])[lane] : in<uint32_t>(warp, inst.extra[1])[lane];
+    bool inwards = inst.count;
     if (inwards && to >= kSharedWindow) to -= kSharedWindow;
     if (!inwards && from >= kSharedWindow) from -= kSharedWindow;
-    set_mask(w, 1u << lane);
+    set_mask(warp, 1u << lane);
     for (uint32_t at = 0; at < bytes[lane]; at += 16) {
-      Request r, s;
-      r.bytes = s.bytes = 16;
-      s.write = true;
-      std::fill(r.address, r.address + 32, from + at);
-      std::fill(s.address, s.address + 32, to + at);
+      Request load, store;
+      load.bytes = store.bytes = 16;
+      store.write = true;
+      std::fill(load.address, load.address + 32, from + at);
+      std::fill(store.address, store.address + 32, to + at);
       Access source, target;
-      source.mask = target.mask = w.mask;
-      Inst second = i;
-      second.memo = static_cast<Memo*>(const_cast<void*>(i.table));
-      if (!resolve(w, i, inwards ? ptx::Space::Global : ptx::Space::Shared, r, &source)) break;
-      if (!resolve(w, second, inwards ? ptx::Space::Shared : ptx::Space::Global, s, &target)) break;
-      if (target.suspects) accuse(w, second, target, s, target.suspects);
+      source.mask = target.mask = warp.mask;
+      Inst second = inst;
+      second.memo = static_cast<Memo*>(const_cast<void*>(inst.table));
+      if (!resolve(warp, inst, inwards ? ptx::Space::Global : ptx::Space::Shared, load, &source)) break;
+      if (!resolve(warp, second, inwards ? ptx::Space::Shared : ptx::Space::Global, store, &target)) break;
+      if (target.suspects) accuse(warp, second, target, store, target.suspects);
       uint8_t *there = target.base + target.delta[lane], *here = source.base + source.delta[lane];
       if (inwards) std::memcpy(there, here, 16);
-      else send(w, i, lane, {there, here, from + at, 16});
+      else send(warp, inst, lane, {there, here, from + at, 16});
     }
   });
-  set_mask(w, mask);
+  set_mask(warp, mask);
 }
 
 }  // namespace
 
-bool lower_completion(Lowering& l, const ptx::Operand& barrier, int32_t bytes, int32_t blocks) {
+bool lower_completion(Lowering& lowering, const ptx::Operand& barrier, int32_t bytes, int32_t blocks) {
   if (barrier.kind != ptx::Operand::Address) return false;
-  int32_t place = barrier.reg >= 0 ? l.slots->place[size_t(barrier.reg)] : 0;
-  auto symbol = l.symbols->find(barrier.name);
-  if (barrier.reg < 0 && symbol == l.symbols->end()) return false;
-  bool wide = barrier.reg >= 0 && l.function->registers[size_t(barrier.reg)].width == 8;
+  int32_t place = barrier.reg >= 0 ? lowering.slots->place[size_t(barrier.reg)] : 0;
+  auto symbol = lowering.symbols->find(barrier.name);
+  if (barrier.reg < 0 && symbol == lowering.symbols->end()) return false;
+  bool wide = barrier.reg >= 0 && lowering.function->registers[size_t(barrier.reg)].width == 8;
   Handler arrive = blocks == kNoLane ? mbarrier_arrive : multicast_arrive;
   Inst done;
   done.fn = arrive;
@@ -315,98 +325,99 @@ bool lower_completion(Lowering& l, const ptx::Operand& barrier, int32_t bytes, i
   done.imm = barrier.offset + (barrier.reg < 0 ? int64_t(symbol->second.address) : 0);
   done.flags = barrier.reg < 0 ? kNoBase : wide ? kWide : 0;
   done.c = int32_t(ptx::Space::Shared);
-  done.memo = l.memo();
-  done.v[0] = kNoLane;
-  done.v[1] = bytes;
-  done.v[2] = kNoLane;
-  done.v[3] = 2 | 4;
-  done.v[4] = blocks;
-  done.v[5] = blocks == kNoLane ? kNoLane : l.temporary(4);
-  l.emit(arrive) = done;
+  done.memo = lowering.memo();
+  done.extra[0] = kNoLane;
+  done.extra[1] = bytes;
+  done.extra[2] = kNoLane;
+  done.extra[3] = 2 | 4;
+  done.extra[4] = blocks;
+  done.extra[5] = blocks == kNoLane ? kNoLane : lowering.temporary(4);
+  lowering.emit(arrive) = done;
   return true;
 }
 
 namespace {
 
-bool lower_bulk(Lowering& l) {
-  if (l.has("prefetch") && l.has("tensor")) {
-    l.idle = "*";
-    l.emit(mbarrier_nothing);
+bool lower_bulk(Lowering& lowering) {
+  if (lowering.has("prefetch") && lowering.has("tensor")) {
+    lowering.idle = "*";
+    lowering.emit(mbarrier_nothing);
     return true;
   }
-  if (l.has("tensor")) return lower_tensor_copy(l);
-  if (l.has("prefetch") || l.has_prefix("multicast") || l.has("reduce")) return false;
-  if (l.has("commit_group") || l.has("wait_group")) return lower_sends(l);
-  std::string_view there = l.part(3), here = l.part(4);
+  if (lowering.has("tensor")) return lower_tensor_copy(lowering);
+  if (lowering.has("prefetch") || lowering.has_prefix("multicast") || lowering.has("reduce")) return false;
+  if (lowering.has("commit_group") || lowering.has("wait_group")) return lower_sends(lowering);
+  std::string_view there = lowering.part(3), here = lowering.part(4);
   bool to_shared = (there == "shared::cluster" || there == "shared::cta") && here == "global";
   bool to_global = there == "global" && here == "shared::cta";
-  if ((!to_shared && !to_global) || l.operands() < 3) return false;
-  const ptx::Operand &to = l.operand(0), &from = l.operand(1);
+  if ((!to_shared && !to_global) || lowering.operands() < 3) return false;
+  const ptx::Operand &to = lowering.operand(0), &from = lowering.operand(1);
   if (to.kind != ptx::Operand::Address || from.kind != ptx::Operand::Address || to.reg < 0 || from.reg < 0 ||
       to.offset || from.offset)
     return false;
-  auto width = [&](const ptx::Operand& o) { return l.function->registers[size_t(o.reg)].width; };
+  auto width = [&](const ptx::Operand& operand) { return lowering.function->registers[size_t(operand.reg)].width; };
   Inst copy;
   copy.fn = bulk_copy;
-  copy.v[0] = l.slots->place[size_t(to.reg)];
-  copy.v[1] = l.slots->place[size_t(from.reg)];
-  copy.v[2] = l.source(2, 4);
-  copy.n = to_shared;
+  copy.extra[0] = lowering.slots->place[size_t(to.reg)];
+  copy.extra[1] = lowering.slots->place[size_t(from.reg)];
+  copy.extra[2] = lowering.source(2, 4);
+  copy.count = to_shared;
   copy.b = (width(to) == 8 ? 1 : 0) | (width(from) == 8 ? 2 : 0);
-  copy.memo = l.memo();
-  copy.table = l.memo();
-  l.emit(bulk_copy) = copy;
-  return !to_shared || lower_completion(l, l.operand(3), copy.v[2]);
+  copy.memo = lowering.memo();
+  copy.table = lowering.memo();
+  lowering.emit(bulk_copy) = copy;
+  return !to_shared || lower_completion(lowering, lowering.operand(3), copy.extra[2]);
 }
 
-bool lower_copy(Lowering& l) {
-  l.kind = Class::Global;
-  if (l.part(1) != "async") return false;
-  if (l.has("bulk")) return lower_bulk(l);
-  if (l.has("commit_group")) {
-    l.emit(commit_group);
+bool lower_copy(Lowering& lowering) {
+  lowering.kind = Class::Global;
+  if (lowering.part(1) != "async") return false;
+  if (lowering.has("bulk")) return lower_bulk(lowering);
+  if (lowering.has("commit_group")) {
+    lowering.emit(commit_group);
     return true;
   }
-  if (l.has("wait_all")) {
-    l.emit(wait_all);
+  if (lowering.has("wait_all")) {
+    lowering.emit(wait_all);
     return true;
   }
-  if (l.has("wait_group")) {
-    int64_t n = 0;
-    if (l.operands() != 1 || !l.number(l.operand(0), &n)) return false;
-    l.emit(wait_group).imm = n;
+  if (lowering.has("wait_group")) {
+    int64_t allowed = 0;
+    if (lowering.operands() != 1 || !lowering.number(lowering.operand(0), &allowed)) return false;
+    lowering.emit(wait_group).imm = allowed;
     return true;
   }
-  if (l.has("mbarrier")) return lower_copies_arrive(l);
-  if ((!l.has("ca") && !l.has("cg")) || !l.has("global") || l.operands() < 3) return false;
+  if (lowering.has("mbarrier")) return lower_copies_arrive(lowering);
+  if ((!lowering.has("ca") && !lowering.has("cg")) || !lowering.has("global") || lowering.operands() < 3) return false;
   AddressForm to, from;
-  if (!address_form(l, l.operand(0), &to) || !address_form(l, l.operand(1), &from)) return false;
+  if (!address_form(lowering, lowering.operand(0), &to) || !address_form(lowering, lowering.operand(1), &from))
+    return false;
   int64_t bytes = 0;
-  if (!l.number(l.operand(2), &bytes) || (bytes != 4 && bytes != 8 && bytes != 16)) return false;
-  Inst i;
-  i.fn = copy_async;
-  i.a = to.base;
-  i.imm = to.imm;
-  i.flags = to.flags;
-  i.c = int32_t(ptx::Space::Shared);
-  i.v[0] = from.base;
-  i.v[1] = int32_t(from.imm);
-  i.n = from.flags;
-  if (from.imm != int64_t(i.v[1]) || (from.flags & kNoBase)) return false;
-  i.bytes = uint8_t(bytes);
-  i.v[2] = kNoLane;
-  if (l.operands() > 3 && !l.has_prefix("L2::cache_hint")) {
-    const ptx::Operand& o = l.operand(3);
-    bool predicate = l.register_width(o) == 0, negated = false;
+  if (!lowering.number(lowering.operand(2), &bytes) || (bytes != 4 && bytes != 8 && bytes != 16)) return false;
+  Inst inst;
+  inst.fn = copy_async;
+  inst.a = to.base;
+  inst.imm = to.imm;
+  inst.flags = to.flags;
+  inst.c = int32_t(ptx::Space::Shared);
+  inst.extra[0] = from.base;
+  inst.extra[1] = int32_t(from.imm);
+  inst.count = from.flags;
+  if (from.imm != int64_t(inst.extra[1]) || (from.flags & kNoBase)) return false;
+  inst.bytes = uint8_t(bytes);
+  inst.extra[2] = kNoLane;
+  if (lowering.operands() > 3 && !lowering.has_prefix("L2::cache_hint")) {
+    const ptx::Operand& operand = lowering.operand(3);
+    bool predicate = lowering.register_width(operand) == 0, negated = false;
     if (predicate) {
-      i.v[3] = l.predicate_source(o, &negated);
-      i.negated = negated;
-    } else i.v[2] = l.source(o, 4);
+      inst.extra[3] = lowering.predicate_source(operand, &negated);
+      inst.negated = negated;
+    } else inst.extra[2] = lowering.source(operand, 4);
   }
-  i.memo = l.memo();
-  i.table = l.memo();
-  note_narrow_shared(l, ptx::Space::Shared, uint32_t(bytes));
-  l.emit(copy_async) = i;
+  inst.memo = lowering.memo();
+  inst.table = lowering.memo();
+  note_narrow_shared(lowering, ptx::Space::Shared, uint32_t(bytes));
+  lowering.emit(copy_async) = inst;
   return true;
 }
 

@@ -30,68 +30,70 @@ T apply(T old, T b, T c) {
 }
 
 struct HalfAdd {
-  static uint16_t f(uint16_t a, uint16_t b) { return to_half(to_float(Half{a}) + to_float(Half{b})).bits; }
+  static uint16_t apply(uint16_t a, uint16_t b) { return to_half(to_float(Half{a}) + to_float(Half{b})).bits; }
 };
 struct BrainAdd {
-  static uint16_t f(uint16_t a, uint16_t b) {
+  static uint16_t apply(uint16_t a, uint16_t b) {
     return to_brain(to_odd(add_odd(to_float(Brain{a}), to_float(Brain{b})))).bits;
   }
 };
 template <class One>
 uint32_t add_pair(uint32_t a, uint32_t b) {
-  return uint32_t(One::f(uint16_t(a), uint16_t(b))) | uint32_t(One::f(uint16_t(a >> 16), uint16_t(b >> 16))) << 16;
+  return uint32_t(One::apply(uint16_t(a), uint16_t(b))) | uint32_t(One::apply(uint16_t(a >> 16), uint16_t(b >> 16)))
+                                                              << 16;
 }
 
-// Fields: v[0] target (n is 0 for red), v[1] operand b, v[2] operand c.
+// Fields: extra[0] target (n is 0 for red), extra[1] operand b, extra[2] operand c.
 template <class T, class F>
-void atomic(Warp& w, const Inst& inst, F f, Strength strength = Strength::Atomic) {
-  Request r;
-  r.bytes = sizeof(T);
-  r.write = true;
-  r.strength = strength;
-  addresses(w, inst, &r);
-  w.grid->counters.atomics += uint64_t(__builtin_popcount(w.mask));
+void atomic(Warp& warp, const Inst& inst, F combine, Strength strength = Strength::Atomic) {
+  Request request;
+  request.bytes = sizeof(T);
+  request.write = true;
+  request.strength = strength;
+  addresses(warp, inst, &request);
+  warp.grid->counters.atomics += uint64_t(__builtin_popcount(warp.mask));
   T old[32] = {}, b[32], c[32];
-  std::memcpy(b, in<T>(w, inst.v[1]), sizeof b);
-  std::memcpy(c, in<T>(w, inst.v[2]), sizeof c);
-  in_spaces(w, inst, r, [&](const Access& access) {
-    if (w.grid->check && access.space != ptx::Space::Local) {
-      each(access.mask, [&](int lane) { w.grid->races->acquire(w, location(w, access.space, r.address[lane])); });
-      before_strong_store(w, inst, access.space, r, access.mask);
+  std::memcpy(b, in<T>(warp, inst.extra[1]), sizeof b);
+  std::memcpy(c, in<T>(warp, inst.extra[2]), sizeof c);
+  in_spaces(warp, inst, request, [&](const Access& access) {
+    if (warp.grid->check && access.space != ptx::Space::Local) {
+      each(access.mask,
+           [&](int lane) { warp.grid->races->acquire(warp, location(warp, access.space, request.address[lane])); });
+      before_strong_store(warp, inst, access.space, request, access.mask);
     }
     each(access.mask, [&](int lane) {
-      uint8_t* p = access.base + access.delta[lane];
-      std::memcpy(&old[lane], p, sizeof(T));
-      T next = f(access.space, old[lane], b[lane], c[lane]);
-      std::memcpy(p, &next, sizeof(T));
+      uint8_t* place = access.base + access.delta[lane];
+      std::memcpy(&old[lane], place, sizeof(T));
+      T next = combine(access.space, old[lane], b[lane], c[lane]);
+      std::memcpy(place, &next, sizeof(T));
     });
   });
-  after_release(w);
-  ++w.spins;
-  w.quantum -= 16;
-  if (inst.n) lanes<T>(w, inst.v[0], [&](int i) { return old[i]; });
+  after_release(warp);
+  ++warp.spins;
+  warp.quantum -= 16;
+  if (inst.count) lanes<T>(warp, inst.extra[0], [&](int i) { return old[i]; });
 }
 
 template <class T, int O>
-void atomic_op(Warp& w, const Inst& i) {
+void atomic_op(Warp& warp, const Inst& inst) {
   // An exchange does not depend on what was there before.
   Strength strength = O == Exch ? Strength::Strong : Strength::Atomic;
-  atomic<T>(w, i, [](ptx::Space, T old, T b, T c) { return apply<T, O>(old, b, c); }, strength);
+  atomic<T>(warp, inst, [](ptx::Space, T old, T b, T c) { return apply<T, O>(old, b, c); }, strength);
 }
 // Sums of floats in global memory are flushed, whatever the kernel was compiled with; those in shared memory are not.
 template <>
-void atomic_op<float, Add>(Warp& w, const Inst& i) {
-  atomic<float>(w, i, [](ptx::Space space, float old, float b, float) {
+void atomic_op<float, Add>(Warp& warp, const Inst& inst) {
+  atomic<float>(warp, inst, [](ptx::Space space, float old, float b, float) {
     return space == ptx::Space::Global ? canonical(flush(flush(old) + flush(b))) : canonical(old + b);
   });
 }
 template <class One>
-void atomic_half(Warp& w, const Inst& i) {
-  atomic<uint16_t>(w, i, [](ptx::Space, uint16_t old, uint16_t b, uint16_t) { return One::f(old, b); });
+void atomic_half(Warp& warp, const Inst& inst) {
+  atomic<uint16_t>(warp, inst, [](ptx::Space, uint16_t old, uint16_t b, uint16_t) { return One::apply(old, b); });
 }
 template <class One>
-void atomic_pair(Warp& w, const Inst& i) {
-  atomic<uint32_t>(w, i, [](ptx::Space, uint32_t old, uint32_t b, uint32_t) { return add_pair<One>(old, b); });
+void atomic_pair(Warp& warp, const Inst& inst) {
+  atomic<uint32_t>(warp, inst, [](ptx::Space, uint32_t old, uint32_t b, uint32_t) { return add_pair<One>(old, b); });
 }
 
 template <class T>
@@ -115,105 +117,107 @@ Handler pick(int op) {
   return nullptr;
 }
 
-Handler by_type(const std::string& t, int op) {
-  if (t == "u32" || t == "b32") return pick<uint32_t>(op);
-  if (t == "s32") return pick<int32_t>(op);
-  if (t == "u64" || t == "b64") return pick<uint64_t>(op);
-  if (t == "s64") return pick<int64_t>(op);
-  if (t == "f32") return op == Add || op == Exch ? pick<float>(op) : nullptr;
-  if (t == "f64") return op == Add || op == Exch ? pick<double>(op) : nullptr;
-  if (t == "b16" || t == "u16")
+Handler by_type(const std::string& type, int op) {
+  if (type == "u32" || type == "b32") return pick<uint32_t>(op);
+  if (type == "s32") return pick<int32_t>(op);
+  if (type == "u64" || type == "b64") return pick<uint64_t>(op);
+  if (type == "s64") return pick<int64_t>(op);
+  if (type == "f32") return op == Add || op == Exch ? pick<float>(op) : nullptr;
+  if (type == "f64") return op == Add || op == Exch ? pick<double>(op) : nullptr;
+  if (type == "b16" || type == "u16")
     return op == Cas ? atomic_op<uint16_t, Cas> : op == Exch ? atomic_op<uint16_t, Exch> : nullptr;
   if (op != Add) return nullptr;
-  if (t == "f16") return atomic_half<HalfAdd>;
-  if (t == "bf16") return atomic_half<BrainAdd>;
-  if (t == "f16x2") return atomic_pair<HalfAdd>;
-  if (t == "bf16x2") return atomic_pair<BrainAdd>;
+  if (type == "f16") return atomic_half<HalfAdd>;
+  if (type == "bf16") return atomic_half<BrainAdd>;
+  if (type == "f16x2") return atomic_pair<HalfAdd>;
+  if (type == "bf16x2") return atomic_pair<BrainAdd>;
   return nullptr;
 }
 
-int operation(const Lowering& l) {
+int operation(const Lowering& lowering) {
   static const char* names[] = {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"};
   for (int k = 0; k < 10; ++k)
-    if (l.has(names[k])) return k;
+    if (lowering.has(names[k])) return k;
   return -1;
 }
 
-// n elements, each by itself; together they must be aligned as a whole. v[4]: their bytes.
-void vector_aligned(Warp& w, const Inst& i) {
-  Request r;
-  addresses(w, i, &r);
-  each(w.mask, [&](int lane) {
-    if (r.address[lane] % uint32_t(i.v[4]) == 0) return;
-    report(w, i, lane, {"misaligned", r.address[lane], uint32_t(i.v[4]), "global", true}, [&] {
-      return "adds " + std::to_string(i.v[4]) + " bytes to global memory at " + hex(r.address[lane]) +
-             ", which is not a multiple of " + std::to_string(i.v[4]);
+// n elements, each by itself; together they must be aligned as a whole. extra[4]: their bytes.
+void vector_aligned(Warp& warp, const Inst& inst) {
+  Request request;
+  addresses(warp, inst, &request);
+  each(warp.mask, [&](int lane) {
+    if (request.address[lane] % uint32_t(inst.extra[4]) == 0) return;
+    report(warp, inst, lane, {"misaligned", request.address[lane], uint32_t(inst.extra[4]), "global", true}, [&] {
+      return "adds " + std::to_string(inst.extra[4]) + " bytes to global memory at " + hex(request.address[lane]) +
+             ", which is not a multiple of " + std::to_string(inst.extra[4]);
     });
   });
 }
 
 // red of two, four or eight elements: one after the other.
-bool lower_vector_red(Lowering& l) {
-  std::string t = l.type();
-  AddressForm a;
-  if (l.operands() < 2 || !address_form(l, l.operand(0), &a) || a.space != ptx::Space::Global) return false;
-  Handler fn = by_type(t, operation(l));
-  const auto& parts = l.operand(1).parts;
-  if (!fn || operation(l) != Add || parts.size() < 2) return false;
-  l.kind = Class::Atomic;
+bool lower_vector_red(Lowering& lowering) {
+  std::string type = lowering.type();
+  AddressForm address;
+  if (lowering.operands() < 2 || !address_form(lowering, lowering.operand(0), &address) ||
+      address.space != ptx::Space::Global)
+    return false;
+  Handler fn = by_type(type, operation(lowering));
+  const auto& parts = lowering.operand(1).parts;
+  if (!fn || operation(lowering) != Add || parts.size() < 2) return false;
+  lowering.kind = Class::Atomic;
   Inst form;
-  form.a = a.base;
-  form.imm = a.imm;
-  form.c = int32_t(a.space);
-  form.flags = uint8_t(a.flags | strength_flags(l) | kStrong);
-  form.bytes = uint8_t(type_bytes(t));
-  form.n = 0;
-  form.v[4] = int32_t(parts.size()) * type_bytes(t);
+  form.a = address.base;
+  form.imm = address.imm;
+  form.c = int32_t(address.space);
+  form.flags = uint8_t(address.flags | strength_flags(lowering) | kStrong);
+  form.bytes = uint8_t(type_bytes(type));
+  form.count = 0;
+  form.extra[4] = int32_t(parts.size()) * type_bytes(type);
   form.fn = vector_aligned;
-  form.memo = l.memo();
-  l.emit(vector_aligned) = form;
+  form.memo = lowering.memo();
+  lowering.emit(vector_aligned) = form;
   for (const ptx::Operand& part : parts) {
     form.fn = fn;
-    form.v[1] = form.v[2] = l.source(part, type_width(t), t[0]);
-    form.memo = l.memo();
-    l.emit(fn) = form;
-    form.imm += type_bytes(t);
+    form.extra[1] = form.extra[2] = lowering.source(part, type_width(type), type[0]);
+    form.memo = lowering.memo();
+    lowering.emit(fn) = form;
+    form.imm += type_bytes(type);
   }
   return true;
 }
 
-bool lower_atomic(Lowering& l, bool returns) {
-  std::string t = l.type();
-  int op = operation(l), width = type_width(t);
+bool lower_atomic(Lowering& lowering, bool returns) {
+  std::string type = lowering.type();
+  int op = operation(lowering), width = type_width(type);
   size_t at = returns ? 1 : 0;
-  AddressForm a;
-  if (op < 0 || t.empty() || l.has("v2") || l.has("v4") || l.has("async") || l.operands() < at + 2 ||
-      !address_form(l, l.operand(at), &a))
+  AddressForm form;
+  if (op < 0 || type.empty() || lowering.has("v2") || lowering.has("v4") || lowering.has("async") ||
+      lowering.operands() < at + 2 || !address_form(lowering, lowering.operand(at), &form))
     return false;
-  Handler fn = by_type(t, op);
+  Handler fn = by_type(type, op);
   if (!fn) return false;
-  l.kind = Class::Atomic;
-  int32_t b = l.source(at + 1, width, t[0]), c = op == Cas ? l.source(at + 2, width, t[0]) : b;
-  int32_t d = returns ? l.target(size_t(0), width) : 0;
-  Inst& i = l.emit(fn);
-  i.v[0] = d;
-  i.v[1] = b;
-  i.v[2] = c;
-  i.n = returns;
-  i.a = a.base;
-  i.imm = a.imm;
-  i.c = int32_t(a.space);
-  i.flags = uint8_t(a.flags | strength_flags(l) | kStrong);
-  i.bytes = uint8_t(type_bytes(t));
-  i.memo = l.memo();
-  note_narrow_shared(l, a.space, uint32_t(type_bytes(t)));
+  lowering.kind = Class::Atomic;
+  int32_t b = lowering.source(at + 1, width, type[0]), c = op == Cas ? lowering.source(at + 2, width, type[0]) : b;
+  int32_t d = returns ? lowering.target(size_t(0), width) : 0;
+  Inst& inst = lowering.emit(fn);
+  inst.extra[0] = d;
+  inst.extra[1] = b;
+  inst.extra[2] = c;
+  inst.count = returns;
+  inst.a = form.base;
+  inst.imm = form.imm;
+  inst.c = int32_t(form.space);
+  inst.flags = uint8_t(form.flags | strength_flags(lowering) | kStrong);
+  inst.bytes = uint8_t(type_bytes(type));
+  inst.memo = lowering.memo();
+  note_narrow_shared(lowering, form.space, uint32_t(type_bytes(type)));
   return true;
 }
 
-bool lower_atom(Lowering& l) { return lower_atomic(l, true); }
-bool lower_red(Lowering& l) {
-  bool vector = l.has("v2") || l.has("v4") || l.has("v8");
-  return vector && !l.has("async") ? lower_vector_red(l) : lower_atomic(l, false);
+bool lower_atom(Lowering& lowering) { return lower_atomic(lowering, true); }
+bool lower_red(Lowering& lowering) {
+  bool vector = lowering.has("v2") || lowering.has("v4") || lowering.has("v8");
+  return vector && !lowering.has("async") ? lower_vector_red(lowering) : lower_atomic(lowering, false);
 }
 
 }  // namespace

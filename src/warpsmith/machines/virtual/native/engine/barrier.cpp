@@ -10,28 +10,28 @@ namespace vgpu {
 
 namespace {
 
-uint32_t needed(const Block& b, const Barrier& bar) { return bar.expected ? bar.expected : b.live_threads; }
+uint32_t needed(const Block& block, const Barrier& bar) { return bar.expected ? bar.expected : block.live_threads; }
 
-void reduce(Warp& w, const Inst& inst, const Barrier& bar, uint32_t total) {
-  if (inst.flags == kRedPopc) lanes<uint32_t>(w, inst.d, [&](int) { return bar.count_true; });
-  if (inst.flags == kRedAnd) pred_out(w, inst.d, bar.count_true == total ? ~0u : 0);
-  if (inst.flags == kRedOr) pred_out(w, inst.d, bar.count_true ? ~0u : 0);
+void reduce(Warp& warp, const Inst& inst, const Barrier& bar, uint32_t total) {
+  if (inst.flags == kRedPopc) lanes<uint32_t>(warp, inst.d, [&](int) { return bar.count_true; });
+  if (inst.flags == kRedAnd) pred_out(warp, inst.d, bar.count_true == total ? ~0u : 0);
+  if (inst.flags == kRedOr) pred_out(warp, inst.d, bar.count_true ? ~0u : 0);
 }
 
-void resume(Block& b, const Barrier::Waiter& waiter, const Barrier& bar) {
-  Warp& w = b.warps[size_t(waiter.warp)];
-  for (int i = 0; i < w.group_count; ++i) {
-    Group& g = w.groups[i];
-    if (g.state != GroupState::AtBarrier || g.at != waiter.at || !(g.mask & waiter.mask)) continue;
-    const Inst& inst = w.grid->program->blocks[waiter.at].last;
+void resume(Block& block, const Barrier::Waiter& waiter, const Barrier& bar) {
+  Warp& warp = block.warps[size_t(waiter.warp)];
+  for (int i = 0; i < warp.group_count; ++i) {
+    Group& group = warp.groups[i];
+    if (group.state != GroupState::AtBarrier || group.at != waiter.at || !(group.mask & waiter.mask)) continue;
+    const Inst& inst = warp.grid->program->blocks[waiter.at].last;
     if (inst.flags >= kRedPopc) {
-      uint32_t mask = w.mask;
-      set_mask(w, g.mask);
-      reduce(w, inst, bar, bar.arrived);
-      set_mask(w, mask);
+      uint32_t mask = warp.mask;
+      set_mask(warp, group.mask);
+      reduce(warp, inst, bar, bar.arrived);
+      set_mask(warp, mask);
     }
-    g.state = GroupState::Ready;
-    ++g.at;
+    group.state = GroupState::Ready;
+    ++group.at;
     break;
   }
 }
@@ -45,8 +45,8 @@ bool warp_apart(const Barrier& bar) {
 }
 
 // Threads that wait at different instructions of one barrier: the place with the fewest threads is the odd one.
-void note_mixture(Block& b, const Barrier& bar) {
-  if (!bar.aligned || !b.grid->check) return;
+void note_mixture(Block& block, const Barrier& bar) {
+  if (!bar.aligned || !block.grid->check) return;
   // A barrier with a count is where warps with different work meet, each coming from its own place.
   if (bar.expected && !warp_apart(bar)) return;
   std::map<uint32_t, uint32_t> threads;
@@ -60,8 +60,8 @@ void note_mixture(Block& b, const Barrier& bar) {
   for (const Barrier::Waiter& waiter : bar.waiters) {
     if (waiter.at != odd) continue;
     Finding other;
-    resolve_place(*b.grid->program, b.grid->program->blocks[usual].last.where, &other);
-    report(b.warps[size_t(waiter.warp)], b.grid->program->blocks[odd].last, __builtin_ctz(waiter.mask),
+    resolve_place(*block.grid->program, block.grid->program->blocks[usual].last.where, &other);
+    report(block.warps[size_t(waiter.warp)], block.grid->program->blocks[odd].last, __builtin_ctz(waiter.mask),
            {"barrier", 0, 0, "", false}, [&] {
              return "waits at this barrier while other threads of the block wait at the one in line " +
                     std::to_string(other.line) + ": a barrier in diverged code";
@@ -70,94 +70,96 @@ void note_mixture(Block& b, const Barrier& bar) {
   }
 }
 
-void complete(Block& b, Barrier& bar) {
-  note_mixture(b, bar);
+void complete(Block& block, Barrier& bar) {
+  note_mixture(block, bar);
   std::vector<Passed> passed;
   for (const Barrier::Waiter& waiter : bar.waiters) {
-    auto known = std::find_if(passed.begin(), passed.end(), [&](const Passed& p) { return p.warp == waiter.warp; });
+    auto known =
+        std::find_if(passed.begin(), passed.end(), [&](const Passed& passed) { return passed.warp == waiter.warp; });
     if (known == passed.end()) passed.push_back({waiter.warp, waiter.clock, waiter.waits});
     else if (waiter.waits) *known = {waiter.warp, waiter.clock, true};
   }
   // Threads that have exited count as arrived.
   if (!bar.expected)
-    for (const Warp& w : b.warps)
-      if (!w.live) passed.push_back({w.index, w.clock, true});
-  if (b.grid->check) synchronize_warps(b, passed);
+    for (const Warp& warp : block.warps)
+      if (!warp.live) passed.push_back({warp.index, warp.clock, true});
+  if (block.grid->check) synchronize_warps(block, passed);
   for (const Barrier::Waiter& waiter : bar.waiters)
-    if (waiter.waits) resume(b, waiter, bar);
+    if (waiter.waits) resume(block, waiter, bar);
   bar = Barrier();
-  ++b.grid->counters.barriers;
+  ++block.grid->counters.barriers;
 }
 
-bool full(const Block& b, const Barrier& bar) { return bar.arrived && bar.arrived >= needed(b, bar); }
+bool full(const Block& block, const Barrier& bar) { return bar.arrived && bar.arrived >= needed(block, bar); }
 
 }  // namespace
 
-void arrive(Warp& w, const Inst& inst) {
-  Block& b = *w.block;
-  int lane = __builtin_ctz(w.mask);
-  uint32_t number = in<uint32_t>(w, inst.a)[lane];
+void arrive(Warp& warp, const Inst& inst) {
+  Block& block = *warp.block;
+  int lane = __builtin_ctz(warp.mask);
+  uint32_t number = in<uint32_t>(warp, inst.a)[lane];
   if (number >= 16) {
-    report(w, inst, lane, {"barrier", 0, 0, "", true},
+    report(warp, inst, lane, {"barrier", 0, 0, "", true},
            [&] { return "barrier number " + std::to_string(number) + "; there are 16, 0 to 15"; });
     return;
   }
-  Barrier& bar = b.barriers[number];
-  uint32_t count = inst.b == kNoLane ? 0 : in<uint32_t>(w, inst.b)[lane];
+  Barrier& bar = block.barriers[number];
+  uint32_t count = inst.b == kNoLane ? 0 : in<uint32_t>(warp, inst.b)[lane];
   if (count % 32) {
-    report(w, inst, lane, {"barrier", 0, 0, "", true},
+    report(warp, inst, lane, {"barrier", 0, 0, "", true},
            [&] { return "a barrier for " + std::to_string(count) + " threads, which is not a multiple of 32"; });
     return;
   }
-  if (bar.arrived && bar.expected != count && w.grid->check)
-    report(w, inst, lane, {"barrier", 0, 0, "", false}, [&] {
+  if (bar.arrived && bar.expected != count && warp.grid->check)
+    report(warp, inst, lane, {"barrier", 0, 0, "", false}, [&] {
       return "arrives at barrier " + std::to_string(number) + " for " + std::to_string(count) +
              " threads while others wait for " + std::to_string(bar.expected);
     });
   bar.expected = count;
   bar.aligned = !(inst.imm & kUnaligned);
   // A warp counts as a whole where the barrier names a number of threads, as hardware rounds it up.
-  uint32_t threads = uint32_t(__builtin_popcount(w.mask));
-  if (count && w.mask == w.live) threads = 32;
+  uint32_t threads = uint32_t(__builtin_popcount(warp.mask));
+  if (count && warp.mask == warp.live) threads = 32;
   bar.arrived += threads;
   bool waits = inst.flags != kArrive;
-  if (inst.flags >= kRedPopc) bar.count_true += uint32_t(__builtin_popcount(w.mask & pred_in(w, inst.c, inst.negated)));
-  bar.waiters.push_back({w.index, w.mask, w.at, waits, w.clock});
-  if (waits) park(w, GroupState::AtBarrier, w.at);
+  if (inst.flags >= kRedPopc)
+    bar.count_true += uint32_t(__builtin_popcount(warp.mask & pred_in(warp, inst.c, inst.negated)));
+  bar.waiters.push_back({warp.index, warp.mask, warp.at, waits, warp.clock});
+  if (waits) park(warp, GroupState::AtBarrier, warp.at);
   else {
-    ++w.at;
-    ++w.clock;  // what follows is not part of what was announced
-    w.segment = 0;
+    ++warp.at;
+    ++warp.clock;  // what follows is not part of what was announced
+    warp.segment = 0;
   }
-  if (full(b, bar)) complete(b, bar);
+  if (full(block, bar)) complete(block, bar);
 }
 
-void check_barriers(Block& b) {
-  for (Barrier& bar : b.barriers)
-    if (bar.arrived && !bar.expected && full(b, bar)) complete(b, bar);
+void check_barriers(Block& block) {
+  for (Barrier& bar : block.barriers)
+    if (bar.arrived && !bar.expected && full(block, bar)) complete(block, bar);
 }
 
-void exit_threads(Warp& w, uint32_t mask) {
-  finish_sends(w, mask);
-  w.live &= ~mask;
-  w.block->live_threads -= uint32_t(__builtin_popcount(mask));
-  w.mask = 0;
-  if (w.block->live_threads) check_barriers(*w.block);
-  leave_cluster(w, mask);
+void exit_threads(Warp& warp, uint32_t mask) {
+  finish_sends(warp, mask);
+  warp.live &= ~mask;
+  warp.block->live_threads -= uint32_t(__builtin_popcount(mask));
+  warp.mask = 0;
+  if (warp.block->live_threads) check_barriers(*warp.block);
+  leave_cluster(warp, mask);
 }
 
-bool report_stuck(Block& b) {
-  for (Barrier& bar : b.barriers) {
+bool report_stuck(Block& block) {
+  for (Barrier& bar : block.barriers) {
     if (!bar.arrived) continue;
     const Barrier::Waiter& waiter = bar.waiters.front();
-    Warp& w = b.warps[size_t(waiter.warp)];
-    const Inst& inst = b.grid->program->blocks[waiter.at].last;
-    uint32_t want = needed(b, bar);
-    report(w, inst, __builtin_ctz(waiter.mask), {"barrier", 0, 0, "", true}, [&] {
+    Warp& warp = block.warps[size_t(waiter.warp)];
+    const Inst& inst = block.grid->program->blocks[waiter.at].last;
+    uint32_t want = needed(block, bar);
+    report(warp, inst, __builtin_ctz(waiter.mask), {"barrier", 0, 0, "", true}, [&] {
       return "waits at a barrier that " + std::to_string(bar.arrived) + " of " + std::to_string(want) +
              " threads reach; the others wait elsewhere: the block never goes on";
     });
-    b.grid->outcome.detail = "a block waits at a barrier for ever";
+    block.grid->outcome.detail = "a block waits at a barrier for ever";
     return true;
   }
   return false;

@@ -14,10 +14,10 @@ using ptx::Operand;
 using ptx::Space;
 using ptx::Statement;
 
-const char* class_name(Class c) {
+const char* class_name(Class kind) {
   static const char* names[] = {"int",     "fp32", "fp64",   "fp16",   "sfu",   "tensor", "wgmma",  "convert", "move",
                                 "control", "sync", "global", "shared", "local", "param",  "atomic", "warp"};
-  return names[size_t(c)];
+  return names[size_t(kind)];
 }
 
 namespace {
@@ -28,11 +28,11 @@ size_t align_up(size_t at, size_t to) { return (at + to - 1) & ~(to - 1); }
 
 const LowerEntry* find_lower(const std::string& base) {
   static const std::unordered_map<std::string, const LowerEntry*> table = [] {
-    std::unordered_map<std::string, const LowerEntry*> t;
+    std::unordered_map<std::string, const LowerEntry*> entries;
     for (const LowerEntry* list : {kIntegerOps, kBitOps, kFloatOps, kHalfOps, kConvertOps, kCompareOps, kMoveOps,
                                    kMemoryOps, kAtomicOps, kWarpOps, kMatrixOps, kAsyncOps, kFunctionOps})
-      for (; list->opcode; ++list) t[list->opcode] = list;
-    return t;
+      for (; list->opcode; ++list) entries[list->opcode] = list;
+    return entries;
   }();
   auto found = table.find(base);
   return found == table.end() ? nullptr : found->second;
@@ -40,8 +40,8 @@ const LowerEntry* find_lower(const std::string& base) {
 
 class Builder {
  public:
-  Builder(const Loaded& m, const ptx::Function& entry)
-      : loaded_(m), entry_(entry), program_(std::make_unique<Program>()), lowering_(*program_) {}
+  Builder(const Loaded& loaded, const ptx::Function& entry)
+      : loaded_(loaded), entry_(entry), program_(std::make_unique<Program>()), lowering_(*program_) {}
 
   std::unique_ptr<Program> run() {
     program_->name = entry_.name;
@@ -49,11 +49,11 @@ class Builder {
     collect(entry_);
     lay_out_shared();
     measure_transfer();
-    for (const ptx::Function* f : functions_) declare(*f);
+    for (const ptx::Function* function : functions_) declare(*function);
     program_->register_bytes = align_up(program_->register_bytes, 256);
     lowering_.reserve_temporaries(program_->register_bytes, Lowering::kTemporaries);
     program_->register_bytes += size_t(Lowering::kTemporaries) * 256;
-    for (const ptx::Function* f : functions_) lower(*f);
+    for (const ptx::Function* function : functions_) lower(*function);
     finish();
     return std::move(program_);
   }
@@ -67,157 +67,162 @@ class Builder {
   };
 
   const ptx::Function* named(const std::string& name) const {
-    for (auto& f : loaded_.module->functions)
-      if (f->name == name) return f.get();
+    for (auto& function : loaded_.module->functions)
+      if (function->name == name) return function.get();
     return nullptr;
   }
 
   // Callees first, so that their blocks lie lower and run first when a warp has diverged.
-  void collect(const ptx::Function& f) {
-    if (std::count(visiting_.begin(), visiting_.end(), &f) || std::count(functions_.begin(), functions_.end(), &f))
+  void collect(const ptx::Function& function) {
+    if (std::count(visiting_.begin(), visiting_.end(), &function) ||
+        std::count(functions_.begin(), functions_.end(), &function))
       return;
-    visiting_.push_back(&f);
+    visiting_.push_back(&function);
     if (visiting_.size() > kMostFunctions)
       throw ptx::ReadError(0, entry_.name + " calls more than " + std::to_string(kMostFunctions) + " functions");
-    for (const Statement& s : f.statements) {
-      for (const Operand& o : s.operands) mention(o);
-      if (s.opcode.rfind("call", 0) == 0) indirect_ |= call_is_indirect(s);
+    for (const Statement& statement : function.statements) {
+      for (const Operand& operand : statement.operands) mention(operand);
+      if (statement.opcode.rfind("call", 0) == 0) indirect_ |= call_is_indirect(statement);
     }
-    if (&f == &entry_ && indirect_)
+    if (&function == &entry_ && indirect_)
       for (auto& other : loaded_.module->functions)
         if (other->has_body && !other->is_entry) collect(*other);
-    functions_.push_back(&f);
+    functions_.push_back(&function);
   }
 
-  void mention(const Operand& o) {
-    if (!o.name.empty()) {
-      mentioned_.insert(o.name);
-      const ptx::Function* callee = named(o.name);
+  void mention(const Operand& operand) {
+    if (!operand.name.empty()) {
+      mentioned_.insert(operand.name);
+      const ptx::Function* callee = named(operand.name);
       if (callee && callee->has_body && !callee->is_entry) collect(*callee);
       mentioned_extern_ |= callee != nullptr;
     }
-    for (const Operand& part : o.parts) mention(part);
+    for (const Operand& part : operand.parts) mention(part);
   }
 
-  bool call_is_indirect(const Statement& s) const {
-    for (const Operand& o : s.operands)
-      if (o.kind == Operand::Reg) return true;
+  bool call_is_indirect(const Statement& statement) const {
+    for (const Operand& operand : statement.operands)
+      if (operand.kind == Operand::Reg) return true;
     return false;
   }
 
   void lay_out_shared() {
     size_t at = 0;
     std::vector<const ptx::Variable*> dynamic;
-    auto place = [&](const ptx::Variable& v) {
-      if (v.space != Space::Shared || !mentioned_.count(v.name)) return;
-      if (v.unsized || v.bytes() == 0) {
-        dynamic.push_back(&v);
+    auto place = [&](const ptx::Variable& variable) {
+      if (variable.space != Space::Shared || !mentioned_.count(variable.name)) return;
+      if (variable.unsized || variable.bytes() == 0) {
+        dynamic.push_back(&variable);
         return;
       }
-      at = align_up(at, v.alignment);
-      shared_[v.name] = {Space::Shared, at, v.bytes(), false};
-      at += v.bytes();
+      at = align_up(at, variable.alignment);
+      shared_[variable.name] = {Space::Shared, at, variable.bytes(), false};
+      at += variable.bytes();
     };
-    for (const ptx::Variable& v : loaded_.module->variables) place(v);
-    for (const ptx::Function* f : functions_)
-      for (const ptx::Variable& v : f->locals) place(v);
+    for (const ptx::Variable& variable : loaded_.module->variables) place(variable);
+    for (const ptx::Function* function : functions_)
+      for (const ptx::Variable& variable : function->locals) place(variable);
     size_t alignment = 16;
-    for (const ptx::Variable* v : dynamic) alignment = std::max(alignment, v->alignment);
+    for (const ptx::Variable* variable : dynamic) alignment = std::max(alignment, variable->alignment);
     size_t start = dynamic.empty() ? at : align_up(at, alignment);
-    for (const ptx::Variable* v : dynamic) shared_[v->name] = {Space::Shared, start, 0, false};
+    for (const ptx::Variable* variable : dynamic) shared_[variable->name] = {Space::Shared, start, 0, false};
     program_->static_shared = start;
   }
 
   void measure_transfer() {
     if (functions_.size() == 1 && !mentioned_extern_) return;
-    auto widen = [&](const ptx::Prototype& t) {
-      local_at_ = std::max({local_at_, transfer_size(t.parameters), transfer_size(t.results)});
+    auto widen = [&](const ptx::Prototype& prototype) {
+      local_at_ = std::max({local_at_, transfer_size(prototype.parameters), transfer_size(prototype.results)});
     };
-    for (auto& f : loaded_.module->functions) {
-      if (!f->is_entry) widen(f->prototype);
-      for (auto& entry : f->call_prototypes) widen(entry.second);
+    for (auto& function : loaded_.module->functions) {
+      if (!function->is_entry) widen(function->prototype);
+      for (auto& entry : function->call_prototypes) widen(entry.second);
     }
     local_at_ = align_up(local_at_, 16);
   }
 
   // Parameters pass through a transfer area at the start of local memory; a function's own copies lie in its frame.
-  void declare(const ptx::Function& f) {
-    Placed p;
-    p.flow = control_flow(f);
-    p.layout = place_registers(f, p.flow, program_->register_bytes, program_->predicate_count);
-    program_->register_bytes += p.layout.bytes;
-    program_->predicate_count = p.layout.predicates;
-    p.first_block = uint32_t(block_total_);
-    block_total_ += p.flow.blocks.size();
-    p.symbols = loaded_.symbols;
-    for (auto& entry : shared_) p.symbols[entry.first] = entry.second;
-    auto take = [&](const ptx::Variable& v, Space space) {
-      local_at_ = align_up(local_at_, std::max<size_t>(v.alignment, 1));
-      p.symbols[v.name] = {space, local_at_, v.bytes(), false};
-      local_at_ += v.bytes();
+  void declare(const ptx::Function& function) {
+    Placed placed;
+    placed.flow = control_flow(function);
+    placed.layout = place_registers(function, placed.flow, program_->register_bytes, program_->predicate_count);
+    program_->register_bytes += placed.layout.bytes;
+    program_->predicate_count = placed.layout.predicates;
+    placed.first_block = uint32_t(block_total_);
+    block_total_ += placed.flow.blocks.size();
+    placed.symbols = loaded_.symbols;
+    for (auto& entry : shared_) placed.symbols[entry.first] = entry.second;
+    auto take = [&](const ptx::Variable& variable, Space space) {
+      local_at_ = align_up(local_at_, std::max<size_t>(variable.alignment, 1));
+      placed.symbols[variable.name] = {space, local_at_, variable.bytes(), false};
+      local_at_ += variable.bytes();
     };
-    for (const ptx::Variable& v : loaded_.module->variables)
-      if (v.space == Space::Local) take(v, Space::Local);
-    for (const ptx::Variable& v : f.locals)
-      if (v.space == Space::Local || v.space == Space::Param) take(v, v.space == Space::Param ? Space::Local : v.space);
-    if (f.is_entry) {
+    for (const ptx::Variable& variable : loaded_.module->variables)
+      if (variable.space == Space::Local) take(variable, Space::Local);
+    for (const ptx::Variable& variable : function.locals)
+      if (variable.space == Space::Local || variable.space == Space::Param)
+        take(variable, variable.space == Space::Param ? Space::Local : variable.space);
+    if (function.is_entry) {
       size_t at = 0;
-      for (const ptx::Variable& v : f.prototype.parameters) {
-        at = align_up(at, v.alignment);
-        p.symbols[v.name] = {Space::Param, at, v.bytes(), false};
-        at += v.bytes();
+      for (const ptx::Variable& variable : function.prototype.parameters) {
+        at = align_up(at, variable.alignment);
+        placed.symbols[variable.name] = {Space::Param, at, variable.bytes(), false};
+        at += variable.bytes();
       }
       program_->parameter_bytes = at;
     } else {
-      for (const ptx::Variable& v : f.prototype.parameters) take(v, Space::Local);
-      for (const ptx::Variable& v : f.prototype.results) take(v, Space::Local);
+      for (const ptx::Variable& variable : function.prototype.parameters) take(variable, Space::Local);
+      for (const ptx::Variable& variable : function.prototype.results) take(variable, Space::Local);
     }
-    program_->functions.push_back({f.name, p.first_block, true});
-    placed_.push_back(std::move(p));
+    program_->functions.push_back({function.name, placed.first_block, true});
+    placed_.push_back(std::move(placed));
   }
 
   static size_t transfer_size(const std::vector<ptx::Variable>& list) {
     size_t at = 0;
-    for (const ptx::Variable& v : list) at = align_up(at, std::max<size_t>(v.alignment, 8)) + v.bytes();
+    for (const ptx::Variable& variable : list)
+      at = align_up(at, std::max<size_t>(variable.alignment, 8)) + variable.bytes();
     return at;
   }
 
-  void lower(const ptx::Function& f) {
-    size_t index = size_t(std::find(functions_.begin(), functions_.end(), &f) - functions_.begin());
-    Placed& p = placed_[index];
-    lowering_.function = &f;
-    lowering_.slots = &p.layout.slots;
-    lowering_.symbols = &p.symbols;
-    for (size_t b = 0; b < p.flow.blocks.size(); ++b) {
+  void lower(const ptx::Function& function) {
+    size_t index = size_t(std::find(functions_.begin(), functions_.end(), &function) - functions_.begin());
+    Placed& placed = placed_[index];
+    lowering_.function = &function;
+    lowering_.slots = &placed.layout.slots;
+    lowering_.symbols = &placed.symbols;
+    for (size_t b = 0; b < placed.flow.blocks.size(); ++b) {
       BasicBlock block;
       block.first = uint32_t(program_->code.size());
-      if (b == 0 && !f.is_entry) receive(f, p);
+      if (b == 0 && !function.is_entry) receive(function, placed);
       if (results_)
-        transfer_operands(*results_, p, f, false, program_->places.empty() ? 0 : uint32_t(program_->places.size()) - 1);
+        transfer_operands(*results_, placed, function, false,
+                          program_->places.empty() ? 0 : uint32_t(program_->places.size()) - 1);
       results_ = nullptr;
-      for (uint32_t n = p.flow.blocks[b].first; n < p.flow.blocks[b].second; ++n) node(f, p, p.flow.nodes[n], block);
+      for (uint32_t index = placed.flow.blocks[b].first; index < placed.flow.blocks[b].second; ++index)
+        node(function, placed, placed.flow.nodes[index], block);
       block.count = uint32_t(program_->code.size()) - block.first;
       program_->blocks.push_back(block);
       program_->block_function.push_back(uint32_t(index));
     }
   }
 
-  uint32_t note(const Statement& s) {
-    program_->places.push_back({s.location, s.line, s.opcode});
+  uint32_t note(const Statement& statement) {
+    program_->places.push_back({statement.location, statement.line, statement.opcode});
     return uint32_t(program_->places.size()) - 1;
   }
 
-  void append(Inst i, uint32_t where) {
-    i.where = where;
-    program_->code.push_back(i);
+  void append(Inst inst, uint32_t where) {
+    inst.where = where;
+    program_->code.push_back(inst);
   }
 
   void copy_list(const std::vector<ptx::Variable>& list, const Symbols& symbols, bool into_transfer, uint32_t where) {
     size_t at = 0;
-    for (const ptx::Variable& v : list) {
-      at = align_up(at, std::max<size_t>(v.alignment, 8));
-      move(symbols.at(v.name), at, v.bytes(), into_transfer, where);
-      at += v.bytes();
+    for (const ptx::Variable& variable : list) {
+      at = align_up(at, std::max<size_t>(variable.alignment, 8));
+      move(symbols.at(variable.name), at, variable.bytes(), into_transfer, where);
+      at += variable.bytes();
     }
   }
 
@@ -225,52 +230,54 @@ class Builder {
   void move(const Symbol& frame, uint64_t transfer, size_t bytes, bool into_transfer, uint32_t where) {
     if (frame.space != Space::Local || frame.address + bytes > local_at_ || transfer + bytes > local_at_)
       return lowering_.refuse();
-    Inst i;
-    i.fn = copy_local;
-    i.imm = int64_t(bytes);
-    i.a = int32_t(into_transfer ? frame.address : transfer);
-    i.d = int32_t(into_transfer ? transfer : frame.address);
-    append(i, where);
+    Inst inst;
+    inst.fn = copy_local;
+    inst.imm = int64_t(bytes);
+    inst.a = int32_t(into_transfer ? frame.address : transfer);
+    inst.d = int32_t(into_transfer ? transfer : frame.address);
+    append(inst, where);
   }
 
-  void receive(const ptx::Function& f, const Placed& p) { copy_list(f.prototype.parameters, p.symbols, false, 0); }
+  void receive(const ptx::Function& function, const Placed& placed) {
+    copy_list(function.prototype.parameters, placed.symbols, false, 0);
+  }
 
   // The actual arguments or results of a call, in the order and with the alignment of the declared variables.
-  void transfer_operands(const Operand& list, const Placed& p, const ptx::Function& f, bool into_transfer,
+  void transfer_operands(const Operand& list, const Placed& placed, const ptx::Function& function, bool into_transfer,
                          uint32_t where) {
     size_t at = 0;
-    for (const Operand& o : list.parts) {
-      const ptx::Variable* v = nullptr;
-      for (const ptx::Variable& local : f.locals)
-        if (local.name == o.name) v = &local;
-      if (!v)
-        for (const ptx::Variable& own : f.prototype.parameters)
-          if (own.name == o.name) v = &own;
-      if (!v || !p.symbols.count(o.name)) {
+    for (const Operand& operand : list.parts) {
+      const ptx::Variable* variable = nullptr;
+      for (const ptx::Variable& local : function.locals)
+        if (local.name == operand.name) variable = &local;
+      if (!variable)
+        for (const ptx::Variable& own : function.prototype.parameters)
+          if (own.name == operand.name) variable = &own;
+      if (!variable || !placed.symbols.count(operand.name)) {
         lowering_.refuse();
         return;
       }
-      at = align_up(at, std::max<size_t>(v->alignment, 8));
-      move(p.symbols.at(o.name), at, v->bytes(), into_transfer, where);
-      at += v->bytes();
+      at = align_up(at, std::max<size_t>(variable->alignment, 8));
+      move(placed.symbols.at(operand.name), at, variable->bytes(), into_transfer, where);
+      at += variable->bytes();
     }
   }
 
-  void node(const ptx::Function& f, Placed& p, const Node& n, BasicBlock& block) {
-    const Statement& s = *n.statement;
-    uint32_t where = note(s);
-    if (n.skip) return branch(p, n, block, where, true);
+  void node(const ptx::Function& function, Placed& placed, const Node& fresh, BasicBlock& block) {
+    const Statement& statement = *fresh.statement;
+    uint32_t where = note(statement);
+    if (fresh.skip) return branch(placed, fresh, block, where, true);
     ++block.weight;
-    Kind k = kind_of(s);
-    if (k != Kind::Straight) block.last.where = where;
-    switch (k) {
-      case Kind::Jump: count(block, Class::Control); return branch(p, n, block, where, false);
-      case Kind::Index: count(block, Class::Control); return index(p, n, block, where);
-      case Kind::Call: count(block, Class::Control); return call(f, p, s, block, where);
+    Kind kind = kind_of(statement);
+    if (kind != Kind::Straight) block.last.where = where;
+    switch (kind) {
+      case Kind::Jump: count(block, Class::Control); return branch(placed, fresh, block, where, false);
+      case Kind::Index: count(block, Class::Control); return index(placed, fresh, block, where);
+      case Kind::Call: count(block, Class::Control); return call(function, placed, statement, block, where);
       case Kind::Return:
         count(block, Class::Control);
-        if (!f.is_entry) copy_list(f.prototype.results, p.symbols, true, where);
-        block.control = f.is_entry ? Control::Exit : Control::Return;
+        if (!function.is_entry) copy_list(function.prototype.results, placed.symbols, true, where);
+        block.control = function.is_entry ? Control::Exit : Control::Return;
         return;
       case Kind::Exit:
         count(block, Class::Control);
@@ -283,17 +290,17 @@ class Builder {
       case Kind::Barrier:
       case Kind::ClusterWait:
       case Kind::WarpSync:
-      case Kind::Straight: return straight(s, k, block, where);
+      case Kind::Straight: return straight(statement, kind, block, where);
     }
   }
 
-  void count(BasicBlock& block, Class c, uint16_t times = 1) { block.classes[size_t(c)] += times; }
+  void count(BasicBlock& block, Class kind, uint16_t times = 1) { block.classes[size_t(kind)] += times; }
 
-  void straight(const Statement& s, Kind k, BasicBlock& block, uint32_t where) {
+  void straight(const Statement& statement, Kind kind, BasicBlock& block, uint32_t where) {
     Statement bare;
-    const Statement* use = &s;
-    if (k != Kind::Straight && s.guard >= 0) {
-      bare = s;
+    const Statement* use = &statement;
+    if (kind != Kind::Straight && statement.guard >= 0) {
+      bare = statement;
       bare.guard = -1;
       use = &bare;
     }
@@ -302,74 +309,75 @@ class Builder {
     if (entry) lowering_.idle = entry->idle;
     bool known = entry && entry->lower(lowering_) && lowering_.finish() && !lowering_.emitted.empty();
     if (!known) {
-      Inst i;
-      i.fn = unknown_instruction;
-      if (s.guard >= 0 && k == Kind::Straight) {
-        i.inner = i.fn;
-        i.fn = guarded;
-        i.guard = lowering_.slots->place[size_t(s.guard)];
-        i.negated = s.guard_negated;
+      Inst inst;
+      inst.fn = unknown_instruction;
+      if (statement.guard >= 0 && kind == Kind::Straight) {
+        inst.inner = inst.fn;
+        inst.fn = guarded;
+        inst.guard = lowering_.slots->place[size_t(statement.guard)];
+        inst.negated = statement.guard_negated;
       }
-      append(i, where);
+      append(inst, where);
       count(block, Class::Control);
       return;
     }
     count(block, lowering_.kind, lowering_.times);
-    if (k != Kind::Straight) {
+    if (kind != Kind::Straight) {
       // The instruction itself is the last; what prepares its operands goes before it.
       block.last = lowering_.emitted.back();
       block.last.where = where;
       lowering_.emitted.pop_back();
-      block.control = k == Kind::Barrier       ? Control::Barrier
-                      : k == Kind::ClusterWait ? Control::ClusterWait
-                                               : Control::WarpSync;
+      block.control = kind == Kind::Barrier       ? Control::Barrier
+                      : kind == Kind::ClusterWait ? Control::ClusterWait
+                                                  : Control::WarpSync;
     }
-    for (Inst& i : lowering_.emitted) append(i, where);
+    for (Inst& inst : lowering_.emitted) append(inst, where);
   }
 
-  void branch(Placed& p, const Node& n, BasicBlock& block, uint32_t where, bool skip) {
-    const Statement& s = *n.statement;
-    block.target = p.first_block + p.flow.nodes[n.target].block;
+  void branch(Placed& placed, const Node& node, BasicBlock& block, uint32_t where, bool skip) {
+    const Statement& statement = *node.statement;
+    block.target = placed.first_block + placed.flow.nodes[node.target].block;
     block.last.where = where;
-    if (s.guard < 0) {
+    if (statement.guard < 0) {
       block.control = Control::Jump;
       return;
     }
     block.control = Control::Branch;
-    block.last.guard = p.layout.slots.place[size_t(s.guard)];
-    block.last.negated = skip ? !s.guard_negated : s.guard_negated;
+    block.last.guard = placed.layout.slots.place[size_t(statement.guard)];
+    block.last.negated = skip ? !statement.guard_negated : statement.guard_negated;
   }
 
-  void index(Placed& p, const Node& n, BasicBlock& block, uint32_t where) {
+  void index(Placed& placed, const Node& node, BasicBlock& block, uint32_t where) {
     auto table = std::make_unique<std::vector<uint32_t>>();
-    for (uint32_t t : n.targets) table->push_back(p.first_block + p.flow.nodes[t].block);
-    Statement bare = *n.statement;
+    for (uint32_t target : node.targets) table->push_back(placed.first_block + placed.flow.nodes[target].block);
+    Statement bare = *node.statement;
     bare.guard = -1;
     lowering_.start(bare);
     block.last.a = lowering_.source(size_t(0), 4);
-    for (Inst& i : lowering_.emitted) append(i, where);
+    for (Inst& inst : lowering_.emitted) append(inst, where);
     block.last.where = where;
     block.last.table = table.get();
     block.control = Control::Index;
     program_->tables.push_back(std::move(table));
   }
 
-  void call(const ptx::Function& f, Placed& p, const Statement& s, BasicBlock& block, uint32_t where) {
+  void call(const ptx::Function& function, Placed& placed, const Statement& statement, BasicBlock& block,
+            uint32_t where) {
     const Operand *results = nullptr, *callee = nullptr, *arguments = nullptr;
-    for (const Operand& o : s.operands) {
-      if (o.kind == Operand::List) {
-        if (!callee) results = &o;
-        else arguments = &o;
-      } else if (!callee) callee = &o;
+    for (const Operand& operand : statement.operands) {
+      if (operand.kind == Operand::List) {
+        if (!callee) results = &operand;
+        else arguments = &operand;
+      } else if (!callee) callee = &operand;
     }
-    Statement bare = s;
+    Statement bare = statement;
     bare.guard = -1;
     lowering_.start(bare);
     if (!callee) return fail_call(block, where);
-    if (arguments) transfer_operands(*arguments, p, f, true, where);
+    if (arguments) transfer_operands(*arguments, placed, function, true, where);
     if (callee->kind == Operand::Reg) {
       block.control = Control::CallIndirect;
-      block.last.a = p.layout.slots.place[size_t(callee->reg)];
+      block.last.a = placed.layout.slots.place[size_t(callee->reg)];
       if (lowering_.register_width(*callee) != 8) lowering_.refuse();
     } else {
       const ptx::Function* target = named(callee->name);
@@ -392,25 +400,25 @@ class Builder {
   }
 
   void fail_call(BasicBlock& block, uint32_t where) {
-    Inst i;
-    i.fn = unknown_instruction;
-    append(i, where);
+    Inst inst;
+    inst.fn = unknown_instruction;
+    append(inst, where);
     block.control = Control::Exit;
   }
 
   void finish() {
-    Program& p = *program_;
-    p.constant_storage = std::make_unique<uint8_t[]>(p.constant_bytes + 128);
-    uint8_t* start = p.constant_storage.get();
+    Program& program = *program_;
+    program.constant_storage = std::make_unique<uint8_t[]>(program.constant_bytes + 128);
+    uint8_t* start = program.constant_storage.get();
     start += (64 - reinterpret_cast<uintptr_t>(start) % 64) % 64;
-    p.constants_end = start + p.constant_bytes;
-    uint8_t* at = p.constants_end;
-    for (const auto& [bits, width] : p.constants) {
+    program.constants_end = start + program.constant_bytes;
+    uint8_t* at = program.constants_end;
+    for (const auto& [bits, width] : program.constants) {
       at -= width * 32;
       for (int lane = 0; lane < 32; ++lane) std::memcpy(at + lane * width, &bits, size_t(width));
     }
-    p.entry_block = placed_.back().first_block;
-    p.local_bytes = align_up(local_at_, 16);
+    program.entry_block = placed_.back().first_block;
+    program.local_bytes = align_up(local_at_, 16);
   }
 
   const Loaded& loaded_;
@@ -428,16 +436,16 @@ class Builder {
 };
 
 // Writes a variable's initial bytes; symbols are resolved once all have addresses.
-void initialize(const Loaded& m, const ptx::Variable& v, uint8_t* to) {
-  size_t element = size_t(v.type.bits / 8) * v.type.lanes;
-  for (size_t i = 0; i < v.values.size() && (i + 1) * element <= v.bytes(); ++i) {
-    uint64_t bits = v.values[i].bits;
-    if (!v.values[i].symbol.empty()) {
-      auto found = m.symbols.find(v.values[i].symbol);
-      if (found == m.symbols.end())
-        throw ptx::ReadError(
-            0, "the initializer of " + v.name + " names '" + v.values[i].symbol + "', which is not declared");
-      bits = found->second.address + uint64_t(v.values[i].addend);
+void initialize(const Loaded& loaded, const ptx::Variable& variable, uint8_t* to) {
+  size_t element = size_t(variable.type.bits / 8) * variable.type.lanes;
+  for (size_t i = 0; i < variable.values.size() && (i + 1) * element <= variable.bytes(); ++i) {
+    uint64_t bits = variable.values[i].bits;
+    if (!variable.values[i].symbol.empty()) {
+      auto found = loaded.symbols.find(variable.values[i].symbol);
+      if (found == loaded.symbols.end())
+        throw ptx::ReadError(0, "the initializer of " + variable.name + " names '" + variable.values[i].symbol +
+                                    "', which is not declared");
+      bits = found->second.address + uint64_t(variable.values[i].addend);
     }
     std::memcpy(to + i * element, &bits, std::min<size_t>(element, 8));
   }
@@ -445,30 +453,34 @@ void initialize(const Loaded& m, const ptx::Variable& v, uint8_t* to) {
 
 }  // namespace
 
-std::string place_variables(Loaded& m, Memory& memory) {
-  for (size_t i = 0; i < m.module->functions.size(); ++i) {
-    const std::string& name = m.module->functions[i]->name;
-    m.symbols[name] = {Space::Global, kFunctionWindow + i * 16, 16, true};
+std::string place_variables(Loaded& loaded, Memory& memory) {
+  for (size_t i = 0; i < loaded.module->functions.size(); ++i) {
+    const std::string& name = loaded.module->functions[i]->name;
+    loaded.symbols[name] = {Space::Global, kFunctionWindow + i * 16, 16, true};
   }
-  for (const ptx::Variable& v : m.module->variables) {
-    if (v.space != Space::Global && v.space != Space::Const) continue;
-    Allocation* a =
-        memory.allocate(std::max<size_t>(v.bytes(), 1),
-                        (v.space == Space::Const ? "the constant " : "the variable ") + v.name, v.alignment);
-    if (!a)
-      return "the variable " + v.name + " of " + std::to_string(v.bytes()) + " bytes does not fit into device memory";
-    if (a->cells.wrote) std::fill(a->cells.wrote, a->cells.wrote + a->cells.count(), 1u << 6);
-    std::memset(a->host, 0, v.bytes());
-    a->read_only = v.space == Space::Const;
-    m.symbols[v.name] = {v.space, a->start, v.bytes(), false};
-    m.allocations.push_back(a->start);
+  for (const ptx::Variable& variable : loaded.module->variables) {
+    if (variable.space != Space::Global && variable.space != Space::Const) continue;
+    Allocation* allocation = memory.allocate(
+        std::max<size_t>(variable.bytes(), 1),
+        (variable.space == Space::Const ? "the constant " : "the variable ") + variable.name, variable.alignment);
+    if (!allocation)
+      return "the variable " + variable.name + " of " + std::to_string(variable.bytes()) +
+             " bytes does not fit into device memory";
+    if (allocation->cells.wrote)
+      std::fill(allocation->cells.wrote, allocation->cells.wrote + allocation->cells.count(), 1u << 6);
+    std::memset(allocation->host, 0, variable.bytes());
+    allocation->read_only = variable.space == Space::Const;
+    loaded.symbols[variable.name] = {variable.space, allocation->start, variable.bytes(), false};
+    loaded.allocations.push_back(allocation->start);
   }
-  for (const ptx::Variable& v : m.module->variables)
-    if (!v.values.empty() && m.symbols.count(v.name) && v.space != Space::Shared)
-      initialize(m, v, memory.host(m.symbols[v.name].address));
+  for (const ptx::Variable& variable : loaded.module->variables)
+    if (!variable.values.empty() && loaded.symbols.count(variable.name) && variable.space != Space::Shared)
+      initialize(loaded, variable, memory.host(loaded.symbols[variable.name].address));
   return "";
 }
 
-std::unique_ptr<Program> build(const Loaded& m, const ptx::Function& entry) { return Builder(m, entry).run(); }
+std::unique_ptr<Program> build(const Loaded& loaded, const ptx::Function& entry) {
+  return Builder(loaded, entry).run();
+}
 
 }  // namespace vgpu

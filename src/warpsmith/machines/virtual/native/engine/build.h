@@ -20,7 +20,7 @@ struct Loaded {
 };
 
 // Allocates and initialises the module's variables; an empty string, or what went wrong.
-std::string place_variables(Loaded& m, Memory& memory);
-std::unique_ptr<Program> build(const Loaded& m, const ptx::Function& entry);
+std::string place_variables(Loaded& loaded, Memory& memory);
+std::unique_ptr<Program> build(const Loaded& loaded, const ptx::Function& entry);
 
 }  // namespace vgpu

@@ -9,107 +9,107 @@ namespace vgpu {
 
 namespace {
 
-uint32_t live_threads(const Cluster& c) {
-  uint32_t n = 0;
-  for (auto& b : c.blocks) n += b->live_threads;
-  return n;
+uint32_t live_threads(const Cluster& cluster) {
+  uint32_t count = 0;
+  for (auto& block : cluster.blocks) count += block->live_threads;
+  return count;
 }
 
 template <class F>
-void each_waiting(Cluster& c, F f) {
-  for (auto& b : c.blocks)
-    for (Warp& w : b->warps)
-      for (int i = 0; i < w.group_count; ++i) {
-        Group& g = w.groups[i];
-        bool here = w.grid->program->blocks[g.at].control == Control::ClusterWait;
-        if (g.state == GroupState::AtBarrier && here) f(w, g);
+void each_waiting(Cluster& cluster, F visit) {
+  for (auto& block : cluster.blocks)
+    for (Warp& warp : block->warps)
+      for (int i = 0; i < warp.group_count; ++i) {
+        Group& group = warp.groups[i];
+        bool here = warp.grid->program->blocks[group.at].control == Control::ClusterWait;
+        if (group.state == GroupState::AtBarrier && here) visit(warp, group);
       }
 }
 
-void complete_when_full(Cluster& c) {
-  if (!c.arrived || c.arrived < live_threads(c)) return;
-  each_waiting(c, [](Warp&, Group& g) { g.state = GroupState::Ready; });
-  for (auto& b : c.blocks) {
-    std::copy(b->cluster_arriving, b->cluster_arriving + 32, b->cluster_arrived);
-    for (Warp& w : b->warps) {
-      w.cluster_passes |= w.cluster_pending;
-      w.cluster_pending = 0;
+void complete_when_full(Cluster& cluster) {
+  if (!cluster.arrived || cluster.arrived < live_threads(cluster)) return;
+  each_waiting(cluster, [](Warp&, Group& group) { group.state = GroupState::Ready; });
+  for (auto& block : cluster.blocks) {
+    std::copy(block->cluster_arriving, block->cluster_arriving + 32, block->cluster_arrived);
+    for (Warp& warp : block->warps) {
+      warp.cluster_passes |= warp.cluster_pending;
+      warp.cluster_pending = 0;
     }
   }
-  c.arrived = 0;
-  c.released = c.blocks[0]->grid->races->now();
-  ++c.blocks[0]->grid->counters.barriers;
+  cluster.arrived = 0;
+  cluster.released = cluster.blocks[0]->grid->races->now();
+  ++cluster.blocks[0]->grid->counters.barriers;
 }
 
 // What the warp has done until now is told to the cluster: by the arrival, or by the fence before a relaxed one.
-void announce(Warp& w, bool relaxed) {
+void announce(Warp& warp, bool relaxed) {
   uint32_t seen[32];
-  std::copy(relaxed ? w.fence_gpu : w.seen, (relaxed ? w.fence_gpu : w.seen) + 32, seen);
-  if (!relaxed) seen[w.index] = w.clock;
-  Block& b = *w.block;
-  for (int i = 0; i < 32; ++i) b.cluster_arriving[i] = std::max(b.cluster_arriving[i], seen[i]);
-  w.grid->races->release(w, (uint64_t(b.linear) + 1) * kWindowBytes + kSharedOffset, true, seen);
-  begin_stretch(w);
+  std::copy(relaxed ? warp.fence_gpu : warp.seen, (relaxed ? warp.fence_gpu : warp.seen) + 32, seen);
+  if (!relaxed) seen[warp.index] = warp.clock;
+  Block& block = *warp.block;
+  for (int i = 0; i < 32; ++i) block.cluster_arriving[i] = std::max(block.cluster_arriving[i], seen[i]);
+  warp.grid->races->release(warp, (uint64_t(block.linear) + 1) * kWindowBytes + kSharedOffset, true, seen);
+  begin_stretch(warp);
 }
 
-void learn(Warp& w) {
-  const Block& b = *w.block;
-  for (int i = 0; i < 32; ++i) w.seen[i] = std::max(w.seen[i], b.cluster_arrived[i]);
-  w.knowledge = std::max(w.knowledge, b.cluster->released);
-  begin_stretch(w);
+void learn(Warp& warp) {
+  const Block& block = *warp.block;
+  for (int i = 0; i < 32; ++i) warp.seen[i] = std::max(warp.seen[i], block.cluster_arrived[i]);
+  warp.knowledge = std::max(warp.knowledge, block.cluster->released);
+  begin_stretch(warp);
 }
 
-void misuse(Warp& w, const Inst& inst, uint32_t lanes_of_it, const char* sentence) {
-  report(w, inst, __builtin_ctz(lanes_of_it), {"barrier", 0, 0, "", true}, [&] { return std::string(sentence); });
+void misuse(Warp& warp, const Inst& inst, uint32_t lanes_of_it, const char* sentence) {
+  report(warp, inst, __builtin_ctz(lanes_of_it), {"barrier", 0, 0, "", true}, [&] { return std::string(sentence); });
 }
 
 }  // namespace
 
-void arrive_cluster(Warp& w, const Inst& inst) {
-  if (uint32_t twice = w.mask & (w.cluster_pending | w.cluster_passes))
-    return misuse(w, inst, twice, "arrives at the barrier of the cluster again without having waited for it");
-  if (w.grid->check && (!(inst.flags & kRelaxed) || w.fenced_gpu)) announce(w, inst.flags & kRelaxed);
-  Cluster& c = *w.block->cluster;
-  w.cluster_pending |= w.mask;
-  c.arrived += uint32_t(__builtin_popcount(w.mask));
-  complete_when_full(c);
+void arrive_cluster(Warp& warp, const Inst& inst) {
+  if (uint32_t twice = warp.mask & (warp.cluster_pending | warp.cluster_passes))
+    return misuse(warp, inst, twice, "arrives at the barrier of the cluster again without having waited for it");
+  if (warp.grid->check && (!(inst.flags & kRelaxed) || warp.fenced_gpu)) announce(warp, inst.flags & kRelaxed);
+  Cluster& cluster = *warp.block->cluster;
+  warp.cluster_pending |= warp.mask;
+  cluster.arrived += uint32_t(__builtin_popcount(warp.mask));
+  complete_when_full(cluster);
 }
 
-bool wait_cluster(Warp& w, const Inst& inst) {
-  if (uint32_t idle = w.mask & ~(w.cluster_pending | w.cluster_passes)) {
-    misuse(w, inst, idle, "waits at the barrier of the cluster without having arrived at it");
+bool wait_cluster(Warp& warp, const Inst& inst) {
+  if (uint32_t idle = warp.mask & ~(warp.cluster_pending | warp.cluster_passes)) {
+    misuse(warp, inst, idle, "waits at the barrier of the cluster without having arrived at it");
     return true;
   }
-  if (w.mask & w.cluster_pending) {
-    park(w, GroupState::AtBarrier, w.at);
+  if (warp.mask & warp.cluster_pending) {
+    park(warp, GroupState::AtBarrier, warp.at);
     return false;
   }
-  w.cluster_passes &= ~w.mask;
-  if (w.grid->check) learn(w);
+  warp.cluster_passes &= ~warp.mask;
+  if (warp.grid->check) learn(warp);
   return true;
 }
 
-void leave_cluster(Warp& w, uint32_t mask) {
-  Cluster& c = *w.block->cluster;
-  c.arrived -= uint32_t(__builtin_popcount(mask & w.cluster_pending));
-  w.cluster_pending &= ~mask;
-  complete_when_full(c);
+void leave_cluster(Warp& warp, uint32_t mask) {
+  Cluster& cluster = *warp.block->cluster;
+  cluster.arrived -= uint32_t(__builtin_popcount(mask & warp.cluster_pending));
+  warp.cluster_pending &= ~mask;
+  complete_when_full(cluster);
 }
 
-bool settle(Cluster& c) {
-  for (auto& b : c.blocks)
-    for (Warp& w : b->warps)
-      if (wake(w)) return true;
-  for (auto& b : c.blocks)
-    if (report_stuck(*b)) return false;
-  uint32_t live = live_threads(c);
-  each_waiting(c, [&](Warp& w, Group& g) {
-    const Inst& inst = w.grid->program->blocks[g.at].last;
-    report(w, inst, __builtin_ctz(g.mask), {"barrier", 0, 0, "", true}, [&] {
-      return "waits for its cluster at a barrier that " + std::to_string(c.arrived) + " of " + std::to_string(live) +
-             " threads reach; the others wait elsewhere: the cluster never goes on";
+bool settle(Cluster& cluster) {
+  for (auto& block : cluster.blocks)
+    for (Warp& warp : block->warps)
+      if (wake(warp)) return true;
+  for (auto& block : cluster.blocks)
+    if (report_stuck(*block)) return false;
+  uint32_t live = live_threads(cluster);
+  each_waiting(cluster, [&](Warp& warp, Group& group) {
+    const Inst& inst = warp.grid->program->blocks[group.at].last;
+    report(warp, inst, __builtin_ctz(group.mask), {"barrier", 0, 0, "", true}, [&] {
+      return "waits for its cluster at a barrier that " + std::to_string(cluster.arrived) + " of " +
+             std::to_string(live) + " threads reach; the others wait elsewhere: the cluster never goes on";
     });
-    w.grid->outcome.detail = "a cluster waits at a barrier for ever";
+    warp.grid->outcome.detail = "a cluster waits at a barrier for ever";
   });
   return false;
 }

@@ -22,23 +22,23 @@ constexpr Address kRankUnit = Address(1) << kRankShift;
 constexpr Address kSharedOffset = kRankUnit - 1;
 
 // The block whose shared memory an address names; nullptr when there is none of that rank.
-inline Block* owner_of(const Warp& w, Address shared) {
+inline Block* owner_of(const Warp& warp, Address shared) {
   uint32_t rank = uint32_t(shared >> kRankShift);
-  const auto& blocks = w.block->cluster->blocks;
-  return !rank ? w.block : rank <= blocks.size() ? blocks[rank - 1].get() : nullptr;
+  const auto& blocks = warp.block->cluster->blocks;
+  return !rank ? warp.block : rank <= blocks.size() ? blocks[rank - 1].get() : nullptr;
 }
 
 // The same place in the shared memory of a block of the cluster. Alone, a block keeps its plain addresses.
-inline Address in_block(const Warp& w, Address shared, uint32_t rank) {
-  return !w.grid->clustered && !rank ? shared : Address(rank + 1) << kRankShift | (shared & kSharedOffset);
+inline Address in_block(const Warp& warp, Address shared, uint32_t rank) {
+  return !warp.grid->clustered && !rank ? shared : Address(rank + 1) << kRankShift | (shared & kSharedOffset);
 }
 
 // flags of barrier.cluster.arrive
 constexpr uint8_t kRelaxed = 1;
 
-void arrive_cluster(Warp& w, const Inst& inst);
-bool wait_cluster(Warp& w, const Inst& inst);  // false when the active group waits
-void leave_cluster(Warp& w, uint32_t mask);    // threads that have exited
-bool settle(Cluster& c);                       // nobody can run: as of a block
+void arrive_cluster(Warp& warp, const Inst& inst);
+bool wait_cluster(Warp& warp, const Inst& inst);  // false when the active group waits
+void leave_cluster(Warp& warp, uint32_t mask);    // threads that have exited
+bool settle(Cluster& cluster);                    // nobody can run: as of a block
 
 }  // namespace vgpu

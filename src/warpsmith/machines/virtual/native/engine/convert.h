@@ -7,17 +7,17 @@
 namespace vgpu {
 
 constexpr int64_t kFtzBit = 16, kSatBit = 32, kReluBit = 64, kFiniteBit = 256;
-inline Round mode_of(const Inst& i) { return Round(i.imm & 15); }
+inline Round mode_of(const Inst& inst) { return Round(inst.imm & 15); }
 
 template <class D>
 struct Narrow;
 template <>
 struct Narrow<Half> {
-  static uint16_t f(float v, Round m) { return to_half(v, m).bits; }
+  static uint16_t apply(float value, Round mode) { return to_half(value, mode).bits; }
 };
 template <>
 struct Narrow<Brain> {
-  static uint16_t f(float v, Round m) { return to_brain(v, m).bits; }
+  static uint16_t apply(float value, Round mode) { return to_brain(value, mode).bits; }
 };
 
 // .satfinite: the largest number in the place of infinity.
@@ -31,9 +31,9 @@ struct Rounding {
   Round mode;
   bool integral;
 };
-Rounding rounding(const Lowering& l);
+Rounding rounding(const Lowering& lowering);
 
 // f16x2, bf16x2, tf32, fp8 pairs and cvt.pack; *known is false when the types are none of these.
-bool lower_packed_convert(Lowering& l, bool* known);
+bool lower_packed_convert(Lowering& lowering, bool* known);
 
 }  // namespace vgpu

@@ -21,22 +21,23 @@ struct Engine::Impl {
   int next_module = 1;
   std::string printed;
 
-  Impl(Gpu g, Options o) : gpu(std::move(g)), options(o), memory(gpu.memory_bytes, o.check) {}
+  Impl(Gpu modelled, Options chosen)
+      : gpu(std::move(modelled)), options(chosen), memory(gpu.memory_bytes, chosen.check) {}
 
   Loaded* loaded(int module) const {
     auto found = modules.find(module);
     return found == modules.end() ? nullptr : found->second.get();
   }
 
-  const ptx::Function* entry(const Loaded& m, const std::string& name) const {
-    for (auto& f : m.module->functions)
-      if (f->is_entry && f->has_body && f->name == name) return f.get();
+  const ptx::Function* entry(const Loaded& loaded, const std::string& name) const {
+    for (auto& function : loaded.module->functions)
+      if (function->is_entry && function->has_body && function->name == name) return function.get();
     return nullptr;
   }
 
-  Program* program(Loaded& m, const ptx::Function& f) {
-    auto& made = m.programs[f.name];
-    if (!made) made = build(m, f);
+  Program* program(Loaded& loaded, const ptx::Function& function) {
+    auto& made = loaded.programs[function.name];
+    if (!made) made = build(loaded, function);
     return made.get();
   }
 
@@ -53,41 +54,41 @@ struct Engine::Impl {
   void host_write(Address to, size_t bytes, const char* doing, std::vector<Finding>* findings);
   void host_read(Address from, size_t bytes, const char* doing, std::vector<Finding>* findings);
   void host_race(const char* doing, const char* done, Address at, uint32_t cell, std::vector<Finding>* findings);
-  void describe(Loaded& m);
+  void describe(Loaded& loaded);
 };
 
 namespace {
 
 void add(std::vector<Finding>* findings, const char* checker, const std::string& message, Address at, size_t bytes) {
   if (!findings) return;
-  for (Finding& f : *findings)
-    if (f.checker == checker && f.message == message) {
-      ++f.count;
+  for (Finding& finding : *findings)
+    if (finding.checker == checker && finding.message == message) {
+      ++finding.count;
       return;
     }
-  Finding f;
-  f.checker = checker;
-  f.message = message;
-  f.start = at;
-  f.bytes = bytes;
-  f.space = "global";
-  findings->push_back(std::move(f));
+  Finding finding;
+  finding.checker = checker;
+  finding.message = message;
+  finding.start = at;
+  finding.bytes = bytes;
+  finding.space = "global";
+  findings->push_back(std::move(finding));
 }
 
 // The granule range of a transfer; a transfer that ends inside a granule makes the granules finer.
-std::pair<size_t, size_t> granules(Allocation* a, Address at, size_t bytes) {
-  Cells& c = a->cells;
-  size_t from = at - a->start, to = from + bytes;
-  size_t unit = size_t(1) << c.shift;
-  if (from % unit || (to % unit && to != a->bytes)) { c.refine(from % 2 || to % 2 ? 0 : 1); }
-  return {from >> c.shift, (to + (size_t(1) << c.shift) - 1) >> c.shift};
+std::pair<size_t, size_t> granules(Allocation* allocation, Address at, size_t bytes) {
+  Cells& cells = allocation->cells;
+  size_t from = at - allocation->start, to = from + bytes;
+  size_t unit = size_t(1) << cells.shift;
+  if (from % unit || (to % unit && to != allocation->bytes)) { cells.refine(from % 2 || to % 2 ? 0 : 1); }
+  return {from >> cells.shift, (to + (size_t(1) << cells.shift) - 1) >> cells.shift};
 }
 
 }  // namespace
 
 bool Engine::Impl::hold(const char* doing, Address at, size_t bytes, std::vector<Finding>* findings) {
-  Allocation* a = memory.holder(at, bytes);
-  if (a && !a->of_engine) return true;
+  Allocation* allocation = memory.holder(at, bytes);
+  if (allocation && !allocation->of_engine) return true;
   Allocation* near = memory.nearest(at);
   std::string where = !near ? "in no allocation"
                       : !near->live && at < near->end()
@@ -111,54 +112,55 @@ void Engine::Impl::host_race(const char* doing, const char* done, Address at, ui
 
 void Engine::Impl::host_write(Address to, size_t bytes, const char* doing, std::vector<Finding>* findings) {
   if (!options.check || !bytes) return;
-  Allocation* a = memory.holder(to, bytes);
-  auto range = granules(a, to, bytes);
+  Allocation* allocation = memory.holder(to, bytes);
+  auto range = granules(allocation, to, bytes);
   uint32_t stamp = races.segment(kHostBlock, 0, 0) << 6;
   for (size_t k = range.first; k < range.second; ++k) {
-    if (a->cells.wrote[k] >= races.safe && a->cells.wrote[k] < stamp)
-      host_race(doing, "writes", to, a->cells.wrote[k], findings);
-    if (a->cells.read[k] >= races.safe && a->cells.read[k] < stamp)
-      host_race(doing, "reads", to, a->cells.read[k], findings);
-    a->cells.wrote[k] = stamp;
+    if (allocation->cells.wrote[k] >= races.safe && allocation->cells.wrote[k] < stamp)
+      host_race(doing, "writes", to, allocation->cells.wrote[k], findings);
+    if (allocation->cells.read[k] >= races.safe && allocation->cells.read[k] < stamp)
+      host_race(doing, "reads", to, allocation->cells.read[k], findings);
+    allocation->cells.wrote[k] = stamp;
   }
 }
 
 void Engine::Impl::host_read(Address from, size_t bytes, const char* doing, std::vector<Finding>* findings) {
   if (!options.check || !bytes) return;
-  Allocation* a = memory.holder(from, bytes);
-  auto range = granules(a, from, bytes);
+  Allocation* allocation = memory.holder(from, bytes);
+  auto range = granules(allocation, from, bytes);
   uint32_t stamp = races.segment(kHostBlock, 0, 0) << 6;
   size_t unwritten = 0, first = 0;
   for (size_t k = range.first; k < range.second; ++k) {
-    uint32_t c = a->cells.wrote[k];
+    uint32_t c = allocation->cells.wrote[k];
     if (c == 0 && !unwritten++) first = k;
     if (c >= races.safe && c < stamp) host_race(doing, "writes", from, c, findings);
-    a->cells.read[k] = stamp;
+    allocation->cells.read[k] = stamp;
   }
   if (unwritten) {
-    Address at = a->start + (first << a->cells.shift);
+    Address at = allocation->start + (first << allocation->cells.shift);
     add(findings, "uninitialized",
         std::string(doing) + " of " + std::to_string(bytes) + " bytes at " + hex(from) + " takes " +
-            std::to_string(unwritten << a->cells.shift) + " bytes that nobody has written, the first at " + hex(at),
-        at, unwritten << a->cells.shift);
+            std::to_string(unwritten << allocation->cells.shift) + " bytes that nobody has written, the first at " +
+            hex(at),
+        at, unwritten << allocation->cells.shift);
   }
 }
 
-void Engine::Impl::describe(Loaded& m) {
-  for (auto& f : m.module->functions) {
-    if (!f->is_entry || !f->has_body) continue;
-    Entry e;
-    e.name = f->name;
-    e.max_threads = f->max_threads;
-    for (const ptx::Variable& v : f->prototype.parameters) {
-      e.parameter_bytes = (e.parameter_bytes + v.alignment - 1) & ~(v.alignment - 1);
-      e.parameters.push_back({e.parameter_bytes, v.bytes(), v.alignment});
-      e.parameter_bytes += v.bytes();
+void Engine::Impl::describe(Loaded& loaded) {
+  for (auto& function : loaded.module->functions) {
+    if (!function->is_entry || !function->has_body) continue;
+    Entry entry;
+    entry.name = function->name;
+    entry.max_threads = function->max_threads;
+    for (const ptx::Variable& variable : function->prototype.parameters) {
+      entry.parameter_bytes = (entry.parameter_bytes + variable.alignment - 1) & ~(variable.alignment - 1);
+      entry.parameters.push_back({entry.parameter_bytes, variable.bytes(), variable.alignment});
+      entry.parameter_bytes += variable.bytes();
     }
-    Program* p = program(m, *f);
-    e.static_shared = p->static_shared;
-    e.local_bytes = p->local_bytes;
-    m.entries[f->name] = std::move(e);
+    Program* built = program(loaded, *function);
+    entry.static_shared = built->static_shared;
+    entry.local_bytes = built->local_bytes;
+    loaded.entries[function->name] = std::move(entry);
   }
 }
 
@@ -166,13 +168,13 @@ Engine::Engine(Gpu gpu, Options options) : impl_(std::make_unique<Impl>(std::mov
 Engine::~Engine() = default;
 
 Address Engine::allocate(size_t bytes, const std::string& label) {
-  Allocation* a = impl_->memory.allocate(bytes, label);
-  return a ? a->start : 0;
+  Allocation* allocation = impl_->memory.allocate(bytes, label);
+  return allocation ? allocation->start : 0;
 }
 
 Address Engine::share(int descriptor, size_t bytes, const std::string& label) {
-  Allocation* a = impl_->memory.share(descriptor, bytes, label);
-  return a ? a->start : 0;
+  Allocation* allocation = impl_->memory.share(descriptor, bytes, label);
+  return allocation ? allocation->start : 0;
 }
 
 bool Engine::release(Address start) { return impl_->memory.release(start); }
@@ -202,26 +204,26 @@ bool Engine::copy(Operation operation, Address to, Address from, size_t bytes, s
   impl_->begin(operation, doing);
   if (impl_->options.check && bytes) {
     // What nobody wrote stays unwritten in the copy; only reading it is a fault.
-    Allocation *a = impl_->memory.holder(from, bytes), *b = impl_->memory.holder(to, bytes);
-    auto source = granules(a, from, bytes);
-    auto target = granules(b, to, bytes);
-    int fine = std::min(a->cells.shift, b->cells.shift);
-    a->cells.refine(fine);
-    b->cells.refine(fine);
-    source = granules(a, from, bytes);
+    Allocation *origin = impl_->memory.holder(from, bytes), *destination = impl_->memory.holder(to, bytes);
+    auto source = granules(origin, from, bytes);
+    auto target = granules(destination, to, bytes);
+    int fine = std::min(origin->cells.shift, destination->cells.shift);
+    origin->cells.refine(fine);
+    destination->cells.refine(fine);
+    source = granules(origin, from, bytes);
     std::vector<uint8_t> unwritten(source.second - source.first);
-    for (size_t k = source.first; k < source.second; ++k) unwritten[k - source.first] = a->cells.wrote[k] == 0;
+    for (size_t k = source.first; k < source.second; ++k) unwritten[k - source.first] = origin->cells.wrote[k] == 0;
     std::vector<Finding> ignored;
     for (size_t k = source.first; k < source.second; ++k) {
-      uint32_t c = a->cells.wrote[k];
+      uint32_t c = origin->cells.wrote[k];
       if (c >= impl_->races.safe) impl_->host_race(doing, "writes", from, c, findings);
     }
     impl_->host_write(to, bytes, doing, findings);
     uint32_t stamp = impl_->races.segment(kHostBlock, 0, 0) << 6;
-    for (size_t k = source.first; k < source.second; ++k) a->cells.read[k] = stamp;
-    target = granules(b, to, bytes);
+    for (size_t k = source.first; k < source.second; ++k) origin->cells.read[k] = stamp;
+    target = granules(destination, to, bytes);
     for (size_t k = 0; k < unwritten.size() && target.first + k < target.second; ++k)
-      if (unwritten[k]) b->cells.wrote[target.first + k] = 0;
+      if (unwritten[k]) destination->cells.wrote[target.first + k] = 0;
   }
   impl_->end();
   std::memmove(impl_->memory.host(to), impl_->memory.host(from), bytes);
@@ -234,50 +236,50 @@ bool Engine::fill(Operation operation, Address to, uint32_t value, size_t width,
   impl_->begin(operation, "a memset");
   impl_->host_write(to, width * count, "a memset", findings);
   impl_->end();
-  uint8_t* p = impl_->memory.host(to);
-  if (width == 1) std::memset(p, int(value & 0xff), count);
+  uint8_t* place = impl_->memory.host(to);
+  if (width == 1) std::memset(place, int(value & 0xff), count);
   else
-    for (size_t i = 0; i < count; ++i) std::memcpy(p + i * width, &value, width);
+    for (size_t i = 0; i < count; ++i) std::memcpy(place + i * width, &value, width);
   return true;
 }
 
 int Engine::load(const char* ptx, size_t length, std::string* error) {
   try {
-    auto m = std::make_unique<Loaded>();
-    m->module = ptx::read(ptx, length);
-    *error = place_variables(*m, impl_->memory);
+    auto loaded = std::make_unique<Loaded>();
+    loaded->module = ptx::read(ptx, length);
+    *error = place_variables(*loaded, impl_->memory);
     if (!error->empty()) return -1;
-    impl_->describe(*m);
-    impl_->modules[impl_->next_module] = std::move(m);
+    impl_->describe(*loaded);
+    impl_->modules[impl_->next_module] = std::move(loaded);
     return impl_->next_module++;
-  } catch (const std::exception& e) { *error = std::string("PTX ") + e.what(); }
+  } catch (const std::exception& thrown) { *error = std::string("PTX ") + thrown.what(); }
   return -1;
 }
 
 void Engine::unload(int module) {
-  Loaded* m = impl_->loaded(module);
-  if (!m) return;
-  for (Address a : m->allocations) impl_->memory.release(a);
+  Loaded* loaded = impl_->loaded(module);
+  if (!loaded) return;
+  for (Address address : loaded->allocations) impl_->memory.release(address);
   impl_->modules.erase(module);
 }
 
 const Entry* Engine::entry(int module, const std::string& name) const {
-  Loaded* m = impl_->loaded(module);
-  if (!m) return nullptr;
-  auto found = m->entries.find(name);
-  return found == m->entries.end() ? nullptr : &found->second;
+  Loaded* loaded = impl_->loaded(module);
+  if (!loaded) return nullptr;
+  auto found = loaded->entries.find(name);
+  return found == loaded->entries.end() ? nullptr : &found->second;
 }
 
 Address Engine::symbol(int module, const std::string& name, size_t* bytes) {
-  Loaded* m = impl_->loaded(module);
-  auto found = m ? m->symbols.find(name) : Symbols::iterator();
-  if (!m || found == m->symbols.end() || found->second.is_function) return 0;
+  Loaded* loaded = impl_->loaded(module);
+  auto found = loaded ? loaded->symbols.find(name) : Symbols::iterator();
+  if (!loaded || found == loaded->symbols.end() || found->second.is_function) return 0;
   if (bytes) *bytes = found->second.bytes;
   return found->second.address;
 }
 
 void Engine::resources(int module, const std::string& name, int registers, size_t static_shared) {
-  if (Loaded* m = impl_->loaded(module)) m->resources[name] = {registers, static_shared};
+  if (Loaded* loaded = impl_->loaded(module)) loaded->resources[name] = {registers, static_shared};
 }
 
 void Engine::ordered(std::function<bool(Operation, Operation)> predicate) {
@@ -286,61 +288,64 @@ void Engine::ordered(std::function<bool(Operation, Operation)> predicate) {
 
 Outcome Engine::launch(const Launch& asked) {
   Launch launch = asked;
-  Grid g;
-  g.launch = &launch;
-  g.gpu = &impl_->gpu;
-  g.options = &impl_->options;
+  Grid grid;
+  grid.launch = &launch;
+  grid.gpu = &impl_->gpu;
+  grid.options = &impl_->options;
   auto refuse = [&](const std::string& why) {
-    g.outcome.status = Status::BadLaunch;
-    g.outcome.detail = why;
-    report_launch(g, "launch", why);
-    return g.outcome;
+    grid.outcome.status = Status::BadLaunch;
+    grid.outcome.detail = why;
+    report_launch(grid, "launch", why);
+    return grid.outcome;
   };
-  Loaded* m = impl_->loaded(launch.module);
-  const ptx::Function* f = m ? impl_->entry(*m, launch.entry) : nullptr;
-  if (!f) return refuse("there is no entry named " + launch.entry);
-  const uint32_t* named = f->cluster;
+  Loaded* loaded = impl_->loaded(launch.module);
+  const ptx::Function* function = loaded ? impl_->entry(*loaded, launch.entry) : nullptr;
+  if (!function) return refuse("there is no entry named " + launch.entry);
+  const uint32_t* named = function->cluster;
   bool plain = launch.cluster.x * launch.cluster.y * launch.cluster.z == 1;
   if (named[0] && plain) launch.cluster = {named[0], named[1], named[2]};
-  g.clustered = launch.cluster.x * launch.cluster.y * launch.cluster.z > 1;
-  Program* p = impl_->program(*m, *f);
-  auto resources = m->resources.count(f->name) ? m->resources[f->name] : std::pair<int, size_t>{0, 0};
-  std::string why = check_limits(impl_->gpu, launch, *p, *f, resources);
+  grid.clustered = launch.cluster.x * launch.cluster.y * launch.cluster.z > 1;
+  Program* program = impl_->program(*loaded, *function);
+  auto resources =
+      loaded->resources.count(function->name) ? loaded->resources[function->name] : std::pair<int, size_t>{0, 0};
+  std::string why = check_limits(impl_->gpu, launch, *program, *function, resources);
   if (!why.empty()) return refuse(why);
-  if (launch.parameters.size() < m->entries[f->name].parameter_bytes)
-    return refuse("the launch passes " + std::to_string(launch.parameters.size()) + " bytes of parameters; " + f->name +
-                  " takes " + std::to_string(m->entries[f->name].parameter_bytes));
+  if (launch.parameters.size() < loaded->entries[function->name].parameter_bytes)
+    return refuse("the launch passes " + std::to_string(launch.parameters.size()) + " bytes of parameters; " +
+                  function->name + " takes " + std::to_string(loaded->entries[function->name].parameter_bytes));
 
-  g.program = p;
-  g.memory = &impl_->memory;
-  g.races = &impl_->races;
-  g.printed = &impl_->printed;
-  g.check = impl_->options.check;
-  g.function_name = [m](Address a) -> const char* {
-    size_t i = (a - kFunctionWindow) / 16;
-    return a >= kFunctionWindow && i < m->module->functions.size() ? m->module->functions[i]->name.c_str() : nullptr;
+  grid.program = program;
+  grid.memory = &impl_->memory;
+  grid.races = &impl_->races;
+  grid.printed = &impl_->printed;
+  grid.check = impl_->options.check;
+  grid.function_name = [loaded](Address address) -> const char* {
+    size_t index = (address - kFunctionWindow) / 16;
+    return address >= kFunctionWindow && index < loaded->module->functions.size()
+               ? loaded->module->functions[index]->name.c_str()
+               : nullptr;
   };
   std::vector<uint8_t> parameters = launch.parameters;
   parameters.resize(parameters.size() + 64);
-  g.parameters = parameters.data();
-  g.parameter_bytes = launch.parameters.size();
-  g.shared_bytes = p->static_shared + launch.dynamic_shared;
-  g.runs.assign(p->blocks.size(), 0);
-  g.threads.assign(p->blocks.size(), 0);
+  grid.parameters = parameters.data();
+  grid.parameter_bytes = launch.parameters.size();
+  grid.shared_bytes = program->static_shared + launch.dynamic_shared;
+  grid.runs.assign(program->blocks.size(), 0);
+  grid.threads.assign(program->blocks.size(), 0);
   Allocation* workspace = nullptr;
   if (launch.cooperative && (workspace = impl_->memory.allocate(256, "the grid barrier"))) {
     std::memset(workspace->host, 0, 256);
     if (workspace->cells.wrote)
       std::fill(workspace->cells.wrote, workspace->cells.wrote + workspace->cells.count(), 1u << 6);
-    g.workspace = workspace->start;
+    grid.workspace = workspace->start;
   }
   impl_->memory.forget_sectors();
   impl_->begin(launch.operation, "the kernel " + launch.entry);
-  run_grid(g);
+  run_grid(grid);
   impl_->end();
-  gather_counters(g);
+  gather_counters(grid);
   if (workspace) impl_->memory.release(workspace->start);
-  return g.outcome;
+  return grid.outcome;
 }
 
 std::string Engine::take_printed() { return std::exchange(impl_->printed, {}); }

@@ -11,13 +11,13 @@ namespace {
 
 bool begins(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
 
-size_t resolve_label(const ptx::Function& f, const std::string& name, int scope, int line) {
-  auto found = f.labels.find(name);
-  if (found != f.labels.end())
-    for (int at = scope; at >= 0; at = f.scope_parent[size_t(at)])
-      for (const ptx::LabelAt& l : found->second)
-        if (l.scope == at) return l.index;
-  throw ptx::ReadError(line, "the label '" + name + "' is not in " + f.name);
+size_t resolve_label(const ptx::Function& function, const std::string& name, int scope, int line) {
+  auto found = function.labels.find(name);
+  if (found != function.labels.end())
+    for (int at = scope; at >= 0; at = function.scope_parent[size_t(at)])
+      for (const ptx::LabelAt& label : found->second)
+        if (label.scope == at) return label.index;
+  throw ptx::ReadError(line, "the label '" + name + "' is not in " + function.name);
 }
 
 std::string plain(const std::string& name) { return name.substr(0, name.find('@')); }
@@ -25,14 +25,14 @@ std::string plain(const std::string& name) { return name.substr(0, name.find('@'
 }  // namespace
 
 bool is_warp_sync(std::string_view op) {
-  auto starts = [&](std::string_view p) { return op.substr(0, p.size()) == p; };
+  auto starts = [&](std::string_view prefix) { return op.substr(0, prefix.size()) == prefix; };
   return starts("shfl.sync") || starts("vote.sync") || starts("match.") || starts("redux.sync") ||
          starts("bar.warp.sync") || starts("elect.sync") || starts("mma.sync") || starts("ldmatrix") ||
          starts("stmatrix") || starts("wgmma.") || starts("movmatrix") || starts("wmma.") || starts("activemask");
 }
 
-Kind kind_of(const Statement& s) {
-  const std::string& op = s.opcode;
+Kind kind_of(const Statement& statement) {
+  const std::string& op = statement.opcode;
   if (op == "bra" || op == "bra.uni") return Kind::Jump;
   if (begins(op, "brx.idx")) return Kind::Index;
   if (op == "call" || op == "call.uni") return Kind::Call;
@@ -47,84 +47,86 @@ Kind kind_of(const Statement& s) {
   return Kind::Straight;
 }
 
-Flow control_flow(const ptx::Function& f) {
+Flow control_flow(const ptx::Function& function) {
   Flow flow;
-  std::vector<uint32_t> node_of(f.statements.size() + 1);
-  for (size_t i = 0; i < f.statements.size(); ++i) {
-    const Statement& s = f.statements[i];
+  std::vector<uint32_t> node_of(function.statements.size() + 1);
+  for (size_t i = 0; i < function.statements.size(); ++i) {
+    const Statement& statement = function.statements[i];
     node_of[i] = uint32_t(flow.nodes.size());
-    Kind k = kind_of(s);
-    if (s.guard >= 0 && k != Kind::Straight && k != Kind::Jump) {
+    Kind kind = kind_of(statement);
+    if (statement.guard >= 0 && kind != Kind::Straight && kind != Kind::Jump) {
       Node skip;
-      skip.statement = &s;
+      skip.statement = &statement;
       skip.skip = true;
       skip.target = uint32_t(flow.nodes.size()) + 2;
       flow.nodes.push_back(skip);
     }
-    Node n;
-    n.statement = &s;
-    flow.nodes.push_back(n);
+    Node index;
+    index.statement = &statement;
+    flow.nodes.push_back(index);
   }
-  node_of[f.statements.size()] = uint32_t(flow.nodes.size());
+  node_of[function.statements.size()] = uint32_t(flow.nodes.size());
   // A body that falls off its end returns.
   static const Statement implicit_return = [] {
-    Statement s;
-    s.opcode = "ret";
-    return s;
+    Statement statement;
+    statement.opcode = "ret";
+    return statement;
   }();
   Node end;
   end.statement = &implicit_return;
   flow.nodes.push_back(end);
 
-  auto leads = [&](uint32_t n) {
-    if (n < flow.nodes.size()) flow.nodes[n].leads = true;
+  auto leads = [&](uint32_t index) {
+    if (index < flow.nodes.size()) flow.nodes[index].leads = true;
   };
   leads(0);
-  for (auto& entry : f.labels)
-    for (const ptx::LabelAt& l : entry.second) leads(node_of[l.index]);
-  for (uint32_t n = 0; n < flow.nodes.size(); ++n) {
-    Node& node = flow.nodes[n];
-    const Statement& s = *node.statement;
+  for (auto& entry : function.labels)
+    for (const ptx::LabelAt& label : entry.second) leads(node_of[label.index]);
+  for (uint32_t index = 0; index < flow.nodes.size(); ++index) {
+    Node& node = flow.nodes[index];
+    const Statement& statement = *node.statement;
     if (node.skip) {
-      leads(n + 1);
+      leads(index + 1);
       leads(node.target);
       continue;
     }
-    Kind k = kind_of(s);
-    if (k == Kind::Straight) continue;
-    leads(n + 1);
-    if (k == Kind::WarpSync || k == Kind::Barrier || k == Kind::ClusterWait) leads(n);
-    if (k == Kind::Jump) {
-      if (s.operands.empty() || s.operands[0].kind != Operand::Symbol)
-        throw ptx::ReadError(s.line, "bra without a label");
-      node.target = node_of[resolve_label(f, plain(s.operands[0].name), s.scope, s.line)];
-    } else if (k == Kind::Index) {
-      if (s.operands.size() < 2 || s.operands[1].kind != Operand::Symbol)
-        throw ptx::ReadError(s.line, "brx.idx without a list of targets");
-      auto list = f.branch_targets.find(plain(s.operands[1].name));
-      if (list == f.branch_targets.end())
-        throw ptx::ReadError(s.line, "the list of targets '" + s.operands[1].name + "' is not in " + f.name);
+    Kind kind = kind_of(statement);
+    if (kind == Kind::Straight) continue;
+    leads(index + 1);
+    if (kind == Kind::WarpSync || kind == Kind::Barrier || kind == Kind::ClusterWait) leads(index);
+    if (kind == Kind::Jump) {
+      if (statement.operands.empty() || statement.operands[0].kind != Operand::Symbol)
+        throw ptx::ReadError(statement.line, "bra without a label");
+      node.target =
+          node_of[resolve_label(function, plain(statement.operands[0].name), statement.scope, statement.line)];
+    } else if (kind == Kind::Index) {
+      if (statement.operands.size() < 2 || statement.operands[1].kind != Operand::Symbol)
+        throw ptx::ReadError(statement.line, "brx.idx without a list of targets");
+      auto list = function.branch_targets.find(plain(statement.operands[1].name));
+      if (list == function.branch_targets.end())
+        throw ptx::ReadError(statement.line,
+                             "the list of targets '" + statement.operands[1].name + "' is not in " + function.name);
       for (const std::string& label : list->second)
-        node.targets.push_back(node_of[resolve_label(f, label, s.scope, s.line)]);
+        node.targets.push_back(node_of[resolve_label(function, label, statement.scope, statement.line)]);
     }
   }
 
-  for (uint32_t n = 0; n < flow.nodes.size(); ++n) {
-    if (flow.nodes[n].leads) flow.blocks.push_back({n, n});
-    flow.nodes[n].block = uint32_t(flow.blocks.size()) - 1;
-    flow.blocks.back().second = n + 1;
+  for (uint32_t index = 0; index < flow.nodes.size(); ++index) {
+    if (flow.nodes[index].leads) flow.blocks.push_back({index, index});
+    flow.nodes[index].block = uint32_t(flow.blocks.size()) - 1;
+    flow.blocks.back().second = index + 1;
   }
   flow.successors.resize(flow.blocks.size());
   for (size_t b = 0; b < flow.blocks.size(); ++b) {
     const Node& last = flow.nodes[flow.blocks[b].second - 1];
     auto& out = flow.successors[b];
-    Kind k = last.skip ? Kind::Jump : kind_of(*last.statement);
-    if (k == Kind::Jump) {
+    Kind kind = last.skip ? Kind::Jump : kind_of(*last.statement);
+    if (kind == Kind::Jump) {
       out.push_back(flow.nodes[last.target].block);
       if (last.statement->guard < 0) continue;
     }
-    for (uint32_t t : last.targets) out.push_back(flow.nodes[t].block);
-    if (k == Kind::Return || k == Kind::Exit || k == Kind::Index) continue;
+    for (uint32_t target : last.targets) out.push_back(flow.nodes[target].block);
+    if (kind == Kind::Return || kind == Kind::Exit || kind == Kind::Index) continue;
     if (b + 1 < flow.blocks.size()) out.push_back(uint32_t(b) + 1);
   }
   return flow;
@@ -132,44 +134,44 @@ Flow control_flow(const ptx::Function& f) {
 
 namespace {
 
-bool has_target(const Statement& s) {
-  if (s.operands.empty() || s.operands[0].kind == Operand::Address) return false;
-  const std::string& op = s.opcode;
+bool has_target(const Statement& statement) {
+  if (statement.operands.empty() || statement.operands[0].kind == Operand::Address) return false;
+  const std::string& op = statement.opcode;
   if (begins(op, "bar") && op.find(".red") == std::string::npos) return false;
-  for (const char* p : {"nanosleep", "setmaxnreg", "exit", "ret", "trap", "membar", "fence", "bra", "brx", "call",
-                        "pmevent", "griddepcontrol", "st.", "red."})
-    if (begins(op, p)) return false;
+  for (const char* prefix : {"nanosleep", "setmaxnreg", "exit", "ret", "trap", "membar", "fence", "bra", "brx", "call",
+                             "pmevent", "griddepcontrol", "st.", "red."})
+    if (begins(op, prefix)) return false;
   return true;
 }
 
 template <class F>
-void registers_of(const Operand& o, F f) {
-  if (o.reg >= 0) f(size_t(o.reg));
-  for (const Operand& part : o.parts) registers_of(part, f);
+void registers_of(const Operand& operand, F visit) {
+  if (operand.reg >= 0) visit(size_t(operand.reg));
+  for (const Operand& part : operand.parts) registers_of(part, visit);
 }
 
 struct Sets {
   std::vector<uint64_t> words;
-  explicit Sets(size_t n = 0) : words((n + 63) / 64) {}
+  explicit Sets(size_t bits = 0) : words((bits + 63) / 64) {}
   bool test(size_t i) const { return words[i / 64] >> (i % 64) & 1; }
   void set(size_t i) { words[i / 64] |= uint64_t(1) << (i % 64); }
 };
 
 template <class Use, class Def>
-void visit(const Node& n, Use use, Def def) {
-  const Statement& s = *n.statement;
-  if (s.guard >= 0) use(size_t(s.guard));
-  if (n.skip) return;
-  bool target = has_target(s);
-  for (size_t i = 0; i < s.operands.size(); ++i) {
+void visit(const Node& node, Use use, Def def) {
+  const Statement& statement = *node.statement;
+  if (statement.guard >= 0) use(size_t(statement.guard));
+  if (node.skip) return;
+  bool target = has_target(statement);
+  for (size_t i = 0; i < statement.operands.size(); ++i) {
     if (i == 0 && target) continue;
-    registers_of(s.operands[i], use);
+    registers_of(statement.operands[i], use);
   }
-  bool adds = begins(s.opcode, "wgmma.mma_async");  // to what its target holds
+  bool adds = begins(statement.opcode, "wgmma.mma_async");  // to what its target holds
   if (target)
-    registers_of(s.operands[0], [&](size_t r) {
-      if (s.guard >= 0 || adds) use(r);
-      def(r);
+    registers_of(statement.operands[0], [&](size_t reg) {
+      if (statement.guard >= 0 || adds) use(reg);
+      def(reg);
     });
 }
 
@@ -177,31 +179,32 @@ struct Lives {
   std::vector<uint32_t> from, to;
 };
 
-Lives life_times(const ptx::Function& f, const Flow& flow) {
-  size_t n = f.registers.size(), blocks = flow.blocks.size();
-  std::vector<Sets> gen(blocks, Sets(n)), kill(blocks, Sets(n)), live_in(blocks, Sets(n)), live_out(blocks, Sets(n));
-  Lives lives{std::vector<uint32_t>(n, UINT32_MAX), std::vector<uint32_t>(n, 0)};
-  auto touch = [&](size_t r, uint32_t at) {
-    lives.from[r] = std::min(lives.from[r], at);
-    lives.to[r] = std::max(lives.to[r], at);
+Lives life_times(const ptx::Function& function, const Flow& flow) {
+  size_t count = function.registers.size(), blocks = flow.blocks.size();
+  std::vector<Sets> gen(blocks, Sets(count)), kill(blocks, Sets(count)), live_in(blocks, Sets(count)),
+      live_out(blocks, Sets(count));
+  Lives lives{std::vector<uint32_t>(count, UINT32_MAX), std::vector<uint32_t>(count, 0)};
+  auto touch = [&](size_t reg, uint32_t at) {
+    lives.from[reg] = std::min(lives.from[reg], at);
+    lives.to[reg] = std::max(lives.to[reg], at);
   };
   for (size_t b = 0; b < blocks; ++b)
     for (uint32_t i = flow.blocks[b].first; i < flow.blocks[b].second; ++i)
       visit(
           flow.nodes[i],
-          [&](size_t r) {
-            touch(r, i);
-            if (!kill[b].test(r)) gen[b].set(r);
+          [&](size_t reg) {
+            touch(reg, i);
+            if (!kill[b].test(reg)) gen[b].set(reg);
           },
-          [&](size_t r) {
-            touch(r, i);
-            kill[b].set(r);
+          [&](size_t reg) {
+            touch(reg, i);
+            kill[b].set(reg);
           });
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t b = blocks; b-- > 0;) {
-      for (uint32_t s : flow.successors[b])
-        for (size_t k = 0; k < live_out[b].words.size(); ++k) live_out[b].words[k] |= live_in[s].words[k];
+      for (uint32_t successor : flow.successors[b])
+        for (size_t k = 0; k < live_out[b].words.size(); ++k) live_out[b].words[k] |= live_in[successor].words[k];
       for (size_t k = 0; k < live_in[b].words.size(); ++k) {
         uint64_t next = gen[b].words[k] | (live_out[b].words[k] & ~kill[b].words[k]);
         changed |= next != live_in[b].words[k];
@@ -211,24 +214,24 @@ Lives life_times(const ptx::Function& f, const Flow& flow) {
   }
   for (size_t b = 0; b < blocks; ++b)
     for (size_t k = 0; k < live_in[b].words.size(); ++k) {
-      for (uint64_t m = live_in[b].words[k]; m; m &= m - 1)
-        touch(k * 64 + size_t(__builtin_ctzll(m)), flow.blocks[b].first);
-      for (uint64_t m = live_out[b].words[k]; m; m &= m - 1)
-        touch(k * 64 + size_t(__builtin_ctzll(m)), flow.blocks[b].second - 1);
+      for (uint64_t bits_left = live_in[b].words[k]; bits_left; bits_left &= bits_left - 1)
+        touch(k * 64 + size_t(__builtin_ctzll(bits_left)), flow.blocks[b].first);
+      for (uint64_t bits_left = live_out[b].words[k]; bits_left; bits_left &= bits_left - 1)
+        touch(k * 64 + size_t(__builtin_ctzll(bits_left)), flow.blocks[b].second - 1);
     }
   return lives;
 }
 
 }  // namespace
 
-Layout place_registers(const ptx::Function& f, const Flow& flow, size_t base, size_t first_predicate) {
-  Lives lives = life_times(f, flow);
+Layout place_registers(const ptx::Function& function, const Flow& flow, size_t base, size_t first_predicate) {
+  Lives lives = life_times(function, flow);
   Layout layout;
-  layout.slots.place.assign(f.registers.size(), 0);
+  layout.slots.place.assign(function.registers.size(), 0);
   layout.predicates = first_predicate;
   std::vector<size_t> order;
-  for (size_t r = 0; r < f.registers.size(); ++r)
-    if (lives.from[r] != UINT32_MAX) order.push_back(r);
+  for (size_t reg = 0; reg < function.registers.size(); ++reg)
+    if (lives.from[reg] != UINT32_MAX) order.push_back(reg);
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return lives.from[a] < lives.from[b]; });
   // One pool a width, so that two places are the same or disjoint. A place is free after the last use, not at it:
   // instructions that touch several lanes may write their target before they have read every source.
@@ -239,12 +242,12 @@ Layout place_registers(const ptx::Function& f, const Flow& flow, size_t base, si
   std::map<int, std::vector<Active>> busy;
   std::map<int, std::vector<int32_t>> free_places;
   size_t next = base;
-  for (size_t r : order) {
-    int width = f.registers[r].width;
+  for (size_t reg : order) {
+    int width = function.registers[reg].width;
     auto& active = busy[width];
     auto& pool = free_places[width];
     for (size_t i = 0; i < active.size();) {
-      if (active[i].to < lives.from[r]) {
+      if (active[i].to < lives.from[reg]) {
         pool.push_back(active[i].place);
         active[i] = active.back();
         active.pop_back();
@@ -259,8 +262,8 @@ Layout place_registers(const ptx::Function& f, const Flow& flow, size_t base, si
       place = int32_t(next);
       next += size_t(width) * 32;
     }
-    active.push_back({lives.to[r], place});
-    layout.slots.place[r] = place;
+    active.push_back({lives.to[reg], place});
+    layout.slots.place[reg] = place;
   }
   layout.bytes = next - base;
   return layout;

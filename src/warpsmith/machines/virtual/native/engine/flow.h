@@ -22,15 +22,15 @@ struct Flow {
 };
 
 enum class Kind : uint8_t { Straight, Jump, Index, Call, Return, Exit, Barrier, ClusterWait, WarpSync, Trap };
-Kind kind_of(const ptx::Statement& s);
+Kind kind_of(const ptx::Statement& statement);
 
-Flow control_flow(const ptx::Function& f);  // throws ptx::ReadError on a label that is not there
+Flow control_flow(const ptx::Function& function);  // throws ptx::ReadError on a label that is not there
 
 struct Layout {
   SlotMap slots;
   size_t bytes = 0;       // of registers, from `base`
   size_t predicates = 0;  // one past the last
 };
-Layout place_registers(const ptx::Function& f, const Flow& flow, size_t base, size_t first_predicate);
+Layout place_registers(const ptx::Function& function, const Flow& flow, size_t base, size_t first_predicate);
 
 }  // namespace vgpu

@@ -9,9 +9,9 @@
 
 namespace vgpu {
 
-void copy_local(Warp& w, const Inst& inst) {
-  each(w.mask, [&](int lane) {
-    uint8_t* frame = w.local + w.local_stride * size_t(lane);
+void copy_local(Warp& warp, const Inst& inst) {
+  each(warp.mask, [&](int lane) {
+    uint8_t* frame = warp.local + warp.local_stride * size_t(lane);
     std::memmove(frame + inst.d, frame + inst.a, size_t(inst.imm));
   });
 }
@@ -19,41 +19,43 @@ void copy_local(Warp& w, const Inst& inst) {
 namespace {
 
 template <class T>
-T argument(const Warp& w, int lane, size_t offset) {
-  T v{};
-  if (offset + sizeof v <= w.local_stride) std::memcpy(&v, w.local + w.local_stride * size_t(lane) + offset, sizeof v);
-  return v;
+T argument(const Warp& warp, int lane, size_t offset) {
+  T value{};
+  if (offset + sizeof value <= warp.local_stride)
+    std::memcpy(&value, warp.local + warp.local_stride * size_t(lane) + offset, sizeof value);
+  return value;
 }
 
 // A text may declare a function without its result, and then there is no place for one.
 template <class T>
-void answer(Warp& w, int lane, T v) {
-  if (sizeof v <= w.local_stride) std::memcpy(w.local + w.local_stride * size_t(lane), &v, sizeof v);
+void answer(Warp& warp, int lane, T value) {
+  if (sizeof value <= warp.local_stride)
+    std::memcpy(warp.local + warp.local_stride * size_t(lane), &value, sizeof value);
 }
 
-bool fetch(const Warp& w, int lane, Address at, void* to, size_t bytes) {
+bool fetch(const Warp& warp, int lane, Address at, void* to, size_t bytes) {
   if (at - kLocalWindow < kWindowBytes) {
     size_t offset = at - kLocalWindow;
-    if (offset + bytes > w.local_stride) return false;
-    std::memcpy(to, w.local + w.local_stride * size_t(lane) + offset, bytes);
+    if (offset + bytes > warp.local_stride) return false;
+    std::memcpy(to, warp.local + warp.local_stride * size_t(lane) + offset, bytes);
     return true;
   }
   if (at - kSharedWindow < kWindowBytes) {
     size_t offset = at - kSharedWindow;
-    if (offset + bytes > w.grid->shared_bytes) return false;
-    std::memcpy(to, w.block->shared.data() + offset, bytes);
+    if (offset + bytes > warp.grid->shared_bytes) return false;
+    std::memcpy(to, warp.block->shared.data() + offset, bytes);
     return true;
   }
-  if (!w.grid->memory->holder(at, bytes)) return false;
-  std::memcpy(to, w.grid->memory->host(at), bytes);
+  if (!warp.grid->memory->holder(at, bytes)) return false;
+  std::memcpy(to, warp.grid->memory->host(at), bytes);
   return true;
 }
 
-std::string text_at(const Warp& w, int lane, Address at) {
-  std::string s;
-  char c = 0;
-  while (s.size() < 4096 && fetch(w, lane, at + s.size(), &c, 1) && c) s.push_back(c);
-  return s;
+std::string text_at(const Warp& warp, int lane, Address at) {
+  std::string text;
+  char letter = 0;
+  while (text.size() < 4096 && fetch(warp, lane, at + text.size(), &letter, 1) && letter) text.push_back(letter);
+  return text;
 }
 
 // What may stand between a percent sign and its letter. A format is the kernel's own text, and the host's printf knows
@@ -67,17 +69,20 @@ std::string bounded(const std::string& spec) {
   for (size_t i = 0; i < spec.size();) {
     size_t end = std::min(spec.find_first_not_of("0123456789", i), spec.size());
     if (end == i || spec[i] == '0') out += spec[i++];
-    else out += end - i > 3 ? std::to_string(kWidest) : spec.substr(i, end - i), i = end;
+    else {
+      out += end - i > 3 ? std::to_string(kWidest) : spec.substr(i, end - i);
+      i = end;
+    }
   }
   return out;
 }
 
 // One conversion of a format: its text up to the letter, with the length modifiers widened for the host.
-std::string convert(const Warp& w, int lane, std::string spec, Address arguments, size_t* at) {
+std::string convert(const Warp& warp, int lane, std::string spec, Address arguments, size_t* at) {
   char kind = spec.back();
   auto next = [&](size_t bytes, void* to) {
     *at = (*at + bytes - 1) & ~(bytes - 1);
-    bool ok = fetch(w, lane, arguments + *at, to, bytes);
+    bool ok = fetch(warp, lane, arguments + *at, to, bytes);
     *at += bytes;
     return ok;
   };
@@ -91,8 +96,8 @@ std::string convert(const Warp& w, int lane, std::string spec, Address arguments
   }
   spec = bounded(spec);
   std::string plain;
-  for (char c : spec)
-    if (!std::strchr("lhzjt", c) || c == kind) plain.push_back(c);
+  for (char letter : spec)
+    if (!std::strchr("lhzjt", letter) || letter == kind) plain.push_back(letter);
   if (std::strchr("diouxXc", kind)) {
     uint64_t bits = 0;
     if (wide && kind != 'c') {
@@ -108,18 +113,18 @@ std::string convert(const Warp& w, int lane, std::string spec, Address arguments
     next(8, &d);
     std::snprintf(buffer, sizeof buffer, plain.c_str(), d);
   } else if (kind == 'p') {
-    uint64_t p = 0;
-    next(8, &p);
-    std::snprintf(buffer, sizeof buffer, "0x%llx", static_cast<unsigned long long>(p));
+    uint64_t pointer = 0;
+    next(8, &pointer);
+    std::snprintf(buffer, sizeof buffer, "0x%llx", static_cast<unsigned long long>(pointer));
   } else if (kind == 's') {
-    uint64_t p = 0;
-    next(8, &p);
-    std::snprintf(buffer, sizeof buffer, plain.c_str(), text_at(w, lane, p).c_str());
+    uint64_t pointer = 0;
+    next(8, &pointer);
+    std::snprintf(buffer, sizeof buffer, plain.c_str(), text_at(warp, lane, pointer).c_str());
   } else return spec;
   return buffer;
 }
 
-std::string formatted(const Warp& w, int lane, const std::string& format, Address arguments) {
+std::string formatted(const Warp& warp, int lane, const std::string& format, Address arguments) {
   std::string out;
   size_t at = 0;
   for (size_t i = 0; i < format.size(); ++i) {
@@ -137,50 +142,52 @@ std::string formatted(const Warp& w, int lane, const std::string& format, Addres
       out.push_back('%');  // no conversion: what it is
       continue;
     }
-    out += convert(w, lane, format.substr(i, end - i + 1), arguments, &at);
+    out += convert(warp, lane, format.substr(i, end - i + 1), arguments, &at);
     i = end;
   }
   return out;
 }
 
-void vprintf_of_device(Warp& w, const Inst&) {
-  std::string& log = *w.grid->printed;
-  size_t limit = w.grid->options->print_limit;
-  each(w.mask, [&](int lane) {
+void vprintf_of_device(Warp& warp, const Inst&) {
+  std::string& log = *warp.grid->printed;
+  size_t limit = warp.grid->options->print_limit;
+  each(warp.mask, [&](int lane) {
     if (log.size() < limit) {
-      log += formatted(w, lane, text_at(w, lane, argument<uint64_t>(w, lane, 0)), argument<uint64_t>(w, lane, 8));
+      log += formatted(warp, lane, text_at(warp, lane, argument<uint64_t>(warp, lane, 0)),
+                       argument<uint64_t>(warp, lane, 8));
       if (log.size() >= limit) {
         log.resize(limit);
         log += "\n[printf beyond " + std::to_string(limit) + " bytes is not kept]\n";
       }
     }
-    answer<int32_t>(w, lane, 0);
+    answer<int32_t>(warp, lane, 0);
   });
 }
 
 // Arguments: expression, file, line, function, size of a character.
-void assert_fail(Warp& w, const Inst& inst) {
-  int lane = __builtin_ctz(w.mask);
-  std::string expression = text_at(w, lane, argument<uint64_t>(w, lane, 0)),
-              file = text_at(w, lane, argument<uint64_t>(w, lane, 8));
-  uint32_t line = argument<uint32_t>(w, lane, 16);
+void assert_fail(Warp& warp, const Inst& inst) {
+  int lane = __builtin_ctz(warp.mask);
+  std::string expression = text_at(warp, lane, argument<uint64_t>(warp, lane, 0)),
+              file = text_at(warp, lane, argument<uint64_t>(warp, lane, 8));
+  uint32_t line = argument<uint32_t>(warp, lane, 16);
   std::string detail = file + ":" + std::to_string(line) + ": assertion `" + expression + "` failed";
-  report(w, inst, lane, {"trap", 0, 0, "", false}, [&] { return detail; });
-  stop(w, inst, Status::Assert, detail);
+  report(warp, inst, lane, {"trap", 0, 0, "", false}, [&] { return detail; });
+  stop(warp, inst, Status::Assert, detail);
 }
 
-void device_malloc(Warp& w, const Inst&) {
-  each(w.mask, [&](int lane) {
-    Allocation* a = w.grid->memory->allocate(size_t(argument<uint64_t>(w, lane, 0)), "a block of the device heap", 16);
-    answer<uint64_t>(w, lane, a ? a->start : 0);
+void device_malloc(Warp& warp, const Inst&) {
+  each(warp.mask, [&](int lane) {
+    Allocation* allocation =
+        warp.grid->memory->allocate(size_t(argument<uint64_t>(warp, lane, 0)), "a block of the device heap", 16);
+    answer<uint64_t>(warp, lane, allocation ? allocation->start : 0);
   });
 }
 
-void device_free(Warp& w, const Inst& inst) {
-  each(w.mask, [&](int lane) {
-    Address at = argument<uint64_t>(w, lane, 0);
-    if (at && !w.grid->memory->release(at))
-      report(w, inst, lane, {"out_of_bounds", at, 0, "global", true},
+void device_free(Warp& warp, const Inst& inst) {
+  each(warp.mask, [&](int lane) {
+    Address at = argument<uint64_t>(warp, lane, 0);
+    if (at && !warp.grid->memory->release(at))
+      report(warp, inst, lane, {"out_of_bounds", at, 0, "global", true},
              [&] { return "frees " + hex(at) + ", which is not the start of a live allocation"; });
   });
 }

@@ -51,17 +51,17 @@ struct Fault {
 };
 
 // Adds a finding, or counts one more where this checker already spoke of this line; `message` is asked once.
-void report(Warp& w, const Inst& inst, int lane, const Fault& fault, const std::function<std::string()>& message);
-void report_launch(Grid& g, const char* checker, const std::string& message);
-void stop(Warp& w, const Inst& inst, Status status, const std::string& detail);
-Dim3 thread_of(const Warp& w, int lane);
-std::string name_thread(const Grid& g, uint32_t block, int warp, int lane);
-void resolve_place(const Program& p, uint32_t where, Finding* f);
+void report(Warp& warp, const Inst& inst, int lane, const Fault& fault, const std::function<std::string()>& message);
+void report_launch(Grid& grid, const char* checker, const std::string& message);
+void stop(Warp& warp, const Inst& inst, Status status, const std::string& detail);
+Dim3 thread_of(const Warp& warp, int lane);
+std::string name_thread(const Grid& grid, uint32_t block, int warp, int lane);
+void resolve_place(const Program& program, uint32_t where, Finding* finding);
 std::string hex(uint64_t value);
 
-inline uint32_t rank_in_cluster(const Warp& w) {
-  const Dim3 &b = w.block->id, &c = w.grid->launch->cluster;
-  return b.x % c.x + c.x * (b.y % c.y + c.y * (b.z % c.z));
+inline uint32_t rank_in_cluster(const Warp& warp) {
+  const Dim3 &block_id = warp.block->id, &cluster = warp.grid->launch->cluster;
+  return block_id.x % cluster.x + cluster.x * (block_id.y % cluster.y + cluster.y * (block_id.z % cluster.z));
 }
 
 }  // namespace vgpu

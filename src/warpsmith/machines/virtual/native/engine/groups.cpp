@@ -3,71 +3,73 @@
 
 namespace vgpu {
 
-void park(Warp& w, GroupState state, uint32_t at) {
-  Group& g = w.groups[w.group_count++];
-  g.at = at;
-  g.mask = w.mask;
-  g.state = state;
-  g.stamp = w.executed;
-  w.mask = 0;
+void park(Warp& warp, GroupState state, uint32_t at) {
+  Group& group = warp.groups[warp.group_count++];
+  group.at = at;
+  group.mask = warp.mask;
+  group.state = state;
+  group.stamp = warp.executed;
+  warp.mask = 0;
 }
 
-void split(Warp& w, uint32_t at, uint32_t mask) {
-  for (int i = 0; i < w.group_count; ++i)
-    if (w.groups[i].at == at && w.groups[i].state != GroupState::AtBarrier) {
-      w.groups[i].mask |= mask;
-      w.groups[i].state = GroupState::Ready;
+void split(Warp& warp, uint32_t at, uint32_t mask) {
+  for (int i = 0; i < warp.group_count; ++i)
+    if (warp.groups[i].at == at && warp.groups[i].state != GroupState::AtBarrier) {
+      warp.groups[i].mask |= mask;
+      warp.groups[i].state = GroupState::Ready;
       return;
     }
-  Group& g = w.groups[w.group_count++];
-  g.at = at;
-  g.mask = mask;
-  g.state = GroupState::Ready;
-  g.stamp = 0;
+  Group& group = warp.groups[warp.group_count++];
+  group.at = at;
+  group.mask = mask;
+  group.state = GroupState::Ready;
+  group.stamp = 0;
 }
 
 namespace {
 
-int pick(const Warp& w, bool fair) {
+int pick(const Warp& warp, bool fair) {
   int best = -1;
-  for (int i = 0; i < w.group_count; ++i) {
-    if (w.groups[i].state != GroupState::Ready) continue;
-    if (best < 0 || (fair ? w.groups[i].stamp < w.groups[best].stamp : w.groups[i].at < w.groups[best].at)) best = i;
+  for (int i = 0; i < warp.group_count; ++i) {
+    if (warp.groups[i].state != GroupState::Ready) continue;
+    if (best < 0 || (fair ? warp.groups[i].stamp < warp.groups[best].stamp : warp.groups[i].at < warp.groups[best].at))
+      best = i;
   }
   return best;
 }
 
 }  // namespace
 
-bool wake(Warp& w) {
-  for (int i = 0; i < w.group_count; ++i)
-    if (w.groups[i].state == GroupState::AtWarpSync) {
-      w.groups[i].state = GroupState::Ready;
-      w.alone = true;
+bool wake(Warp& warp) {
+  for (int i = 0; i < warp.group_count; ++i)
+    if (warp.groups[i].state == GroupState::AtWarpSync) {
+      warp.groups[i].state = GroupState::Ready;
+      warp.alone = true;
       return true;
     }
   return false;
 }
 
-bool choose(Warp& w, bool fair) {
-  int best = pick(w, fair);
+bool choose(Warp& warp, bool fair) {
+  int best = pick(warp, fair);
   if (best < 0) return false;
-  uint32_t at = w.groups[best].at, mask = 0;
-  w.others = UINT32_MAX;
-  for (int i = 0; i < w.group_count;) {
-    Group& g = w.groups[i];
-    if (g.at == at && g.state != GroupState::AtBarrier) {
-      mask |= g.mask;
-      g = w.groups[--w.group_count];
+  uint32_t at = warp.groups[best].at, mask = 0;
+  warp.others = UINT32_MAX;
+  for (int i = 0; i < warp.group_count;) {
+    Group& group = warp.groups[i];
+    if (group.at == at && group.state != GroupState::AtBarrier) {
+      mask |= group.mask;
+      group = warp.groups[--warp.group_count];
       continue;
     }
     // A fair turn is not cut short by groups that lie lower. Who waits for lanes at a warp-wide instruction is met
     // there.
-    if (g.state != GroupState::AtBarrier && (!fair || g.at > at) && g.at < w.others) w.others = g.at;
+    if (group.state != GroupState::AtBarrier && (!fair || group.at > at) && group.at < warp.others)
+      warp.others = group.at;
     ++i;
   }
-  w.at = at;
-  set_mask(w, mask);
+  warp.at = at;
+  set_mask(warp, mask);
   return true;
 }
 

@@ -7,20 +7,22 @@
 namespace vgpu::ptx {
 
 namespace {
-bool starts_word(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%'; }
-bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; }
+bool starts_word(char letter) {
+  return std::isalpha(static_cast<unsigned char>(letter)) || letter == '_' || letter == '$' || letter == '%';
+}
+bool in_word(char letter) { return std::isalnum(static_cast<unsigned char>(letter)) || letter == '_' || letter == '$'; }
 }  // namespace
 
 void Lexer::skip() {
   while (at_ < end_) {
-    char c = *at_;
-    if (c == '\n') {
+    char letter = *at_;
+    if (letter == '\n') {
       ++line_;
       ++at_;
-    } else if (std::isspace(static_cast<unsigned char>(c)) || c == '\0') ++at_;
-    else if (c == '/' && peek(1) == '/') {
+    } else if (std::isspace(static_cast<unsigned char>(letter)) || letter == '\0') ++at_;
+    else if (letter == '/' && peek(1) == '/') {
       while (at_ < end_ && *at_ != '\n') ++at_;
-    } else if (c == '/' && peek(1) == '*') {
+    } else if (letter == '/' && peek(1) == '*') {
       at_ += 2;
       while (at_ < end_ && !(*at_ == '*' && peek(1) == '/')) {
         if (*at_ == '\n') ++line_;
@@ -33,17 +35,17 @@ void Lexer::skip() {
 
 void Lexer::fail(const std::string& what) const { throw ReadError(line_, what); }
 
-bool Lexer::take(char c) {
-  if (peek() != c) return false;
+bool Lexer::take(char letter) {
+  if (peek() != letter) return false;
   ++at_;
   skip();
   return true;
 }
 
-void Lexer::expect(char c, const char* where) {
-  if (take(c)) return;
-  if (done()) fail(std::string("the text ends where '") + c + "' was expected in " + where);
-  fail(std::string("'") + c + "' was expected in " + where + ", not '" + peek() + "'");
+void Lexer::expect(char letter, const char* where) {
+  if (take(letter)) return;
+  if (done()) fail(std::string("the text ends where '") + letter + "' was expected in " + where);
+  fail(std::string("'") + letter + "' was expected in " + where + ", not '" + peek() + "'");
 }
 
 std::string Lexer::word() {
@@ -90,12 +92,12 @@ std::string Lexer::quoted() {
 }
 
 bool Lexer::number(uint64_t* bits, bool* real, uint8_t* real_bytes) {
-  char c = peek();
-  if (!std::isdigit(static_cast<unsigned char>(c))) return false;
+  char letter = peek();
+  if (!std::isdigit(static_cast<unsigned char>(letter))) return false;
   *real = false;
   const char* start = at_;
   char kind = static_cast<char>(std::tolower(static_cast<unsigned char>(peek(1))));
-  if (c == '0' && (kind == 'f' || kind == 'd')) {
+  if (letter == '0' && (kind == 'f' || kind == 'd')) {
     at_ += 2;
     const char* digits = at_;
     while (at_ < end_ && std::isxdigit(static_cast<unsigned char>(*at_))) ++at_;

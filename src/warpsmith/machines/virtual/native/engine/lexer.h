@@ -15,11 +15,11 @@ class Lexer {
   bool done() const { return at_ >= end_; }
   char peek() const { return at_ < end_ ? *at_ : '\0'; }
   char peek(size_t ahead) const { return at_ + ahead < end_ ? at_[ahead] : '\0'; }
-  bool take(char c);                       // takes c when it is next
-  void expect(char c, const char* where);  // or throws
-  std::string word();                      // identifier, possibly with a leading % $ _ ; empty when none is next
-  std::string dotted();                    // opcode or special register: words, dots and ::
-  std::string directive();                 // .name, without the dot; empty when none is next
+  bool take(char letter);                       // takes c when it is next
+  void expect(char letter, const char* where);  // or throws
+  std::string word();                           // identifier, possibly with a leading % $ _ ; empty when none is next
+  std::string dotted();                         // opcode or special register: words, dots and ::
+  std::string directive();                      // .name, without the dot; empty when none is next
   std::string quoted();
   bool number(uint64_t* bits, bool* real, uint8_t* real_bytes);
   int64_t integer(const char* where);
@@ -32,14 +32,14 @@ class Lexer {
     int line;
   };
   Mark mark() const { return {at_, line_}; }
-  void reset(Mark m) {
-    at_ = m.at;
-    line_ = m.line;
+  void reset(Mark mark) {
+    at_ = mark.at;
+    line_ = mark.line;
   }
 
  private:
   void skip();
-  void advance(size_t n) { at_ += n; }
+  void advance(size_t count) { at_ += count; }
   const char* at_;
   const char* end_;
   int line_ = 1;

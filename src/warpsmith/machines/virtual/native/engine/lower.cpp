@@ -38,9 +38,9 @@ bool is_idle(std::string_view part) {
 }
 
 template <class From, class To>
-void resize_lanes(Warp& w, const Inst& inst) {
-  const From* a = in<From>(w, inst.a);
-  lanes<To>(w, inst.d, [a](int i) { return static_cast<To>(a[i]); });
+void resize_lanes(Warp& warp, const Inst& inst) {
+  const From* a = in<From>(warp, inst.a);
+  lanes<To>(warp, inst.d, [a](int i) { return static_cast<To>(a[i]); });
 }
 
 }  // namespace
@@ -75,19 +75,19 @@ Handler resize(int from, int to, bool is_signed) {
   }
 }
 
-void guarded(Warp& w, const Inst& inst) {
-  uint32_t mask = w.mask, taken = mask & pred_in(w, inst.guard, inst.negated);
+void guarded(Warp& warp, const Inst& inst) {
+  uint32_t mask = warp.mask, taken = mask & pred_in(warp, inst.guard, inst.negated);
   if (!taken) return;
-  if (taken == mask) return inst.inner(w, inst);
-  set_mask(w, taken);
-  inst.inner(w, inst);
-  set_mask(w, mask);
+  if (taken == mask) return inst.inner(warp, inst);
+  set_mask(warp, taken);
+  inst.inner(warp, inst);
+  set_mask(warp, mask);
 }
 
-void Lowering::start(const ptx::Statement& s) {
-  statement = &s;
+void Lowering::start(const ptx::Statement& next) {
+  statement = &next;
   parts.clear();
-  std::string_view text = s.opcode;
+  std::string_view text = next.opcode;
   for (size_t at = 0; at <= text.size();) {
     size_t dot = text.find('.', at);
     if (dot == std::string_view::npos) dot = text.size();
@@ -112,13 +112,13 @@ bool Lowering::heeded_all() const {
 
 bool Lowering::finish() {
   if (refused_ || !heeded_all()) return false;
-  for (Inst& i : after_) emitted.push_back(i);
+  for (Inst& inst : after_) emitted.push_back(inst);
   if (statement->guard >= 0)
-    for (Inst& i : emitted) {
-      i.inner = i.fn;
-      i.fn = guarded;
-      i.guard = slots->place[size_t(statement->guard)];
-      i.negated = statement->guard_negated;
+    for (Inst& inst : emitted) {
+      inst.inner = inst.fn;
+      inst.fn = guarded;
+      inst.guard = slots->place[size_t(statement->guard)];
+      inst.negated = statement->guard_negated;
     }
   return true;
 }
@@ -163,8 +163,8 @@ const Operand& Lowering::operand(size_t i) const {
   return none;
 }
 
-int Lowering::register_width(const Operand& o) const {
-  return o.kind == Operand::Reg ? function->registers[size_t(o.reg)].width : -1;
+int Lowering::register_width(const Operand& operand) const {
+  return operand.kind == Operand::Reg ? function->registers[size_t(operand.reg)].width : -1;
 }
 
 void Lowering::reserve_temporaries(size_t offset, int) { temporaries_at_ = offset; }
@@ -190,94 +190,94 @@ int32_t Lowering::constant(uint64_t bits, int width) {
   return offset;
 }
 
-bool Lowering::number(const Operand& o, int64_t* value) const {
-  if (o.kind != Operand::Integer) return false;
-  *value = static_cast<int64_t>(o.bits);
+bool Lowering::number(const Operand& operand, int64_t* value) const {
+  if (operand.kind != Operand::Integer) return false;
+  *value = static_cast<int64_t>(operand.bits);
   return true;
 }
 
 namespace {
 
 // A real constant in the width of the instruction: 0d in f32 code and decimal reals are rounded.
-uint64_t real_bits(const Operand& o, int width) {
-  if (o.real_bytes == width) return o.bits;
-  if (o.real_bytes == 8 && width == 4) {
+uint64_t real_bits(const Operand& operand, int width) {
+  if (operand.real_bytes == width) return operand.bits;
+  if (operand.real_bytes == 8 && width == 4) {
     double d;
-    std::memcpy(&d, &o.bits, 8);
-    float f = static_cast<float>(d);
+    std::memcpy(&d, &operand.bits, 8);
+    float single = static_cast<float>(d);
     uint32_t b;
-    std::memcpy(&b, &f, 4);
+    std::memcpy(&b, &single, 4);
     return b;
   }
-  if (o.real_bytes == 4 && width == 8) {
-    float f;
-    uint32_t low = static_cast<uint32_t>(o.bits);
-    std::memcpy(&f, &low, 4);
-    double d = f;
+  if (operand.real_bytes == 4 && width == 8) {
+    float single;
+    uint32_t low = static_cast<uint32_t>(operand.bits);
+    std::memcpy(&single, &low, 4);
+    double d = single;
     uint64_t b;
     std::memcpy(&b, &d, 8);
     return b;
   }
-  return o.bits;
+  return operand.bits;
 }
 
 }  // namespace
 
-int32_t Lowering::special(const Operand& o, int width) {
+int32_t Lowering::special(const Operand& operand, int width) {
   int natural = 4;
-  Handler fn = special_register(o.name, &natural);
+  Handler fn = special_register(operand.name, &natural);
   if (!fn) {
     refuse();
     return 0;
   }
-  Inst i;
-  i.fn = fn;
-  i.d = temporary(natural);
-  emitted.push_back(i);
-  if (natural == width) return i.d;
-  Inst r;
-  r.fn = resize(natural, width, false);
-  if (!r.fn) {
+  Inst inst;
+  inst.fn = fn;
+  inst.d = temporary(natural);
+  emitted.push_back(inst);
+  if (natural == width) return inst.d;
+  Inst reduction;
+  reduction.fn = resize(natural, width, false);
+  if (!reduction.fn) {
     refuse();
     return 0;
   }
-  r.a = i.d;
-  r.d = temporary(width);
-  emitted.push_back(r);
-  return r.d;
+  reduction.a = inst.d;
+  reduction.d = temporary(width);
+  emitted.push_back(reduction);
+  return reduction.d;
 }
 
-int32_t Lowering::source(const Operand& o, int width, char kind_of_value) {
-  switch (o.kind) {
-    case Operand::Integer: return constant(o.bits, width);
+int32_t Lowering::source(const Operand& operand, int width, char kind_of_value) {
+  switch (operand.kind) {
+    case Operand::Integer: return constant(operand.bits, width);
     case Operand::Real:
       if (width < 4) refuse();  // 0f says nothing of f16 and bf16
-      return constant(real_bits(o, width), width);
-    case Operand::Special: return special(o, width);
+      return constant(real_bits(operand, width), width);
+    case Operand::Special: return special(operand, width);
     case Operand::Symbol: {
-      auto found = symbols->find(o.name);
+      auto found = symbols->find(operand.name);
       if (found == symbols->end()) {
         refuse();
         return 0;
       }
-      return constant(found->second.address + uint64_t(o.offset), width);
+      return constant(found->second.address + uint64_t(operand.offset), width);
     }
     case Operand::Reg: break;
     default: refuse(); return 0;
   }
-  int have = register_width(o);
-  int32_t place = slots->place[size_t(o.reg)];
+  int have = register_width(operand);
+  int32_t place = slots->place[size_t(operand.reg)];
   if (have == width) return place;
-  Inst r;
-  r.fn = resize(have, width, kind_of_value == 's');
-  if (!r.fn) {
+  Inst inst;
+  inst.fn = resize(have, width, kind_of_value == 's');
+  if (!inst.fn) {
     refuse();
     return 0;
   }
-  r.a = place;
-  r.d = temporary(width);
-  emitted.push_back(r);
-  return r.d;
+  inst.a = place;
+  inst.d = temporary(width);
+  emitted.push_back(inst);
+  return inst.d;
 }
 
 int32_t Lowering::source(size_t i, int width, char kind_of_value) {
@@ -288,25 +288,25 @@ int32_t Lowering::source(size_t i, int width, char kind_of_value) {
   return source(operand(i), width, kind_of_value);
 }
 
-int32_t Lowering::target(const Operand& o, int width, bool is_signed) {
-  if (o.kind == Operand::Sink) return temporary(width);
-  if (o.kind != Operand::Reg) {
+int32_t Lowering::target(const Operand& operand, int width, bool is_signed) {
+  if (operand.kind == Operand::Sink) return temporary(width);
+  if (operand.kind != Operand::Reg) {
     refuse();
     return 0;
   }
-  int have = register_width(o);
-  int32_t place = slots->place[size_t(o.reg)];
+  int have = register_width(operand);
+  int32_t place = slots->place[size_t(operand.reg)];
   if (have == width) return place;
-  Inst r;
-  r.fn = resize(width, have, is_signed);
-  if (!r.fn) {
+  Inst inst;
+  inst.fn = resize(width, have, is_signed);
+  if (!inst.fn) {
     refuse();
     return 0;
   }
-  r.a = temporary(width);
-  r.d = place;
-  after_.push_back(r);
-  return r.a;
+  inst.a = temporary(width);
+  inst.d = place;
+  after_.push_back(inst);
+  return inst.a;
 }
 
 int32_t Lowering::target(size_t i, int width, bool is_signed) {
@@ -317,25 +317,25 @@ int32_t Lowering::target(size_t i, int width, bool is_signed) {
   return target(operand(i), width, is_signed);
 }
 
-int32_t Lowering::predicate(const Operand& o) {
-  if (o.kind == Operand::Sink) return 0;
-  if (o.kind == Operand::Integer) return o.bits ? 1 : 0;
-  if (o.kind != Operand::Reg || register_width(o) != 0) {
+int32_t Lowering::predicate(const Operand& operand) {
+  if (operand.kind == Operand::Sink) return 0;
+  if (operand.kind == Operand::Integer) return operand.bits ? 1 : 0;
+  if (operand.kind != Operand::Reg || register_width(operand) != 0) {
     refuse();
     return 0;
   }
-  return slots->place[size_t(o.reg)];
+  return slots->place[size_t(operand.reg)];
 }
 
-int32_t Lowering::predicate_source(const Operand& o, bool* negated) {
-  *negated = o.negated;
-  return predicate(o);
+int32_t Lowering::predicate_source(const Operand& operand, bool* negated) {
+  *negated = operand.negated;
+  return predicate(operand);
 }
 
 Inst& Lowering::emit(Handler fn) {
-  Inst i;
-  i.fn = fn;
-  emitted.push_back(i);
+  Inst inst;
+  inst.fn = fn;
+  emitted.push_back(inst);
   if (!fn) refuse();
   return emitted.back();
 }

@@ -38,8 +38,8 @@ class Lowering {
   uint16_t times = 1;     // what its class counts it as
   std::string_view idle;  // parts of this opcode that may go unheeded
 
-  explicit Lowering(Program& p) : program(p) {}
-  void start(const ptx::Statement& s);
+  explicit Lowering(Program& built) : program(built) {}
+  void start(const ptx::Statement& statement);
   bool finish();  // applies the guard and results wider than the type; false when an operand or a part was refused
 
   // The opcode. A part that was asked for or read is heeded; an instruction with others that matter is refused.
@@ -53,16 +53,16 @@ class Lowering {
   const ptx::Operand& operand(size_t i) const;  // one that is missing refuses the instruction
 
   // Operands to places. `width` is in bytes: 2, 4, 8.
-  int32_t source(const ptx::Operand& o, int width, char kind = 'b');
+  int32_t source(const ptx::Operand& operand, int width, char kind = 'b');
   int32_t source(size_t i, int width, char kind = 'b');
-  int32_t target(const ptx::Operand& o, int width, bool is_signed = false);
+  int32_t target(const ptx::Operand& operand, int width, bool is_signed = false);
   int32_t target(size_t i, int width, bool is_signed = false);
-  int32_t predicate(const ptx::Operand& o);  // a source or target predicate; sinks and constants too
-  int32_t predicate_source(const ptx::Operand& o, bool* negated);
-  int register_width(const ptx::Operand& o) const;
+  int32_t predicate(const ptx::Operand& operand);  // a source or target predicate; sinks and constants too
+  int32_t predicate_source(const ptx::Operand& operand, bool* negated);
+  int register_width(const ptx::Operand& operand) const;
   int32_t temporary(int width);
   int32_t constant(uint64_t bits, int width);
-  bool number(const ptx::Operand& o, int64_t* value) const;
+  bool number(const ptx::Operand& operand, int64_t* value) const;
 
   Inst& emit(Handler fn);
   void refuse() { refused_ = true; }
@@ -73,7 +73,7 @@ class Lowering {
   static constexpr int kTemporaries = 12;
 
  private:
-  int32_t special(const ptx::Operand& o, int width);
+  int32_t special(const ptx::Operand& operand, int width);
   bool heeded_all() const;
   mutable bool refused_ = false;
   mutable uint64_t heeded_ = 0;  // by part; those beyond the last bit count as heeded never
@@ -96,8 +96,8 @@ extern const LowerEntry kIntegerOps[], kBitOps[], kFloatOps[], kHalfOps[], kConv
 
 Handler special_register(const std::string& name, int* width);
 Handler resize(int from, int to, bool is_signed);
-void guarded(Warp& w, const Inst& inst);
-void unknown_instruction(Warp& w, const Inst& inst);
+void guarded(Warp& warp, const Inst& inst);
+void unknown_instruction(Warp& warp, const Inst& inst);
 int type_width(const std::string& type);  // bytes of a register that holds it: 2, 4, 8; 0 when unknown
 int type_bytes(const std::string& type);  // bytes in memory
 bool type_signed(const std::string& type);

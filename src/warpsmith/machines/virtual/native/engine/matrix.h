@@ -7,10 +7,12 @@
 
 namespace vgpu {
 
-bool whole_warp(Warp& w, const Inst& i);  // false, and told, when lanes are missing
-const std::vector<uint32_t>& places_of(const Inst& i);
-Inst& emit_matrix(Lowering& l, Handler fn, std::vector<uint32_t> places);
-bool fragment_sources(Lowering& l, const ptx::Operand& o, int width, size_t count, std::vector<uint32_t>* places);
-bool fragment_targets(Lowering& l, const ptx::Operand& o, int width, size_t count, std::vector<uint32_t>* places);
+bool whole_warp(Warp& warp, const Inst& inst);  // false, and told, when lanes are missing
+const std::vector<uint32_t>& places_of(const Inst& inst);
+Inst& emit_matrix(Lowering& lowering, Handler fn, std::vector<uint32_t> places);
+bool fragment_sources(Lowering& lowering, const ptx::Operand& operand, int width, size_t count,
+                      std::vector<uint32_t>* places);
+bool fragment_targets(Lowering& lowering, const ptx::Operand& operand, int width, size_t count,
+                      std::vector<uint32_t>* places);
 
 }  // namespace vgpu

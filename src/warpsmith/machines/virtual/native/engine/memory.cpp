@@ -27,8 +27,8 @@ void Cells::refine(int granule_shift) {
   if (granule_shift >= shift) return;
   Cells fine;
   fine.make(bytes, granule_shift);
-  size_t n = fine.count();
-  for (size_t i = 0; i < n; ++i) {
+  size_t count = fine.count();
+  for (size_t i = 0; i < count; ++i) {
     fine.wrote[i] = wrote[i >> (shift - granule_shift)];
     fine.read[i] = read[i >> (shift - granule_shift)];
   }
@@ -50,9 +50,9 @@ void Cells::drop() {
 
 Memory::Memory(size_t limit, bool shadowed) : limit_(limit), shadowed_(shadowed) {
   for (size_t gib : {64, 32, 16, 8, 4}) {
-    void* p = mmap(nullptr, gib << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) continue;
-    arena_ = static_cast<uint8_t*>(p);
+    void* mapped = mmap(nullptr, gib << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) continue;
+    arena_ = static_cast<uint8_t*>(mapped);
     arena_bytes_ = gib << 30;
     return;
   }
@@ -96,7 +96,9 @@ void Memory::add_freed(size_t offset, size_t reserved) {
   by_start_[rest->start] = std::move(rest);
 }
 
-void Memory::forget(Allocation* a) { touched_.erase(std::remove(touched_.begin(), touched_.end(), a), touched_.end()); }
+void Memory::forget(Allocation* allocation) {
+  touched_.erase(std::remove(touched_.begin(), touched_.end(), allocation), touched_.end());
+}
 
 Allocation* Memory::place(size_t bytes, size_t alignment) {
   size_t reserved = (bytes + kGap + alignment + 511) & ~size_t(511);
@@ -116,38 +118,38 @@ Allocation* Memory::place(size_t bytes, size_t alignment) {
 
 Allocation* Memory::allocate(size_t bytes, const std::string& label, size_t alignment) {
   if (bytes > limit_ || used_ + bytes > limit_) return nullptr;
-  Allocation* a = place(bytes, std::max<size_t>(alignment, 512));
-  if (!a) return nullptr;
-  a->label = label;
+  Allocation* allocation = place(bytes, std::max<size_t>(alignment, 512));
+  if (!allocation) return nullptr;
+  allocation->label = label;
   try {
-    if (shadowed_) a->cells.make(bytes, 2);
+    if (shadowed_) allocation->cells.make(bytes, 2);
   } catch (const std::bad_alloc&) {
-    a->live = false;  // an allocation without its shadow is none
-    a->cells.drop();
+    allocation->live = false;  // an allocation without its shadow is none
+    allocation->cells.drop();
     return nullptr;
   }
   used_ += bytes;
-  return a;
+  return allocation;
 }
 
 Allocation* Memory::share(int descriptor, size_t bytes, const std::string& label) {
-  Allocation* a = allocate(bytes, label, kShareAlignment);
-  if (!a) return nullptr;
-  void* there = mmap(a->host, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0);
-  if (there != MAP_FAILED) return a;
-  release(a->start);
+  Allocation* allocation = allocate(bytes, label, kShareAlignment);
+  if (!allocation) return nullptr;
+  void* there = mmap(allocation->host, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0);
+  if (there != MAP_FAILED) return allocation;
+  release(allocation->start);
   return nullptr;
 }
 
 bool Memory::release(Address start) {
   auto found = by_start_.find(start);
   if (found == by_start_.end() || !found->second->live) return false;
-  Allocation* a = found->second.get();
-  a->live = false;
-  a->cells.drop();
-  used_ -= a->bytes;
+  Allocation* allocation = found->second.get();
+  allocation->live = false;
+  allocation->cells.drop();
+  used_ -= allocation->bytes;
   size_t from = (size_t(start - kGlobalWindow) + 4095) & ~size_t(4095),
-         to = (size_t(start - kGlobalWindow) + a->bytes) & ~size_t(4095);
+         to = (size_t(start - kGlobalWindow) + allocation->bytes) & ~size_t(4095);
   if (to > from) madvise(arena_ + from, to - from, MADV_DONTNEED);
   ++generation_;
   return true;
@@ -160,38 +162,39 @@ Allocation* Memory::nearest(Address at) const {
 }
 
 Allocation* Memory::find(Address at) const {
-  Allocation* a = nearest(at);
-  return a && at < a->end() ? a : nullptr;
+  Allocation* allocation = nearest(at);
+  return allocation && at < allocation->end() ? allocation : nullptr;
 }
 
 Allocation* Memory::holder(Address at, size_t bytes) const {
-  Allocation* a = nearest(at);
-  return a && a->live && at <= a->end() && bytes <= a->end() - at ? a : nullptr;
+  Allocation* allocation = nearest(at);
+  return allocation && allocation->live && at <= allocation->end() && bytes <= allocation->end() - at ? allocation
+                                                                                                      : nullptr;
 }
 
 void Memory::forget_sectors() {
-  for (Allocation* a : touched_) {
-    a->touched = false;
-    std::fill(a->sectors_read.begin(), a->sectors_read.end(), 0);
-    std::fill(a->sectors_written.begin(), a->sectors_written.end(), 0);
+  for (Allocation* allocation : touched_) {
+    allocation->touched = false;
+    std::fill(allocation->sectors_read.begin(), allocation->sectors_read.end(), 0);
+    std::fill(allocation->sectors_written.begin(), allocation->sectors_written.end(), 0);
   }
   touched_.clear();
 }
 
-void Memory::touch(Allocation* a) {
-  a->touched = true;
-  touched_.push_back(a);
-  size_t words = a->bytes / 2048 + 2;
-  a->sectors_read.resize(words);
-  a->sectors_written.resize(words);
+void Memory::touch(Allocation* allocation) {
+  allocation->touched = true;
+  touched_.push_back(allocation);
+  size_t words = allocation->bytes / 2048 + 2;
+  allocation->sectors_read.resize(words);
+  allocation->sectors_written.resize(words);
 }
 
 uint64_t Memory::sectors(bool written) const {
-  uint64_t n = 0;
-  for (const Allocation* a : touched_)
-    for (uint64_t word : written ? a->sectors_written : a->sectors_read)
-      n += static_cast<uint64_t>(__builtin_popcountll(word));
-  return n;
+  uint64_t count = 0;
+  for (const Allocation* allocation : touched_)
+    for (uint64_t word : written ? allocation->sectors_written : allocation->sectors_read)
+      count += static_cast<uint64_t>(__builtin_popcountll(word));
+  return count;
 }
 
 std::vector<Allocation*> Memory::all() const {

@@ -67,8 +67,8 @@ class Memory {
   uint8_t* arena() const { return arena_; }
   uint64_t generation() const { return generation_; }
   bool shadowed() const { return shadowed_; }
-  void forget_sectors();      // at the start of a launch
-  void touch(Allocation* a);  // makes its sector maps
+  void forget_sectors();               // at the start of a launch
+  void touch(Allocation* allocation);  // makes its sector maps
   uint64_t sectors(bool written) const;
   std::vector<Allocation*> all() const;
 
@@ -76,7 +76,7 @@ class Memory {
   Allocation* place(size_t bytes, size_t alignment);
   size_t reuse(size_t reserved);  // the offset of freed room, 0 when there is none
   void add_freed(size_t offset, size_t reserved);
-  void forget(Allocation* a);
+  void forget(Allocation* allocation);
   uint8_t* arena_ = nullptr;
   size_t arena_bytes_ = 0;
   size_t next_ = 4096;

@@ -20,11 +20,11 @@ struct Inst {
   Handler fn = nullptr;
   Handler inner = nullptr;  // what a guard wraps
   int32_t d = 0, a = 0, b = 0, c = 0;
-  int32_t v[8] = {};  // elements of a vector operand, or further operands
+  int32_t extra[8] = {};  // elements of a vector operand, or further operands
   int64_t imm = 0;
   int32_t guard = -1;
   uint8_t negated = 0;
-  uint8_t n = 1;      // elements of a vector access
+  uint8_t count = 1;  // elements of a vector access
   uint8_t bytes = 0;  // of one element of an access
   uint8_t flags = 0;
   uint32_t where = 0;  // into Program::places
@@ -70,7 +70,7 @@ enum class Class : uint8_t {
   Warp,
   Count
 };
-const char* class_name(Class c);
+const char* class_name(Class kind);
 
 struct BasicBlock {
   uint32_t first = 0, count = 0;  // straight instructions

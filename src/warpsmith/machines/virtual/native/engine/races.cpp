@@ -13,12 +13,13 @@ constexpr size_t kRemembered = 256;  // operations asked about; older ones count
 bool covered(const ReleaseList& list, uint32_t warp, uint32_t clock, uint64_t knowledge) {
   if (list.forgot) return true;
   const auto& all = list.entries;
-  auto known = std::partition_point(all.begin(), all.end(), [&](const Release& r) { return r.time <= knowledge; });
+  auto known =
+      std::partition_point(all.begin(), all.end(), [&](const Release& release) { return release.time <= knowledge; });
   // Later releases by other warps may know less of this warp: look back from the newest that is known.
-  for (auto r = known; r != all.begin();) {
-    --r;
-    if (r->seen[warp] >= clock) return true;
-    if (known - r > 64) return true;
+  for (auto release = known; release != all.begin();) {
+    --release;
+    if (release->seen[warp] >= clock) return true;
+    if (known - release > 64) return true;
   }
   return false;
 }
@@ -63,124 +64,124 @@ const OperationSpan* Races::unordered_span(uint32_t stamp) const {
 void Races::restart(Memory& memory) {
   segments_.assign(4, Segment{});
   operations_.clear();
-  for (Allocation* a : memory.all()) {
-    if (!a->live || !a->cells.wrote) continue;
-    for (size_t i = 0; i < a->cells.count(); ++i) {
-      a->cells.wrote[i] = a->cells.wrote[i] ? 1u << 6 : 0;
-      a->cells.read[i] = 0;
+  for (Allocation* allocation : memory.all()) {
+    if (!allocation->live || !allocation->cells.wrote) continue;
+    for (size_t i = 0; i < allocation->cells.count(); ++i) {
+      allocation->cells.wrote[i] = allocation->cells.wrote[i] ? 1u << 6 : 0;
+      allocation->cells.read[i] = 0;
     }
   }
 }
 
-void Races::release(Warp& w, Address location, bool gpu_scope, const uint32_t* seen) {
-  Release r;
-  r.time = ++time_;
-  std::copy(seen, seen + 32, r.seen);
-  w.block->cta_releases.add(r);
-  if (gpu_scope) by_block_[w.block->linear].add(r);
+void Races::release(Warp& warp, Address location, bool gpu_scope, const uint32_t* seen) {
+  Release release;
+  release.time = ++time_;
+  std::copy(seen, seen + 32, release.seen);
+  warp.block->cta_releases.add(release);
+  if (gpu_scope) by_block_[warp.block->linear].add(release);
   locations_[location] = time_;
 }
 
-void Races::acquire(Warp& w, Address location) {
+void Races::acquire(Warp& warp, Address location) {
   if (time_ == 0) return;
   auto found = locations_.find(location);
-  if (found == locations_.end() || found->second <= w.knowledge) return;
-  w.knowledge = found->second;
-  w.judged_stamp = 0;
+  if (found == locations_.end() || found->second <= warp.knowledge) return;
+  warp.knowledge = found->second;
+  warp.judged_stamp = 0;
   // What follows is a new stretch: reads made before the acquire stay unordered.
-  ++w.clock;
-  w.segment = 0;
+  ++warp.clock;
+  warp.segment = 0;
 }
 
-bool Races::released_to(const Warp& w, uint32_t block, uint32_t warp, uint32_t clock) const {
-  if (w.knowledge == 0) return false;
-  if (block == w.block->linear && covered(w.block->cta_releases, warp, clock, w.knowledge)) return true;
+bool Races::released_to(const Warp& reader, uint32_t block, uint32_t warp, uint32_t clock) const {
+  if (reader.knowledge == 0) return false;
+  if (block == reader.block->linear && covered(reader.block->cta_releases, warp, clock, reader.knowledge)) return true;
   auto found = by_block_.find(block);
-  return found != by_block_.end() && covered(found->second, warp, clock, w.knowledge);
+  return found != by_block_.end() && covered(found->second, warp, clock, reader.knowledge);
 }
 
 namespace {
-void set_safe(Warp& w) {
-  uint32_t floor = *std::min_element(w.seen, w.seen + w.block->warp_count);
-  uint32_t base = w.block->clock_base;
-  w.shared_safe = floor + 1 > base ? (floor + 1 - base) << 11 : 0;
-  w.segment = 0;
-  w.judged_stamp = 0;
+void set_safe(Warp& warp) {
+  uint32_t floor = *std::min_element(warp.seen, warp.seen + warp.block->warp_count);
+  uint32_t base = warp.block->clock_base;
+  warp.shared_safe = floor + 1 > base ? (floor + 1 - base) << 11 : 0;
+  warp.segment = 0;
+  warp.judged_stamp = 0;
 }
 }  // namespace
 
-void begin_stretch(Warp& w) {
-  ++w.clock;
-  set_safe(w);
+void begin_stretch(Warp& warp) {
+  ++warp.clock;
+  set_safe(warp);
 }
 
-void synchronize_warp(Warp& w) {
-  w.seen[w.index] = w.clock;
-  ++w.clock;
-  w.segment = 0;
-  w.judged_stamp = 0;
+void synchronize_warp(Warp& warp) {
+  warp.seen[warp.index] = warp.clock;
+  ++warp.clock;
+  warp.segment = 0;
+  warp.judged_stamp = 0;
 }
 
-void synchronize_warps(Block& b, const std::vector<Passed>& warps) {
+void synchronize_warps(Block& block, const std::vector<Passed>& warps) {
   uint32_t joined[32] = {}, gpu[32] = {}, cta[32] = {};
   bool fenced_gpu = false, fenced_cta = false;
   uint32_t next = 0;
   uint64_t knowledge = 0;
-  for (const Passed& p : warps) {
-    Warp& w = b.warps[size_t(p.warp)];
+  for (const Passed& passed : warps) {
+    Warp& warp = block.warps[size_t(passed.warp)];
     for (int i = 0; i < 32; ++i) {
-      if (i != p.warp) joined[i] = std::max(joined[i], w.seen[i]);
-      gpu[i] = std::max(gpu[i], w.fence_gpu[i]);
-      cta[i] = std::max(cta[i], w.fence_cta[i]);
+      if (i != passed.warp) joined[i] = std::max(joined[i], warp.seen[i]);
+      gpu[i] = std::max(gpu[i], warp.fence_gpu[i]);
+      cta[i] = std::max(cta[i], warp.fence_cta[i]);
     }
-    joined[p.warp] = std::max(joined[p.warp], p.clock);
-    fenced_gpu |= w.fenced_gpu;
-    fenced_cta |= w.fenced_cta;
-    next = std::max(next, w.clock);
-    knowledge = std::max(knowledge, w.knowledge);
+    joined[passed.warp] = std::max(joined[passed.warp], passed.clock);
+    fenced_gpu |= warp.fenced_gpu;
+    fenced_cta |= warp.fenced_cta;
+    next = std::max(next, warp.clock);
+    knowledge = std::max(knowledge, warp.knowledge);
   }
-  for (const Passed& p : warps) {
-    if (!p.waits) continue;
-    Warp& w = b.warps[size_t(p.warp)];
-    std::copy(joined, joined + 32, w.seen);
-    w.clock = next + 1;
+  for (const Passed& passed : warps) {
+    if (!passed.waits) continue;
+    Warp& warp = block.warps[size_t(passed.warp)];
+    std::copy(joined, joined + 32, warp.seen);
+    warp.clock = next + 1;
     // Clocks jump to a common value, so that one bound tells what is ordered before.
     for (const Passed& other : warps)
-      if (other.waits) w.seen[other.warp] = next;
+      if (other.waits) warp.seen[other.warp] = next;
     // Everybody fences, all meet, one releases: what each had fenced is released for all.
-    std::copy(gpu, gpu + 32, w.fence_gpu);
-    std::copy(cta, cta + 32, w.fence_cta);
-    w.fenced_gpu = fenced_gpu;
-    w.fenced_cta = fenced_cta;
-    w.knowledge = knowledge;
-    set_safe(w);
+    std::copy(gpu, gpu + 32, warp.fence_gpu);
+    std::copy(cta, cta + 32, warp.fence_cta);
+    warp.fenced_gpu = fenced_gpu;
+    warp.fenced_cta = fenced_cta;
+    warp.knowledge = knowledge;
+    set_safe(warp);
   }
 }
 
-void rebase_clocks(Block& b, uint32_t clock) {
-  Cells& c = b.cells;
-  for (size_t i = 0; i < c.count(); ++i) {
-    if (c.wrote[i] >> 11 != kPendingClock) c.wrote[i] = c.wrote[i] ? 1 : 0;
-    c.read[i] = 0;
+void rebase_clocks(Block& block, uint32_t clock) {
+  Cells& cells = block.cells;
+  for (size_t i = 0; i < cells.count(); ++i) {
+    if (cells.wrote[i] >> 11 != kPendingClock) cells.wrote[i] = cells.wrote[i] ? 1 : 0;
+    cells.read[i] = 0;
   }
-  b.clock_base = clock - 1;
-  for (Warp& w : b.warps) set_safe(w);
+  block.clock_base = clock - 1;
+  for (Warp& warp : block.warps) set_safe(warp);
 }
 
-void start_clocks(Block& b) {
-  b.clock_base = 0;
-  std::fill(b.cluster_arriving, b.cluster_arriving + 32, 0);
-  std::fill(b.cluster_arrived, b.cluster_arrived + 32, 0);
-  for (Warp& w : b.warps) {
-    w.clock = 1;
-    std::fill(w.seen, w.seen + 32, 0);
-    w.knowledge = 0;
-    w.fenced_gpu = w.fenced_cta = false;
-    std::fill(w.fence_gpu, w.fence_gpu + 32, 0);
-    std::fill(w.fence_cta, w.fence_cta + 32, 0);
-    set_safe(w);
+void start_clocks(Block& block) {
+  block.clock_base = 0;
+  std::fill(block.cluster_arriving, block.cluster_arriving + 32, 0);
+  std::fill(block.cluster_arrived, block.cluster_arrived + 32, 0);
+  for (Warp& warp : block.warps) {
+    warp.clock = 1;
+    std::fill(warp.seen, warp.seen + 32, 0);
+    warp.knowledge = 0;
+    warp.fenced_gpu = warp.fenced_cta = false;
+    std::fill(warp.fence_gpu, warp.fence_gpu + 32, 0);
+    std::fill(warp.fence_cta, warp.fence_cta + 32, 0);
+    set_safe(warp);
   }
-  b.cta_releases.clear();
+  block.cta_releases.clear();
 }
 
 }  // namespace vgpu

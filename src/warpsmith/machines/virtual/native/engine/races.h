@@ -48,9 +48,9 @@ class Races {
   const Segment& at(uint32_t stamp) const { return segments_[stamp]; }
 
   // Releases of the current launch.
-  void release(Warp& w, Address location, bool gpu_scope, const uint32_t* seen);
-  void acquire(Warp& w, Address location);
-  bool released_to(const Warp& w, uint32_t block, uint32_t warp, uint32_t clock) const;
+  void release(Warp& warp, Address location, bool gpu_scope, const uint32_t* seen);
+  void acquire(Warp& warp, Address location);
+  bool released_to(const Warp& reader, uint32_t block, uint32_t warp, uint32_t clock) const;
   bool any_release() const { return time_ > 0; }
   uint64_t now() const { return time_; }
 
@@ -62,15 +62,15 @@ class Races {
   uint64_t time_ = 0;
 };
 
-void begin_stretch(Warp& w);     // what follows is told apart from what was released or learned
-void synchronize_warp(Warp& w);  // __syncwarp and kin: the warp's clock ticks
+void begin_stretch(Warp& warp);     // what follows is told apart from what was released or learned
+void synchronize_warp(Warp& warp);  // __syncwarp and kin: the warp's clock ticks
 struct Passed {
   int warp;
   uint32_t clock;  // at its arrival
   bool waits;      // false: it arrived and went on
 };
-void synchronize_warps(Block& b, const std::vector<Passed>& warps);  // a barrier that these warps passed
-void start_clocks(Block& b);
-void rebase_clocks(Block& b, uint32_t clock);  // shared cells have no room for later clocks: forget the older ones
+void synchronize_warps(Block& block, const std::vector<Passed>& warps);  // a barrier that these warps passed
+void start_clocks(Block& block);
+void rebase_clocks(Block& block, uint32_t clock);  // shared cells have no room for later clocks: forget the older ones
 
 }  // namespace vgpu

@@ -111,14 +111,14 @@ size_t Reader::alignment() {
 }
 
 Variable Reader::variable(Space space, bool is_extern) {
-  Variable v;
-  v.space = space;
-  v.is_extern = is_extern;
+  Variable variable;
+  variable.space = space;
+  variable.is_extern = is_extern;
   size_t vector = 1;
   bool typed = false;
   while (lex_.peek() == '.') {
     std::string name = lex_.directive();
-    if (name == "align") v.alignment = alignment();
+    if (name == "align") variable.alignment = alignment();
     else if (name == "v2") vector = 2;
     else if (name == "v4") vector = 4;
     else if (name == "ptr" || name == "managed" || name == "unified" || name == "global" || name == "const" ||
@@ -128,85 +128,88 @@ Variable Reader::variable(Space space, bool is_extern) {
       while (!lex_.done() && !lex_.take(')'))
         if (lex_.directive().empty() && lex_.word().empty() && !lex_.take(',')) lex_.integer(".attribute");
     } else {
-      v.type = type(name);
+      variable.type = type(name);
       typed = true;
     }
   }
   if (!typed) lex_.fail("a variable without a type");
-  v.name = lex_.word();
-  if (v.name.empty()) lex_.fail("a variable's name was expected");
+  variable.name = lex_.word();
+  if (variable.name.empty()) lex_.fail("a variable's name was expected");
   size_t position = 0;
   bool array = false;
   while (lex_.take('[')) {
     if (lex_.take(']')) {
-      v.unsized = !array;
-      v.count = array ? v.count : 0;
+      variable.unsized = !array;
+      variable.count = array ? variable.count : 0;
       array = true;
       continue;
     }
-    int64_t n = lex_.integer("an array's size");
-    if (n < 0 || n > (int64_t(1) << 40)) lex_.fail("an array of " + std::to_string(n) + " elements");
-    if (__builtin_mul_overflow(v.count, static_cast<size_t>(n), &v.count) || v.count > kMostElements)
+    int64_t size = lex_.integer("an array's size");
+    if (size < 0 || size > (int64_t(1) << 40)) lex_.fail("an array of " + std::to_string(size) + " elements");
+    if (__builtin_mul_overflow(variable.count, static_cast<size_t>(size), &variable.count) ||
+        variable.count > kMostElements)
       lex_.fail("an array of more than " + std::to_string(kMostElements) + " elements");
     array = true;
     lex_.expect(']', "an array's size");
   }
-  v.count *= vector;
-  size_t natural = std::max<size_t>(1, v.type.bits / 8 * v.type.lanes * vector);
-  v.alignment = std::max(v.alignment, natural);
+  variable.count *= vector;
+  size_t natural = std::max<size_t>(1, variable.type.bits / 8 * variable.type.lanes * vector);
+  variable.alignment = std::max(variable.alignment, natural);
   if (lex_.take('=')) {
-    initializer(&v, &position);
-    if (v.unsized) {
-      v.count = v.values.size();
-      v.unsized = false;
+    initializer(&variable, &position);
+    if (variable.unsized) {
+      variable.count = variable.values.size();
+      variable.unsized = false;
     }
   }
   if (space != Space::Param) lex_.expect(';', "a variable's declaration");
-  return v;
+  return variable;
 }
 
-void Reader::initializer(Variable* v, size_t* position) {
+void Reader::initializer(Variable* variable, size_t* position) {
   Nesting level(&nested_, lex_);
   if (!lex_.take('{')) {
-    v->values.push_back(element(v->type));
+    variable->values.push_back(element(variable->type));
     ++*position;
     return;
   }
   while (!lex_.take('}')) {
     if (lex_.done()) lex_.fail("the text ends inside an initializer");
-    initializer(v, position);
+    initializer(variable, position);
     if (!lex_.take(',') && lex_.peek() != '}') lex_.fail("',' or '}' was expected in an initializer");
   }
 }
 
 Initializer Reader::element(const Type& type) {
-  Initializer e;
+  Initializer initializer;
   bool negative = lex_.take('-');
   bool real = false;
   uint8_t bytes = 0;
-  if (lex_.number(&e.bits, &real, &bytes)) {
+  if (lex_.number(&initializer.bits, &real, &bytes)) {
     if (real && bytes == 8 && type.kind == 'f' && type.bits == 32) {
       double d;
-      std::memcpy(&d, &e.bits, 8);
-      float f = static_cast<float>(d);
-      e.bits = 0;
-      std::memcpy(&e.bits, &f, 4);
+      std::memcpy(&d, &initializer.bits, 8);
+      float single = static_cast<float>(d);
+      initializer.bits = 0;
+      std::memcpy(&initializer.bits, &single, 4);
     }
-    if (negative) e.bits = real ? e.bits ^ (uint64_t(1) << (bytes == 4 || type.bits == 32 ? 31 : 63)) : 0 - e.bits;
-    return e;
+    if (negative)
+      initializer.bits =
+          real ? initializer.bits ^ (uint64_t(1) << (bytes == 4 || type.bits == 32 ? 31 : 63)) : 0 - initializer.bits;
+    return initializer;
   }
-  e.symbol = lex_.word();
-  if (e.symbol == "generic") {
-    e.generic = true;
+  initializer.symbol = lex_.word();
+  if (initializer.symbol == "generic") {
+    initializer.generic = true;
     lex_.expect('(', "generic()");
-    e.symbol = lex_.word();
+    initializer.symbol = lex_.word();
     lex_.expect(')', "generic()");
   }
-  if (e.symbol == "mask") lex_.fail("mask() initializers are not read");
-  if (e.symbol.empty()) lex_.fail("a number or a symbol was expected in an initializer");
-  if (lex_.take('+')) e.addend = lex_.integer("an initializer");
-  else if (lex_.take('-')) e.addend = -lex_.integer("an initializer");
-  return e;
+  if (initializer.symbol == "mask") lex_.fail("mask() initializers are not read");
+  if (initializer.symbol.empty()) lex_.fail("a number or a symbol was expected in an initializer");
+  if (lex_.take('+')) initializer.addend = lex_.integer("an initializer");
+  else if (lex_.take('-')) initializer.addend = -lex_.integer("an initializer");
+  return initializer;
 }
 
 void Reader::parameters(std::vector<Variable>* into) {
@@ -224,21 +227,21 @@ void Reader::parameters(std::vector<Variable>* into) {
 void Reader::dims(uint32_t out[3]) {
   int i = 0;
   do {
-    int64_t n = lex_.integer("a block's shape");
-    if (i < 3) out[i++] = static_cast<uint32_t>(n);
+    int64_t size = lex_.integer("a block's shape");
+    if (i < 3) out[i++] = static_cast<uint32_t>(size);
   } while (lex_.take(','));
   for (; i < 3; ++i) out[i] = 1;
 }
 
-void Reader::performance(Function* f) {
+void Reader::performance(Function* function) {
   while (lex_.peek() == '.') {
     std::string name = lex_.directive();
     uint32_t shape[3];
     if (name == "maxntid" || name == "reqntid") {
       dims(shape);
-      f->max_threads = static_cast<int>(shape[0] * shape[1] * shape[2]);
-      if (name == "reqntid") std::copy(shape, shape + 3, f->required);
-    } else if (name == "reqnctapercluster") dims(f->cluster);
+      function->max_threads = static_cast<int>(shape[0] * shape[1] * shape[2]);
+      if (name == "reqntid") std::copy(shape, shape + 3, function->required);
+    } else if (name == "reqnctapercluster") dims(function->cluster);
     else if (name == "minnctapersm" || name == "maxnreg" || name == "maxnctapersm" || name == "maxclusterrank" ||
              name == "local_maxnreg")
       lex_.integer(name.c_str());
@@ -259,12 +262,12 @@ void Reader::function(bool is_entry, bool is_extern) {
   auto made = std::make_unique<Function>();
   made->is_entry = is_entry;
   while (lex_.peek() == '.') {
-    std::string n = lex_.directive();
-    if (n == "attribute") {
+    std::string name = lex_.directive();
+    if (name == "attribute") {
       lex_.expect('(', ".attribute");
       while (!lex_.done() && !lex_.take(')'))
         if (lex_.directive().empty() && lex_.word().empty() && !lex_.take(',')) lex_.integer(".attribute");
-    } else lex_.fail("." + n + " before a function's name");
+    } else lex_.fail("." + name + " before a function's name");
   }
   if (lex_.peek() == '(') parameters(&made->prototype.results);
   made->name = lex_.word();

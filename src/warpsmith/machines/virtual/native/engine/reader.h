@@ -30,11 +30,11 @@ class Reader {
   Type type(const std::string& name);
   size_t alignment();
   Variable variable(Space space, bool is_extern);
-  void initializer(Variable* v, size_t* position);
+  void initializer(Variable* variable, size_t* position);
   Initializer element(const Type& type);
   void parameters(std::vector<Variable>* into);
   void function(bool is_entry, bool is_extern);
-  void performance(Function* f);
+  void performance(Function* function);
   void body();
   void block();
   void statement();
@@ -48,7 +48,7 @@ class Reader {
   Operand simple();
   Operand name_operand(const std::string& name);
   int find_register(const std::string& name);
-  int new_register(Register r);
+  int new_register(Register declared);
   const std::string& renamed(const std::string& name) const;
   void dims(uint32_t out[3]);
 

@@ -61,16 +61,16 @@ void Reader::branch_targets(const std::string& label) {
 }
 
 void Reader::call_prototype(const std::string& label) {
-  Prototype p;
-  if (lex_.peek() == '(') parameters(&p.results);
+  Prototype prototype;
+  if (lex_.peek() == '(') parameters(&prototype.results);
   lex_.word();
-  if (lex_.peek() == '(') parameters(&p.parameters);
+  if (lex_.peek() == '(') parameters(&prototype.parameters);
   while (lex_.peek() == '.') {
-    std::string n = lex_.directive();
-    if (n != "noreturn") lex_.integer(n.c_str());
+    std::string name = lex_.directive();
+    if (name != "noreturn") lex_.integer(name.c_str());
   }
   lex_.expect(';', ".callprototype");
-  f_->call_prototypes[label] = p;
+  f_->call_prototypes[label] = prototype;
 }
 
 void Reader::body_directive(const std::string& name) {
@@ -93,43 +93,44 @@ void Reader::body_directive(const std::string& name) {
   else if (name == "global") space = Space::Global;
   else if (name == "const") space = Space::Const;
   else lex_.fail("the directive ." + name + " is not known inside a function");
-  Variable v = variable(space, false);
+  Variable declared = variable(space, false);
   if (space == Space::Param) lex_.expect(';', "a .param declaration");
-  std::string unique = v.name + "@" + f_->name + "@" + std::to_string(unique_++);
-  scopes_.back().renamed[v.name] = unique;
-  v.name = unique;
-  if (space == Space::Global || space == Space::Const) module_->variables.push_back(std::move(v));
-  else f_->locals.push_back(std::move(v));
+  std::string unique = declared.name + "@" + f_->name + "@" + std::to_string(unique_++);
+  scopes_.back().renamed[declared.name] = unique;
+  declared.name = unique;
+  if (space == Space::Global || space == Space::Const) module_->variables.push_back(std::move(declared));
+  else f_->locals.push_back(std::move(declared));
 }
 
 void Reader::registers() {
   std::string name = lex_.directive();
   if (name == "v2" || name == "v4") lex_.fail("vector registers are not read");
-  Type t = type(name);
-  Register r;
-  r.kind = t.kind;
-  unsigned bits = t.bits * t.lanes;
-  r.width = t.kind == 'p' ? 0 : bits <= 16 ? 2 : bits <= 32 ? 4 : bits <= 64 ? 8 : 16;
+  Type declared = type(name);
+  Register fresh;
+  fresh.kind = declared.kind;
+  unsigned bits = declared.bits * declared.lanes;
+  fresh.width = declared.kind == 'p' ? 0 : bits <= 16 ? 2 : bits <= 32 ? 4 : bits <= 64 ? 8 : 16;
   do {
     std::string word = lex_.word();
     if (word.empty()) lex_.fail("a register's name was expected");
     if (lex_.take('<')) {
-      int64_t n = lex_.integer("a register family");
-      if (n < 0 || n > 1000000) lex_.fail("a family of " + std::to_string(n) + " registers; at most 1000000 are read");
+      int64_t count = lex_.integer("a register family");
+      if (count < 0 || count > 1000000)
+        lex_.fail("a family of " + std::to_string(count) + " registers; at most 1000000 are read");
       lex_.expect('>', "a register family");
       Family family;
-      family.reg = r;
+      family.reg = fresh;
       family.first = static_cast<int>(f_->registers.size());
-      family.count = static_cast<uint64_t>(n);
-      f_->registers.resize(f_->registers.size() + static_cast<size_t>(n), r);
+      family.count = static_cast<uint64_t>(count);
+      f_->registers.resize(f_->registers.size() + static_cast<size_t>(count), fresh);
       scopes_.back().families[word] = family;
-    } else scopes_.back().registers[word] = new_register(r);
+    } else scopes_.back().registers[word] = new_register(fresh);
   } while (lex_.take(','));
   lex_.expect(';', "a register declaration");
 }
 
-int Reader::new_register(Register r) {
-  f_->registers.push_back(r);
+int Reader::new_register(Register declared) {
+  f_->registers.push_back(declared);
   return static_cast<int>(f_->registers.size()) - 1;
 }
 
@@ -159,37 +160,37 @@ const std::string& Reader::renamed(const std::string& name) const {
 }
 
 void Reader::instruction() {
-  Statement s;
-  s.scope = scopes_.back().id;
-  s.location = location_;
-  s.line = lex_.line();
+  Statement statement;
+  statement.scope = scopes_.back().id;
+  statement.location = location_;
+  statement.line = lex_.line();
   if (lex_.take('@')) {
-    s.guard_negated = lex_.take('!');
+    statement.guard_negated = lex_.take('!');
     std::string name = lex_.word();
-    s.guard = find_register(name);
-    if (s.guard < 0) lex_.fail("the predicate '" + name + "' is not declared");
-    if (f_->registers[static_cast<size_t>(s.guard)].width != 0)
+    statement.guard = find_register(name);
+    if (statement.guard < 0) lex_.fail("the predicate '" + name + "' is not declared");
+    if (f_->registers[static_cast<size_t>(statement.guard)].width != 0)
       lex_.fail("'" + name + "' guards an instruction but is no predicate");
   }
-  s.opcode = lex_.dotted();
-  if (s.opcode.empty()) lex_.fail(std::string("an instruction was expected, not '") + lex_.peek() + "'");
+  statement.opcode = lex_.dotted();
+  if (statement.opcode.empty()) lex_.fail(std::string("an instruction was expected, not '") + lex_.peek() + "'");
   if (!lex_.take(';')) {
-    do s.operands.push_back(operand());
+    do statement.operands.push_back(operand());
     while (lex_.take(','));
-    lex_.expect(';', ("the instruction " + s.opcode).c_str());
+    lex_.expect(';', ("the instruction " + statement.opcode).c_str());
   }
-  f_->statements.push_back(std::move(s));
+  f_->statements.push_back(std::move(statement));
 }
 
 Operand Reader::operand() {
   Nesting level(&nested_, lex_);
   if (lex_.take('{')) {
-    Operand v;
-    v.kind = Operand::Vector;
-    do v.parts.push_back(simple());
+    Operand operand;
+    operand.kind = Operand::Vector;
+    do operand.parts.push_back(simple());
     while (lex_.take(','));
     lex_.expect('}', "a vector operand");
-    return v;
+    return operand;
   }
   if (lex_.take('(')) {
     Operand list;
@@ -201,12 +202,12 @@ Operand Reader::operand() {
     return list;
   }
   if (lex_.peek() == '[') return address();
-  Operand o = simple();
+  Operand named = simple();
   if (lex_.take('|')) {
-    o.paired = true;
-    o.parts.push_back(simple());
+    named.paired = true;
+    named.parts.push_back(simple());
   }
-  return o;
+  return named;
 }
 
 Operand Reader::address() {
@@ -227,30 +228,31 @@ Operand Reader::address() {
 
 Operand Reader::simple() {
   Nesting level(&nested_, lex_);
-  Operand o;
+  Operand operand;
   if (lex_.take('!')) {
-    o = simple();
-    o.negated = true;
-    return o;
+    operand = simple();
+    operand.negated = true;
+    return operand;
   }
   bool minus = lex_.take('-');
   bool real = false;
-  if (lex_.number(&o.bits, &real, &o.real_bytes)) {
-    o.kind = real ? Operand::Real : Operand::Integer;
-    if (minus) o.bits = real ? o.bits ^ (uint64_t(1) << (o.real_bytes == 4 ? 31 : 63)) : 0 - o.bits;
-    return o;
+  if (lex_.number(&operand.bits, &real, &operand.real_bytes)) {
+    operand.kind = real ? Operand::Real : Operand::Integer;
+    if (minus)
+      operand.bits = real ? operand.bits ^ (uint64_t(1) << (operand.real_bytes == 4 ? 31 : 63)) : 0 - operand.bits;
+    return operand;
   }
   if (minus) lex_.fail("a number was expected after '-'");
   if (lex_.take('(')) {
-    o = simple();
+    operand = simple();
     while (lex_.peek() == '+' || lex_.peek() == '-') {
       bool plus = lex_.take('+');
       if (!plus) lex_.take('-');
-      Operand r = simple();
-      o.bits = plus ? o.bits + r.bits : o.bits - r.bits;
+      Operand named = simple();
+      operand.bits = plus ? operand.bits + named.bits : operand.bits - named.bits;
     }
     lex_.expect(')', "a constant expression");
-    return o;
+    return operand;
   }
   std::string name = lex_.peek() == '%' ? lex_.dotted() : lex_.word();
   if (name.empty())
@@ -260,33 +262,33 @@ Operand Reader::simple() {
 }
 
 Operand Reader::name_operand(const std::string& name) {
-  Operand o;
+  Operand operand;
   if (name == "_") {
-    o.kind = Operand::Sink;
-    return o;
+    operand.kind = Operand::Sink;
+    return operand;
   }
-  o.reg = find_register(name);
-  if (o.reg >= 0) {
-    o.kind = Operand::Reg;
-    return o;
+  operand.reg = find_register(name);
+  if (operand.reg >= 0) {
+    operand.kind = Operand::Reg;
+    return operand;
   }
   if (name == "WARP_SZ") {
-    o.kind = Operand::Integer;
-    o.bits = 32;
-    return o;
+    operand.kind = Operand::Integer;
+    operand.bits = 32;
+    return operand;
   }
   if (name[0] == '%') {
-    o.kind = Operand::Special;
-    o.name = name;
-    return o;
+    operand.kind = Operand::Special;
+    operand.name = name;
+    return operand;
   }
-  o.kind = Operand::Symbol;
-  o.name = renamed(name);
+  operand.kind = Operand::Symbol;
+  operand.name = renamed(name);
   if (lex_.peek() == '+') {
     lex_.take('+');
-    o.offset = lex_.integer("an operand");
+    operand.offset = lex_.integer("an operand");
   }
-  return o;
+  return operand;
 }
 
 }  // namespace vgpu::ptx

@@ -9,209 +9,212 @@ namespace {
 
 constexpr int64_t kSlice = 4096;  // warp instructions before a diverged group lets another one run
 
-void advance(Warp& w, uint32_t to) { w.at = to; }
+void advance(Warp& warp, uint32_t to) { warp.at = to; }
 
-void branch(Warp& w, const BasicBlock& b) {
-  uint32_t taken = w.mask & pred_in(w, b.last.guard, b.last.negated);
-  Counters& c = w.grid->counters;
-  ++c.branches;
-  if (taken == w.mask) return advance(w, b.target);
-  if (taken == 0) return advance(w, w.at + 1);
-  ++c.divergent_branches;
-  uint32_t rest = w.mask & ~taken, next = w.at + 1;
-  split(w, b.target, taken);
-  split(w, next, rest);
-  w.mask = 0;
-  choose(w);
+void branch(Warp& warp, const BasicBlock& basic) {
+  uint32_t taken = warp.mask & pred_in(warp, basic.last.guard, basic.last.negated);
+  Counters& counters = warp.grid->counters;
+  ++counters.branches;
+  if (taken == warp.mask) return advance(warp, basic.target);
+  if (taken == 0) return advance(warp, warp.at + 1);
+  ++counters.divergent_branches;
+  uint32_t rest = warp.mask & ~taken, next = warp.at + 1;
+  split(warp, basic.target, taken);
+  split(warp, next, rest);
+  warp.mask = 0;
+  choose(warp);
 }
 
 template <class F>
-void scatter(Warp& w, uint32_t mask, F target_of) {
+void scatter(Warp& warp, uint32_t mask, F target_of) {
   uint32_t first = target_of(__builtin_ctz(mask)), same = 0;
   each(mask, [&](int lane) { same |= uint32_t(target_of(lane) == first) << lane; });
-  if (same == mask) return advance(w, first);
-  ++w.grid->counters.divergent_branches;
-  w.mask = 0;
-  each(mask, [&](int lane) { split(w, target_of(lane), 1u << lane); });
-  choose(w);
+  if (same == mask) return advance(warp, first);
+  ++warp.grid->counters.divergent_branches;
+  warp.mask = 0;
+  each(mask, [&](int lane) { split(warp, target_of(lane), 1u << lane); });
+  choose(warp);
 }
 
-void index_branch(Warp& w, const BasicBlock& b) {
-  const uint32_t* a = in<uint32_t>(w, b.last.a);
-  auto& table = *static_cast<const std::vector<uint32_t>*>(b.last.table);
-  ++w.grid->counters.branches;
+void index_branch(Warp& warp, const BasicBlock& basic) {
+  const uint32_t* a = in<uint32_t>(warp, basic.last.a);
+  auto& table = *static_cast<const std::vector<uint32_t>*>(basic.last.table);
+  ++warp.grid->counters.branches;
   bool inside = true;
-  each(w.mask, [&](int lane) {
+  each(warp.mask, [&](int lane) {
     if (a[lane] < table.size()) return;
     inside = false;
-    stop(w, b.last, Status::UnknownInstruction,
+    stop(warp, basic.last, Status::UnknownInstruction,
          "brx.idx with the index " + std::to_string(a[lane]) + " into a list of " + std::to_string(table.size()) +
              " targets, which PTX leaves undefined");
   });
-  if (inside) scatter(w, w.mask, [&](int lane) { return table[a[lane]]; });
+  if (inside) scatter(warp, warp.mask, [&](int lane) { return table[a[lane]]; });
 }
 
-bool push_return(Warp& w, uint32_t callee_block) {
-  const Program& p = *w.grid->program;
-  uint32_t callee = p.block_function[callee_block];
-  size_t limit = p.functions.size() + 1;
-  w.stack.resize(limit * 32);
+bool push_return(Warp& warp, uint32_t callee_block) {
+  const Program& program = *warp.grid->program;
+  uint32_t callee = program.block_function[callee_block];
+  size_t limit = program.functions.size() + 1;
+  warp.stack.resize(limit * 32);
   bool ok = true;
-  each(w.mask, [&](int lane) {
-    for (int d = 0; d < w.depth[lane]; ++d) ok &= p.block_function[w.stack[size_t(d) * 32 + size_t(lane)]] != callee;
-    ok &= p.block_function[w.at] != callee;
-    if (ok) w.stack[size_t(w.depth[lane]++) * 32 + size_t(lane)] = w.at + 1;
+  each(warp.mask, [&](int lane) {
+    for (int d = 0; d < warp.depth[lane]; ++d)
+      ok &= program.block_function[warp.stack[size_t(d) * 32 + size_t(lane)]] != callee;
+    ok &= program.block_function[warp.at] != callee;
+    if (ok) warp.stack[size_t(warp.depth[lane]++) * 32 + size_t(lane)] = warp.at + 1;
   });
   return ok;
 }
 
-void call(Warp& w, const BasicBlock& b) {
-  if (!push_return(w, b.target))
-    return stop(w, b.last, Status::UnknownInstruction,
-                "call of " + w.grid->program->functions[w.grid->program->block_function[b.target]].name +
+void call(Warp& warp, const BasicBlock& basic) {
+  if (!push_return(warp, basic.target))
+    return stop(warp, basic.last, Status::UnknownInstruction,
+                "call of " + warp.grid->program->functions[warp.grid->program->block_function[basic.target]].name +
                     ", which is recursive");
-  advance(w, b.target);
+  advance(warp, basic.target);
 }
 
-void call_indirect(Warp& w, const BasicBlock& b) {
-  const Program& p = *w.grid->program;
-  const uint64_t* a = in<uint64_t>(w, b.last.a);
-  uint32_t mask = w.mask, at = w.at;
+void call_indirect(Warp& warp, const BasicBlock& basic) {
+  const Program& program = *warp.grid->program;
+  const uint64_t* a = in<uint64_t>(warp, basic.last.a);
+  uint32_t mask = warp.mask, at = warp.at;
   uint32_t targets[32];
   bool ok = true;
   each(mask, [&](int lane) {
-    const char* name = w.grid->function_name(a[lane]);
+    const char* name = warp.grid->function_name(a[lane]);
     targets[lane] = UINT32_MAX;
-    for (const DecodedFunction& f : p.functions)
-      if (name && f.name == name) targets[lane] = f.first_block;
+    for (const DecodedFunction& function : program.functions)
+      if (name && function.name == name) targets[lane] = function.first_block;
     if (targets[lane] == UINT32_MAX) {
       ok = false;
       return;
     }
-    w.mask = 1u << lane;
-    w.at = at;
-    ok &= push_return(w, targets[lane]);
+    warp.mask = 1u << lane;
+    warp.at = at;
+    ok &= push_return(warp, targets[lane]);
   });
-  w.mask = mask;
+  warp.mask = mask;
   if (!ok)
-    return stop(w, b.last, Status::UnknownInstruction, "an indirect call of no known function, or a recursive one");
-  scatter(w, mask, [&](int lane) { return targets[lane]; });
+    return stop(warp, basic.last, Status::UnknownInstruction,
+                "an indirect call of no known function, or a recursive one");
+  scatter(warp, mask, [&](int lane) { return targets[lane]; });
 }
 
-void pop_returns(Warp& w, uint32_t mask) {
-  each(mask, [&](int lane) { --w.depth[lane]; });
+void pop_returns(Warp& warp, uint32_t mask) {
+  each(mask, [&](int lane) { --warp.depth[lane]; });
 }
 
-void return_from(Warp& w) {
-  uint32_t mask = w.mask;
+void return_from(Warp& warp) {
+  uint32_t mask = warp.mask;
   uint32_t targets[32];
-  each(mask, [&](int lane) { targets[lane] = w.stack[size_t(w.depth[lane] - 1) * 32 + size_t(lane)]; });
-  pop_returns(w, mask);
-  scatter(w, mask, [&](int lane) { return targets[lane]; });
+  each(mask, [&](int lane) { targets[lane] = warp.stack[size_t(warp.depth[lane] - 1) * 32 + size_t(lane)]; });
+  pop_returns(warp, mask);
+  scatter(warp, mask, [&](int lane) { return targets[lane]; });
 }
 
-uint32_t members(Warp& w, const Inst& inst) {
-  if (inst.v[7] == kNoLane) return w.mask;
-  if (inst.v[7] == kEveryLane) return w.live;
-  const uint32_t* m = in<uint32_t>(w, inst.v[7]);
+uint32_t members(Warp& warp, const Inst& inst) {
+  if (inst.extra[7] == kNoLane) return warp.mask;
+  if (inst.extra[7] == kEveryLane) return warp.live;
+  const uint32_t* masks = in<uint32_t>(warp, inst.extra[7]);
   uint32_t all = 0;
-  each(w.mask, [&](int lane) { all |= m[lane]; });
-  return all & w.live;
+  each(warp.mask, [&](int lane) { all |= masks[lane]; });
+  return all & warp.live;
 }
 
 // True when the instruction ran. Lanes that the mask names and that are elsewhere are waited for.
-bool warp_sync(Warp& w, const BasicBlock& b, bool alone) {
-  uint32_t missing = members(w, b.last) & ~w.mask;
+bool warp_sync(Warp& warp, const BasicBlock& basic, bool alone) {
+  uint32_t missing = members(warp, basic.last) & ~warp.mask;
   if (missing && !alone) {
-    park(w, GroupState::AtWarpSync, w.at);
+    park(warp, GroupState::AtWarpSync, warp.at);
     return false;
   }
-  if (missing && alone && w.grid->check) {
-    report(w, b.last, __builtin_ctz(w.mask), {"shuffle", 0, 0, "", false}, [&] {
-      return "the mask of " + w.grid->program->places[b.last.where].opcode + " names lanes " + hex(missing) +
+  if (missing && alone && warp.grid->check) {
+    report(warp, basic.last, __builtin_ctz(warp.mask), {"shuffle", 0, 0, "", false}, [&] {
+      return "the mask of " + warp.grid->program->places[basic.last.where].opcode + " names lanes " + hex(missing) +
              " that never reach it";
     });
   }
-  b.last.fn(w, b.last);
-  if (w.grid->check && b.last.v[7] != kNoLane) synchronize_warp(w);
+  basic.last.fn(warp, basic.last);
+  if (warp.grid->check && basic.last.extra[7] != kNoLane) synchronize_warp(warp);
   return true;
 }
 
-void trap(Warp& w, const BasicBlock& b) {
-  report(w, b.last, __builtin_ctz(w.mask), {"trap", 0, 0, "", false}, [] { return std::string("executes trap"); });
-  stop(w, b.last, Status::Trap, "trap");
+void trap(Warp& warp, const BasicBlock& basic) {
+  report(warp, basic.last, __builtin_ctz(warp.mask), {"trap", 0, 0, "", false},
+         [] { return std::string("executes trap"); });
+  stop(warp, basic.last, Status::Trap, "trap");
 }
 
 }  // namespace
 
-Ran run(Warp& w, int64_t quantum) {
-  Grid& g = *w.grid;
-  Program& p = *g.program;
-  w.quantum = quantum;
-  w.spins = 0;
-  if (!w.mask && !choose(w)) return w.live ? Ran::Blocked : Ran::Finished;
-  int64_t slice_end = w.quantum - kSlice;
+Ran run(Warp& warp, int64_t quantum) {
+  Grid& grid = *warp.grid;
+  Program& program = *grid.program;
+  warp.quantum = quantum;
+  warp.spins = 0;
+  if (!warp.mask && !choose(warp)) return warp.live ? Ran::Blocked : Ran::Finished;
+  int64_t slice_end = warp.quantum - kSlice;
   while (true) {
-    const BasicBlock& b = p.blocks[w.at];
-    const Inst* inst = p.code.data() + b.first;
-    for (const Inst* end = inst + b.count; inst != end; ++inst) inst->fn(w, *inst);
-    uint32_t at = w.at;
-    uint32_t active = uint32_t(__builtin_popcount(w.mask));
+    const BasicBlock& basic = program.blocks[warp.at];
+    const Inst* inst = program.code.data() + basic.first;
+    for (const Inst* end = inst + basic.count; inst != end; ++inst) inst->fn(warp, *inst);
+    uint32_t at = warp.at;
+    uint32_t active = uint32_t(__builtin_popcount(warp.mask));
     bool ran = true;
-    switch (b.control) {
-      case Control::Fall: advance(w, w.at + 1); break;
-      case Control::Jump: advance(w, b.target); break;
-      case Control::Branch: branch(w, b); break;
-      case Control::Index: index_branch(w, b); break;
-      case Control::Call: call(w, b); break;
-      case Control::CallIndirect: call_indirect(w, b); break;
-      case Control::Return: return_from(w); break;
-      case Control::Exit: exit_threads(w, w.mask); break;
-      case Control::Barrier: arrive(w, b.last); break;
+    switch (basic.control) {
+      case Control::Fall: advance(warp, warp.at + 1); break;
+      case Control::Jump: advance(warp, basic.target); break;
+      case Control::Branch: branch(warp, basic); break;
+      case Control::Index: index_branch(warp, basic); break;
+      case Control::Call: call(warp, basic); break;
+      case Control::CallIndirect: call_indirect(warp, basic); break;
+      case Control::Return: return_from(warp); break;
+      case Control::Exit: exit_threads(warp, warp.mask); break;
+      case Control::Barrier: arrive(warp, basic.last); break;
       case Control::ClusterWait:
-        ran = wait_cluster(w, b.last);
-        if (ran) advance(w, w.at + 1);
+        ran = wait_cluster(warp, basic.last);
+        if (ran) advance(warp, warp.at + 1);
         break;
       case Control::WarpSync:
-        ran = warp_sync(w, b, w.alone);
-        if (ran) advance(w, w.at + 1);
+        ran = warp_sync(warp, basic, warp.alone);
+        if (ran) advance(warp, warp.at + 1);
         break;
       case Control::Builtin:
-        b.last.fn(w, b.last);
-        advance(w, w.at + 1);
+        basic.last.fn(warp, basic.last);
+        advance(warp, warp.at + 1);
         break;
-      case Control::Trap: trap(w, b); break;
-      default: stop(w, b.last, Status::UnknownInstruction, "control"); break;
+      case Control::Trap: trap(warp, basic); break;
+      default: stop(warp, basic.last, Status::UnknownInstruction, "control"); break;
     }
-    w.alone = false;
+    warp.alone = false;
     if (ran) {
-      ++g.runs[at];
-      g.threads[at] += active;
-      w.executed += b.weight;
-      w.quantum -= b.weight;
+      ++grid.runs[at];
+      grid.threads[at] += active;
+      warp.executed += basic.weight;
+      warp.quantum -= basic.weight;
     }
-    if (g.stop) return Ran::Finished;
-    if (!w.mask) {
-      if (choose(w)) continue;
-      if (!w.live) return Ran::Finished;
+    if (grid.stop) return Ran::Finished;
+    if (!warp.mask) {
+      if (choose(warp)) continue;
+      if (!warp.live) return Ran::Finished;
       bool at_barrier = false;
-      for (int i = 0; i < w.group_count; ++i) at_barrier |= w.groups[i].state == GroupState::AtBarrier;
-      if (at_barrier || !wake(w)) return Ran::Blocked;
-      choose(w);
+      for (int i = 0; i < warp.group_count; ++i) at_barrier |= warp.groups[i].state == GroupState::AtBarrier;
+      if (at_barrier || !wake(warp)) return Ran::Blocked;
+      choose(warp);
       continue;
     }
-    if (w.at >= w.others) {
-      park(w, GroupState::Ready, w.at);
-      choose(w);
+    if (warp.at >= warp.others) {
+      park(warp, GroupState::Ready, warp.at);
+      choose(warp);
     }
-    if (w.quantum <= 0) {
-      if (w.spins > 16) g.stalled = true;
+    if (warp.quantum <= 0) {
+      if (warp.spins > 16) grid.stalled = true;
       return Ran::Quantum;
     }
-    if (w.group_count && w.quantum < slice_end) {
-      park(w, GroupState::Ready, w.at);
-      choose(w, true);
-      slice_end = w.quantum - kSlice;
+    if (warp.group_count && warp.quantum < slice_end) {
+      park(warp, GroupState::Ready, warp.at);
+      choose(warp, true);
+      slice_end = warp.quantum - kSlice;
     }
   }
 }

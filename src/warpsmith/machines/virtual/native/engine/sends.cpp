@@ -8,10 +8,10 @@ namespace vgpu {
 
 namespace {
 
-void make(Warp& w, const PendingSend& s) {
-  for (const PendingSend::Part& part : s.parts) {
+void make(Warp& warp, const PendingSend& pending) {
+  for (const PendingSend::Part& part : pending.parts) {
     if (std::memcmp(part.from, part.was, part.bytes) != 0)
-      report(w, *s.inst, s.lane, {"race", part.address, part.bytes, "shared", false}, [] {
+      report(warp, *pending.inst, pending.lane, {"race", part.address, part.bytes, "shared", false}, [] {
         return std::string("sends shared memory that is written again before the copy has been waited for");
       });
     std::memcpy(part.to, part.from, part.bytes);
@@ -19,47 +19,49 @@ void make(Warp& w, const PendingSend& s) {
 }
 
 template <class F>
-void make_due(Warp& w, uint32_t lanes, F due) {
-  if (w.sends.empty()) return;
+void make_due(Warp& warp, uint32_t lanes, F due) {
+  if (warp.sends.empty()) return;
   size_t kept = 0;
-  for (size_t i = 0; i < w.sends.size(); ++i) {
-    PendingSend& s = w.sends[i];
-    if (lanes >> s.lane & 1 && due(s)) make(w, s);
-    else if (kept++ != i) w.sends[kept - 1] = std::move(s);
+  for (size_t i = 0; i < warp.sends.size(); ++i) {
+    PendingSend& pending = warp.sends[i];
+    if (lanes >> pending.lane & 1 && due(pending)) make(warp, pending);
+    else if (kept++ != i) warp.sends[kept - 1] = std::move(pending);
   }
-  w.sends.resize(kept);
+  warp.sends.resize(kept);
 }
 
-void commit_sends(Warp& w, const Inst&) {
-  each(w.mask, [&](int lane) { ++w.send_group[lane]; });
+void commit_sends(Warp& warp, const Inst&) {
+  each(warp.mask, [&](int lane) { ++warp.send_group[lane]; });
 }
 
-void wait_sends(Warp& w, const Inst& i) {
-  make_due(w, w.mask, [&](const PendingSend& s) { return s.group + uint32_t(i.imm) < w.send_group[s.lane]; });
+void wait_sends(Warp& warp, const Inst& inst) {
+  make_due(warp, warp.mask, [&](const PendingSend& pending) {
+    return pending.group + uint32_t(inst.imm) < warp.send_group[pending.lane];
+  });
 }
 
 }  // namespace
 
-void send(Warp& w, const Inst& inst, int lane, const PendingSend::Part& part) {
-  const bool more = !w.sends.empty() && w.sends.back().inst == &inst && w.sends.back().lane == lane &&
-                    w.sends.back().group == w.send_group[lane];
-  if (!more) w.sends.push_back({&inst, uint8_t(lane), w.send_group[lane], {}});
-  w.sends.back().parts.push_back(part);
-  std::memcpy(w.sends.back().parts.back().was, part.from, part.bytes);
+void send(Warp& warp, const Inst& inst, int lane, const PendingSend::Part& part) {
+  const bool more = !warp.sends.empty() && warp.sends.back().inst == &inst && warp.sends.back().lane == lane &&
+                    warp.sends.back().group == warp.send_group[lane];
+  if (!more) warp.sends.push_back({&inst, uint8_t(lane), warp.send_group[lane], {}});
+  warp.sends.back().parts.push_back(part);
+  std::memcpy(warp.sends.back().parts.back().was, part.from, part.bytes);
 }
 
-void finish_sends(Warp& w, uint32_t lanes) {
-  make_due(w, lanes, [](const PendingSend&) { return true; });
+void finish_sends(Warp& warp, uint32_t lanes) {
+  make_due(warp, lanes, [](const PendingSend&) { return true; });
 }
 
-bool lower_sends(Lowering& l) {
-  if (l.has("commit_group")) {
-    l.emit(commit_sends);
+bool lower_sends(Lowering& lowering) {
+  if (lowering.has("commit_group")) {
+    lowering.emit(commit_sends);
     return true;
   }
   int64_t left = 0;
-  if (l.operands() != 1 || !l.number(l.operand(0), &left)) return false;
-  l.emit(wait_sends).imm = left;
+  if (lowering.operands() != 1 || !lowering.number(lowering.operand(0), &left)) return false;
+  lowering.emit(wait_sends).imm = left;
   return true;
 }
 

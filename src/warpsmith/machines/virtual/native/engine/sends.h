@@ -8,8 +8,9 @@
 
 namespace vgpu {
 
-void send(Warp& w, const Inst& inst, int lane, const PendingSend::Part& part);  // of a copy that has not been committed
-void finish_sends(Warp& w, uint32_t lanes);                                     // of threads that exit
-bool lower_sends(Lowering& l);  // cp.async.bulk.commit_group, .wait_group
+void send(Warp& warp, const Inst& inst, int lane,
+          const PendingSend::Part& part);       // of a copy that has not been committed
+void finish_sends(Warp& warp, uint32_t lanes);  // of threads that exit
+bool lower_sends(Lowering& lowering);           // cp.async.bulk.commit_group, .wait_group
 
 }  // namespace vgpu

@@ -4,77 +4,78 @@ namespace vgpu {
 
 namespace {
 
-View segment_view(Warp& w, Cells* cells) {
-  Races& races = *w.grid->races;
-  if (!w.segment) w.segment = races.segment(w.block->linear, uint32_t(w.index), w.clock);
-  View v;
-  v.cells = cells;
-  v.own = w.segment << 6;
-  v.safe = races.safe;
-  return v;
+View segment_view(Warp& warp, Cells* cells) {
+  Races& races = *warp.grid->races;
+  if (!warp.segment) warp.segment = races.segment(warp.block->linear, uint32_t(warp.index), warp.clock);
+  View view;
+  view.cells = cells;
+  view.own = warp.segment << 6;
+  view.safe = races.safe;
+  return view;
 }
 
 }  // namespace
 
-View shared_view(Warp& w, Block& owner, int64_t origin) {
-  if (w.grid->clustered) {
-    View v = segment_view(w, &owner.cells);
-    v.origin = origin;
-    v.first = Address(origin);
-    v.space = "shared";
-    return v;
+View shared_view(Warp& warp, Block& owner, int64_t origin) {
+  if (warp.grid->clustered) {
+    View view = segment_view(warp, &owner.cells);
+    view.origin = origin;
+    view.first = Address(origin);
+    view.space = "shared";
+    return view;
   }
   // The pending mark takes the last clock; a warp that gets there starts the count again.
-  if (w.clock - w.block->clock_base >= kPendingClock - 1) rebase_clocks(*w.block, w.clock);
-  View v;
-  v.cells = &w.block->cells;
-  v.origin = origin;
-  v.first = Address(origin);
-  v.own = (w.clock - w.block->clock_base) << 11 | uint32_t(w.index) << 6;
-  v.safe = w.shared_safe;
-  v.shared = true;
-  v.space = "shared";
-  return v;
+  if (warp.clock - warp.block->clock_base >= kPendingClock - 1) rebase_clocks(*warp.block, warp.clock);
+  View view;
+  view.cells = &warp.block->cells;
+  view.origin = origin;
+  view.first = Address(origin);
+  view.own = (warp.clock - warp.block->clock_base) << 11 | uint32_t(warp.index) << 6;
+  view.safe = warp.shared_safe;
+  view.shared = true;
+  view.space = "shared";
+  return view;
 }
 
-View global_view(Warp& w, Allocation* a, Address first) {
-  View v = segment_view(w, &a->cells);
-  v.origin = int64_t(first - a->start);
-  v.first = first;
-  return v;
+View global_view(Warp& warp, Allocation* allocation, Address first) {
+  View view = segment_view(warp, &allocation->cells);
+  view.origin = int64_t(first - allocation->start);
+  view.first = first;
+  return view;
 }
 
 namespace {
 
-bool shared_before(Warp& w, uint32_t cell, int lane) {
+bool shared_before(Warp& reader, uint32_t cell, int lane) {
   uint32_t stamp = cell >> 6, warp = stamp & 31, clock = stamp >> 5;
   if (clock == kPendingClock) return false;
-  clock += w.block->clock_base;
-  if (int(warp) == w.index && int(cell & 31) == lane) return true;
-  if (w.seen[warp] >= clock) return true;
-  return w.grid->races->released_to(w, w.block->linear, warp, clock);
+  clock += reader.block->clock_base;
+  if (int(warp) == reader.index && int(cell & 31) == lane) return true;
+  if (reader.seen[warp] >= clock) return true;
+  return reader.grid->races->released_to(reader, reader.block->linear, warp, clock);
 }
 
-bool global_before(Warp& w, uint32_t cell, int lane) {
+bool global_before(Warp& warp, uint32_t cell, int lane) {
   uint32_t stamp = cell >> 6;
-  Races& races = *w.grid->races;
+  Races& races = *warp.grid->races;
   if (stamp >> 5 == kPendingClock) return false;
   if (stamp < races.first) return races.unordered_span(stamp) == nullptr;
-  if (stamp != w.judged_stamp) {
-    const Segment& s = races.at(stamp);
-    bool same_block = s.block == w.block->linear;
-    w.judged_stamp = stamp;
+  if (stamp != warp.judged_stamp) {
+    const Segment& segment = races.at(stamp);
+    bool same_block = segment.block == warp.block->linear;
+    warp.judged_stamp = stamp;
     // Its own read excuses a thread, unless others read too and nothing has happened since that might order them.
-    w.judged_mine = same_block && s.warp == w.index && !(s.many && s.clock == w.clock);
-    w.judged_ordered = (same_block && w.seen[s.warp] >= s.clock) || races.released_to(w, s.block, s.warp, s.clock);
+    warp.judged_mine = same_block && segment.warp == warp.index && !(segment.many && segment.clock == warp.clock);
+    warp.judged_ordered = (same_block && warp.seen[segment.warp] >= segment.clock) ||
+                          races.released_to(warp, segment.block, segment.warp, segment.clock);
   }
-  return w.judged_ordered || (w.judged_mine && int(cell & 31) == lane);
+  return warp.judged_ordered || (warp.judged_mine && int(cell & 31) == lane);
 }
 
-bool other_block(Warp& w, uint32_t cell) {
+bool other_block(Warp& warp, uint32_t cell) {
   uint32_t stamp = cell >> 6;
-  const Races& races = *w.grid->races;
-  return stamp >= races.first && races.at(stamp).block != w.block->linear;
+  const Races& races = *warp.grid->races;
+  return stamp >= races.first && races.at(stamp).block != warp.block->linear;
 }
 
 struct Touch {
@@ -83,84 +84,87 @@ struct Touch {
   int64_t delta;
 };
 
-void uninitialized(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes) {
-  Address at = v.first + Address(t.delta);
-  report(w, inst, t.lane, {"uninitialized", at, bytes, v.space, false}, [&] {
-    return std::string("reads ") + std::to_string(bytes) + " bytes of " + v.space + " memory at " + hex(at) +
+void uninitialized(Warp& warp, const Inst& inst, const View& view, const Touch& touch, uint32_t bytes) {
+  Address at = view.first + Address(touch.delta);
+  report(warp, inst, touch.lane, {"uninitialized", at, bytes, view.space, false}, [&] {
+    return std::string("reads ") + std::to_string(bytes) + " bytes of " + view.space + " memory at " + hex(at) +
            " that nobody has written";
   });
 }
 
-void race(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes, uint32_t cell, const char* doing,
-          const char* done) {
-  Address at = v.first + Address(t.delta);
-  report(w, inst, t.lane, {"race", at, bytes, v.space, false}, [&] {
-    return std::string(doing) + " " + v.space + " memory at " + hex(at) + " that " + rival(w, v.shared, cell) + " " +
-           done + " with nothing that orders the two";
+void race(Warp& warp, const Inst& inst, const View& view, const Touch& touch, uint32_t bytes, uint32_t cell,
+          const char* doing, const char* done) {
+  Address at = view.first + Address(touch.delta);
+  report(warp, inst, touch.lane, {"race", at, bytes, view.space, false}, [&] {
+    return std::string(doing) + " " + view.space + " memory at " + hex(at) + " that " + rival(warp, view.shared, cell) +
+           " " + done + " with nothing that orders the two";
   });
 }
 
 // Another thread of the block has read this too, with nothing between the two.
-bool read_by_many(Warp& w, const View& v, uint32_t o, uint32_t me, int lane) {
-  return (o & ~kCellFlag) != me && ((o & ~kCellFlag) == (me + kMany) || !ordered_before(w, v.shared, o, lane));
+bool read_by_many(Warp& warp, const View& view, uint32_t earlier, uint32_t me, int lane) {
+  return (earlier & ~kCellFlag) != me &&
+         ((earlier & ~kCellFlag) == (me + kMany) || !ordered_before(warp, view.shared, earlier, lane));
 }
 
-void read_cell(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes, bool strong, bool repeated) {
-  uint32_t c = v.cells->wrote[t.cell];
-  if (c - 1 >= v.safe - 1) {
-    if (c == 0) uninitialized(w, inst, v, t, bytes);
-    else if (!(strong && (c & kCellFlag)) && !ordered_before(w, v.shared, c, t.lane))
-      race(w, inst, v, t, bytes, c, "reads", "wrote");
+void read_cell(Warp& warp, const Inst& inst, const View& view, const Touch& touch, uint32_t bytes, bool strong,
+               bool repeated) {
+  uint32_t c = view.cells->wrote[touch.cell];
+  if (c - 1 >= view.safe - 1) {
+    if (c == 0) uninitialized(warp, inst, view, touch, bytes);
+    else if (!(strong && (c & kCellFlag)) && !ordered_before(warp, view.shared, c, touch.lane))
+      race(warp, inst, view, touch, bytes, c, "reads", "wrote");
   }
   if (strong) return;
-  uint32_t me = v.own | uint32_t(t.lane), o = v.cells->read[t.cell];
-  uint32_t flag = repeated && v.shared ? kCellFlag : 0, many = repeated && !v.shared ? kMany : 0;
-  if (o >= v.safe) {
-    if ((o & ~kCellFlag) == me) flag |= o & kCellFlag;
-    else if (v.shared) flag |= ordered_before(w, true, o, t.lane) ? 0 : kCellFlag;
-    else if (other_block(w, o)) flag |= ordered_before(w, false, o, t.lane) ? 0 : kCellFlag;
+  uint32_t me = view.own | uint32_t(touch.lane), earlier = view.cells->read[touch.cell];
+  uint32_t flag = repeated && view.shared ? kCellFlag : 0, many = repeated && !view.shared ? kMany : 0;
+  if (earlier >= view.safe) {
+    if ((earlier & ~kCellFlag) == me) flag |= earlier & kCellFlag;
+    else if (view.shared) flag |= ordered_before(warp, true, earlier, touch.lane) ? 0 : kCellFlag;
+    else if (other_block(warp, earlier)) flag |= ordered_before(warp, false, earlier, touch.lane) ? 0 : kCellFlag;
     else {
-      flag |= o & kCellFlag;
-      if (read_by_many(w, v, o, me, t.lane)) many = kMany;
+      flag |= earlier & kCellFlag;
+      if (read_by_many(warp, view, earlier, me, touch.lane)) many = kMany;
     }
   }
-  v.cells->read[t.cell] = (me | flag) + many;
+  view.cells->read[touch.cell] = (me | flag) + many;
 }
 
 // The reader's cell makes this write a race.
-bool read_conflict(Warp& w, const View& v, uint32_t r, uint32_t me, int lane) {
-  if (r < v.safe) return false;
-  bool mine = (r & ~kCellFlag) == me;
-  if (v.shared) return mine ? (r & kCellFlag) != 0 : !ordered_before(w, true, r, lane);
-  if ((r & kCellFlag) && w.knowledge == 0) return true;
-  return !mine && !ordered_before(w, false, r, lane);
+bool read_conflict(Warp& warp, const View& view, uint32_t reader, uint32_t me, int lane) {
+  if (reader < view.safe) return false;
+  bool mine = (reader & ~kCellFlag) == me;
+  if (view.shared) return mine ? (reader & kCellFlag) != 0 : !ordered_before(warp, true, reader, lane);
+  if ((reader & kCellFlag) && warp.knowledge == 0) return true;
+  return !mine && !ordered_before(warp, false, reader, lane);
 }
 
-void write_cell(Warp& w, const Inst& inst, const View& v, const Touch& t, uint32_t bytes, Strength strength,
+void write_cell(Warp& warp, const Inst& inst, const View& view, const Touch& touch, uint32_t bytes, Strength strength,
                 Access* access) {
   bool strong = strength != Strength::Plain;
-  uint32_t me = v.own | uint32_t(t.lane), c = v.cells->wrote[t.cell], r = v.cells->read[t.cell];
-  if (c == 0 && strength == Strength::Atomic) uninitialized(w, inst, v, t, bytes);
-  if (c >= v.safe && (c & ~kCellFlag) != me && !(strong && (c & kCellFlag)) &&
-      !ordered_before(w, v.shared, c, t.lane)) {
-    if (strong) race(w, inst, v, t, bytes, c, "updates", "wrote");
+  uint32_t me = view.own | uint32_t(touch.lane), c = view.cells->wrote[touch.cell],
+           reader = view.cells->read[touch.cell];
+  if (c == 0 && strength == Strength::Atomic) uninitialized(warp, inst, view, touch, bytes);
+  if (c >= view.safe && (c & ~kCellFlag) != me && !(strong && (c & kCellFlag)) &&
+      !ordered_before(warp, view.shared, c, touch.lane)) {
+    if (strong) race(warp, inst, view, touch, bytes, c, "updates", "wrote");
     else if (!access->suspects) {
       access->prior = c;
       access->prior_read = false;
     }
-    access->suspects |= 1u << t.lane;
-  } else if (read_conflict(w, v, r, me, t.lane)) {
-    if (strong) race(w, inst, v, t, bytes, r, "updates", "read");
+    access->suspects |= 1u << touch.lane;
+  } else if (read_conflict(warp, view, reader, me, touch.lane)) {
+    if (strong) race(warp, inst, view, touch, bytes, reader, "updates", "read");
     else if (!access->suspects) {
-      access->prior = r;
+      access->prior = reader;
       access->prior_read = true;
     }
-    access->suspects |= 1u << t.lane;
+    access->suspects |= 1u << touch.lane;
   }
-  v.cells->wrote[t.cell] = me | (strong ? kCellFlag : 0);
+  view.cells->wrote[touch.cell] = me | (strong ? kCellFlag : 0);
 }
 
-size_t first_cell(const View& v) { return size_t(v.origin) >> v.cells->shift; }
+size_t first_cell(const View& view) { return size_t(view.origin) >> view.cells->shift; }
 
 // Whether n cells carry one stamp, lane after lane; then one judgement is enough for all of them.
 bool lane_by_lane(const uint32_t* cells, uint32_t per) {
@@ -181,93 +185,100 @@ void fill_lanes(uint32_t* cells, uint32_t per, F value) {
     for (uint32_t j = 0; j < per; ++j) cells[i * per + j] = value(i);
 }
 
-bool any_at_least(const uint32_t* cells, uint32_t n, uint32_t bound) {
+bool any_at_least(const uint32_t* cells, uint32_t count, uint32_t bound) {
   uint32_t any = 0;
-  for (uint32_t i = 0; i < n; ++i) any |= cells[i] >= bound;
+  for (uint32_t i = 0; i < count; ++i) any |= cells[i] >= bound;
   return any != 0;
 }
 
-bool any_suspect_write(const uint32_t* cells, uint32_t n, uint32_t safe) {
+bool any_suspect_write(const uint32_t* cells, uint32_t count, uint32_t safe) {
   uint32_t any = 0;
-  for (uint32_t i = 0; i < n; ++i) any |= cells[i] - 1 >= safe - 1;
+  for (uint32_t i = 0; i < count; ++i) any |= cells[i] - 1 >= safe - 1;
   return any != 0;
 }
 
-bool contiguous_read(Warp& w, const View& v, uint32_t per) {
-  size_t k = first_cell(v);
-  uint32_t *wrote = v.cells->wrote + k, *read = v.cells->read + k, own = v.own;
-  if (any_suspect_write(wrote, 32 * per, v.safe) &&
-      !(wrote[0] && !(wrote[0] & kCellFlag) && lane_by_lane(wrote, per) && ordered_before(w, v.shared, wrote[0], 0)))
+bool contiguous_read(Warp& warp, const View& view, uint32_t per) {
+  size_t cell = first_cell(view);
+  uint32_t *wrote = view.cells->wrote + cell, *read = view.cells->read + cell, own = view.own;
+  if (any_suspect_write(wrote, 32 * per, view.safe) &&
+      !(wrote[0] && !(wrote[0] & kCellFlag) && lane_by_lane(wrote, per) &&
+        ordered_before(warp, view.shared, wrote[0], 0)))
     return false;
   uint32_t flag = 0;
-  if (any_at_least(read, 32 * per, v.safe)) {
+  if (any_at_least(read, 32 * per, view.safe)) {
     if (!lane_by_lane(read, per)) return false;
-    uint32_t o = read[0];
-    if ((o & ~kCellFlag) == own) return true;
-    if (v.shared) flag = ordered_before(w, true, o, 0) ? 0 : kCellFlag;
-    else if (other_block(w, o)) flag = ordered_before(w, false, o, 0) ? 0 : kCellFlag;
+    uint32_t earlier = read[0];
+    if ((earlier & ~kCellFlag) == own) return true;
+    if (view.shared) flag = ordered_before(warp, true, earlier, 0) ? 0 : kCellFlag;
+    else if (other_block(warp, earlier)) flag = ordered_before(warp, false, earlier, 0) ? 0 : kCellFlag;
     else {
-      flag = o & kCellFlag;
-      if (read_by_many(w, v, o, own, 0)) flag += kMany;
+      flag = earlier & kCellFlag;
+      if (read_by_many(warp, view, earlier, own, 0)) flag += kMany;
     }
   }
   fill_lanes(read, per, [own, flag](uint32_t i) { return own + flag + i; });
   return true;
 }
 
-bool contiguous_write(Warp& w, const View& v, uint32_t per) {
-  size_t k = first_cell(v);
-  uint32_t *wrote = v.cells->wrote + k, *read = v.cells->read + k, own = v.own;
-  if (any_at_least(wrote, 32 * per, v.safe) && !(lane_by_lane(wrote, per) && ordered_before(w, v.shared, wrote[0], 0)))
+bool contiguous_write(Warp& warp, const View& view, uint32_t per) {
+  size_t cell = first_cell(view);
+  uint32_t *wrote = view.cells->wrote + cell, *read = view.cells->read + cell, own = view.own;
+  if (any_at_least(wrote, 32 * per, view.safe) &&
+      !(lane_by_lane(wrote, per) && ordered_before(warp, view.shared, wrote[0], 0)))
     return false;
-  if (any_at_least(read, 32 * per, v.safe) && !(lane_by_lane(read, per) && !read_conflict(w, v, read[0], own, 0)))
+  if (any_at_least(read, 32 * per, view.safe) &&
+      !(lane_by_lane(read, per) && !read_conflict(warp, view, read[0], own, 0)))
     return false;
   fill_lanes(wrote, per, [own](uint32_t i) { return own + i; });
   return true;
 }
 
 template <class F>
-void each_cell(const View& v, const Memo& m, uint32_t bytes, F f) {
-  size_t per = bytes >> v.cells->shift;
-  for (int u = 0; u < m.unique_count; ++u) {
-    int lane = m.unique[u];
-    size_t k = size_t(v.origin + m.delta[lane]) >> v.cells->shift;
-    for (size_t j = 0; j < per; ++j) f(Touch{k + j, lane, m.delta[lane]}, (m.repeated >> u & 1) != 0);
+void each_cell(const View& view, const Memo& memo, uint32_t bytes, F visit) {
+  size_t per = bytes >> view.cells->shift;
+  for (int place = 0; place < memo.unique_count; ++place) {
+    int lane = memo.unique[place];
+    size_t cell = size_t(view.origin + memo.delta[lane]) >> view.cells->shift;
+    for (size_t j = 0; j < per; ++j) visit(Touch{cell + j, lane, memo.delta[lane]}, (memo.repeated >> place & 1) != 0);
   }
 }
 
 }  // namespace
 
-bool ordered_before(Warp& w, bool shared, uint32_t cell, int lane) {
-  return shared ? shared_before(w, cell, lane) : global_before(w, cell, lane);
+bool ordered_before(Warp& warp, bool shared, uint32_t cell, int lane) {
+  return shared ? shared_before(warp, cell, lane) : global_before(warp, cell, lane);
 }
 
-std::string rival(Warp& w, bool shared, uint32_t cell) {
+std::string rival(Warp& warp, bool shared, uint32_t cell) {
   uint32_t stamp = cell >> 6;
-  const Grid& g = *w.grid;
+  const Grid& grid = *warp.grid;
   if (stamp >> 5 == kPendingClock)
-    return "an unfinished cp.async of " + name_thread(g, w.block->linear, int(stamp & 31), int(cell & 31));
-  if (shared) return name_thread(g, w.block->linear, int(stamp & 31), int(cell & 31));
-  if (const OperationSpan* span = g.races->unordered_span(stamp))
+    return "an unfinished cp.async of " + name_thread(grid, warp.block->linear, int(stamp & 31), int(cell & 31));
+  if (shared) return name_thread(grid, warp.block->linear, int(stamp & 31), int(cell & 31));
+  if (const OperationSpan* span = grid.races->unordered_span(stamp))
     return span->what + " (operation " + std::to_string(span->operation) + ")";
-  const Segment& s = g.races->at(stamp);
-  if (s.many && s.block == w.block->linear && s.warp == w.index) return "another thread of the block";
-  return name_thread(g, s.block, s.warp, int(cell & 31));
+  const Segment& segment = grid.races->at(stamp);
+  if (segment.many && segment.block == warp.block->linear && segment.warp == warp.index)
+    return "another thread of the block";
+  return name_thread(grid, segment.block, segment.warp, int(cell & 31));
 }
 
-void shadow_read(Warp& w, const Inst& inst, const View& v, const Memo& m, uint32_t bytes, Strength strength) {
-  if (bytes < (1u << v.cells->shift)) v.cells->refine(__builtin_ctz(bytes));
+void shadow_read(Warp& warp, const Inst& inst, const View& view, const Memo& memo, uint32_t bytes, Strength strength) {
+  if (bytes < (1u << view.cells->shift)) view.cells->refine(__builtin_ctz(bytes));
   bool strong = strength != Strength::Plain;
-  if (m.shape == Shape::Contiguous && !strong && contiguous_read(w, v, bytes >> v.cells->shift)) return;
-  each_cell(v, m, bytes, [&](const Touch& t, bool repeated) { read_cell(w, inst, v, t, bytes, strong, repeated); });
+  if (memo.shape == Shape::Contiguous && !strong && contiguous_read(warp, view, bytes >> view.cells->shift)) return;
+  each_cell(view, memo, bytes,
+            [&](const Touch& touch, bool repeated) { read_cell(warp, inst, view, touch, bytes, strong, repeated); });
 }
 
-void shadow_write(Warp& w, const Inst& inst, const View& v, const Memo& m, uint32_t bytes, Strength strength,
+void shadow_write(Warp& warp, const Inst& inst, const View& view, const Memo& memo, uint32_t bytes, Strength strength,
                   Access* access) {
-  if (bytes < (1u << v.cells->shift)) v.cells->refine(__builtin_ctz(bytes));
-  if (m.shape == Shape::Contiguous && strength == Strength::Plain && contiguous_write(w, v, bytes >> v.cells->shift))
+  if (bytes < (1u << view.cells->shift)) view.cells->refine(__builtin_ctz(bytes));
+  if (memo.shape == Shape::Contiguous && strength == Strength::Plain &&
+      contiguous_write(warp, view, bytes >> view.cells->shift))
     return;
-  each_cell(v, m, bytes, [&](const Touch& t, bool) { write_cell(w, inst, v, t, bytes, strength, access); });
+  each_cell(view, memo, bytes,
+            [&](const Touch& touch, bool) { write_cell(warp, inst, view, touch, bytes, strength, access); });
 }
 
 }  // namespace vgpu

@@ -15,13 +15,13 @@ struct View {
   const char* space = "global";
 };
 
-View shared_view(Warp& w, Block& owner, int64_t origin);
-View global_view(Warp& w, Allocation* a, Address first);
-void shadow_read(Warp& w, const Inst& inst, const View& v, const Memo& m, uint32_t bytes, Strength strength);
-void shadow_write(Warp& w, const Inst& inst, const View& v, const Memo& m, uint32_t bytes, Strength strength,
+View shared_view(Warp& warp, Block& owner, int64_t origin);
+View global_view(Warp& warp, Allocation* allocation, Address first);
+void shadow_read(Warp& warp, const Inst& inst, const View& view, const Memo& memo, uint32_t bytes, Strength strength);
+void shadow_write(Warp& warp, const Inst& inst, const View& view, const Memo& memo, uint32_t bytes, Strength strength,
                   Access* access);
-bool ordered_before(Warp& w, bool shared, uint32_t cell, int lane);
-std::string rival(Warp& w, bool shared, uint32_t cell);
+bool ordered_before(Warp& warp, bool shared, uint32_t cell, int lane);
+std::string rival(Warp& warp, bool shared, uint32_t cell);
 constexpr uint32_t kPendingClock = 0x1fffff;  // a cp.async that nobody has waited for
 
 }  // namespace vgpu

@@ -15,26 +15,26 @@ struct AddressForm {
 };
 
 // The address operand and the space that the opcode names; false when it cannot be.
-bool address_form(Lowering& l, const ptx::Operand& o, AddressForm* form);
-uint8_t strength_flags(const Lowering& l);
-void note_narrow_shared(Lowering& l, ptx::Space space, uint32_t bytes);
+bool address_form(Lowering& lowering, const ptx::Operand& operand, AddressForm* form);
+uint8_t strength_flags(const Lowering& lowering);
+void note_narrow_shared(Lowering& lowering, ptx::Space space, uint32_t bytes);
 Class class_of_space(ptx::Space space);
 
 inline Strength strength_of(uint8_t flags) { return flags & kStrong ? Strength::Strong : Strength::Plain; }
 
 // Calls f(access) for the request in its space; a generic one is split by the spaces of its lanes.
 template <class F>
-void in_spaces(Warp& w, const Inst& inst, Request& r, F f) {
+void in_spaces(Warp& warp, const Inst& inst, Request& request, F visit) {
   ptx::Space space = ptx::Space(inst.c);
   Access access;
-  access.mask = w.mask;
+  access.mask = warp.mask;
   if (space != ptx::Space::Generic) {
-    if (resolve(w, inst, space, r, &access)) f(access);
+    if (resolve(warp, inst, space, request, &access)) visit(access);
     return;
   }
-  uint32_t left = w.mask;
+  uint32_t left = warp.mask;
   Address original[32];
-  std::memcpy(original, r.address, sizeof original);
+  std::memcpy(original, request.address, sizeof original);
   while (left) {
     int first = __builtin_ctz(left);
     space = generic_space(original[first]);
@@ -45,21 +45,21 @@ void in_spaces(Warp& w, const Inst& inst, Request& r, F f) {
                      : space == ptx::Space::Param ? kParamWindow
                                                   : 0;
     for (int lane = 0; lane < 32; ++lane)
-      r.address[lane] = (part >> lane & 1 ? original[lane] : original[first]) - window;
+      request.address[lane] = (part >> lane & 1 ? original[lane] : original[first]) - window;
     access.mask = part;
-    if (resolve(w, inst, space, r, &access)) f(access);
+    if (resolve(warp, inst, space, request, &access)) visit(access);
     left &= ~part;
   }
 }
 
 // The name of a location for the race checker: shared memory of different blocks is different.
-inline Address location(const Warp& w, ptx::Space space, Address at) {
+inline Address location(const Warp& warp, ptx::Space space, Address at) {
   if (space != ptx::Space::Shared) return at;
-  const Block* owner = owner_of(w, at);
-  return (at & kSharedOffset) + (uint64_t((owner ? owner : w.block)->linear) + 1) * kWindowBytes;
+  const Block* owner = owner_of(warp, at);
+  return (at & kSharedOffset) + (uint64_t((owner ? owner : warp.block)->linear) + 1) * kWindowBytes;
 }
-void after_strong_load(Warp& w, ptx::Space space, const Request& r, uint32_t mask);
-void after_release(Warp& w);  // the stretch that was released has ended
-void before_strong_store(Warp& w, const Inst& inst, ptx::Space space, const Request& r, uint32_t mask);
+void after_strong_load(Warp& warp, ptx::Space space, const Request& request, uint32_t mask);
+void after_release(Warp& warp);  // the stretch that was released has ended
+void before_strong_store(Warp& warp, const Inst& inst, ptx::Space space, const Request& request, uint32_t mask);
 
 }  // namespace vgpu

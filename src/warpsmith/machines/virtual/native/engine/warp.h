@@ -117,8 +117,8 @@ inline void expand(uint32_t mask, uint32_t* out) {
 
 inline uint32_t pack(const uint8_t* bits) {
 #if defined(__AVX2__)
-  __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bits));
-  return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(v, 7)));
+  __m256i vector = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bits));
+  return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(vector, 7)));
 #else
   uint32_t m = 0;
   for (int i = 0; i < 32; ++i) m |= uint32_t(bits[i] & 1) << i;
@@ -126,50 +126,50 @@ inline uint32_t pack(const uint8_t* bits) {
 #endif
 }
 
-inline void set_mask(Warp& w, uint32_t mask) {
-  w.mask = mask;
-  w.partial = mask != w.live;
-  if (w.partial) expand(mask, w.lanes);
+inline void set_mask(Warp& warp, uint32_t mask) {
+  warp.mask = mask;
+  warp.partial = mask != warp.live;
+  if (warp.partial) expand(mask, warp.lanes);
 }
 
 template <class T>
-inline const T* in(const Warp& w, int32_t offset) {
-  return reinterpret_cast<const T*>((offset < 0 ? w.consts : w.regs) + offset);
+inline const T* in(const Warp& warp, int32_t offset) {
+  return reinterpret_cast<const T*>((offset < 0 ? warp.consts : warp.regs) + offset);
 }
 
 template <class T>
-inline T* out(Warp& w, int32_t offset) {
-  return reinterpret_cast<T*>(w.regs + offset);
+inline T* out(Warp& warp, int32_t offset) {
+  return reinterpret_cast<T*>(warp.regs + offset);
 }
 
-inline uint32_t pred_in(const Warp& w, int32_t index, bool negated) {
-  return negated ? ~w.preds[index] : w.preds[index];
+inline uint32_t pred_in(const Warp& warp, int32_t index, bool negated) {
+  return negated ? ~warp.preds[index] : warp.preds[index];
 }
-inline void pred_out(Warp& w, int32_t index, uint32_t bits) {
+inline void pred_out(Warp& warp, int32_t index, uint32_t bits) {
   if (index < 2) return;  // 0 and 1 are the constants false and true; also the sink
-  w.preds[index] = (w.preds[index] & ~w.mask) | (bits & w.mask);
+  warp.preds[index] = (warp.preds[index] & ~warp.mask) | (bits & warp.mask);
 }
 
 // d[i] = f(i) for the active lanes. Lanes that have exited may be overwritten freely.
 template <class D, class F>
-inline void lanes(Warp& w, int32_t d_offset, F f) {
-  D* __restrict d = out<D>(w, d_offset);
-  if (!w.partial) {
+inline void lanes(Warp& warp, int32_t d_offset, F value_of) {
+  D* __restrict d = out<D>(warp, d_offset);
+  if (!warp.partial) {
 #pragma GCC ivdep
-    for (int i = 0; i < 32; ++i) d[i] = f(i);
+    for (int i = 0; i < 32; ++i) d[i] = value_of(i);
   } else {
-    const uint32_t* m = w.lanes;
+    const uint32_t* selected = warp.lanes;
 #pragma GCC ivdep
     for (int i = 0; i < 32; ++i) {
-      D r = f(i);
-      d[i] = m[i] ? r : d[i];
+      D result = value_of(i);
+      d[i] = selected[i] ? result : d[i];
     }
   }
 }
 
 template <class F>
-inline void each(uint32_t mask, F f) {
-  for (uint32_t m = mask; m; m &= m - 1) f(__builtin_ctz(m));
+inline void each(uint32_t mask, F visit) {
+  for (uint32_t left = mask; left; left &= left - 1) visit(__builtin_ctz(left));
 }
 
 struct Barrier {
@@ -199,12 +199,12 @@ struct Release {
 struct ReleaseList {
   std::vector<Release> entries;
   bool forgot = false;
-  void add(const Release& r) {
+  void add(const Release& release) {
     if (entries.size() >= 65536) {
       entries.clear();
       forgot = true;
     }
-    entries.push_back(r);
+    entries.push_back(release);
   }
   void clear() {
     entries.clear();

@@ -20,73 +20,75 @@ namespace {
 constexpr int64_t kAFromShared = 1 << 20, kTransA = 1 << 21, kTransB = 1 << 22, kNegateA = 1 << 23, kNegateB = 1 << 24;
 
 struct Product {
-  explicit Product(const Inst& i)
-      : n(uint32_t(i.imm & 0xffff)), bytes(uint32_t(i.imm >> 16 & 7)), depth(32 / bytes), per(16 / bytes) {}
+  explicit Product(const Inst& inst)
+      : n(uint32_t(inst.imm & 0xffff)), bytes(uint32_t(inst.imm >> 16 & 7)), depth(32 / bytes), per(16 / bytes) {}
   uint32_t n, bytes, depth, per;  // columns, bytes of an element, k's, elements of a chunk
 };
 
 using Chunk = std::array<uint8_t, 16>;
 
 // The chunks at these addresses of the block's shared memory, as far as they lie in it.
-void fetch(Warp& w, const Inst& i, const std::vector<uint32_t>& at, std::vector<Chunk>* into) {
+void fetch(Warp& warp, const Inst& inst, const std::vector<uint32_t>& at, std::vector<Chunk>* into) {
   Memo memo;
-  Inst one = i;
+  Inst one = inst;
   one.memo = &memo;
   if (into) into->resize(at.size());
-  uint32_t mask = w.mask;
-  for (size_t from = 0; from < at.size() && !w.grid->stop; from += 32) {
+  uint32_t mask = warp.mask;
+  for (size_t from = 0; from < at.size() && !warp.grid->stop; from += 32) {
     size_t count = std::min<size_t>(32, at.size() - from);
-    Request r;
-    r.bytes = 16;
-    for (size_t k = 0; k < 32; ++k) r.address[k] = at[from + std::min(k, count - 1)];
+    Request request;
+    request.bytes = 16;
+    for (size_t k = 0; k < 32; ++k) request.address[k] = at[from + std::min(k, count - 1)];
     Access access;
     access.mask = count == 32 ? UINT32_MAX : (1u << count) - 1;
-    if (!resolve(w, one, ptx::Space::Shared, r, &access) || !into) continue;
+    if (!resolve(warp, one, ptx::Space::Shared, request, &access) || !into) continue;
     each(access.mask, [&](int lane) {
       int64_t delta = access.shape == Shape::Contiguous ? 16 * lane : access.delta[lane];
       std::memcpy((*into)[from + size_t(lane)].data(), access.base + delta, 16);
     });
   }
-  set_mask(w, mask);
+  set_mask(warp, mask);
 }
 
 // The chunks of `count` rows (or columns of B) from `first`: K-major two a row; MN-major one for eight rows and a k.
-std::vector<uint32_t> chunks(const Descriptor& d, bool mn_major, uint32_t first, uint32_t count, const Product& p) {
+std::vector<uint32_t> chunks(const Descriptor& descriptor, bool mn_major, uint32_t first, uint32_t count,
+                             const Product& product) {
   std::vector<uint32_t> at;
   if (!mn_major)
-    for (uint32_t r = 0; r < count; ++r)
-      for (uint32_t c = 0; c < 2; ++c) at.push_back(d.k_major(first + r, c));
+    for (uint32_t row = 0; row < count; ++row)
+      for (uint32_t c = 0; c < 2; ++c) at.push_back(descriptor.k_major(first + row, c));
   else
-    for (uint32_t c = 0; c < count / p.per; ++c)
-      for (uint32_t k = 0; k < p.depth; ++k) at.push_back(d.mn_major(first / p.per + c, k));
+    for (uint32_t c = 0; c < count / product.per; ++c)
+      for (uint32_t k = 0; k < product.depth; ++k) at.push_back(descriptor.mn_major(first / product.per + c, k));
   return at;
 }
 
 template <float (*Element)(uint32_t)>
-float element_of(const Chunk& chunk, uint32_t e, uint32_t bytes) {
+float element_of(const Chunk& chunk, uint32_t element, uint32_t bytes) {
   uint32_t bits = 0;
-  std::memcpy(&bits, chunk.data() + e * bytes, bytes);
+  std::memcpy(&bits, chunk.data() + element * bytes, bytes);
   return Element(bits);
 }
 
 // The matrix as rows (or columns of B) of k's.
 template <float (*Element)(uint32_t)>
-void unpack(const std::vector<Chunk>& from, bool mn_major, uint32_t count, const Product& p, float (*to)[16]) {
-  for (uint32_t r = 0; r < count; ++r)
-    for (uint32_t k = 0; k < p.depth; ++k) {
-      const Chunk& c = mn_major ? from[r / p.per * p.depth + k] : from[r * 2 + k / p.per];
-      to[r][k] = element_of<Element>(c, mn_major ? r % p.per : k % p.per, p.bytes);
+void unpack(const std::vector<Chunk>& from, bool mn_major, uint32_t count, const Product& product, float (*to)[16]) {
+  for (uint32_t row = 0; row < count; ++row)
+    for (uint32_t k = 0; k < product.depth; ++k) {
+      const Chunk& chunk = mn_major ? from[row / product.per * product.depth + k] : from[row * 2 + k / product.per];
+      to[row][k] = element_of<Element>(chunk, mn_major ? row % product.per : k % product.per, product.bytes);
     }
 }
 
 template <float (*Element)(uint32_t)>
-void a_from_registers(const Warp& w, const uint32_t* places, const Product& p, float (*a)[16]) {
-  uint32_t per = 4 / p.bytes;  // elements of a register
-  for (uint32_t r = 0; r < 4; ++r) {
-    const uint32_t* s = in<uint32_t>(w, int32_t(places[r]));
-    for (uint32_t t = 0; t < 32; ++t)
-      for (uint32_t e = 0; e < per; ++e)
-        a[t / 4 + r % 2 * 8][t % 4 * per + r / 2 * 4 * per + e] = Element(s[t] >> (16 * e));
+void a_from_registers(const Warp& warp, const uint32_t* places, const Product& product, float (*a)[16]) {
+  uint32_t per = 4 / product.bytes;  // elements of a register
+  for (uint32_t reg = 0; reg < 4; ++reg) {
+    const uint32_t* source = in<uint32_t>(warp, int32_t(places[reg]));
+    for (uint32_t thread = 0; thread < 32; ++thread)
+      for (uint32_t element = 0; element < per; ++element)
+        a[thread / 4 + reg % 2 * 8][thread % 4 * per + reg / 2 * 4 * per + element] =
+            Element(source[thread] >> (16 * element));
   }
 }
 
@@ -98,14 +100,14 @@ struct Sums {
   double at[16][256];
 };
 
-void multiply(const Product& p, const float (*a)[16], const float (*b)[16], Sums& c) {
+void multiply(const Product& product, const float (*a)[16], const float (*b)[16], Sums& sums) {
   thread_local double lines[16][256];
-  for (uint32_t n = 0; n < p.n; ++n)
-    for (uint32_t k = 0; k < p.depth; ++k) lines[k][n] = b[n][k];
+  for (uint32_t n = 0; n < product.n; ++n)
+    for (uint32_t k = 0; k < product.depth; ++k) lines[k][n] = b[n][k];
   for (int m = 0; m < 16; ++m)
-    for (uint32_t k = 0; k < p.depth; ++k) {
+    for (uint32_t k = 0; k < product.depth; ++k) {
       double left = a[m][k];
-      for (uint32_t n = 0; n < p.n; ++n) c.at[m][n] += left * lines[k][n];
+      for (uint32_t n = 0; n < product.n; ++n) sums.at[m][n] += left * lines[k][n];
     }
 }
 
@@ -118,30 +120,32 @@ Spot spot(uint32_t lane, uint32_t element) {
 }
 
 template <bool HalfAcc>
-void load_sums(const Warp& w, const uint32_t* places, const Product& p, uint32_t kept, Sums& c) {
-  for (uint32_t e = 0; e < p.n / 2; ++e)
-    for (uint32_t t = 0; t < 32; ++t) {
-      Spot s = spot(t, e);
-      double& v = c.at[s.row][s.column];
-      if (!(kept >> t & 1)) v = 0;
-      else if (HalfAcc) v = to_float(Half{uint16_t(in<uint32_t>(w, int32_t(places[e / 2]))[t] >> (16 *(e& 1)))});
-      else v = in<float>(w, int32_t(places[e]))[t];
+void load_sums(const Warp& warp, const uint32_t* places, const Product& product, uint32_t kept, Sums& sums) {
+  for (uint32_t element = 0; element < product.n / 2; ++element)
+    for (uint32_t thread = 0; thread < 32; ++thread) {
+      Spot place = spot(thread, element);
+      double& value = sums.at[place.row][place.column];
+      if (!(kept >> thread & 1)) value = 0;
+      else if (HalfAcc)
+        value =
+            to_float(Half{uint16_t(in<uint32_t>(warp, int32_t(places[element / 2]))[thread] >> (16 *(element& 1)))});
+      else value = in<float>(warp, int32_t(places[element]))[thread];
     }
 }
 
 template <bool HalfAcc>
-void store_sums(Warp& w, const uint32_t* places, const Product& p, const Sums& c) {
-  for (uint32_t e = 0; e < p.n / 2; ++e)
-    for (uint32_t t = 0; t < 32; ++t) {
-      Spot s = spot(t, e);
-      double v = c.at[s.row][s.column];
+void store_sums(Warp& warp, const uint32_t* places, const Product& product, const Sums& sums) {
+  for (uint32_t element = 0; element < product.n / 2; ++element)
+    for (uint32_t thread = 0; thread < 32; ++thread) {
+      Spot place = spot(thread, element);
+      double value = sums.at[place.row][place.column];
       if (!HalfAcc) {
-        out<float>(w, int32_t(places[e]))[t] = canonical(float(v));
+        out<float>(warp, int32_t(places[element]))[thread] = canonical(float(value));
         continue;
       }
-      uint32_t& word = out<uint32_t>(w, int32_t(places[e / 2]))[t];
-      uint32_t half = to_half(to_odd(v)).bits;
-      word = e & 1 ? (word & 0xffff) | half << 16 : (word & 0xffff0000) | half;
+      uint32_t& word = out<uint32_t>(warp, int32_t(places[element / 2]))[thread];
+      uint32_t half = to_half(to_odd(value)).bits;
+      word = element & 1 ? (word & 0xffff) | half << 16 : (word & 0xffff0000) | half;
     }
 }
 
@@ -150,125 +154,128 @@ struct Reads {
   std::vector<uint32_t> a, b;
 };
 
-Reads reads_of(const Warp& w, const Inst& i, uint64_t a, uint64_t b) {
-  Product p(i);
-  Reads r;
-  if (i.imm & kAFromShared) r.a = chunks(Descriptor(a), i.imm & kTransA, uint32_t(w.index) % 4 * 16, 16, p);
-  r.b = chunks(Descriptor(b), i.imm & kTransB, 0, p.n, p);
-  return r;
+Reads reads_of(const Warp& warp, const Inst& inst, uint64_t a, uint64_t b) {
+  Product product(inst);
+  Reads reads;
+  if (inst.imm & kAFromShared)
+    reads.a = chunks(Descriptor(a), inst.imm & kTransA, uint32_t(warp.index) % 4 * 16, 16, product);
+  reads.b = chunks(Descriptor(b), inst.imm & kTransB, 0, product.n, product);
+  return reads;
 }
 
-// a, b: descriptors; v[0] the predicate scale-d; table: registers of D and then of A.
+// a, b: descriptors; extra[0] the predicate scale-d; table: registers of D and then of A.
 template <float (*Element)(uint32_t), bool HalfAcc>
-void mma_async(Warp& w, const Inst& i) {
-  if (!whole_warp(w, i)) return;
-  Product p(i);
-  const uint32_t* places = places_of(i).data();
-  uint64_t of_a = i.imm & kAFromShared ? in<uint64_t>(w, i.a)[0] : 0, of_b = in<uint64_t>(w, i.b)[0];
-  Reads reads = reads_of(w, i, of_a, of_b);
+void mma_async(Warp& warp, const Inst& inst) {
+  if (!whole_warp(warp, inst)) return;
+  Product product(inst);
+  const uint32_t* places = places_of(inst).data();
+  uint64_t of_a = inst.imm & kAFromShared ? in<uint64_t>(warp, inst.a)[0] : 0, of_b = in<uint64_t>(warp, inst.b)[0];
+  Reads reads = reads_of(warp, inst, of_a, of_b);
   float a[16][16];
   thread_local float b[256][16];
   std::vector<Chunk> found;
-  if (i.imm & kAFromShared) {
-    fetch(w, i, reads.a, &found);
-    unpack<Element>(found, i.imm & kTransA, 16, p, a);
-  } else a_from_registers<Element>(w, places + (HalfAcc ? p.n / 4 : p.n / 2), p, a);
-  fetch(w, i, reads.b, &found);
-  if (w.grid->stop) return;
-  unpack<Element>(found, i.imm & kTransB, p.n, p, b);
-  if (bool(i.imm & kNegateA) != bool(i.imm & kNegateB))
+  if (inst.imm & kAFromShared) {
+    fetch(warp, inst, reads.a, &found);
+    unpack<Element>(found, inst.imm & kTransA, 16, product, a);
+  } else a_from_registers<Element>(warp, places + (HalfAcc ? product.n / 4 : product.n / 2), product, a);
+  fetch(warp, inst, reads.b, &found);
+  if (warp.grid->stop) return;
+  unpack<Element>(found, inst.imm & kTransB, product.n, product, b);
+  if (bool(inst.imm & kNegateA) != bool(inst.imm & kNegateB))
     for (auto& row : a)
-      for (float& v : row) v = -v;
+      for (float& value : row) value = -value;
   thread_local Sums sums;
-  load_sums<HalfAcc>(w, places, p, pred_in(w, i.v[0], i.negated), sums);
-  multiply(p, a, b, sums);
-  store_sums<HalfAcc>(w, places, p, sums);
-  if (w.grid->check) w.products.push_back({&i, of_a, of_b, w.product_group});
+  load_sums<HalfAcc>(warp, places, product, pred_in(warp, inst.extra[0], inst.negated), sums);
+  multiply(product, a, b, sums);
+  store_sums<HalfAcc>(warp, places, product, sums);
+  if (warp.grid->check) warp.products.push_back({&inst, of_a, of_b, warp.product_group});
 }
 
-void commit(Warp& w, const Inst&) { ++w.product_group; }
+void commit(Warp& warp, const Inst&) { ++warp.product_group; }
 
-void wait(Warp& w, const Inst& i) {
+void wait(Warp& warp, const Inst& inst) {
   size_t kept = 0;
-  for (PendingProduct& p : w.products) {
-    if (p.group + uint32_t(i.imm) >= w.product_group) {
-      w.products[kept++] = p;
+  for (PendingProduct& product : warp.products) {
+    if (product.group + uint32_t(inst.imm) >= warp.product_group) {
+      warp.products[kept++] = product;
       continue;
     }
-    Reads reads = reads_of(w, *p.inst, p.a, p.b);
-    fetch(w, *p.inst, reads.a, nullptr);
-    fetch(w, *p.inst, reads.b, nullptr);
+    Reads reads = reads_of(warp, *product.inst, product.a, product.b);
+    fetch(warp, *product.inst, reads.a, nullptr);
+    fetch(warp, *product.inst, reads.b, nullptr);
   }
-  w.products.resize(kept);
+  warp.products.resize(kept);
 }
 
 void nothing(Warp&, const Inst&) {}
 
-uint32_t columns(const Lowering& l, uint32_t depth) {
+uint32_t columns(const Lowering& lowering, uint32_t depth) {
   for (uint32_t n = 8; n <= 256; n += 8)
-    if (l.has("m64n" + std::to_string(n) + "k" + std::to_string(depth))) return n;
+    if (lowering.has("m64n" + std::to_string(n) + "k" + std::to_string(depth))) return n;
   return 0;
 }
 
-Handler handler(const std::vector<std::string>& t) {  // d, a, b
-  if (t.size() != 3 || t[1] != t[2]) return nullptr;
-  if (t[1] == "f16")
-    return t[0] == "f32" ? mma_async<half_bits, false> : t[0] == "f16" ? mma_async<half_bits, true> : nullptr;
-  if (t[0] != "f32") return nullptr;
-  return t[1] == "bf16" ? mma_async<brain_bits, false> : t[1] == "tf32" ? mma_async<tf32_bits, false> : nullptr;
+Handler handler(const std::vector<std::string>& thread) {  // d, a, b
+  if (thread.size() != 3 || thread[1] != thread[2]) return nullptr;
+  if (thread[1] == "f16")
+    return thread[0] == "f32" ? mma_async<half_bits, false> : thread[0] == "f16" ? mma_async<half_bits, true> : nullptr;
+  if (thread[0] != "f32") return nullptr;
+  return thread[1] == "bf16"   ? mma_async<brain_bits, false>
+         : thread[1] == "tf32" ? mma_async<tf32_bits, false>
+                               : nullptr;
 }
 
 // The immediates behind the predicate: the signs of A and B, then which of them lie MN-major (16 bits only).
-bool modifiers(const Lowering& l, bool a_shared, bool narrow, int64_t* imm) {
+bool modifiers(const Lowering& lowering, bool a_shared, bool narrow, int64_t* imm) {
   size_t trans = narrow ? (a_shared ? 2 : 1) : 0;
-  if (l.operands() != 6 + trans) return false;
-  int64_t v[4] = {};
+  if (lowering.operands() != 6 + trans) return false;
+  int64_t values[4] = {};
   for (size_t k = 0; k < 2 + trans; ++k)
-    if (!l.number(l.operand(4 + k), &v[k])) return false;
-  if (std::abs(v[0]) != 1 || std::abs(v[1]) != 1) return false;
-  *imm |= (v[0] < 0 ? kNegateA : 0) | (v[1] < 0 ? kNegateB : 0);
-  if (trans == 2 && v[2]) *imm |= kTransA;
-  if (trans && v[1 + trans]) *imm |= kTransB;
+    if (!lowering.number(lowering.operand(4 + k), &values[k])) return false;
+  if (std::abs(values[0]) != 1 || std::abs(values[1]) != 1) return false;
+  *imm |= (values[0] < 0 ? kNegateA : 0) | (values[1] < 0 ? kNegateB : 0);
+  if (trans == 2 && values[2]) *imm |= kTransA;
+  if (trans && values[1 + trans]) *imm |= kTransB;
   return true;
 }
 
-bool lower_product(Lowering& l) {
-  auto t = l.types();
-  Handler fn = handler(t);
-  if (!fn || l.has("sp") || l.operands() < 6) return false;
-  bool narrow = t[1] != "tf32", half = t[0] == "f16";
-  uint32_t n = columns(l, narrow ? 16 : 8);
-  bool a_shared = l.operand(1).kind != ptx::Operand::Vector, negated = false;
+bool lower_product(Lowering& lowering) {
+  auto thread = lowering.types();
+  Handler fn = handler(thread);
+  if (!fn || lowering.has("sp") || lowering.operands() < 6) return false;
+  bool narrow = thread[1] != "tf32", half = thread[0] == "f16";
+  uint32_t n = columns(lowering, narrow ? 16 : 8);
+  bool a_shared = lowering.operand(1).kind != ptx::Operand::Vector, negated = false;
   int64_t imm = int64_t(n) | int64_t(narrow ? 2 : 4) << 16 | (a_shared ? kAFromShared : 0);
-  if (!n || !modifiers(l, a_shared, narrow, &imm)) return false;
+  if (!n || !modifiers(lowering, a_shared, narrow, &imm)) return false;
   std::vector<uint32_t> places;
-  if (!fragment_targets(l, l.operand(0), 4, half ? n / 4 : n / 2, &places)) return false;
-  if (!a_shared && !fragment_sources(l, l.operand(1), 4, 4, &places)) return false;
-  int32_t a = a_shared ? l.source(1, 8) : 0, b = l.source(2, 8);
-  int32_t keep = l.predicate_source(l.operand(3), &negated);
-  Inst& i = emit_matrix(l, fn, places);
-  l.kind = Class::Wgmma;
-  l.times = uint16_t(n / 8);  // a warp has 16 of the 64 rows
-  i.a = a;
-  i.b = b;
-  i.v[0] = keep;
-  i.negated = negated;
-  i.imm = imm;
+  if (!fragment_targets(lowering, lowering.operand(0), 4, half ? n / 4 : n / 2, &places)) return false;
+  if (!a_shared && !fragment_sources(lowering, lowering.operand(1), 4, 4, &places)) return false;
+  int32_t a = a_shared ? lowering.source(1, 8) : 0, b = lowering.source(2, 8);
+  int32_t keep = lowering.predicate_source(lowering.operand(3), &negated);
+  Inst& inst = emit_matrix(lowering, fn, places);
+  lowering.kind = Class::Wgmma;
+  lowering.times = uint16_t(n / 8);  // a warp has 16 of the 64 rows
+  inst.a = a;
+  inst.b = b;
+  inst.extra[0] = keep;
+  inst.negated = negated;
+  inst.imm = imm;
   return true;
 }
 
 }  // namespace
 
-bool lower_wgmma(Lowering& l) {
-  l.kind = Class::Sync;
-  if (l.has("mma_async")) return lower_product(l);
+bool lower_wgmma(Lowering& lowering) {
+  lowering.kind = Class::Sync;
+  if (lowering.has("mma_async")) return lower_product(lowering);
   int64_t left = 0;
-  bool waits = l.has("wait_group");
-  if (waits && (l.operands() != 1 || !l.number(l.operand(0), &left))) return false;
-  if (!waits && !l.has("commit_group") && !l.has("fence")) return false;
-  Inst& i = l.emit(waits ? wait : l.has("commit_group") ? commit : nothing);
-  i.imm = left;
-  i.v[7] = kEveryLane;
+  bool waits = lowering.has("wait_group");
+  if (waits && (lowering.operands() != 1 || !lowering.number(lowering.operand(0), &left))) return false;
+  if (!waits && !lowering.has("commit_group") && !lowering.has("fence")) return false;
+  Inst& inst = lowering.emit(waits ? wait : lowering.has("commit_group") ? commit : nothing);
+  inst.imm = left;
+  inst.extra[7] = kEveryLane;
   return true;
 }
 
