@@ -47,16 +47,17 @@ int copy(const Rows& rows, int kind, uint64_t stream, bool blocking) {
   return transfer(rows, Way(kind), stream, blocking);
 }
 
-int copy3d(const Copy3D* p, uint64_t stream, bool blocking) {
-  if (p->from_array || p->to_array) return unknown("cudaMemcpy3D with an array");
+int copy3d(const Copy3D* request, uint64_t stream, bool blocking) {
+  if (request->from_array || request->to_array) return unknown("cudaMemcpy3D with an array");
   auto at = [](const Pitched& base, const Position& position, size_t slice) {
     return static_cast<char*>(base.data) + ((position.z + slice) * base.height + position.y) * base.pitch + position.x;
   };
   int error = cuda::kSuccess;
-  for (size_t slice = 0; slice < p->extent.depth && !error; ++slice)
-    error = copy({at(p->to, p->to_position, slice), p->to.pitch, at(p->from, p->from_position, slice), p->from.pitch,
-                  p->extent.width, p->extent.height},
-                 p->kind, stream, blocking);
+  for (size_t slice = 0; slice < request->extent.depth && !error; ++slice)
+    error = copy({at(request->to, request->to_position, slice), request->to.pitch,
+                  at(request->from, request->from_position, slice), request->from.pitch, request->extent.width,
+                  request->extent.height},
+                 request->kind, stream, blocking);
   return error;
 }
 

@@ -28,70 +28,71 @@ int fixed(int attribute) {
 }
 
 // Five eighths of the L2 may be set aside, on every Hopper seen.
-int persisting(const wire::Device& d) { return int(d.l2_bytes / 8 * 5); }
+int persisting(const wire::Device& device) { return int(device.l2_bytes / 8 * 5); }
 
 int attribute_value(int attribute) {
-  const wire::Device& d = device();
+  const wire::Device& modelled = device();
   switch (attribute) {
-    case 1: return d.threads_per_block;
-    case 8: return int(d.shared_per_block);
+    case 1: return modelled.threads_per_block;
+    case 8: return int(modelled.shared_per_block);
     case 12:
-    case 82: return d.registers_per_sm;
-    case 13: return d.clock_khz;
-    case 16: return d.sm_count;
-    case 36: return d.memory_clock_khz;
-    case 37: return d.bus_bits;
-    case 38: return int(d.l2_bytes);
-    case 39: return d.threads_per_sm;
-    case 75: return d.major;
-    case 76: return d.minor;
-    case 81: return int(d.shared_per_sm);
-    case 97: return int(d.shared_per_block_optin);
-    case 106: return d.blocks_per_sm;
-    case 108: return persisting(d);
+    case 82: return modelled.registers_per_sm;
+    case 13: return modelled.clock_khz;
+    case 16: return modelled.sm_count;
+    case 36: return modelled.memory_clock_khz;
+    case 37: return modelled.bus_bits;
+    case 38: return int(modelled.l2_bytes);
+    case 39: return modelled.threads_per_sm;
+    case 75: return modelled.major;
+    case 76: return modelled.minor;
+    case 81: return int(modelled.shared_per_sm);
+    case 97: return int(modelled.shared_per_block_optin);
+    case 106: return modelled.blocks_per_sm;
+    case 108: return persisting(modelled);
     default: return fixed(attribute);
   }
 }
 
-int properties(Properties* p, int number) {
+int properties(Properties* filled, int number) {
   if (number != 0) return settle(cuda::kInvalidDevice);
-  const wire::Device& d = device();
-  std::memset(p, 0, sizeof *p);
-  std::memcpy(p->name, d.name, sizeof d.name);
-  p->memory_bytes = d.memory_bytes;
-  p->shared_per_block = d.shared_per_block;
-  p->registers_per_block = p->registers_per_sm = d.registers_per_sm;
-  p->warp = 32;
-  p->pitch = size_t(kMost);
-  p->threads_per_block = p->block_most[0] = p->block_most[1] = d.threads_per_block;
-  p->block_most[2] = 64;
-  p->grid_most[0] = kMost;
-  p->grid_most[1] = p->grid_most[2] = 65535;
-  p->constant_bytes = 65536;
-  p->major = d.major;
-  p->minor = d.minor;
-  p->texture_alignment = p->surface_alignment = 512;
-  p->texture_pitch_alignment = 32;
-  p->sm_count = d.sm_count;
-  p->concurrent_kernels = p->ecc = p->unified_addressing = p->priorities = p->global_l1 = p->local_l1 = 1;
-  p->engines = 3;
-  p->bus_bits = d.bus_bits;
-  p->l2_bytes = int(d.l2_bytes);
-  p->persisting_l2_bytes = persisting(d);
-  p->window_bytes = kWindow;
-  p->threads_per_sm = d.threads_per_sm;
-  p->shared_per_sm = d.shared_per_sm;
-  p->preemption = p->cooperative = p->host_register = p->pools = 1;
-  p->shared_per_block_optin = d.shared_per_block_optin;
-  p->blocks_per_sm = d.blocks_per_sm;
-  p->reserved_shared = 1024;
+  const wire::Device& modelled = device();
+  std::memset(filled, 0, sizeof *filled);
+  std::memcpy(filled->name, modelled.name, sizeof modelled.name);
+  filled->memory_bytes = modelled.memory_bytes;
+  filled->shared_per_block = modelled.shared_per_block;
+  filled->registers_per_block = filled->registers_per_sm = modelled.registers_per_sm;
+  filled->warp = 32;
+  filled->pitch = size_t(kMost);
+  filled->threads_per_block = filled->block_most[0] = filled->block_most[1] = modelled.threads_per_block;
+  filled->block_most[2] = 64;
+  filled->grid_most[0] = kMost;
+  filled->grid_most[1] = filled->grid_most[2] = 65535;
+  filled->constant_bytes = 65536;
+  filled->major = modelled.major;
+  filled->minor = modelled.minor;
+  filled->texture_alignment = filled->surface_alignment = 512;
+  filled->texture_pitch_alignment = 32;
+  filled->sm_count = modelled.sm_count;
+  filled->concurrent_kernels = filled->ecc = filled->unified_addressing = filled->priorities = filled->global_l1 =
+      filled->local_l1 = 1;
+  filled->engines = 3;
+  filled->bus_bits = modelled.bus_bits;
+  filled->l2_bytes = int(modelled.l2_bytes);
+  filled->persisting_l2_bytes = persisting(modelled);
+  filled->window_bytes = kWindow;
+  filled->threads_per_sm = modelled.threads_per_sm;
+  filled->shared_per_sm = modelled.shared_per_sm;
+  filled->preemption = filled->cooperative = filled->host_register = filled->pools = 1;
+  filled->shared_per_block_optin = modelled.shared_per_block_optin;
+  filled->blocks_per_sm = modelled.blocks_per_sm;
+  filled->reserved_shared = 1024;
 #if STANDIN_MAJOR == 12
-  p->clock_khz = d.clock_khz;
-  p->memory_clock_khz = d.memory_clock_khz;
-  p->overlap = 1;
-  p->single_to_double = 2;
+  filled->clock_khz = modelled.clock_khz;
+  filled->memory_clock_khz = modelled.memory_clock_khz;
+  filled->overlap = 1;
+  filled->single_to_double = 2;
 #endif
-  return d.sm_count ? cuda::kSuccess : settle(cuda::kNoDevice);
+  return modelled.sm_count ? cuda::kSuccess : settle(cuda::kNoDevice);
 }
 
 }  // namespace
@@ -120,8 +121,8 @@ int cudaDeviceGetAttribute(int* value, int attribute, int number) {
   *value = attribute_value(attribute);
   return cuda::kSuccess;
 }
-int cudaGetDeviceProperties(Properties* p, int number) { return properties(p, number); }
-int cudaGetDeviceProperties_v2(Properties* p, int number) { return properties(p, number); }
+int cudaGetDeviceProperties(Properties* filled, int number) { return properties(filled, number); }
+int cudaGetDeviceProperties_v2(Properties* filled, int number) { return properties(filled, number); }
 int cudaDriverGetVersion(int* version) {
   *version = kVersion;
   return cuda::kSuccess;

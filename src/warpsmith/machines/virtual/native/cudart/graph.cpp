@@ -45,13 +45,14 @@ KernelWords words_of(const KernelNode* node) {
 int set_kernel(uint64_t exec, void* node, const KernelNode* parameters) {
   KernelWords made = words_of(parameters);
   if (made.error) return made.error;
-  const uint64_t* w = made.words;
-  return say(Call::NodeSetKernel, {exec, id_of(node), w[0], w[1], w[2], w[3], w[4]}, made.bytes.data(),
-             made.bytes.size());
+  const uint64_t* words = made.words;
+  return say(Call::NodeSetKernel, {exec, id_of(node), words[0], words[1], words[2], words[3], words[4]},
+             made.bytes.data(), made.bytes.size());
 }
 
-int set_fill(uint64_t exec, void* node, const FillNode* p) {
-  return say(Call::NodeSetFill, {exec, id_of(node), word(p->to), p->pitch, p->value, p->element, p->width, p->height});
+int set_fill(uint64_t exec, void* node, const FillNode* fill) {
+  return say(Call::NodeSetFill,
+             {exec, id_of(node), word(fill->to), fill->pitch, fill->value, fill->element, fill->width, fill->height});
 }
 
 // The executor's numbers for the directions; copies between host buffers have no place in a graph here.
@@ -110,7 +111,8 @@ int known_edges(void* graph, void** from, void** to, size_t* count) {
   for (size_t i = 0; from && to && i < *count && i < there; ++i) {
     uint64_t ends[2];
     std::memcpy(ends, result.bytes.data() + i * sizeof ends, sizeof ends);
-    from[i] = handle(ends[0]), to[i] = handle(ends[1]);
+    from[i] = handle(ends[0]);
+    to[i] = handle(ends[1]);
   }
   *count = from && to && *count < there ? *count : there;
   return result.error;
@@ -173,20 +175,25 @@ int cudaGraphAddKernelNode(void** node, void* graph, void* const* after, size_t 
   auto* raw = reinterpret_cast<uint8_t*>(nodes.data());
   std::vector<uint8_t> bytes(raw, raw + count * sizeof(uint64_t));
   bytes.insert(bytes.end(), made.bytes.begin(), made.bytes.end());
-  const uint64_t* w = made.words;
-  return add(node, Call::GraphAddKernel, {id_of(graph), w[0], w[1], w[2], w[3], w[4], 0, 0, 0, 0, 0, 0, count},
-             bytes.data(), bytes.size());
+  const uint64_t* words = made.words;
+  return add(node, Call::GraphAddKernel,
+             {id_of(graph), words[0], words[1], words[2], words[3], words[4], 0, 0, 0, 0, 0, 0, count}, bytes.data(),
+             bytes.size());
 }
 
-int cudaGraphAddMemcpyNode(void** node, void* graph, void* const* after, size_t count, const Copy3D* p) {
-  if (p->from_array || p->to_array || p->extent.depth != 1)
+int cudaGraphAddMemcpyNode(void** node, void* graph, void* const* after, size_t count, const Copy3D* copy) {
+  if (copy->from_array || copy->to_array || copy->extent.depth != 1)
     return unknown("cudaGraphAddMemcpyNode with an array or several slices");
   auto at = [](const Pitched& base, const Position& position) {
     return static_cast<char*>(base.data) + (position.z * base.height + position.y) * base.pitch + position.x;
   };
-  Rows rows{at(p->to, p->to_position), p->to.pitch,     at(p->from, p->from_position), p->from.pitch,
-            p->extent.width,           p->extent.height};
-  return add_copy(node, graph, after, count, rows, p->kind);
+  Rows rows{at(copy->to, copy->to_position),
+            copy->to.pitch,
+            at(copy->from, copy->from_position),
+            copy->from.pitch,
+            copy->extent.width,
+            copy->extent.height};
+  return add_copy(node, graph, after, count, rows, copy->kind);
 }
 
 int cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* after, size_t count, void* to, const void* from,
@@ -194,9 +201,10 @@ int cudaGraphAddMemcpyNode1D(void** node, void* graph, void* const* after, size_
   return add_copy(node, graph, after, count, {to, bytes, from, bytes, bytes, 1}, kind);
 }
 
-int cudaGraphAddMemsetNode(void** node, void* graph, void* const* after, size_t count, const FillNode* p) {
+int cudaGraphAddMemsetNode(void** node, void* graph, void* const* after, size_t count, const FillNode* fill) {
   std::vector<uint64_t> nodes = ids(after, count);
-  return add(node, Call::GraphAddFill, {id_of(graph), word(p->to), p->pitch, p->value, p->element, p->width, p->height},
+  return add(node, Call::GraphAddFill,
+             {id_of(graph), word(fill->to), fill->pitch, fill->value, fill->element, fill->width, fill->height},
              nodes.data(), nodes.size() * sizeof(uint64_t));
 }
 

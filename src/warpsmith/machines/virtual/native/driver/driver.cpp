@@ -38,13 +38,22 @@ int cuMemSetAccess(unsigned long long, size_t, const void*, size_t) { return 0; 
 
 // The gate is the one kernel that comes this way. It need not hold anything back: the executor runs nothing before it
 // must.
-int cuModuleLoadData(void** module, const void* image) { return *module = const_cast<void*>(image), 0; }
-int cuModuleGetFunction(void** function, void* module, const char*) { return *function = module, 0; }
+int cuModuleLoadData(void** module, const void* image) {
+  *module = const_cast<void*>(image);
+  return 0;
+}
+int cuModuleGetFunction(void** function, void* module, const char*) {
+  *function = module;
+  return 0;
+}
 int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**) {
   return 0;
 }
 
 // Comes before the stand-in runtime's, which refuses it: no kernel of the virtual GPU reads the host's memory, nor the
 // gate's.
-int cudaHostGetDevicePointer(void** device, void* host, unsigned) { return *device = host, 0; }
+int cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+  *device = host;
+  return 0;
+}
 }

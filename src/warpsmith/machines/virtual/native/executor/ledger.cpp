@@ -15,7 +15,9 @@ std::string cut(std::string text) {
   return text;
 }
 
-bool same(const vgpu::Dim3& a, const vgpu::Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
+bool same(const vgpu::Dim3& a, const vgpu::Dim3& block_id) {
+  return a.x == block_id.x && a.y == block_id.y && a.z == block_id.z;
+}
 
 bool same(const Row& a, const Row& b) {
   return a.kernel == b.kernel && same(a.grid, b.grid) && same(a.block, b.block) &&

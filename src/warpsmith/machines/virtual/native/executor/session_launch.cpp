@@ -166,7 +166,10 @@ Answer Session::nodes(const wire::Request& request, Bytes bytes) {
       if (!graph) return {cuda::kInvalidValue, {}, {}};
       std::vector<Id> found;
       for (const Node& node : graph->nodes)
-        for (Id earlier : node.after) found.push_back(earlier), found.push_back(node.id);
+        for (Id earlier : node.after) {
+          found.push_back(earlier);
+          found.push_back(node.id);
+        }
       put(&answer.bytes, found);
       return answer;
     }
