@@ -1,5 +1,6 @@
-// The few calls of the CUDA runtime that the worker makes, declared here so that g++ alone builds it.
-// Linked by soname: NVIDIA's libcudart.so.13 on a GPU, the stand-in without one.
+// Declarations of the CUDA runtime functions that the worker calls. They stand here so that g++ builds the worker
+// without NVIDIA's headers. The library is linked by soname: NVIDIA's libcudart.so.13 on a GPU, the stand-in runtime on
+// the virtual GPU.
 #pragma once
 
 #include <cstddef>

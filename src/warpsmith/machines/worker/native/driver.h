@@ -1,5 +1,5 @@
-// The functions of the CUDA driver that the worker needs, looked up by name: it is built on machines without a driver,
-// and the virtual GPU has none.
+// Functions of the CUDA driver that the worker needs. They are looked up by name, because the worker is also built and
+// run on machines without a driver.
 #pragma once
 
 #include <dlfcn.h>
@@ -29,7 +29,7 @@ struct Driver {
   int (*launch)(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                 unsigned block_z, unsigned shared_bytes, void* stream, void** parameters, void** extra) = nullptr;
 
-  // Looked up once, before a candidate is loaded; nullptr where there is no driver.
+  // Returns the driver, looked up once before a candidate is loaded, or nullptr if the machine has none.
   static const Driver* find() {
     static Driver driver;
     static const bool whole = driver.look_up();

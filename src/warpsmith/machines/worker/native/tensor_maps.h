@@ -1,4 +1,5 @@
-// Tensor maps for the candidate: made by the driver, or by the stand-in runtime where the GPU is virtual.
+// Tensor maps (cuTensorMapEncodeTiled) for the candidate, encoded by the driver or by the stand-in runtime of the
+// virtual GPU.
 #pragma once
 
 #include <dlfcn.h>
@@ -13,7 +14,8 @@ using EncodeTiled = int (*)(void* map, int type, uint32_t rank, void* address, c
                             const uint64_t* strides, const uint32_t* box, const uint32_t* steps, int interleave,
                             int swizzle, int promotion, int fill);
 
-// The stand-in is asked first: a machine with a driver may run the virtual GPU. nullptr where there is neither.
+// The stand-in comes first, because a machine with a driver may run the virtual GPU. Returns nullptr if neither is
+// loaded.
 inline EncodeTiled look_up_encoder() {
   if (void* own = dlsym(RTLD_DEFAULT, "cudaStandinTensorMapEncodeTiled")) return reinterpret_cast<EncodeTiled>(own);
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -1,3 +1,4 @@
+// Mapping of shared arenas and allocation of blocks in the results arena.
 #include "worker_arena.h"
 
 #include <algorithm>
@@ -9,11 +10,12 @@ namespace {
 
 constexpr uint64_t kAlignment = 256, kGuard = 1024;
 constexpr uint64_t kReserved =
-    1ull << 30;  // at least: small stretches the driver cuts from its own, which no wish can name
+    // The driver serves smaller reservations from an area of its own and then ignores the wanted address.
+    1ull << 30;
 
-uint64_t rounded(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+uint64_t round_up(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-std::string failed(const char* what, int error) {
+std::string describe_driver_error(const char* what, int error) {
   return std::string(what) + " failed with driver error " + std::to_string(error);
 }
 
@@ -21,27 +23,28 @@ std::string map_one(const Driver& driver, const Shared& shared, Arena* arena) {
   unsigned long long handle = 0, address = 0;
   const AccessDescription access = {{kLocationDevice, 0}, kReadWrite};
   if (int error = driver.import(&handle, reinterpret_cast<void*>(intptr_t(shared.fd)), kHandleIsDescriptor))
-    return failed("cuMemImportFromShareableHandle", error);
-  if (int error = driver.reserve(&address, std::max(shared.bytes, kReserved), 0, shared.wish, 0))
-    return failed("cuMemAddressReserve", error);
-  if (int error = driver.map(address, shared.bytes, 0, handle, 0)) return failed("cuMemMap", error);
-  if (int error = driver.set_access(address, shared.bytes, &access, 1)) return failed("cuMemSetAccess", error);
+    return describe_driver_error("cuMemImportFromShareableHandle", error);
+  if (int error = driver.reserve(&address, std::max(shared.bytes, kReserved), 0, shared.wanted_address, 0))
+    return describe_driver_error("cuMemAddressReserve", error);
+  if (int error = driver.map(address, shared.bytes, 0, handle, 0)) return describe_driver_error("cuMemMap", error);
+  if (int error = driver.set_access(address, shared.bytes, &access, 1))
+    return describe_driver_error("cuMemSetAccess", error);
   *arena = {address, shared.bytes};
   return "";
 }
 
 }  // namespace
 
-void* Blocks::take(uint64_t bytes) {
+void* Blocks::allocate(uint64_t bytes) {
   if (bytes > arena_.bytes) return nullptr;
-  const uint64_t size = rounded(bytes ? bytes : 1);
+  const uint64_t size = round_up(bytes ? bytes : 1);
   uint64_t start = arena_.base + kGuard;
-  for (const auto& [address, length] : taken_) {
+  for (const auto& [address, length] : allocated_) {
     if (start + size + kGuard <= address) break;
-    start = rounded(address + length) + kGuard;
+    start = round_up(address + length) + kGuard;
   }
   if (start + size + kGuard > arena_.base + arena_.bytes) return nullptr;
-  taken_[start] = bytes ? bytes : 1;
+  allocated_[start] = bytes ? bytes : 1;
   return reinterpret_cast<void*>(start);
 }
 
@@ -50,7 +53,7 @@ std::string Arenas::map(const std::vector<Shared>& shared) {
   if (!driver) return "libcuda.so.1 lacks a function that shared memory needs";
   std::vector<Arena> mapped(shared.size());
   for (size_t i = 0; i < shared.size(); ++i)
-    if (std::string fault = map_one(*driver, shared[i], &mapped[i]); !fault.empty()) return fault;
+    if (std::string reason = map_one(*driver, shared[i], &mapped[i]); !reason.empty()) return reason;
   arenas_ = mapped;
   return "";
 }

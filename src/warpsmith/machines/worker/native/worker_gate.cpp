@@ -1,3 +1,4 @@
+// The gate's kernel in PTX, and the thread that opens a gate which stays closed too long.
 #include "worker_gate.h"
 
 #include <chrono>
@@ -10,9 +11,10 @@ namespace {
 
 constexpr long kBound_us = 2000;
 constexpr unsigned kThreads = 512;                       // divides the threads of a multiprocessor on every GPU so far
-constexpr int kMultiprocessors = 16, kThreadsEach = 39;  // cudaDevAttr
+constexpr int kMultiprocessors = 16, kThreadsEach = 39;  // values of cudaDeviceAttr
 
-// One thread of each block looks; the others keep their places at the barrier. Only the first block reads host memory.
+// Thread 0 of each block polls; the other threads wait at the barrier and keep the block resident. Only block 0 polls
+// host memory, so that the PCIe link carries one reader. It then sets the flag in device memory for the other blocks.
 constexpr const char* kPtx = R"(
 .version 7.0
 .target sm_70
@@ -71,9 +73,10 @@ std::string Gate::prepare() {
   void *host = nullptr, *module = nullptr;
   int processors = 0, threads = 0;
   if (!driver) return "libcuda.so.1 lacks what the gate needs";
-  if (cudaHostAlloc(&host, sizeof(unsigned), kHostMapped) || cudaHostGetDevicePointer(&shown_, host, 0))
+  if (cudaHostAlloc(&host, sizeof(unsigned), kHostMapped) || cudaHostGetDevicePointer(&flag_on_device_, host, 0))
     return "no pinned memory for the gate";
-  if (cudaMalloc(&told_, sizeof(unsigned)) || cudaMemset(told_, 0, sizeof(unsigned))) return "no memory for the gate";
+  if (cudaMalloc(&device_flag_, sizeof(unsigned)) || cudaMemset(device_flag_, 0, sizeof(unsigned)))
+    return "no memory for the gate";
   if (driver->load(&module, kPtx) || driver->get_function(&function_, module, "warpsmith_gate"))
     return "the driver does not take the gate's kernel";
   if (cudaDeviceGetAttribute(&processors, kMultiprocessors, 0) || cudaDeviceGetAttribute(&threads, kThreadsEach, 0))
@@ -87,7 +90,7 @@ std::string Gate::prepare() {
 
 int Gate::close(void* stream) {
   unsigned value = ++wanted_;
-  void* parameters[] = {&shown_, &told_, &value};
+  void* parameters[] = {&flag_on_device_, &device_flag_, &value};
   opens_at_us_ = now_us() + kBound_us;
   closed_ = true;
   closed_.notify_one();

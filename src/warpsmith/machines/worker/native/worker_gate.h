@@ -1,6 +1,6 @@
-// A gate: a kernel that fills every multiprocessor until it is let go, so that launch gaps of what is queued behind it
-// are hidden and nothing on any other stream can run ahead of the clock meanwhile.
-// It opens by itself after a bound, since a candidate may wait for its own work inside the call.
+// Gate: a kernel that occupies every multiprocessor until the host opens it. Work that is queued behind the gate starts
+// without launch gaps, and no other stream can run work ahead of the start event. The gate opens by itself after 2 ms,
+// because a candidate may wait inside the call for its own work.
 #pragma once
 
 #include <atomic>
@@ -12,16 +12,17 @@ namespace worker {
 class Gate {
  public:
   ~Gate();
-  // Makes the kernel and its flags; empty when all is well. Starts a thread: before seccomp forbids it.
+  // Loads the kernel and allocates its flags. Returns an empty string or a reason. Starts a thread, so it must run
+  // before the seccomp filter forbids new threads.
   std::string prepare();
-  int close(void* stream);  // a CUDA error, 0 when the stream now waits
+  int close(void* stream);  // returns a CUDA error; 0 if the stream now waits
   void open();
 
  private:
   void watch();
-  volatile unsigned* flag_ = nullptr;  // pinned host memory; the first block reads it and tells the others
-  void *function_ = nullptr, *shown_ = nullptr,
-       *told_ = nullptr;  // the kernel; the flag as the device sees it; the device's own
+  volatile unsigned* flag_ = nullptr;  // pinned host memory that the first block polls
+  void *function_ = nullptr, *flag_on_device_ = nullptr,
+       *device_flag_ = nullptr;  // the kernel; the device address of flag_; a flag in device memory
   unsigned blocks_ = 0;
   std::atomic<unsigned> wanted_{0};
   std::atomic<bool> closed_{false}, ending_{false};

@@ -1,3 +1,5 @@
+// Reader of the ELF sections that hold a fat binary. The file is a candidate's: every offset is checked against its
+// size.
 #include "worker_image.h"
 
 #include <elf.h>
@@ -10,7 +12,7 @@ namespace worker {
 namespace {
 
 constexpr uint64_t kWrapperBytes = 24,
-                   kPointerAt = 8;  // what nvcc leaves for the runtime, and in it where the image is
+                   kPointerAt = 8;  // size of the wrapper that nvcc emits, and the offset of its pointer to the image
 
 class Sections {
  public:
@@ -25,8 +27,8 @@ class Sections {
     names_ = all[head.e_shstrndx].sh_offset;
     all_ = std::move(all);
   }
-  // The only one of a name; nullptr where there is none, or another.
-  const Elf64_Shdr* only(const char* name) const {
+  // Returns the section of this name, or nullptr if there is none or more than one.
+  const Elf64_Shdr* find_only(const char* name) const {
     auto named = [&](const Elf64_Shdr& one) {
       const uint64_t at = names_ + one.sh_name;
       return at < file_.size() && std::strcmp(file_.c_str() + at, name) == 0;
@@ -45,20 +47,21 @@ class Sections {
 };
 
 template <class T>
-T word_at(const std::string& bytes, uint64_t at) {
+T read_at(const std::string& bytes, uint64_t at) {
   T value{};
   if (at <= bytes.size() && sizeof(T) <= bytes.size() - at) std::memcpy(&value, bytes.data() + at, sizeof value);
   return value;
 }
 
-// Where the runtime is told that the image lies: what the loader puts there, else what stands there. 0: nobody can
-// tell.
-uint64_t pointed_to(const Sections& sections, const Elf64_Shdr& wrapper) {
-  uint64_t found = word_at<uint64_t>(sections.bytes(wrapper), kPointerAt), count = 0;
-  const Elf64_Shdr* const table = sections.only(".rela.dyn");
+// Returns the address at which the runtime finds the image: the value that the loader relocates, else the stored value.
+// Returns 0 if the relocations are ambiguous, because the runtime could then use another image than the one checked
+// here.
+uint64_t find_image_address(const Sections& sections, const Elf64_Shdr& wrapper) {
+  uint64_t found = read_at<uint64_t>(sections.bytes(wrapper), kPointerAt), count = 0;
+  const Elf64_Shdr* const table = sections.find_only(".rela.dyn");
   const std::string raw = table ? sections.bytes(*table) : "";
   for (uint64_t at = 0; at + sizeof(Elf64_Rela) <= raw.size(); at += sizeof(Elf64_Rela)) {
-    const auto one = word_at<Elf64_Rela>(raw, at);
+    const auto one = read_at<Elf64_Rela>(raw, at);
     if (one.r_offset + sizeof(uint64_t) <= wrapper.sh_addr || one.r_offset >= wrapper.sh_addr + kWrapperBytes) continue;
     const bool plain = one.r_offset == wrapper.sh_addr + kPointerAt && ELF64_R_SYM(one.r_info) == 0 && ++count == 1;
     if (!plain) return 0;
@@ -73,17 +76,18 @@ bool is_one_image(const std::string& section) {
     uint16_t version, head_bytes;
     uint64_t bytes;
   };
-  const auto head = word_at<Head>(section, 0);
+  const auto head = read_at<Head>(section, 0);
   return head.magic == 0xba55ed50 && head.head_bytes <= section.size() &&
          head.bytes == section.size() - head.head_bytes;
 }
 
 }  // namespace
 
-std::string image_of(const std::string& file) {
+std::string extract_image(const std::string& file) {
   const Sections sections(file);
-  const Elf64_Shdr *const code = sections.only(".nv_fatbin"), *const wrapper = sections.only(".nvFatBinSegment");
-  if (!code || !wrapper || wrapper->sh_size != kWrapperBytes || pointed_to(sections, *wrapper) != code->sh_addr)
+  const Elf64_Shdr *const code = sections.find_only(".nv_fatbin"), *const wrapper =
+                                                                       sections.find_only(".nvFatBinSegment");
+  if (!code || !wrapper || wrapper->sh_size != kWrapperBytes || find_image_address(sections, *wrapper) != code->sh_addr)
     return "";
   const std::string image = sections.bytes(*code);
   return is_one_image(image) ? image : "";

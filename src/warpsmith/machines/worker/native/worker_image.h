@@ -1,11 +1,11 @@
-// The device code of an artifact, from its file, which is read and not loaded.
+// The device code of an artifact, read from its file without loading it.
 #pragma once
 
 #include <string>
 
 namespace worker {
 
-// The fat binary that the compiler left; empty where another stands beside it, before it or around it.
-std::string image_of(const std::string& file);
+// Returns the fat binary that the compiler embedded. Empty if the file could make the runtime use another image.
+std::string extract_image(const std::string& file);
 
 }  // namespace worker

@@ -1,4 +1,4 @@
-// The memory of calls: what the candidate was given, so that what it gives back can be held against it.
+// Memory that the candidate was given in a call, so that a returned tensor can be checked against it.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,27 @@ constexpr size_t kMostComplaint = 1 << 16;
 
 class Memory {
  public:
-  // Device memory of the judge's arena where it shares one, else of the worker's own; nullptr when none is left.
+  // Allocates in the shared arena if there is one, else in device memory of the worker. Returns nullptr if none is
+  // left.
   void* allocate(size_t bytes) {
-    if (blocks_.is_open()) return blocks_.take(bytes);
+    if (blocks_.is_open()) return blocks_.allocate(bytes);
     void* data = nullptr;
     if (cudaMalloc(&data, bytes ? bytes : 1) != 0) return nullptr;
     ranges_[uint64_t(data)] = bytes ? bytes : 1;
     return data;
   }
-  void release(void* data) { blocks_.give_back(uint64_t(data)); }
-  // Not yet: work on some stream may still use it.
+  void release(void* data) { blocks_.release(uint64_t(data)); }
+  // Releases the block after the call, because work on some stream may still use it.
   void release_later(void* data) { later_.push_back(data); }
 
-  void share(const Arenas& arenas) { blocks_.open(arenas.at(kResultsArena)); }
+  void use_arenas(const Arenas& arenas) { blocks_.open(arenas.at(kResultsArena)); }
   const Blocks& blocks() const { return blocks_; }
 
-  // Device memory that the judge made.
-  void know(uint64_t address, uint64_t bytes) { ranges_[address] = bytes; }
+  // Adds a range of device memory that the evaluator process allocated.
+  void add_range(uint64_t address, uint64_t bytes) { ranges_[address] = bytes; }
 
   void* scratch(size_t bytes) {
-    scratch_.push_back(std::make_unique<uint8_t[]>(bytes + 1));  // value-initialized: zeroed
+    scratch_.push_back(std::make_unique<uint8_t[]>(bytes + 1));  // make_unique value-initializes: the memory is zero
     return scratch_.back().get();
   }
 
@@ -47,18 +48,18 @@ class Memory {
   }
 
   bool contains(uint64_t address, uint64_t bytes) const {
-    return inside(ranges_, address, bytes) || inside(blocks_.taken(), address, bytes);
+    return inside(ranges_, address, bytes) || inside(blocks_.allocated(), address, bytes);
   }
 
   const std::string& complaint() const { return complaint_; }
 
-  // Once all work of the call is over.
+  // Releases the postponed blocks; all work of the call is over.
   void release_due() {
     for (void* data : later_) release(data);
     later_.clear();
   }
 
-  // What dies with a call; device memory stays until the process ends, since results lie in it.
+  // Frees what belongs to one call. Device memory stays until the process ends, because results lie in it.
   void end_call() {
     release_due();
     scratch_.clear();
@@ -81,7 +82,7 @@ class Memory {
   std::string complaint_;
 };
 
-inline WsHost lend(Memory* memory, void* stream) {
+inline WsHost make_host(Memory* memory, void* stream) {
   WsHost host{};
   host.version = WARPSMITH_ABI;
   host.context = memory;

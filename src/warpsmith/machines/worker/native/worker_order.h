@@ -1,6 +1,8 @@
-// What is known to be over when: the order that streams, events and waits of the host give to the work of one call.
-// Work that the call's own stream does not come to know of is still to run when the results are read, and work that
-// does not know how far that stream had come may read arguments before they are made.
+// Order of the work of one call, as streams, events and host synchronization define it. If the call's own stream does
+// not wait for some work, that work may still run when the results are read. If some work does not wait for the call's
+// own stream, it may read arguments before they are written.
+//
+// For each stream the class keeps a vector clock: how many operations of every other stream are known to be complete.
 #pragma once
 
 #include <cstdint>
@@ -11,33 +13,34 @@ namespace worker {
 
 class Order {
  public:
-  // A stream, and whether the legacy default stream waits for it and it for that; one that had its address is another.
-  void made(void* stream, bool with_default);
-  void made(void* event) { events_.erase(event); }
+  // Registers a new stream and whether it synchronizes with the legacy default stream. A stream that had the same
+  // address before is a different stream.
+  void add_stream(void* stream, bool with_default);
+  void add_event(void* event) { events_.erase(event); }
 
-  void begin(void* stream);  // nothing is to run yet; `stream` is the call's own
-  void asked(void* stream);
-  bool is_forked(
-      void* stream);  // whether what it is asked for now comes after what the call's own stream had to do before
-  void recorded(void* event, void* stream);
-  void waits(void* stream, void* event);
-  void over(void* stream);  // the host knows that all of it is
-  void passed(void* event);
-  void all_over();
-  bool is_joined();  // whether the call's own stream ends after everything else
+  void begin(void* stream);  // forgets all earlier work; `stream` is the call's own stream
+  void add_work(void* stream);
+  // Whether the next operation of the stream comes after the work that preceded the call.
+  bool is_forked(void* stream);
+  void record_event(void* event, void* stream);
+  void wait_event(void* stream, void* event);
+  void finish_stream(void* stream);  // the host has waited for the stream
+  void finish_event(void* event);
+  void finish_all();
+  bool is_joined();  // whether the call's own stream ends after all other work
 
  private:
-  using Known = std::map<void*, uint64_t>;  // how much of each stream's work
+  using Known = std::map<void*, uint64_t>;  // number of complete operations for each stream
 
   static void join(Known* to, const Known& from);
   static void rename(Known* known, void* stream, void* name);
-  Known& ready(void* stream);  // what a stream knows that is asked for something now
+  Known& known_to(void* stream);  // what the next operation on a stream comes after
 
-  std::set<void*> with_default_ = {reinterpret_cast<void*>(2)};  // the thread's own default stream
+  std::set<void*> synchronizes_with_default_ = {reinterpret_cast<void*>(2)};  // 2 is cudaStreamPerThread
   std::map<void*, Known> streams_, events_;
-  Known asked_, host_;
+  Known submitted_, seen_by_host_;
   void* own_ = nullptr;
-  uintptr_t gone_ = 0;  // streams whose address another has now
+  uintptr_t destroyed_streams_ = 0;  // count of destroyed streams, used as unique names for them
 };
 
 }  // namespace worker

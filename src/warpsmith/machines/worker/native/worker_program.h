@@ -1,8 +1,8 @@
-// A recording: u32 kernels, their names; u32 variables of the device code, name, u64 bytes and the bytes that each held
-// before the call; then the operations of a call and what was set before it, little-endian and packed, each after its
-// kind:
-//   kernel     name, u32 grid x y z, block x y z, dynamic shared bytes, attributes, then u32 id and 64 bytes of each;
-//              u32 parameters, u32 bytes of each, then the bytes of all
+// Format of a capture. All fields are little-endian and packed. First: u32 number of kernels, their names; u32 number
+// of device variables, for each its name, u64 bytes and the bytes that it held before the call. Then the operations of
+// the call, each after its kind (u32):
+//   kernel     name, u32 grid x y z, block x y z, dynamic shared bytes, number of attributes,
+//              for each attribute u32 id and 64 bytes; u32 number of parameters, u32 bytes of each, then all bytes
 //   fill       u64 address, u32 value, u64 bytes
 //   copy       u64 to, u64 from, u64 bytes
 //   rows       u64 to, u64 its pitch, u64 from, u64 its pitch, u64 bytes of a row, u64 rows
@@ -10,10 +10,10 @@
 //   bytes      u64 to, u32 bytes, data
 //   symbol     name, u64 offset, u32 bytes, data
 //   lookup     name, u64 offset, u64 from, u64 bytes: a symbol written from device memory
-//   nothing    a node of a graph that does nothing
+//   nothing    an empty graph node
 //   attribute  name, i32 attribute, i32 value
-//   begin      what stands before it was asked for before this call, and is asked for once
-// A name is u32 length and characters.
+//   begin      separates settings of earlier calls, which are replayed once, from the work of this call
+// A name is its u32 length and its characters.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ struct Extent {
   unsigned x, y, z;
 };
 
-// cudaLaunchAttribute and cudaLaunchConfig_t by their published layout.
+// cudaLaunchAttribute and cudaLaunchConfig_t in their published layout.
 struct LaunchAttribute {
   int id, padding;
   union {
@@ -54,7 +54,7 @@ struct LaunchConfig {
   LaunchAttribute* attributes;
   unsigned count;
 };
-// cudaKernelNodeParams and cudaMemsetParams.
+// cudaKernelNodeParams and cudaMemsetParams in their published layout.
 struct KernelNode {
   void* function;
   Extent grid, block;
@@ -67,16 +67,16 @@ struct FillNode {
   unsigned value, element_bytes;
   size_t width, height;
 };
-// Of the attributes those that say how the grid runs: cooperative, cluster and its scheduling and preferred size,
-// carveout. Those that tie a launch to others or to a stream's cache have no place where everything is asked for in one
-// order.
+// Attributes that decide how a grid runs: cooperative (2), cluster dimension (4), cluster scheduling policy (5),
+// preferred cluster dimension (11), preferred carveout (14). Attributes that order a launch after others or configure
+// the L2 cache of a stream are dropped, because a replay uses one stream.
 constexpr int kCooperativeAttribute = 2, kKeptAttributes[] = {2, 4, 5, 11, 14};
 constexpr size_t kAttributeBytes = 64;
 
-// What may stand before a call: it outlives the one that asked for it.
+// Whether the operation may precede the call: it changes state that outlives a call.
 inline bool is_setting(Operation kind) { return kind == kAttribute || kind == kBegin; }
 
-// From the first byte of the first row to the last of the last; more than there is where it cannot be told.
+// Returns the bytes from the first row to the end of the last; the largest uint64_t if they overflow.
 inline uint64_t span_of(uint64_t pitch, uint64_t row_bytes, uint64_t rows) {
   uint64_t before = 0, all = 0;
   if (rows == 0) return 0;

@@ -1,3 +1,4 @@
+// Parsing of a capture, whose every field is checked, and submission of its operations.
 #include "worker_replay.h"
 
 #include <dlfcn.h>
@@ -5,8 +6,8 @@
 #include <cstring>
 
 #include "cuda_calls.h"
+#include "worker_capture.h"
 #include "worker_image.h"
-#include "worker_record.h"
 #include "worker_variables.h"
 
 extern "C" {
@@ -25,7 +26,7 @@ int cudaGetLastError();
 namespace worker {
 namespace {
 
-// What nvcc puts before a fat binary for the runtime.
+// The wrapper that nvcc emits around a fat binary for the runtime.
 struct Wrapper {
   int magic = 0x466243b1, version = 1;
   const void* data = nullptr;
@@ -38,24 +39,25 @@ std::string take_name(Reader* from) {
   return text ? std::string(text, text + length) : "";
 }
 
-// The runtime copies as many bytes as a kernel's parameters have, and a text in the artifact may say that it has fewer.
-bool are_all(const void* kernel, const std::vector<uint32_t>& sizes) {
-  using Ask = int(const void*, size_t, size_t*, size_t*);
-  static Ask* const ask =
-      reinterpret_cast<Ask*>(dlsym(RTLD_DEFAULT, "cudaFuncGetParamInfo"));  // older runtimes lack it
+// The runtime copies as many bytes as the machine code declares for the parameters. The PTX text in the artifact may
+// declare fewer, and the runtime would then read beyond the captured arguments.
+bool match_parameters(const void* kernel, const std::vector<uint32_t>& sizes) {
+  using ParameterInfo = int(const void*, size_t, size_t*, size_t*);
+  static ParameterInfo* const parameter_info = reinterpret_cast<ParameterInfo*>(
+      dlsym(RTLD_DEFAULT, "cudaFuncGetParamInfo"));  // runtimes before CUDA 12.4 lack it
   size_t at = 0, bytes = 0, count = 0;
   bool same = true;
-  for (; ask && ask(kernel, count, &at, &bytes) == 0; ++count)
+  for (; parameter_info && parameter_info(kernel, count, &at, &bytes) == 0; ++count)
     same = same && count < sizes.size() && bytes == sizes[count];
-  cudaGetLastError();  // the end of the list is an error
+  cudaGetLastError();  // clears the error that ends the list
   return same;
 }
 
 }  // namespace
 
-// Tells the runtime of the kernels and of all variables, as the candidate's own code would.
-void Replay::enlist(const std::vector<std::string>& kernels) {
-  static Wrapper wrapper;  // the runtime keeps its address
+// Registers all kernels and variables with the runtime, as the constructors in the candidate's host code would.
+void Replay::register_code(const std::vector<std::string>& kernels) {
+  static Wrapper wrapper;  // static: the runtime keeps its address
   wrapper.data = image_.data();
   void** const module = __cudaRegisterFatBinary(&wrapper);
   auto known = [&](const std::string& name) {
@@ -67,7 +69,7 @@ void Replay::enlist(const std::vector<std::string>& kernels) {
     const auto [name, token] = known(kernel);
     __cudaRegisterFunction(module, token, name, name, -1, nullptr, nullptr, nullptr, nullptr, nullptr);
   }
-  for (const Variable& one : variables_of(image_)) {
+  for (const Variable& one : list_variables(image_)) {
     const auto [name, token] = known(one.name);
     variables_[one.name] = one.bytes;
     __cudaRegisterVar(module, token, name, name, 0, one.bytes, one.constant, 0);
@@ -75,28 +77,28 @@ void Replay::enlist(const std::vector<std::string>& kernels) {
   __cudaRegisterFatBinaryEnd(module);
 }
 
-std::string Replay::open(const std::string& artifact, Reader* from) {
+std::string Replay::load_image(const std::string& artifact, Reader* from) {
   std::vector<std::string> kernels;
   for (auto count = from->take<uint32_t>(); count && from->good(); --count) kernels.push_back(take_name(from));
   if (!open_) {
-    const std::string file = contents_of(artifact);
-    image_ = image_of(file);
-    if (image_.empty()) return "The artifact does not hold one image of device code, as the compiler leaves it.";
-    record::open(file);
-    enlist(kernels);
+    const std::string file = read_file(artifact);
+    image_ = extract_image(file);
+    if (image_.empty()) return "The artifact does not hold exactly one image of device code as the compiler embeds it.";
+    capture::open(file);
+    register_code(kernels);
   }
   open_ = true;
-  return take_values(from) ? "" : "A recording that cannot be read.";
+  return read_variables(from) ? "" : "The capture cannot be parsed.";
 }
 
-bool Replay::take_values(Reader* from) {
+bool Replay::read_variables(Reader* from) {
   values_.clear();
   for (auto count = from->take<uint32_t>(); count && from->good(); --count) {
     const auto found = variables_.find(take_name(from));
     const auto bytes = from->take<uint64_t>();
     const uint8_t* const data = from->bytes(bytes);
     if (!data) return false;
-    if (found == variables_.end()) continue;  // no kernel of the machine code has it
+    if (found == variables_.end()) continue;  // no kernel of the machine code uses it
     if (found->second != bytes) return false;
     values_.emplace_back(handles_.at(found->first), std::string(data, data + bytes));
   }
@@ -110,7 +112,7 @@ int Replay::restore(void* stream) const {
   return error ? error : cudaStreamSynchronize(stream);
 }
 
-bool Replay::find(const std::string& name, Step* step) const {
+bool Replay::find_handle(const std::string& name, Step* step) const {
   auto found = handles_.find(name);
   step->handle = found == handles_.end() ? nullptr : found->second;
   return step->handle != nullptr;
@@ -118,7 +120,7 @@ bool Replay::find(const std::string& name, Step* step) const {
 
 bool Replay::read_kernel(Reader* from, Step* step) const {
   const std::string name = take_name(from);
-  const std::vector<uint32_t>* expected = record::parameters(name);
+  const std::vector<uint32_t>* expected = capture::parameters(name);
   step->shape.grid = from->take<Extent>();
   step->shape.block = from->take<Extent>();
   step->shape.shared = from->take<uint32_t>();
@@ -129,56 +131,77 @@ bool Replay::read_kernel(Reader* from, Step* step) const {
     if (!is_kept(one.id)) return false;
   }
   step->sizes.resize(from->take<uint32_t>() % 4096);
-  for (uint32_t& size : step->sizes) size = from->take<uint32_t>(), step->bytes += size;
-  return expected && *expected == step->sizes && find(name, step) && are_all(step->handle, step->sizes);
+  for (uint32_t& size : step->sizes) {
+    size = from->take<uint32_t>();
+    step->bytes += size;
+  }
+  return expected && *expected == step->sizes && find_handle(name, step) && match_parameters(step->handle, step->sizes);
 }
 
-bool Replay::read(Reader* from, const Arenas& arenas, Step* step) const {
-  auto held = [&](uint64_t address) { return arenas.holds(address, step->bytes); };
+bool Replay::read_step(Reader* from, const Arenas& arenas, Step* step) const {
+  auto is_shared = [&](uint64_t address) { return arenas.contains(address, step->bytes); };
   bool has_data = false, good = true;
   step->kind = Operation(from->take<uint32_t>());
   switch (step->kind) {
     case kNothing:
     case kBegin: break;
-    case kKernel: good = read_kernel(from, step), has_data = true; break;
+    case kKernel:
+      good = read_kernel(from, step);
+      has_data = true;
+      break;
     case kFill:
-      step->to = from->take<uint64_t>(), step->value = int(from->take<uint32_t>()),
+      step->to = from->take<uint64_t>();
+      step->value = int(from->take<uint32_t>());
       step->bytes = from->take<uint64_t>();
-      good = held(step->to);
+      good = is_shared(step->to);
       break;
     case kCopy:
-      step->to = from->take<uint64_t>(), step->from = from->take<uint64_t>(), step->bytes = from->take<uint64_t>();
-      good = held(step->to) && held(step->from);
+      step->to = from->take<uint64_t>();
+      step->from = from->take<uint64_t>();
+      step->bytes = from->take<uint64_t>();
+      good = is_shared(step->to) && is_shared(step->from);
       break;
     case kRows:
-      step->to = from->take<uint64_t>(), step->to_pitch = from->take<uint64_t>(), step->from = from->take<uint64_t>();
-      step->from_pitch = from->take<uint64_t>(), step->bytes = from->take<uint64_t>(),
+      step->to = from->take<uint64_t>();
+      step->to_pitch = from->take<uint64_t>();
+      step->from = from->take<uint64_t>();
+      step->from_pitch = from->take<uint64_t>();
+      step->bytes = from->take<uint64_t>();
       step->rows = from->take<uint64_t>();
-      good = arenas.holds(step->to, span_of(step->to_pitch, step->bytes, step->rows)) &&
-             arenas.holds(step->from, span_of(step->from_pitch, step->bytes, step->rows));
+      good = arenas.contains(step->to, span_of(step->to_pitch, step->bytes, step->rows)) &&
+             arenas.contains(step->from, span_of(step->from_pitch, step->bytes, step->rows));
       break;
     case kFillRows:
-      step->to = from->take<uint64_t>(), step->to_pitch = from->take<uint64_t>(),
+      step->to = from->take<uint64_t>();
+      step->to_pitch = from->take<uint64_t>();
       step->value = int(from->take<uint32_t>());
-      step->bytes = from->take<uint64_t>(), step->rows = from->take<uint64_t>();
-      good = arenas.holds(step->to, span_of(step->to_pitch, step->bytes, step->rows));
+      step->bytes = from->take<uint64_t>();
+      step->rows = from->take<uint64_t>();
+      good = arenas.contains(step->to, span_of(step->to_pitch, step->bytes, step->rows));
       break;
     case kBytes:
-      step->to = from->take<uint64_t>(), step->bytes = from->take<uint32_t>(), has_data = true;
-      good = held(step->to);
+      step->to = from->take<uint64_t>();
+      step->bytes = from->take<uint32_t>();
+      has_data = true;
+      good = is_shared(step->to);
       break;
     case kSymbol:
-      good = find(take_name(from), step);
-      step->offset = from->take<uint64_t>(), step->bytes = from->take<uint32_t>(), has_data = true;
+      good = find_handle(take_name(from), step);
+      step->offset = from->take<uint64_t>();
+      step->bytes = from->take<uint32_t>();
+      has_data = true;
       break;
     case kLookup:
-      good = find(take_name(from), step);
-      step->offset = from->take<uint64_t>(), step->from = from->take<uint64_t>(), step->bytes = from->take<uint64_t>();
-      good = good && held(step->from);
+      good = find_handle(take_name(from), step);
+      step->offset = from->take<uint64_t>();
+      step->from = from->take<uint64_t>();
+      step->bytes = from->take<uint64_t>();
+      good = good && is_shared(step->from);
       break;
     case kAttribute:
-      good = find(take_name(from), step);
-      step->attribute = from->take<int32_t>(), step->value = from->take<int32_t>();
+      good = find_handle(take_name(from), step);
+      step->attribute = from->take<int32_t>();
+      step->value = from->take<int32_t>();
       break;
     default: return false;
   }
@@ -190,27 +213,31 @@ bool Replay::read(Reader* from, const Arenas& arenas, Step* step) const {
 std::string Replay::prepare(const std::string& artifact, Reader from, const Arenas& arenas, void* stream) {
   ready_ = false;
   steps_.clear();
-  if (std::string fault = open(artifact, &from); !fault.empty()) return fault;
+  if (std::string reason = load_image(artifact, &from); !reason.empty()) return reason;
   while (!from.whole()) {
     Step& step = steps_.emplace_back();
-    if (!read(&from, arenas, &step)) return "A recording that cannot be read.";
+    if (!read_step(&from, arenas, &step)) return "The capture cannot be parsed.";
     if (step.kind == kBegin &&
         !std::all_of(steps_.begin(), steps_.end(), [](const Step& one) { return is_setting(one.kind); }))
-      return "A recording that asks for work before its call.";
-    for (uint64_t at = 0; uint32_t size : step.sizes) step.arguments.push_back(step.data.data() + at), at += size;
+      return "The capture submits work before its call.";
+    uint64_t at = 0;
+    for (uint32_t size : step.sizes) {
+      step.arguments.push_back(step.data.data() + at);
+      at += size;
+    }
     step.shape.attributes = step.attributes.data();
     step.shape.count = unsigned(step.attributes.size());
     if (step.kind != kBegin) continue;
     int error = perform(stream);
     if (!error) error = cudaStreamSynchronize(stream);
-    if (error) return std::string("What was set before the call was refused: ") + cudaGetErrorName(error) + ".";
+    if (error) return std::string("A setting that precedes the call failed: ") + cudaGetErrorName(error) + ".";
     steps_.clear();
   }
   ready_ = true;
   return "";
 }
 
-int Replay::ask(const Step& step, void* stream) {
+int Replay::issue(const Step& step, void* stream) {
   void* const to = reinterpret_cast<void*>(step.to);
   switch (step.kind) {
     case kKernel: {
@@ -240,7 +267,7 @@ int Replay::ask(const Step& step, void* stream) {
 
 int Replay::perform(void* stream) const {
   for (const Step& step : steps_)
-    if (int error = ask(step, stream)) return error;
+    if (int error = issue(step, stream)) return error;
   return 0;
 }
 

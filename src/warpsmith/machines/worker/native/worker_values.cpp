@@ -1,3 +1,5 @@
+// Parsing and writing of values. The frame comes from the evaluator process, the results from the candidate: both are
+// checked.
 #include "worker_values.h"
 
 namespace worker {
@@ -13,7 +15,7 @@ bool read_tensor(Reader* from, Held* into) {
   if (!from->good() || tensor.ndim < 0 || tensor.ndim > kMostDimensions) return false;
   for (int i = 0; i < tensor.ndim; ++i) into->shape.push_back(from->take<int64_t>());
   for (int i = 0; i < tensor.ndim; ++i) into->strides.push_back(from->take<int64_t>());
-  into->shape.push_back(0);  // a scalar's arrays have an address too
+  into->shape.push_back(0);  // a scalar's arrays must have an address too
   into->strides.push_back(0);
   tensor.shape = into->shape.data();
   tensor.strides = into->strides.data();

@@ -1,4 +1,4 @@
-// Values of a call: from the bytes of a frame to the structures of abi.h, and back.
+// Values of a call: conversion from the bytes of a frame to the structures of abi.h, and back.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace worker {
 
-// Reads packed fields; after the first that is not there everything reads as zero and `good` is false.
+// Reader of packed fields. After a field that is missing all fields read as zero and `good` is false.
 class Reader {
  public:
   Reader(const uint8_t* from, size_t bytes) : at_(from), left_(bytes) {}
@@ -54,16 +54,16 @@ class Writer {
   std::string out_;
 };
 
-// One tensor of the call with everything that its DLTensor points to.
+// A tensor of the call with the arrays that its DLTensor points to.
 struct Held {
   DLTensor tensor{};
   std::vector<int64_t> shape, strides;
   uint64_t address = 0, length = 0;
-  const uint8_t* bytes = nullptr;  // inside the frame
+  const uint8_t* bytes = nullptr;  // points into the frame
 };
 
 struct Arguments {
-  std::deque<Held> held;  // stays where it is as it grows
+  std::deque<Held> held;  // deque: elements keep their addresses
   std::deque<std::vector<DLTensor*>> lists;
   std::deque<std::vector<int64_t>> ints;
   std::vector<WsValue> values;
@@ -71,7 +71,7 @@ struct Arguments {
 
 bool read_values(Reader* from, uint32_t count, Arguments* into);
 
-// Bytes from the first to the last element; false when it has no such extent (negative sizes, overflow).
+// Computes the bytes from the first to the last element. Returns false for negative sizes or strides and on overflow.
 bool extent(const DLTensor& tensor, uint64_t* bytes);
 
 void write_tensor(Writer* to, const DLTensor& tensor, uint64_t address, const std::vector<uint8_t>& bytes);

@@ -1,3 +1,4 @@
+// Reader of the symbol tables of cubins inside a fat binary.
 #include "worker_variables.h"
 
 #include <elf.h>
@@ -10,14 +11,14 @@ namespace {
 constexpr uint16_t kMachineCode = 2, kCudaMachine = 190;
 constexpr uint64_t kImageHead = 16, kLeastEntryHead = 24, kMostName = 4096;
 
-// What begins an entry of a fat binary.
+// Header of an entry of a fat binary.
 struct Entry {
   uint16_t kind, version;
   uint32_t head_bytes;
   uint64_t bytes;
 };
 
-// Bytes that a candidate may have chosen: nothing is read outside of them.
+// The bytes come from a candidate: every read is checked against their end.
 template <class T>
 bool read_at(const std::string& bytes, uint64_t at, T* to) {
   if (at > bytes.size() || sizeof(T) > bytes.size() - at) return false;
@@ -64,7 +65,7 @@ void add_variables(const std::string& cubin, std::set<std::string>* seen, std::v
 
 }  // namespace
 
-std::vector<Variable> variables_of(const std::string& image) {
+std::vector<Variable> list_variables(const std::string& image) {
   std::vector<Variable> found;
   std::set<std::string> seen;
   Entry entry;

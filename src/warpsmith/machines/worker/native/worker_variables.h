@@ -1,5 +1,5 @@
-// The variables of an artifact's device code: __device__ and __constant__ ones, static ones inside of functions, and
-// tables of the compiler's. All hold state from call to call, whether or not the host's code knows of them.
+// Variables of an artifact's device code: __device__ and __constant__ variables, static variables inside functions, and
+// tables of the compiler. Each keeps state from call to call, whether or not the host code knows it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Variable {
   bool constant = false;
 };
 
-// Those of the machine code in a fat binary, each name once.
-std::vector<Variable> variables_of(const std::string& image);
+// Returns the variables of the machine code in a fat binary, each name once.
+std::vector<Variable> list_variables(const std::string& image);
 
 }  // namespace worker
